@@ -65,7 +65,7 @@ chaos: install ## A minute of faults for payments, 1,000 histories of one transa
 	  NODE_COMPILE_CACHE="$$PWD/out/compile-cache" CHAOS_SECONDS=$${CHAOS_SECONDS:-60} HISTORIES=$${HISTORIES:-1000} \
 	  HISTORY_WORKERS=$${HISTORY_WORKERS:-10} FUZZED_REQUESTS=$${FUZZED_REQUESTS:-20000} $(NODE) --test \
 	  --test-concurrency=3 --test-name-pattern='answers get lost|calls with one key|histories of|no request of' \
-	  test/payments/chaos.test.ts services/payments/storage/postgres.test.ts services/payments/http/http.test.ts
+	  test/payments/chaos.test.ts services/payments/storage/engine/postgres.test.ts services/payments/http/http.test.ts
 
 images: install ## Build container images as OCI archives in out/images (ARGS='operator ratelimit')
 	@exec $(NODE) images/main.ts $(ARGS)

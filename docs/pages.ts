@@ -4,8 +4,8 @@ import { settings as brokerSettings } from '@tollway/broker/settings.ts'
 import { describeSettings } from '@tollway/chassis/settings.ts'
 import { rateLimitConfigKind, rateLimitConfigLimits } from '@tollway/crds/rate-limit-config.ts'
 import { maxStoredBytes } from '@tollway/crds/validation/stored-size.ts'
-import { assets } from '@tollway/payments/pages/assets.ts'
-import { pageHeaders } from '@tollway/payments/pages/page-headers.ts'
+import { assets } from '@tollway/payments/pages/browser/assets.ts'
+import { pageHeaders } from '@tollway/payments/pages/browser/page-headers.ts'
 import { settings as paymentsSettings } from '@tollway/payments/settings.ts'
 import { settings } from '@tollway/ratelimit/settings.ts'
 import { animationStreamRoutePage } from './animation-stream-route-page.ts'
@@ -54,7 +54,7 @@ function paymentPageInventory(): string {
     row(code(path), type.split(';')[0] ?? '', purpose, code(integrity)),
   )
   const headers = Object.entries(pageHeaders).map(([name, value]) => row(code(name), code(value)))
-  return `${notice('services/payments/pages/assets.ts')}
+  return `${notice('services/payments/pages/browser/assets.ts')}
 
 # Inventory of the payment page
 

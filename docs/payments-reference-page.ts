@@ -1,5 +1,8 @@
-import { processingError, processingErrorCodes } from '@tollway/payments/domain/processing-errors.ts'
 import { fieldErrorCodes, refusals } from '@tollway/payments/domain/refusals.ts'
+import {
+  processingError,
+  processingErrorCodes,
+} from '@tollway/payments/domain/transaction/processing-errors.ts'
 import { eventMeanings } from '@tollway/payments/operations/announce.ts'
 import { testCards } from '@tollway/payments/processor/test-cards.ts'
 

@@ -69,8 +69,8 @@ const homes: readonly [RegExp, RegExp][] = [
   [/^prom-client$/, /^operator\/environments\/kubernetes\/metrics\.ts$/],
   [/^esbuild$/, /^images\//],
   [/^@kubernetes\/client-node$/, /^operator\/environments\/kubernetes\/api\//],
-  [/^pg$/, /^services\/payments\/storage\/postgres\.ts$/],
-  [/^@electric-sql\/pglite$/, /^services\/payments\/storage\/pglite\.ts$/],
+  [/^pg$/, /^services\/payments\/storage\/engine\/postgres\.ts$/],
+  [/^@electric-sql\/pglite$/, /^services\/payments\/storage\/engine\/pglite\.ts$/],
   [/^@?fastify/, /^services\/payments\/(http|pages)\//],
   [/^nodemailer$/, /^services\/payments\/mail\//],
 ]

@@ -1,12 +1,16 @@
 import type { Log } from '@tollway/chassis/log.ts'
 import { describeError } from './describe-error.ts'
-import type { EventOutcome } from './operations/book-event.ts'
-import { expireAuthorisations, maxExpiredAtOnce } from './operations/expire-authorisations.ts'
-import { instructProcessor, maxInstructionsAtOnce } from './operations/instruct-processor.ts'
+import type { EventOutcome } from './operations/background/book-event.ts'
+import { expireAuthorisations, maxExpiredAtOnce } from './operations/background/expire-authorisations.ts'
+import { instructProcessor, maxInstructionsAtOnce } from './operations/background/instruct-processor.ts'
+import { maxEventsAtOnce, recordEvents } from './operations/background/record-events.ts'
+import {
+  maxSweptAtOnce,
+  type SweepOutcome,
+  sweepAuthorisations,
+} from './operations/background/sweep-authorisations.ts'
 import type { Payments } from './operations/operation.ts'
-import { maxEventsAtOnce, recordEvents } from './operations/record-events.ts'
-import { maxSweptAtOnce, type SweepOutcome, sweepAuthorisations } from './operations/sweep-authorisations.ts'
-import { removeExpiredKeys } from './storage/idempotency-keys.ts'
+import { removeExpiredKeys } from './storage/idempotency/idempotency-keys.ts'
 
 /**
  * Work that nobody waits for. Every process does it; locks in the database keep them out of each other's way.

@@ -9,7 +9,7 @@ import { missingPostgres, startPostgres } from '../../test/support/postgres-serv
 import { type Program, startProgram } from '../../test/support/program.ts'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { basic, merchantInput } from './http/api-under-test.ts'
+import { basic, merchantInput } from './http/testing/api-under-test.ts'
 import { settings } from './settings.ts'
 
 const main = fileURLToPath(new URL('main.ts', import.meta.url))

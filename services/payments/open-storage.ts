@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import type { Settings } from './settings.ts'
-import { migrate, readMigrations } from './storage/migrate.ts'
+import { migrate, readMigrations } from './storage/engine/migrate.ts'
 import type { Storage } from './storage/storage.ts'
 
 /** Where the service keeps what is its own. */
@@ -30,14 +30,14 @@ export async function openStorage(settings: Settings, log: Log): Promise<Storage
 }
 
 async function openEmbedded(settings: Settings, log: Log): Promise<Storage> {
-  const { openPglite } = await import('./storage/pglite.ts')
+  const { openPglite } = await import('./storage/engine/pglite.ts')
   const folder = folderOf(settings)
   log.info('payments are kept in the embedded database, which survives no loss of power', { folder })
   return openPglite({ folder, clock: systemClock, random: Math.random })
 }
 
 async function openServer(settings: Settings, log: Log): Promise<Storage> {
-  const { openPostgres } = await import('./storage/postgres.ts')
+  const { openPostgres } = await import('./storage/engine/postgres.ts')
   return openPostgres({
     url: settings.databaseUrl,
     clock: systemClock,

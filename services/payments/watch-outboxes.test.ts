@@ -4,12 +4,16 @@ import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { newPgliteFolder } from '../../test/support/pglite-folder.ts'
 import { createMetrics } from './metrics.ts'
-import { insertMail, markMailSent } from './storage/mails.ts'
-import { migrate, readMigrations } from './storage/migrate.ts'
-import { nowMs, openMerchant, someId } from './storage/payments-under-test.ts'
-import { openPglite } from './storage/pglite.ts'
+import { insertMail, markMailSent } from './storage/delivery/mails.ts'
+import {
+  disableWebhookEndpoint,
+  insertWebhookEndpoint,
+  insertWebhookEvent,
+} from './storage/delivery/webhooks.ts'
+import { migrate, readMigrations } from './storage/engine/migrate.ts'
+import { openPglite } from './storage/engine/pglite.ts'
 import { type Storage, StorageError } from './storage/storage.ts'
-import { disableWebhookEndpoint, insertWebhookEndpoint, insertWebhookEvent } from './storage/webhooks.ts'
+import { nowMs, openMerchant, someId } from './storage/testing/payments-under-test.ts'
 import { watchOutboxes } from './watch-outboxes.ts'
 
 const minuteMs = 60_000

@@ -1,8 +1,8 @@
 import type { Task } from './background.ts'
 import type { Metrics } from './metrics.ts'
 import type { Payments } from './operations/operation.ts'
-import { type Outbox, outboxes, readOutbox } from './storage/outboxes.ts'
-import { countOpenExceptions } from './storage/processor-exceptions.ts'
+import { type Outbox, outboxes, readOutbox } from './storage/delivery/outboxes.ts'
+import { countOpenExceptions } from './storage/delivery/processor-exceptions.ts'
 
 const lookMs = 15_000
 

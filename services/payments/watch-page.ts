@@ -2,7 +2,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import type { Task } from './background.ts'
 import type { Metrics } from './metrics.ts'
-import { checkPage } from './pages/check-page.ts'
+import { checkPage } from './pages/browser/check-page.ts'
 
 const intervalMs = 5 * 60_000
 

@@ -15,7 +15,7 @@ import { openXdsTls } from '@tollway/discovery/xds-tls.ts'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
-import { createProvisionServer } from '@tollway/payments/http/provision-server.ts'
+import { createProvisionServer } from '@tollway/payments/http/servers/provision-server.ts'
 import type { Payments } from '@tollway/payments/operations/operation.ts'
 import {
   DiscoveryRequestSchema,

@@ -1,7 +1,7 @@
 import type { MerchantSpec } from '@tollway/crds/merchant.ts'
 import { validateMerchant } from '@tollway/crds/validation/validate-merchant.ts'
-import { currencyCodes } from '@tollway/payments/domain/currencies.ts'
 import { parseMember, parseMerchant } from '@tollway/payments/domain/input/inputs.ts'
+import { currencyCodes } from '@tollway/payments/domain/money/currencies.ts'
 import type { FieldError } from '@tollway/payments/domain/refusals.ts'
 import type { MerchantAccount } from '../../ir.ts'
 import type { FieldProblem } from '../field-problem.ts'

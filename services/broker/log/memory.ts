@@ -1,9 +1,9 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Repeat } from '../../chassis/repeat.ts'
 import { type AnimationIds, matchesIds } from '../wire/animation-ids.ts'
 import { ByteBudget, defaultMaxKeptBytes } from './byte-budget.ts'
 import { createEndedRequests } from './ended-requests.ts'
 import { createInterruptions } from './interruptions.ts'
+import type { Repeat } from './repeat.ts'
 import { ended as endedRefusal, type ResumeState, runGone, useToken } from './resume-state.ts'
 import { Ring } from './ring.ts'
 import {

@@ -1,7 +1,7 @@
 import type { TestContext } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { systemRepeat } from '../../chassis/repeat.ts'
 import { createRedisLog, type RedisLogOptions } from './redis.ts'
+import { systemRepeat } from './repeat.ts'
 import type { StreamLog } from './stream-log.ts'
 
 /** Shorter than the defaults, so that tests wait less. */

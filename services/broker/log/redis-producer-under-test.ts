@@ -1,8 +1,8 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { systemRepeat } from '../../chassis/repeat.ts'
 import { openingOf, toBytes } from './log-under-test.ts'
 import { createRedisLog } from './redis.ts'
 import { quickTimings } from './redis-log-under-test.ts'
+import { systemRepeat } from './repeat.ts'
 
 /**
  * A process with a producer that the test kills: `node redis-producer-under-test.ts URL REQUEST_ID TEXT…`. It

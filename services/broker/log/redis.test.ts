@@ -8,10 +8,10 @@ import { type RedisServer, startRedis } from '../../../test/support/redis-server
 import { missingProgram } from '../../../test/support/require-server.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { systemRepeat } from '../../chassis/repeat.ts'
 import { collect, openingOf, toBytes } from './log-under-test.ts'
 import { createRedisLog } from './redis.ts'
 import { openRedisLog, patientTimings } from './redis-log-under-test.ts'
+import { systemRepeat } from './repeat.ts'
 import { entryOverheadBytes, type LogRefusal, type StreamLog } from './stream-log.ts'
 import { streamLogContract } from './stream-log-contract.ts'
 

@@ -1,5 +1,5 @@
 import { GrpcError, statusName } from '@tollway/grpc/status.ts'
-import type { Repeat } from '../../chassis/repeat.ts'
+import type { Repeat } from '../log/repeat.ts'
 import type { LoggedRequest } from '../log/stream-log.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
 import { createPull, type Pull, type PullSink, shuttingDown } from './pull.ts'

@@ -1,4 +1,4 @@
-import { maxAmount } from '../domain/money.ts'
+import { maxAmount } from '../domain/money/money.ts'
 
 /** What was written on the command line cannot be taken. */
 export class UsageError extends Error {

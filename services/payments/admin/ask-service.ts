@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { json } from 'node:stream/consumers'
 import { request } from '@tollway/chassis/net/node-http.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
-import { type AdminAddress, type AdminAnswer, adminFile, adminPath } from '../http/admin-server.ts'
+import { type AdminAddress, type AdminAnswer, adminFile, adminPath } from '../http/servers/admin-server.ts'
 import type { Output } from './commands.ts'
 
 const maxAddressBytes = 1_024

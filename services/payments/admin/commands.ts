@@ -1,16 +1,16 @@
 import { parseArgs } from 'node:util'
-import type { Dispute } from '../domain/dispute.ts'
 import { isRefused, type Refused } from '../domain/refusals.ts'
+import type { Dispute } from '../domain/transaction/dispute.ts'
+import { payOutAll, payOutMerchant, payoutPeriod } from '../operations/background/pay-out.ts'
+import { closeExceptionByHand, retryException } from '../operations/background/processor-exceptions.ts'
+import { type Payments, perform } from '../operations/operation.ts'
 import {
   type DisputeRequest,
   raiseDisputeByHand,
   resolveDisputeByHand,
-} from '../operations/dispute-by-hand.ts'
-import { type Payments, perform } from '../operations/operation.ts'
-import { payOutAll, payOutMerchant, payoutPeriod } from '../operations/pay-out.ts'
-import { closeExceptionByHand, retryException } from '../operations/processor-exceptions.ts'
+} from '../operations/transactions/dispute-by-hand.ts'
 import { verifyBooks } from '../operations/verify-books.ts'
-import { listOpenExceptions } from '../storage/processor-exceptions.ts'
+import { listOpenExceptions } from '../storage/delivery/processor-exceptions.ts'
 import type { Storage } from '../storage/storage.ts'
 import { parseAmount, parseDay, UsageError } from './arguments.ts'
 import { describeExceptions, describePayouts, describeVerification } from './describe.ts'

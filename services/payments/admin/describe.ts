@@ -1,8 +1,8 @@
-import type { Line } from '../domain/line.ts'
+import type { Line } from '../domain/ledger/line.ts'
 import type { BookFinding, Verification } from '../operations/verify-books.ts'
 import { maxFindings } from '../operations/verify-books.ts'
-import type { OpenException } from '../storage/processor-exceptions.ts'
-import { serialiseEvent } from '../storage/stored-journal.ts'
+import type { OpenException } from '../storage/delivery/processor-exceptions.ts'
+import { serialiseEvent } from '../storage/delivery/stored-journal.ts'
 
 /** For people; amounts in minor units. */
 export function describeVerification({ counts, balances, findings }: Verification): string {

@@ -1,7 +1,7 @@
 import { type Cell, csvRecord } from './csv.ts'
 import type { JsonObject } from './json.ts'
-import type { Line } from './line.ts'
-import type { Transaction } from './transaction.ts'
+import type { Line } from './ledger/line.ts'
+import type { Transaction } from './transaction/transaction.ts'
 
 /** A table of exported records: its columns by their names, in their order. */
 type Columns<Item> = Readonly<Record<string, (item: Item) => Cell>>

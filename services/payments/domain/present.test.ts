@@ -1,13 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
-  authorise,
-  createHistory,
-  merchantUnderTest,
-  operate,
-  pricingUnderTest,
-} from './history-under-test.ts'
-import {
   presentCard,
   presentFraudAlert,
   presentLine,
@@ -17,6 +10,13 @@ import {
   presentTransaction,
 } from './present.ts'
 import { refuse, refuseField, refuseProcessing } from './refusals.ts'
+import {
+  authorise,
+  createHistory,
+  merchantUnderTest,
+  operate,
+  pricingUnderTest,
+} from './testing/history-under-test.ts'
 
 const pricing = pricingUnderTest({ DKK: { capture: { flat: '25', rate: '0.0135' } } })
 

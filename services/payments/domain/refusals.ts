@@ -1,4 +1,8 @@
-import { type ProcessingError, type ProcessingErrorCode, processingError } from './processing-errors.ts'
+import {
+  type ProcessingError,
+  type ProcessingErrorCode,
+  processingError,
+} from './transaction/processing-errors.ts'
 
 /**
  * Every error of the API by its code: the HTTP status of its answer and what is said. The specification's

@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '../domain/json.ts'
 import { presentRefusal } from '../domain/present.ts'
 import { isRefused, type Refused } from '../domain/refusals.ts'
-import type { Settled } from '../storage/idempotency.ts'
+import type { Settled } from '../storage/idempotency/idempotency.ts'
 
 /** What is sent back: JSON in one line, or nothing. */
 export interface Answer {

@@ -1,9 +1,9 @@
-import type { App } from '../domain/app.ts'
 import type { Encoding } from '../domain/input/record.ts'
 import type { JsonObject, JsonValue } from '../domain/json.ts'
+import type { App } from '../domain/merchant/app.ts'
 import type { Refused } from '../domain/refusals.ts'
 import type { Payments } from '../operations/operation.ts'
-import type { Once, OnceRequest } from '../storage/idempotency.ts'
+import type { Once, OnceRequest } from '../storage/idempotency/idempotency.ts'
 import type { Tx } from '../storage/storage.ts'
 import type { Answer } from './answer.ts'
 

@@ -1,6 +1,6 @@
 import { maxLinkTextCharacters } from '../domain/input/inputs.ts'
 import { maxCustomCharacters, maxCustomFields } from '../domain/input/search.ts'
-import { maxSearchDays, transactionStatuses } from '../domain/transaction-search.ts'
+import { maxSearchDays, transactionStatuses } from '../domain/transaction/transaction-search.ts'
 import type { QueryParameter } from './endpoint.ts'
 
 const instant = {

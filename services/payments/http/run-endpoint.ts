@@ -1,13 +1,13 @@
-import type { App } from '../domain/app.ts'
+import type { App } from '../domain/merchant/app.ts'
 import { isRefused, type Refused, refuse } from '../domain/refusals.ts'
-import { authenticate } from '../operations/access.ts'
+import { authenticate } from '../operations/accounts/access.ts'
 import { type Outcome, type Payments, perform } from '../operations/operation.ts'
-import type { Once, OnceRequest } from '../storage/idempotency.ts'
-import { requestFingerprint } from '../storage/sealed-answer.ts'
+import type { Once, OnceRequest } from '../storage/idempotency/idempotency.ts'
+import { requestFingerprint } from '../storage/idempotency/sealed-answer.ts'
 import type { Tx } from '../storage/storage.ts'
 import { type Answer, settle } from './answer.ts'
 import type { AppCall, AppEndpoint, Call, Endpoint, ProcessorEndpoint, SignUpEndpoint } from './endpoint.ts'
-import { type Body, readForm } from './read-body.ts'
+import { type Body, readForm } from './request/read-body.ts'
 
 /** A request, before anything of it was checked. */
 export interface Request {

@@ -1,6 +1,6 @@
 import MailComposer from 'nodemailer/lib/mail-composer'
 import type { JsonObject } from '../domain/json.ts'
-import type { Mail } from '../storage/mails.ts'
+import type { Mail } from '../storage/delivery/mails.ts'
 import { invitation, type MailText } from './invitation.ts'
 import { type ComposedMail, MailError } from './mail-transport.ts'
 import { domainOf, isPlainAddress, type Mailbox } from './mailbox.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { Mail } from '../storage/mails.ts'
+import type { Mail } from '../storage/delivery/mails.ts'
 import { composeMail } from './compose-mail.ts'
 import { invitation } from './invitation.ts'
 import { isPlainAddress, mailbox } from './mailbox.ts'

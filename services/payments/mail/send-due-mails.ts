@@ -1,6 +1,12 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
-import { claimDueMails, giveUpMail, type Mail, markMailSent, postponeMail } from '../storage/mails.ts'
+import {
+  claimDueMails,
+  giveUpMail,
+  type Mail,
+  markMailSent,
+  postponeMail,
+} from '../storage/delivery/mails.ts'
 import type { Storage } from '../storage/storage.ts'
 import { composeMail } from './compose-mail.ts'
 import { MailError, type MailTransport, sendDeadlineMs } from './mail-transport.ts'

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../domain/json.ts'
+import { insertWebhookEvent } from '../storage/delivery/webhooks.ts'
 import type { Tx } from '../storage/storage.ts'
-import { insertWebhookEvent } from '../storage/webhooks.ts'
 import { nextId, type Payments } from './operation.ts'
 
 /** Every type of event by its name: what happened, and the fields of `data`. The documentation's table. */

@@ -1,12 +1,12 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
-import type { OperationContext, Pricing } from '../domain/change.ts'
 import { newId, type RandomBytes } from '../domain/ids.ts'
-import type { Merchant } from '../domain/merchant.ts'
+import type { Merchant } from '../domain/merchant/merchant.ts'
 import { isRefused, type Refused } from '../domain/refusals.ts'
-import type { TrailLimits } from '../domain/trail.ts'
+import type { OperationContext, Pricing } from '../domain/transaction/change.ts'
+import type { TrailLimits } from '../domain/transaction/trail.ts'
 import type { CardProcessor } from '../processor/processor.ts'
-import type { Idempotency } from '../storage/idempotency.ts'
+import type { Idempotency } from '../storage/idempotency/idempotency.ts'
 import type { Storage, Tx } from '../storage/storage.ts'
 
 /** What operations are made with. Whoever calls them (the API, the payment page, a command) has one. */

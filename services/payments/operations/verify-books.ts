@@ -1,18 +1,18 @@
-import type { Posting } from '../domain/ledger.ts'
-import type { Merchant } from '../domain/merchant.ts'
-import { type Book, type Finding, verify } from '../domain/verify.ts'
+import type { Posting } from '../domain/ledger/ledger.ts'
+import { type Book, type Finding, verify } from '../domain/ledger/verify.ts'
+import type { Merchant } from '../domain/merchant/merchant.ts'
 import { countRecords, listAllMerchants, type RecordCounts, sumOfLines } from '../storage/books.ts'
-import { disputesOfTransactions } from '../storage/disputes.ts'
+import type { Storage, Tx } from '../storage/storage.ts'
+import { disputesOfTransactions } from '../storage/tables/disputes.ts'
 import {
   accountBalances,
   balanceOf,
   entriesOfLines,
   findLedgerProblems,
   hiddenEntriesOfDisputes,
-} from '../storage/ledger.ts'
-import { linesOfTransactions, listPayoutLines } from '../storage/lines.ts'
-import type { Storage, Tx } from '../storage/storage.ts'
-import { listTransactionsById } from '../storage/transactions.ts'
+} from '../storage/tables/ledger.ts'
+import { linesOfTransactions, listPayoutLines } from '../storage/tables/lines.ts'
+import { listTransactionsById } from '../storage/tables/transactions.ts'
 
 export interface Verification {
   /** What was replayed. */

@@ -1,5 +1,5 @@
-import { type CardExpiry, expiryMs } from '../domain/card.ts'
-import { hasValidCheckDigit } from '../domain/card-number.ts'
+import { type CardExpiry, expiryMs } from '../domain/merchant/card.ts'
+import { hasValidCheckDigit } from '../domain/merchant/card-number.ts'
 import { normaliseNumber, publicTestCard, schemeOf, testPrefixes } from '../processor/card-number.ts'
 import type { CardInput } from '../processor/processor.ts'
 

@@ -1,5 +1,5 @@
-import type { Merchant } from '../domain/merchant.ts'
-import type { ProcessingErrorCode } from '../domain/processing-errors.ts'
+import type { Merchant } from '../domain/merchant/merchant.ts'
+import type { ProcessingErrorCode } from '../domain/transaction/processing-errors.ts'
 import type { CardInput } from '../processor/processor.ts'
 
 /** What the payment page asks of the service behind it. */

@@ -1,7 +1,7 @@
-import { html, type Markup } from './html.ts'
 import { hasAmount, hostOf, type Link, nameOf } from './link.ts'
-import { formatMoney } from './money-text.ts'
-import { textsOf } from './texts.ts'
+import { formatMoney } from './texts/money-text.ts'
+import { textsOf } from './texts/texts.ts'
+import { html, type Markup } from './views/html.ts'
 
 /** Longer ones are smaller, so that they fit a phone of 320 pixels in one line. */
 const maxLargeCharacters = 13

@@ -1,7 +1,7 @@
 import { parseForm } from '../domain/input/form.ts'
 import { type LinkInput, type Locale, parseLink, parseLocale } from '../domain/input/inputs.ts'
-import type { Merchant } from '../domain/merchant.ts'
-import type { Money } from '../domain/money.ts'
+import type { Merchant } from '../domain/merchant/merchant.ts'
+import type { Money } from '../domain/money/money.ts'
 import type { FieldError } from '../domain/refusals.ts'
 import type { Checkout } from './checkout.ts'
 

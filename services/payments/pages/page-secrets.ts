@@ -1,6 +1,6 @@
 import { join } from 'node:path'
-import { followSecret } from '../follow-secret.ts'
-import { readSecret } from '../read-secret.ts'
+import { followSecret } from '../secrets/follow-secret.ts'
+import { readSecret } from '../secrets/read-secret.ts'
 
 const minSecretBytes = 32
 

@@ -1,13 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { currencyCodes } from '../domain/currencies.ts'
 import type { RandomBytes } from '../domain/ids.ts'
+import { currencyCodes } from '../domain/money/currencies.ts'
 import type { CardInput } from '../processor/processor.ts'
-import { amountPage } from './amount-page.ts'
 import type { AttemptLimit } from './attempt-limit.ts'
 import { readCardFields } from './card-fields.ts'
-import { type CardPage, cardPage } from './card-page.ts'
-import { challengePage } from './challenge-page.ts'
 import type { Checkout, PaymentOutcome } from './checkout.ts'
 import {
   bindingOf,
@@ -18,11 +15,14 @@ import {
   queryOf,
   readLink,
 } from './link.ts'
-import { parseAmount } from './money-text.ts'
-import { cardLabel, type Outcome, outcomePage } from './outcome-pages.ts'
-import { problemPage, unknownOutcomePage } from './problem-page.ts'
 import { createSeal, type Purpose, type SealOptions } from './seal.ts'
-import { textsOf } from './texts.ts'
+import { parseAmount } from './texts/money-text.ts'
+import { textsOf } from './texts/texts.ts'
+import { amountPage } from './views/amount-page.ts'
+import { type CardPage, cardPage } from './views/card-page.ts'
+import { challengePage } from './views/challenge-page.ts'
+import { cardLabel, type Outcome, outcomePage } from './views/outcome-pages.ts'
+import { problemPage, unknownOutcomePage } from './views/problem-page.ts'
 
 /**
  * A page, or the address below the pages' folder that the browser is to load. `error` is for the operator's

@@ -4,16 +4,16 @@ import { parseForm } from '../domain/input/form.ts'
 import { parseLocale } from '../domain/input/inputs.ts'
 import { isRefused } from '../domain/refusals.ts'
 import { RefusedError, refusalOf } from '../http/failure.ts'
-import { assets } from './assets.ts'
-import { pageHeaders } from './page-headers.ts'
+import { assets } from './browser/assets.ts'
+import { pageHeaders } from './browser/page-headers.ts'
 import {
   createPayHandlers,
   type FormFields,
   type PageAnswer,
   type PayHandlersOptions,
 } from './pay-handlers.ts'
-import { type ProblemPage, problemPage } from './problem-page.ts'
-import type { Problem } from './texts.ts'
+import type { Problem } from './texts/texts.ts'
+import { type ProblemPage, problemPage } from './views/problem-page.ts'
 
 export interface PayPagesOptions extends PayHandlersOptions {
   /** Is told of errors that the payer only learns the existence of. They hold no card data. */

@@ -1,10 +1,10 @@
-import { canExchange } from '../domain/exchange.ts'
 import { isId } from '../domain/ids.ts'
+import { canExchange } from '../domain/money/exchange.ts'
 import { isRefused, type Refused } from '../domain/refusals.ts'
-import type { Transaction } from '../domain/transaction.ts'
+import type { Transaction } from '../domain/transaction/transaction.ts'
 import { type Payments, processorOf } from '../operations/operation.ts'
-import { answerChallenge, authenticatePayer, findPayment, pay } from '../operations/pay.ts'
-import { findMerchantByKey } from '../storage/merchants.ts'
+import { answerChallenge, authenticatePayer, findPayment, pay } from '../operations/transactions/pay.ts'
+import { findMerchantByKey } from '../storage/tables/merchants.ts'
 import type { AttemptDetails, Checkout, PaymentDetails, PaymentOutcome } from './checkout.ts'
 
 /** How soon a payment that is being made is asked about again. */

@@ -1,6 +1,6 @@
-import { type CardDetails, type CardExpiry, type CardScheme, expiryMs } from '../domain/card.ts'
-import { hasValidCheckDigit } from '../domain/card-number.ts'
-import type { ProcessingErrorCode } from '../domain/processing-errors.ts'
+import { type CardDetails, type CardExpiry, type CardScheme, expiryMs } from '../domain/merchant/card.ts'
+import { hasValidCheckDigit } from '../domain/merchant/card-number.ts'
+import type { ProcessingErrorCode } from '../domain/transaction/processing-errors.ts'
 import type { CardInput } from './processor.ts'
 
 /** The test card of the public service. It has no scheme's prefix and a wrong check digit. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
-import { disputeOutcomes } from '../domain/dispute.ts'
-import { isFraudReason } from '../domain/fraud.ts'
-import { maxJsonAmount } from '../domain/money.ts'
+import { maxJsonAmount } from '../domain/money/money.ts'
+import { disputeOutcomes } from '../domain/transaction/dispute.ts'
+import { isFraudReason } from '../domain/transaction/fraud.ts'
 import type { ProcessorEvent } from './processor.ts'
 
 const maxNameCharacters = 200

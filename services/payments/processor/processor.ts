@@ -1,7 +1,7 @@
-import type { CardDetails, CardReference } from '../domain/card.ts'
-import type { DisputeOutcome } from '../domain/dispute.ts'
-import type { ProcessingErrorCode } from '../domain/processing-errors.ts'
-import type { Tds } from '../domain/transaction.ts'
+import type { CardDetails, CardReference } from '../domain/merchant/card.ts'
+import type { DisputeOutcome } from '../domain/transaction/dispute.ts'
+import type { ProcessingErrorCode } from '../domain/transaction/processing-errors.ts'
+import type { Tds } from '../domain/transaction/transaction.ts'
 
 /**
  * What the service asks of whoever moves the money of cards. Each call that changes something carries an

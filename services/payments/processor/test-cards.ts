@@ -1,4 +1,4 @@
-import type { ProcessingErrorCode } from '../domain/processing-errors.ts'
+import type { ProcessingErrorCode } from '../domain/transaction/processing-errors.ts'
 
 /**
  * A card number that has an outcome of its own. Any date that is not past and any code of 3 digits go with

@@ -1,6 +1,6 @@
-import type { Merchant } from '../domain/merchant.ts'
-import { type MerchantRow, merchantColumns, merchantOf } from './merchants.ts'
+import type { Merchant } from '../domain/merchant/merchant.ts'
 import { onlyRow, type Tx } from './storage.ts'
+import { type MerchantRow, merchantColumns, merchantOf } from './tables/merchants.ts'
 
 /**
  * Reading everything, part by part, to prove it. Each part is in the order of ids, after the last of the one

@@ -1,12 +1,12 @@
-import type { Change } from '../domain/change.ts'
-import type { DisputeChange } from '../domain/dispute.ts'
-import type { Payout } from '../domain/payout.ts'
-import { insertDispute, updateDispute } from './disputes.ts'
-import { postLedger } from './ledger.ts'
-import { insertLine } from './lines.ts'
+import type { Payout } from '../domain/ledger/payout.ts'
+import type { Change } from '../domain/transaction/change.ts'
+import type { DisputeChange } from '../domain/transaction/dispute.ts'
 import type { Tx } from './storage.ts'
-import { appendTrail } from './trail.ts'
-import { updateAmounts } from './transactions.ts'
+import { insertDispute, updateDispute } from './tables/disputes.ts'
+import { postLedger } from './tables/ledger.ts'
+import { insertLine } from './tables/lines.ts'
+import { appendTrail } from './tables/trail.ts'
+import { updateAmounts } from './tables/transactions.ts'
 
 /**
  * Stores what an operation did to a transaction that the caller has locked. The line comes last, since it

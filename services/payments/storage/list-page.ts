@@ -1,4 +1,4 @@
-import type { TimeRange } from '../domain/transaction-search.ts'
+import type { TimeRange } from '../domain/transaction/transaction-search.ts'
 import { toDate } from './statements.ts'
 import type { SqlValue, Tx } from './storage.ts'
 

@@ -11,13 +11,17 @@ import { newWebhookSecret } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { missingPostgres, type PostgresServer, startPostgres } from '../../../test/support/postgres-server.ts'
 import { startProgram } from '../../../test/support/program.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import type { Merchant } from '../domain/merchant.ts'
-import { migrate, readMigrations } from '../storage/migrate.ts'
-import { openMerchant, someId } from '../storage/payments-under-test.ts'
-import { openPostgres } from '../storage/postgres.ts'
+import type { Merchant } from '../domain/merchant/merchant.ts'
+import { waitingAt } from '../storage/delivery/webhook-deliveries.ts'
+import {
+  findWebhookEndpoint,
+  insertWebhookEndpoint,
+  insertWebhookEvent,
+} from '../storage/delivery/webhooks.ts'
+import { migrate, readMigrations } from '../storage/engine/migrate.ts'
+import { openPostgres } from '../storage/engine/postgres.ts'
 import type { Storage } from '../storage/storage.ts'
-import { waitingAt } from '../storage/webhook-deliveries.ts'
-import { findWebhookEndpoint, insertWebhookEndpoint, insertWebhookEvent } from '../storage/webhooks.ts'
+import { openMerchant, someId } from '../storage/testing/payments-under-test.ts'
 import { createWebhookDeliverer, type DeliveryOutcome, deliveryWaitMs } from './deliver-webhooks.ts'
 
 const hourMs = 60 * 60 * 1000

@@ -9,15 +9,15 @@ import {
   type ResolveName,
 } from '@tollway/chassis/webhooks/post-webhook.ts'
 import { signatureHeaders } from '@tollway/chassis/webhooks/signature.ts'
-import type { Storage } from '../storage/storage.ts'
 import {
   claimDueDeliveries,
   giveUpDelivery,
   markDelivered,
   postponeDelivery,
   type WebhookDelivery,
-} from '../storage/webhook-deliveries.ts'
-import { disableWebhookEndpoint } from '../storage/webhooks.ts'
+} from '../storage/delivery/webhook-deliveries.ts'
+import { disableWebhookEndpoint } from '../storage/delivery/webhooks.ts'
+import type { Storage } from '../storage/storage.ts'
 
 /** What webhooks are delivered with. */
 export interface WebhookDelivering {

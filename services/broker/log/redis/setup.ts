@@ -1,6 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Repeat } from '../../../chassis/repeat.ts'
 import type { ByteBudget } from '../byte-budget.ts'
+import type { Repeat } from '../repeat.ts'
 import type { RedisConnection } from './connection.ts'
 import type { RedisKeys } from './keys.ts'
 

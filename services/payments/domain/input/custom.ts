@@ -1,5 +1,5 @@
-import { hasCardNumber } from '../card-number.ts'
 import type { JsonObject, JsonValue } from '../json.ts'
+import { hasCardNumber } from '../merchant/card-number.ts'
 import { refuseCardNumber } from './fields.ts'
 import { isRecord, quote, type Reader, refuseValue } from './record.ts'
 

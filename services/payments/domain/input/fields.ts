@@ -1,10 +1,10 @@
-import { hasCardNumber } from '../card-number.ts'
-import { isCountry } from '../countries.ts'
-import { isCurrency } from '../currencies.ts'
-import { descriptorPattern } from '../descriptor.ts'
-import { isIban, normaliseIban } from '../iban.ts'
 import { isId } from '../ids.ts'
-import { maxAmount } from '../money.ts'
+import { hasCardNumber } from '../merchant/card-number.ts'
+import { isCountry } from '../merchant/countries.ts'
+import { descriptorPattern } from '../merchant/descriptor.ts'
+import { isIban, normaliseIban } from '../merchant/iban.ts'
+import { isCurrency } from '../money/currencies.ts'
+import { maxAmount } from '../money/money.ts'
 import { type Invalid, invalid, type Place, quote, type Reader, refuseValue } from './record.ts'
 
 export const maxEmailCharacters = 254

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { maxAmount } from '../money.ts'
+import { maxAmount } from '../money/money.ts'
 import { isRefused } from '../refusals.ts'
 import { maxCustomBytes, maxCustomDepth } from './custom.ts'
 import { parseForm } from './form.ts'

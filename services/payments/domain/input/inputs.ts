@@ -1,9 +1,9 @@
-import type { AuthorisationInput } from '../authorise.ts'
-import type { CaptureInput } from '../capture.ts'
-import type { Bank, Company, MerchantUpdate } from '../merchant.ts'
-import type { RefundInput } from '../refund.ts'
+import type { Bank, Company, MerchantUpdate } from '../merchant/merchant.ts'
 import { type FieldError, type Refused, refuseFields } from '../refusals.ts'
-import type { VoidInput } from '../void.ts'
+import type { AuthorisationInput } from '../transaction/authorise.ts'
+import type { CaptureInput } from '../transaction/capture.ts'
+import type { RefundInput } from '../transaction/refund.ts'
+import type { VoidInput } from '../transaction/void.ts'
 import { custom } from './custom.ts'
 import {
   amount,

@@ -5,7 +5,7 @@ import {
   type TimeRange,
   type TransactionSearch,
   transactionStatuses,
-} from '../transaction-search.ts'
+} from '../transaction/transaction-search.ts'
 import { id, text } from './fields.ts'
 import { maxLinkTextCharacters } from './inputs.ts'
 import {

@@ -1,12 +1,12 @@
 import { parseCard } from '../../domain/input/inputs.ts'
 import { presentCard } from '../../domain/present.ts'
 import { isRefused } from '../../domain/refusals.ts'
-import { ownCard } from '../../operations/access.ts'
-import { saveCard } from '../../operations/save-card.ts'
+import { ownCard } from '../../operations/accounts/access.ts'
+import { saveCard } from '../../operations/transactions/save-card.ts'
 import { answer } from '../answer.ts'
 import type { AppEndpoint, Endpoint } from '../endpoint.ts'
-import { exampleCard, exampleIds } from '../examples.ts'
-import { ref, wrapped } from '../schemas.ts'
+import { exampleCard, exampleIds } from '../openapi/examples.ts'
+import { ref, wrapped } from '../openapi/schemas.ts'
 
 const tag = 'Cards'
 

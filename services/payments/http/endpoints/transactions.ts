@@ -10,24 +10,24 @@ import { type Encoding, isRecord, record } from '../../domain/input/record.ts'
 import { transactionSearch } from '../../domain/input/search.ts'
 import { presentTrailEntry, presentTransaction } from '../../domain/present.ts'
 import { isRefused, type Refused, refuseProcessing } from '../../domain/refusals.ts'
-import type { Transaction } from '../../domain/transaction.ts'
-import { ownTransaction } from '../../operations/access.ts'
+import type { Transaction } from '../../domain/transaction/transaction.ts'
+import { ownTransaction } from '../../operations/accounts/access.ts'
+import { exportOwnTransactions, listOwnTrail, listOwnTransactions } from '../../operations/lists.ts'
+import type { Outcome, Payments } from '../../operations/operation.ts'
 import {
   type ChangeRequest,
   captureOwnTransaction,
   refundOwnTransaction,
   voidOwnTransaction,
-} from '../../operations/change-transaction.ts'
-import { createTransaction } from '../../operations/create-transaction.ts'
-import { exportOwnTransactions, listOwnTrail, listOwnTransactions } from '../../operations/lists.ts'
-import type { Outcome, Payments } from '../../operations/operation.ts'
+} from '../../operations/transactions/change-transaction.ts'
+import { createTransaction } from '../../operations/transactions/create-transaction.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { type Answer, answer, answerRefusal } from '../answer.ts'
 import type { AppEndpoint, Endpoint, Example, ProcessorEndpoint } from '../endpoint.ts'
-import { exampleIds, exampleTrailEntry, exampleTransaction } from '../examples.ts'
 import { exportEndpoint, listEndpoint } from '../list-endpoint.ts'
 import { transactionFilters } from '../list-filters.ts'
-import { ref, wrapped } from '../schemas.ts'
+import { exampleIds, exampleTrailEntry, exampleTransaction } from '../openapi/examples.ts'
+import { ref, wrapped } from '../openapi/schemas.ts'
 
 const tag = 'Transactions'
 const transaction: Example = {

@@ -2,10 +2,8 @@ import { id } from '../../domain/input/fields.ts'
 import { optional, record } from '../../domain/input/record.ts'
 import type { JsonObject } from '../../domain/json.ts'
 import { isRefused } from '../../domain/refusals.ts'
-import { ownEvent } from '../../operations/access.ts'
-import { eventTypes } from '../../operations/announce.ts'
-import { listOwnEvents, listOwnWebhooks } from '../../operations/lists.ts'
-import { eventType, parseWebhook, parseWebhookUpdate } from '../../operations/webhook-input.ts'
+import { ownEvent } from '../../operations/accounts/access.ts'
+import { eventType, parseWebhook, parseWebhookUpdate } from '../../operations/accounts/webhook-input.ts'
 import {
   createWebhook,
   deleteWebhook,
@@ -14,13 +12,15 @@ import {
   retryWebhook,
   rotateSecret,
   updateWebhook,
-} from '../../operations/webhooks.ts'
-import type { WebhookEndpoint, WebhookEvent } from '../../storage/webhooks.ts'
+} from '../../operations/accounts/webhooks.ts'
+import { eventTypes } from '../../operations/announce.ts'
+import { listOwnEvents, listOwnWebhooks } from '../../operations/lists.ts'
+import type { WebhookEndpoint, WebhookEvent } from '../../storage/delivery/webhooks.ts'
 import { answer, noContent } from '../answer.ts'
 import type { AppCall, AppEndpoint, Endpoint } from '../endpoint.ts'
-import { exampleEvent, exampleWebhook, exampleWebhookSecret } from '../examples.ts'
 import { listEndpoint } from '../list-endpoint.ts'
-import { ref, wrapped } from '../schemas.ts'
+import { exampleEvent, exampleWebhook, exampleWebhookSecret } from '../openapi/examples.ts'
+import { ref, wrapped } from '../openapi/schemas.ts'
 
 const tag = 'Webhooks and events'
 const ofWebhook = ({ app, params }: AppCall) => ({ app, webhookId: params['webhookId'] ?? '' })

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log.ts'
-import { openPostgres } from '../../storage/postgres.ts'
+import { openPostgres } from '../../storage/engine/postgres.ts'
 import { createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { createWebhookDeliverer } from '../deliver-webhooks.ts'
 import { resolveBySystem } from '@tollway/chassis/webhooks/post-webhook.ts'

@@ -1,0 +1,63 @@
+import type { AnimationIds } from '../../../wire/animation-ids.ts'
+import type { RequestEnd, RingLimits } from '../../stream-log.ts'
+
+/** The directory entry of a request in Redis, with all data that a broker needs to serve it. */
+export interface FiledRequest {
+  readonly key: string
+  /** The first part of the ids of its entries. A later request has a greater epoch. */
+  readonly epoch: number
+  /** The broker of the producer. */
+  readonly podId: string
+  /**
+   * The number of brokers that the producer used before. Redis rejects entries and ends of earlier owners.
+   */
+  readonly owner: number
+  /** The silence after which a request of a lost broker ends, if it is longer than the default. */
+  readonly graceMs: number
+  readonly ids: AnimationIds
+  readonly sourceServiceId: string
+  readonly route: string
+  readonly traceparent: string
+  /** By the clock of the producer's broker, in milliseconds since the epoch. */
+  readonly openedMs: number
+  readonly limits: RingLimits
+  /** Undefined while it is running. */
+  readonly ended?: EndedAt
+}
+
+export interface EndedAt {
+  readonly end: RequestEnd
+  /** The broker that ended it; older versions of the broker do not write it. */
+  readonly by?: string
+  /** By the clock of the broker that ended it. */
+  readonly atMs: number
+}
+
+/** The directory entry without the epoch, which Redis adds. */
+export function encodeFiled(filed: Omit<FiledRequest, 'key' | 'epoch'>): string {
+  const { podId, owner, graceMs, ids, sourceServiceId, route, traceparent, openedMs, limits, ended } = filed
+  const named = { podId, owner, graceMs, ids, sourceServiceId, route, traceparent, openedMs, limits, ended }
+  return JSON.stringify(named)
+}
+
+/** Undefined for an invalid value; brokers write no other values there. */
+export function decodeFiled(key: string, value: string): FiledRequest | undefined {
+  const space = value.indexOf(' ')
+  try {
+    // Older versions of the broker write neither owner nor grace.
+    return {
+      owner: 0,
+      graceMs: 0,
+      ...JSON.parse(value.slice(space + 1)),
+      key,
+      epoch: Number(value.slice(0, space)),
+    }
+  } catch {
+    return undefined
+  }
+}
+
+/** The field of a request's ids in the hash of running requests, which has one request per ids. */
+export function idsField({ streamId, requestId, targetObjectId }: AnimationIds): string {
+  return JSON.stringify([streamId, requestId, targetObjectId])
+}

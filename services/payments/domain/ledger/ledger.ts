@@ -1,0 +1,96 @@
+import type { Money } from '../money/money.ts'
+
+/**
+ * The accounts of a merchant's book. A posting adds to an account what its owner is owed: a positive balance
+ * of `merchant` is owed to the merchant, a negative one of `clearing` is owed by the processor.
+ */
+export const accounts = [
+  /** The merchant's balance, in its own currency only. */
+  'merchant',
+  /** Money at the card processor. */
+  'clearing',
+  /** What merchants paid for the service. */
+  'fees',
+  /** Money that is held while a dispute runs, in the transaction's currency. */
+  'disputes',
+  /** Money on its way to, or at, the merchant's bank. */
+  'payouts',
+  /** Where one currency was given for another. */
+  'exchange',
+] as const
+export type Account = (typeof accounts)[number]
+
+export interface Posting {
+  readonly account: Account
+  readonly currency: string
+  /** In minor units; never 0. */
+  readonly amount: bigint
+}
+
+export const entryKinds = ['capture', 'refund', 'dispute', 'dispute-won', 'dispute-lost', 'payout'] as const
+export type EntryKind = (typeof entryKinds)[number]
+
+/** Postings that belong together. Their sum is zero in each currency. Never changed. */
+export interface LedgerEntry {
+  readonly id: string
+  readonly merchantId: string
+  readonly test: boolean
+  /** Milliseconds since the epoch. */
+  readonly createdMs: number
+  readonly kind: EntryKind
+  /** Null for a payout. */
+  readonly transactionId: string | null
+  /** Of a dispute's entries; null for others. */
+  readonly disputeId: string | null
+  /** The line that shows it; null for a lost dispute, which does not touch the merchant's balance. */
+  readonly lineId: string | null
+  readonly postings: readonly Posting[]
+}
+
+/** One side of a transfer. Amounts are not negative. */
+export interface Side {
+  readonly account: Account
+  readonly money: Money
+}
+
+/**
+ * The postings that take `from` and give `to`. Between two currencies they go through `exchange`, so that
+ * each currency balances by itself. In one currency both amounts must be the same.
+ */
+export function transfer(from: Side, to: Side): readonly Posting[] {
+  const given = post(from.account, from.money.currency, -from.money.amount)
+  const taken = post(to.account, to.money.currency, to.money.amount)
+  if (from.money.currency === to.money.currency) return [...given, ...taken]
+  return [
+    ...given,
+    ...post('exchange', from.money.currency, from.money.amount),
+    ...post('exchange', to.money.currency, -to.money.amount),
+    ...taken,
+  ]
+}
+
+/** The postings of a fee that the merchant pays. */
+export function chargeFee(currency: string, amount: bigint): readonly Posting[] {
+  const money = { currency, amount }
+  return transfer({ account: 'merchant', money }, { account: 'fees', money })
+}
+
+function post(account: Account, currency: string, amount: bigint): readonly Posting[] {
+  return amount === 0n ? [] : [{ account, currency, amount }]
+}
+
+/** The sum of the postings to an account, by currency. */
+export function balancesOf(postings: Iterable<Posting>, account: Account): ReadonlyMap<string, bigint> {
+  return sumByCurrency([...postings].filter(posting => posting.account === account))
+}
+
+/** Currencies whose postings do not sum to zero, with that sum. Empty for an entry that balances. */
+export function imbalances(postings: Iterable<Posting>): ReadonlyMap<string, bigint> {
+  return new Map([...sumByCurrency(postings)].filter(([, sum]) => sum !== 0n))
+}
+
+function sumByCurrency(postings: Iterable<Posting>): ReadonlyMap<string, bigint> {
+  const sums = new Map<string, bigint>()
+  for (const { currency, amount } of postings) sums.set(currency, (sums.get(currency) ?? 0n) + amount)
+  return sums
+}

@@ -1,0 +1,43 @@
+import { noFee } from '../money/fees.ts'
+import { maxAmount } from '../money/money.ts'
+import { type Refused, refuseField } from '../refusals.ts'
+import { book, type OperationContext } from '../transaction/change.ts'
+import { type LedgerEntry, transfer } from './ledger.ts'
+import type { Line } from './line.ts'
+
+export interface Payout {
+  readonly line: Line
+  readonly ledgerEntry: LedgerEntry
+}
+
+/**
+ * Sends a part of a merchant's balance to its bank account.
+ *
+ * @param balance the sum of the merchant's lines, in minor units of its currency
+ * @param amount null for all of the balance, up to the largest amount of one operation
+ */
+export function payOut(
+  balance: bigint,
+  amount: bigint | null,
+  context: Pick<OperationContext, 'merchant' | 'nowMs' | 'nextId'>,
+): Payout | Refused {
+  const { merchant } = context
+  if (merchant.bank === null) return refuseField('bank.iban', 'required', 'the merchant has no bank account')
+  const paid = amount ?? (balance < maxAmount ? balance : maxAmount)
+  if (paid < 1n) return refuseField('amount', 'too_small', `${paid} is below 1`)
+  if (paid > balance)
+    return refuseField('amount', 'too_large', `${paid} is more than the balance of ${balance}`)
+  const money = { currency: merchant.currency, amount: paid }
+  return book(
+    {
+      kind: 'payout',
+      postings: transfer({ account: 'merchant', money }, { account: 'payouts', money }),
+      amount: money,
+      fee: noFee,
+      description: 'Payout',
+      disputeId: null,
+    },
+    null,
+    context,
+  )
+}

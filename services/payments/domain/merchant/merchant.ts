@@ -1,0 +1,55 @@
+import type { Money } from '../money/money.ts'
+
+/** An account that holds transactions and is paid out to one bank account, in one currency. */
+export interface Merchant {
+  readonly id: string
+  /** Public: names the merchant in links and on the payment page, and opens nothing. */
+  readonly key: string
+  /** Milliseconds since the epoch. */
+  readonly createdMs: number
+  readonly name: string | null
+  /** The funding currency: what its balance is kept in. */
+  readonly currency: string
+  readonly test: boolean
+  readonly email: string
+  readonly website: string
+  /** On the payer's bank statement, where a transaction or a capture has none of its own. */
+  readonly descriptor: string
+  readonly company: Company
+  readonly bank: Bank | null
+  /** A closed merchant accepts nothing new; what it has stays readable. */
+  readonly closedMs: number | null
+}
+
+export interface Company {
+  /** ISO 3166 alpha-2. */
+  readonly country: string
+  readonly number: string | null
+}
+
+export interface Bank {
+  /** Without spaces, in capitals. */
+  readonly iban: string
+}
+
+/** The fields that a merchant can change. All others are fixed when it is created. */
+export interface MerchantUpdate {
+  readonly name?: string | null
+  readonly email?: string
+  readonly descriptor?: string
+}
+
+export function updateMerchant(merchant: Merchant, update: MerchantUpdate): Merchant {
+  return { ...merchant, ...update }
+}
+
+/** What a merchant has, in minor units. */
+export interface Balances {
+  /**
+   * The sum of its lines, in its funding currency: captures and won disputes, less refunds, disputes, fees
+   * and payouts. The next payout takes all of it. Negative when the merchant owes money.
+   */
+  readonly available: Money
+  /** What can still be captured or voided, by the currency of the transactions. Never zero. */
+  readonly pending: readonly Money[]
+}

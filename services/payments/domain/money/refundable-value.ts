@@ -1,0 +1,59 @@
+import { refundableAmount, type Transaction } from '../transaction/transaction.ts'
+
+/**
+ * What the refundable amount is worth on the merchant's balance. The books move whole minor units. So that
+ * roundings do not add up, what the exact value is above (or, negative, below) the whole one is kept with it.
+ */
+export interface RefundableValue {
+  /** In minor units of the merchant's currency. */
+  readonly refundableValue: bigint
+  /** In units of 10⁻¹⁸ of a minor unit, half a minor unit at most. */
+  readonly refundableRest: bigint
+}
+
+const unit = 10n ** 18n
+/**
+ * A value this close below a half counts as a half: it is one whose divisions were rounded to units. The
+ * distance of other values from a half is larger, since amounts are at most 10¹².
+ */
+const tolerance = 1_000n
+
+/**
+ * Takes the value of a part of the refundable amount: its share of the exact value. However many parts are
+ * taken, the value of all of them together is off by half a minor unit at most, and what takes the whole
+ * takes all of the value.
+ *
+ * @param amount in minor units of the transaction's currency, at most what is refundable
+ * @returns what was taken, never negative, and what is left
+ */
+export function takeValue(
+  transaction: Transaction,
+  amount: bigint,
+): { readonly taken: bigint; readonly left: RefundableValue } {
+  const { refundableValue, refundableRest } = transaction
+  if (amount === 0n) return { taken: 0n, left: { refundableValue, refundableRest } }
+  const refundable = refundableAmount(transaction)
+  const exact = refundableValue * unit + refundableRest
+  const exactLeft = exact < 0n ? 0n : (exact * (refundable - amount)) / refundable
+  const rounded = (exactLeft + unit / 2n + tolerance) / unit
+  // A process of the version before changes the value and not its rest.
+  const valueLeft = rounded < refundableValue ? rounded : refundableValue
+  return {
+    taken: refundableValue - valueLeft,
+    left: { refundableValue: valueLeft, refundableRest: within(exactLeft - valueLeft * unit) },
+  }
+}
+
+/** The value with a whole one more, such as that of a capture. */
+export function addValue(transaction: Transaction, value: bigint): RefundableValue {
+  const { refundableValue, refundableRest } = transaction
+  return {
+    refundableValue: refundableValue + value,
+    refundableRest: refundableAmount(transaction) === 0n ? 0n : refundableRest,
+  }
+}
+
+function within(rest: bigint): bigint {
+  const half = unit / 2n
+  return rest > half ? half : rest < -half ? -half : rest
+}

@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { isRefused } from '../refusals.ts'
+import {
+  authorise,
+  balanceOf,
+  createHistory,
+  merchantUnderTest,
+  operate,
+  pricingUnderTest,
+} from '../testing/history-under-test.ts'
+import { refundableAmount } from '../transaction/transaction.ts'
+import { exchange } from './exchange.ts'
+import { scale } from './ratio.ts'
+
+const numRuns = Number(process.env['FC_RUNS'] ?? 300)
+const currencies = ['DKK', 'EUR', 'USD', 'JPY', 'KWD'] as const
+const rate = { numerator: 135n, denominator: 10_000n }
+const fees = Object.fromEntries(
+  currencies.map(currency => [currency, { capture: { rate: '0.0135' }, refund: { rate: '0.0135' } }]),
+)
+
+const parts = fc.array(fc.bigInt(1n, 400n), { minLength: 1, maxLength: 60 })
+const sumOf = (amounts: readonly bigint[]) => amounts.reduce((sum, amount) => sum + amount, 0n)
+
+test('captures in parts are worth what one capture is, and cost the same, between all currencies', () => {
+  for (const from of currencies) {
+    for (const to of currencies) {
+      fc.assert(
+        fc.property(parts, amounts => {
+          const pricing = pricingUnderTest(fees)
+          const history = createHistory({ ...merchantUnderTest, currency: to }, pricing)
+          const total = sumOf(amounts)
+          authorise(history, total, from)
+          for (const amount of amounts) operate(history, 0, 'capture', amount)
+          const worth = exchange(pricing.rates, { currency: from, amount: total }, to) ?? 0n
+          assert.equal(history.transactions[0]?.refundableValue, worth)
+          assert.equal(balanceOf(history), worth - scale(worth, rate))
+          const captured = balanceOf(history)
+          for (const amount of amounts) operate(history, 0, 'refund', amount)
+          assert.equal(balanceOf(history), captured - worth - scale(worth, rate))
+        }),
+        { numRuns: Math.ceil(numRuns / 25) },
+      )
+    }
+  }
+})
+
+test('refunds and disputes in parts take what one refund takes, between all currencies', () => {
+  for (const from of currencies) {
+    for (const to of currencies) {
+      fc.assert(
+        fc.property(parts, parts, fc.array(fc.boolean(), { minLength: 60 }), (captures, taken, isDispute) => {
+          const pricing = pricingUnderTest()
+          const captured = () => {
+            const history = createHistory({ ...merchantUnderTest, currency: to }, pricing)
+            authorise(history, sumOf(captures), from)
+            for (const amount of captures) operate(history, 0, 'capture', amount)
+            return history
+          }
+          const inParts = captured()
+          let sum = 0n
+          for (const [index, part] of taken.entries()) {
+            if (sum + part > sumOf(captures)) break
+            sum += part
+            operate(inParts, 0, isDispute[index] ? 'dispute' : 'refund', part)
+            const atOnce = captured()
+            operate(atOnce, 0, 'refund', sum)
+            assert.equal(balanceOf(inParts), balanceOf(atOnce), `${sum} of ${sumOf(captures)}`)
+          }
+        }),
+        { numRuns: Math.ceil(numRuns / 25) },
+      )
+    }
+  }
+})
+
+/** The exact value of what is refundable, as a fraction. */
+interface Exact {
+  readonly numerator: bigint
+  readonly denominator: bigint
+}
+
+test('operations in any order keep the value within half a minor unit of the exact one', () => {
+  const steps = fc.array(
+    fc.tuple(fc.constantFrom('capture', 'refund', 'dispute', 'win'), fc.bigInt(1n, 300n)),
+    { minLength: 1, maxLength: 40 },
+  )
+  fc.assert(
+    fc.property(steps, fc.constantFrom(...currencies), fc.constantFrom(...currencies), (steps, from, to) => {
+      const history = createHistory({ ...merchantUnderTest, currency: to }, pricingUnderTest())
+      authorise(history, 10_000n, from)
+      let exact: Exact = { numerator: 0n, denominator: 1n }
+      for (const [operation, amount] of steps) {
+        const [before] = history.transactions
+        if (before === undefined) continue
+        const refundable = refundableAmount(before)
+        // A dispute above what is refundable is another rule.
+        if (operation === 'dispute' && amount > refundable) continue
+        const outcome = operate(history, 0, operation, amount)
+        if (outcome === undefined || isRefused(outcome)) continue
+        const { refundableValue } = outcome.transaction
+        const added = refundableValue - before.refundableValue
+        const { numerator, denominator } = exact
+        exact =
+          operation === 'capture' || operation === 'win'
+            ? { numerator: numerator + added * denominator, denominator }
+            : { numerator: numerator * (refundable - amount), denominator: denominator * refundable }
+        const distance = exact.numerator - refundableValue * exact.denominator
+        const bound = exact.denominator / 2n + exact.denominator / 10n ** 12n + 1n
+        assert.ok(distance <= bound && distance >= -bound, `${operation} ${amount}`)
+      }
+    }),
+    { numRuns },
+  )
+})
+
+test('a dispute fee of parts is that of the whole', () => {
+  const history = createHistory(merchantUnderTest, pricingUnderTest({ DKK: { dispute: { rate: '0.004' } } }))
+  authorise(history, 100n, 'DKK')
+  operate(history, 0, 'capture', 100n)
+  // Each by itself would be rounded to 1 of 100, or to nothing.
+  for (let part = 0; part < 10; part += 1) operate(history, 0, 'dispute', 100n)
+  assert.equal(
+    history.disputes.reduce((sum, { fee }) => sum + fee.total, 0n),
+    4n,
+  )
+  const excess = history.disputes.reduce((sum, { excessHeld }) => sum + excessHeld, 0n)
+  assert.equal(excess, 900n)
+})
+
+test('many refunds of one yen take what one refund takes', () => {
+  const history = createHistory(
+    { ...merchantUnderTest, currency: 'EUR' },
+    pricingUnderTest({}, { JPY: '162.6' }),
+  )
+  authorise(history, 200n, 'JPY')
+  operate(history, 0, 'capture', 200n)
+  for (let count = 0; count < 77; count += 1) operate(history, 0, 'refund', 1n)
+  // 77 of 200 yen, which are worth 123 cents: 47 cents, and not 77.
+  assert.equal(balanceOf(history), 123n - 47n)
+})
+
+test('two hundred captures of one yen are worth 200 yen', () => {
+  const pricing = pricingUnderTest({}, { USD: '1', JPY: '162.6' })
+  const history = createHistory({ ...merchantUnderTest, currency: 'EUR' }, pricing)
+  authorise(history, 200n, 'JPY')
+  for (let count = 0; count < 200; count += 1) operate(history, 0, 'capture', 1n)
+  assert.equal(balanceOf(history), 123n)
+})

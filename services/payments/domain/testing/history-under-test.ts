@@ -1,0 +1,181 @@
+import { newId } from '../ids.ts'
+import type { LedgerEntry } from '../ledger/ledger.ts'
+import type { Line } from '../ledger/line.ts'
+import { payOut } from '../ledger/payout.ts'
+import type { Merchant } from '../merchant/merchant.ts'
+import { parseRateTable } from '../money/exchange.ts'
+import { parseFeeTable } from '../money/fees.ts'
+import { isRefused, type Refused } from '../refusals.ts'
+import { recordAuthorisation } from '../transaction/authorise.ts'
+import { captureTransaction } from '../transaction/capture.ts'
+import type { Change, OperationContext, Pricing } from '../transaction/change.ts'
+import {
+  type Dispute,
+  type DisputeChange,
+  type DisputeOutcome,
+  raiseDispute,
+  resolveDispute,
+} from '../transaction/dispute.ts'
+import { isProcessingErrorCode } from '../transaction/processing-errors.ts'
+import { refundTransaction } from '../transaction/refund.ts'
+import type { Transaction } from '../transaction/transaction.ts'
+import { expireTransaction, voidTransaction } from '../transaction/void.ts'
+
+/** A merchant's whole book in memory, changed by the domain's operations only. Of tests. */
+export interface History {
+  readonly merchant: Merchant
+  readonly context: () => OperationContext
+  readonly transactions: Transaction[]
+  readonly disputes: Dispute[]
+  readonly lines: Line[]
+  readonly entries: LedgerEntry[]
+  nowMs: number
+}
+
+export const merchantUnderTest: Merchant = {
+  id: newId(0, count => new Uint8Array(count)),
+  key: 'b1f1a2f0-0000-4000-8000-000000000000',
+  createdMs: 0,
+  name: 'Coffee & John',
+  currency: 'DKK',
+  test: true,
+  email: 'john@example.com',
+  website: 'https://example.com',
+  descriptor: 'Coffee & John',
+  company: { country: 'DK', number: null },
+  bank: { iban: 'DK5000400440116243' },
+  closedMs: null,
+}
+
+export function pricingUnderTest(
+  fees: Parameters<typeof parseFeeTable>[0] = {},
+  rates: Readonly<Record<string, string>> = { DKK: '7.4604', USD: '1.0875', JPY: '163.27', KWD: '0.3349' },
+): Pricing {
+  const feeTable = parseFeeTable(fees)
+  const rateTable = parseRateTable('EUR', rates)
+  if ('problems' in feeTable || 'problems' in rateTable) {
+    throw new Error('the tables of the test are not valid')
+  }
+  return { fees: feeTable.table, rates: rateTable.table }
+}
+
+/** Higher than any test's history is long. */
+const trailLimits = { captures: 1_000, refunds: 1_000, voids: 1_000 }
+
+export function createHistory(
+  merchant: Merchant = merchantUnderTest,
+  pricing: Pricing = pricingUnderTest(),
+): History {
+  let ids = 0
+  const nextId = () => newId(0, count => Buffer.from((++ids).toString(16).padStart(count * 2, '0'), 'hex'))
+  const history: History = {
+    merchant,
+    context: () => ({ merchant, pricing, trailLimits, nowMs: history.nowMs, nextId }),
+    transactions: [],
+    disputes: [],
+    lines: [],
+    entries: [],
+    nowMs: 1_000_000,
+  }
+  return history
+}
+
+/** @param error the processing error of a declined one, or null */
+export function authorise(
+  history: History,
+  amount: bigint,
+  currency: string,
+  error: number | null = null,
+): Transaction {
+  const { merchant, nowMs, nextId } = history.context()
+  const code = error !== null && isProcessingErrorCode(error) ? error : null
+  const transaction = recordAuthorisation({
+    id: nextId(),
+    nowMs,
+    merchant,
+    input: { currency, amount, descriptor: null, custom: null },
+    source: {
+      card: { bin: '410000', last4: '0001', expiry: { year: 2066, month: 8 }, scheme: 'visa' },
+      cardReference: { token: 'token', fingerprint: 'fingerprint' },
+    },
+    result: { error: code, processorReference: code === null ? 'reference' : null, tds: null },
+    recurring: true,
+    reference: null,
+  })
+  history.transactions.push(transaction)
+  return transaction
+}
+
+export const operations = ['capture', 'refund', 'void', 'dispute', 'win', 'lose', 'expire'] as const
+export type Operation = (typeof operations)[number]
+
+/**
+ * Does one operation with one transaction and keeps what comes of it. `win` and `lose` end its newest dispute
+ * that is open, and are undefined without one, as `expire` is when there is nothing to expire.
+ */
+export function operate(
+  history: History,
+  index: number,
+  operation: Operation,
+  amount: bigint,
+  currency: string | null = null,
+): Change | Refused | undefined {
+  const transaction = history.transactions[index]
+  if (transaction === undefined) return undefined
+  const outcome = perform(history, transaction, operation, amount, currency)
+  if (outcome === undefined || isRefused(outcome)) return outcome
+  history.transactions[index] = outcome.transaction
+  if (outcome.line !== null) history.lines.push(outcome.line)
+  if (outcome.ledgerEntry !== null) history.entries.push(outcome.ledgerEntry)
+  if ('dispute' in outcome) keepDispute(history, outcome)
+  return outcome
+}
+
+function perform(
+  history: History,
+  transaction: Transaction,
+  operation: Operation,
+  amount: bigint,
+  currency: string | null,
+): Change | DisputeChange | Refused | undefined {
+  const context = history.context()
+  const input = { amount, currency, descriptor: null }
+  if (operation === 'capture') return captureTransaction(transaction, input, context)
+  if (operation === 'refund') return refundTransaction(transaction, input, context)
+  if (operation === 'void') return voidTransaction(transaction, input, context)
+  if (operation === 'expire') return expireTransaction(transaction, context)
+  if (operation === 'dispute') {
+    const earlier = history.disputes.filter(({ transactionId }) => transactionId === transaction.id)
+    return raiseDispute(transaction, { amount, reason: null, dueMs: null, earlier }, context)
+  }
+  return endDispute(history, transaction, operation === 'win' ? 'won' : 'lost')
+}
+
+function endDispute(
+  history: History,
+  transaction: Transaction,
+  outcome: DisputeOutcome,
+): DisputeChange | Refused | undefined {
+  const dispute = history.disputes.findLast(
+    ({ transactionId, status }) => transactionId === transaction.id && status === 'open',
+  )
+  return dispute && resolveDispute(transaction, dispute, outcome, history.context())
+}
+
+function keepDispute({ disputes }: History, { dispute }: DisputeChange): void {
+  const index = disputes.findIndex(({ id }) => id === dispute.id)
+  if (index === -1) disputes.push(dispute)
+  else disputes[index] = dispute
+}
+
+export function balanceOf({ lines }: History): bigint {
+  return lines.reduce((sum, line) => sum + line.balance, 0n)
+}
+
+export function payOutAll(history: History): Refused | undefined {
+  const payout = payOut(balanceOf(history), null, history.context())
+  if (isRefused(payout)) return payout
+  history.lines.push(payout.line)
+  history.entries.push(payout.ledgerEntry)
+  return undefined
+}

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { refusals } from '../refusals.ts'
+import {
+  authorise,
+  createHistory,
+  merchantUnderTest,
+  pricingUnderTest,
+} from '../testing/history-under-test.ts'
+import { type Authorisation, checkAuthorisation, recordAuthorisation, recurringSource } from './authorise.ts'
+import { processingErrorCodes } from './processing-errors.ts'
+
+const input = { currency: 'EUR', amount: 300n, descriptor: null, custom: null }
+
+test('refused before anybody is asked: a closed merchant, a currency without a rate', () => {
+  const pricing = pricingUnderTest()
+  assert.equal(checkAuthorisation(merchantUnderTest, input, pricing), undefined)
+  const closed = checkAuthorisation({ ...merchantUnderTest, closedMs: 1 }, input, pricing)
+  assert.equal(closed?.refusal.code, 'merchant_closed')
+  const unknown = checkAuthorisation(merchantUnderTest, { ...input, currency: 'SEK' }, pricing)
+  assert.equal(unknown?.refusal.processingError?.code, 1)
+})
+
+test('a recurring transaction charges an earlier one’s card, or a saved one, of the same merchant', () => {
+  const history = createHistory()
+  const earlier = authorise(history, 300n, 'DKK')
+  const { card, cardReference } = earlier
+  assert.deepEqual(recurringSource(merchantUnderTest, earlier), { card, cardReference })
+  const declined = recurringSource(merchantUnderTest, authorise(history, 300n, 'DKK', 7))
+  assert.ok('refusal' in declined)
+  assert.equal(declined.refusal.fields[0]?.field, 'transactionId')
+  const saved = { id: 'c', merchantId: 'other', createdMs: 0, card, reference: cardReference, notes: null }
+  const foreign = recurringSource(merchantUnderTest, saved)
+  assert.ok('refusal' in foreign)
+  assert.equal(foreign.refusal.fields[0]?.field, 'cardId')
+  const own = recurringSource(merchantUnderTest, { ...saved, merchantId: merchantUnderTest.id })
+  assert.deepEqual(own, { card, cardReference })
+})
+
+test('3-D Secure is never of a recurring transaction', () => {
+  const { card, cardReference } = authorise(createHistory(), 1n, 'DKK')
+  const authorisation: Authorisation = {
+    id: 'i',
+    nowMs: 5,
+    merchant: merchantUnderTest,
+    input: { ...input, descriptor: 'Own' },
+    source: { card, cardReference },
+    result: { error: null, processorReference: 'r', tds: 'full' },
+    recurring: false,
+    reference: 'Order 7',
+    lifetimeMs: 10,
+  }
+  const transaction = recordAuthorisation(authorisation)
+  assert.deepEqual([transaction.tds, transaction.descriptor, transaction.expiresMs], ['full', 'Own', 15])
+  assert.throws(() => recordAuthorisation({ ...authorisation, recurring: true }), /3-D Secure/)
+})
+
+test('the catalogues are whole', () => {
+  assert.deepEqual(
+    processingErrorCodes.filter(code => code < 1 || code > 31),
+    [],
+  )
+  for (const [code, { status, message }] of Object.entries(refusals)) {
+    assert.match(code, /^[a-z_]+$/)
+    assert.ok(status >= 400 && status < 600, code)
+    assert.match(message, /^[A-Z].*\.$/, code)
+  }
+})

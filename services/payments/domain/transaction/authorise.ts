@@ -1,0 +1,116 @@
+import type { JsonObject } from '../json.ts'
+import type { CardDetails, CardReference, SavedCard } from '../merchant/card.ts'
+import { chooseDescriptor } from '../merchant/descriptor.ts'
+import type { Merchant } from '../merchant/merchant.ts'
+import { canExchange } from '../money/exchange.ts'
+import { type Refused, refuse, refuseField, refuseProcessing } from '../refusals.ts'
+import type { Pricing } from './change.ts'
+import type { ProcessingErrorCode } from './processing-errors.ts'
+import { noTrail } from './trail.ts'
+import type { Tds, Transaction } from './transaction.ts'
+
+/** How long an authorisation can be captured: the usual time of the card schemes. */
+export const authorisationLifetimeMs = 7 * 24 * 60 * 60 * 1000
+
+/** What a new transaction is made of, whoever asks for it. */
+export interface AuthorisationInput {
+  readonly currency: string
+  readonly amount: bigint
+  readonly descriptor: string | null
+  readonly custom: JsonObject | null
+}
+
+/** What there is to charge. */
+export interface CardSource {
+  readonly card: CardDetails
+  readonly cardReference: CardReference
+}
+
+/** The processor's answer to an authorisation. */
+export interface AuthorisationResult {
+  readonly error: ProcessingErrorCode | null
+  readonly processorReference: string | null
+  readonly tds: Tds | null
+}
+
+export interface Authorisation {
+  readonly id: string
+  readonly nowMs: number
+  readonly merchant: Merchant
+  readonly input: AuthorisationInput
+  readonly source: CardSource
+  readonly result: AuthorisationResult
+  /** Made by the server from an earlier transaction or a saved card. Never with 3-D Secure. */
+  readonly recurring: boolean
+  /** The text of a payment link; null for a transaction without one. */
+  readonly reference: string | null
+  readonly lifetimeMs?: number
+}
+
+/**
+ * What can be refused before the processor is asked: a closed merchant, and a currency that could not be
+ * exchanged to the merchant's at the capture (processing error 1).
+ */
+export function checkAuthorisation(
+  merchant: Merchant,
+  input: AuthorisationInput,
+  { rates }: Pricing,
+): Refused | undefined {
+  if (merchant.closedMs !== null) return refuse('merchant_closed')
+  return canExchange(rates, input.currency, merchant.currency) ? undefined : refuseProcessing(1)
+}
+
+/**
+ * What a recurring transaction charges: the card of an earlier transaction or a saved card. Refused is one of
+ * another merchant, as if it did not exist, and a transaction that was itself declined.
+ */
+export function recurringSource(merchant: Merchant, earlier: Transaction | SavedCard): CardSource | Refused {
+  const isTransaction = 'cardReference' in earlier
+  const field = isTransaction ? 'transactionId' : 'cardId'
+  if (earlier.merchantId !== merchant.id) {
+    return refuseField(field, 'mismatch', `there is no such ${isTransaction ? 'transaction' : 'card'}`)
+  }
+  if (!isTransaction) return { card: earlier.card, cardReference: earlier.reference }
+  if (earlier.error !== null) return refuseField(field, 'mismatch', 'this transaction was declined')
+  return { card: earlier.card, cardReference: earlier.cardReference }
+}
+
+/**
+ * The transaction that an authorisation makes. Of a declined one the whole amount is voided, so that the sum
+ * of the amounts holds for it too and nothing of it can ever be captured.
+ */
+export function recordAuthorisation(authorisation: Authorisation): Transaction {
+  const { id, nowMs, merchant, input, source, result, recurring, reference } = authorisation
+  const { lifetimeMs = authorisationLifetimeMs } = authorisation
+  if (recurring && result.tds !== null)
+    throw new Error('3-D Secure cannot be applied to a recurring transaction')
+  const approved = result.error === null
+  return {
+    id,
+    merchantId: merchant.id,
+    test: merchant.test,
+    createdMs: nowMs,
+    currency: input.currency,
+    amount: input.amount,
+    descriptor: chooseDescriptor(input.descriptor, merchant.descriptor),
+    pendingAmount: approved ? input.amount : 0n,
+    capturedAmount: 0n,
+    refundedAmount: 0n,
+    voidedAmount: approved ? 0n : input.amount,
+    disputedAmount: 0n,
+    excessDisputedAmount: 0n,
+    refundableValue: 0n,
+    refundableRest: 0n,
+    card: source.card,
+    cardReference: source.cardReference,
+    custom: input.custom,
+    reference,
+    tds: result.tds,
+    recurring,
+    error: result.error,
+    expiresMs: nowMs + lifetimeMs,
+    processorReference: result.processorReference,
+    trail: [],
+    totals: noTrail,
+  }
+}

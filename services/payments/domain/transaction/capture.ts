@@ -1,0 +1,88 @@
+import { chargeFee, transfer } from '../ledger/ledger.ts'
+import { chooseDescriptor } from '../merchant/descriptor.ts'
+import { exchange } from '../money/exchange.ts'
+import { feeOf } from '../money/fees.ts'
+import { fitsJson } from '../money/money.ts'
+import { addValue } from '../money/refundable-value.ts'
+import { type Refused, refuse, refuseField } from '../refusals.ts'
+import { book, type Change, type OperationContext, trailEntryOf } from './change.ts'
+import { checkCurrency, checkPending, checkTrail, type Transaction, withEntry } from './transaction.ts'
+
+export interface CaptureInput {
+  readonly amount: bigint
+  /** A guard: must be the transaction's. */
+  readonly currency: string | null
+  readonly descriptor: string | null
+}
+
+/**
+ * Takes a part of the pending amount, or all of it, to the merchant's balance: exchanged to its currency at
+ * the rate of now, less the fee. Captures together never exceed the transaction's amount. What they are worth
+ * is rounded for all of them together: at one rate, parts are worth what the whole is.
+ */
+export function captureTransaction(
+  transaction: Transaction,
+  { amount, currency, descriptor }: CaptureInput,
+  context: OperationContext,
+): Change | Refused {
+  const { merchant, pricing, trailLimits, nowMs } = context
+  if (merchant.closedMs !== null) return refuse('merchant_closed')
+  const refused =
+    checkCurrency(transaction, currency) ??
+    checkPending(transaction, amount, 'captured', nowMs) ??
+    checkTrail(transaction, 'captures', trailLimits)
+  if (refused !== undefined) return refused
+  const captured = { currency: transaction.currency, amount }
+  const worth = worthOf(transaction, amount, context)
+  if (worth === undefined) return refuse('rate_missing')
+  const fee = feeOf(pricing.fees, 'capture', merchant.currency, worth, transaction.totals.captures.value)
+  if (!fitsJson(transaction.refundableValue + worth) || !fitsJson(worth - fee.total)) {
+    return refuseField('amount', 'too_large', `${amount} is too much for one line in ${merchant.currency}`)
+  }
+  const from = { account: 'clearing', money: captured } as const
+  const to = { account: 'merchant', money: { currency: merchant.currency, amount: worth } } as const
+  const { line, ledgerEntry } = book(
+    {
+      kind: 'capture',
+      postings: [...transfer(from, to), ...chargeFee(merchant.currency, fee.total)],
+      amount: captured,
+      fee,
+      description: 'Capture',
+      disputeId: null,
+    },
+    transaction.id,
+    context,
+  )
+  const trailEntry = trailEntryOf(
+    transaction,
+    {
+      kind: 'capture',
+      amount,
+      descriptor: chooseDescriptor(descriptor, transaction.descriptor, merchant.descriptor),
+      balance: line.balance,
+      fee,
+      lineId: line.id,
+    },
+    context,
+  )
+  const after: Transaction = {
+    ...transaction,
+    pendingAmount: transaction.pendingAmount - amount,
+    capturedAmount: transaction.capturedAmount + amount,
+    ...addValue(transaction, worth),
+    ...withEntry(transaction, trailEntry),
+  }
+  return { transaction: after, trailEntry, line, ledgerEntry }
+}
+
+/** Undefined without a rate. */
+function worthOf(
+  { currency, capturedAmount }: Transaction,
+  amount: bigint,
+  { merchant, pricing }: OperationContext,
+): bigint | undefined {
+  const worth = (total: bigint) => exchange(pricing.rates, { currency, amount: total }, merchant.currency)
+  const before = worth(capturedAmount)
+  const after = worth(capturedAmount + amount)
+  return before === undefined || after === undefined ? undefined : after - before
+}

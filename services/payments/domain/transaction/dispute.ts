@@ -1,0 +1,220 @@
+import { chargeFee, type LedgerEntry, transfer } from '../ledger/ledger.ts'
+import { exchange } from '../money/exchange.ts'
+import { type Fee, feeOf, noFee } from '../money/fees.ts'
+import { fitsJson } from '../money/money.ts'
+import { scale } from '../money/ratio.ts'
+import { addValue, takeValue } from '../money/refundable-value.ts'
+import { type Refused, refuse, refuseField } from '../refusals.ts'
+import { book, type Change, type Movement, type OperationContext, trailEntryOf } from './change.ts'
+import { refundableAmount, type Transaction, withEntry } from './transaction.ts'
+
+/** A claim of a payer's bank for money that was captured, such as a chargeback. */
+export interface Dispute {
+  readonly id: string
+  readonly merchantId: string
+  readonly transactionId: string
+  /** Milliseconds since the epoch. */
+  readonly createdMs: number
+  /** In minor units of the transaction's currency. */
+  readonly amount: bigint
+  readonly currency: string
+  readonly status: DisputeStatus
+  readonly reason: string | null
+  /** Until when the merchant can answer it, if that is known. */
+  readonly dueMs: number | null
+  /** What was taken from the merchant's balance for it, without the fee, in minor units of its currency. */
+  readonly held: bigint
+  /** The part of the amount above what could be refunded when it was raised. */
+  readonly excess: bigint
+  /** The part of `held` that is for the excess. */
+  readonly excessHeld: bigint
+  /** What the dispute itself costs, won or lost. */
+  readonly fee: Fee
+  /** The line that took it from the balance. */
+  readonly lineId: string
+  /** When it was won or lost. */
+  readonly resolvedMs: number | null
+}
+
+export const disputeStatuses = ['open', 'won', 'lost'] as const
+export type DisputeStatus = (typeof disputeStatuses)[number]
+export const disputeOutcomes = ['won', 'lost'] as const satisfies readonly DisputeStatus[]
+export type DisputeOutcome = (typeof disputeOutcomes)[number]
+
+export interface DisputeInput {
+  /** One derived from the processor's name of the dispute; without it, the dispute gets a new one. */
+  readonly id?: string
+  readonly amount: bigint
+  readonly reason: string | null
+  readonly dueMs: number | null
+  /** All disputes of the transaction before: what parts cost and take is rounded for all of them together. */
+  readonly earlier: readonly Dispute[]
+}
+
+export interface DisputeChange extends Change {
+  readonly dispute: Dispute
+}
+
+/**
+ * A dispute begins: what it is about leaves the merchant's balance, with the fee, and is held until the
+ * dispute is won or lost. The trail tells of it only then, for its entries are won or lost.
+ *
+ * The payer's bank does not know of refunds, so a dispute may be about more than what can still be refunded,
+ * or captured. It is booked all the same: the excess leaves the balance too, which may become negative, and
+ * cannot be refunded after a win. It converts at the average rate of the captures, or, without captures, at
+ * the rate of now.
+ */
+export function raiseDispute(
+  transaction: Transaction,
+  input: DisputeInput,
+  context: OperationContext,
+): DisputeChange | Refused {
+  const { merchant, pricing, nowMs, nextId } = context
+  const { id = nextId(), amount, reason, dueMs, earlier } = input
+  if (amount < 1n) return refuseField('amount', 'too_small', `${amount} is below 1`)
+  const refundable = refundableAmount(transaction)
+  const excess = amount > refundable ? amount - refundable : 0n
+  const excessHeld = valueOfExcess(transaction, excess, earlier, context)
+  if (excessHeld === undefined) return refuse('rate_missing')
+  const { taken, left } = takeValue(transaction, amount - excess)
+  const held = taken + excessHeld
+  if (!fitsJson(amount) || !fitsJson(held)) {
+    return refuseField('amount', 'too_large', `${amount} is too much for one line in ${merchant.currency}`)
+  }
+  const { currency } = transaction
+  const fee = feeOf(pricing.fees, 'dispute', merchant.currency, held, total(earlier.map(one => one.held)))
+  const from = { account: 'merchant', money: { currency: merchant.currency, amount: held } } as const
+  const to = { account: 'disputes', money: { currency, amount } } as const
+  const movement: Movement = {
+    kind: 'dispute',
+    postings: [...transfer(from, to), ...chargeFee(merchant.currency, fee.total)],
+    amount: { currency, amount },
+    fee,
+    description: 'Dispute',
+    disputeId: id,
+  }
+  const { line, ledgerEntry } = book(movement, transaction.id, context)
+  const dispute: Dispute = {
+    id,
+    merchantId: merchant.id,
+    transactionId: transaction.id,
+    createdMs: nowMs,
+    amount,
+    currency,
+    status: 'open',
+    reason,
+    dueMs,
+    held,
+    excess,
+    excessHeld,
+    fee,
+    lineId: line.id,
+    resolvedMs: null,
+  }
+  const after: Transaction = {
+    ...transaction,
+    disputedAmount: transaction.disputedAmount + amount,
+    excessDisputedAmount: transaction.excessDisputedAmount + excess,
+    ...left,
+  }
+  return { transaction: after, trailEntry: null, line, ledgerEntry, dispute }
+}
+
+/**
+ * What is taken for one more part above what can be refunded. Undefined where nothing was captured and there
+ * is no rate.
+ */
+function valueOfExcess(
+  transaction: Transaction,
+  part: bigint,
+  earlier: readonly Dispute[],
+  { merchant, pricing }: OperationContext,
+): bigint | undefined {
+  const { capturedAmount, currency, totals } = transaction
+  if (part === 0n) return 0n
+  const amount = transaction.excessDisputedAmount + part
+  const value =
+    capturedAmount === 0n
+      ? exchange(pricing.rates, { currency, amount }, merchant.currency)
+      : scale(amount, { numerator: totals.captures.value, denominator: capturedAmount })
+  if (value === undefined) return undefined
+  const before = total(earlier.filter(({ status }) => status !== 'won').map(one => one.excessHeld))
+  // Captures in between can lower the average rate.
+  return value > before ? value - before : 0n
+}
+
+function total(values: readonly bigint[]): bigint {
+  return values.reduce((sum, value) => sum + value, 0n)
+}
+
+/**
+ * A dispute ends. Won, what was held returns to the merchant's balance and can be refunded again; lost, it
+ * goes to the payer. The fee stays paid. The trail's entry has the effect of the whole dispute on the
+ * balance.
+ */
+export function resolveDispute(
+  transaction: Transaction,
+  dispute: Dispute,
+  outcome: DisputeOutcome,
+  context: OperationContext,
+): DisputeChange | Refused {
+  if (dispute.status !== 'open') return refuse('dispute_resolved')
+  const { line, ledgerEntry } =
+    outcome === 'won' ? release(dispute, context) : { line: null, ledgerEntry: surrender(dispute, context) }
+  const trailEntry = trailEntryOf(
+    transaction,
+    {
+      kind: 'dispute',
+      amount: dispute.amount,
+      descriptor: transaction.descriptor,
+      balance: (line?.balance ?? 0n) - dispute.held - dispute.fee.total,
+      fee: dispute.fee,
+      lineId: line?.id ?? dispute.lineId,
+      dispute: { id: dispute.id, outcome },
+    },
+    context,
+  )
+  const { amount, excess, held, excessHeld } = dispute
+  const released = outcome === 'won' ? { amount, excess, value: held - excessHeld } : nothing
+  const after: Transaction = {
+    ...transaction,
+    disputedAmount: transaction.disputedAmount - released.amount,
+    excessDisputedAmount: transaction.excessDisputedAmount - released.excess,
+    ...addValue(transaction, released.value),
+    ...withEntry(transaction, trailEntry),
+  }
+  const resolved: Dispute = { ...dispute, status: outcome, resolvedMs: context.nowMs }
+  return { transaction: after, trailEntry, line, ledgerEntry, dispute: resolved }
+}
+
+const nothing = { amount: 0n, excess: 0n, value: 0n }
+
+function release({ id, amount, currency, held, transactionId }: Dispute, context: OperationContext) {
+  const from = { account: 'disputes', money: { currency, amount } } as const
+  const to = { account: 'merchant', money: { currency: context.merchant.currency, amount: held } } as const
+  const movement: Movement = {
+    kind: 'dispute-won',
+    postings: transfer(from, to),
+    amount: from.money,
+    fee: noFee,
+    description: 'Dispute won',
+    disputeId: id,
+  }
+  return book(movement, transactionId, context)
+}
+
+/** The merchant's balance is not touched by a loss, since it was when the dispute began. */
+function surrender(dispute: Dispute, { merchant, nowMs, nextId }: OperationContext): LedgerEntry {
+  const money = { currency: dispute.currency, amount: dispute.amount }
+  return {
+    id: nextId(),
+    merchantId: merchant.id,
+    test: merchant.test,
+    createdMs: nowMs,
+    kind: 'dispute-lost',
+    transactionId: dispute.transactionId,
+    disputeId: dispute.id,
+    lineId: null,
+    postings: transfer({ account: 'disputes', money }, { account: 'clearing', money }),
+  }
+}

@@ -1,0 +1,69 @@
+import type { Fee } from '../money/fees.ts'
+import type { DisputeOutcome } from './dispute.ts'
+
+export const trailKinds = ['capture', 'refund', 'void', 'dispute'] as const
+export type TrailKind = (typeof trailKinds)[number]
+
+/** One thing that was done to a transaction. The trail is in the order of time and never changes. */
+export interface TrailEntry {
+  readonly id: string
+  readonly transactionId: string
+  readonly kind: TrailKind
+  /** Of an entry of kind `dispute`; null for others. */
+  readonly dispute: TrailDispute | null
+  /** Milliseconds since the epoch. */
+  readonly createdMs: number
+  /** In minor units of the transaction's currency. */
+  readonly amount: bigint
+  /** The effect on the merchant's balance after fees and exchange, in minor units of its currency. */
+  readonly balance: bigint
+  readonly fee: Fee
+  readonly descriptor: string
+  /** The line with that effect; null for a void, which has none. */
+  readonly lineId: string | null
+}
+
+/** What the whole trail of a transaction adds up to. */
+export interface TrailTotals {
+  readonly entries: number
+  readonly captures: KindTotal
+  readonly refunds: KindTotal
+  readonly voids: number
+}
+
+export interface KindTotal {
+  readonly count: number
+  /** The sum of what these entries moved on the merchant’s balance, before fees and without a sign. */
+  readonly value: bigint
+}
+
+const nothing: KindTotal = { count: 0, value: 0n }
+
+export const noTrail: TrailTotals = { entries: 0, captures: nothing, refunds: nothing, voids: 0 }
+
+export function addToTotals(totals: TrailTotals, entry: TrailEntry): TrailTotals {
+  const { kind, balance, fee } = entry
+  const moved = balance + fee.total
+  const add = ({ count, value }: KindTotal, more: bigint) => ({
+    count: count + 1,
+    value: value + more,
+  })
+  return {
+    entries: totals.entries + 1,
+    captures: kind === 'capture' ? add(totals.captures, moved) : totals.captures,
+    refunds: kind === 'refund' ? add(totals.refunds, -moved) : totals.refunds,
+    voids: kind === 'void' ? totals.voids + 1 : totals.voids,
+  }
+}
+
+/** The most entries of each kind that callers may add to one transaction. */
+export interface TrailLimits {
+  readonly captures: number
+  readonly refunds: number
+  readonly voids: number
+}
+
+export interface TrailDispute {
+  readonly id: string
+  readonly outcome: DisputeOutcome
+}

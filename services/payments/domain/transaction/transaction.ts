@@ -1,0 +1,125 @@
+import type { JsonObject } from '../json.ts'
+import type { CardDetails, CardReference } from '../merchant/card.ts'
+import type { RefundableValue } from '../money/refundable-value.ts'
+import { type Refused, refuseField } from '../refusals.ts'
+import type { ProcessingErrorCode } from './processing-errors.ts'
+import { addToTotals, type TrailEntry, type TrailLimits, type TrailTotals } from './trail.ts'
+
+/**
+ * A card payment. At all times amount = pendingAmount + capturedAmount + voidedAmount, and refundedAmount +
+ * disputedAmount − excessDisputedAmount ≤ capturedAmount. All amounts are in minor units of `currency`.
+ */
+export interface Transaction extends RefundableValue {
+  readonly id: string
+  readonly merchantId: string
+  readonly test: boolean
+  /** Milliseconds since the epoch. */
+  readonly createdMs: number
+  readonly currency: string
+  readonly amount: bigint
+  readonly descriptor: string
+  /** Can be captured or voided. */
+  readonly pendingAmount: bigint
+  /** All that was ever captured; a refund does not lower it. */
+  readonly capturedAmount: bigint
+  readonly refundedAmount: bigint
+  /** What can never be captured; of a declined transaction, all of it. */
+  readonly voidedAmount: bigint
+  /** In disputes that run or were lost. One that is won leaves it. */
+  readonly disputedAmount: bigint
+  /** The part of the disputed amount above what could be refunded when the disputes were raised. */
+  readonly excessDisputedAmount: bigint
+  readonly card: CardDetails
+  /** What the processor knows the card by, for a further payment or a saved card. */
+  readonly cardReference: CardReference
+  /** Null where the merchant gave none. */
+  readonly custom: JsonObject | null
+  /** The text of a payment link, shown in the dashboard. */
+  readonly reference: string | null
+  readonly tds: Tds | null
+  /** Made by the server from a saved card or an earlier transaction. */
+  readonly recurring: boolean
+  /** Why it was declined; null for a successful one. */
+  readonly error: ProcessingErrorCode | null
+  /** When what is still pending becomes void. */
+  readonly expiresMs: number
+  /** The processor's name of the authorisation; null for a declined one. */
+  readonly processorReference: string | null
+  /** The newest entries of the trail, or all of them, as they were read. In the order of time. */
+  readonly trail: readonly TrailEntry[]
+  /** Of the whole trail. */
+  readonly totals: TrailTotals
+}
+
+/** 3-D Secure: the bank did not take part, or did. */
+export const tdsResults = ['attempt', 'full'] as const
+export type Tds = (typeof tdsResults)[number]
+
+/** What can be refunded. */
+export function refundableAmount(transaction: Transaction): bigint {
+  const { capturedAmount, refundedAmount, disputedAmount, excessDisputedAmount } = transaction
+  return capturedAmount - refundedAmount - disputedAmount + excessDisputedAmount
+}
+
+/** The trail and its totals with one more entry. */
+export function withEntry(
+  { trail, totals }: Transaction,
+  entry: TrailEntry,
+): Pick<Transaction, 'trail' | 'totals'> {
+  return { trail: [...trail, entry], totals: addToTotals(totals, entry) }
+}
+
+/** Refuses one more entry of a kind of which the trail has as many as it may have. */
+export function checkTrail(
+  { totals }: Transaction,
+  kind: keyof TrailLimits,
+  limits: TrailLimits,
+): Refused | undefined {
+  const { captures, refunds, voids } = totals
+  const count = { captures: captures.count, refunds: refunds.count, voids }[kind]
+  const limit = limits[kind]
+  if (count < limit) return undefined
+  return refuseField(
+    'amount',
+    'too_many',
+    `the transaction has ${count} ${kind}; at most ${limit} are allowed`,
+  )
+}
+
+/** Guards against a currency that somebody changed on the way. */
+export function checkCurrency(transaction: Transaction, currency: string | null): Refused | undefined {
+  if (currency === null || currency === transaction.currency) return undefined
+  const message = `${currency} is not the currency of the transaction, ${transaction.currency}`
+  return refuseField('currency', 'mismatch', message)
+}
+
+/** An amount that is to be taken from the pending one. */
+export function checkPending(
+  transaction: Transaction,
+  amount: bigint,
+  verb: 'captured' | 'voided',
+  nowMs: number,
+): Refused | undefined {
+  const { pendingAmount, expiresMs } = transaction
+  if (pendingAmount > 0n && nowMs >= expiresMs) {
+    const since = new Date(expiresMs).toISOString()
+    return refuseField('amount', 'expired', `the authorisation has expired at ${since}`)
+  }
+  return checkAtMost(amount, pendingAmount, verb)
+}
+
+/**
+ * Checks the amount of a refund: at most the captured amount less refunds and disputes. A dispute also counts
+ * when it came before the capture.
+ */
+export function checkRefundable(transaction: Transaction, amount: bigint): Refused | undefined {
+  const { capturedAmount, refundedAmount, disputedAmount } = transaction
+  const unclaimed = capturedAmount - refundedAmount - disputedAmount
+  return checkAtMost(amount, unclaimed > 0n ? unclaimed : 0n, 'refunded')
+}
+
+function checkAtMost(amount: bigint, available: bigint, verb: string): Refused | undefined {
+  if (amount < 1n) return refuseField('amount', 'too_small', `${amount} is below 1`)
+  if (amount <= available) return undefined
+  return refuseField('amount', 'too_large', `${amount} is more than the ${available} that can be ${verb}`)
+}

@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { silentLog } from '@tollway/chassis/log.ts'
+import {
+  parseApp,
+  parseAssociation,
+  parseCapture,
+  parseCard,
+  parseMember,
+  parseMerchant,
+  parseMerchantUpdate,
+  parseRefund,
+  parseTransaction,
+  parseVoid,
+} from '../../domain/input/inputs.ts'
+import { isRefused } from '../../domain/refusals.ts'
+import { parseWebhook, parseWebhookUpdate } from '../../operations/accounts/webhook-input.ts'
+import type { Payments } from '../../operations/operation.ts'
+import { endpoints } from '../endpoints/endpoints.ts'
+import { createApiServer } from '../servers/api-server.ts'
+import { assertValid, document, type Operation } from '../testing/conformance-under-test.ts'
+
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({
+    name: `${method} ${path}`,
+    method,
+    path,
+    operation,
+  })),
+)
+
+/** Every line of the specification's tables of endpoints. */
+const specified = `
+  POST /apps
+  GET /me
+  POST /merchants
+  PUT /merchants/{merchantId}
+  GET /identities/{appId}/merchants
+  GET /merchants/{merchantId}
+  POST /merchants/{merchantId}/users
+  DELETE /merchants/{merchantId}/users/{userId}
+  GET /merchants/{merchantId}/users
+  POST /merchants/{merchantId}/apps
+  DELETE /merchants/{merchantId}/apps/{appId}
+  GET /merchants/{merchantId}/apps
+  GET /merchants/{merchantId}/lines
+  POST /merchants/{merchantId}/transactions
+  POST /transactions/{transactionId}/captures
+  POST /transactions/{transactionId}/refunds
+  POST /transactions/{transactionId}/voids
+  GET /merchants/{merchantId}/transactions
+  GET /transactions/{transactionId}
+  POST /merchants/{merchantId}/cards
+  GET /cards/{cardId}
+  GET /frauds
+  GET /frauds/{fraudId}
+`
+
+test('the document has every endpoint of the specification, and the server has its endpoints', async () => {
+  const documented = operations.map(({ method, path }) => `${method.toUpperCase()} ${path}`)
+  for (const line of specified.trim().split('\n')) assert.ok(documented.includes(line.trim()), line)
+  assert.equal(documented.length, endpoints.length)
+  const { app } = createApiServer({
+    payments: {} as Payments,
+    log: silentLog,
+    clock: systemClock,
+    randomBytes: count => new Uint8Array(count),
+    onAnswer: () => {},
+    onReplay: () => {},
+    ready: async () => true,
+    signUps: null,
+    guard: null,
+  })
+  await app.ready()
+  for (const { method, path } of operations) {
+    const url = path.replace(/\{(\w+)\}/g, ':$1')
+    assert.ok(app.hasRoute({ method: method.toUpperCase() as 'GET', url }), `${method} ${path}`)
+  }
+  await app.close()
+})
+
+test('names of operations are unique', () => {
+  const names = operations.map(({ operation }) => operation.operationId)
+  assert.equal(new Set(names).size, names.length)
+})
+
+test('every example is valid', () => {
+  for (const { name, operation } of operations) {
+    for (const { schema, example } of mediaOf(operation)) {
+      if (example !== undefined) assertValid(schema, example, name)
+    }
+  }
+})
+
+function mediaOf({ requestBody, responses }: Operation) {
+  const contents = [requestBody?.content, ...Object.values(responses).map(({ content }) => content)]
+  return contents.flatMap(content => Object.values(content ?? {}))
+}
+
+const parsers: Readonly<Record<string, (body: unknown) => object>> = {
+  createApp: body => parseApp(body, 'json'),
+  createMerchant: body => parseMerchant(body, 'json', ['DKK']),
+  updateMerchant: body => parseMerchantUpdate(body, 'json'),
+  inviteUser: body => parseMember(body, 'json'),
+  addApp: body => parseAssociation(body, 'json'),
+  createTransaction: body => parseTransaction(body, 'json'),
+  captureTransaction: body => parseCapture(body, 'json'),
+  refundTransaction: body => parseRefund(body, 'json'),
+  voidTransaction: body => parseVoid(body, 'json'),
+  saveCard: body => parseCard(body, 'json'),
+  createWebhook: body => parseWebhook(body, 'json'),
+  updateWebhook: body => parseWebhookUpdate(body, 'json'),
+}
+
+test('the service takes what the document shows, and the same fields', () => {
+  const bodies = operations.filter(({ operation }) => operation.requestBody !== undefined)
+  assert.deepEqual(bodies.map(({ operation }) => operation.operationId).sort(), Object.keys(parsers).sort())
+  for (const { name, operation } of bodies) {
+    const { schema, example } = operation.requestBody?.content['application/json'] ?? assert.fail(name)
+    const parse = parsers[operation.operationId] ?? assert.fail(name)
+    assert.ok(!isRefused(parse(example)), name)
+    const { $ref = '' } = schema as { readonly $ref?: string }
+    const component = document.components.schemas[$ref.replace(/^.*\//, '')] as { properties: object }
+    // A field of the schema that the parser does not know would be refused as unknown.
+    const values = Object.fromEntries(Object.keys(component.properties).map(field => [field, {}]))
+    const refused = parse(values)
+    const unknown = isRefused(refused) ? refused.refusal.fields.filter(({ code }) => code === 'unknown') : []
+    assert.deepEqual(unknown, [], name)
+  }
+})

@@ -1,0 +1,152 @@
+import type { JsonObject } from '../../domain/json.ts'
+import { refusals } from '../../domain/refusals.ts'
+import type { Endpoint, Example, QueryParameter } from '../endpoint.ts'
+import { endpoints } from '../endpoints/endpoints.ts'
+import { ref, schemas } from './schemas.ts'
+
+/** Of the API itself: it changes when the API does. */
+const apiVersion = '1.0.0'
+
+/** Where the server serves it. */
+export const openapiPath = '/openapi.json'
+
+/** The OpenAPI 3.1 document of the API, made from the same list as its routes. */
+export function createOpenapiDocument(): JsonObject {
+  const paths: Record<string, Record<string, JsonObject>> = {}
+  for (const endpoint of endpoints) {
+    const operations = paths[endpoint.path] ?? {}
+    operations[endpoint.method.toLowerCase()] = operationOf(endpoint)
+    paths[endpoint.path] = operations
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Tollway payments',
+      version: apiVersion,
+      description:
+        'Merchants, their members and card transactions. Amounts are whole numbers of minor units. Bodies are ' +
+        'JSON or forms; in a form, nested fields have names in brackets and booleans are yes or no.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    security: [{ apiKey: [] }],
+    tags: [...new Set(endpoints.map(({ document }) => document.tag))].map(name => ({ name })),
+    paths,
+    components: {
+      schemas,
+      securitySchemes: {
+        apiKey: {
+          type: 'http',
+          scheme: 'basic',
+          description: 'An empty user name, and the API key of an app as the password.',
+        },
+      },
+      headers: { RequestId: requestIdHeader },
+    },
+  }
+}
+
+const requestIdHeader = {
+  description: 'Names the request: the caller’s own x-request-id, or a new one.',
+  schema: { type: 'string' },
+}
+
+function operationOf({ kind, method, path, document }: Endpoint): JsonObject {
+  const {
+    operationId,
+    tag,
+    summary,
+    description,
+    query = [],
+    body,
+    answers,
+    declines = false,
+    produces,
+  } = document
+  const parameters = [
+    ...pathParameters(path),
+    ...query.map(queryParameter),
+    ...(method === 'POST' ? [idempotencyKey] : []),
+  ]
+  return {
+    operationId,
+    tags: [tag],
+    summary,
+    ...(description === undefined ? {} : { description }),
+    ...(kind === 'sign-up' ? { security: [] } : {}),
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(body === undefined ? {} : { requestBody: requestBody(body) }),
+    responses: {
+      ...Object.fromEntries(
+        Object.entries(answers).map(([status, answer]) => [status, success(answer, produces)]),
+      ),
+      ...errorsOf(method, kind, declines),
+    },
+  }
+}
+
+function pathParameters(path: string): readonly JsonObject[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string', format: 'uuid' },
+  }))
+}
+
+function queryParameter({ name, description, required, style, schema }: QueryParameter): JsonObject {
+  return { name, in: 'query', description, required, ...(style && { style, explode: true }), schema }
+}
+
+const idempotencyKey = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  required: false,
+  description: 'Equal requests with one key have one effect and get one answer, for 24 hours.',
+  schema: { type: 'string', minLength: 1, maxLength: 255 },
+}
+
+function requestBody({ schema, example, required }: Example & { readonly required: boolean }): JsonObject {
+  return {
+    required,
+    content: {
+      'application/json': { schema, example },
+      'application/x-www-form-urlencoded': { schema },
+    },
+  }
+}
+
+const headers = { 'x-request-id': { $ref: '#/components/headers/RequestId' } }
+
+function success(answer: Example | null, type = 'application/json'): JsonObject {
+  if (answer === null) return { description: 'Done.', headers }
+  return { description: 'Done.', headers, content: { [type]: { ...answer } } }
+}
+
+/** What can be refused, by status. Details are in the body's code. */
+function errorsOf(method: Endpoint['method'], kind: Endpoint['kind'], declines: boolean): JsonObject {
+  const invalid = declines
+    ? { description: 'Fields that are wrong, or a payment that was declined.', schema: anyError }
+    : { description: 'Fields that are wrong, or a body that cannot be read.', schema: anyError }
+  const entries: [number, string][] = []
+  if (kind === 'sign-up') entries.push([403, refusals.signup_closed.message])
+  else entries.push([401, refusals.unauthorized.message], [404, refusals.not_found.message])
+  entries.push([406, refusals.not_acceptable.message])
+  if (method !== 'GET') entries.push([409, 'Something else is in the way: the code says what.'])
+  if (method === 'POST' || method === 'PUT') {
+    entries.push([413, refusals.body_too_large.message], [415, refusals.unsupported_media_type.message])
+  }
+  if (method === 'POST') entries.push([422, refusals.idempotency_mismatch.message])
+  entries.push([429, refusals.too_many_requests.message])
+  entries.push([500, refusals.internal_error.message], [503, refusals.unavailable.message])
+  return {
+    400: errorAnswer(invalid.description, invalid.schema),
+    ...Object.fromEntries(entries.map(([status, text]) => [status, errorAnswer(text, ref('Error'))])),
+  }
+}
+
+const anyError = { anyOf: [ref('FieldErrors'), ref('Error')] }
+
+function errorAnswer(description: string, schema: JsonObject): JsonObject {
+  return { description, headers, content: { 'application/json': { schema } } }
+}

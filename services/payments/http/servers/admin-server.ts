@@ -1,0 +1,84 @@
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type AdminPlace, exitCodes, parseCommand } from '../../admin/commands.ts'
+import { refuse } from '../../domain/refusals.ts'
+import { answer } from '../answer.ts'
+import { RefusedError } from '../failure.ts'
+import { hasBearerToken } from '../request/bearer-token.ts'
+import { bodyOf, createJsonServer, type JsonServerOptions, sendAnswer, sendRefusal } from './server.ts'
+
+/** Where it is, and what it asks for, for this user alone: in the folder of the embedded database. */
+export const adminFile = 'admin.json'
+export const adminPath = '/commands'
+
+/** What the file has. */
+export interface AdminAddress {
+  readonly port: number
+  readonly token: string
+}
+
+/** What a command said, in its order, and its exit code. */
+export interface AdminAnswer {
+  readonly code: number
+  readonly output: readonly { readonly to: 'print' | 'printError'; readonly text: string }[]
+}
+
+export interface AdminServer {
+  /** The file goes with it. */
+  close(timeoutMs: number): Promise<void>
+}
+
+const host = '127.0.0.1'
+const tokenBytes = 32
+const maxArguments = 16
+
+/**
+ * Runs the commands of `tollway payments` where only this process can: on the embedded database, which it has
+ * open. On this machine alone, and for who may read the folder of the database.
+ */
+export async function startAdminServer(
+  options: JsonServerOptions & AdminPlace & { readonly folder: string },
+): Promise<AdminServer> {
+  const token = Buffer.from(options.randomBytes(tokenBytes)).toString('hex')
+  const server = createJsonServer(options)
+  const { app } = server
+  app.addHook('onRequest', async request => {
+    if (!hasBearerToken(request.headers.authorization, token)) throw new RefusedError(refuse('unauthorized'))
+  })
+  app.post(adminPath, async (request, reply) => {
+    const args = bodyOf(request).value
+    if (!isArguments(args)) return sendRefusal(reply, refuse('malformed_body'))
+    return sendAnswer(reply, answer(200, { ...(await run(args, options)) }))
+  })
+  app.setNotFoundHandler((_, reply) => sendRefusal(reply, refuse('not_found')))
+  const address: AdminAddress = { port: await server.listen({ host, port: 0 }), token }
+  const file = join(options.folder, adminFile)
+  mkdirSync(options.folder, { recursive: true, mode: 0o700 })
+  // One that a killed process has left may be readable by others.
+  rmSync(file, { force: true })
+  writeFileSync(file, JSON.stringify(address), { flag: 'wx', mode: 0o600 })
+  return {
+    async close(timeoutMs) {
+      rmSync(file, { force: true })
+      await server.close(timeoutMs)
+    },
+  }
+}
+
+function isArguments(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.length <= maxArguments && value.every(one => typeof one === 'string')
+}
+
+async function run(args: readonly string[], place: AdminPlace): Promise<AdminAnswer> {
+  const said: { readonly to: 'print' | 'printError'; readonly text: string }[] = []
+  const output = {
+    print: (text: string) => void said.push({ to: 'print', text }),
+    printError: (text: string) => void said.push({ to: 'printError', text }),
+  }
+  try {
+    return { code: await parseCommand(args).run(place, output), output: said }
+  } catch (error) {
+    output.printError(`tollway payments: ${(error as Error).message}\n`)
+    return { code: exitCodes.failed, output: said }
+  }
+}

@@ -1,0 +1,168 @@
+import { addressKey } from '@tollway/chassis/limits/address-key.ts'
+import type { RateLimit } from '@tollway/chassis/limits/rate-limit.ts'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { isRefused, refuse } from '../../domain/refusals.ts'
+import type { CallGuard } from '../../limits/call-guard.ts'
+import type { Payments } from '../../operations/operation.ts'
+import type { Endpoint } from '../endpoint.ts'
+import { endpoints } from '../endpoints/endpoints.ts'
+import { RefusedError } from '../failure.ts'
+import { createOpenapiDocument, openapiPath } from '../openapi/openapi.ts'
+import { accepts } from '../request/accept.ts'
+import { readApiKey } from '../request/credentials.ts'
+import { type Reply, type Request, runEndpoint } from '../run-endpoint.ts'
+import {
+  bodyOf,
+  createJsonServer,
+  type JsonServer,
+  type JsonServerOptions,
+  sendAnswer,
+  sendRefusal,
+} from './server.ts'
+
+export interface ApiServerOptions extends JsonServerOptions {
+  readonly payments: Payments
+  /** By address; null when nobody may make an app by the API. */
+  readonly signUps: Pick<RateLimit, 'take'> | null
+  /** Null where calls are not limited. */
+  readonly guard: CallGuard | null
+  /** Whether the database answers, and the process is not about to end. */
+  readonly ready: () => Promise<boolean>
+  /** Told of each answer that was given before. */
+  readonly onReplay: () => void
+  /** Adds what else is served on the port, such as the payment page. */
+  readonly extend?: (app: FastifyInstance) => void
+}
+
+/** The API: every endpoint, its document, and what tells whether the process lives and serves. */
+export function createApiServer(options: ApiServerOptions): JsonServer {
+  const server = createJsonServer(options)
+  const { app } = server
+  const paths = new Map<string, Set<string>>()
+  for (const endpoint of endpoints) {
+    const url = routeOf(endpoint.path)
+    const methods = paths.get(url) ?? new Set(['OPTIONS'])
+    for (const method of endpoint.method === 'GET' ? ['GET', 'HEAD'] : [endpoint.method]) methods.add(method)
+    paths.set(url, methods)
+    app.route({
+      method: endpoint.method,
+      url,
+      onRequest: async (request, reply) => checkDoor(endpoint, request, reply, options),
+      handler: (request, reply) => handle(endpoint, request, reply, options),
+    })
+  }
+  addServicePages(server, options)
+  options.extend?.(app)
+  for (const url of ['/healthz', '/readyz', openapiPath]) paths.set(url, new Set(['GET', 'HEAD', 'OPTIONS']))
+  app.setNotFoundHandler((request, reply) => answerNotFound(request, reply, [...paths]))
+  app.addHook('onRequest', async (request, reply) => {
+    // For this method fastify wants a content type before it says that there is no such route.
+    if (request.is404 && request.method === 'QUERY') return answerNotFound(request, reply, [...paths])
+  })
+  return server
+}
+
+/** `/merchants/{merchantId}` as fastify writes it. */
+function routeOf(path: string): string {
+  return path.replace(/\{(\w+)\}/g, ':$1')
+}
+
+/** What can be refused before the body is read. */
+async function checkDoor(
+  { kind, document }: Endpoint,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { signUps, guard }: ApiServerOptions,
+): Promise<FastifyReply | undefined> {
+  const { accept, authorization } = request.headers
+  const refusal = await guard?.admit(request.ip, kind === 'sign-up' ? null : readApiKey(authorization))
+  if (refusal) return sendRefusal(reply, refuse('too_many_requests'), refusal.waitMs)
+  const type = document.produces ?? 'application/json'
+  if (!accepts(type, accept)) throw new RefusedError(refuse('not_acceptable', `Answers are ${type}.`))
+  if (kind !== 'sign-up') {
+    if (readApiKey(authorization) === null) throw new RefusedError(refuse('unauthorized'))
+  } else if (signUps === null) throw new RefusedError(refuse('signup_closed'))
+  return undefined
+}
+
+async function handle(
+  endpoint: Endpoint,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { payments, signUps, guard, onReplay }: ApiServerOptions,
+): Promise<FastifyReply> {
+  if (endpoint.kind === 'sign-up') {
+    const waitMs = signUps?.take(addressKey(request.ip)) ?? 0
+    if (waitMs > 0) return sendRefusal(reply, refuse('too_many_requests'), waitMs)
+  }
+  const parsed = read(request)
+  const { apiKey } = parsed
+  const run = () => runEndpoint(payments, endpoint, parsed)
+  const reached =
+    guard === null || apiKey === null || endpoint.kind === 'sign-up'
+      ? await run()
+      : await guard.lookUp({ address: request.ip, apiKey }, run, isUnknownKey)
+  if ('waitMs' in reached) return sendRefusal(reply, refuse('too_many_requests'), reached.waitMs)
+  const { outcome, retryAfterMs, replayed = false } = reached
+  if (isRefused(outcome)) return sendRefusal(reply, outcome, retryAfterMs)
+  if (replayed) {
+    onReplay()
+    reply.header('idempotency-replayed', 'true')
+  }
+  return sendAnswer(reply, outcome)
+}
+
+function isUnknownKey({ outcome }: Reply): boolean {
+  return isRefused(outcome) && outcome.refusal.code === 'unauthorized'
+}
+
+function read(request: FastifyRequest): Request {
+  const { headers, url } = request
+  const question = url.indexOf('?')
+  return {
+    apiKey: readApiKey(headers.authorization),
+    idempotencyKey: headerOf(headers['idempotency-key']),
+    params: request.params as Readonly<Record<string, string>>,
+    query: question === -1 ? '' : url.slice(question + 1),
+    body: bodyOf(request),
+    // The public client accepts JSON in every request, and cannot take any from a PUT; it tells of itself.
+    wantsChanged: headers.accept !== undefined && headers['x-client'] === undefined,
+  }
+}
+
+function headerOf(value: string | readonly string[] | undefined): string | null {
+  return value === undefined ? null : typeof value === 'string' ? value : value.join(',')
+}
+
+function addServicePages({ app }: JsonServer, { ready }: ApiServerOptions): void {
+  const document = JSON.stringify(createOpenapiDocument())
+  app.get(openapiPath, (_, reply) => sendAnswer(reply, { status: 200, body: document }))
+  app.get('/healthz', (_, reply) => sendAnswer(reply, { status: 200, body: '{"status":"alive"}' }))
+  app.get('/readyz', async (_, reply) => {
+    if (await ready()) return sendAnswer(reply, { status: 200, body: '{"status":"ready"}' })
+    return sendRefusal(reply, refuse('unavailable'))
+  })
+}
+
+/** A path that is there with other methods tells which. So does OPTIONS, which lets no other origin in. */
+function answerNotFound(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  paths: readonly (readonly [url: string, methods: ReadonlySet<string>])[],
+): FastifyReply {
+  const path = request.url.split('?', 1)[0]?.replace(/(?<=.)\/$/, '') ?? ''
+  const found = paths.filter(([url]) => matches(url, path)).map(([, methods]) => methods)
+  if (found.length === 0) return sendRefusal(reply, refuse('not_found'))
+  reply.header('allow', found.flatMap(methods => [...methods]).join(', '))
+  if (request.method === 'OPTIONS') return reply.code(204).send()
+  return sendRefusal(reply, refuse('method_not_allowed'))
+}
+
+function matches(url: string, path: string): boolean {
+  const expected = url.split('/')
+  const given = path.split('/')
+  return (
+    expected.length === given.length &&
+    expected.every((part, index) => part.startsWith(':') || part === given[index])
+  )
+}

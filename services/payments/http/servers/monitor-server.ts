@@ -1,0 +1,62 @@
+import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
+import { createServer } from '@tollway/chassis/net/node-http.ts'
+import type { PortAddress } from '@tollway/chassis/net/taken-ports.ts'
+import { expositionType, type Metrics } from '../../metrics.ts'
+
+export interface MonitorServerOptions {
+  readonly metrics: Metrics
+  readonly ready: () => Promise<boolean>
+  /** Returns the cause of a failure of the database; empty when it answers. */
+  readonly backendProblem: () => string
+}
+
+export interface MonitorServer {
+  /** @throws Error of the system when the address cannot be had */
+  listen(address: PortAddress): Promise<number>
+  close(): Promise<void>
+}
+
+type Page = (query: URLSearchParams) => Promise<readonly [status: number, body: string, type?: string]>
+
+const requestTimeoutMs = 10_000
+
+/** What operators look at: `/metrics`, `/stats` (`?format=json`), `/healthz`, `/readyz` and `/backend`. */
+export function createMonitorServer({ metrics, ready, backendProblem }: MonitorServerOptions): MonitorServer {
+  const pages: Readonly<Record<string, Page>> = {
+    '/metrics': async () => [200, metrics.expose(), expositionType],
+    '/stats': async query => statsPage(metrics, query.get('format') === 'json'),
+    '/healthz': async () => [200, 'alive\n'],
+    '/readyz': async () => ((await ready()) ? [200, 'ready\n'] : [503, 'not ready\n']),
+    '/backend': async () => (backendProblem() === '' ? [200, 'OK\n'] : [503, `${backendProblem()}\n`]),
+  }
+  const server = createServer((request, response) => {
+    request.resume()
+    const [path = '', query = ''] = (request.url ?? '').split('?', 2)
+    const page = Object.hasOwn(pages, path) ? pages[path] : undefined
+    const send = (status: number, body: string, type = 'text/plain; charset=utf-8') => {
+      response.writeHead(status, { 'content-type': type })
+      response.end(body)
+    }
+    if (page === undefined) return send(404, `there are ${Object.keys(pages).join(', ')}\n`)
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      response.setHeader('allow', 'GET, HEAD')
+      return send(405, 'pages are read with GET\n')
+    }
+    page(new URLSearchParams(query)).then(
+      found => send(...found),
+      () => send(500, 'the page could not be made\n'),
+    )
+  })
+  server.requestTimeout = requestTimeoutMs
+  server.headersTimeout = requestTimeoutMs
+  return {
+    listen: address => listenHttp(server, address),
+    close: () => closeHttp(server, 0),
+  }
+}
+
+function statsPage(metrics: Metrics, asJson: boolean): readonly [number, string, string?] {
+  const entries = metrics.entries()
+  if (asJson) return [200, `${JSON.stringify(Object.fromEntries(entries))}\n`, 'application/json']
+  return [200, entries.map(([name, value]) => `${name}: ${value}\n`).join('')]
+}

@@ -1,0 +1,80 @@
+import type { Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
+import { isRefused, type Refused, refuse } from '../../domain/refusals.ts'
+import { parseProvision, parseUid } from '../../operations/accounts/provision-input.ts'
+import { closeProvisionedMerchant, provisionMerchant } from '../../operations/accounts/provision-merchant.ts'
+import { type Outcome, type Payments, perform } from '../../operations/operation.ts'
+import { type Answer, answer, noContent } from '../answer.ts'
+import { RefusedError } from '../failure.ts'
+import { hasBearerToken } from '../request/bearer-token.ts'
+import {
+  bodyOf,
+  createJsonServer,
+  type JsonServer,
+  type JsonServerOptions,
+  sendAnswer,
+  sendRefusal,
+} from './server.ts'
+
+export interface ProvisionServerOptions extends JsonServerOptions {
+  readonly payments: Payments
+  /**
+   * What callers show as a bearer token (RFC 6750), asked for at each request; null where their certificate
+   * says who they are.
+   */
+  readonly token: (() => string) | null
+  /** The DNS name that a caller's certificate must be for, where callers show one; any will do without. */
+  readonly clientName?: string
+}
+
+const path = '/provision/merchants/:uid'
+
+/**
+ * For whoever provisions merchants from resources, and nobody else: on a port of its own, behind a token or a
+ * client's certificate.
+ */
+export function createProvisionServer(options: ProvisionServerOptions): JsonServer {
+  const { payments, token, clientName = '' } = options
+  const server = createJsonServer(options)
+  const { app } = server
+  app.addHook('onRequest', async request => {
+    if (token !== null && !hasBearerToken(request.headers.authorization, token())) {
+      throw new RefusedError(refuse('unauthorized', 'The token is missing or not valid.'))
+    }
+    if (clientName !== '' && !isFor(request.raw.socket, clientName)) {
+      throw new RefusedError(refuse('forbidden', 'The certificate is not that of who may provision.'))
+    }
+  })
+  app.put<{ Params: { uid: string } }>(path, async (request, reply) => {
+    const outcome = await provision(payments, request.params.uid, bodyOf(request).value)
+    return isRefused(outcome) ? sendRefusal(reply, outcome) : sendAnswer(reply, outcome)
+  })
+  app.delete<{ Params: { uid: string } }>(path, async (request, reply) => {
+    const outcome = await close(payments, request.params.uid)
+    return isRefused(outcome) ? sendRefusal(reply, outcome) : sendAnswer(reply, outcome)
+  })
+  app.setNotFoundHandler((_, reply) => sendRefusal(reply, refuse('not_found')))
+  return server
+}
+
+async function provision(payments: Payments, text: string, body: unknown): Promise<Answer | Refused> {
+  const uid = parseUid(text)
+  if (typeof uid !== 'string') return uid
+  const input = parseProvision(body, payments.fundingCurrencies)
+  if (isRefused(input)) return input
+  const outcome = await perform(payments, tx => provisionMerchant(tx, payments, { uid, input }))
+  return isRefused(outcome) ? outcome : answer(200, { ...outcome })
+}
+
+async function close(payments: Payments, text: string): Outcome<Answer> {
+  const uid = parseUid(text)
+  if (typeof uid !== 'string') return uid
+  const outcome = await perform(payments, tx => closeProvisionedMerchant(tx, payments, uid))
+  return isRefused(outcome) ? outcome : noContent
+}
+
+/** Whether the caller's certificate, which the server has verified, is for that name. */
+function isFor(socket: Socket, name: string): boolean {
+  const certificate = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined
+  return certificate?.checkHost(name, { subject: 'never' }) !== undefined
+}

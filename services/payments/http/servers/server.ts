@@ -1,0 +1,212 @@
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log.ts'
+import type { Cidr } from '@tollway/chassis/net/cidr.ts'
+import type { TlsFiles } from '@tollway/chassis/net/tls.ts'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { describeError } from '../../describe-error.ts'
+import type { RandomBytes } from '../../domain/ids.ts'
+import { isRefused, type Refused, refuse } from '../../domain/refusals.ts'
+import { type Answer, answerRefusal } from '../answer.ts'
+import { RefusedError, refusalOf } from '../failure.ts'
+import { type Body, maxBodyBytes, noBody, readBody } from '../request/read-body.ts'
+import { requestIdOf } from '../request/request-id.ts'
+import { answerSocketError } from './socket-error.ts'
+
+/** A server of JSON, whatever its routes are: ids, limits, errors and the end are the same for all. */
+export interface JsonServerOptions {
+  readonly log: Log
+  readonly clock: Clock
+  readonly randomBytes: RandomBytes
+  /** Told of every answer. `route` is the pattern of the path, never the path. */
+  readonly onAnswer: (answer: AnsweredRequest) => void
+  /** Certificate files, followed when they change; plain HTTP without. */
+  readonly tls?: TlsFiles | undefined
+  readonly timeouts?: Timeouts
+  /** Who may tell by `X-Forwarded-For` on whose behalf it asks; of all others the header is passed over. */
+  readonly trustedProxies?: readonly Cidr[]
+  /** Only clients with a certificate of the CA among the TLS files are let in. */
+  readonly demandsCertificate?: boolean
+}
+
+/** For a request to come, so that slow ones hold no connection. */
+export interface Timeouts {
+  readonly requestMs: number
+  readonly headersMs: number
+  /** How often slow requests are looked for. */
+  readonly lookMs: number
+}
+
+/** Together with the look, a request that does not come is given up within 25 s. */
+const defaultTimeouts: Timeouts = { requestMs: 20_000, headersMs: 10_000, lookMs: 5_000 }
+
+export interface AnsweredRequest {
+  readonly route: string
+  readonly method: string
+  readonly status: number
+  readonly durationMs: number
+}
+
+export interface JsonServer {
+  /** To add routes to before it listens. Handlers throw `RefusedError`, or send by `sendOutcome`. */
+  readonly app: FastifyInstance
+  /** @throws Error of the system when the address cannot be had */
+  listen(address: { readonly host: string; readonly port: number }): Promise<number>
+  /** Takes no more connections; requests that run have so long to end. */
+  close(timeoutMs: number): Promise<void>
+}
+
+const keepAliveTimeoutMs = 65_000
+const maxHeaderBytes = 16 * 1024
+const maxParamCharacters = 200
+/** Of one connection, after which it is closed, so that connections spread over new processes. */
+const maxRequestsPerConnection = 10_000
+
+export const unknownRoute = 'none'
+
+export function createJsonServer(options: JsonServerOptions): JsonServer {
+  const { log, clock, randomBytes, onAnswer, timeouts = defaultTimeouts, trustedProxies = [] } = options
+  let draining = false
+  const app = Fastify({
+    logger: false,
+    bodyLimit: maxBodyBytes,
+    trustProxy:
+      trustedProxies.length > 0 && trustedProxies.map(({ address, prefix }) => `${address}/${prefix}`),
+    requestTimeout: timeouts.requestMs,
+    keepAliveTimeout: keepAliveTimeoutMs,
+    maxRequestsPerSocket: maxRequestsPerConnection,
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    routerOptions: {
+      ignoreTrailingSlash: true,
+      maxParamLength: maxParamCharacters,
+      // The query is read when it is known who asks.
+      querystringParser: () => ({}),
+    },
+    genReqId: request => requestIdOf(request.headers['x-request-id'], clock.nowMs(), randomBytes),
+    clientErrorHandler: (error, socket) => answerSocketError(error, socket, clock.nowMs(), randomBytes),
+    frameworkErrors: (error, request, reply) => {
+      sendError(reply, request, error, log)
+    },
+    ...serverOptions(options, timeouts),
+  })
+  warnOfStrangers(app, log)
+  const stopFollowing = followCertificates(app.server, options.tls)
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, async (request: FastifyRequest, bytes: Buffer) => {
+    const body = readBody(request.headers['content-type'], bytes)
+    if (isRefused(body)) throw new RefusedError(body)
+    return body
+  })
+  app.setErrorHandler((error, request, reply) => sendError(reply, request, error, log))
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id)
+    reply.header('cache-control', 'no-store')
+    reply.header('x-content-type-options', 'nosniff')
+    if (request.protocol === 'https') reply.header('strict-transport-security', hsts)
+    if (draining) reply.header('connection', 'close')
+  })
+  app.addHook('onResponse', async (request, reply) => {
+    const route = request.routeOptions.url ?? unknownRoute
+    const { method } = request
+    const durationMs = reply.elapsedTime
+    onAnswer({ route, method, status: reply.statusCode, durationMs })
+    const { id: requestId, ip: client } = request
+    log.debug('request', { method, route, status: reply.statusCode, durationMs, requestId, client })
+  })
+  return {
+    app,
+    async listen({ host, port }) {
+      await app.listen({ host, port })
+      return (app.server.address() as AddressInfo).port
+    },
+    async close(timeoutMs) {
+      draining = true
+      stopFollowing()
+      const giveUp = setTimeout(() => app.server.closeAllConnections(), timeoutMs)
+      await app.close()
+      clearTimeout(giveUp)
+    },
+  }
+}
+
+function serverOptions({ tls, demandsCertificate = false }: JsonServerOptions, timeouts: Timeouts) {
+  const http = {
+    headersTimeout: timeouts.headersMs,
+    connectionsCheckingInterval: timeouts.lookMs,
+    maxHeaderSize: maxHeaderBytes,
+  }
+  if (tls === undefined) return { http }
+  const certificates = demandsCertificate ? { requestCert: true, rejectUnauthorized: true } : {}
+  return { https: { ...http, ...contextOptions(tls), ...certificates } } as unknown as { http: typeof http }
+}
+
+function contextOptions(tls: TlsFiles) {
+  const { identity, ca } = tls.credentials()
+  return { ...identity, ...(ca === undefined ? {} : { ca }), minVersion: 'TLSv1.2' as const }
+}
+
+/**
+ * Behind a proxy that nobody trusts all clients have one address, and share the limits of one. Told once:
+ * anybody can send the header.
+ */
+function warnOfStrangers(app: FastifyInstance, log: Log): void {
+  let isTold = false
+  app.addHook('onRequest', async request => {
+    if (isTold || request.headers['x-forwarded-for'] === undefined || (request.ips?.length ?? 1) > 1) return
+    isTold = true
+    log.warn('X-Forwarded-For of an address that TRUSTED_PROXIES does not have is passed over', {
+      from: request.ip,
+    })
+  })
+}
+
+/** New handshakes get the new certificate; connections that are there keep the old one. */
+function followCertificates(server: Server, tls: TlsFiles | undefined): () => void {
+  if (tls === undefined) return () => {}
+  return tls.onChange(() => {
+    const secure = server as unknown as { setSecureContext(context: object): void }
+    secure.setSecureContext(contextOptions(tls))
+  })
+}
+
+/** The body that came, whatever the method. */
+export function bodyOf(request: FastifyRequest): Body {
+  return (request.body as Body | undefined) ?? noBody
+}
+
+export function sendAnswer(reply: FastifyReply, { status, body, type }: Answer): FastifyReply {
+  reply.code(status)
+  if (body === '') return reply.send()
+  return reply.header('content-type', `${type ?? 'application/json'}; charset=utf-8`).send(body)
+}
+
+/** RFC 6797. Names below this one are for their owners to decide. */
+const hsts = `max-age=${365 * 24 * 60 * 60}`
+
+/** A refusal that passes by itself says when to ask again. */
+const defaultRetrySeconds = 1
+
+export function sendRefusal(reply: FastifyReply, refused: Refused, retryAfterMs?: number): FastifyReply {
+  const { status, retryAfterMs: ownMs } = refused.refusal
+  const waitMs = retryAfterMs ?? ownMs
+  if (status === 401) reply.header('www-authenticate', 'Basic realm="payments", charset="UTF-8"')
+  const seconds = waitMs === undefined ? defaultRetrySeconds : Math.ceil(waitMs / 1000)
+  if (status === 503 || status === 429 || waitMs !== undefined) reply.header('retry-after', seconds)
+  return sendAnswer(reply, answerRefusal(refused))
+}
+
+function sendError(reply: FastifyReply, request: FastifyRequest, error: unknown, log: Log): FastifyReply {
+  // Of a path that cannot be decoded no hook has heard.
+  reply.header('x-request-id', request.id)
+  const refused = refusalOf(error)
+  if (refused !== undefined) {
+    const { status } = refused.refusal
+    if (status >= 500) log.warn('a request failed', { requestId: request.id, error: describeError(error) })
+    return sendRefusal(reply, refused)
+  }
+  log.error('a request met a defect', { requestId: request.id, error: describeError(error) })
+  const { code, status, message } = refuse('internal_error').refusal
+  return sendAnswer(reply, { status, body: JSON.stringify({ code, message, requestId: request.id }) })
+}

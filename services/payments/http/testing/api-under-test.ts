@@ -1,0 +1,274 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { inspect } from 'node:util'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { RateLimit } from '@tollway/chassis/limits/rate-limit.ts'
+import { createLog } from '@tollway/chassis/log.ts'
+import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
+import { parseRateTable } from '../../domain/money/exchange.ts'
+import { parseFeeTable } from '../../domain/money/fees.ts'
+import { isRefused } from '../../domain/refusals.ts'
+import type { Transaction } from '../../domain/transaction/transaction.ts'
+import type { CallGuard } from '../../limits/call-guard.ts'
+import { instructProcessor } from '../../operations/background/instruct-processor.ts'
+import { recordEvents } from '../../operations/background/record-events.ts'
+import type { Payments } from '../../operations/operation.ts'
+import { payByCard } from '../../operations/testing/pay-under-test.ts'
+import { createTestProcessor } from '../../processor/test-processor.ts'
+import { createStoredJournal } from '../../storage/delivery/stored-journal.ts'
+import { migrate, readMigrations } from '../../storage/engine/migrate.ts'
+import { createIdempotency } from '../../storage/idempotency/idempotency.ts'
+import { createStoredAnswers } from '../../storage/idempotency/stored-answers.ts'
+import type { Storage } from '../../storage/storage.ts'
+import { createApiServer } from '../servers/api-server.ts'
+import type { JsonServerOptions } from '../servers/server.ts'
+import { assertConforms } from './conformance-under-test.ts'
+
+/** A moment in which the test cards' usual dates are not past. */
+export const startMs = Date.UTC(2026, 6, 10, 8, 30)
+
+/** A clock that goes on by itself, and further when it is told to. */
+export interface TestClock extends Clock {
+  elapse(ms: number): void
+}
+
+export function createTestClock(): TestClock {
+  let elapsedMs = 0
+  return {
+    nowMs: () => Math.floor(startMs + performance.now() + elapsedMs),
+    monotonicMs: () => performance.now() + elapsedMs,
+    elapse(ms) {
+      elapsedMs += ms
+    },
+  }
+}
+
+export interface PaymentsUnderTest {
+  readonly payments: Payments
+  readonly clock: TestClock
+  /** SQL for what no operation does, and for looking into the tables. */
+  readonly storage: Storage
+  /** Does what is due in the background, once. */
+  settle(): Promise<void>
+  close(): Promise<void>
+}
+
+const rates = { DKK: '7.5', USD: '1.1', JPY: '160', KWD: '0.33', GBP: '0.85' }
+const fees = { DKK: { capture: { flat: '25', rate: '0.0135' }, dispute: { flat: '10000' } } }
+
+/** Operations on a database of their own: PostgreSQL where it is there, else the embedded one. */
+export async function startPayments(): Promise<PaymentsUnderTest> {
+  const clock = createTestClock()
+  const { storage, remove } = await openDatabase(clock)
+  await migrate(storage, readMigrations(), clock)
+  const payments = paymentsOn(storage, clock)
+  return {
+    payments,
+    clock,
+    storage,
+    async settle() {
+      await instructProcessor(payments)
+      await recordEvents(payments, payments.processors.test, true)
+    },
+    async close() {
+      await storage.close()
+      await remove()
+    },
+  }
+}
+
+/** Operations on a storage that has the schema, with the test processor. */
+export function paymentsOn(storage: Storage, clock: Clock): Payments {
+  const rateTable = parseRateTable('EUR', rates)
+  const feeTable = parseFeeTable(fees)
+  assert.ok('table' in rateTable && 'table' in feeTable)
+  const test = createTestProcessor({
+    key: Buffer.alloc(32, 7),
+    journal: createStoredJournal(storage),
+    answers: createStoredAnswers(storage),
+    now: () => clock.nowMs(),
+    eventDelayMs: 0,
+  })
+  return {
+    storage,
+    idempotency: createIdempotency({ storage, clock, random: Math.random, randomBytes }),
+    processors: { test, live: null },
+    clock,
+    randomBytes,
+    pricing: { fees: feeTable.table, rates: rateTable.table },
+    invitationLimits: { perApp: 100, perMerchant: 50, perRecipient: 3 },
+    trailLimits: { captures: 100, refunds: 100, voids: 100 },
+    fundingCurrencies: ['DKK', 'EUR'],
+    authorisationLifetimeMs: 7 * 24 * 60 * 60 * 1000,
+    authorisationSweepMs: 30 * 60 * 1000,
+  }
+}
+
+async function openDatabase(
+  clock: Clock,
+): Promise<{ readonly storage: Storage; readonly remove: () => Promise<void> }> {
+  const random = Math.random
+  const { missingPostgres, startPostgres } = await import('../../../../test/support/postgres-server.ts')
+  if (missingPostgres() === false) {
+    const server = await startPostgres(['deadlock_timeout=50ms'])
+    const { openPostgres } = await import('../../storage/engine/postgres.ts')
+    const url = await server.createDatabase('payments')
+    return { storage: openPostgres({ url, clock, random }), remove: () => server.stop() }
+  }
+  const { openPglite } = await import('../../storage/engine/pglite.ts')
+  const folder = temporaryFolder('tollway-payments')
+  return { storage: await openPglite({ folder, clock, random }), remove: async () => {} }
+}
+
+export interface ApiUnderTest extends PaymentsUnderTest {
+  readonly url: string
+  readonly port: number
+  /** Everything that was logged, at the level that tells most. */
+  readonly logged: () => string
+  call(method: string, path: string, request?: TestRequest): Promise<TestResponse>
+}
+
+export interface TestRequest {
+  readonly key?: string
+  /** Sent as JSON. */
+  readonly json?: unknown
+  /** Sent as a form, as it is. */
+  readonly form?: string
+  readonly headers?: Readonly<Record<string, string>>
+  /** As it is; the content type is among the headers. */
+  readonly body?: string | Uint8Array
+}
+
+export interface TestResponse {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  /** Parsed, where there is a body; text that is not JSON, as it is. */
+  readonly json: unknown
+}
+
+export interface ApiUnderTestOptions extends Pick<JsonServerOptions, 'timeouts'> {
+  readonly signUps?: Pick<RateLimit, 'take'> | null
+  readonly guard?: CallGuard
+}
+
+/** The API on a free port. Every answer is held against the OpenAPI document. */
+export async function startApi(options: ApiUnderTestOptions = {}): Promise<ApiUnderTest> {
+  const under = await startPayments()
+  const lines: string[] = []
+  const server = createApiServer({
+    payments: under.payments,
+    log: createLog({ level: 'debug', format: 'json', write: line => lines.push(line) }),
+    clock: under.clock,
+    randomBytes,
+    onAnswer: () => {},
+    onReplay: () => {},
+    ready: async () => true,
+    signUps: { take: () => 0 },
+    guard: null,
+    ...options,
+  })
+  const port = await server.listen({ host: '127.0.0.1', port: 0 })
+  const url = `http://127.0.0.1:${port}`
+  return {
+    ...under,
+    url,
+    port,
+    logged: () => lines.join(''),
+    call: (method, path, request = {}) => call(url, method, path, request),
+    async close() {
+      await server.close(1_000)
+      await under.close()
+    },
+  }
+}
+
+let shared: Promise<ApiUnderTest> | undefined
+
+/** One for all the suites of a process: what takes long is the database. Suites make shops of their own. */
+export function sharedApi(): Promise<ApiUnderTest> {
+  shared ??= startApi({ timeouts: { requestMs: 1_500, headersMs: 1_000, lookMs: 100 } })
+  return shared
+}
+
+export async function closeSharedApi(): Promise<void> {
+  await (await shared)?.close()
+}
+
+async function call(url: string, method: string, path: string, request: TestRequest): Promise<TestResponse> {
+  const { key, json, form, headers = {}, body } = request
+  const content = json === undefined ? (form ?? body) : JSON.stringify(json)
+  const type = json === undefined ? 'application/x-www-form-urlencoded' : 'application/json'
+  const response = await fetch(url + path, {
+    method,
+    redirect: 'manual',
+    headers: {
+      ...(key === undefined ? {} : { authorization: basic(key) }),
+      ...(json === undefined && form === undefined ? {} : { 'content-type': type }),
+      ...headers,
+    },
+    ...(content === undefined ? {} : { body: content }),
+  })
+  const text = await response.text()
+  const isJson = response.headers.get('content-type')?.startsWith('application/json')
+  const parsed = text === '' ? undefined : isJson ? JSON.parse(text) : text
+  assert.ok(response.headers.has('x-request-id'), `${method} ${path} has no request id`)
+  assertConforms(method, path, response.status, parsed)
+  return { status: response.status, headers: response.headers, text, json: parsed }
+}
+
+export function basic(key: string): string {
+  return `Basic ${Buffer.from(`:${key}`).toString('base64')}`
+}
+
+export const merchantInput = {
+  currency: 'DKK',
+  test: true,
+  email: 'jane@example.com',
+  website: 'https://example.com',
+  descriptor: 'Coffee & Jane',
+  company: { country: 'DK' },
+}
+
+export interface TestShop {
+  readonly key: string
+  readonly appId: string
+  readonly merchantId: string
+  /** The merchant's public key. */
+  readonly publicKey: string
+}
+
+/** A merchant with an app, made through the API. */
+export async function openShop(api: ApiUnderTest, input: object = merchantInput): Promise<TestShop> {
+  const { app } = (await api.call('POST', '/apps', { json: { name: 'till' } })).json as {
+    app: { id: string; key: string }
+  }
+  const made = await api.call('POST', '/merchants', { key: app.key, json: input })
+  assert.equal(made.status, 201, made.text)
+  const { merchant } = made.json as { merchant: { id: string; key: string } }
+  return { key: app.key, appId: app.id, merchantId: merchant.id, publicKey: merchant.key }
+}
+
+export interface TestPayment {
+  readonly number?: string
+  readonly amount?: bigint
+  readonly currency?: string
+  readonly code?: string
+}
+
+/** A payment on the payment page, with a card that needs no challenge. */
+export async function payAt(
+  { payments }: Pick<PaymentsUnderTest, 'payments'>,
+  { publicKey }: Pick<TestShop, 'publicKey'>,
+  { number = '4100 0000 0000 0001', amount = 1_000n, currency = 'DKK', code = '123' }: TestPayment = {},
+): Promise<Transaction> {
+  const made = await payByCard(payments, {
+    merchantKey: publicKey,
+    input: { currency, amount, descriptor: null, custom: null },
+    reference: null,
+    card: { number, expiryMonth: 12, expiryYear: 2030, code },
+    attempt: randomBytes(18).toString('base64url'),
+  })
+  assert.ok(!isRefused(made), inspect(made))
+  return made
+}

@@ -1,0 +1,215 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { after, before, test } from 'node:test'
+import { silentLog } from '@tollway/chassis/log.ts'
+import { newWebhookSecret } from '@tollway/chassis/webhooks/webhook-secret.ts'
+import { hashApiKey, newApiKey } from '../../domain/ids.ts'
+import { createProvisionServer } from '../servers/provision-server.ts'
+import type { JsonServer } from '../servers/server.ts'
+import { type ApiUnderTest, merchantInput, openShop, sharedApi } from './api-under-test.ts'
+
+let token = 'a token of the operator'.replaceAll(' ', '-')
+
+let api: ApiUnderTest
+let server: JsonServer
+let url = ''
+before(async () => {
+  api = await sharedApi()
+  const { payments, clock } = api
+  server = createProvisionServer({
+    payments,
+    clock,
+    log: silentLog,
+    randomBytes,
+    onAnswer: () => {},
+    token: () => token,
+  })
+  url = `http://127.0.0.1:${await server.listen({ host: '127.0.0.1', port: 0 })}`
+})
+after(() => server.close(100))
+
+async function provision(
+  method: 'PUT' | 'DELETE',
+  uid: string,
+  json?: object,
+  authorization = `Bearer ${token}`,
+): Promise<{ readonly status: number; readonly json: Record<string, string> }> {
+  const response = await fetch(`${url}/provision/merchants/${uid}`, {
+    method,
+    headers: { authorization, ...(json && { 'content-type': 'application/json' }) },
+    ...(json && { body: JSON.stringify(json) }),
+  })
+  const text = await response.text()
+  return { status: response.status, json: text === '' ? {} : JSON.parse(text) }
+}
+
+const inputWith = (key: string, more: object = {}) => ({
+  merchant: merchantInput,
+  app: { name: 'till' },
+  keyHash: hashApiKey(key),
+  ...more,
+})
+
+const newUid = () => randomBytes(8).toString('hex')
+const newKey = () => newApiKey(randomBytes)
+const statusWith = async (key: string) => (await api.call('GET', '/me', { key })).status
+
+test('a resource has one merchant, however often and at once it is asked for', async () => {
+  const [uid, key] = [newUid(), newKey()]
+  const input = inputWith(key, { users: ['joe@example.com'] })
+  const answers = await Promise.all(Array.from({ length: 8 }, () => provision('PUT', uid, input)))
+  for (const answer of answers) assert.deepEqual(answer, { ...answers[0], status: 200 })
+  const { merchantId = '', publicKey, appId = '' } = answers[0]?.json ?? {}
+  const { json } = await api.call('GET', `/identities/${appId}/merchants?limit=10`, { key })
+  assert.deepEqual(
+    (json as { id: string; key: string }[]).map(one => [one.id, one.key]),
+    [[merchantId, publicKey]],
+  )
+  const users = await api.call('GET', `/merchants/${merchantId}/users?limit=10`, { key })
+  assert.equal((users.json as unknown[]).length, 1)
+})
+
+test('a live merchant is refused with the reason while no processor is configured', async () => {
+  const merchant = { ...merchantInput, test: false }
+  const { status, json } = await provision('PUT', newUid(), inputWith(newKey(), { merchant }))
+  const text = JSON.stringify(json)
+  assert.equal(status, 400, text)
+  assert.match(text, /merchant\.test.*no card processor is configured/)
+})
+
+test('a key is rotated: the old one opens until it is told otherwise', async () => {
+  const [uid, first, second] = [newUid(), newKey(), newKey()]
+  await provision('PUT', uid, inputWith(first))
+  await provision('PUT', uid, inputWith(second))
+  assert.deepEqual([await statusWith(first), await statusWith(second)], [200, 200])
+  await provision('PUT', uid, inputWith(second, { otherKeysExpireInMs: 60_000 }))
+  assert.deepEqual([await statusWith(first), await statusWith(second)], [200, 200])
+  api.clock.elapse(60_000)
+  assert.deepEqual([await statusWith(first), await statusWith(second)], [401, 200])
+  assert.equal((await provision('PUT', uid, inputWith(first))).json['code'], 'conflict')
+  const another = await provision('PUT', newUid(), inputWith(second))
+  assert.deepEqual([another.status, another.json['code']], [409, 'conflict'])
+})
+
+test('what can change is changed, and what is fixed is told', async () => {
+  const [uid, key] = [newUid(), newKey()]
+  const { merchantId } = (await provision('PUT', uid, inputWith(key))).json
+  const renamed = { ...merchantInput, name: 'Coffee', descriptor: 'COFFEE' }
+  assert.equal((await provision('PUT', uid, inputWith(key, { merchant: renamed }))).status, 200)
+  const { json } = await api.call('GET', `/merchants/${merchantId}`, { key })
+  assert.equal((json as { merchant: { descriptor: string } }).merchant.descriptor, 'COFFEE')
+  const other = { ...merchantInput, currency: 'EUR', company: { country: 'SE' } }
+  const refused = await provision('PUT', uid, inputWith(key, { merchant: other }))
+  assert.deepEqual(
+    (refused.json as unknown as { field: string; code: string }[]).map(({ field, code }) => [field, code]),
+    [
+      ['merchant.currency', 'immutable'],
+      ['merchant.company.country', 'immutable'],
+    ],
+  )
+})
+
+test('webhooks are as the resource has them', async () => {
+  const [uid, key] = [newUid(), newKey()]
+  const hook = (path: string, events: string[] = []) => ({
+    url: `https://example.com/${path}`,
+    events,
+    secrets: [newWebhookSecret(randomBytes)],
+  })
+  const active = async (merchantId: string) => {
+    const rows = await api.storage.transaction(tx =>
+      tx.query<{ url: string }>(
+        'SELECT url FROM webhook_endpoints WHERE merchant_id = $1 AND disabled IS NULL ORDER BY url',
+        [merchantId],
+      ),
+    )
+    return rows.map(row => new URL(row.url).pathname)
+  }
+  const put = (webhooks: object[]) => provision('PUT', uid, inputWith(key, { webhooks }))
+  const { merchantId = '' } = (await put([hook('a'), hook('b')])).json
+  assert.deepEqual(await active(merchantId), ['/a', '/b'])
+  await put([hook('b', ['transaction.captured']), hook('c')])
+  assert.deepEqual(await active(merchantId), ['/b', '/c'])
+  await put([hook('a')])
+  assert.deepEqual(await active(merchantId), ['/a'])
+  const refused = await put([{ ...hook('d', ['nothing']), secrets: [] }])
+  assert.deepEqual(
+    (refused.json as unknown as { field: string }[]).map(({ field }) => field),
+    ['webhooks.0.events.0', 'webhooks.0.secrets'],
+  )
+  const weak = await put([{ ...hook('d'), secrets: [newWebhookSecret(randomBytes), 'hunter2'] }])
+  const [fault] = weak.json as unknown as { field: string; message: string }[]
+  assert.equal(fault?.field, 'webhooks.0.secrets.1')
+  assert.match(
+    fault.message,
+    /^does not begin with "whsec_"; allowed is "whsec_" and 24 to 64 bytes in base64/,
+  )
+  assert.deepEqual(await active(merchantId), ['/a'])
+})
+
+test('a closed merchant keeps what it has, and takes nothing new', async () => {
+  const [uid, key] = [newUid(), newKey()]
+  const { merchantId } = (await provision('PUT', uid, inputWith(key))).json
+  assert.equal((await provision('DELETE', uid)).status, 204)
+  assert.equal((await provision('DELETE', uid)).status, 204)
+  assert.equal(await statusWith(key), 401)
+  const again = await provision('PUT', uid, inputWith(newKey()))
+  assert.deepEqual([again.status, again.json['code']], [409, 'merchant_closed'])
+  const [row] = await api.storage.transaction(tx =>
+    tx.query<{ closed: Date | null }>('SELECT closed FROM merchants WHERE id = $1', [merchantId ?? '']),
+  )
+  assert.ok(row?.closed instanceof Date)
+  assert.equal((await provision('DELETE', newUid())).status, 404)
+})
+
+test('a merchant that is there is taken over by who has a key of it, and by one at a time', async () => {
+  const shop = await openShop(api)
+  const adopt = (keyHash: string | null, merchantId = shop.merchantId) => ({ adopt: { merchantId, keyHash } })
+  const other = await openShop(api)
+  for (const keyHash of [null, hashApiKey(other.key), hashApiKey('nobody')]) {
+    const { status, json } = await provision('PUT', newUid(), inputWith(newKey(), adopt(keyHash)))
+    assert.deepEqual([status, (json as unknown as { field: string }[])[0]?.field], [400, 'adopt.merchantId'])
+  }
+  const [uid, key] = [newUid(), newKey()]
+  const own = hashApiKey(shop.key)
+  const taken = await provision('PUT', uid, inputWith(key, adopt(own)))
+  assert.deepEqual([taken.status, taken.json['merchantId']], [200, shop.merchantId])
+  assert.deepEqual(await provision('PUT', uid, inputWith(key, adopt(null))), taken)
+  assert.equal((await api.call('GET', `/merchants/${shop.merchantId}`, { key })).status, 200)
+  assert.equal((await api.call('GET', `/merchants/${shop.merchantId}`, shop)).status, 200)
+  const next = await provision('PUT', newUid(), inputWith(newKey(), adopt(hashApiKey(key))))
+  assert.deepEqual([next.status, next.json['merchantId']], [200, shop.merchantId])
+  assert.notEqual(next.json['appId'], taken.json['appId'])
+  // The resource before has no merchant any more, gets no other, and closes none.
+  for (const more of [{}, adopt(own)]) {
+    const before = await provision('PUT', uid, inputWith(key, more))
+    assert.deepEqual([before.status, before.json['code']], [409, 'merchant_closed'])
+  }
+  assert.equal((await provision('DELETE', uid)).status, 404)
+  assert.equal((await api.call('GET', `/merchants/${shop.merchantId}`, shop)).status, 200)
+})
+
+test('another token holds from the next request on', async () => {
+  const before = token
+  const input = inputWith(newKey())
+  token = 'another-token'
+  assert.equal((await provision('PUT', newUid(), input, `Bearer ${before}`)).status, 401)
+  assert.equal((await provision('PUT', newUid(), input, `Bearer ${token}`)).status, 200)
+  token = before
+})
+
+test('nobody else is let in, and nothing is taken that does not fit', async () => {
+  const input = inputWith(newKey())
+  for (const authorization of ['', 'Bearer x', `Basic ${btoa(`:${token}`)}`, `Bearer ${token}x`]) {
+    assert.equal((await provision('PUT', newUid(), input, authorization)).status, 401, authorization)
+  }
+  const wrong = { keyHash: 'abc', users: ['joe'], id: 1, merchant: { ...merchantInput, currency: 'JPY' } }
+  const { status, json } = await provision('PUT', newUid(), wrong)
+  assert.equal(status, 400)
+  assert.deepEqual(
+    (json as unknown as { field: string }[]).map(({ field }) => field),
+    ['keyHash', 'users.0', 'id', 'merchant.currency'],
+  )
+  assert.equal((await provision('PUT', 'a%2Fb', input)).status, 404)
+  assert.equal((await provision('PUT', 'x'.repeat(129), input)).status, 404)
+})

@@ -1,0 +1,22 @@
+import { hashApiKey, newApiKey } from '../../domain/ids.ts'
+import type { AppInput } from '../../domain/input/inputs.ts'
+import type { App } from '../../domain/merchant/app.ts'
+import type { Tx } from '../../storage/storage.ts'
+import { insertApp, insertAppKey } from '../../storage/tables/apps.ts'
+import { nextId, type Payments } from '../operation.ts'
+
+export interface CreatedApp {
+  readonly app: App
+  /** Told here and never again. */
+  readonly key: string
+}
+
+/** A new app with its first key. */
+export async function createApp(tx: Tx, payments: Payments, { name }: AppInput): Promise<CreatedApp> {
+  const createdMs = payments.clock.nowMs()
+  const app = { id: nextId(payments), name, createdMs }
+  const key = newApiKey(payments.randomBytes)
+  await insertApp(tx, app)
+  await insertAppKey(tx, { appId: app.id, hash: hashApiKey(key), createdMs, expiresMs: null })
+  return { app, key }
+}

@@ -1,0 +1,123 @@
+import { isId } from '../../domain/ids.ts'
+import type { App } from '../../domain/merchant/app.ts'
+import type { Merchant } from '../../domain/merchant/merchant.ts'
+import type { User } from '../../domain/merchant/user.ts'
+import { isRefused, refuse, refuseField, refuseFor } from '../../domain/refusals.ts'
+import { countInvitation } from '../../storage/delivery/invitation-counts.ts'
+import { insertMail } from '../../storage/delivery/mails.ts'
+import type { Tx } from '../../storage/storage.ts'
+import { findApp } from '../../storage/tables/apps.ts'
+import {
+  addMerchantApp,
+  addMerchantUser,
+  findOrInsertUser,
+  listMerchantApps,
+  removeMerchantApp,
+  removeMerchantUser,
+} from '../../storage/tables/memberships.ts'
+import { lockMerchant } from '../../storage/tables/merchants.ts'
+import { type Done, done, nextId, type Outcome, type Payments } from '../operation.ts'
+import { ownMerchant, ownOpenMerchant } from './access.ts'
+
+interface OfMerchant {
+  readonly app: App
+  readonly merchantId: string
+}
+
+/** The mail that an invited person gets; its content has the merchant's name and country. */
+export const invitationTemplate = 'invitation'
+
+/**
+ * Makes a person a member, with an e-mail to whoever was none before. The answer is the same whether or not
+ * the person is a member of other merchants, and whether or not a mail was sent.
+ */
+export async function inviteUser(
+  tx: Tx,
+  payments: Payments,
+  { app, merchantId, email }: OfMerchant & { readonly email: string },
+): Outcome<User> {
+  const merchant = await ownOpenMerchant(tx, app, merchantId)
+  if (isRefused(merchant)) return merchant
+  const { member, isNew } = await addMember(tx, payments, merchant, email)
+  if (!isNew) return member
+  const { perApp, perMerchant } = payments.invitationLimits
+  const nowMs = payments.clock.nowMs()
+  const waitMs =
+    (await countInvitation(tx, { app: app.id }, { limit: perApp, nowMs })) ||
+    (await countInvitation(tx, { merchant: merchantId }, { limit: perMerchant, nowMs }))
+  if (waitMs > 0) return refuseFor(waitMs, 'Too many people were invited today.')
+  await sendInvitation(tx, payments, merchant, email)
+  return member
+}
+
+/** As `inviteUser`, for whoever provisions: neither an app nor a merchant is limited. */
+export async function addUser(tx: Tx, payments: Payments, merchant: Merchant, email: string): Promise<void> {
+  const { isNew } = await addMember(tx, payments, merchant, email)
+  if (isNew) await sendInvitation(tx, payments, merchant, email)
+}
+
+async function addMember(tx: Tx, payments: Payments, merchant: Merchant, email: string) {
+  const createdMs = payments.clock.nowMs()
+  const { user } = await findOrInsertUser(tx, { id: nextId(payments), email, createdMs })
+  return addMerchantUser(tx, merchant.id, user.id, { id: nextId(payments), email, createdMs })
+}
+
+async function sendInvitation(tx: Tx, payments: Payments, merchant: Merchant, email: string): Promise<void> {
+  const nowMs = payments.clock.nowMs()
+  const limit = payments.invitationLimits.perRecipient
+  if ((await countInvitation(tx, { recipient: email }, { limit, nowMs })) > 0) return
+  const { id: merchantId, name, website, company } = merchant
+  await insertMail(tx, {
+    id: nextId(payments),
+    createdMs: nowMs,
+    template: invitationTemplate,
+    recipient: email,
+    // Pods of the version before need the website.
+    content: { merchantId, merchantName: name, website, country: company.country },
+  })
+}
+
+/** Ends a person's access. */
+export async function removeUser(
+  tx: Tx,
+  { app, merchantId, userId }: OfMerchant & { readonly userId: string },
+): Outcome<Done> {
+  const merchant = await ownMerchant(tx, app, merchantId)
+  if (isRefused(merchant)) return merchant
+  const removed = isId(userId) && (await removeMerchantUser(tx, merchantId, userId))
+  return removed ? done : refuse('not_found')
+}
+
+/** Gives another app complete access to the merchant. */
+export async function associateApp(
+  tx: Tx,
+  { app, merchantId, appId }: OfMerchant & { readonly appId: string },
+): Outcome<App> {
+  const merchant = await ownOpenMerchant(tx, app, merchantId)
+  if (isRefused(merchant)) return merchant
+  const found = await findApp(tx, appId)
+  if (found === undefined) return refuseField('appId', 'mismatch', 'there is no such app')
+  await addMerchantApp(tx, merchantId, appId)
+  return found
+}
+
+/**
+ * Ends an app's access, which may be the caller's own. The last app stays: without one, the merchant would be
+ * out of reach.
+ */
+export async function dissociateApp(
+  tx: Tx,
+  { app, merchantId, appId }: OfMerchant & { readonly appId: string },
+): Outcome<Done> {
+  const merchant = await ownMerchant(tx, app, merchantId)
+  if (isRefused(merchant)) return merchant
+  if (!isId(appId)) return refuse('not_found')
+  // Two apps that revoke each other at once wait for each other here.
+  await lockMerchant(tx, merchantId)
+  const apps = await listMerchantApps(tx, merchantId, { limit: 2 })
+  if ('items' in apps && apps.items.length === 1 && apps.items[0]?.id === appId) {
+    return refuse('conflict', 'The last app of a merchant cannot be revoked; add another one first.')
+  }
+  const removed = await removeMerchantApp(tx, merchantId, appId)
+  return removed ? done : refuse('not_found')
+}

@@ -1,0 +1,222 @@
+import { derivedId } from '../../domain/ids.ts'
+import type { MerchantInput } from '../../domain/input/inputs.ts'
+import type { Merchant } from '../../domain/merchant/merchant.ts'
+import {
+  type FieldError,
+  isRefused,
+  type Refused,
+  refuse,
+  refuseField,
+  refuseFields,
+} from '../../domain/refusals.ts'
+import {
+  findWebhookEndpoint,
+  insertWebhookEndpoint,
+  listWebhookEndpoints,
+  updateWebhookEndpoint,
+} from '../../storage/delivery/webhooks.ts'
+import type { Tx } from '../../storage/storage.ts'
+import { expireAppKeys, findAppByKeyHash, insertApp } from '../../storage/tables/apps.ts'
+import { addMerchantApp } from '../../storage/tables/memberships.ts'
+import {
+  findMerchantByProvisionUid,
+  insertMerchant,
+  lockMerchant,
+  updateMerchant as saveMerchant,
+} from '../../storage/tables/merchants.ts'
+import { findMerchantOfApp } from '../../storage/tables/merchants-of-app.ts'
+import {
+  addAppKey,
+  claimMerchant,
+  isHandedOver,
+  lockProvisioning,
+} from '../../storage/tables/provisioning.ts'
+import { type Done, done, type Outcome, type Payments } from '../operation.ts'
+import { announceMerchant, newMerchant } from './create-merchant.ts'
+import { addUser } from './memberships.ts'
+import type { ProvisionInput, WebhookInput } from './provision-input.ts'
+import { saveUpdate } from './update-merchant.ts'
+
+export interface Provisioned {
+  readonly merchantId: string
+  readonly publicKey: string
+  readonly appId: string
+}
+
+export interface ProvisionRequest {
+  /** Of the resource. One uid is one merchant, for ever. */
+  readonly uid: string
+  readonly input: ProvisionInput
+}
+
+/**
+ * Makes what a resource wants, or brings what it made before to what it wants now; asked again, it changes
+ * nothing and answers the same. The API key never comes here, only its hash: the caller has stored the key
+ * before, so that no crash between the two can lose it.
+ */
+export async function provisionMerchant(
+  tx: Tx,
+  payments: Payments,
+  { uid, input }: ProvisionRequest,
+): Outcome<Provisioned> {
+  await lockProvisioning(tx, uid)
+  const appId = appIdOf(uid)
+  const known = await findMerchantByProvisionUid(tx, uid)
+  if (known === undefined && (await isHandedOver(tx, uid))) {
+    return refuse('merchant_closed', 'Another resource has taken over the merchant of this one.')
+  }
+  const found = known ?? (await adopted(tx, payments, { uid, input }))
+  if (found !== undefined && isRefused(found)) return found
+  const merchant =
+    found === undefined
+      ? await createProvisioned(tx, payments, { uid, input })
+      : await updateProvisioned(tx, payments, found, input.merchant)
+  if (isRefused(merchant)) return merchant
+  const refused = await giveKey(tx, payments, appId, input)
+  if (refused !== undefined) return refused
+  await addMerchantApp(tx, merchant.id, appId)
+  for (const email of input.users) await addUser(tx, payments, merchant, email)
+  await bringWebhooks(tx, payments, { uid, merchantId: merchant.id, wanted: input.webhooks })
+  return { merchantId: merchant.id, publicKey: merchant.key, appId }
+}
+
+/** The app of a resource: from the uid alone, so that it is the same whenever it is made. */
+function appIdOf(uid: string): string {
+  return derivedId('provisioned app', uid)
+}
+
+async function createProvisioned(
+  tx: Tx,
+  payments: Payments,
+  { uid, input }: ProvisionRequest,
+): Outcome<Merchant> {
+  const merchant = newMerchant(payments, input.merchant, 'merchant.')
+  if (isRefused(merchant)) return merchant
+  await insertApp(tx, { id: appIdOf(uid), name: input.app.name, createdMs: merchant.createdMs })
+  if (!(await insertMerchant(tx, merchant, uid))) throw new Error(`a merchant of ${uid} came in between`)
+  announceMerchant(tx, payments, merchant, 'merchant.created')
+  return merchant
+}
+
+/**
+ * The merchant that the resource is to take over, if it is to take over one. Whoever shows the key of an app
+ * that has the merchant could do everything with it anyway; others learn nothing of it. So a merchant that
+ * stayed when its resource went, or whose cluster was lost, goes on under another resource.
+ */
+async function adopted(
+  tx: Tx,
+  { clock }: Payments,
+  { uid, input: { adopt, app } }: ProvisionRequest,
+): Promise<Merchant | Refused | undefined> {
+  if (adopt === null) return undefined
+  const { merchantId, keyHash } = adopt
+  const nowMs = clock.nowMs()
+  const owner = keyHash === null ? undefined : await findAppByKeyHash(tx, keyHash, nowMs)
+  const merchant = owner && (await findMerchantOfApp(tx, merchantId, owner.id))
+  if (merchant === undefined) {
+    return refuseField(
+      'adopt.merchantId',
+      'mismatch',
+      'there is no such merchant that the app of this key has',
+    )
+  }
+  await claimMerchant(tx, { merchantId, uid, nowMs })
+  await insertApp(tx, { id: appIdOf(uid), name: app.name, createdMs: nowMs })
+  return merchant
+}
+
+async function updateProvisioned(
+  tx: Tx,
+  payments: Payments,
+  { id }: Merchant,
+  input: MerchantInput,
+): Outcome<Merchant> {
+  const merchant = await lockMerchant(tx, id)
+  if (merchant === undefined || merchant.closedMs !== null) return refuse('merchant_closed')
+  const changed = immutableChanges(merchant, input)
+  if (changed.length > 0) return refuseFields(changed)
+  const { name, email, descriptor } = input
+  return saveUpdate(tx, payments, merchant, { name, email, descriptor })
+}
+
+/** A resource that was changed where a merchant cannot be. */
+function immutableChanges(merchant: Merchant, input: MerchantInput): readonly FieldError[] {
+  const values = ({ currency, test, website, company, bank }: MerchantInput) => ({
+    'merchant.currency': currency,
+    'merchant.test': test,
+    'merchant.website': website,
+    'merchant.company.country': company.country,
+    'merchant.company.number': company.number,
+    'merchant.bank.iban': bank === null ? null : bank.iban,
+  })
+  const before = Object.values(values(merchant))
+  const message = 'is fixed since the merchant was created'
+  return Object.entries(values(input)).flatMap(([field, value], index) =>
+    value === before[index] ? [] : [{ field, code: 'immutable' as const, message }],
+  )
+}
+
+async function giveKey(
+  tx: Tx,
+  { clock }: Payments,
+  appId: string,
+  { keyHash, otherKeysExpireInMs }: ProvisionInput,
+): Promise<Refused | undefined> {
+  const nowMs = clock.nowMs()
+  const key = await addAppKey(tx, { appId, hash: keyHash, nowMs })
+  if (key.appId !== appId) return refuse('conflict', 'This key is that of another app.')
+  if (key.expiresMs !== null && key.expiresMs <= nowMs) {
+    return refuse('conflict', 'This key has expired and does not come back; make another one.')
+  }
+  if (otherKeysExpireInMs !== null) await expireAppKeys(tx, appId, nowMs + otherKeysExpireInMs, keyHash)
+  return undefined
+}
+
+/** Of one merchant that are looked at, the newest first. */
+const maxEndpoints = 1_000
+
+interface Webhooks {
+  readonly uid: string
+  readonly merchantId: string
+  readonly wanted: readonly WebhookInput[]
+}
+
+/** Endpoints of the resource are known by their ids, which derive from its uid and their URL. */
+async function bringWebhooks(
+  tx: Tx,
+  { clock }: Payments,
+  { uid, merchantId, wanted }: Webhooks,
+): Promise<void> {
+  const nowMs = clock.nowMs()
+  const byId = new Map(wanted.map(webhook => [derivedId(`webhook of ${uid}`, webhook.url), webhook]))
+  for (const [id, webhook] of byId) {
+    const known = await findWebhookEndpoint(tx, id)
+    const endpoint = { id, merchantId, createdMs: known?.createdMs ?? nowMs, ...webhook, disabledMs: null }
+    await (known === undefined ? insertWebhookEndpoint(tx, endpoint) : updateWebhookEndpoint(tx, endpoint))
+  }
+  const page = await listWebhookEndpoints(tx, merchantId, { limit: maxEndpoints })
+  for (const endpoint of 'items' in page ? page.items : []) {
+    const isOurs = endpoint.id === derivedId(`webhook of ${uid}`, endpoint.url)
+    if (!isOurs || byId.has(endpoint.id) || endpoint.disabledMs !== null) continue
+    await updateWebhookEndpoint(tx, { ...endpoint, disabledMs: nowMs })
+  }
+}
+
+/**
+ * Closes the merchant of a resource that is gone: its app's keys open nothing any more, and nothing new is
+ * accepted; what it has stays. Asked again, it changes nothing.
+ */
+export async function closeProvisionedMerchant(tx: Tx, payments: Payments, uid: string): Outcome<Done> {
+  await lockProvisioning(tx, uid)
+  const found = await findMerchantByProvisionUid(tx, uid)
+  const merchant = found && (await lockMerchant(tx, found.id))
+  if (merchant === undefined) return refuse('not_found')
+  const nowMs = payments.clock.nowMs()
+  await expireAppKeys(tx, appIdOf(uid), nowMs)
+  if (merchant.closedMs === null) {
+    const closed = { ...merchant, closedMs: nowMs }
+    await saveMerchant(tx, closed)
+    announceMerchant(tx, payments, closed, 'merchant.closed')
+  }
+  return done
+}

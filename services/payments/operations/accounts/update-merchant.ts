@@ -1,0 +1,43 @@
+import type { App } from '../../domain/merchant/app.ts'
+import { type Merchant, type MerchantUpdate, updateMerchant } from '../../domain/merchant/merchant.ts'
+import { isRefused, refuse } from '../../domain/refusals.ts'
+import type { Tx } from '../../storage/storage.ts'
+import { lockMerchant, updateMerchant as saveMerchant } from '../../storage/tables/merchants.ts'
+import type { Outcome, Payments } from '../operation.ts'
+import { ownOpenMerchant } from './access.ts'
+import { announceMerchant } from './create-merchant.ts'
+
+export interface MerchantUpdateRequest {
+  readonly app: App
+  readonly merchantId: string
+  readonly update: MerchantUpdate
+}
+
+/** Changes what a merchant can change of itself: name, e-mail and descriptor. */
+export async function updateOwnMerchant(
+  tx: Tx,
+  payments: Payments,
+  { app, merchantId, update }: MerchantUpdateRequest,
+): Outcome<Merchant> {
+  const own = await ownOpenMerchant(tx, app, merchantId)
+  if (isRefused(own)) return own
+  const locked = await lockMerchant(tx, merchantId)
+  if (locked === undefined) return refuse('not_found')
+  if (locked.closedMs !== null) return refuse('merchant_closed')
+  return saveUpdate(tx, payments, locked, update)
+}
+
+/** @param merchant as it is now, and locked */
+export async function saveUpdate(
+  tx: Tx,
+  payments: Payments,
+  merchant: Merchant,
+  update: MerchantUpdate,
+): Promise<Merchant> {
+  const updated = updateMerchant(merchant, update)
+  const changed = (['name', 'email', 'descriptor'] as const).some(field => updated[field] !== merchant[field])
+  if (!changed) return merchant
+  await saveMerchant(tx, updated)
+  announceMerchant(tx, payments, updated, 'merchant.updated')
+  return updated
+}

@@ -1,0 +1,189 @@
+import { derivedId } from '../../domain/ids.ts'
+import type { Merchant } from '../../domain/merchant/merchant.ts'
+import { presentFraudAlert } from '../../domain/present.ts'
+import { isRefused, type Refused } from '../../domain/refusals.ts'
+import {
+  type Dispute,
+  type DisputeChange,
+  raiseDispute,
+  resolveDispute,
+} from '../../domain/transaction/dispute.ts'
+import type { FraudAlert } from '../../domain/transaction/fraud.ts'
+import type { Transaction } from '../../domain/transaction/transaction.ts'
+import type { ProcessorEvent } from '../../processor/processor.ts'
+import { type StoredOutcome, storedOutcomes } from '../../storage/delivery/processor-exceptions.ts'
+import { findTransactionId } from '../../storage/delivery/processor-instructions.ts'
+import type { Tx } from '../../storage/storage.ts'
+import { disputesOfTransactions, findDispute } from '../../storage/tables/disputes.ts'
+import { findFraud, insertFraud } from '../../storage/tables/frauds.ts'
+import { findMerchant } from '../../storage/tables/merchants.ts'
+import { lockTransaction } from '../../storage/tables/transactions.ts'
+import { announce } from '../announce.ts'
+import { contextOf, type Payments } from '../operation.ts'
+import { saveDispute } from '../transactions/save-dispute.ts'
+
+/** An event whose cause is not in the books waits for this time; after it, it is an exception. */
+const maxUnknownMs = 60 * 60 * 1000
+
+/** `recorded`: booked now. `exceeded`: the same, for more than could be refunded. `known`: booked before. */
+const bookedOutcomes = ['recorded', 'exceeded', 'known'] as const
+export const eventOutcomes = [...bookedOutcomes, ...storedOutcomes] as const
+export type EventOutcome = (typeof eventOutcomes)[number]
+
+export type BookingResult = Booked | Unbooked
+
+interface Booked {
+  readonly isBooked: true
+  readonly outcome: (typeof bookedOutcomes)[number]
+  readonly reason: ''
+}
+
+export interface Unbooked {
+  readonly isBooked: false
+  readonly outcome: StoredOutcome
+  readonly reason: string
+}
+
+function booked(outcome: Booked['outcome']): Booked {
+  return { isBooked: true, outcome, reason: '' }
+}
+
+export function unbooked(outcome: StoredOutcome, reason: string): Unbooked {
+  return { isBooked: false, outcome, reason }
+}
+
+/** An event that passed `findEventProblem`. */
+export interface SeenEvent {
+  readonly event: ProcessorEvent
+  /** Whether it is of the processor of test accounts. */
+  readonly test: boolean
+  /** When it came for the first time. */
+  readonly seenMs: number
+}
+
+/**
+ * Books one event. Changes nothing unless the result says that it is booked. Ids derive from those of the
+ * processor, and the transaction is locked, so that an event that comes again, or to two processes at once,
+ * has one effect.
+ */
+export async function bookEvent(
+  tx: Tx,
+  payments: Payments,
+  { event, test, seenMs }: SeenEvent,
+): Promise<BookingResult> {
+  const id = await findTransactionId(tx, event.reference, test)
+  const transaction = id === undefined ? undefined : await lockTransaction(tx, id)
+  const merchant = transaction && (await findMerchant(tx, transaction.merchantId))
+  if (transaction === undefined || merchant === undefined) {
+    return awaitCause(payments, { event, seenMs }, `there is no transaction of ${event.reference}`)
+  }
+  switch (event.kind) {
+    case 'fraud':
+      return bookFraud(tx, payments, event, transaction)
+    case 'dispute-raised':
+      return bookDispute(tx, payments, event, { transaction, merchant })
+    case 'dispute-resolved':
+      return bookResolution(tx, payments, event, { transaction, merchant, seenMs })
+  }
+}
+
+/** The cause may be on its way into the books, or an earlier event that comes later. */
+function awaitCause(
+  { clock }: Payments,
+  { event, seenMs }: Pick<SeenEvent, 'event' | 'seenMs'>,
+  reason: string,
+): BookingResult {
+  // The time of the event is a claim of the processor, and may be in the future.
+  const sinceMs = Math.min(event.occurredMs, seenMs)
+  return unbooked(clock.nowMs() - sinceMs < maxUnknownMs ? 'waiting' : 'unknown', reason)
+}
+
+type EventOf<Kind extends ProcessorEvent['kind']> = Extract<ProcessorEvent, { kind: Kind }>
+
+async function bookFraud(
+  tx: Tx,
+  payments: Payments,
+  event: EventOf<'fraud'>,
+  { id: transactionId, merchantId }: Transaction,
+): Promise<BookingResult> {
+  const id = derivedId('fraud', event.id)
+  const known = await findFraud(tx, id)
+  if (known !== undefined) {
+    return known.transactionId === transactionId ? booked('known') : elsewhere(`fraud ${event.id}`)
+  }
+  const fraud: FraudAlert = {
+    id,
+    merchantId,
+    transactionId,
+    createdMs: payments.clock.nowMs(),
+    reportedMs: event.occurredMs,
+    reason: event.reason,
+  }
+  await insertFraud(tx, fraud)
+  const data = { fraud: presentFraudAlert(fraud) }
+  announce(tx, payments, { type: 'fraud.reported', merchantId, subjectId: transactionId, data })
+  return booked('recorded')
+}
+
+function elsewhere(what: string): BookingResult {
+  return unbooked('refused', `the books have the ${what} on another transaction`)
+}
+
+interface Cause {
+  readonly transaction: Transaction
+  readonly merchant: Merchant
+}
+
+async function bookDispute(
+  tx: Tx,
+  payments: Payments,
+  event: EventOf<'dispute-raised'>,
+  { transaction, merchant }: Cause,
+): Promise<BookingResult> {
+  const id = derivedId('dispute', event.dispute)
+  const { amount, currency, reason, dueMs } = event
+  const known = await findDispute(tx, id)
+  if (known !== undefined) {
+    if (known.transactionId !== transaction.id) return elsewhere(`dispute ${event.dispute}`)
+    if (known.amount === amount && known.currency === currency) return booked('known')
+    const inBooks = `${known.amount} ${known.currency}`
+    return unbooked('refused', `the books have the dispute ${event.dispute} with ${inBooks}`)
+  }
+  if (currency !== transaction.currency) {
+    return unbooked('refused', `the dispute is in ${currency}, the transaction in ${transaction.currency}`)
+  }
+  const earlier = await disputesOfTransactions(tx, [transaction.id])
+  const input = { id, amount, reason, dueMs, earlier }
+  const change = raiseDispute(transaction, input, contextOf(payments, merchant))
+  return saveOutcome(tx, payments, change)
+}
+
+async function bookResolution(
+  tx: Tx,
+  payments: Payments,
+  event: EventOf<'dispute-resolved'>,
+  { transaction, merchant, seenMs }: Cause & Pick<SeenEvent, 'seenMs'>,
+): Promise<BookingResult> {
+  const dispute: Dispute | undefined = await findDispute(tx, derivedId('dispute', event.dispute))
+  if (dispute === undefined) {
+    return awaitCause(payments, { event, seenMs }, `there is no dispute ${event.dispute}`)
+  }
+  if (dispute.transactionId !== transaction.id) return elsewhere(`dispute ${event.dispute}`)
+  if (dispute.status === event.outcome) return booked('known')
+  if (dispute.status !== 'open') {
+    return unbooked('refused', `the dispute ${dispute.id} is ${dispute.status}, not ${event.outcome}`)
+  }
+  const change = resolveDispute(transaction, dispute, event.outcome, contextOf(payments, merchant))
+  return saveOutcome(tx, payments, change)
+}
+
+async function saveOutcome(
+  tx: Tx,
+  payments: Payments,
+  change: DisputeChange | Refused,
+): Promise<BookingResult> {
+  const saved = await saveDispute(tx, payments, change)
+  if (!isRefused(saved)) return booked(saved.status === 'open' && saved.excess > 0n ? 'exceeded' : 'recorded')
+  const { message, fields } = saved.refusal
+  return unbooked('refused', fields[0]?.message ?? message)
+}

@@ -1,0 +1,60 @@
+import {
+  claimDueInstructions,
+  type ProcessorInstruction,
+  postponeInstruction,
+  removeInstructions,
+} from '../../storage/delivery/processor-instructions.ts'
+import { type Payments, processorOf } from '../operation.ts'
+
+/** How many instructions one round takes. */
+export const maxInstructionsAtOnce = 50
+/** A process that took instructions and is gone keeps them for so long. */
+const leaseMs = 60_000
+const firstWaitMs = 1_000
+const maxWaitMs = 300_000
+
+/**
+ * Tells the processor what the books have decided, at least once and for each transaction in the trail's
+ * order. What it does not take is tried again, after waits that double.
+ *
+ * @returns how many were due, and which failed
+ */
+export async function instructProcessor(
+  payments: Payments,
+): Promise<{ readonly due: number; readonly failures: readonly InstructionFailure[] }> {
+  const { storage, clock } = payments
+  const nowMs = clock.nowMs()
+  const due = await storage.transaction(tx =>
+    claimDueInstructions(tx, nowMs, nowMs + leaseMs, maxInstructionsAtOnce),
+  )
+  const results = await Promise.all(due.map(instruction => tell(payments, instruction)))
+  const told = due.filter((_, index) => results[index] === undefined)
+  // They are told again, under their old ids, when this does not come to pass.
+  if (told.length > 0) await storage.transaction(tx => removeInstructions(tx, told))
+  return { due: due.length, failures: results.filter(result => result !== undefined) }
+}
+
+export interface InstructionFailure {
+  readonly transactionId: string
+  readonly kind: ProcessorInstruction['kind']
+  readonly attempts: number
+  readonly reason: string
+}
+
+async function tell(
+  payments: Payments,
+  instruction: ProcessorInstruction,
+): Promise<InstructionFailure | undefined> {
+  const { storage, clock } = payments
+  const { transactionId, kind, operationId, reference, amount, currency, attempts } = instruction
+  const processor = processorOf(payments, instruction)
+  try {
+    if (processor === null) throw new Error('no processor is configured for accounts that are not for tests')
+    await processor[kind]({ operationId, reference, amount, currency })
+  } catch (error) {
+    const waitMs = Math.min(maxWaitMs, firstWaitMs * 2 ** Math.min(attempts - 1, 20))
+    await storage.transaction(tx => postponeInstruction(tx, instruction, clock.nowMs() + waitMs))
+    return { transactionId, kind, attempts, reason: (error as Error).message }
+  }
+  return undefined
+}

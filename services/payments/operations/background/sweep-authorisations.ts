@@ -1,0 +1,75 @@
+import {
+  abandonAttempt,
+  claimDueAttempts,
+  type DueAttempt,
+  postponeAttempt,
+  removeAttempt,
+} from '../../storage/tables/authorisation-attempts.ts'
+import { type Payments, processorOf } from '../operation.ts'
+
+/** How many attempts one round takes. */
+export const maxSweptAtOnce = 50
+/** An attempt that a process took, and did not finish, is taken again after this time. */
+const leaseMs = 60_000
+const firstWaitMs = 1_000
+const maxWaitMs = 300_000
+
+/**
+ * - `voided`: the processor had approved it, and there was no payment.
+ * - `absent`: the processor had approved nothing.
+ * - `recorded`: the payment is stored.
+ * - `running`: a process works on the request.
+ * - `failed`: the processor did not answer, and is asked again.
+ */
+export const sweepOutcomes = ['voided', 'absent', 'recorded', 'running', 'failed'] as const
+export type SweepOutcome = (typeof sweepOutcomes)[number]
+
+export interface SweptAttempt {
+  readonly attempt: DueAttempt
+  readonly outcome: SweepOutcome
+  /** Why, of a failed one. */
+  readonly reason: string
+}
+
+/**
+ * Cancels at the processor what it was asked to authorise and what has no payment after
+ * `authorisationSweepMs`: an answer that could not be stored, and whose request did not come again.
+ *
+ * The reference is taken from its idempotency key before the processor is asked. The same request therefore
+ * gets a new reference afterwards, and a process that was stopped in between cannot store a cancelled
+ * authorisation as a payment.
+ */
+export async function sweepAuthorisations(payments: Payments): Promise<readonly SweptAttempt[]> {
+  const { storage, clock } = payments
+  const nowMs = clock.nowMs()
+  const due = await storage.transaction(tx => claimDueAttempts(tx, nowMs, nowMs + leaseMs, maxSweptAtOnce))
+  return Promise.all(due.map(attempt => sweep(payments, attempt)))
+}
+
+async function sweep(payments: Payments, attempt: DueAttempt): Promise<SweptAttempt> {
+  const { storage, clock } = payments
+  const { reference, tries } = attempt
+  const state = await storage.transaction(tx => abandonAttempt(tx, attempt, clock.nowMs()))
+  // Its lease as due time brings a running one back.
+  if (state === 'running') return { attempt, outcome: 'running', reason: '' }
+  let outcome: SweepOutcome = 'recorded'
+  if (state === 'abandoned') {
+    try {
+      outcome = await cancel(payments, attempt)
+    } catch (error) {
+      const waitMs = Math.min(maxWaitMs, firstWaitMs * 2 ** Math.min(tries - 1, 20))
+      await storage.transaction(tx => postponeAttempt(tx, reference, clock.nowMs() + waitMs))
+      return { attempt, outcome: 'failed', reason: (error as Error).message }
+    }
+  }
+  await storage.transaction(tx => removeAttempt(tx, reference))
+  return { attempt, outcome, reason: '' }
+}
+
+async function cancel(payments: Payments, attempt: DueAttempt): Promise<'voided' | 'absent'> {
+  const processor = processorOf(payments, attempt)
+  if (processor === null) throw new Error('no processor is configured for accounts that are not for tests')
+  const { reference: operationId, amount, currency } = attempt
+  const { wasApproved } = await processor.cancelAuthorisation({ operationId, amount, currency })
+  return wasApproved ? 'voided' : 'absent'
+}

@@ -1,0 +1,223 @@
+import assert from 'node:assert/strict'
+import { before, test } from 'node:test'
+import { isRefused } from '../../domain/refusals.ts'
+import {
+  type ApiUnderTest,
+  merchantInput,
+  openShop,
+  payAt,
+  sharedApi,
+  type TestShop,
+} from '../../http/testing/api-under-test.ts'
+import type { CardProcessor } from '../../processor/processor.ts'
+import { testCards } from '../../processor/test-cards.ts'
+import { insertMerchant } from '../../storage/tables/merchants.ts'
+import { someMerchant } from '../../storage/testing/payments-under-test.ts'
+import type { Payments } from '../operation.ts'
+import { answerChallenge, authenticatePayer, findPayment, pay } from '../transactions/pay.ts'
+import { type CardPayment, payByCard } from './pay-under-test.ts'
+
+let api: ApiUnderTest
+let shop: TestShop
+let attempts = 0
+before(async () => {
+  api = await sharedApi()
+  shop = await openShop(api)
+})
+
+function requestWith(number: string, more: Partial<CardPayment> = {}): CardPayment {
+  attempts += 1
+  return {
+    merchantKey: shop.publicKey,
+    input: { currency: 'DKK', amount: 500n, descriptor: null, custom: null },
+    reference: 'order 17',
+    card: { number, expiryMonth: 12, expiryYear: 2030, code: '123' },
+    attempt: `attempt-${attempts}-with-some-random-characters`,
+    ...more,
+  }
+}
+
+/** What becomes of a payment whose payer confirms whatever the bank asks. */
+async function outcomeOf(number: string, confirmed = true, more: Partial<CardPayment> = {}): Promise<string> {
+  const { card, ...payment } = requestWith(number, more)
+  let asked = await authenticatePayer(api.payments, { ...payment, card })
+  if (!isRefused(asked) && asked.kind === 'challenge') {
+    const { authentication } = asked
+    const { merchantKey } = payment
+    const answer = await answerChallenge(api.payments, { merchantKey, authentication, confirmed })
+    if (isRefused(answer)) return `challenge failed ${answer.refusal.processingError?.code}`
+    asked = { kind: 'ready', ...answer }
+  }
+  const made = isRefused(asked)
+    ? asked
+    : await pay(api.payments, { ...payment, authentication: asked.authentication })
+  if (isRefused(made)) return `refused ${made.refusal.processingError?.code ?? made.refusal.code}`
+  const { error, tds } = made
+  return error === null ? `approved ${tds ?? 'without 3-D Secure'}` : `declined ${error}`
+}
+
+test('each test card has its outcome', async () => {
+  for (const { number, name, declines, tds } of testCards) {
+    const expected =
+      declines !== undefined
+        ? `declined ${declines}`
+        : tds === 'failed'
+          ? 'challenge failed 31'
+          : `approved ${tds === 'required' ? 'full' : (tds ?? 'without 3-D Secure')}`
+    assert.equal(await outcomeOf(number), expected, name)
+  }
+  assert.equal(await outcomeOf('4100 0000 0300 2004', false), 'challenge failed 31')
+})
+
+test('what cannot be recorded is refused with its processing error', async () => {
+  assert.equal(await outcomeOf('4100 0000 0000 0002'), 'refused 3')
+  assert.equal(await outcomeOf(''), 'refused 17')
+  const visa = '4100 0000 0000 0001'
+  assert.equal(await outcomeOf(visa, true, { merchantKey: 'nobody' }), 'refused 26')
+  assert.equal(await outcomeOf(visa, true, { merchantKey: shop.merchantId }), 'refused 26')
+  const input = { currency: 'CHF', amount: 500n, descriptor: null, custom: null }
+  assert.equal(await outcomeOf(visa, true, { input }), 'refused 1')
+})
+
+test('without a processor no live merchant can be made, and one that is there cannot be paid', async () => {
+  const { test: _, ...input } = merchantInput
+  for (const json of [input, { ...input, test: false }]) {
+    const made = await api.call('POST', '/merchants', { key: shop.key, json })
+    const [fault] = made.json as { field: string; code: string; message: string }[]
+    assert.deepEqual([made.status, fault?.field, fault?.code], [400, 'test', 'unsupported'])
+    assert.match(fault?.message ?? '', /no card processor is configured/)
+  }
+  const live = { ...someMerchant(), test: false }
+  await api.storage.transaction(tx => insertMerchant(tx, live))
+  assert.equal(await outcomeOf('4100 0000 0000 0001', true, { merchantKey: live.key }), 'refused 27')
+})
+
+test('an attempt that is sent twice, or at once, is one payment', async () => {
+  const request = requestWith('4100 0000 0000 0001')
+  const outcomes = await Promise.all(Array.from({ length: 10 }, () => payByCard(api.payments, request)))
+  const made = [...outcomes, await payByCard(api.payments, request)].flatMap(outcome => {
+    if (isRefused(outcome)) {
+      assert.equal(outcome.refusal.code, 'idempotency_in_progress')
+      return []
+    }
+    return [outcome.id]
+  })
+  assert.equal(new Set(made).size, 1)
+  const other = await payByCard(api.payments, { ...request, input: { ...request.input, amount: 501n } })
+  assert.ok(isRefused(other) && other.refusal.code === 'idempotency_mismatch')
+})
+
+test('an authorisation whose answer was lost is asked for under the same name', async () => {
+  const { test: processor } = api.payments.processors
+  const names: string[] = []
+  let answersToLose = 2
+  const losing: CardProcessor = {
+    ...processor,
+    async authorise(request) {
+      names.push(request.operationId)
+      const answer = await processor.authorise(request)
+      answersToLose -= 1
+      if (answersToLose >= 0) throw new Error('the answer was lost')
+      return answer
+    },
+  }
+  const payments: Payments = { ...api.payments, processors: { test: losing, live: null } }
+  const outcome = await payByCard(payments, requestWith('4100 0000 0000 0001'))
+  assert.ok(!isRefused(outcome))
+  assert.deepEqual(names, [outcome.id, outcome.id, outcome.id])
+
+  // Nothing came through: the next request, after the lease, goes on where this one stopped.
+  names.length = 0
+  answersToLose = 3
+  const request = requestWith('4100 0000 0000 0001')
+  await assert.rejects(payByCard(payments, request), { code: 'commit-unknown' })
+  const waiting = await payByCard(payments, request)
+  assert.ok(isRefused(waiting) && waiting.refusal.code === 'idempotency_in_progress')
+  api.clock.elapse(60_000)
+  const found = await payByCard(payments, request)
+  assert.ok(!isRefused(found))
+  assert.deepEqual(new Set(names), new Set([found.id]))
+})
+
+test('what became of a payment is found by its attempt, without the card', async () => {
+  const { card, ...payment } = requestWith('4100 0000 0000 0001')
+  const find = () => findPayment(api.payments, payment)
+  assert.deepEqual(await find(), { kind: 'unknown' })
+  const ready = await authenticatePayer(api.payments, { ...payment, card })
+  assert.deepEqual(await find(), { kind: 'unknown' }, 'an authentication authorises nothing')
+  assert.ok(!isRefused(ready))
+  const { authentication } = ready
+  const { test: processor } = api.payments.processors
+  const away = { ...processor, authorise: () => Promise.reject(new Error('away')) }
+  const without: Payments = { ...api.payments, processors: { test: away, live: null } }
+  await assert.rejects(pay(without, { ...payment, authentication }))
+  const running = await find()
+  assert.ok(isRefused(running) && running.refusal.code === 'idempotency_in_progress')
+  api.clock.elapse(60_000)
+  assert.deepEqual(await find(), { kind: 'resumable' })
+  const made = await pay(api.payments, { ...payment, authentication })
+  assert.ok(!isRefused(made))
+  assert.deepEqual(await find(), made)
+})
+
+const canaries = ['4100 0000 0000 0001', '5500 0000 0000 0004', '4100 0000 0100 7005', '4100 0000 0100 3004']
+const canaryCode = '739'
+
+test('card numbers and codes are in no log, table or answer', async () => {
+  const answers: string[] = []
+  for (const number of [...canaries, '4100 0000 0000 0002']) {
+    for (const code of [canaryCode, `${canaryCode}${canaryCode}`]) {
+      const request = requestWith(number, { card: { number, expiryMonth: 12, expiryYear: 2031, code } })
+      const outcome = await payByCard(api.payments, request)
+      answers.push(JSON.stringify(outcome, (_, value) => (typeof value === 'bigint' ? Number(value) : value)))
+    }
+    // Where somebody puts it who has mistaken the field.
+    const digits = number.replaceAll(' ', '')
+    const { key, merchantId } = shop
+    const transaction = await payAt(api, shop)
+    const wrongs = [
+      ['POST', `/transactions/${digits}/captures`, { json: { amount: 1 } }],
+      ['POST', `/transactions/${transaction.id}/captures`, { json: { amount: digits, [digits]: number } }],
+      [
+        'POST',
+        `/merchants/${merchantId}/transactions`,
+        { json: { cardId: digits, currency: digits, amount: 1 } },
+      ],
+      ['POST', `/merchants/${merchantId}/users`, { form: `email=${digits}` }],
+      ['GET', `/frauds?limit=1&filter[merchantId]=${digits}`, {}],
+      ['GET', '/me', { headers: { 'x-request-id': digits, 'x-card': digits } }],
+      [
+        'POST',
+        '/merchants',
+        { body: `{"number": ${digits}`, headers: { 'content-type': 'application/json' } },
+      ],
+    ] as const
+    for (const [method, path, request] of wrongs) {
+      answers.push((await api.call(method, path, { key, ...request })).text)
+    }
+  }
+  await api.settle()
+  const said = `${answers.join('\n')}\n${api.logged()}\n${await dump()}`
+  for (const number of canaries) {
+    for (const spelling of [number, number.replaceAll(' ', ''), number.replaceAll(' ', '-')]) {
+      assert.ok(!said.includes(spelling), spelling)
+    }
+  }
+  assert.doesNotMatch(said, new RegExp(`"code":"?${canaryCode}`))
+  assert.doesNotMatch(said, new RegExp(`\\b${canaryCode}${canaryCode}\\b`))
+})
+
+/** Every row of every table. */
+async function dump(): Promise<string> {
+  return api.storage.transaction(async tx => {
+    const tables = await tx.query<{ name: string }>(
+      "SELECT table_name::text AS name FROM information_schema.tables WHERE table_schema = 'public'",
+    )
+    const rows: string[] = []
+    for (const { name } of tables) {
+      const found = await tx.query<{ row: string }>(`SELECT t::text AS row FROM ${name} t`)
+      rows.push(...found.map(({ row }) => row))
+    }
+    return rows.join('\n')
+  })
+}

@@ -1,0 +1,153 @@
+import type { Merchant } from '../../domain/merchant/merchant.ts'
+import { isRefused, type Refused, refuseProcessing } from '../../domain/refusals.ts'
+import {
+  type AuthorisationInput,
+  type AuthorisationResult,
+  type CardSource,
+  recordAuthorisation,
+} from '../../domain/transaction/authorise.ts'
+import type { Transaction } from '../../domain/transaction/transaction.ts'
+import type { AuthorisationAnswer, AuthorisationSource, CardProcessor } from '../../processor/processor.ts'
+import { type Answer, keyIdOf, type Once, type OnceRequest } from '../../storage/idempotency/idempotency.ts'
+import { StorageError, type Tx } from '../../storage/storage.ts'
+import { insertAttempt, removeAttempt } from '../../storage/tables/authorisation-attempts.ts'
+import { insertTransaction } from '../../storage/tables/transactions.ts'
+import type { Payments } from '../operation.ts'
+import { announceTransaction } from './change-transaction.ts'
+
+/** What is asked of the processor, and what its answer is recorded with. */
+export interface AuthorisationPlan {
+  readonly merchant: Merchant
+  readonly processor: CardProcessor
+  readonly input: AuthorisationInput
+  /** As the merchant's customer is to read it. */
+  readonly descriptor: string
+  readonly source: AuthorisationSource
+  /** What is known of the card already; null where the processor reads it from what was typed. */
+  readonly known: CardSource | null
+  readonly recurring: boolean
+  /** The text of a payment link; null without one. */
+  readonly reference: string | null
+}
+
+export interface AuthorisationOnce {
+  readonly once: OnceRequest
+  /** Reads in the transaction that stores the attempt. A refusal ends it before the processor is asked. */
+  readonly plan: (tx: Tx) => Promise<AuthorisationPlan | Refused>
+  /** The answer of a transaction, approved or declined. */
+  readonly present: (transaction: Transaction) => Answer
+}
+
+/**
+ * Asks the processor for an authorisation and records its answer, once for each idempotency key. The attempt
+ * is committed before the processor is asked, under the id of the transaction to come, and removed with the
+ * commit of that transaction. After any failure in between, the same request asks again under the same id;
+ * without such a request, `sweepAuthorisations` cancels the authorisation.
+ */
+export function authoriseOnce(payments: Payments, request: AuthorisationOnce): Promise<Once | Refused> {
+  const { once, plan, present } = request
+  return payments.idempotency.runOnceOutside(once, {
+    async prepare(tx, reference) {
+      const planned = await plan(tx)
+      if (!isRefused(planned)) await announceAttempt(tx, payments, once, { plan: planned, reference })
+      return planned
+    },
+    outside: (reference, planned) => ask(planned, reference),
+    settle: async (tx, outcome) =>
+      isRefused(outcome) ? outcome : present(await record(tx, payments, outcome)),
+    forget: removeAttempt,
+  })
+}
+
+function announceAttempt(
+  tx: Tx,
+  { clock, authorisationSweepMs }: Payments,
+  once: OnceRequest,
+  { plan, reference }: { readonly plan: AuthorisationPlan; readonly reference: string },
+): Promise<void> {
+  const { id: merchantId, test } = plan.merchant
+  const { amount, currency } = plan.input
+  const nowMs = clock.nowMs()
+  const attempt = { reference, keyId: keyIdOf(once), merchantId, test, amount, currency }
+  return insertAttempt(tx, attempt, { nowMs, dueMs: nowMs + authorisationSweepMs })
+}
+
+interface Authorised {
+  readonly id: string
+  readonly plan: AuthorisationPlan
+  readonly source: CardSource
+  readonly result: AuthorisationResult
+}
+
+async function ask(plan: AuthorisationPlan, id: string): Promise<Authorised | Refused> {
+  const { processor, input, descriptor, source, known } = plan
+  const { amount, currency } = input
+  const answer = await untilAnswered(() =>
+    processor.authorise({ operationId: id, amount, currency, descriptor, source }),
+  )
+  const card = answer.card === null ? known : cardSourceOf(answer.card)
+  if (card !== null) return { id, plan, source: card, result: resultOf(answer) }
+  if (answer.approved) throw new Error(`the processor approved ${id} and did not name the card`)
+  // Details that are not those of a card: there is nothing to record.
+  return refuseProcessing(answer.error)
+}
+
+function cardSourceOf({ details, reference }: NonNullable<AuthorisationAnswer['card']>): CardSource {
+  return { card: details, cardReference: reference }
+}
+
+function resultOf(answer: AuthorisationAnswer): AuthorisationResult {
+  if (!answer.approved) return { error: answer.error, processorReference: null, tds: null }
+  return { error: null, processorReference: answer.reference, tds: answer.tds }
+}
+
+async function record(tx: Tx, payments: Payments, authorised: Authorised): Promise<Transaction> {
+  const { id, plan, source, result } = authorised
+  const { merchant, input, recurring, reference } = plan
+  const transaction = recordAuthorisation({
+    id,
+    nowMs: payments.clock.nowMs(),
+    merchant,
+    input,
+    source,
+    result,
+    recurring,
+    reference,
+    lifetimeMs: payments.authorisationLifetimeMs,
+  })
+  await insertTransaction(tx, transaction)
+  await removeAttempt(tx, id)
+  announceTransaction(tx, payments, { transaction, change: null, type: 'transaction.created' })
+  return transaction
+}
+
+/** All tries together end well before the lease of an idempotency key, which is a minute. */
+const maxTries = 3
+const tryTimeoutMs = 15_000
+
+/**
+ * The processor's answer. A call that fails may have been carried out, and is made again as it was.
+ *
+ * @throws StorageError `commit-unknown` when it still is not known: the idempotency key then keeps the name
+ * under which the processor was asked, and who repeats the request after its lease asks the same again.
+ */
+async function untilAnswered<T>(call: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await inTime(call())
+    } catch (cause) {
+      if (tries < maxTries) continue
+      throw new StorageError('commit-unknown', 'the processor has not answered', { cause })
+    }
+  }
+}
+
+async function inTime<T>(answer: Promise<T>): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error(`no answer in ${tryTimeoutMs} ms`)), tryTimeoutMs)
+  try {
+    return await Promise.race([answer, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,78 @@
+import type { App } from '../../domain/merchant/app.ts'
+import { presentSnapshot, presentTrailEntry } from '../../domain/present.ts'
+import { isRefused, type Refused } from '../../domain/refusals.ts'
+import { type CaptureInput, captureTransaction } from '../../domain/transaction/capture.ts'
+import type { Change, OperationContext } from '../../domain/transaction/change.ts'
+import { type RefundInput, refundTransaction } from '../../domain/transaction/refund.ts'
+import type { TrailEntry } from '../../domain/transaction/trail.ts'
+import type { Transaction } from '../../domain/transaction/transaction.ts'
+import { type VoidInput, voidTransaction } from '../../domain/transaction/void.ts'
+import { saveChange } from '../../storage/changes.ts'
+import { insertInstruction } from '../../storage/delivery/processor-instructions.ts'
+import type { Tx } from '../../storage/storage.ts'
+import { lockOwnTransaction } from '../accounts/access.ts'
+import { announce, type EventType } from '../announce.ts'
+import { contextOf, type Outcome, type Payments } from '../operation.ts'
+
+export interface ChangeRequest<Input> {
+  readonly app: App
+  readonly transactionId: string
+  readonly input: Input
+}
+
+type Decide<Input> = (transaction: Transaction, input: Input, context: OperationContext) => Change | Refused
+
+/**
+ * Decided here, with the transaction locked, and stored with the promise to tell the processor: that one
+ * carries out what the books say, and cannot refuse what was authorised.
+ */
+function changing<Input>(decide: Decide<Input>, type: EventType) {
+  return async (tx: Tx, payments: Payments, request: ChangeRequest<Input>): Outcome<Transaction> => {
+    const own = await lockOwnTransaction(tx, request.app, request.transactionId)
+    if (isRefused(own)) return own
+    const change = decide(own.transaction, request.input, contextOf(payments, own.merchant))
+    return isRefused(change) ? change : recordChange(tx, payments, change, type)
+  }
+}
+
+/** Takes a part of the pending amount to the merchant's balance. */
+export const captureOwnTransaction = changing<CaptureInput>(captureTransaction, 'transaction.captured')
+
+/** Gives a part of what was captured back to the payer. */
+export const refundOwnTransaction = changing<RefundInput>(refundTransaction, 'transaction.refunded')
+
+/** Releases a part of the pending amount. */
+export const voidOwnTransaction = changing<VoidInput>(voidTransaction, 'transaction.voided')
+
+/** Stores a change of a locked transaction, and what is to be told of it, in one go. */
+export function recordChange(tx: Tx, payments: Payments, change: Change, type: EventType): Transaction {
+  const { transaction, trailEntry } = change
+  saveChange(tx, change)
+  if (trailEntry !== null) insertInstruction(tx, transaction, trailEntry)
+  announceTransaction(tx, payments, { transaction, change: trailEntry, type })
+  return transaction
+}
+
+interface TransactionNews {
+  readonly type: EventType
+  readonly transaction: Transaction
+  /** What was added to the trail; null for a new transaction. */
+  readonly change: TrailEntry | null
+}
+
+export function announceTransaction(
+  tx: Tx,
+  payments: Pick<Payments, 'clock' | 'randomBytes'>,
+  { transaction, change, type }: TransactionNews,
+): void {
+  const { id: subjectId, merchantId } = transaction
+  announce(tx, payments, {
+    type,
+    merchantId,
+    subjectId,
+    data: {
+      transaction: presentSnapshot(transaction),
+      ...(change === null ? {} : { change: presentTrailEntry(change) }),
+    },
+  })
+}

@@ -1,0 +1,151 @@
+import { isId } from '../../domain/ids.ts'
+import { chooseDescriptor } from '../../domain/merchant/descriptor.ts'
+import { isRefused, refuse, refuseProcessing } from '../../domain/refusals.ts'
+import { type AuthorisationInput, checkAuthorisation } from '../../domain/transaction/authorise.ts'
+import type { Transaction } from '../../domain/transaction/transaction.ts'
+import type { CardInput } from '../../processor/processor.ts'
+import type { Known, OnceRequest } from '../../storage/idempotency/idempotency.ts'
+import { requestFingerprint } from '../../storage/idempotency/sealed-answer.ts'
+import type { Tx } from '../../storage/storage.ts'
+import { findMerchantByKey } from '../../storage/tables/merchants.ts'
+import { findTransaction } from '../../storage/tables/transactions.ts'
+import { type Outcome, type Payments, processorOf } from '../operation.ts'
+import { type AuthorisationPlan, authoriseOnce } from './authorise.ts'
+
+/** A payment that the payer makes, on the payment page. */
+export interface PayerPayment {
+  /** The merchant's public key. */
+  readonly merchantKey: string
+  readonly input: AuthorisationInput
+  /** The text of the payment link, shown in the dashboard; null without one. */
+  readonly reference: string | null
+  /**
+   * Names this attempt to pay, with at least 128 random bits: the same attempt, sent twice, is one payment.
+   * After a decline, the payer's next attempt has another name.
+   */
+  readonly attempt: string
+}
+
+export interface PaymentRequest extends PayerPayment {
+  /** The processor's reference of the payer's authentication, which stands for the card. */
+  readonly authentication: string
+}
+
+/** `challenge`: the payer's bank wants to be asked: then `answerChallenge`, and `pay` with its reference. */
+export interface PayerAuthentication {
+  readonly kind: 'ready' | 'challenge'
+  readonly authentication: string
+}
+
+/**
+ * Hands what the payer typed to the processor. It goes nowhere else, and is needed only once. Nothing is
+ * authorised. Refused with a processing error are payments of no merchant, or of no card.
+ */
+export async function authenticatePayer(
+  payments: Payments,
+  { merchantKey, input, card }: Pick<PayerPayment, 'merchantKey' | 'input'> & { readonly card: CardInput },
+): Outcome<PayerAuthentication> {
+  const merchant = await payments.storage.read(tx => findPayable(tx, payments, merchantKey, input))
+  if (isRefused(merchant)) return merchant
+  const processor = processorOf(payments, merchant)
+  if (processor === null) return refuseProcessing(27)
+  const { amount, currency } = input
+  const found = await processor.authenticate({ card, amount, currency })
+  if (found.result === 'declined') return refuseProcessing(found.error)
+  return { kind: found.result, authentication: found.authentication }
+}
+
+export interface ChallengeAnswer {
+  readonly merchantKey: string
+  readonly authentication: string
+  readonly confirmed: boolean
+}
+
+/** The payer's answer to a challenge: the reference for `pay`, or the processing error of one that failed. */
+export async function answerChallenge(
+  payments: Payments,
+  { merchantKey, authentication, confirmed }: ChallengeAnswer,
+): Outcome<{ readonly authentication: string }> {
+  const merchant = await payments.storage.read(tx => findByKey(tx, merchantKey))
+  if (isRefused(merchant)) return merchant
+  const processor = processorOf(payments, merchant)
+  if (processor === null) return refuseProcessing(27)
+  const answer = await processor.answerChallenge(authentication, confirmed)
+  return answer.result === 'ready' ? answer : refuseProcessing(answer.error)
+}
+
+/** Authorises the payment and records it, approved or declined. */
+export async function pay(payments: Payments, request: PaymentRequest): Outcome<Transaction> {
+  const merchant = await payments.storage.read(tx => findByKey(tx, request.merchantKey))
+  if (isRefused(merchant)) return merchant
+  const once = await authoriseOnce(payments, {
+    once: onceOf(merchant.id, request),
+    plan: tx => planPayment(tx, payments, request),
+    present: ({ id }) => ({ status: 201, body: id }),
+  })
+  if (isRefused(once)) return once
+  const found = await read(payments, once)
+  if ('kind' in found) throw new Error(`the outcome of a payment is ${found.kind}`)
+  return found
+}
+
+/** `resumable`: `pay` goes on with it. `unknown`: the processor was not asked, or its approval was voided. */
+export type FoundPayment = Transaction | { readonly kind: 'resumable' | 'unknown' }
+
+/** What is known of a payment, without making it. */
+export async function findPayment(payments: Payments, request: PayerPayment): Outcome<FoundPayment> {
+  const merchant = await payments.storage.read(tx => findByKey(tx, request.merchantKey))
+  if (isRefused(merchant)) return merchant
+  return read(payments, await payments.idempotency.look(onceOf(merchant.id, request)))
+}
+
+async function planPayment(
+  tx: Tx,
+  payments: Payments,
+  { merchantKey, input, reference, authentication }: PaymentRequest,
+): Outcome<AuthorisationPlan> {
+  const merchant = await findPayable(tx, payments, merchantKey, input)
+  if (isRefused(merchant)) return merchant
+  const processor = processorOf(payments, merchant)
+  if (processor === null) return refuseProcessing(27)
+  return {
+    merchant,
+    processor,
+    input,
+    descriptor: chooseDescriptor(input.descriptor, merchant.descriptor),
+    source: { authentication },
+    known: null,
+    recurring: false,
+    reference,
+  }
+}
+
+async function findPayable(tx: Tx, payments: Payments, key: string, input: AuthorisationInput) {
+  const merchant = await findByKey(tx, key)
+  if (isRefused(merchant)) return merchant
+  return checkAuthorisation(merchant, input, payments.pricing) ?? merchant
+}
+
+async function findByKey(tx: Tx, key: string) {
+  const merchant = isId(key) ? await findMerchantByKey(tx, key) : undefined
+  return merchant ?? refuseProcessing(26)
+}
+
+/**
+ * Nothing of the card is in the fingerprint: what is stored must not help to guess a number. The last part is
+ * what older processes have for a payment without 3-D Secure.
+ */
+function onceOf(merchantId: string, { attempt, input, reference }: PayerPayment): OnceRequest {
+  const parts = [String(input.amount), input.currency, reference ?? '', '']
+  return { scope: `pay:${merchantId}`, key: attempt, fingerprint: requestFingerprint(attempt, parts) }
+}
+
+async function read(payments: Payments, known: Known): Outcome<FoundPayment> {
+  if (known.kind === 'in-progress') return refuse('idempotency_in_progress')
+  if (known.kind === 'resumable' || known.kind === 'unknown') return { kind: known.kind }
+  if (known.kind !== 'answered') return refuse('idempotency_mismatch')
+  const id = known.answer.body
+  const transaction = await payments.storage.read(tx => findTransaction(tx, id))
+  if (transaction === undefined) throw new Error(`the payment ${id} was recorded, and is not there`)
+  return transaction
+}

@@ -1,0 +1,46 @@
+import type { CardInput } from '../../domain/input/inputs.ts'
+import type { App } from '../../domain/merchant/app.ts'
+import type { SavedCard } from '../../domain/merchant/card.ts'
+import { presentCard } from '../../domain/present.ts'
+import { isRefused, refuseField } from '../../domain/refusals.ts'
+import { recurringSource } from '../../domain/transaction/authorise.ts'
+import type { Tx } from '../../storage/storage.ts'
+import { insertCard } from '../../storage/tables/cards.ts'
+import { findTransaction } from '../../storage/tables/transactions.ts'
+import { ownOpenMerchant } from '../accounts/access.ts'
+import { announce } from '../announce.ts'
+import { nextId, type Outcome, type Payments } from '../operation.ts'
+
+export interface SaveCardRequest {
+  readonly app: App
+  readonly merchantId: string
+  readonly input: CardInput
+}
+
+/** Keeps the card of an earlier transaction, by what the processor knows it by. */
+export async function saveCard(
+  tx: Tx,
+  payments: Payments,
+  { app, merchantId, input }: SaveCardRequest,
+): Outcome<SavedCard> {
+  const merchant = await ownOpenMerchant(tx, app, merchantId)
+  if (isRefused(merchant)) return merchant
+  const transaction = await findTransaction(tx, input.transactionId)
+  if (transaction === undefined) {
+    return refuseField('transactionId', 'mismatch', 'there is no such transaction')
+  }
+  const source = recurringSource(merchant, transaction)
+  if (isRefused(source)) return source
+  const card: SavedCard = {
+    id: nextId(payments),
+    merchantId,
+    createdMs: payments.clock.nowMs(),
+    card: source.card,
+    reference: source.cardReference,
+    notes: input.notes,
+  }
+  await insertCard(tx, card)
+  const data = { card: presentCard(card) }
+  announce(tx, payments, { type: 'card.saved', merchantId, subjectId: card.id, data })
+  return card
+}

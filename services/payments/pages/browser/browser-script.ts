@@ -1,0 +1,50 @@
+import { expiryMs } from '../../domain/merchant/card.ts'
+import { hasValidCheckDigit } from '../../domain/merchant/card-number.ts'
+import { normaliseNumber, publicTestCard, schemeOf, testPrefixes } from '../../processor/card-number.ts'
+import { checkCode, checkExpiry, checkNumber, groupExpiry, groupNumber, readExpiry } from '../card-fields.ts'
+import { enhanceCardForm, formatInPlace, showFieldError } from '../views/card-form.ts'
+import { beginAfresh, goOnLater, showLocalTimes, submitOnce } from './page-behaviour.ts'
+
+/**
+ * All functions that run in the browser. They are sent as their own source text, so that one and the same
+ * function is checked, tested and used on the server as well. Each may therefore use nothing but its
+ * parameters, what every browser has, the others of this list, and the constants below.
+ */
+const functions = [
+  normaliseNumber,
+  hasValidCheckDigit,
+  schemeOf,
+  expiryMs,
+  checkNumber,
+  readExpiry,
+  checkExpiry,
+  checkCode,
+  groupNumber,
+  groupExpiry,
+  formatInPlace,
+  showFieldError,
+  enhanceCardForm,
+  submitOnce,
+  goOnLater,
+  beginAfresh,
+  showLocalTimes,
+]
+const constants = { publicTestCard, testPrefixes }
+
+/** The functions and constants alone, which do nothing by themselves. */
+export const browserFunctions = [
+  "'use strict'",
+  ...Object.entries(constants).map(([name, value]) => `const ${name} = ${JSON.stringify(value)}`),
+  ...functions.map(String),
+].join('\n')
+
+/** What the pages load. Every page works without it. */
+export const browserScript = `(() => {
+${browserFunctions}
+${enhanceCardForm.name}(document, () => Date.now())
+${submitOnce.name}(document, window)
+${goOnLater.name}(document, window)
+${beginAfresh.name}(document, window)
+${showLocalTimes.name}(document)
+})()
+`

@@ -1,0 +1,81 @@
+import type { Page, PageElement, PageWindow } from '../views/page-elements.ts'
+
+/**
+ * A form that was sent is not sent again by a second click, and says that it is on its way. What keeps it
+ * from paying twice is its token on the server; this only spares the payer the doubt. Runs in the browser:
+ * see browser-script.ts.
+ */
+export function submitOnce(page: Page, window: PageWindow): void {
+  for (const form of page.querySelectorAll('form[data-once]')) {
+    let used: { readonly button: PageElement; readonly label: string | null } | undefined
+    form.addEventListener('submit', event => {
+      if (event.defaultPrevented) return
+      if (used !== undefined) return event.preventDefault()
+      const button = event.submitter ?? form.querySelector('button')
+      if (button === null) return
+      used = { button, label: button.textContent }
+      // A disabled button would neither be sent nor keep the focus.
+      button.setAttribute('aria-disabled', 'true')
+      button.textContent = form.getAttribute('data-once')
+    })
+    // Somebody who comes back can use the button again.
+    window.addEventListener('pageshow', () => {
+      if (used === undefined) return
+      used.button.removeAttribute('aria-disabled')
+      used.button.textContent = used.label
+      used = undefined
+    })
+  }
+}
+
+/**
+ * Goes on to the shop after a while, unless the payer says to stay. Runs in the browser: see
+ * browser-script.ts.
+ */
+export function goOnLater(page: Page, window: PageWindow): void {
+  const place = page.querySelector('[data-go-on]')
+  const link = place?.querySelector('a') ?? null
+  const notice = place?.querySelector('[data-notice]') ?? null
+  const stay = place?.querySelector('button') ?? null
+  if (place === null || link === null || notice === null || stay === null) return
+  const delayMs = Number(place.getAttribute('data-go-on'))
+  const timer = window.setTimeout(() => window.location.assign(link.getAttribute('href') ?? ''), delayMs)
+  notice.hidden = false
+  stay.addEventListener('click', () => {
+    window.clearTimeout(timer)
+    notice.hidden = true
+    link.focus()
+  })
+}
+
+/**
+ * Somebody who comes back to the card form by the browser's own button finds a new one: without the card
+ * that was typed, and with a token that was not used. Runs in the browser: see browser-script.ts.
+ */
+export function beginAfresh(page: Page, window: PageWindow): void {
+  if (page.querySelector('form[data-card]') === null) return
+  window.addEventListener('pageshow', event => {
+    const [entry] = window.performance.getEntriesByType('navigation')
+    if (event.persisted === true || entry?.type === 'back_forward') {
+      window.location.replace(window.location.href)
+    }
+  })
+}
+
+/**
+ * Shows times in the payer's own time zone; without script they are in UTC. Runs in the browser: see
+ * browser-script.ts.
+ */
+export function showLocalTimes(page: Page): void {
+  for (const time of page.querySelectorAll('time[data-locale]')) {
+    const format = new Intl.DateTimeFormat(time.getAttribute('data-locale') ?? 'en', {
+      day: 'numeric',
+      month: 'short',
+      year: 'numeric',
+      hour: '2-digit',
+      minute: '2-digit',
+      timeZoneName: 'short',
+    })
+    time.textContent = format.format(new Date(time.getAttribute('datetime') ?? ''))
+  }
+}

@@ -1,0 +1,160 @@
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { createRequire } from 'node:module'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { newPgliteFolder } from '../../../../test/support/pglite-folder.ts'
+import { authorisationLifetimeMs } from '../../domain/transaction/authorise.ts'
+import type { Transaction } from '../../domain/transaction/transaction.ts'
+import { createMemoryJournal } from '../../processor/event-journal.ts'
+import { createTestProcessor } from '../../processor/test-processor.ts'
+import { migrate, readMigrations } from '../../storage/engine/migrate.ts'
+import { openPglite } from '../../storage/engine/pglite.ts'
+import { createIdempotency } from '../../storage/idempotency/idempotency.ts'
+import type { Storage } from '../../storage/storage.ts'
+import { insertMerchant } from '../../storage/tables/merchants.ts'
+import { listTransactions } from '../../storage/tables/transactions.ts'
+import { paymentsCheckout } from '../payments-checkout.ts'
+import { pagesUnderTest, someMerchant } from './checkout-under-test.ts'
+
+export const chromiumPath = '/usr/bin/chromium'
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+export interface PagesInBrowser {
+  /** Where the shop is that payers go on to. */
+  readonly shopOrigin: string
+  /** What the browser complained about: blocked by the policy, thrown by the script, not found. */
+  readonly complaints: readonly string[]
+  linkOf(parameters: Readonly<Record<string, string>>): string
+  newPage(options?: BrowserContextOptions): Promise<Page>
+  /** The newest first. */
+  transactions(): Promise<readonly Transaction[]>
+  /** How long every payment takes from now on. */
+  delayPayments(delayMs: number): void
+  close(): Promise<void>
+}
+
+/** The pages over the service's own operations and an embedded database, a shop, and a browser. */
+export async function openPagesInBrowser(): Promise<PagesInBrowser> {
+  const folder = await newPgliteFolder()
+  const [browser, storage] = await Promise.all([
+    chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] }),
+    openPglite({ folder, clock: systemClock, random: Math.random }),
+  ])
+  await migrate(storage, readMigrations(), systemClock)
+  const merchant = someMerchant()
+  await storage.transaction(tx => insertMerchant(tx, merchant))
+
+  let delayMs = 0
+  const checkout = checkoutOn(storage)
+  const { app } = pagesUnderTest({
+    ...checkout,
+    pay: async request => {
+      if (delayMs > 0) await pause(delayMs)
+      return checkout.pay(request)
+    },
+  })
+  const origin = await app.listen({ host: '127.0.0.1', port: 0 })
+  const shop = await openShop()
+  const complaints: string[] = []
+  return {
+    shopOrigin: shop.origin,
+    complaints,
+    linkOf: parameters => `${origin}/pay/?${new URLSearchParams({ key: merchant.key, ...parameters })}`,
+    newPage: options => newPage(browser, complaints, options),
+    transactions: async () => {
+      const page = await storage.transaction(tx => listTransactions(tx, merchant.id, { limit: 100 }))
+      return 'items' in page ? page.items : []
+    },
+    delayPayments: given => {
+      delayMs = given
+    },
+    async close() {
+      await browser.close()
+      await app.close()
+      shop.close()
+      await storage.close()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+function checkoutOn(storage: Storage) {
+  const clock = systemClock
+  const test = createTestProcessor({
+    key: new Uint8Array(32).fill(7),
+    journal: createMemoryJournal(),
+    now: () => clock.nowMs(),
+  })
+  const euro = { numerator: 1n, denominator: 1n }
+  const rates = new Map([
+    ['EUR', euro],
+    ['DKK', { numerator: 74_604n, denominator: 10_000n }],
+    ['JPY', { numerator: 163n, denominator: 1n }],
+  ])
+  return paymentsCheckout({
+    storage,
+    clock,
+    randomBytes,
+    idempotency: createIdempotency({ storage, clock, random: Math.random, randomBytes }),
+    processors: { test, live: null },
+    pricing: { fees: new Map(), rates: { base: 'EUR', rates } },
+    invitationLimits: { perApp: 100, perMerchant: 50, perRecipient: 3 },
+    trailLimits: { captures: 100, refunds: 100, voids: 100 },
+    fundingCurrencies: ['DKK'],
+    authorisationSweepMs: 30 * 60 * 1000,
+    authorisationLifetimeMs,
+  })
+}
+
+async function newPage(browser: Browser, complaints: string[], options: BrowserContextOptions = {}) {
+  const context = await browser.newContext(options)
+  context.setDefaultTimeout(5000)
+  const page = await context.newPage()
+  page.on('pageerror', error => complaints.push(error.message))
+  page.on('console', message => {
+    // A page whose own status is 4xx or 5xx is told of too.
+    if (!/status of (4|5)\d\d/.test(message.text())) complaints.push(message.text())
+  })
+  return page
+}
+
+/** Answers every address with a page. */
+async function openShop() {
+  const server = createServer((request, response) => {
+    response.setHeader('content-type', request.url === '/favicon.ico' ? 'image/x-icon' : 'text/html')
+    response.end('<!doctype html><html lang="en"><title>Thanks</title><h1>Thanks</h1></html>')
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return { origin, close: () => server.close() }
+}
+
+/** What axe-core finds wrong with the page as it is now, one line each. */
+export async function accessibilityFaults(page: Page, rules?: readonly string[]): Promise<readonly string[]> {
+  await page.evaluate(`if (!window.axe) { ${axeSource} }`)
+  const options = rules === undefined ? {} : { runOnly: { type: 'rule', values: rules } }
+  const { violations } = await page.evaluate<{ violations: readonly Violation[] }>(
+    `axe.run(document, ${JSON.stringify(options)})`,
+  )
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' | ')}`)
+}
+
+interface Violation {
+  readonly id: string
+  readonly nodes: readonly { readonly html: string }[]
+}
+
+/** Moves the focus there as a keyboard does. @throws Error when it is not reached */
+export async function tabTo(page: Page, selector: string): Promise<void> {
+  for (let presses = 0; presses < 20; presses += 1) {
+    const isThere = await page.evaluate(`document.activeElement.matches(${JSON.stringify(selector)})`)
+    if (isThere) return
+    await page.keyboard.press('Tab')
+  }
+  throw new Error(`${selector} cannot be reached with the keyboard`)
+}

@@ -1,0 +1,133 @@
+import { randomBytes } from 'node:crypto'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { fastify } from 'fastify'
+import { newId, newPublicKey } from '../../domain/ids.ts'
+import type { Merchant } from '../../domain/merchant/merchant.ts'
+import { createMemoryJournal } from '../../processor/event-journal.ts'
+import { createTestProcessor } from '../../processor/test-processor.ts'
+import { type AttemptsPerMinute, createAttemptLimit } from '../attempt-limit.ts'
+import type { Checkout, AttemptDetails as PaidRequest, PaymentOutcome } from '../checkout.ts'
+import { payPages } from '../pay-pages.ts'
+
+export function someMerchant(change: Partial<Merchant> = {}): Merchant {
+  return {
+    id: newId(Date.UTC(2026, 0, 1), randomBytes),
+    key: newPublicKey(randomBytes),
+    createdMs: Date.UTC(2026, 0, 1),
+    name: 'Nordlys Lamps',
+    currency: 'DKK',
+    test: true,
+    email: 'shop@example.org',
+    website: 'https://nordlys.example',
+    descriptor: 'NORDLYS',
+    company: { country: 'DK', number: null },
+    bank: null,
+    closedMs: null,
+    ...change,
+  }
+}
+
+/** Tests replace what a rule is about. */
+type Replaceable = { -readonly [Name in keyof Checkout]: Checkout[Name] }
+
+export interface CheckoutUnderTest extends Replaceable {
+  /** What was authorised, in order. */
+  readonly paid: readonly { readonly id: string; readonly request: PaidRequest }[]
+  /** Runs before each answer. */
+  meet: () => Promise<void>
+}
+
+const acceptedCurrencies = ['DKK', 'EUR', 'JPY', 'KWD', 'SEK', 'USD']
+
+/** The pages' contract over the test processor, in memory: one authorisation a key. */
+export function checkoutUnderTest(merchants: readonly Merchant[]): CheckoutUnderTest {
+  const processor = createTestProcessor({
+    key: new Uint8Array(32).fill(7),
+    journal: createMemoryJournal(),
+    now: () => Date.now(),
+  })
+  const paid: { id: string; request: PaidRequest }[] = []
+  const byKey = new Map<string, Extract<PaymentOutcome, { kind: 'approved' | 'declined' }>>()
+  const begun = new Set<string>()
+  const running = new Set<string>()
+
+  async function authorise(request: PaidRequest & { authentication: string }): Promise<PaymentOutcome> {
+    const { amount, currency, merchant, idempotencyKey, authentication, reference } = request
+    const answer = await processor.authorise({
+      ...{ operationId: idempotencyKey, amount, currency, descriptor: merchant.descriptor },
+      source: { authentication },
+    })
+    if (!answer.approved) return { kind: 'declined', error: answer.error }
+    const transactionId = newId(Date.now(), randomBytes)
+    paid.push({ id: transactionId, request: { merchant, amount, currency, reference, idempotencyKey } })
+    return { kind: 'approved', transactionId }
+  }
+
+  const checkout: CheckoutUnderTest = {
+    paid,
+    meet: async () => {},
+    findMerchant: async key => merchants.find(merchant => merchant.key === key),
+    takesPayments: ({ test }) => test,
+    acceptsCurrency: (_, currency) => acceptedCurrencies.includes(currency),
+    async authenticate({ amount, currency, card }) {
+      const asked = await processor.authenticate({ amount, currency, card })
+      if (asked.result === 'declined') return { kind: 'declined', error: asked.error }
+      return { kind: asked.result, authentication: asked.authentication }
+    },
+    async answerChallenge({ authentication, confirmed }) {
+      const answer = await processor.answerChallenge(authentication, confirmed)
+      if (answer.result === 'failed') return { kind: 'declined', error: answer.error }
+      return { kind: 'ready', authentication: answer.authentication }
+    },
+    async find({ idempotencyKey: key }) {
+      if (running.has(key)) return { kind: 'in-progress', retryAfterMs: 10 }
+      return byKey.get(key) ?? { kind: begun.has(key) ? 'resumable' : 'none' }
+    },
+    async pay(request) {
+      const { idempotencyKey: key } = request
+      const known = byKey.get(key)
+      if (known !== undefined) return known
+      if (running.has(key)) return { kind: 'in-progress', retryAfterMs: 10 }
+      running.add(key)
+      begun.add(key)
+      try {
+        await checkout.meet()
+        const outcome = await authorise(request)
+        if (outcome.kind === 'approved' || outcome.kind === 'declined') byKey.set(key, outcome)
+        return outcome
+      } finally {
+        running.delete(key)
+      }
+    },
+  }
+  return checkout
+}
+
+export const pageSecret = new Uint8Array(32).fill(9)
+
+/** The pages under /pay, as the service mounts them. `errors` are those that were told. */
+export function pagesUnderTest(
+  checkout: Checkout,
+  attemptsPerMinute: AttemptsPerMinute = { perAddress: 1_000, perMerchant: 1_000 },
+) {
+  const errors: unknown[] = []
+  const clock = {
+    aheadMs: 0,
+    nowMs: () => Date.now() + clock.aheadMs,
+    monotonicMs: () => systemClock.monotonicMs() + clock.aheadMs,
+  }
+  const app = fastify({ trustProxy: true })
+  app.register(
+    payPages({
+      checkout,
+      attempts: createAttemptLimit(attemptsPerMinute, clock),
+      clock,
+      randomBytes,
+      secrets: () => [pageSecret],
+      patienceMs: 300,
+      onError: error => errors.push(error),
+    }),
+    { prefix: '/pay' },
+  )
+  return { app, errors, clock }
+}

@@ -1,0 +1,48 @@
+import type { Locale } from '../../domain/input/inputs.ts'
+import { exponentOf } from '../../domain/money/currencies.ts'
+import { type Money, maxAmount } from '../../domain/money/money.ts'
+
+/** An amount as people of the locale write it, with its currency: `€12.50`, `12,50 kr.`, `¥1,250`. */
+export function formatMoney({ amount, currency }: Money, locale: Locale): string {
+  const exponent = exponentOf(currency)
+  const digits = { minimumFractionDigits: exponent, maximumFractionDigits: exponent }
+  const format = new Intl.NumberFormat(locale, { style: 'currency', currency, ...digits })
+  return format.format(decimalOf(amount, exponent))
+}
+
+/** The decimal number as text, since a number of JavaScript would round large ones. */
+function decimalOf(amount: bigint, exponent: number): Intl.StringNumericLiteral {
+  const digits = String(amount).padStart(exponent + 1, '0')
+  const fraction = exponent === 0 ? '' : `.${digits.slice(-exponent)}`
+  return `${digits.slice(0, digits.length - exponent)}${fraction}` as Intl.StringNumericLiteral
+}
+
+/** Whether what was typed would be an amount if the currency had more decimals. */
+export function hasTooManyDecimals(typed: string, currency: string, locale: Locale): boolean {
+  const isAmount = (text: string) => parseAmount(text, currency, locale) !== undefined
+  return !isAmount(typed) && isAmount(typed.replace(/[.,]\d+\s*$/, '')) && /[.,]\d+\s*$/.test(typed)
+}
+
+/** A number in groups of three, as it is written in the language. */
+const groupedPatterns: Readonly<Record<Locale, RegExp>> = {
+  en: /^\d{1,3}(?:,\d{3})+(?:\.\d+)?$/,
+  da: /^\d{1,3}(?:\.\d{3})+(?:,\d+)?$/,
+}
+const groupSeparators: Readonly<Record<Locale, string>> = { en: ',', da: '.' }
+
+/**
+ * What a person typed as an amount, in minor units: `12.50`, `12,50`, `1 250`, and with the locale's own
+ * groups of three, `1,250.00` or `1.250,00`. Undefined for what is no amount, has more decimals than the
+ * currency, is zero or too large. `1.250` is a thousand and more in Danish, and no amount of dollars in
+ * English.
+ */
+export function parseAmount(typed: string, currency: string, locale: Locale): bigint | undefined {
+  const text = typed.replace(/\s/g, '')
+  const grouped = groupedPatterns[locale].test(text)
+  const plain = grouped ? text.replaceAll(groupSeparators[locale], '') : text
+  const [, whole, fraction = ''] = /^(\d{1,15})(?:[.,](\d{1,3}))?$/.exec(plain) ?? []
+  const exponent = exponentOf(currency)
+  if (whole === undefined || fraction.length > exponent) return undefined
+  const amount = BigInt(whole + fraction.padEnd(exponent, '0'))
+  return amount > 0n && amount <= maxAmount ? amount : undefined
+}

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { locales } from '../../domain/input/inputs.ts'
+import { testCardNamed } from '../../processor/test-cards.ts'
+import { escapeHtml, html, textOf } from '../views/html.ts'
+import { shownTestCards, textsOf } from './texts.ts'
+
+/** Every text by its path; functions are called with a word that must come out again. */
+function leavesOf(value: unknown, path = ''): (readonly [path: string, text: string])[] {
+  if (typeof value === 'string') return [[path, value]]
+  if (typeof value === 'function') return [[path, value('WORD')]]
+  return Object.entries(value as object).flatMap(([name, inner]) => leavesOf(inner, `${path}.${name}`))
+}
+
+test('both languages say everything, and each in its own words', () => {
+  const [english, danish] = locales.map(locale => leavesOf(textsOf(locale)))
+  assert.deepEqual(
+    english?.map(([path]) => path),
+    danish?.map(([path]) => path),
+  )
+  const same = new Set(['.reference'])
+  for (const [index, [path, text]] of (english ?? []).entries()) {
+    const other = danish?.[index]?.[1] ?? ''
+    assert.ok(text.trim() !== '' && other.trim() !== '', path)
+    if (!same.has(path)) assert.notEqual(text, other, path)
+    assert.equal(text.includes('WORD'), other.includes('WORD'), path)
+  }
+})
+
+test('the cards that are named are test cards', () => {
+  for (const name of shownTestCards) assert.ok(testCardNamed(name), name)
+})
+
+test('what is put into a template is escaped, other templates are not', () => {
+  const hostile = `<img src=x onerror="alert('1')">&`
+  const inner = html`<b>${hostile}</b>`
+  assert.equal(
+    textOf(html`<p title="${hostile}">${[inner, inner]}${null}${undefined}${false}${0}${1n}</p>`),
+    `<p title="${escapeHtml(hostile)}">${textOf(inner)}${textOf(inner)}01</p>`,
+  )
+  assert.equal(escapeHtml(hostile), '&lt;img src=x onerror=&quot;alert(&#39;1&#39;)&quot;&gt;&amp;')
+})

@@ -1,0 +1,130 @@
+import type { Locale } from '../../domain/input/inputs.ts'
+import type { ProcessingErrorCode } from '../../domain/transaction/processing-errors.ts'
+import type { CardFieldError } from '../card-fields.ts'
+import type { LinkFault } from '../link.ts'
+import { danish } from './texts-da.ts'
+import { english } from './texts-en.ts'
+
+/** Everything that the pages say, in one language. */
+export interface Texts {
+  /** The language's own name. */
+  readonly language: string
+  readonly testMode: string
+  readonly testModeNote: string
+  readonly payTo: string
+  readonly reference: string
+  readonly chooseLanguage: string
+  readonly card: CardTexts
+  readonly amount: AmountTexts
+  readonly challenge: ChallengeTexts
+  readonly receipt: ReceiptTexts
+  readonly declined: DeclinedTexts
+  readonly problems: Readonly<Record<Problem, Explanation>>
+  readonly reloadOutcome: string
+  readonly forTheShop: string
+  /** What the payer is told about a decline. */
+  readonly declines: Readonly<Record<ProcessingErrorCode, string>>
+}
+
+export interface CardTexts {
+  readonly title: string
+  readonly heading: string
+  readonly number: string
+  readonly accepted: string
+  readonly expiry: string
+  readonly expiryHint: string
+  readonly expiryPlaceholder: string
+  readonly code: string
+  readonly codeHint: string
+  pay(amount: string): string
+  readonly paying: string
+  readonly privacy: string
+  goesOn(host: string): string
+  readonly changeAmount: string
+  readonly formError: string
+  readonly errors: Readonly<Record<CardFieldError, string>>
+  readonly formExpired: string
+  readonly testCards: string
+  readonly testCardsNote: string
+  readonly testCardMeanings: Readonly<Record<ShownTestCard, string>>
+}
+
+/** The test cards that the page names to whoever tries it out, by their names in the test processor. */
+export const shownTestCards = ['visa', 'declined-7', 'tds-full', 'tds-failed'] as const
+export type ShownTestCard = (typeof shownTestCards)[number]
+
+export interface AmountTexts {
+  readonly title: string
+  readonly heading: string
+  readonly label: string
+  readonly currency: string
+  hint(example: string): string
+  readonly next: string
+  error(example: string): string
+  /** For a currency without decimals. */
+  noDecimals(example: string): string
+  tooManyDecimals(example: string): string
+  readonly currencyError: string
+}
+
+export interface ChallengeTexts {
+  readonly title: string
+  readonly heading: string
+  readonly bank: string
+  readonly explanation: string
+  readonly shop: string
+  readonly amount: string
+  readonly card: string
+  readonly confirm: string
+  readonly refuse: string
+  readonly working: string
+}
+
+export interface ReceiptTexts {
+  readonly title: string
+  readonly heading: string
+  readonly paid: string
+  readonly to: string
+  readonly card: string
+  readonly date: string
+  readonly transaction: string
+  goOn(host: string): string
+  readonly goesOnSoon: string
+  readonly stay: string
+  readonly close: string
+  readonly newPayment: string
+}
+
+export interface DeclinedTexts {
+  readonly title: string
+  readonly heading: string
+  readonly notCharged: string
+  readonly tryAgain: string
+}
+
+/** What can be wrong with a request of a page, besides a link's own faults. */
+export type Problem = LinkFault | OtherProblem
+export const otherProblems = [
+  'not-found',
+  'outcome-gone',
+  'form-expired',
+  'foreign-form',
+  'unreadable',
+  'too-many',
+  'outcome-unknown',
+  'not-paid',
+  'failed',
+] as const
+export type OtherProblem = (typeof otherProblems)[number]
+
+export interface Explanation {
+  readonly title: string
+  /** What happened, and what to do. */
+  readonly text: string
+}
+
+const catalogue: Readonly<Record<Locale, Texts>> = { en: english, da: danish }
+
+export function textsOf(locale: Locale): Texts {
+  return catalogue[locale]
+}

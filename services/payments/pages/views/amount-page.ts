@@ -1,0 +1,97 @@
+import type { Locale } from '../../domain/input/inputs.ts'
+import { exponentOf } from '../../domain/money/currencies.ts'
+import { type Link, nameOf, queryOf } from '../link.ts'
+import { linkSummary } from '../link-summary.ts'
+import { hasTooManyDecimals } from '../texts/money-text.ts'
+import { textsOf } from '../texts/texts.ts'
+import { html, type Markup } from './html.ts'
+import { layOut } from './layout.ts'
+
+export interface AmountPage {
+  /** What can be chosen where the link has no currency. */
+  readonly currencies: readonly string[]
+  /** What was typed, when it was refused. */
+  readonly refused?: { readonly amount: string; readonly currency: string | null }
+}
+
+/**
+ * The point of sale's first screen: asks how much is paid, and in which currency when the link does not
+ * say.
+ */
+export function amountPage(link: Link, { currencies, refused }: AmountPage): string {
+  const { amount: texts } = textsOf(link.locale)
+  const { merchant, locale } = link
+  const chosen = link.currency ?? refused?.currency ?? merchant.currency
+  const isKnown = refused === undefined || refused.currency !== null
+  const example = exampleOf(currencies.includes(chosen) ? chosen : merchant.currency, locale)
+  const amountError = refused !== undefined && isKnown && errorOf(refused.amount, chosen, locale)
+  const main = html`<div class="sheet">
+${linkSummary(link)}
+<section class="details">
+<h1>${texts.heading}</h1>
+<form method="post" action="./amount${queryOf(link)}" novalidate>
+${currencyField(link, currencies, chosen, isKnown ? null : texts.currencyError)}
+<div class="field">
+<label for="amount">${texts.label}</label>
+<div class="with-currency"><input id="amount" name="amount" type="text" inputmode="decimal" autocomplete="off"
+  maxlength="20" required autofocus value="${refused !== undefined && withoutLongNumber(refused.amount)}"
+  aria-describedby="amount-hint amount-error"${amountError !== false && html` aria-invalid="true"`}>
+${link.currency !== null && html`<span>${link.currency}</span>`}</div>
+<p class="hint" id="amount-hint">${texts.hint(example)}</p>
+<p class="error" id="amount-error" role="alert">${amountError}</p>
+</div>
+<button type="submit" class="primary">${texts.next}</button>
+</form>
+</section>
+</div>`
+  const languageLink = (other: Locale) => `./${queryOf(link, { locale: other })}`
+  return layOut({
+    locale,
+    title: texts.title,
+    shop: nameOf(merchant),
+    isTest: merchant.test,
+    languageLink,
+    main,
+  })
+}
+
+/** What is wrong with an amount that was refused, and how one is written. */
+function errorOf(typed: string, currency: string, locale: Locale): string {
+  const { amount: texts } = textsOf(locale)
+  const example = exampleOf(currency, locale)
+  if (!hasTooManyDecimals(typed, currency, locale)) return texts.error(example)
+  return exponentOf(currency) === 0 ? texts.noDecimals(example) : texts.tooManyDecimals(example)
+}
+
+function currencyField(
+  link: Link,
+  currencies: readonly string[],
+  chosen: string,
+  error: string | null,
+): Markup | null {
+  const { amount: texts } = textsOf(link.locale)
+  if (link.currency !== null) return null
+  const names = new Intl.DisplayNames([link.locale], { type: 'currency' })
+  const options = currencies.map(
+    code =>
+      html`<option value="${code}"${code === chosen && html` selected`}>${code} – ${names.of(code)}</option>`,
+  )
+  return html`<div class="field">
+<label for="currency">${texts.currency}</label>
+<select id="currency" name="currency"${error !== null && html` aria-invalid="true"`}
+  aria-describedby="currency-error">${options}</select>
+<p class="error" id="currency-error" role="alert">${error}</p>
+</div>`
+}
+
+/** An amount as the locale writes it, without groups. */
+function exampleOf(currency: string, locale: Locale): string {
+  const exponent = exponentOf(currency)
+  const format = { minimumFractionDigits: exponent, maximumFractionDigits: exponent, useGrouping: false }
+  return new Intl.NumberFormat(locale, format).format(exponent === 0 ? 1250 : 12.5)
+}
+
+/** A card number that somebody typed into the wrong field is not written back. */
+function withoutLongNumber(typed: string): string {
+  return typed.replace(/\D/g, '').length < 12 ? typed : ''
+}

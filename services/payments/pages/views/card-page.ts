@@ -1,0 +1,111 @@
+import { testCardNamed } from '../../processor/test-cards.ts'
+import { type CardErrors, type CardField, type CardFieldError, cardFields } from '../card-fields.ts'
+import { nameOf, type PaymentLink, queryOf } from '../link.ts'
+import { linkSummary } from '../link-summary.ts'
+import { formatMoney } from '../texts/money-text.ts'
+import { type CardTexts, shownTestCards, textsOf } from '../texts/texts.ts'
+import { html, type Markup } from './html.ts'
+import { layOut } from './layout.ts'
+
+export interface CardPage {
+  /** What makes sending this form twice one payment. */
+  readonly token: string
+  readonly errors?: CardErrors
+  /** Stands above the form, and is read out. */
+  readonly message?: string
+}
+
+/** Asks for the card. What was typed before is never written into it. */
+export function cardPage(link: PaymentLink, { token, errors = {}, message }: CardPage): string {
+  const { card } = textsOf(link.locale)
+  const { merchant, locale, redirect, isPointOfSale } = link
+  const back = queryOf(link, { amount: null, isPointOfSale: false })
+  const main = html`<div class="sheet with-summary">
+${linkSummary(link)}
+<section class="details">
+<h1>${card.heading}</h1>
+<form method="post" action="./${queryOf(link)}" data-card data-once="${card.paying}"
+  data-test="${merchant.test ? 'yes' : 'no'}" data-messages="${messagesOf(card)}">
+<p class="form-message" id="form-message" role="alert">${message}</p>
+<input type="hidden" name="token" value="${token}">
+${fields(card, errors)}
+<button type="submit" class="primary">${card.pay(formatMoney(link, locale))}</button>
+</form>
+<p class="note">${card.privacy}${redirect !== null && html` ${card.goesOn(redirect.host)}`}</p>
+${isPointOfSale && html`<p class="note"><a href="./${back}">${card.changeAmount}</a></p>`}
+${merchant.test && testCards(card)}
+</section>
+</div>`
+  const languageLink = (other: typeof locale) => `./${queryOf(link, { locale: other })}`
+  return layOut({
+    locale,
+    title: card.title,
+    shop: nameOf(merchant),
+    isTest: merchant.test,
+    languageLink,
+    main,
+  })
+}
+
+function messagesOf(card: CardTexts): string {
+  return JSON.stringify({ ...card.errors, form: card.formError })
+}
+
+function fields(card: CardTexts, errors: CardErrors): Markup {
+  const first = cardFields.find(name => errors[name] !== undefined)
+  const state = (name: CardField) => fieldState(name, first === name, card, errors[name])
+  const number = state('number')
+  const expiry = state('expiry')
+  const code = state('code')
+  return html`<div class="field">
+<label for="number">${card.number}</label>
+<div class="with-scheme"><input id="number" name="number" inputmode="numeric" autocomplete="cc-number"
+  maxlength="32" pattern="[0-9 \\-]{12,23}" ${number.attributes}>${schemes}</div>
+<p class="hint" id="number-hint">${card.accepted}</p>
+${number.error}
+</div>
+<div class="side-by-side">
+<div class="field">
+<label for="expiry">${card.expiry}</label>
+<input id="expiry" name="expiry" inputmode="numeric" autocomplete="cc-exp"
+  placeholder="${card.expiryPlaceholder}" maxlength="9"
+  pattern="[0-9]{1,2} ?[\\/.\\-]? ?(20)?[0-9]{2}" ${expiry.attributes}>
+<p class="hint" id="expiry-hint">${card.expiryHint}</p>
+${expiry.error}
+</div>
+<div class="field">
+<label for="code">${card.code}</label>
+<input id="code" name="code" inputmode="numeric" autocomplete="cc-csc"
+  maxlength="3" pattern="[0-9]{3}" ${code.attributes}>
+<p class="hint" id="code-hint">${card.codeHint}</p>
+${code.error}
+</div>
+</div>`
+}
+
+/** What all fields have, and what one that was refused has besides. */
+function fieldState(name: CardField, isFirst: boolean, card: CardTexts, error: CardFieldError | undefined) {
+  const isWrong = error !== undefined
+  const focus = isFirst && html` autofocus`
+  return {
+    attributes: html`type="text" required autocapitalize="off" autocorrect="off" spellcheck="false"
+  aria-describedby="${name}-hint ${name}-error"${isWrong && html` aria-invalid="true"`}${focus}`,
+    error: html`<p class="error" id="${name}-error" aria-live="polite">${isWrong && card.errors[error]}</p>`,
+  }
+}
+
+/** The script says which of them the number is of. */
+const schemes = html`<span class="schemes" data-scheme="" aria-hidden="true">
+<svg class="visa" viewBox="0 0 38 24"><rect width="38" height="24" rx="4"/>
+<text x="19" y="16.5">VISA</text></svg>
+<svg class="mastercard" viewBox="0 0 38 24"><rect width="38" height="24" rx="4"/>
+<circle cx="15" cy="12" r="7"/><circle cx="23" cy="12" r="7"/></svg>
+</span>`
+
+function testCards(card: CardTexts): Markup {
+  const rows = shownTestCards.map(
+    name => html`<li><code>${testCardNamed(name)?.number}</code> ${card.testCardMeanings[name]}</li>`,
+  )
+  return html`<details class="test-cards"><summary>${card.testCards}</summary>
+<ul>${rows}</ul><p>${card.testCardsNote}</p></details>`
+}

@@ -1,0 +1,58 @@
+import { type Locale, locales } from '../../domain/input/inputs.ts'
+import { assets } from '../browser/assets.ts'
+import { textsOf } from '../texts/texts.ts'
+import { html, type Markup, textOf } from './html.ts'
+
+export interface Layout {
+  readonly locale: Locale
+  /** Of the window; the name of the shop follows where it is known. */
+  readonly title: string
+  readonly shop?: string
+  readonly isTest?: boolean
+  /** Where the same page is in another language. Left out where there is none, as after a form was sent. */
+  readonly languageLink?: (locale: Locale) => string
+  /** Leads from this page's address to the folder of the pages. */
+  readonly base?: string
+  readonly main: Markup
+}
+
+/** A whole document. */
+export function layOut({ locale, title, shop, isTest = false, base = './', ...rest }: Layout): string {
+  const texts = textsOf(locale)
+  const document = html`<!doctype html>
+<html lang="${locale}">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="robots" content="noindex">
+<meta name="format-detection" content="telephone=no">
+<title>${title}${shop !== undefined && ` – ${shop}`}</title>
+<link rel="icon" type="image/svg+xml" href="${base}${assets.icon.path}">
+<link rel="stylesheet" href="${base}${assets.style.path}" integrity="${assets.style.integrity}">
+<script defer src="${base}${assets.script.path}" integrity="${assets.script.integrity}"></script>
+</head>
+<body>
+<header>
+${isTest && html`<p class="test-mode"><strong>${texts.testMode}</strong> ${texts.testModeNote}</p>`}
+</header>
+<main>
+${rest.main}
+</main>
+<footer>
+${rest.languageLink !== undefined && languages(locale, rest.languageLink)}
+</footer>
+</body>
+</html>
+`
+  return textOf(document)
+}
+
+function languages(current: Locale, link: (locale: Locale) => string): Markup {
+  const items = locales.map(locale => {
+    const name = textsOf(locale).language
+    if (locale === current) return html`<li><span aria-current="true">${name}</span></li>`
+    return html`<li><a href="${link(locale)}" lang="${locale}" hreflang="${locale}">${name}</a></li>`
+  })
+  return html`<nav aria-label="${textsOf(current).chooseLanguage}"><ul>${items}</ul></nav>`
+}

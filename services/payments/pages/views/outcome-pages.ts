@@ -1,0 +1,117 @@
+import type { Locale } from '../../domain/input/inputs.ts'
+import type { CardScheme } from '../../domain/merchant/card.ts'
+import type { ProcessingErrorCode } from '../../domain/transaction/processing-errors.ts'
+import { schemeOf } from '../../processor/card-number.ts'
+import type { CardInput } from '../../processor/processor.ts'
+import { goOnAddress, nameOf, type PaymentLink, queryOf } from '../link.ts'
+import { linkSummary } from '../link-summary.ts'
+import { formatMoney } from '../texts/money-text.ts'
+import { textsOf } from '../texts/texts.ts'
+import { html, type Markup } from './html.ts'
+import { layOut } from './layout.ts'
+
+/** What became of a payment, as the address of its last page carries it, sealed. */
+export type Outcome =
+  | {
+      readonly kind: 'approved'
+      readonly transactionId: string
+      readonly paidMs: number
+      readonly card: string
+    }
+  | { readonly kind: 'declined'; readonly error: ProcessingErrorCode }
+
+/** How long the payer is shown the receipt before the page goes on to the shop. */
+const goOnDelayMs = 8000
+
+const schemeNames: Readonly<Record<CardScheme, string>> = { visa: 'Visa', mastercard: 'Mastercard' }
+
+/** A card as a receipt may name it: the scheme and the last four digits. */
+export function cardLabel({ number }: CardInput): string {
+  const scheme = schemeOf(number)
+  return `${scheme === undefined ? '' : schemeNames[scheme]} •••• ${number.slice(-4)}`.trim()
+}
+
+export function outcomePage(link: PaymentLink, outcome: Outcome, sealed: string): string {
+  const { merchant, locale } = link
+  const texts = textsOf(locale)
+  const isApproved = outcome.kind === 'approved'
+  return layOut({
+    locale,
+    title: isApproved ? texts.receipt.title : texts.declined.title,
+    shop: nameOf(merchant),
+    isTest: merchant.test,
+    languageLink: other => `./outcome${queryOf(link, { locale: other, outcome: sealed })}`,
+    main: isApproved ? receipt(link, outcome) : declined(link, outcome.error),
+  })
+}
+
+function receipt(link: PaymentLink, { transactionId, paidMs, card }: Outcome & { kind: 'approved' }): Markup {
+  const { merchant, locale, text, reference } = link
+  const texts = textsOf(locale)
+  const { receipt: own } = texts
+  return html`<div class="sheet narrow">
+<section class="details outcome">
+${tick}
+<h1>${own.heading}</h1>
+<p class="amount">${formatMoney(link, locale)}</p>
+${text !== null && html`<p class="text">${text}</p>`}
+<dl>
+<div><dt>${own.to}</dt><dd>${nameOf(merchant)}</dd></div>
+${reference !== null && html`<div><dt>${texts.reference}</dt><dd>${reference}</dd></div>`}
+<div><dt>${own.card}</dt><dd>${card}</dd></div>
+<div><dt>${own.date}</dt><dd>${dateText(paidMs, locale)}</dd></div>
+<div><dt>${own.transaction}</dt><dd class="id">${transactionId}</dd></div>
+</dl>
+${next(link, transactionId)}
+</section>
+</div>`
+}
+
+/** Where the payer goes from here: to the shop, to the next payment of a point of sale, or nowhere. */
+function next(link: PaymentLink, transactionId: string): Markup {
+  const { receipt: texts } = textsOf(link.locale)
+  const { redirect, isPointOfSale } = link
+  if (redirect !== null) {
+    return html`<div data-go-on="${goOnDelayMs}">
+<a class="primary" rel="noreferrer"
+  href="${goOnAddress(redirect, transactionId)}">${texts.goOn(redirect.host)}</a>
+<p class="note" data-notice hidden role="status">${texts.goesOnSoon}
+<button type="button" class="link">${texts.stay}</button></p>
+</div>`
+  }
+  if (!isPointOfSale) return html`<p class="note">${texts.close}</p>`
+  const again = queryOf(link, { amount: null, isPointOfSale: false })
+  return html`<a class="secondary" href="./${again}">${texts.newPayment}</a>`
+}
+
+/** Dates in English have the order that is read the same everywhere. */
+const dateLocales: Readonly<Record<Locale, string>> = { en: 'en-GB', da: 'da' }
+
+function dateText(atMs: number, locale: Locale): Markup {
+  const format = new Intl.DateTimeFormat(dateLocales[locale], {
+    dateStyle: 'medium',
+    timeStyle: 'short',
+    timeZone: 'UTC',
+  })
+  const iso = new Date(atMs).toISOString()
+  return html`<time datetime="${iso}" data-locale="${dateLocales[locale]}">${format.format(atMs)} UTC</time>`
+}
+
+function declined(link: PaymentLink, error: ProcessingErrorCode): Markup {
+  const texts = textsOf(link.locale)
+  return html`<div class="sheet with-summary">
+${linkSummary(link)}
+<section class="details outcome declined">
+${cross}
+<h1>${texts.declined.heading}</h1>
+<p class="explanation">${texts.declines[error]}</p>
+<p class="note">${texts.declined.notCharged}</p>
+<a class="primary" href="./${queryOf(link)}">${texts.declined.tryAgain}</a>
+</section>
+</div>`
+}
+
+const tick = html`<svg class="sign good" viewBox="0 0 48 48" aria-hidden="true">
+<circle cx="24" cy="24" r="24"/><path d="m14 25 7 7 13-15"/></svg>`
+const cross = html`<svg class="sign bad" viewBox="0 0 48 48" aria-hidden="true">
+<circle cx="24" cy="24" r="24"/><path d="M24 13v14m0 7v1"/></svg>`

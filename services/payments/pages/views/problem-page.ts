@@ -1,0 +1,55 @@
+import type { Locale } from '../../domain/input/inputs.ts'
+import type { FieldError } from '../../domain/refusals.ts'
+import { type PaymentLink, queryOf } from '../link.ts'
+import { type Problem, textsOf } from '../texts/texts.ts'
+import { html, type Markup } from './html.ts'
+import { layOut } from './layout.ts'
+
+export interface ProblemPage {
+  readonly locale: Locale
+  /** For whoever made the link. */
+  readonly details?: readonly FieldError[]
+  /** Leads to where the payer can begin anew. */
+  readonly startOver?: string
+  readonly base?: string
+}
+
+/** Says what is wrong and what to do. */
+export function problemPage(
+  problem: Problem,
+  { locale, details = [], startOver, base = './' }: ProblemPage,
+): string {
+  const { problems, forTheShop, declined } = textsOf(locale)
+  const { title, text } = problems[problem]
+  const main = html`<div class="sheet narrow">
+<section class="details outcome">
+<h1>${title}</h1>
+<p class="explanation">${text}</p>
+${startOver !== undefined && html`<a class="primary" href="${startOver}">${declined.tryAgain}</a>`}
+${details.length > 0 && forShop(forTheShop, details)}
+</section>
+</div>`
+  return layOut({ locale, title, base, main })
+}
+
+function forShop(title: string, details: readonly FieldError[]): Markup {
+  const items = details.map(({ field, message }) => html`<li><code>${field}</code> ${message}</li>`)
+  return html`<details><summary>${title}</summary><ul lang="en">${items}</ul></details>`
+}
+
+/** Nobody knows yet whether the payment was made: asks again with the same ticket, which never pays twice. */
+export function unknownOutcomePage(link: PaymentLink, ticket: string): string {
+  const { problems, reloadOutcome, challenge } = textsOf(link.locale)
+  const { title, text } = problems['outcome-unknown']
+  const main = html`<div class="sheet narrow">
+<section class="details outcome">
+<h1>${title}</h1>
+<p class="explanation">${text}</p>
+<form method="post" action="./confirm${queryOf(link)}" data-once="${challenge.working}">
+<input type="hidden" name="ticket" value="${ticket}">
+<button type="submit" class="primary" name="answer" value="again">${reloadOutcome}</button>
+</form>
+</section>
+</div>`
+  return layOut({ locale: link.locale, title, isTest: link.merchant.test, main })
+}

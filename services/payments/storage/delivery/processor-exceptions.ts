@@ -1,0 +1,142 @@
+import type { MalformedEvent } from '../../processor/check-event.ts'
+import type { ProcessorEvent } from '../../processor/processor.ts'
+import { toDate } from '../statements.ts'
+import { onlyRow, type Tx } from '../storage.ts'
+import { parseEvent, type StoredEvent, serialiseEvent } from './stored-journal.ts'
+
+/** An event of the processor that could not be booked, or not yet. */
+export interface ProcessorException {
+  readonly id: string
+  /** Whether it is of the processor of test accounts. */
+  readonly test: boolean
+  readonly event: ProcessorEvent | MalformedEvent
+  readonly outcome: StoredOutcome
+  readonly reason: string
+}
+
+/**
+ * - `waiting`: its cause may be on its way into the books.
+ * - the others are exceptions, for an operator to clear up. `unknown`: there is no transaction, or no
+ *   dispute, of the event's reference. `refused`: the event contradicts the books. `failed`: the database
+ *   refused it, or the program met a defect. `malformed`: it is no event at all.
+ */
+export const storedOutcomes = ['waiting', 'unknown', 'refused', 'failed', 'malformed'] as const
+export type StoredOutcome = (typeof storedOutcomes)[number]
+
+export interface OpenException extends ProcessorException {
+  readonly createdMs: number
+}
+
+const insert = `INSERT INTO processor_exceptions (id, event_id, test, event, outcome, reason, created, due)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (test, event_id) DO NOTHING RETURNING id`
+
+/**
+ * Stores an event that could not be booked; one that waits for its cause is due at once. An event that is
+ * stored already stays as it is.
+ *
+ * @returns whether it was not stored before
+ */
+export async function insertException(
+  tx: Tx,
+  { id, test, event, outcome, reason }: ProcessorException,
+  nowMs: number,
+): Promise<boolean> {
+  const values = [event.id, test, serialiseEvent(event), outcome, withoutNul(reason)]
+  const due = outcome === 'waiting' ? toDate(nowMs) : null
+  return (await tx.query(insert, [id, ...values, toDate(nowMs), due])).length > 0
+}
+
+/** PostgreSQL refuses the zero character in text; messages of errors can have it. */
+function withoutNul(text: string): string {
+  return text.replaceAll('\0', '\ufffd')
+}
+
+interface ExceptionRow {
+  readonly id: string
+  readonly test: boolean
+  readonly event: StoredEvent
+  readonly outcome: StoredOutcome
+  readonly reason: string
+  readonly created: Date
+}
+
+const select =
+  'SELECT id, test, event, outcome, reason, created FROM processor_exceptions WHERE closed IS NULL'
+
+function exceptionOf({ event, created, ...rest }: ExceptionRow): OpenException {
+  return { ...rest, event: parseEvent(event), createdMs: created.getTime() }
+}
+
+/** Returns exceptions that are not closed, oldest first, without events that wait for their cause. */
+export async function listOpenExceptions(tx: Tx, limit: number): Promise<readonly OpenException[]> {
+  const sql = `${select} AND outcome <> 'waiting' ORDER BY created, id LIMIT $1`
+  return (await tx.query<ExceptionRow>(sql, [limit])).map(exceptionOf)
+}
+
+/** A processor event that waits for its cause. */
+export interface WaitingEvent {
+  readonly id: string
+  readonly event: ProcessorEvent
+  /** When it came for the first time. */
+  readonly createdMs: number
+}
+
+// The pause grows with the age.
+const claimWaiting = `UPDATE processor_exceptions
+  SET due = $2::timestamptz + least(greatest($2::timestamptz - created, interval '1 s'), interval '1 min')
+  WHERE id IN (
+    SELECT id FROM processor_exceptions
+    WHERE closed IS NULL AND outcome = 'waiting' AND due <= $2 AND test = $1
+    ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED
+  )
+  RETURNING id, event, created`
+
+/** Takes waiting events that are due. Each is due again after 1 s to 1 min, unless it is closed meanwhile. */
+export async function claimWaitingEvents(
+  tx: Tx,
+  test: boolean,
+  nowMs: number,
+  limit: number,
+): Promise<readonly WaitingEvent[]> {
+  const rows = await tx.query<Pick<ExceptionRow, 'id' | 'event' | 'created'>>(claimWaiting, [
+    test,
+    toDate(nowMs),
+    limit,
+  ])
+  return rows.map(({ id, event, created }) => ({
+    id,
+    // Malformed events never wait.
+    event: parseEvent(event) as ProcessorEvent,
+    createdMs: created.getTime(),
+  }))
+}
+
+/** Stores why an event that waited is an exception now. */
+export async function updateOutcome(
+  tx: Tx,
+  id: string,
+  { outcome, reason }: Pick<ProcessorException, 'outcome' | 'reason'>,
+): Promise<void> {
+  const sql = 'UPDATE processor_exceptions SET outcome = $2, reason = $3, due = NULL WHERE id = $1'
+  await tx.query(sql, [id, outcome, withoutNul(reason)])
+}
+
+/** Locks it until this database transaction ends. Undefined for one that is closed or unknown. */
+export async function lockOpenException(tx: Tx, id: string): Promise<OpenException | undefined> {
+  const [row] = await tx.query<ExceptionRow>(`${select} AND id = $1 FOR UPDATE`, [id])
+  return row && exceptionOf(row)
+}
+
+export async function closeException(tx: Tx, id: string, note: string, nowMs: number): Promise<void> {
+  await tx.query('UPDATE processor_exceptions SET closed = $2, note = $3 WHERE id = $1', [
+    id,
+    toDate(nowMs),
+    note,
+  ])
+}
+
+export async function countOpenExceptions(tx: Tx): Promise<number> {
+  const sql = `SELECT count(*) AS open FROM processor_exceptions
+    WHERE closed IS NULL AND outcome <> 'waiting'`
+  return Number(onlyRow(await tx.query<{ open: bigint }>(sql)).open)
+}

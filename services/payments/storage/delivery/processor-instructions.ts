@@ -1,0 +1,131 @@
+import type { TrailEntry } from '../../domain/transaction/trail.ts'
+import type { Transaction } from '../../domain/transaction/transaction.ts'
+import { insertInto, toDate } from '../statements.ts'
+import type { Tx } from '../storage.ts'
+
+/** What the processor is to be told of an entry of a trail. It is told at least once. */
+export interface ProcessorInstruction {
+  readonly transactionId: string
+  /** The place of the entry in its trail. */
+  readonly number: number
+  /** The id of the entry: the same however often it is told. */
+  readonly operationId: string
+  readonly kind: 'capture' | 'refund' | 'void'
+  readonly test: boolean
+  /** The processor's name of the authorisation. */
+  readonly reference: string
+  readonly amount: bigint
+  readonly currency: string
+  /** How often it was tried to be told, with the try that now begins. */
+  readonly attempts: number
+}
+
+const insert = insertInto('processor_instructions', [
+  'transaction_id',
+  'number',
+  'operation_id',
+  'kind',
+  'test',
+  'reference',
+  'amount',
+  'currency',
+  'due',
+])
+
+/**
+ * Promises to tell the processor of the newest entry of the transaction's trail; due at once. A transaction
+ * that the processor has no name for was declined, and there is nothing to tell.
+ */
+export function insertInstruction(tx: Tx, transaction: Transaction, entry: TrailEntry): void {
+  const { id, test, processorReference, currency, totals } = transaction
+  if (entry.kind === 'dispute' || processorReference === null) return
+  tx.send(insert, [
+    id,
+    totals.entries - 1,
+    entry.id,
+    entry.kind,
+    test,
+    processorReference,
+    entry.amount,
+    currency,
+    toDate(entry.createdMs),
+  ])
+}
+
+interface InstructionRow {
+  readonly transaction_id: string
+  readonly number: number
+  readonly operation_id: string
+  readonly kind: ProcessorInstruction['kind']
+  readonly test: boolean
+  readonly reference: string
+  readonly amount: bigint
+  readonly currency: string
+  readonly attempts: number
+}
+
+const claimDue = `UPDATE processor_instructions SET attempts = attempts + 1, due = $2
+  WHERE (transaction_id, number) IN (
+    SELECT i.transaction_id, i.number FROM processor_instructions i
+    WHERE i.due <= $1 AND NOT EXISTS (
+      SELECT FROM processor_instructions earlier
+      WHERE earlier.transaction_id = i.transaction_id AND earlier.number < i.number
+    )
+    ORDER BY i.due LIMIT $3 FOR UPDATE OF i SKIP LOCKED
+  )
+  RETURNING transaction_id, number, operation_id, kind, test, reference, amount, currency, attempts`
+
+/**
+ * Takes due instructions for this process alone until `leaseUntilMs`. Of one transaction, only the first that
+ * is left.
+ */
+export async function claimDueInstructions(
+  tx: Tx,
+  nowMs: number,
+  leaseUntilMs: number,
+  limit: number,
+): Promise<readonly ProcessorInstruction[]> {
+  const rows = await tx.query<InstructionRow>(claimDue, [toDate(nowMs), toDate(leaseUntilMs), limit])
+  return rows.map(({ transaction_id, operation_id, ...rest }) => ({
+    ...rest,
+    transactionId: transaction_id,
+    operationId: operation_id,
+  }))
+}
+
+type InstructionId = Pick<ProcessorInstruction, 'transactionId' | 'number'>
+
+/** The processor has them. */
+export async function removeInstructions(tx: Tx, told: readonly InstructionId[]): Promise<void> {
+  await tx.query(
+    `DELETE FROM processor_instructions
+     WHERE (transaction_id, number) IN (SELECT * FROM unnest($1::uuid[], $2::int[]))`,
+    [told.map(({ transactionId }) => transactionId), told.map(({ number }) => String(number))],
+  )
+}
+
+/** @param dueMs when it is tried again */
+export async function postponeInstruction(
+  tx: Tx,
+  { transactionId, number }: InstructionId,
+  dueMs: number,
+): Promise<void> {
+  await tx.query('UPDATE processor_instructions SET due = $3 WHERE transaction_id = $1 AND number = $2', [
+    transactionId,
+    number,
+    toDate(dueMs),
+  ])
+}
+
+/** The transaction of an authorisation, by the processor's name of it. */
+export async function findTransactionId(
+  tx: Tx,
+  reference: string,
+  test: boolean,
+): Promise<string | undefined> {
+  const [row] = await tx.query<{ id: string }>(
+    'SELECT id FROM transactions WHERE processor_reference = $1 AND test = $2 ORDER BY id LIMIT 1',
+    [reference, test],
+  )
+  return row?.id
+}

@@ -1,0 +1,51 @@
+import type { MalformedEvent } from '../../processor/check-event.ts'
+import type { EventJournal } from '../../processor/event-journal.ts'
+import type { ProcessorEvent } from '../../processor/processor.ts'
+import { toDate } from '../statements.ts'
+import type { Storage } from '../storage.ts'
+
+/** An amount as JSON can carry it exactly. */
+export type StoredEvent = Omit<ProcessorEvent | MalformedEvent, 'amount'> & { readonly amount?: string }
+
+const insert = `INSERT INTO test_processor_events (id, due, event)
+  SELECT e.id, e.due, e.event FROM unnest($1::text[], $2::timestamptz[], $3::json[]) AS e (id, due, event)
+  ON CONFLICT (id) DO NOTHING`
+
+/** What the test processor will tell, kept where payments are, so that no restart loses it. */
+export function createStoredJournal(storage: Storage): EventJournal {
+  return {
+    async append(events) {
+      if (events.length === 0) return
+      const params = [
+        events.map(({ event }) => event.id),
+        events.map(({ dueMs }) => toDate(dueMs).toISOString()),
+        events.map(({ event }) => serialiseEvent(event)),
+      ]
+      await storage.transaction(tx => tx.query(insert, params))
+    },
+
+    async due(nowMs, limit) {
+      const rows = await storage.transaction(tx =>
+        tx.query<{ event: StoredEvent }>(
+          'SELECT event FROM test_processor_events WHERE NOT told AND due <= $1 ORDER BY due LIMIT $2',
+          [toDate(nowMs), limit],
+        ),
+      )
+      return rows.map(({ event }) => parseEvent(event) as ProcessorEvent)
+    },
+
+    async remove(eventIds) {
+      await storage.transaction(tx =>
+        tx.query('UPDATE test_processor_events SET told = true WHERE id = ANY ($1::text[])', [eventIds]),
+      )
+    },
+  }
+}
+
+export function serialiseEvent(event: ProcessorEvent | MalformedEvent): string {
+  return JSON.stringify(event, (_, value) => (typeof value === 'bigint' ? String(value) : value))
+}
+
+export function parseEvent({ amount, ...event }: StoredEvent): ProcessorEvent | MalformedEvent {
+  return (amount === undefined ? event : { ...event, amount: BigInt(amount) }) as ProcessorEvent
+}

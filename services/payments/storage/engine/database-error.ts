@@ -1,0 +1,70 @@
+import { StorageError } from '../storage.ts'
+
+/**
+ * What becomes of a transaction in which a statement failed:
+ * - `retry`: the whole of it may run again on the same connection;
+ * - `reconnect`: it may run again, on another connection, for this one is of no use any more;
+ * - `fail`: the error goes to the caller, and the connection stays;
+ * - `lost`: as `reconnect`, and when it was the commit that failed, its outcome is not known.
+ */
+export type Consequence = 'retry' | 'reconnect' | 'lost' | 'fail'
+
+export interface DatabaseFailure {
+  readonly consequence: Consequence
+  readonly error: StorageError
+}
+
+/** What both drivers put on the errors that the database sends. */
+interface ServerError {
+  readonly code?: unknown
+  readonly message?: unknown
+  readonly constraint?: unknown
+  readonly severity?: unknown
+}
+
+const sqlStatePattern = /^[0-9A-Z]{5}$/
+
+/** Serialisation failure, deadlock, lock not available. */
+const retried = new Set(['40001', '40P01', '55P03'])
+/** A server that has become a standby refuses to write; the next connection may reach the new primary. */
+const readOnlyServer = '25006'
+const queryCanceled = '57014'
+
+/**
+ * Sorts an error of a driver by PostgreSQL's error codes (Appendix A of its manual). An error without such a
+ * code is one of the connection: the peer is gone or does not answer.
+ */
+export function classifyDatabaseError(cause: unknown): DatabaseFailure {
+  const { code, message, constraint, severity } = (cause ?? {}) as ServerError
+  const text = typeof message === 'string' ? message : String(cause)
+  if (typeof code !== 'string' || !sqlStatePattern.test(code) || isSystemCode(cause)) {
+    return failure('lost', 'unavailable', `the connection to the database failed: ${text}`, { cause })
+  }
+  const details = { sqlState: code, cause }
+  if (retried.has(code)) return failure('retry', 'contention', text, details)
+  if (code === readOnlyServer) return failure('reconnect', 'unavailable', text, details)
+  if (code === queryCanceled) return failure('fail', 'timeout', text, details)
+  if (severity === 'FATAL' || severity === 'PANIC' || /^(08|57P)/.test(code)) {
+    return failure('lost', 'unavailable', text, details)
+  }
+  if (code.startsWith('53')) return failure('reconnect', 'unavailable', text, details)
+  if (code.startsWith('23')) {
+    const name = typeof constraint === 'string' ? constraint : undefined
+    return failure('fail', 'constraint', text, { ...details, constraint: name })
+  }
+  return failure('fail', 'refused', text, details)
+}
+
+/** `EPIPE` has five capitals too; only errors of the system have a number beside it. */
+function isSystemCode(cause: unknown): boolean {
+  return typeof (cause as { errno?: unknown }).errno === 'number'
+}
+
+function failure(
+  consequence: Consequence,
+  code: StorageError['code'],
+  message: string,
+  details: { sqlState?: string; constraint?: string | undefined; cause: unknown },
+): DatabaseFailure {
+  return { consequence, error: new StorageError(code, message, details) }
+}

@@ -1,0 +1,17 @@
+import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
+import { readMigrations } from './migrate.ts'
+
+test('migrations are numbered without gaps', async () => {
+  const folder = temporaryFolder('tollway-migrations')
+  for (const name of ['0002_b.sql', '0001_a.sql', 'README.md']) await writeFile(join(folder, name), name)
+  assert.deepEqual(
+    readMigrations(folder).map(({ name }) => name),
+    ['0001_a.sql', '0002_b.sql'],
+  )
+  await writeFile(join(folder, '0004_d.sql'), '')
+  assert.throws(() => readMigrations(folder), /0004_d\.sql stands where .* 0003 is expected/)
+})

@@ -1,0 +1,332 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { setTimeout as pause } from 'node:timers/promises'
+import { createBackoff } from '@tollway/chassis/backoff.ts'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import {
+  type Isolation,
+  type SqlValue,
+  type Storage,
+  StorageError,
+  type TransactionOptions,
+  type Tx,
+} from '../storage.ts'
+import { classifyDatabaseError, type DatabaseFailure } from './database-error.ts'
+
+/** One connection of a driver, for one transaction or reading. Rejects with the driver's own errors. */
+export interface Session {
+  query(sql: string, params: readonly SqlValue[]): Promise<readonly unknown[]>
+  script(sql: string): Promise<void>
+  /**
+   * Whether a statement can fail without the database hearing of it, as one that the driver cannot write: the
+   * commit then has to wait for the statements before it.
+   */
+  readonly commitWaits: boolean
+  /** @param broken the connection must not be used again */
+  release(broken: boolean): void
+}
+
+export interface TransactionRunnerOptions {
+  /** @throws StorageError `unavailable` when no connection can be had in time. */
+  readonly openSession: (options: TransactionOptions) => Promise<Session>
+  readonly clock: Clock
+  /** Uniform in [0, 1); spreads the waits between tries. */
+  readonly random: () => number
+  readonly limits: RetryLimits
+}
+
+export interface RetryLimits {
+  /** How often one transaction is tried in all. */
+  readonly maxTries: number
+  /** After this time nothing is tried again. */
+  readonly retryDeadlineMs: number
+  readonly initialWaitMs: number
+  readonly maxWaitMs: number
+}
+
+export const defaultRetryLimits: RetryLimits = {
+  maxTries: 10,
+  retryDeadlineMs: 10_000,
+  initialWaitMs: 2,
+  maxWaitMs: 250,
+}
+
+/** What a storage does on every database: the tries, their waits, and what a lost commit means. */
+export function createTransactionRunner(
+  options: TransactionRunnerOptions,
+): Pick<Storage, 'transaction' | 'read'> {
+  const { clock, random, limits } = options
+  // Tells a transaction inside another one, which on a single connection would wait for itself.
+  const insideTransaction = new AsyncLocalStorage<true>()
+
+  async function run<T>(
+    tryOnce: (session: Session) => Promise<Outcome<T>>,
+    transactionOptions: TransactionOptions,
+  ): Promise<T> {
+    if (insideTransaction.getStore()) throw new Error('a transaction was begun inside another one')
+    const giveUpMs = clock.monotonicMs() + limits.retryDeadlineMs
+    const backoff = createBackoff({
+      initialMs: limits.initialWaitMs,
+      maxMs: limits.maxWaitMs,
+      factor: 2,
+      jitter: 1,
+      random,
+    })
+    for (let tries = 1; ; tries += 1) {
+      const session = await options.openSession(transactionOptions)
+      const outcome = await insideTransaction.run(true, () => tryOnce(session))
+      if (outcome.kind === 'done') return outcome.value
+      if (outcome.kind === 'thrown') throw outcome.error
+      if (tries >= limits.maxTries || clock.monotonicMs() >= giveUpMs) throw outcome.error
+      await pause(backoff.nextMs())
+    }
+  }
+
+  return {
+    transaction: (work, transactionOptions = {}) =>
+      run(session => transactOnce(session, work, transactionOptions), transactionOptions),
+    read: work => run(session => readOnce(session, work), {}),
+  }
+}
+
+type Outcome<T> =
+  | { readonly kind: 'done'; readonly value: T }
+  | { readonly kind: 'thrown'; readonly error: unknown }
+  | { readonly kind: 'again'; readonly error: StorageError }
+
+/** The session is given back in every case. */
+async function transactOnce<T>(
+  session: Session,
+  work: (tx: Tx) => Promise<T>,
+  options: TransactionOptions,
+): Promise<Outcome<T>> {
+  const begun = begin(session, options.isolation ?? 'read committed')
+  // With a timeout of its own, the session first sets that.
+  const opened = openTx(session, { begun, holdsAll: options.statementTimeoutMs !== undefined })
+  const { tx, failed, settled, end } = opened
+  let value: T
+  try {
+    value = await work(tx)
+    await begun
+  } catch (error) {
+    end()
+    // Statements that wait for BEGIN must go out before the rollback does.
+    await begun.catch(() => {})
+    const own = failed() ?? (error instanceof BeginFailure ? error.failure : undefined)
+    return own === undefined ? rollBack(session, error) : settleFailure(session, own, error)
+  }
+  end()
+  if (session.commitWaits) await settled()
+  const swallowed = failed()
+  // The database answers a commit of a failed transaction with a rollback and no error.
+  if (swallowed !== undefined) return settleFailure(session, swallowed, swallowed.error)
+  return commit(session, opened, value)
+}
+
+/** Each statement is a transaction of its own. The session is given back in every case. */
+async function readOnce<T>(session: Session, work: (tx: Tx) => Promise<T>): Promise<Outcome<T>> {
+  const { tx, failed, settled, end } = openTx(readingOnly(session), { begun: undefined, holdsAll: false })
+  let outcome: Outcome<T>
+  try {
+    outcome = { kind: 'done', value: await work(tx) }
+  } catch (error) {
+    outcome = { kind: 'thrown', error }
+  }
+  end()
+  // Some may have been given together with the one that failed.
+  await settled()
+  const failure = failed()
+  const broken = failure !== undefined && isBroken(failure)
+  session.release(broken)
+  if (failure === undefined) return outcome
+  if (broken || failure.consequence === 'retry') return { kind: 'again', error: failure.error }
+  return outcome.kind === 'thrown' ? outcome : { kind: 'thrown', error: failure.error }
+}
+
+/** The connection is of no use any more. */
+function isBroken({ consequence }: DatabaseFailure): boolean {
+  return consequence === 'lost' || consequence === 'reconnect'
+}
+
+function readingOnly(session: Session): Session {
+  return {
+    ...session,
+    query(sql, params) {
+      assertReads(sql)
+      return session.query(sql, params)
+    },
+    script(sql) {
+      throw new Error(`a script was given to a reading: ${sql.slice(0, maxQuotedCharacters)}`)
+    },
+  }
+}
+
+const maxQuotedCharacters = 60
+const reads = /^\s*(?:SELECT|WITH)\b/
+/** What changes rows, and `FOR UPDATE` and `FOR SHARE`, whose locks would end with their statement. */
+const writesOrLocks = /\b(?:INSERT|UPDATE|DELETE|MERGE|SHARE)\b/i
+/** Statements are constants of the program, so each is examined once. */
+const known = new Map<string, boolean>()
+
+function isReading(sql: string): boolean {
+  const before = known.get(sql)
+  if (before !== undefined) return before
+  const found = reads.test(sql) && !writesOrLocks.test(sql)
+  known.set(sql, found)
+  return found
+}
+
+function assertReads(sql: string): void {
+  if (isReading(sql)) return
+  throw new Error(`a statement that could write was given to a reading: ${sql.slice(0, maxQuotedCharacters)}`)
+}
+
+/** Only carries what `begin` met to the place that decides. */
+class BeginFailure extends Error {
+  readonly failure: DatabaseFailure
+
+  constructor(failure: DatabaseFailure) {
+    super('BEGIN failed')
+    this.failure = failure
+  }
+}
+
+/** @throws BeginFailure */
+async function begin(session: Session, isolation: Isolation): Promise<void> {
+  try {
+    await session.query(`BEGIN ISOLATION LEVEL ${isolation.toUpperCase()}`, [])
+  } catch (error) {
+    throw new BeginFailure(classifyDatabaseError(error))
+  }
+}
+
+interface Opening {
+  /** BEGIN; undefined without a transaction. */
+  readonly begun: Promise<void> | undefined
+  /** No statement is sent before BEGIN is answered. */
+  readonly holdsAll: boolean
+}
+
+type OpenTx = ReturnType<typeof openTx>
+
+/** The transaction as `work` sees it; the first failure is remembered, for after it nothing can be kept. */
+function openTx(session: Session, { begun, holdsAll }: Opening) {
+  let failure: DatabaseFailure | undefined
+  let ended = false
+  let last: Promise<unknown> = Promise.resolve()
+  let isBegun = begun === undefined
+  let holds = holdsAll
+  begun?.then(
+    () => {
+      isBegun = true
+    },
+    () => {},
+  )
+
+  /**
+   * Sends the statement together with BEGIN if all before it only read. If BEGIN failed and the connection
+   * stayed, any other statement would be stored outside of a transaction.
+   */
+  async function afterBegin<T>(reads: boolean, statement: () => Promise<T>): Promise<T> {
+    holds ||= !reads
+    if (holds && !isBegun) await begun
+    const result = await statement()
+    await begun
+    return result
+  }
+
+  async function guarded<T>(reads: boolean, statement: () => Promise<T>): Promise<T> {
+    if (ended) throw new Error('a statement was given to a transaction that has ended')
+    if (failure !== undefined) throw failure.error
+    const running = isBegun ? statement() : afterBegin(reads, statement)
+    last = running
+    try {
+      return await running
+    } catch (error) {
+      failure ??= error instanceof BeginFailure ? error.failure : classifyDatabaseError(error)
+      throw failure.error
+    }
+  }
+
+  const query = (sql: string, params: readonly SqlValue[]) =>
+    guarded(isReading(sql), () => session.query(sql, params))
+  const tx: Tx = {
+    query: async <Row>(sql: string, params: readonly SqlValue[] = []) =>
+      (await query(sql, params)) as readonly Row[],
+    send(sql, params = []) {
+      // The driver may refuse to write such a date, of which the commit behind it would not hear.
+      if (params.some(value => value instanceof Date && Number.isNaN(value.getTime()))) {
+        throw new RangeError(`an invalid date was given to ${sql.slice(0, maxQuotedCharacters)}`)
+      }
+      query(sql, params).catch(() => {})
+    },
+    script: sql => guarded(false, () => session.script(sql)),
+  }
+  const end = () => {
+    ended = true
+  }
+  // They run in their order, so when the last of them has ended all have.
+  const settled = () => last.catch(() => {})
+  return { tx, end, settled, failed: () => failure }
+}
+
+/**
+ * @param thrown what `work` threw: when it gave the failure a meaning of its own and no retry is due, that
+ * comes out
+ */
+async function settleFailure(
+  session: Session,
+  failure: DatabaseFailure,
+  thrown: unknown,
+): Promise<Outcome<never>> {
+  if (isBroken(failure)) {
+    session.release(true)
+    return { kind: 'again', error: failure.error }
+  }
+  const error = thrown instanceof BeginFailure ? failure.error : thrown
+  const outcome = await rollBack(session, error)
+  return failure.consequence === 'retry' ? { kind: 'again', error: failure.error } : outcome
+}
+
+async function rollBack(session: Session, error: unknown): Promise<Outcome<never>> {
+  let broken = false
+  try {
+    await session.query('ROLLBACK', [])
+  } catch {
+    // The server rolls back by itself when the connection ends.
+    broken = true
+  }
+  session.release(broken)
+  return { kind: 'thrown', error }
+}
+
+/** Sends COMMIT without waiting for statements that were sent: after a failure the database rolls back. */
+async function commit<T>(session: Session, { settled, failed }: OpenTx, value: T): Promise<Outcome<T>> {
+  let lost: unknown
+  try {
+    await session.query('COMMIT', [])
+  } catch (cause) {
+    lost = cause
+  }
+  await settled()
+  const earlier = failed()
+  if (earlier !== undefined && earlier.consequence !== 'lost') {
+    // The database has refused a statement, and therefore rolls back, also if its answer to the commit is
+    // lost.
+    session.release(isBroken(earlier) || lost !== undefined)
+    return { kind: earlier.consequence === 'fail' ? 'thrown' : 'again', error: earlier.error }
+  }
+  if (lost !== undefined) return failCommit(session, lost)
+  session.release(false)
+  return { kind: 'done', value }
+}
+
+function failCommit(session: Session, cause: unknown): Outcome<never> {
+  const failure = classifyDatabaseError(cause)
+  const { consequence, error } = failure
+  const broken = isBroken(failure)
+  session.release(broken)
+  if (consequence === 'retry') return { kind: 'again', error }
+  if (!broken) return { kind: 'thrown', error }
+  const message = `the connection was lost during the commit: ${error.message}`
+  return { kind: 'thrown', error: new StorageError('commit-unknown', message, { cause }) }
+}

@@ -1,0 +1,83 @@
+import { timingSafeEqual } from 'node:crypto'
+import type { App, AppKey } from '../../domain/merchant/app.ts'
+import { opens } from '../../domain/merchant/app.ts'
+import { insertInto, toDate, toDateOrNull, toMsOrNull } from '../statements.ts'
+import type { Tx } from '../storage.ts'
+
+export async function insertApp(tx: Tx, app: App): Promise<void> {
+  await insertIdentity(tx, app.id, 'app', app.createdMs)
+  await tx.query('INSERT INTO apps (id, name) VALUES ($1, $2)', [app.id, app.name])
+}
+
+/** Also begins the list of its merchants. */
+export async function insertIdentity(
+  tx: Tx,
+  id: string,
+  kind: 'app' | 'user',
+  createdMs: number,
+): Promise<void> {
+  await tx.query(insertInto('identities', ['id', 'kind', 'created']), [id, kind, toDate(createdMs)])
+  await tx.query('INSERT INTO positions (owner) VALUES ($1)', [id])
+}
+
+/** @throws StorageError `constraint` `app_keys_pkey` when the key is that of an app already */
+export async function insertAppKey(tx: Tx, key: AppKey): Promise<void> {
+  await tx.query(insertInto('app_keys', ['hash', 'app_id', 'created', 'expires']), [
+    Buffer.from(key.hash, 'hex'),
+    key.appId,
+    toDate(key.createdMs),
+    toDateOrNull(key.expiresMs),
+  ])
+}
+
+/** From that moment the app's keys open nothing, except the one to keep. None is made to live longer. */
+export async function expireAppKeys(tx: Tx, appId: string, atMs: number, keepHash?: string): Promise<void> {
+  await tx.query(
+    `UPDATE app_keys SET expires = least(expires, $2)
+     WHERE app_id = $1 AND hash IS DISTINCT FROM $3::bytea`,
+    [appId, toDate(atMs), keepHash === undefined ? null : Buffer.from(keepHash, 'hex')],
+  )
+}
+
+interface AppRow {
+  readonly id: string
+  readonly name: string | null
+  readonly created: Date
+}
+
+interface KeyRow extends AppRow {
+  readonly hash: Uint8Array
+  readonly key_created: Date
+  readonly expires: Date | null
+}
+
+export const appColumns = 'apps.id, apps.name, identities.created'
+export const appTables = 'apps JOIN identities ON identities.id = apps.id'
+
+export function appOf({ id, name, created }: AppRow): App {
+  return { id, name, createdMs: created.getTime() }
+}
+
+/**
+ * The app that a key opens now. The index finds candidates by the first bytes of the hash; the whole of it is
+ * compared in constant time.
+ */
+export async function findAppByKeyHash(tx: Tx, hash: string, nowMs: number): Promise<App | undefined> {
+  const wanted = Buffer.from(hash, 'hex')
+  const rows = await tx.query<KeyRow>(
+    `SELECT ${appColumns}, app_keys.hash, app_keys.created AS key_created, app_keys.expires
+     FROM app_keys JOIN apps ON apps.id = app_keys.app_id JOIN identities ON identities.id = apps.id
+     WHERE substring(app_keys.hash FROM 1 FOR 8) = $1`,
+    [wanted.subarray(0, 8)],
+  )
+  const row = rows.find(candidate => timingSafeEqual(candidate.hash, wanted))
+  if (row === undefined) return undefined
+  const expiresMs = toMsOrNull(row.expires)
+  const key = { appId: row.id, hash, createdMs: row.key_created.getTime(), expiresMs }
+  return opens(key, nowMs) ? appOf(row) : undefined
+}
+
+export async function findApp(tx: Tx, id: string): Promise<App | undefined> {
+  const [row] = await tx.query<AppRow>(`SELECT ${appColumns} FROM ${appTables} WHERE apps.id = $1`, [id])
+  return row === undefined ? undefined : appOf(row)
+}

@@ -1,0 +1,117 @@
+import type { KeyId } from '../idempotency/idempotency-keys.ts'
+import { insertInto, toDate } from '../statements.ts'
+import type { Tx } from '../storage.ts'
+
+/** An authorisation that the processor may have been asked for and whose outcome is not stored yet. */
+export interface AuthorisationAttempt {
+  /** The operation id at the processor, and the id of the payment that comes of it. */
+  readonly reference: string
+  /** The idempotency key whose request asks. */
+  readonly keyId: KeyId
+  readonly merchantId: string
+  readonly test: boolean
+  /** In minor units. */
+  readonly amount: bigint
+  readonly currency: string
+}
+
+const columns = ['reference', 'scope', 'key_hash', 'merchant_id', 'test', 'amount', 'currency']
+const insert = `${insertInto('authorisation_attempts', [...columns, 'created', 'due'])}
+  ON CONFLICT (reference) DO NOTHING`
+
+/**
+ * Stores that the processor is about to be asked. A repeated attempt with the same reference changes nothing.
+ *
+ * @param times.dueMs when the sweep looks at the attempt
+ */
+export async function insertAttempt(
+  tx: Tx,
+  { reference, keyId, merchantId, test, amount, currency }: AuthorisationAttempt,
+  { nowMs, dueMs }: { readonly nowMs: number; readonly dueMs: number },
+): Promise<void> {
+  await tx.query(insert, [
+    reference,
+    keyId.scope,
+    keyId.hash,
+    merchantId,
+    test,
+    amount,
+    currency,
+    toDate(nowMs),
+    toDate(dueMs),
+  ])
+}
+
+/** The outcome is known. */
+export async function removeAttempt(tx: Tx, reference: string): Promise<void> {
+  await tx.query('DELETE FROM authorisation_attempts WHERE reference = $1', [reference])
+}
+
+export interface DueAttempt extends AuthorisationAttempt {
+  /** How often the sweep has looked at it, including this time. */
+  readonly tries: number
+}
+
+interface AttemptRow {
+  readonly reference: string
+  readonly scope: string
+  readonly key_hash: Uint8Array
+  readonly merchant_id: string
+  readonly test: boolean
+  readonly amount: bigint
+  readonly currency: string
+  readonly tries: number
+}
+
+const claim = `UPDATE authorisation_attempts SET tries = tries + 1, due = $2
+  WHERE reference IN (
+    SELECT reference FROM authorisation_attempts WHERE due <= $1 ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED
+  )
+  RETURNING ${columns.join(', ')}, tries`
+
+/** Takes due attempts for this process alone until `leaseUntilMs`. */
+export async function claimDueAttempts(
+  tx: Tx,
+  nowMs: number,
+  leaseUntilMs: number,
+  limit: number,
+): Promise<readonly DueAttempt[]> {
+  const rows = await tx.query<AttemptRow>(claim, [toDate(nowMs), toDate(leaseUntilMs), limit])
+  return rows.map(({ scope, key_hash: hash, merchant_id: merchantId, ...rest }) => ({
+    ...rest,
+    merchantId,
+    keyId: { scope, hash },
+  }))
+}
+
+/** @param dueMs when the sweep looks at it again */
+export async function postponeAttempt(tx: Tx, reference: string, dueMs: number): Promise<void> {
+  await tx.query('UPDATE authorisation_attempts SET due = $2 WHERE reference = $1', [
+    reference,
+    toDate(dueMs),
+  ])
+}
+
+const findPayment = 'SELECT FROM transactions WHERE id = $1'
+const lockMarker = `SELECT lease_until > $4 AS running FROM idempotency_keys
+  WHERE scope = $1 AND key_hash = $2 AND reference = $3 FOR UPDATE`
+const removeMarker = 'DELETE FROM idempotency_keys WHERE scope = $1 AND key_hash = $2 AND reference = $3'
+
+/**
+ * Takes the reference from the idempotency key, so that no process can store a payment under it from then on.
+ *
+ * @returns `running` when a process works on the request, `recorded` when the payment is stored: then nothing
+ * was changed
+ */
+export async function abandonAttempt(
+  tx: Tx,
+  { reference, keyId: { scope, hash } }: AuthorisationAttempt,
+  nowMs: number,
+): Promise<'running' | 'recorded' | 'abandoned'> {
+  const [marker] = await tx.query<{ running: boolean }>(lockMarker, [scope, hash, reference, toDate(nowMs)])
+  if (marker?.running === true) return 'running'
+  // After the lock of the marker: whoever stored the payment held it.
+  if ((await tx.query(findPayment, [reference])).length > 0) return 'recorded'
+  await tx.query(removeMarker, [scope, hash, reference])
+  return 'abandoned'
+}

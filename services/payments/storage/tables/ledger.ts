@@ -1,0 +1,229 @@
+import type { Account, EntryKind, LedgerEntry, Posting } from '../../domain/ledger/ledger.ts'
+import type { Balances, Merchant } from '../../domain/merchant/merchant.ts'
+import { toDate } from '../statements.ts'
+import { onlyRow, type Tx } from '../storage.ts'
+
+/** The entry ($1 to $8) with all of its postings, which the database checks to sum up to zero. */
+const insertEntry = `WITH entry AS (
+    INSERT INTO ledger_entries (id, merchant_id, test, created, kind, transaction_id, dispute_id, line_id)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id, merchant_id
+  )
+  INSERT INTO ledger_postings (entry_id, number, merchant_id, account, currency, amount)
+  SELECT entry.id, p.number, entry.merchant_id, p.account, p.currency, p.amount FROM entry,
+    unnest($9::text[], $10::text[], $11::bigint[]) WITH ORDINALITY AS p (account, currency, amount, number)`
+
+/**
+ * Stores an entry. The transaction fails with the constraint `ledger_postings_zero` when the postings do not
+ * sum up to zero in each currency, and with `ledger_entries_posted` when there are fewer than two.
+ */
+export function postLedger(tx: Tx, entry: LedgerEntry): void {
+  const { postings } = entry
+  tx.send(insertEntry, [
+    entry.id,
+    entry.merchantId,
+    entry.test,
+    toDate(entry.createdMs),
+    entry.kind,
+    entry.transactionId,
+    entry.disputeId,
+    entry.lineId,
+    postings.map(posting => posting.account),
+    postings.map(posting => posting.currency),
+    postings.map(posting => String(posting.amount)),
+  ])
+}
+
+/** The merchant's balance in minor units, from its postings alone. Stays while the merchant is locked. */
+export async function balanceOf(tx: Tx, merchantId: string, currency: string): Promise<bigint> {
+  const rows = await tx.query<{ balance: bigint }>(
+    `SELECT coalesce(sum(amount), 0)::bigint AS balance FROM ledger_postings
+     WHERE account = 'merchant' AND merchant_id = $1 AND currency = $2`,
+    [merchantId, currency],
+  )
+  return onlyRow(rows).balance
+}
+
+interface BalanceRow {
+  readonly is_pending: boolean
+  readonly currency: string
+  readonly amount: bigint
+}
+
+const selectBalances = `SELECT false AS is_pending, $2::text AS currency,
+    coalesce(sum(amount), 0)::bigint AS amount
+    FROM ledger_postings WHERE account = 'merchant' AND merchant_id = $1 AND currency = $2
+  UNION ALL
+  SELECT true, currency::text, sum(pending_amount)::bigint
+    FROM transactions WHERE merchant_id = $1 AND has_pending GROUP BY currency
+  ORDER BY is_pending, currency`
+
+/** The balances of a merchant with this funding currency, all as of one moment. */
+export async function merchantBalances(
+  tx: Tx,
+  { id, currency }: Pick<Merchant, 'id' | 'currency'>,
+): Promise<Balances> {
+  // One statement, so that a capture at the same time is in exactly one of the two.
+  const rows = await tx.query<BalanceRow>(selectBalances, [id, currency])
+  const moneyOf = (row: BalanceRow) => ({ currency: row.currency, amount: row.amount })
+  return {
+    available: moneyOf(onlyRow(rows.filter(row => !row.is_pending))),
+    pending: rows.filter(row => row.is_pending).map(moneyOf),
+  }
+}
+
+/** The sum of each account of a merchant, or of all merchants when it is null. */
+export async function accountBalances(tx: Tx, merchantId: string | null): Promise<readonly Posting[]> {
+  return tx.query<Posting>(
+    `SELECT account, currency, sum(amount)::bigint AS amount FROM ledger_postings
+     WHERE $1::uuid IS NULL OR merchant_id = $1 GROUP BY account, currency ORDER BY account, currency`,
+    [merchantId],
+  )
+}
+
+interface EntryRow {
+  readonly id: string
+  readonly merchant_id: string
+  readonly test: boolean
+  readonly created: Date
+  readonly kind: EntryKind
+  readonly transaction_id: string | null
+  readonly dispute_id: string | null
+  readonly line_id: string | null
+  readonly accounts: readonly Account[]
+  readonly currencies: readonly string[]
+  readonly amounts: readonly string[]
+}
+
+const selectEntries = `SELECT e.id, e.merchant_id, e.test, e.created, e.kind, e.transaction_id, e.dispute_id,
+    e.line_id,
+    array_agg(p.account ORDER BY p.number) AS accounts,
+    array_agg(p.currency::text ORDER BY p.number) AS currencies,
+    array_agg(p.amount::text ORDER BY p.number) AS amounts
+  FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id`
+
+/**
+ * A merchant's entries in the order of their ids, for replaying them part by part.
+ *
+ * @param afterId the last id of the part before; null for the first part
+ */
+export async function listLedgerEntries(
+  tx: Tx,
+  merchantId: string,
+  afterId: string | null,
+  limit: number,
+): Promise<readonly LedgerEntry[]> {
+  const rows = await tx.query<EntryRow>(
+    `${selectEntries} WHERE e.merchant_id = $1 AND ($2::uuid IS NULL OR e.id > $2)
+     GROUP BY e.id ORDER BY e.id LIMIT $3`,
+    [merchantId, afterId, limit],
+  )
+  return rows.map(entryOf)
+}
+
+/** Entries that lines show, whatever they are of. */
+export async function entriesOfLines(tx: Tx, lineIds: readonly string[]): Promise<readonly LedgerEntry[]> {
+  const sql = `${selectEntries} WHERE e.line_id = ANY ($1::uuid[]) GROUP BY e.id`
+  return (await tx.query<EntryRow>(sql, [lineIds])).map(entryOf)
+}
+
+/** Entries of disputes that no line shows: those that were lost. */
+export async function hiddenEntriesOfDisputes(
+  tx: Tx,
+  disputeIds: readonly string[],
+): Promise<readonly LedgerEntry[]> {
+  const sql = `${selectEntries} WHERE e.dispute_id = ANY ($1::uuid[]) AND e.line_id IS NULL GROUP BY e.id`
+  return (await tx.query<EntryRow>(sql, [disputeIds])).map(entryOf)
+}
+
+function entryOf(row: EntryRow): LedgerEntry {
+  return {
+    id: row.id,
+    merchantId: row.merchant_id,
+    test: row.test,
+    createdMs: row.created.getTime(),
+    kind: row.kind,
+    transactionId: row.transaction_id,
+    disputeId: row.dispute_id,
+    lineId: row.line_id,
+    postings: row.accounts.map((account, index) => ({
+      account,
+      currency: row.currencies[index] ?? '',
+      amount: BigInt(row.amounts[index] ?? 0),
+    })),
+  }
+}
+
+/** Something that the books contradict. */
+export interface LedgerProblem {
+  readonly rule: string
+  readonly id: string
+  readonly detail: string
+}
+
+/** Each answers the ids of rows that break the rule, with figures for who looks into it. */
+const proofs: readonly (readonly [rule: string, sql: string])[] = [
+  [
+    'the postings of an entry sum up to zero in each currency',
+    `SELECT entry_id AS id, currency || ' ' || sum(amount) AS detail
+     FROM ledger_postings GROUP BY entry_id, currency HAVING sum(amount) <> 0`,
+  ],
+  [
+    'postings to a merchant are in its currency',
+    `SELECT p.entry_id AS id, p.currency || ' for ' || m.currency AS detail
+     FROM ledger_postings p JOIN merchants m ON m.id = p.merchant_id
+     WHERE p.account = 'merchant' AND p.currency <> m.currency`,
+  ],
+  [
+    'the balance of a line is what its entry posted to the merchant',
+    `SELECT l.id, l.balance || ' is not ' || coalesce(sum(p.amount), 0) AS detail
+     FROM lines l LEFT JOIN ledger_entries e ON e.line_id = l.id
+       LEFT JOIN ledger_postings p ON p.entry_id = e.id AND p.account = 'merchant'
+     GROUP BY l.id HAVING l.balance <> coalesce(sum(p.amount), 0) OR count(e.id) = 0`,
+  ],
+  [
+    'what was posted to a merchant has a line',
+    `SELECT e.id, 'no line' AS detail FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id
+     WHERE p.account = 'merchant' AND e.line_id IS NULL`,
+  ],
+  [
+    'the amounts of a transaction are the sums of its trail',
+    `SELECT t.id, t.captured_amount || ' captured, ' || t.refunded_amount || ' refunded' AS detail
+     FROM transactions t LEFT JOIN trail_entries e ON e.transaction_id = t.id
+     GROUP BY t.id HAVING t.captured_amount <> coalesce(sum(e.amount) FILTER (WHERE e.kind = 'capture'), 0)
+       OR t.refunded_amount <> coalesce(sum(e.amount) FILTER (WHERE e.kind = 'refund'), 0)
+       OR t.error IS NULL AND t.voided_amount <> coalesce(sum(e.amount) FILTER (WHERE e.kind = 'void'), 0)`,
+  ],
+  [
+    'has_pending says whether an amount is pending',
+    `SELECT id, pending_amount || ' pending' AS detail FROM transactions
+     WHERE has_pending <> (pending_amount > 0)`,
+  ],
+  [
+    'the disputed amount is that of disputes that run or were lost',
+    `SELECT t.id, t.disputed_amount || ' is not ' || coalesce(sum(d.amount), 0) AS detail
+     FROM transactions t LEFT JOIN disputes d ON d.transaction_id = t.id AND d.status <> 'won'
+     GROUP BY t.id HAVING t.disputed_amount <> coalesce(sum(d.amount), 0)`,
+  ],
+  [
+    'captures, refunds and disputes have the line that their trail names',
+    `SELECT e.id, e.kind AS detail FROM trail_entries e LEFT JOIN lines l ON l.id = e.line_id
+     WHERE e.kind <> 'void' AND (l.id IS NULL OR l.transaction_id IS DISTINCT FROM e.transaction_id)`,
+  ],
+]
+
+/**
+ * Returns the rows that break a rule of the books, at most `limit` for each rule. The transaction must have
+ * the isolation level `repeatable read`, because the rules compare tables that others may write meanwhile.
+ */
+export async function findLedgerProblems(tx: Tx, limit: number): Promise<readonly LedgerProblem[]> {
+  const problems: LedgerProblem[] = []
+  // Without statistics, as after a restore, the planner expects few rows and joins the tables in nested
+  // loops, which are quadratic. A hash join or a merge join reads each table once.
+  await tx.query('SET LOCAL enable_nestloop = off')
+  for (const [rule, sql] of proofs) {
+    const rows = await tx.query<{ id: string; detail: string }>(`${sql} LIMIT $1`, [limit])
+    for (const { id, detail } of rows) problems.push({ rule, id, detail })
+  }
+  await tx.query('SET LOCAL enable_nestloop = on')
+  return problems
+}

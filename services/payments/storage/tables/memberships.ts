@@ -1,0 +1,157 @@
+import type { App } from '../../domain/merchant/app.ts'
+import type { Merchant } from '../../domain/merchant/merchant.ts'
+import type { User } from '../../domain/merchant/user.ts'
+import { type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
+import { toDate } from '../statements.ts'
+import { onlyRow, type Tx } from '../storage.ts'
+import { appColumns, appOf, insertIdentity } from './apps.ts'
+import { type MerchantRow, merchantColumns, merchantOf } from './merchants.ts'
+
+/** Who has access to which merchant: apps by association, users by invitation. */
+interface UserRow {
+  readonly id: string
+  readonly email: string
+  readonly created: Date
+}
+
+const userColumns = 'users.id, users.email, identities.created'
+/** A user as one merchant knows it: nothing here comes from an invitation of another merchant. */
+const memberId = 'coalesce(m.member_id, m.user_id)'
+const memberColumns = `${memberId} AS id, coalesce(m.email, users.email) AS email, m.invited AS created`
+const members = 'merchant_users m JOIN users ON users.id = m.user_id'
+
+function userOf({ id, email, created }: UserRow): User {
+  return { id, email, createdMs: created.getTime() }
+}
+
+/**
+ * Finds the user of that e-mail address, whatever its letters' case, or makes it.
+ *
+ * @returns the user, and whether it is new here
+ */
+export async function findOrInsertUser(
+  tx: Tx,
+  user: User,
+): Promise<{ readonly user: User; readonly isNew: boolean }> {
+  // Two invitations of one new person at once: the second waits here, and then finds the user of the first.
+  await tx.query('SELECT pg_advisory_xact_lock(hashtextextended(lower($1), 1))', [user.email])
+  const [row] = await tx.query<UserRow>(
+    `SELECT ${userColumns} FROM users JOIN identities USING (id) WHERE lower(users.email) = lower($1)`,
+    [user.email],
+  )
+  if (row !== undefined) return { user: userOf(row), isNew: false }
+  await insertIdentity(tx, user.id, 'user', user.createdMs)
+  await tx.query('INSERT INTO users (id, email) VALUES ($1, $2)', [user.id, user.email])
+  return { user, isNew: true }
+}
+
+/** One statement takes both positions: of the merchant ($1) and of the identity ($2). */
+function insertMembership(table: string, identityColumn: string, more: string, moreValues: string): string {
+  return `WITH place AS (UPDATE positions SET last = last + 1 WHERE owner = $1 RETURNING last),
+      identity_place AS (UPDATE positions SET last = last + 1 WHERE owner = $2 RETURNING last)
+    INSERT INTO ${table} (merchant_id, ${identityColumn}, position, identity_position${more})
+    VALUES ($1, $2, (SELECT last FROM place), (SELECT last FROM identity_place)${moreValues})
+    ON CONFLICT (merchant_id, ${identityColumn}) DO NOTHING RETURNING position`
+}
+
+const insertMerchantApp = insertMembership('merchant_apps', 'app_id', '', '')
+const insertMerchantUser = insertMembership(
+  'merchant_users',
+  'user_id',
+  ', invited, member_id, email',
+  ', $3, $4, $5',
+)
+
+/** @returns false when the app has the merchant already */
+export async function addMerchantApp(tx: Tx, merchantId: string, appId: string): Promise<boolean> {
+  return (await tx.query(insertMerchantApp, [merchantId, appId])).length > 0
+}
+
+/** @returns false when the app has no such merchant */
+export async function removeMerchantApp(tx: Tx, merchantId: string, appId: string): Promise<boolean> {
+  const sql = 'DELETE FROM merchant_apps WHERE merchant_id = $1 AND app_id = $2 RETURNING app_id'
+  return (await tx.query(sql, [merchantId, appId])).length > 0
+}
+
+/**
+ * Makes a user a member, unless it is one already.
+ *
+ * @param member the user as the merchant shall know it, with an id of its own
+ * @returns the member as the merchant knows it, and whether it is new
+ */
+export async function addMerchantUser(
+  tx: Tx,
+  merchantId: string,
+  userId: string,
+  { id, email, createdMs }: User,
+): Promise<{ readonly member: User; readonly isNew: boolean }> {
+  const inserted = await tx.query(insertMerchantUser, [merchantId, userId, toDate(createdMs), id, email])
+  const rows = await tx.query<UserRow>(
+    `SELECT ${memberColumns} FROM ${members} WHERE m.merchant_id = $1 AND m.user_id = $2`,
+    [merchantId, userId],
+  )
+  return { member: userOf(onlyRow(rows)), isNew: inserted.length > 0 }
+}
+
+/** @returns false when the merchant knows no member by that id */
+export async function removeMerchantUser(tx: Tx, merchantId: string, id: string): Promise<boolean> {
+  const sql = `DELETE FROM merchant_users m WHERE m.merchant_id = $1 AND ${memberId} = $2 RETURNING m.user_id`
+  return (await tx.query(sql, [merchantId, id])).length > 0
+}
+
+/** Whether the app has complete access to the merchant: it has that or none. */
+export async function hasMerchant(tx: Tx, appId: string, merchantId: string): Promise<boolean> {
+  const rows = await tx.query<{ has: boolean }>(
+    'SELECT EXISTS (SELECT FROM merchant_apps WHERE merchant_id = $2 AND app_id = $1) AS has',
+    [appId, merchantId],
+  )
+  return onlyRow(rows).has
+}
+
+const appsOfMerchant: ListSource<Parameters<typeof appOf>[0], App> = {
+  columns: appColumns,
+  from: 'merchant_apps m JOIN apps ON apps.id = m.app_id JOIN identities ON identities.id = apps.id',
+  owner: 'm.merchant_id',
+  id: 'm.app_id',
+  position: 'm.position',
+  item: appOf,
+}
+
+export function listMerchantApps(tx: Tx, merchantId: string, page: PageQuery): Promise<Page<App>> {
+  return listPage(tx, appsOfMerchant, merchantId, page)
+}
+
+const usersOfMerchant: ListSource<UserRow, User> = {
+  columns: memberColumns,
+  from: members,
+  owner: 'm.merchant_id',
+  id: memberId,
+  position: 'm.position',
+  item: userOf,
+}
+
+export function listMerchantUsers(tx: Tx, merchantId: string, page: PageQuery): Promise<Page<User>> {
+  return listPage(tx, usersOfMerchant, merchantId, page)
+}
+
+function merchantsOf(kind: 'app' | 'user'): ListSource<MerchantRow, Merchant> {
+  return {
+    columns: merchantColumns,
+    from: `merchant_${kind}s m JOIN merchants ON merchants.id = m.merchant_id`,
+    owner: `m.${kind}_id`,
+    id: 'm.merchant_id',
+    position: 'm.identity_position',
+    item: merchantOf,
+  }
+}
+
+const merchantsOfApp = merchantsOf('app')
+const merchantsOfUser = merchantsOf('user')
+
+export function listMerchantsOfApp(tx: Tx, appId: string, page: PageQuery): Promise<Page<Merchant>> {
+  return listPage(tx, merchantsOfApp, appId, page)
+}
+
+export function listMerchantsOfUser(tx: Tx, userId: string, page: PageQuery): Promise<Page<Merchant>> {
+  return listPage(tx, merchantsOfUser, userId, page)
+}

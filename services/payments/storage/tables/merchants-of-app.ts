@@ -1,0 +1,50 @@
+import type { Merchant } from '../../domain/merchant/merchant.ts'
+import { type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
+import type { Tx } from '../storage.ts'
+import { type MerchantRow, merchantColumns, merchantOf } from './merchants.ts'
+
+const from = 'merchant_apps m JOIN merchants ON merchants.id = m.merchant_id'
+const find = `SELECT ${merchantColumns} FROM ${from} WHERE m.merchant_id = $1 AND m.app_id = $2`
+
+/** The merchant, if the app has it: to others it is as if it did not exist. */
+export async function findMerchantOfApp(
+  tx: Tx,
+  merchantId: string,
+  appId: string,
+): Promise<Merchant | undefined> {
+  const [row] = await tx.query<MerchantRow>(find, [merchantId, appId])
+  return row === undefined ? undefined : merchantOf(row)
+}
+
+const findOfTransaction = find.replace(
+  'm.merchant_id = $1',
+  'm.merchant_id = (SELECT merchant_id FROM transactions WHERE id = $1)',
+)
+
+/** The merchant of a transaction, if the app has it. */
+export async function findMerchantOfTransaction(
+  tx: Tx,
+  transactionId: string,
+  appId: string,
+): Promise<Merchant | undefined> {
+  const [row] = await tx.query<MerchantRow>(findOfTransaction, [transactionId, appId])
+  return row === undefined ? undefined : merchantOf(row)
+}
+
+const ofApp: ListSource<MerchantRow, Merchant> = {
+  columns: merchantColumns,
+  from,
+  owner: 'm.app_id',
+  id: 'm.merchant_id',
+  position: 'm.identity_position',
+  item: merchantOf,
+}
+
+export function listFilteredMerchantsOfApp(
+  tx: Tx,
+  appId: string,
+  page: PageQuery,
+  filters: { readonly test?: boolean | null } = {},
+): Promise<Page<Merchant>> {
+  return listPage(tx, ofApp, appId, page, { 'merchants.test': filters.test })
+}

@@ -1,0 +1,49 @@
+import { insertInto } from '../statements.ts'
+import { onlyRow, type Tx } from '../storage.ts'
+
+/** That a line paid out for a period. A period is any name, such as a date. */
+export interface PayoutRecord {
+  readonly merchantId: string
+  readonly period: string
+  readonly lineId: string
+}
+
+const insert = insertInto('payouts', ['merchant_id', 'period', 'line_id'])
+
+/** @throws StorageError `constraint` `payouts_once` when the merchant was paid for the period already */
+export async function insertPayout(tx: Tx, { merchantId, period, lineId }: PayoutRecord): Promise<void> {
+  await tx.query(insert, [merchantId, period, lineId])
+}
+
+/** Stays as it is while the merchant is locked. */
+export async function hasPayout(tx: Tx, merchantId: string, period: string): Promise<boolean> {
+  const rows = await tx.query<{ known: boolean }>(
+    'SELECT EXISTS (SELECT FROM payouts WHERE merchant_id = $1 AND period = $2) AS known',
+    [merchantId, period],
+  )
+  return onlyRow(rows).known
+}
+
+/**
+ * Ids of merchants that have a bank account and a balance above zero, and were not paid for the period, in
+ * the order of their ids.
+ *
+ * @param afterId the last id of the part before; null for the first part
+ */
+export async function listMerchantsToPay(
+  tx: Tx,
+  period: string,
+  afterId: string | null,
+  limit: number,
+): Promise<readonly string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `SELECT m.id FROM merchants m
+     WHERE m.iban IS NOT NULL AND ($2::uuid IS NULL OR m.id > $2)
+       AND NOT EXISTS (SELECT FROM payouts p WHERE p.merchant_id = m.id AND p.period = $1)
+       AND (SELECT sum(amount) FROM ledger_postings p
+            WHERE p.account = 'merchant' AND p.merchant_id = m.id AND p.currency = m.currency) > 0
+     ORDER BY m.id LIMIT $3`,
+    [period, afterId, limit],
+  )
+  return rows.map(row => row.id)
+}

@@ -1,0 +1,46 @@
+import { insertInto, toDate } from '../statements.ts'
+import type { Tx } from '../storage.ts'
+
+/** One request at a time for the merchant of a resource, from here to the end of the transaction. */
+export async function lockProvisioning(tx: Tx, uid: string): Promise<void> {
+  await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 2))', [uid])
+}
+
+export interface KnownKey {
+  readonly appId: string
+  readonly expiresMs: number | null
+}
+
+const insertKey = `${insertInto('app_keys', ['hash', 'app_id', 'created'])} ON CONFLICT (hash) DO NOTHING`
+const findKey = 'SELECT app_id, expires FROM app_keys WHERE hash = $1'
+
+/** Gives the app a key, unless the key is some app's already, and answers whose it now is. */
+export async function addAppKey(
+  tx: Tx,
+  { appId, hash, nowMs }: { readonly appId: string; readonly hash: string; readonly nowMs: number },
+): Promise<KnownKey> {
+  const bytes = Buffer.from(hash, 'hex')
+  await tx.query(insertKey, [bytes, appId, toDate(nowMs)])
+  const [row] = await tx.query<{ app_id: string; expires: Date | null }>(findKey, [bytes])
+  if (row === undefined) throw new Error('a key that was just stored is not there')
+  return { appId: row.app_id, expiresMs: row.expires?.getTime() ?? null }
+}
+
+/** Makes a merchant that is there that of a resource. The one whose it was never gets another. */
+export async function claimMerchant(
+  tx: Tx,
+  { merchantId, uid, nowMs }: { readonly merchantId: string; readonly uid: string; readonly nowMs: number },
+): Promise<void> {
+  await tx.query(
+    `INSERT INTO provisions_handed_over (uid, merchant_id, created)
+     SELECT provision_uid, id, $2 FROM merchants WHERE id = $1 AND provision_uid IS NOT NULL FOR UPDATE`,
+    [merchantId, toDate(nowMs)],
+  )
+  await tx.query('UPDATE merchants SET provision_uid = $2 WHERE id = $1', [merchantId, uid])
+}
+
+/** Whether another resource has taken over the merchant of this one. */
+export async function isHandedOver(tx: Tx, uid: string): Promise<boolean> {
+  const rows = await tx.query('SELECT uid FROM provisions_handed_over WHERE uid = $1', [uid])
+  return rows.length > 0
+}

@@ -1,0 +1,153 @@
+import type { DisputeOutcome } from '../../domain/transaction/dispute.ts'
+import type { TrailEntry, TrailKind, TrailTotals } from '../../domain/transaction/trail.ts'
+import { type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
+import { insertInto, toDate } from '../statements.ts'
+import type { Tx } from '../storage.ts'
+
+/**
+ * A transaction's trail as one JSON value, so that it is read in the same statement, and thus in the same
+ * state, as the transaction. Numbers that may be large are texts; times are milliseconds since the epoch.
+ */
+export interface TrailJson {
+  readonly entries: number
+  readonly captures: number
+  readonly captured: string
+  readonly refunds: number
+  readonly refunded: string
+  readonly voids: number
+  /** In the order of time. */
+  readonly newest: readonly EntryJson[]
+}
+
+interface EntryJson {
+  readonly id: string
+  readonly kind: TrailKind
+  readonly disputeId: string | null
+  readonly outcome: DisputeOutcome | null
+  readonly createdMs: number
+  readonly amount: string
+  readonly balance: string
+  readonly flat: string
+  readonly rate: string
+  readonly descriptor: string
+  readonly lineId: string | null
+}
+
+/** The columns of an entry as one JSON value. */
+const entryJson = `json_build_object(
+      'id', e.id, 'kind', e.kind, 'disputeId', e.dispute_id, 'outcome', e.dispute_outcome,
+      'createdMs', round(extract(epoch FROM e.created) * 1000)::bigint,
+      'amount', e.amount::text, 'balance', e.balance::text,
+      'flat', e.fee_flat::text, 'rate', e.fee_rate::text,
+      'descriptor', e.descriptor, 'lineId', e.line_id)`
+
+function valueMoved(kind: 'capture' | 'refund'): string {
+  return `coalesce(abs(sum(e.balance + e.fee_flat + e.fee_rate) FILTER (WHERE e.kind = '${kind}')), 0)::text`
+}
+
+/**
+ * @param transactionId a column or a parameter
+ * @param newest how many entries come besides the totals; null for all
+ */
+export function selectTrail(transactionId: string, newest: number | null): string {
+  return `SELECT json_build_object('entries', count(*),
+      'captures', count(*) FILTER (WHERE e.kind = 'capture'), 'captured', ${valueMoved('capture')},
+      'refunds', count(*) FILTER (WHERE e.kind = 'refund'), 'refunded', ${valueMoved('refund')},
+      'voids', count(*) FILTER (WHERE e.kind = 'void'),
+      'newest', (SELECT coalesce(json_agg(${entryJson} ORDER BY e.number), '[]') FROM (
+        SELECT * FROM trail_entries WHERE transaction_id = ${transactionId}
+        ORDER BY number DESC LIMIT ${newest ?? 'ALL'}) e))
+    FROM trail_entries e WHERE e.transaction_id = ${transactionId}`
+}
+
+export function trailOf(
+  transactionId: string,
+  json: TrailJson,
+): { readonly trail: readonly TrailEntry[]; readonly totals: TrailTotals } {
+  const { entries, captures, captured, refunds, refunded, voids, newest } = json
+  return {
+    trail: newest.map(entry => entryOf(transactionId, entry)),
+    totals: {
+      entries,
+      captures: { count: captures, value: BigInt(captured) },
+      refunds: { count: refunds, value: BigInt(refunded) },
+      voids,
+    },
+  }
+}
+
+function entryOf(transactionId: string, entry: EntryJson): TrailEntry {
+  const { id, kind, disputeId, outcome, createdMs, descriptor, lineId, ...amounts } = entry
+  const flat = BigInt(amounts.flat)
+  const rate = BigInt(amounts.rate)
+  return {
+    id,
+    transactionId,
+    kind,
+    dispute: disputeId === null || outcome === null ? null : { id: disputeId, outcome },
+    createdMs,
+    amount: BigInt(amounts.amount),
+    balance: BigInt(amounts.balance),
+    fee: { flat, rate, total: flat + rate },
+    descriptor,
+    lineId,
+  }
+}
+
+interface EntryRow {
+  readonly transaction_id: string
+  readonly entry: EntryJson
+}
+
+const ofTransaction: ListSource<EntryRow, TrailEntry> = {
+  columns: `e.transaction_id, ${entryJson} AS entry`,
+  from: 'trail_entries e',
+  owner: 'e.transaction_id',
+  id: 'e.id',
+  position: 'e.number',
+  item: ({ transaction_id, entry }) => entryOf(transaction_id, entry),
+}
+
+export function listTrail(tx: Tx, transactionId: string, page: PageQuery): Promise<Page<TrailEntry>> {
+  return listPage(tx, ofTransaction, transactionId, page)
+}
+
+const insert = insertInto('trail_entries', [
+  'transaction_id',
+  'number',
+  'id',
+  'kind',
+  'dispute_id',
+  'dispute_outcome',
+  'created',
+  'amount',
+  'balance',
+  'fee_flat',
+  'fee_rate',
+  'descriptor',
+  'line_id',
+])
+
+/**
+ * Adds an entry. The transaction fails with the constraint `trail_entries_order` when the trail had more
+ * entries.
+ *
+ * @param number how many entries the trail had before
+ */
+export function appendTrail(tx: Tx, entry: TrailEntry, number: number): void {
+  tx.send(insert, [
+    entry.transactionId,
+    number,
+    entry.id,
+    entry.kind,
+    entry.dispute === null ? null : entry.dispute.id,
+    entry.dispute === null ? null : entry.dispute.outcome,
+    toDate(entry.createdMs),
+    entry.amount,
+    entry.balance,
+    entry.fee.flat,
+    entry.fee.rate,
+    entry.descriptor,
+    entry.lineId,
+  ])
+}

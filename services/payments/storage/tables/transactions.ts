@@ -1,0 +1,294 @@
+import type { JsonObject } from '../../domain/json.ts'
+import { maxShownTrail } from '../../domain/present.ts'
+import type { ProcessingErrorCode } from '../../domain/transaction/processing-errors.ts'
+import type { Tds, Transaction } from '../../domain/transaction/transaction.ts'
+import type { TransactionSearch, TransactionStatus } from '../../domain/transaction/transaction-search.ts'
+import {
+  type Condition,
+  createdIn,
+  type ListSource,
+  listPage,
+  type Page,
+  type PageQuery,
+} from '../list-page.ts'
+import { insertAtNextPosition, toDate } from '../statements.ts'
+import { onlyRow, type Tx } from '../storage.ts'
+import { type CardRow, cardColumns, cardOf, cardValues } from './card-columns.ts'
+import { selectTrail, type TrailJson, trailOf } from './trail.ts'
+
+interface TransactionRow extends CardRow {
+  readonly id: string
+  readonly merchant_id: string
+  readonly test: boolean
+  readonly created: Date
+  readonly currency: string
+  readonly amount: bigint
+  readonly descriptor: string
+  readonly pending_amount: bigint
+  readonly captured_amount: bigint
+  readonly refunded_amount: bigint
+  readonly voided_amount: bigint
+  readonly disputed_amount: bigint
+  readonly excess_disputed_amount: bigint
+  readonly refundable_value: bigint
+  readonly refundable_rest: bigint
+  readonly custom: JsonObject | null
+  readonly reference: string | null
+  readonly tds: Tds | null
+  readonly recurring: boolean
+  readonly error: ProcessingErrorCode | null
+  readonly expires: Date
+  readonly processor_reference: string | null
+}
+
+interface TransactionRowWithTrail extends TransactionRow {
+  readonly trail: TrailJson
+}
+
+const columns = [
+  'merchant_id',
+  'id',
+  'test',
+  'created',
+  'currency',
+  'amount',
+  'descriptor',
+  'pending_amount',
+  'captured_amount',
+  'refunded_amount',
+  'voided_amount',
+  'disputed_amount',
+  'excess_disputed_amount',
+  'refundable_value',
+  'refundable_rest',
+  ...cardColumns,
+  'custom',
+  'reference',
+  'tds',
+  'recurring',
+  'error',
+  'expires',
+  'processor_reference',
+]
+const selected = columns.map(column => `t.${column}`).join(', ')
+const withTrail = (newest: number | null) => `${selected}, (${selectTrail('t.id', newest)}) AS trail`
+const selectedWithTrail = withTrail(maxShownTrail)
+
+function transactionOf(row: TransactionRowWithTrail): Transaction {
+  const { card, cardReference } = cardOf(row)
+  const { id, test, currency, amount, descriptor, custom, reference, tds, recurring, error } = row
+  return {
+    id,
+    merchantId: row.merchant_id,
+    test,
+    createdMs: row.created.getTime(),
+    currency,
+    amount,
+    descriptor,
+    pendingAmount: row.pending_amount,
+    capturedAmount: row.captured_amount,
+    refundedAmount: row.refunded_amount,
+    voidedAmount: row.voided_amount,
+    disputedAmount: row.disputed_amount,
+    excessDisputedAmount: row.excess_disputed_amount,
+    refundableValue: row.refundable_value,
+    refundableRest: row.refundable_rest,
+    card,
+    cardReference,
+    custom,
+    reference,
+    tds,
+    recurring,
+    error,
+    expiresMs: row.expires.getTime(),
+    processorReference: row.processor_reference,
+    ...trailOf(id, row.trail),
+  }
+}
+
+const insert = insertAtNextPosition('transactions', columns)
+
+/** Of one that has no trail yet. Holds the merchant's lists until this database transaction ends. */
+export async function insertTransaction(tx: Tx, transaction: Transaction): Promise<void> {
+  await tx.query(insert, [
+    transaction.merchantId,
+    transaction.id,
+    transaction.test,
+    toDate(transaction.createdMs),
+    transaction.currency,
+    transaction.amount,
+    transaction.descriptor,
+    transaction.pendingAmount,
+    transaction.capturedAmount,
+    transaction.refundedAmount,
+    transaction.voidedAmount,
+    transaction.disputedAmount,
+    transaction.excessDisputedAmount,
+    transaction.refundableValue,
+    transaction.refundableRest,
+    ...cardValues(transaction.card, transaction.cardReference),
+    transaction.custom === null ? null : JSON.stringify(transaction.custom),
+    transaction.reference,
+    transaction.tds,
+    transaction.recurring,
+    transaction.error,
+    toDate(transaction.expiresMs),
+    transaction.processorReference,
+  ])
+}
+
+const find = `SELECT ${selectedWithTrail} FROM transactions t WHERE t.id = $1`
+
+export async function findTransaction(tx: Tx, id: string): Promise<Transaction | undefined> {
+  const [row] = await tx.query<TransactionRowWithTrail>(find, [id])
+  return row === undefined ? undefined : transactionOf(row)
+}
+
+const findOfApp = `${find} AND EXISTS (
+    SELECT FROM merchant_apps m WHERE m.merchant_id = t.merchant_id AND m.app_id = $2)`
+
+/** The transaction, if the app has its merchant: to others it is as if it did not exist. */
+export async function findTransactionOfApp(
+  tx: Tx,
+  id: string,
+  appId: string,
+): Promise<Transaction | undefined> {
+  const [row] = await tx.query<TransactionRowWithTrail>(findOfApp, [id, appId])
+  return row === undefined ? undefined : transactionOf(row)
+}
+
+const lock = `SELECT ${selected} FROM transactions t WHERE t.id = $1 FOR NO KEY UPDATE`
+const trailAlone = `SELECT (${selectTrail('$1', maxShownTrail)}) AS trail`
+
+/**
+ * The transaction as it is now and as it stays, for everybody else, until this database transaction ends.
+ * Comes after the lock of an idempotency key and before that of the merchant.
+ */
+export async function lockTransaction(tx: Tx, id: string): Promise<Transaction | undefined> {
+  // In the statement that waited for the lock, the trail would be the one from before the wait.
+  const [[row], trails] = await Promise.all([
+    tx.query<TransactionRow>(lock, [id]),
+    tx.query<{ trail: TrailJson }>(trailAlone, [id]),
+  ])
+  return row && transactionOf({ ...row, trail: onlyRow(trails).trail })
+}
+
+/** Stores the amounts, which are all that changes. The caller holds the lock. */
+export function updateAmounts(tx: Tx, transaction: Transaction): void {
+  tx.send(
+    `UPDATE transactions SET pending_amount = $2, captured_amount = $3, refunded_amount = $4, voided_amount = $5,
+       disputed_amount = $6, refundable_value = $7, excess_disputed_amount = $8, refundable_rest = $9
+     WHERE id = $1`,
+    [
+      transaction.id,
+      transaction.pendingAmount,
+      transaction.capturedAmount,
+      transaction.refundedAmount,
+      transaction.voidedAmount,
+      transaction.disputedAmount,
+      transaction.refundableValue,
+      transaction.excessDisputedAmount,
+      transaction.refundableRest,
+    ],
+  )
+}
+
+const ofMerchant: ListSource<TransactionRowWithTrail, Transaction> = {
+  columns: selectedWithTrail,
+  from: 'transactions t',
+  owner: 't.merchant_id',
+  id: 't.id',
+  position: 't.position',
+  item: transactionOf,
+}
+
+/**
+ * A part of a merchant's transactions. A search in a range of time is in the order of creation, which an
+ * index has; without a range it is in the order of the list.
+ */
+export function listTransactions(
+  tx: Tx,
+  merchantId: string,
+  page: PageQuery,
+  search?: TransactionSearch,
+): Promise<Page<Transaction>> {
+  return listFrom(tx, ofMerchant, merchantId, { page, search })
+}
+
+/** The same, of transactions whose trails are empty and whose totals are right. */
+export function listWithoutTrails(
+  tx: Tx,
+  merchantId: string,
+  page: PageQuery,
+  search?: TransactionSearch,
+): Promise<Page<Transaction>> {
+  return listFrom(tx, { ...ofMerchant, columns: withTrail(0) }, merchantId, { page, search })
+}
+
+interface Searched {
+  readonly page: PageQuery
+  readonly search: TransactionSearch | undefined
+}
+
+function listFrom(tx: Tx, list: typeof ofMerchant, merchantId: string, { page, search }: Searched) {
+  if (search === undefined) return listPage(tx, list, merchantId, page)
+  const position = search.fromMs === null ? list.position : ['t.created', 't.id']
+  const source = { ...list, position, conditions: conditionsOf(search) }
+  return listPage(tx, source, merchantId, page, { 't.reference': search.reference })
+}
+
+const statusConditions: Readonly<Record<TransactionStatus, string>> = {
+  pending: 't.has_pending',
+  captured: 't.captured_amount > 0',
+  refunded: 't.refunded_amount > 0',
+  voided: 't.voided_amount > 0 AND t.error IS NULL',
+  disputed: 't.disputed_amount > 0',
+  declined: 't.error IS NOT NULL',
+}
+
+function conditionsOf({ status, custom, ...range }: TransactionSearch): readonly Condition[] {
+  return [
+    ...createdIn('t.created', range),
+    ...(status === null ? [] : [() => statusConditions[status]]),
+    ...Object.entries(custom ?? {}).map(
+      ([name, value]) =>
+        (of: Parameter) =>
+          `t.custom ->> ${of(name)}::text = ${of(value)}::text`,
+    ),
+  ]
+}
+
+type Parameter = Parameters<Condition>[0]
+
+/**
+ * A merchant's transactions with their whole trails in the order of their ids, for replaying them part by
+ * part.
+ *
+ * @param afterId the last id of the part before; null for the first part
+ */
+export async function listTransactionsById(
+  tx: Tx,
+  merchantId: string,
+  afterId: string | null,
+  limit: number,
+): Promise<readonly Transaction[]> {
+  const rows = await tx.query<TransactionRowWithTrail>(
+    `SELECT ${withTrail(null)} FROM transactions t
+     WHERE t.merchant_id = $1 AND ($2::uuid IS NULL OR t.id > $2) ORDER BY t.id LIMIT $3`,
+    [merchantId, afterId, limit],
+  )
+  return rows.map(transactionOf)
+}
+
+/** Ids of transactions of which something is pending and whose time is over, the oldest first. */
+export async function listExpiredTransactions(
+  tx: Tx,
+  nowMs: number,
+  limit: number,
+): Promise<readonly string[]> {
+  const rows = await tx.query<{ id: string }>(
+    'SELECT id FROM transactions WHERE has_pending AND expires <= $1 ORDER BY expires LIMIT $2',
+    [toDate(nowMs), limit],
+  )
+  return rows.map(row => row.id)
+}
