@@ -16,6 +16,7 @@ const kubernetes = 'operator/environments/kubernetes/'
 const withoutEnvironments = [
   ...serviceBase,
   'crds/',
+  'operator/app.ts',
   'operator/ir.ts',
   'operator/node-options.ts',
   'operator/certificates/',
@@ -207,6 +208,11 @@ export const importRules: readonly ImportRule[] = [
     place: 'operator/',
     content: 'the programs of the operator',
     mayImport: [],
+  },
+  {
+    place: 'operator/app.ts',
+    content: 'the ordered parts of any operator, and `Environment`, the contract of the place where it runs',
+    mayImport: withoutEnvironments,
   },
   {
     place: 'operator/ir.ts',

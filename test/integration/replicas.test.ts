@@ -28,8 +28,8 @@ test('three processes on one Redis admit exactly the limit', async t => {
     '--env',
     'BACKEND_DEADLINE=5s',
   ])
-  const report = await tollway.ready()
-  assert.equal(report.resources[0]?.enforced, '3/3')
+  await tollway.ready()
+  await waitFor('all processes to be counted', () => tollway.status().resources[0]?.enforced === '3/3')
   const codes = await Promise.all(Array.from({ length: 3 * limit }, () => tollway.ask('a', 'user', 'x')))
   assert.equal(codes.filter(code => code === 200).length, limit)
   assert.equal(codes.filter(code => code === 429).length, 2 * limit)

@@ -9,19 +9,15 @@ import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import type { Patience } from '@tollway/chassis/signs-of-life.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
-import { watchBackendFailures } from '../../infrastructure/backend-failures.ts'
+import { type AppParts, openApp } from '../../app.ts'
 import { InfrastructureError, type Replica } from '../../infrastructure/provider.ts'
 import type { ServiceName, Workload } from '../../ir.ts'
-import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/encode-stream-route.ts'
 import { unknownKinds } from '../../kinds/known-kinds.ts'
 import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
-import { rateLimitTypeUrl } from '../../kinds/rate-limit-config/encode-rate-limit-domain.ts'
 import type { StatusReport } from '../../status/status-report.ts'
-import { createStreamLoads, type StreamLoads } from '../../xds/loads/stream-loads.ts'
-import { createFeed, type Feed } from '../../xds/server.ts'
 import { createFileSource } from './folder/files.ts'
 import { withBuiltIn } from './folder/with-built-in.ts'
-import { openStandaloneKinds } from './host-kinds.ts'
+import { hostEnvironment } from './host-environment.ts'
 import { localWorkloads, redisUsers } from './local-workloads.ts'
 import { type OperatorConfig, ownPorts } from './operator-config.ts'
 import { createOperatorServer } from './operator-server.ts'
@@ -86,23 +82,15 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
     createFileSource({ folder, clock: systemClock, onWarn: text => log.warn(text) }),
     config.payments ? [paymentsApiLimits(config.paymentsEnv)] : [],
   )
-  const feed = openFeed(log)
-  const loads = createStreamLoads() // hears what brokers carry
-  started.defer(async () => loads.stop())
   const complain = createComplaintsLog(log)
   let report = describe(options, [], host, [])
-  const payments = openPayments(started, options)
-  const backends = watchBackendFailures({ infrastructure: host, workloads: Object.keys(programs) })
-  started.defer(async () => backends.stop())
-  const kinds = openStandaloneKinds({
-    backends,
+  const environment = hostEnvironment({
     source,
-    feed,
-    loads,
     infrastructure: host,
+    services: Object.keys(programs) as ServiceName[],
     whySwitchedOff: workload => (workload === 'broker' && config.brokerReplicas === 0 ? noBroker : undefined),
     rememberedPath: rememberedPath(stateDir),
-    merchants: { stateDir, ...payments },
+    merchants: { stateDir, ...openPayments(started, options) },
     log,
     writeStatus(resources) {
       report = describe(options, resources, host, [...source.problems(), ...unknownKinds(source.list())])
@@ -110,6 +98,8 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
       writeStatusReport(stateDir, report)
     },
   })
+  const app = openApp(environment, log)
+  started.defer(() => app.stop())
   const redisUrlFile = join(stateDir, 'redis-url')
   const workloads = localWorkloads(config, {
     feedAddress: `${loopback}:${config.feedPort}`,
@@ -118,14 +108,14 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
     provisionTokenFile: provisionTokenFile(stateDir),
   })
   await host.assertPortsFree(workloads, operatorPorts(config))
-  await serve(started, config, feed, loads, () => report, log)
+  await serve(started, config, app, () => report, log)
   const redis = await openRedis(options, redisUrlFile, log)
   started.defer(async () => redis?.stop())
   started.defer(() => host.close()) // processes end while their feed and their Redis are still there
   await source.start()
   started.defer(() => source.stop())
-  started.defer(() => kinds.stop())
-  await kinds.start()
+  started.defer(() => app.stop())
+  await app.start()
   await Promise.all(workloads.map(workload => host.apply(workload)))
   await firstReady(host, workloads, signal, adviceFor(config, logFile))
   print(
@@ -134,8 +124,8 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
       stateDir,
       logFile,
       counters: placeOfState(config, 'ratelimit'),
-      inForce: kinds.limitsInForce(),
-      streams: { log: placeOfState(config, 'broker'), routes: kinds.routesInForce().length },
+      inForce: app.limits.inForce(),
+      streams: { log: placeOfState(config, 'broker'), routes: app.routes.inForce().length },
     }),
   )
   const running = started.move()
@@ -160,11 +150,6 @@ function openPayments(started: AsyncDisposableStack, { stateDir, config }: Stand
   const provisioner = createProvisionClient({ url, token })
   started.defer(async () => provisioner.end())
   return { provisioner, addresses }
-}
-
-function openFeed(log: Log): Feed {
-  const typeUrls = [rateLimitTypeUrl, streamRouteTypeUrl]
-  return createFeed({ typeUrls, ids: randomUUID, clock: systemClock, log })
 }
 
 const portOptions: Readonly<Record<ServiceName | 'operator', Readonly<Record<string, string>>>> = {
@@ -231,8 +216,7 @@ function openHost({ stateDir, config, hurry }: StandaloneOptions, log: OperatorL
 async function serve(
   started: AsyncDisposableStack,
   { feedPort, operatorPort }: OperatorConfig,
-  feed: Feed,
-  loads: StreamLoads,
+  { feed, loads }: Pick<AppParts, 'feed' | 'loads'>,
   report: () => StatusReport,
   log: Log,
 ): Promise<void> {

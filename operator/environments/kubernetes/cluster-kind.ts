@@ -1,5 +1,6 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
+import type { Controller, FedController } from '../../app.ts'
 import { createLastErrors } from '../../controller/last-errors.ts'
 import { createRunner, type Runner } from '../../controller/runner.ts'
 import type { BackendFailures } from '../../infrastructure/backend-failures.ts'
@@ -21,10 +22,10 @@ import { createPropagationWatch } from './status/propagation.ts'
 import { createStatusWriter, type StatusWriter } from './status/status-writer.ts'
 import type { StoredResource } from './status/stored-resource.ts'
 
-/** All that happens to the resources of one kind in a cluster: from the API server to the feed, and back. */
-export interface ClusterKind {
+/** The controller of one kind in a cluster, from the API server to the feed and back. */
+export interface ClusterKind extends Controller {
   readonly kind: ReportedKind
-  /** As they are stored. */
+  /** The resources, as they are stored. */
   list(): readonly StoredResource[]
   /**
    * Resolves when all of them have been read and reconciled for the first time; from then on each change is
@@ -34,10 +35,7 @@ export interface ClusterKind {
   start(): Promise<void>
   /** What the kind waits for after an error of the API server; empty when its last requests succeeded. */
   problem(): string
-  /** Something beside the resources may have changed. */
-  trigger(): void
   readonly statuses: Pick<StatusWriter, 'lookAtAll' | 'waiting'>
-  stop(): Promise<void>
 }
 
 /** What a report needs to know of a kind. */
@@ -67,7 +65,7 @@ export interface ClusterKindOptions {
 export function openClusterKind<Content extends Named, Fed extends object>(
   kind: FedKind<Content, Fed>,
   options: ClusterKindOptions,
-): ClusterKind {
+): ClusterKind & FedController<Content> {
   const { client, watchNamespaces, feed, infrastructure, metrics, log } = options
   const followed = followKind(client, customResource(kind.definition), watchNamespaces, log)
   const store = openStore(kind, options, () => {
@@ -123,6 +121,7 @@ export function openClusterKind<Content extends Named, Fed extends object>(
   return {
     kind: kind as unknown as ReportedKind,
     list: followed.list,
+    inForce: resources.inForce,
     problem: () =>
       [errors.current(), followed.problem(), statuses.problem()].filter(text => text !== '').join('; '),
     start() {

@@ -6,19 +6,13 @@ import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import type { AnyMethod } from '@tollway/grpc/server.ts'
+import { type Environment, openApp } from '../../app.ts'
 import { type Certificates, createCertificates } from '../../certificates/certificates.ts'
 import { createLeaseElector, type LeaseElector } from '../../controller/lease-elector.ts'
-import {
-  type BackendFailures,
-  failingReplicas,
-  watchBackendFailures,
-} from '../../infrastructure/backend-failures.ts'
+import { type BackendFailures, failingReplicas } from '../../infrastructure/backend-failures.ts'
 import { InfrastructureError } from '../../infrastructure/provider.ts'
-import { animationStreamRoutes } from '../../kinds/animation-stream-route/animation-stream-route.ts'
-import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/encode-stream-route.ts'
+import type { ServiceName } from '../../ir.ts'
 import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
-import { rateLimitTypeUrl } from '../../kinds/rate-limit-config/encode-rate-limit-domain.ts'
-import { rateLimitConfigs } from '../../kinds/rate-limit-config/rate-limit-config.ts'
 import {
   clusterServices,
   clusterWorkloads,
@@ -28,11 +22,10 @@ import {
 import { paymentAddressesOf } from '../../services/payments/cluster-payments-workload.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import { createLoadRelay } from '../../xds/loads/load-relay.ts'
-import { createStreamLoads } from '../../xds/loads/stream-loads.ts'
 import type { LeaderCall } from '../../xds/peers/leader-call.ts'
 import { createPeerReporter } from '../../xds/peers/peer-reporter.ts'
-import { createPeers, type Peers } from '../../xds/peers/peers.ts'
-import { createFeed, type Feed } from '../../xds/server.ts'
+import { createPeers } from '../../xds/peers/peers.ts'
+import type { Feed } from '../../xds/server.ts'
 import { createKubeClient, type KubeClient } from './api/client.ts'
 import type { ApiAccess } from './api/connection/access.ts'
 import { createEventRecorder, type EventRecorder } from './api/events.ts'
@@ -80,7 +73,6 @@ export interface OwnPod {
 export async function startInCluster(options: ClusterOptions): Promise<{ stop(): Promise<void> }> {
   const { config, pod, log } = options
   await using started = new AsyncDisposableStack()
-  const kinds: ClusterKind[] = []
   const metrics = openMetrics(() => ({ leadership, feed, kinds, certificates, infrastructure }))
   const client = createKubeClient(options.access, { random: Math.random, onRequest: metrics.requested })
   started.defer(async () => client.close())
@@ -91,28 +83,31 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const certificates = openCertificates(client, place, mayWrite, log)
   started.defer(() => certificates.stop())
   const events = openEvents(started, client, pod, log)
-  const writing = { client, place, mayWrite, events }
-  const { infrastructure, backends } = openInfrastructure(started, writing, options)
+  const infrastructure = openInfrastructure(started, { client, place, mayWrite, events }, options)
   const operatorName = names.feedHost(config.name, pod.namespace)
   const peers = createPeers({ operatorName, ids: randomUUID, clock: systemClock, log })
-  const loads = createStreamLoads({ operatorName }) // hears what brokers carry
-  started.defer(async () => loads.stop())
-  const feed = openFeed(peers, log)
   const tenants = openTenantSecrets({ client, config, ownNamespace: pod.namespace, log })
-  const secrets = tenants.routes
-  started.defer(() => secrets.stop())
-  const reservations = new Map(config.domainGrants.map(({ domain, namespaces }) => [domain, namespaces]))
-  const open = { client, feed, infrastructure, backends, mayWrite, metrics, events, log }
-  const whySwitchedOff = (workload: string) => switchedOff(config, workload)
-  const kindOptions = { ...open, place, whySwitchedOff, watchNamespaces: config.watchNamespaces }
-  // What shall be, of each kind: told to the pods, and how far it got told to who wrote it.
-  const limits = openClusterKind(rateLimitConfigs(reservations), kindOptions)
-  started.defer(() => limits.stop())
-  const routes = openClusterKind(animationStreamRoutes({ secrets, loadOf: loads.of }), kindOptions)
-  started.defer(() => routes.stop())
-  const merchantParts = { client, tenants, certificates, events, backends, mayWrite }
-  const merchants = openMerchants(started, merchantParts, options)
-  kinds.push(limits, routes, merchants)
+  started.defer(() => tenants.routes.stop())
+  const environment: Environment<ClusterKind> = {
+    infrastructure,
+    services: Object.keys(clusterServices) as ServiceName[],
+    routeSecrets: tenants.routes,
+    domainGrants: new Map(config.domainGrants.map(({ domain, namespaces }) => [domain, namespaces])),
+    operatorName,
+    peers,
+    openKind: (kind, { feed, backends }) =>
+      openClusterKind(kind, {
+        ...{ client, feed, infrastructure, backends, mayWrite, metrics, events, place, log },
+        watchNamespaces: config.watchNamespaces,
+        whySwitchedOff: workload => switchedOff(config, workload),
+      }),
+    openMerchants: ({ backends }) =>
+      openMerchants(started, { client, tenants, certificates, events, backends, mayWrite }, options),
+    start: ([limits, ...others]) => startKinds(limits, others, log),
+  }
+  const app = openApp(environment, log)
+  started.defer(() => app.stop())
+  const { feed, loads, kinds } = app
   const digests = openSecretDigests(client, mayWrite, options)
   const provided = { config, client, place, infrastructure, digests, mayWrite }
   const providing = openRunner('apply the workloads', () => provideWorkloads(provided), log)
@@ -143,12 +138,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   certificates.start()
   digests.start()
   started.defer(() => providing.stop())
-  const triggerAll = () => {
-    for (const kind of kinds) kind.trigger()
-  }
-  for (const part of [feed, infrastructure, backends]) part.onChange(triggerAll)
-  for (const part of [loads, secrets]) part.onChange(routes.trigger)
-  await startKinds(limits, [routes, merchants], log)
+  await app.start()
   notReady = 'there is no certificate for the feed yet'
   await serveFeed(started, options, [...feed.methods, ...peers.methods, ...loads.methods], certificates)
   started.defer(() => peers.close())
@@ -191,16 +181,6 @@ interface Term {
   readonly onStopped: () => Promise<void>
   /** Given the address of the feed of the operator that writes, when that is another one. */
   readonly onRival: (address: string | undefined) => void
-}
-
-function openFeed(elsewhere: Peers, log: Log): Feed {
-  return createFeed({
-    typeUrls: [rateLimitTypeUrl, streamRouteTypeUrl],
-    ids: randomUUID,
-    clock: systemClock,
-    log,
-    elsewhere,
-  })
 }
 
 /** Which of the operators writes. What it does then is known only when all parts are there. */
@@ -272,7 +252,7 @@ function openMerchants(
     tls: () => ({ ...tls.credentials(), serverName: tls.serverName }),
   })
   started.defer(async () => provisioner.end())
-  const merchants = openClusterMerchants({
+  return openClusterMerchants({
     client,
     watchNamespaces,
     provisioner: payments.enabled ? provisioner : undefined,
@@ -284,8 +264,6 @@ function openMerchants(
     events,
     log,
   })
-  started.defer(() => merchants.stop())
-  return merchants
 }
 
 function openEvents(started: AsyncDisposableStack, client: KubeClient, pod: OwnPod, log: Log): EventRecorder {
@@ -339,12 +317,11 @@ interface WritingParts {
   readonly events: EventRecorder
 }
 
-/** What runs of the services, and whether their backends answer. */
 function openInfrastructure(
   started: AsyncDisposableStack,
   { client, place, mayWrite, events }: WritingParts,
   { config, log }: ClusterOptions,
-) {
+): KubernetesInfrastructure {
   const infrastructure = createKubernetesInfrastructure({
     client,
     place,
@@ -357,9 +334,7 @@ function openInfrastructure(
     random: Math.random,
   })
   started.defer(() => infrastructure.close())
-  const backends = watchBackendFailures({ infrastructure, workloads: Object.keys(clusterServices) })
-  started.defer(async () => backends.stop())
-  return { infrastructure, backends }
+  return infrastructure
 }
 
 /** Tells the operator that writes what the pods of this one acknowledged. */

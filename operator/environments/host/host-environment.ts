@@ -1,0 +1,105 @@
+import { systemClock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log.ts'
+import { merchantKind } from '@tollway/crds/merchant.ts'
+import type { Controller, Environment } from '../../app.ts'
+import { createRunner } from '../../controller/runner.ts'
+import type { Infrastructure } from '../../infrastructure/provider.ts'
+import type { ServiceName } from '../../ir.ts'
+import { rememberedKinds } from '../../kinds/known-kinds.ts'
+import { createFedResources } from '../../reconcilers/fed-resources.ts'
+import type { Source } from '../../sources/source.ts'
+import type { ResourceStatus } from '../../status/resource-status.ts'
+import { createContentFeed } from '../../xds/content-feed.ts'
+import { folderSecrets } from './folder/folder-secrets.ts'
+import { type HostMerchantsOptions, openHostMerchants } from './host-merchants.ts'
+import { openRememberedFile } from './remembered-file.ts'
+
+export interface HostEnvironmentOptions {
+  readonly source: Source
+  readonly infrastructure: Pick<Infrastructure, 'observe' | 'onChange'>
+  readonly services: readonly ServiceName[]
+  /** Returns why a workload does not run; undefined for those that run. */
+  readonly whySwitchedOff: (workload: string) => string | undefined
+  /** The file of the state that outlives a restart. */
+  readonly rememberedPath: string
+  readonly log: Log
+  /** How Merchants are provisioned, and the folder of their credentials. */
+  readonly merchants: Pick<HostMerchantsOptions, 'stateDir' | 'provisioner' | 'addresses'>
+  /** Called with the statuses of all kinds after each reconcile of one. */
+  readonly writeStatus: (statuses: readonly ResourceStatus[]) => void
+}
+
+const kindCount = 3
+
+/** Returns the environment on one machine: manifests in a folder, processes, and files for the state. */
+export function hostEnvironment(options: HostEnvironmentOptions): Environment<Controller> {
+  const { source, infrastructure, log } = options
+  const remembered = openRememberedFile(options.rememberedPath, rememberedKinds, text => log.warn(text))
+  const statuses = new Map<string, readonly ResourceStatus[]>()
+
+  /** A report without one of the kinds would count as ready. */
+  function write(kind: string, ofKind: readonly ResourceStatus[]): void {
+    statuses.set(kind, ofKind)
+    if (statuses.size === kindCount) options.writeStatus([...statuses.values()].flat())
+  }
+
+  return {
+    infrastructure,
+    services: options.services,
+    routeSecrets: folderSecrets(source),
+    openKind(kind, { feed, backends }) {
+      const resources = createFedResources(kind, {
+        source,
+        remembered: remembered.of(kind),
+        feed: createContentFeed(feed, kind),
+        infrastructure,
+        switchedOff: options.whySwitchedOff(kind.workload),
+        backendFailure: backends.of,
+        clock: systemClock,
+        writeStatus: ofKind => write(kind.definition.kind, ofKind),
+      })
+      const runner = createRunner({
+        reconcile: resources.reconcile,
+        onError: (error, retryMs) => {
+          log.error('reconciling failed', { error: `${error}`, retryMs: Math.round(retryMs) })
+        },
+        random: Math.random,
+      })
+      let isStarted = false
+      return {
+        inForce: resources.inForce,
+        /** Rejects if the feed cannot carry the resources of the folder. */
+        async start() {
+          await resources.reconcile()
+          isStarted = true
+          source.onChange(runner.trigger)
+          runner.trigger()
+        },
+        trigger() {
+          if (isStarted) runner.trigger()
+        },
+        stop: runner.stop,
+      }
+    },
+    openMerchants({ backends }) {
+      const { start, stop, followBackend, reconcileAll } = openHostMerchants({
+        ...options.merchants,
+        source,
+        log,
+        backendFailure: () => backends.of('payments'),
+        writeStatus: ofKind => write(merchantKind.kind, ofKind),
+      })
+      return {
+        async start() {
+          start()
+          infrastructure.onChange(reconcileAll)
+        },
+        trigger: followBackend,
+        stop,
+      }
+    },
+    async start(kinds) {
+      for (const { start } of kinds) await start()
+    },
+  }
+}
