@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { type Envoy, startEnvoy } from '../support/envoy.ts'
+import { overlapping, startLoad } from '../e2e/load.ts'
 import { callRateLimit } from '../support/rate-limit-process.ts'
 import type { Cleanup } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -12,6 +12,7 @@ import {
   startBulkCluster,
   steadyNamespace,
 } from './bulk-cluster.ts'
+import { type ControlledEnvoy, startControlledEnvoy } from './controlled-envoy.ts'
 import { type LoadFigures, loadService, quantile } from './probes.ts'
 
 interface EditOptions {
@@ -24,18 +25,27 @@ interface EditOptions {
 }
 
 interface EditFigures {
-  /** From the answer to an edit until each service enforces it, in milliseconds, in rising order. */
+  /** From the answer to an edit until each service enforces it, in milliseconds, in the order of the edits. */
   readonly enforcedMs: readonly number[]
   /** While nothing is edited, and while edits are. */
   readonly quiet: LoadFigures
   readonly edited: LoadFigures
-  /** Calls that Envoy gave up after 50 ms, or that failed, while edits were made, of all. */
-  readonly envoyFailures: number
-  readonly envoyCalls: number
+  /** The calls through Envoy while edits were made. */
+  readonly envoy: EnvoyFigures
+}
+
+interface EnvoyFigures {
+  readonly calls: number
+  /** The decisions that Envoy did not get in time, of the service and of the control. */
+  readonly service: number
+  readonly control: number
+  /** The failed decisions of the service that overlap no late call to the control. */
+  readonly beyond: number
 }
 
 const envoyDomain = 'checkout'
 const callsPerSecond = 200
+const envoyTimeoutMs = 50
 
 /** Edits one rule of one resource repeatedly, beside many rules of others, while Envoy and others call. */
 async function measureEdits(t: Cleanup, options: EditOptions): Promise<EditFigures> {
@@ -46,8 +56,7 @@ async function measureEdits(t: Cleanup, options: EditOptions): Promise<EditFigur
   await edit(cluster, 1_000_000)
   const limits = openLimits(t, cluster)
   await waitFor('the first edit', async () => (await limits()).every(limit => limit === 1_000_000), 120_000)
-  const change = (config: string) => config.replace('timeout: 0.020s', 'timeout: 0.050s')
-  const envoy = await startEnvoy(t, service.grpcPort, { concurrency: 1, change })
+  const envoy = await startControlledEnvoy(t, service.grpcPort, envoyTimeoutMs)
   const load = () =>
     loadService(
       t,
@@ -57,13 +66,13 @@ async function measureEdits(t: Cleanup, options: EditOptions): Promise<EditFigur
     )
 
   const before = load()
-  const quietEnvoy = loadEnvoy(envoy)
+  const quietEnvoy = await loadEnvoy(envoy)
   await pause(10_000)
   await quietEnvoy.stop()
   const quiet = await before.stop()
 
   const during = load()
-  const throughEnvoy = loadEnvoy(envoy)
+  const throughEnvoy = await loadEnvoy(envoy)
   const enforcedMs: number[] = []
   for (let count = 1; count <= options.edits; count++) {
     const limit = 1_000_000 + count
@@ -73,13 +82,12 @@ async function measureEdits(t: Cleanup, options: EditOptions): Promise<EditFigur
     enforcedMs.push(performance.now() - beginMs)
     await pause(150)
   }
-  const { calls, failures } = await throughEnvoy.stop()
+  const figures = await throughEnvoy.stop()
   return {
-    enforcedMs: enforcedMs.sort((a, b) => a - b),
+    enforcedMs,
     quiet,
     edited: await during.stop(),
-    envoyFailures: failures,
-    envoyCalls: calls,
+    envoy: figures,
   }
 }
 
@@ -128,34 +136,24 @@ function openLimits(t: Cleanup, { services }: BulkCluster): () => Promise<readon
     )
 }
 
-/** Sends requests through Envoy, which asks the service for each. */
-function loadEnvoy({ ingressPort, adminPort }: Envoy): {
-  stop(): Promise<{ calls: number; failures: number }>
-} {
-  const running = new Set<Promise<unknown>>()
-  const begin = failuresOf(adminPort)
-  let calls = 0
-  const timer = setInterval(() => {
-    calls += 1
-    const headers = { 'x-user': `user-${calls % 100}` }
-    const call = fetch(`http://127.0.0.1:${ingressPort}/`, { headers })
-      .then(response => response.arrayBuffer())
-      .finally(() => running.delete(call))
-    running.add(call)
-  }, 1000 / callsPerSecond)
+/** Sends requests through Envoy, to the service and to the control. */
+async function loadEnvoy(envoy: ControlledEnvoy): Promise<{ stop(): Promise<EnvoyFigures> }> {
+  const before = await envoy.failures()
+  const load = startLoad(envoy.serviceUrl, { user: 'envoy', callsPerSecond, lateMs: envoyTimeoutMs })
+  const control = startLoad(envoy.controlUrl, { user: 'envoy', callsPerSecond, lateMs: envoyTimeoutMs / 2 })
   return {
     async stop() {
-      clearInterval(timer)
-      await Promise.all(running)
-      return { calls, failures: (await failuresOf(adminPort)) - (await begin) }
+      await Promise.all([load.stop(), control.stop()])
+      const after = await envoy.failures()
+      const service = after.service - before.service
+      return {
+        calls: [...load.codes.values()].reduce((sum, count) => sum + count, 0),
+        service,
+        control: after.control - before.control,
+        beyond: Math.max(0, service - overlapping(load.late, control.late)),
+      }
     },
   }
-}
-
-/** Envoy counts a call without an answer in time, too, as an error of the rate limit filter. */
-async function failuresOf(adminPort: number): Promise<number> {
-  const text = await (await fetch(`http://127.0.0.1:${adminPort}/stats?filter=ratelimit.error`)).text()
-  return [...text.matchAll(/: (\d+)$/gm)].reduce((sum, [, count]) => sum + Number(count), 0)
 }
 
 const { values } = parseArgs({
@@ -177,12 +175,16 @@ try {
       services: Number(values.services),
     },
   )
-  const { enforcedMs, quiet, edited, envoyCalls, envoyFailures } = figures
+  const { enforcedMs, quiet, edited, envoy } = figures
   const show = (sorted: readonly number[]) =>
     [0.5, 0.9, 0.99].map(share => `p${share * 100} ${quantile(sorted, share).toFixed(1)} ms`).join(', ')
-  console.log(`edit to enforced by all: ${show(enforcedMs)}`)
+  console.log(`edits in turn, ms: ${enforcedMs.map(ms => ms.toFixed(0)).join(' ')}`)
+  console.log(`edit to enforced by all: ${show(enforcedMs.toSorted((a, b) => a - b))}`)
   console.log(`decisions: quiet ${show(quiet.latenciesMs)}; with edits ${show(edited.latenciesMs)}`)
-  console.log(`calls through Envoy with edits: ${envoyCalls}, failed ${envoyFailures}`)
+  console.log(
+    `calls through Envoy with edits: ${envoy.calls}, failed ${envoy.service}, of the control ${envoy.control}, ` +
+      `beyond the control ${envoy.beyond}`,
+  )
 } finally {
   for (const cleanup of cleanups.reverse()) await cleanup()
 }
