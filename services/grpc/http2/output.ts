@@ -50,6 +50,8 @@ export class Output {
     this.#onRoom = onRoom
     socket.on('drain', () => {
       this.#congested = false
+      // A TLS socket takes no write at once. Without this, each write of a large message took a new buffer.
+      this.#reuseBuffer(this.#start === this.#end && socket.writableLength === 0)
       socket.resume()
       onRoom()
     })
