@@ -25,7 +25,7 @@ interface EditOptions {
 }
 
 interface EditFigures {
-  /** From the answer to an edit until each service enforces it, in milliseconds, in the order of the edits. */
+  /** Milliseconds from the answer to an edit until each service enforces it, in the order of the edits. */
   readonly enforcedMs: readonly number[]
   /** While nothing is edited, and while edits are. */
   readonly quiet: LoadFigures
