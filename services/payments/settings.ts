@@ -167,7 +167,9 @@ const storageSettings = settingsTable({
     name: 'DATABASE_URL',
     kind: text,
     fallback: '',
-    help: 'PostgreSQL: postgres://user:password@host:port/database. Without it, the embedded database.',
+    help:
+      'PostgreSQL: postgres://user:password@host:port/database. Without it, the embedded database. The files of ' +
+      '`sslrootcert`, `sslcert` and `sslkey` are read for each new connection.',
     secret: true,
   },
   databaseConnections: {

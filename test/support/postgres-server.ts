@@ -1,6 +1,15 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
@@ -25,6 +34,8 @@ export interface PostgresServer extends ServerProcess {
   urlOf(database: string, port?: number): string
   /** Runs statements as the superuser with psql; resolves with the output. */
   sql(statements: string, database?: string): Promise<string>
+  /** Writes a file, such as a certificate, which only the server's account can read, into its data folder. */
+  writeFile(name: string, content: string): void
 }
 
 const user = 'tollway'
@@ -81,6 +92,11 @@ export async function startPostgres(settings: readonly string[] = []): Promise<P
     url: urlOf('postgres'),
     urlOf,
     sql,
+    writeFile(name, content) {
+      const path = join(data, name)
+      writeFileSync(path, content, { mode: 0o600 })
+      if (account.uid !== undefined) chownSync(path, account.uid, account.gid ?? account.uid)
+    },
     get pid() {
       return server.pid
     },

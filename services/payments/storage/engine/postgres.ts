@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import pg from 'pg'
 import { type SqlValue, type Storage, StorageError, type TransactionOptions } from '../storage.ts'
+import { PostgresClient } from './postgres-client.ts'
 import {
   createTransactionRunner,
   defaultRetryLimits,
@@ -11,7 +12,10 @@ import {
 } from './run-transaction.ts'
 
 export interface PostgresOptions {
-  /** `postgres://user:password@host:port/database`, with the parameters that libpq knows. */
+  /**
+   * `postgres://user:password@host:port/database`, with the parameters of libpq. The files of `sslrootcert`,
+   * `sslcert` and `sslkey` are read for each new connection.
+   */
   readonly url: string
   readonly clock: Clock
   /** Uniform in [0, 1). */
@@ -53,6 +57,7 @@ const maxPrepared = 500
 export function openPostgres(options: PostgresOptions): Storage {
   const settings = { ...defaults, ...definedOnly(options) }
   const pool = new pg.Pool({
+    Client: PostgresClient,
     connectionString: options.url,
     application_name: 'tollway-payments',
     max: settings.maxConnections,
