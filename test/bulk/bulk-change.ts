@@ -12,7 +12,14 @@ import {
   startBulkCluster,
   steadyNamespace,
 } from './bulk-cluster.ts'
-import { type LoadFigures, loadService, type OperatorFigures, watchOperator } from './probes.ts'
+import {
+  type HealthFigures,
+  type LoadFigures,
+  loadService,
+  quantile,
+  startControlPage,
+  watchOperators,
+} from './probes.ts'
 
 export interface BulkOptions {
   /** How many resources change at once. */
@@ -24,7 +31,7 @@ export interface BulkOptions {
   readonly say: (text: string) => void
 }
 
-export interface BulkStep {
+export interface BulkStep extends HealthFigures {
   readonly name: string
   /** How long the change itself took. */
   readonly changeSeconds: number
@@ -32,7 +39,6 @@ export interface BulkStep {
   readonly enforcedSeconds: number
   /** From the last change to the last status that says so. */
   readonly writtenSeconds: number
-  readonly operators: readonly OperatorFigures[]
   readonly loads: readonly LoadFigures[]
 }
 
@@ -52,10 +58,11 @@ export async function playBulkChanges(t: Cleanup, options: BulkOptions): Promise
   const { api } = cluster
   await cluster.make(limitsIn(steadyNamespace), limitOf('steady', 1_000_000))
   await waitUntilEnforced(cluster, 'steady', 1_000_000)
+  const controlPort = await startControlPage(t)
   const names = Array.from({ length: count }, (_, index) => `limits-${index}`)
   const steps: BulkStep[] = []
   const play = async (name: string, change: Change) => {
-    const step = await playStep(t, cluster, name, change)
+    const step = await playStep(t, cluster, controlPort, name, change)
     steps.push(step)
     say(describeStep(step))
   }
@@ -96,8 +103,14 @@ interface Change {
   readonly losesLimits?: boolean
 }
 
-async function playStep(t: Cleanup, cluster: BulkCluster, name: string, change: Change): Promise<BulkStep> {
-  const watches = cluster.operators.map(watchOperator)
+async function playStep(
+  t: Cleanup,
+  cluster: BulkCluster,
+  controlPort: number,
+  name: string,
+  change: Change,
+): Promise<BulkStep> {
+  const watch = await watchOperators(t, cluster.operators, controlPort)
   const judge = (answer: RateLimitResponse) =>
     change.losesLimits || answer.statuses[0]?.currentLimit ? undefined : 'an answer without a limit'
   const loads = cluster.services.map(service =>
@@ -113,7 +126,7 @@ async function playStep(t: Cleanup, cluster: BulkCluster, name: string, change: 
   const enforcedMs = performance.now()
   const writtenMs = await written
   const figures = {
-    operators: await Promise.all(watches.map(watch => watch.stop())),
+    ...(await watch.stop()),
     loads: await Promise.all(loads.map(load => load.stop())),
   }
   for (const { program } of cluster.operators) {
@@ -251,13 +264,13 @@ async function answeredBytes(api: KubeApiServer): Promise<ReadonlyMap<string, nu
 }
 
 export function describeStep(step: BulkStep): string {
-  const health = step.operators.map(({ healthMs, maxRssMiB, lagMs }) => {
-    const p99 = healthMs[Math.floor(healthMs.length * 0.99)] ?? Number.NaN
-    return (
-      `/healthz p99 ${p99.toFixed(0)} max ${healthMs.at(-1)?.toFixed(0)} ms, ` +
-      `event loop p99 ${lagMs.p99.toFixed(0)} max ${lagMs.max.toFixed(0)} ms late, RSS ${maxRssMiB.toFixed(0)} MiB`
-    )
-  })
+  const show = (sorted: readonly number[]) =>
+    `p50 ${quantile(sorted, 0.5).toFixed(1)} p99 ${quantile(sorted, 0.99).toFixed(0)} max ${sorted.at(-1)?.toFixed(0)} ms`
+  const health = step.operators.map(
+    ({ healthMs, maxRssMiB, lagMs }) =>
+      `/healthz ${show(healthMs)}, event loop p99 ${lagMs.p99.toFixed(0)} max ${lagMs.max.toFixed(0)} ms late, ` +
+      `RSS ${maxRssMiB.toFixed(0)} MiB`,
+  )
   const calls = step.loads.reduce((sum, load) => sum + load.calls, 0)
   const failures = step.loads.flatMap(load => load.failures)
   const latencies = step.loads.flatMap(load => load.latenciesMs).sort((a, b) => a - b)
@@ -265,6 +278,7 @@ export function describeStep(step: BulkStep): string {
     `${step.name}: change ${step.changeSeconds.toFixed(1)} s, enforced +${step.enforcedSeconds.toFixed(1)} s, ` +
       `written +${step.writtenSeconds.toFixed(1)} s`,
     ...health.map(text => `  operator: ${text}`),
+    `  control: ${show(step.controlMs)}`,
     `  ${calls} calls, ${failures.length} failed${failures[0] ? ` (${failures[0]})` : ''}, ` +
       `p99 ${latencies[Math.floor(latencies.length * 0.99)]?.toFixed(1)} ms`,
   ].join('\n')

@@ -1,48 +1,71 @@
 import { readFileSync } from 'node:fs'
-import { get } from 'node:http'
+import { fileURLToPath } from 'node:url'
 import type { RateLimitResponse } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import { startProgram } from '../support/program.ts'
 import { callRateLimit, type RateLimitProcess } from '../support/rate-limit-process.ts'
 import type { Cleanup } from '../support/tollway.ts'
 import type { OperatorProcess } from './bulk-cluster.ts'
 
-/** What one operator was like over a while. */
+/** The behaviour of one operator over a while. */
 export interface OperatorFigures {
-  /** How long `/healthz` took, in milliseconds, in rising order. */
+  /** The times of `/healthz`, in milliseconds, in rising order. */
   readonly healthMs: readonly number[]
   readonly maxRssMiB: number
-  /** How late its event loop was, in milliseconds, by its own measure. */
+  /** The lateness of its event loop, in milliseconds, by its own measure. */
   readonly lagMs: { readonly p99: number; readonly max: number }
 }
 
-const healthEveryMs = 25
+export interface HealthFigures {
+  readonly operators: readonly OperatorFigures[]
+  /** The times of a server that does nothing: late answers of it show that the machine is late. */
+  readonly controlMs: readonly number[]
+}
+
+const prober = fileURLToPath(new URL('health-prober.ts', import.meta.url))
+const rssEveryMs = 25
+
+/** Starts a server that does nothing, and returns its port. */
+export async function startControlPage(t: Cleanup): Promise<number> {
+  const program = startProgram(process.execPath, [prober, 'control'])
+  t.after(async () => {
+    await program.end('SIGKILL')
+  })
+  await program.said('}')
+  return (JSON.parse(program.output()) as { port: number }).port
+}
 
 /**
- * Asks for `/healthz` at a fixed rate, each time on a connection of its own as a kubelet does, whether
- * earlier answers came or not, and reads the resident memory.
+ * Measures the operators until `stop`. Another process asks for `/healthz`, because this one has work that
+ * would delay it.
  */
-export function watchOperator({ program, port }: OperatorProcess): { stop(): Promise<OperatorFigures> } {
-  const waiting = new Set<number>()
-  const healthMs: number[] = []
-  let maxRssMiB = 0
-  const ask = () => {
-    const beginMs = performance.now()
-    waiting.add(beginMs)
-    const end = () => {
-      if (waiting.delete(beginMs)) healthMs.push(performance.now() - beginMs)
+export async function watchOperators(
+  t: Cleanup,
+  operators: readonly OperatorProcess[],
+  controlPort: number,
+): Promise<{ stop(): Promise<HealthFigures> }> {
+  const ports = [...operators.map(({ port }) => port), controlPort]
+  const program = startProgram(process.execPath, [prober, ...ports.map(String)])
+  t.after(async () => {
+    await program.end('SIGKILL')
+  })
+  await program.said('asking')
+  const maxRssMiB = operators.map(() => 0)
+  const timer = setInterval(() => {
+    for (const [index, { program }] of operators.entries()) {
+      maxRssMiB[index] = Math.max(maxRssMiB[index] ?? 0, residentMiB(program.pid))
     }
-    const at = { host: '127.0.0.1', port, path: '/healthz', agent: false }
-    // A request that failed counts as one that was never answered.
-    get(at, response => response.resume().on('end', end)).on('error', () => {})
-    maxRssMiB = Math.max(maxRssMiB, residentMiB(program.pid))
-  }
-  const timer = setInterval(ask, healthEveryMs)
+  }, rssEveryMs)
   return {
     async stop() {
       clearInterval(timer)
-      const lagMs = await readLag(port)
-      for (const beginMs of waiting) healthMs.push(performance.now() - beginMs)
-      waiting.clear()
-      return { healthMs: healthMs.sort((a, b) => a - b), maxRssMiB, lagMs }
+      await program.end('SIGTERM')
+      const [, written = ''] = program.output().split('\n')
+      const times = (JSON.parse(written) as number[][]).map(ofPort => ofPort.sort((a, b) => a - b))
+      const figures = operators.map(async ({ port }, index): Promise<OperatorFigures> => {
+        const lagMs = await readLag(port)
+        return { healthMs: times[index] ?? [], maxRssMiB: maxRssMiB[index] ?? 0, lagMs }
+      })
+      return { operators: await Promise.all(figures), controlMs: times.at(-1) ?? [] }
     },
   }
 }
