@@ -69,7 +69,7 @@ const homes: readonly [RegExp, RegExp][] = [
   [/^prom-client$/, /^operator\/environments\/kubernetes\/metrics\.ts$/],
   [/^esbuild$/, /^images\//],
   [/^@kubernetes\/client-node$/, /^operator\/environments\/kubernetes\/api\//],
-  [/^pg$/, /^services\/payments\/storage\/engine\/postgres\.ts$/],
+  [/^pg$/, /^services\/payments\/storage\/engine\/postgres(-client)?\.ts$/],
   [/^@electric-sql\/pglite$/, /^services\/payments\/storage\/engine\/pglite\.ts$/],
   [/^@?fastify/, /^services\/payments\/(http|pages)\//],
   [/^nodemailer$/, /^services\/payments\/mail\//],
