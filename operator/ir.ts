@@ -1,39 +1,7 @@
 /**
- * The waist of the operator: custom resources are translated into these, and only these reach the feed and
- * the infrastructure. Types only; nothing here knows YAML, Kubernetes or the wire.
+ * The types into which custom resources are translated. Only these reach the feed and the infrastructure. A
+ * RateLimitConfig becomes a `RateLimitDomain` of the rate limit service, which has the only type of a rule.
  */
-
-/** One RateLimitConfig that was judged right. */
-export interface RateLimitDomain {
-  /** `namespace/name` of its custom resource: the resource's name in the feed. */
-  readonly name: string
-  readonly domain: string
-  readonly descriptors: readonly RateLimitRule[]
-}
-
-export interface RateLimitRule {
-  readonly key: string
-  /** Empty for a rule that matches any value. */
-  readonly value: string
-  readonly rateLimit?: RateLimitPolicy
-  readonly shadowMode: boolean
-  readonly detailedMetric: boolean
-  readonly quotaMode: boolean
-  readonly valueToMetric: boolean
-  readonly shareThreshold: boolean
-  readonly metadata?: JsonObject
-  readonly descriptors: readonly RateLimitRule[]
-}
-
-export interface RateLimitPolicy {
-  /** Lower case: second, minute, hour, day, week, month, year; empty when unlimited. */
-  readonly unit: string
-  /** 0 blocks every request. undefined only when unlimited. */
-  readonly requestsPerUnit: number | undefined
-  readonly unlimited: boolean
-  readonly name: string
-  readonly replaces: readonly string[]
-}
 
 /** One AnimationStreamRoute that was judged right, its defaults filled in. */
 export interface StreamRoute {
@@ -153,11 +121,6 @@ export interface MerchantWebhook {
 
 /** What a merchant's Secret holds. */
 export type CredentialName = 'apiKey' | 'appId' | 'merchantId' | 'publicKey' | 'baseUrl' | 'payPageUrl'
-
-export type Json = null | boolean | number | string | readonly Json[] | JsonObject
-export interface JsonObject {
-  readonly [name: string]: Json
-}
 
 /** Our services: the rate limit service, the broker of animation streams, and payments. */
 export type ServiceName = 'ratelimit' | 'broker' | 'payments'

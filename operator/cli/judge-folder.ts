@@ -1,6 +1,6 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { merchantKind } from '@tollway/crds/merchant.ts'
-import type { RateLimitDomain } from '../ir.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import type { Doubt, FedKind, Lack, Named } from '../kinds/fed-kind.ts'
 import { type FieldProblem, formatFieldProblem } from '../kinds/field-problem.ts'
 import { isOurs, knownKinds } from '../kinds/known-kinds.ts'

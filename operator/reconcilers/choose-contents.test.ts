@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { RateLimitDomain } from '../ir.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import { openDomainClaims } from '../kinds/rate-limit-config/claim-domains.ts'
 import { chooseContents, nameOf } from './choose-contents.ts'
 

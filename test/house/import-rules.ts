@@ -28,6 +28,7 @@ const withoutEnvironments = [
   'operator/sources/',
   'operator/status/',
   'operator/xds/',
+  'services/ratelimit/rules/',
 ]
 
 /**
@@ -372,7 +373,6 @@ export const importRules: readonly ImportRule[] = [
       ...withoutEnvironments,
       host,
       kubernetes,
-      'services/ratelimit/rules/',
       'services/ratelimit/config-check.ts',
       'services/payments/admin/',
     ],

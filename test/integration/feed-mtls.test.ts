@@ -22,10 +22,10 @@ import {
   type DiscoveryResponse,
   DiscoveryResponseSchema,
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import { createCertificates } from '../../operator/certificates/certificates.ts'
 import { type Identity, issueAuthority, issueLeaf } from '../../operator/certificates/issue.ts'
 import { storeInMemory } from '../../operator/certificates/testdata/store-in-memory.ts'
-import type { RateLimitDomain } from '../../operator/ir.ts'
 import {
   encodeRateLimitDomain,
   rateLimitTypeUrl,

@@ -4,7 +4,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { RateLimitResponse_Code as Code } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
-import type { RateLimitDomain, RateLimitRule } from '../../operator/ir.ts'
+import type { RateLimitDomain, RateLimitRule } from '@tollway/ratelimit/rules/config.ts'
 import {
   encodeRateLimitDomain,
   rateLimitTypeUrl,

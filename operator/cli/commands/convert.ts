@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { DomainConfig, Problem } from '@tollway/ratelimit/rules/config.ts'
+import type { Problem, RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import { formatProblem } from '@tollway/ratelimit/rules/format-problem.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
 import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
@@ -55,13 +55,13 @@ Examples:
 }
 
 interface Configurations {
-  readonly configs: readonly DomainConfig[]
+  readonly configs: readonly RateLimitDomain[]
   readonly problems: readonly Problem[]
   readonly warnings: readonly Problem[]
 }
 
 function readConfigurations(paths: readonly string[]): Configurations {
-  const configs: DomainConfig[] = []
+  const configs: RateLimitDomain[] = []
   const problems: Problem[] = []
   const warnings: Problem[] = []
   for (const path of paths) {
@@ -81,7 +81,7 @@ function readConfigurations(paths: readonly string[]): Configurations {
 }
 
 /** Files may have longer keys and deeper levels than resources; what does not fit is told, not cut off. */
-function whatNoResourceSays({ name: source }: DomainConfig, document: unknown): readonly Problem[] {
+function whatNoResourceSays({ name: source }: RateLimitDomain, document: unknown): readonly Problem[] {
   const judged = translateRateLimitConfig(source, document)
   return 'value' in judged ? [] : judged.problems.map(problem => ({ source, ...problem }))
 }

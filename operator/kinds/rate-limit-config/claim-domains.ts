@@ -1,4 +1,4 @@
-import type { RateLimitDomain } from '../../ir.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import type { Claims } from '../claims.ts'
 
 /** The namespaces for which a domain is kept, by the domain; all others are free. */

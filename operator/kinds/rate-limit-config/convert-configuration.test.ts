@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { compile } from '@tollway/ratelimit/rules/compile.ts'
-import type { DescriptorConfig, DomainConfig, JsonObject } from '@tollway/ratelimit/rules/config.ts'
+import type { JsonObject, RateLimitDomain, RateLimitRule } from '@tollway/ratelimit/rules/config.ts'
 import { type Entry, match } from '@tollway/ratelimit/rules/match.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
 import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
@@ -15,7 +15,7 @@ import { translateRateLimitConfig } from './translate-rate-limit-config.ts'
 
 const folder = join(import.meta.dirname, 'testdata/convert')
 
-function configOf(text: string): DomainConfig {
+function configOf(text: string): RateLimitDomain {
   const parsed = parseYaml('config.yaml', text)
   assert.ok('value' in parsed, JSON.stringify(parsed))
   return parsed.value
@@ -24,7 +24,7 @@ function configOf(text: string): DomainConfig {
 goldenTests(folder, text => convertConfigurations([configOf(text)], 'shop')[0])
 
 /** What becomes of a configuration that is converted, written into a manifest, and read by an operator. */
-function throughManifest(config: DomainConfig): DomainConfig {
+function throughManifest(config: RateLimitDomain): RateLimitDomain {
   const [manifest] = convertConfigurations([config], 'default')
   const made = translateRateLimitConfig('default/a', load(dump(manifest), { schema: CORE_SCHEMA }))
   assert.ok('value' in made, JSON.stringify(made))
@@ -32,7 +32,7 @@ function throughManifest(config: DomainConfig): DomainConfig {
 }
 
 /** Requests that each rule was written for, and some that go on where no rule is. */
-function requestsFor(rules: readonly DescriptorConfig[], above: readonly Entry[] = []): (readonly Entry[])[] {
+function requestsFor(rules: readonly RateLimitRule[], above: readonly Entry[] = []): (readonly Entry[])[] {
   const stray = { key: 'stray', value: 'x' }
   const here = rules.flatMap(({ key, value, descriptors }) =>
     [value.replaceAll('*', 'any'), value.replaceAll('*', ''), 'other'].flatMap(found => {
@@ -43,7 +43,7 @@ function requestsFor(rules: readonly DescriptorConfig[], above: readonly Entry[]
   return [...here, [...above, stray]]
 }
 
-function assertDecidesTheSame(source: DomainConfig): void {
+function assertDecidesTheSame(source: RateLimitDomain): void {
   const converted = throughManifest(source)
   const options = { mergeDomainConfigs: false, attach: (name: string) => name }
   const before = compile([source], options)
@@ -81,7 +81,7 @@ const limit = fc.oneof(
 )
 
 /** Beside each other, with others below them to so many levels. */
-function rules(levels: number): fc.Arbitrary<DescriptorConfig[]> {
+function rules(levels: number): fc.Arbitrary<RateLimitRule[]> {
   if (levels === 0) return fc.constant([])
   const rule = fc.record({
     key: fc.constantFrom('user', 'path', 'on', '1e3'),

@@ -1,8 +1,8 @@
 import type {
-  DescriptorConfig,
-  DomainConfig,
   JsonObject,
-  RateLimitConfig,
+  RateLimitDomain,
+  RateLimitPolicy,
+  RateLimitRule,
 } from '@tollway/ratelimit/rules/config.ts'
 
 /** A RateLimitConfig resource, as it is written into a manifest. */
@@ -19,7 +19,7 @@ export interface Manifest {
  * replace the other.
  */
 export function convertConfigurations(
-  configs: readonly DomainConfig[],
+  configs: readonly RateLimitDomain[],
   namespace: string,
 ): readonly Manifest[] {
   const taken = new Set<string>()
@@ -56,7 +56,7 @@ function uniqueName(name: string, taken: ReadonlySet<string>): string {
   }
 }
 
-function convertDescriptor(descriptor: DescriptorConfig): JsonObject {
+function convertDescriptor(descriptor: RateLimitRule): JsonObject {
   const { key, value, rateLimit, metadata, descriptors } = descriptor
   return {
     key,
@@ -73,7 +73,7 @@ function convertDescriptor(descriptor: DescriptorConfig): JsonObject {
 }
 
 /** A file may leave out `requests_per_unit`, which then blocks every request; a resource says so. */
-function convertLimit(limit: RateLimitConfig): JsonObject {
+function convertLimit(limit: RateLimitPolicy): JsonObject {
   return {
     ...(limit.name !== '' && { name: limit.name }),
     ...(limit.unlimited

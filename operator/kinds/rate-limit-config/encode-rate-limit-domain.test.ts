@@ -2,8 +2,13 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fromBinary, toJson } from '@bufbuild/protobuf'
 import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
+import type {
+  JsonObject,
+  RateLimitDomain,
+  RateLimitPolicy,
+  RateLimitRule,
+} from '@tollway/ratelimit/rules/config.ts'
 import fc from 'fast-check'
-import type { JsonObject, RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../../ir.ts'
 import { encodeRateLimitDomain } from './encode-rate-limit-domain.ts'
 
 function rule(more: Partial<RateLimitRule> = {}): RateLimitRule {

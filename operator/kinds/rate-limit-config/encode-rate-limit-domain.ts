@@ -5,7 +5,16 @@ import {
   type RateLimitPolicySchema,
   RateLimitUnit,
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
-import type { Json, JsonObject, RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../../ir.ts'
+import {
+  type Json,
+  type JsonObject,
+  parseUnit,
+  type RateLimitDomain,
+  type RateLimitPolicy,
+  type RateLimitRule,
+  type Unit,
+  units,
+} from '@tollway/ratelimit/rules/config.ts'
 import { createResource, type Resource } from '../../xds/snapshot.ts'
 
 /** The type that rate limit pods ask for, ours and the reference's. */
@@ -46,24 +55,14 @@ function toPolicy(policy: RateLimitPolicy): MessageInitShape<typeof RateLimitPol
   }
 }
 
-const units: Readonly<Record<string, RateLimitUnit>> = {
-  second: RateLimitUnit.SECOND,
-  minute: RateLimitUnit.MINUTE,
-  hour: RateLimitUnit.HOUR,
-  day: RateLimitUnit.DAY,
-  week: RateLimitUnit.WEEK,
-  month: RateLimitUnit.MONTH,
-  year: RateLimitUnit.YEAR,
-}
-
 /**
  * Throws for a unit that validation did not accept: it would be sent as "unknown", which every pod rejects.
  */
 function toUnit({ unit, unlimited }: RateLimitPolicy): RateLimitUnit {
-  const known = Object.hasOwn(units, unit) ? units[unit] : undefined
-  if (known !== undefined) return known
+  const known = parseUnit(unit)
+  if (known !== undefined) return RateLimitUnit[known.toUpperCase() as Uppercase<Unit>]
   if (unlimited && unit === '') return RateLimitUnit.UNKNOWN
-  throw new Error(`unit ${JSON.stringify(unit)} is not one of ${Object.keys(units).join(', ')}`)
+  throw new Error(`unit ${JSON.stringify(unit)} is not one of ${units.join(', ')}`)
 }
 
 type MutableJson = null | boolean | number | string | MutableJson[] | { [name: string]: MutableJson }

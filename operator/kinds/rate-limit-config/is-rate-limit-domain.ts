@@ -1,5 +1,5 @@
+import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '@tollway/ratelimit/rules/config.ts'
 import { isRequestsPerUnit, parseUnit } from '@tollway/ratelimit/rules/config.ts'
-import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../../ir.ts'
 
 type Fields<T> = { readonly [K in keyof T]?: unknown }
 

@@ -1,5 +1,5 @@
 import { rateLimitConfigKind as definition } from '@tollway/crds/rate-limit-config.ts'
-import type { RateLimitDomain } from '../../ir.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import type { FedKind, KindColumns } from '../fed-kind.ts'
 import { openDomainClaims, type Reservations } from './claim-domains.ts'
 import { encodeRateLimitDomain, rateLimitTypeUrl, showRateLimitConfig } from './encode-rate-limit-domain.ts'

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { nearlyRightResource } from '@tollway/crds/testdata/arbitrary-rate-limit-config.ts'
 import { decodeResource } from '@tollway/ratelimit/feeds/decode-resource.ts'
 import { compile, limitsOf } from '@tollway/ratelimit/rules/compile.ts'
+import { units } from '@tollway/ratelimit/rules/config.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
 import fc from 'fast-check'
 import { CORE_SCHEMA, load } from 'js-yaml'
@@ -42,4 +43,17 @@ test('what is accepted can be sent, and no process refuses it', () => {
 test('a problem of the whole has no path', () => {
   assert.equal(formatFieldProblem({ path: '', message: 'is wrong' }), 'is wrong')
   assert.equal(formatFieldProblem({ path: 'spec.domain', message: 'is wrong' }), 'spec.domain: is wrong')
+})
+
+test('a resource takes every unit of the rate limit language, and names exactly these', () => {
+  const limited = (unit: string) => ({
+    apiVersion: 'tollway.dev/v1alpha1',
+    kind: 'RateLimitConfig',
+    metadata: { name: 'a', namespace: 'default' },
+    spec: { domain: 'a', descriptors: [{ key: 'k', rateLimit: { unit, requestsPerUnit: 1 } }] },
+  })
+  for (const unit of units) assert.ok('value' in translateRateLimitConfig('default/a', limited(unit)), unit)
+  const wrong = translateRateLimitConfig('default/a', limited('fortnight'))
+  assert.ok('problems' in wrong)
+  assert.match(wrong.problems.map(({ message }) => message).join(), new RegExp(units.join(', ')))
 })

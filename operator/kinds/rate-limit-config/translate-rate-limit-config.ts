@@ -1,7 +1,7 @@
 import type { Descriptor, RateLimitConfigSpec } from '@tollway/crds/rate-limit-config.ts'
 import { validateRateLimitConfig } from '@tollway/crds/validation/validate-rate-limit-config.ts'
+import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '@tollway/ratelimit/rules/config.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
-import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../../ir.ts'
 import type { Translation } from '../translation.ts'
 
 /**

@@ -2,11 +2,11 @@ import { fromBinary } from '@bufbuild/protobuf'
 import { BinaryReader } from '@bufbuild/protobuf/wire'
 import {
   type RateLimitDescriptor as DescriptorMessage,
+  type RateLimitPolicy as PolicyMessage,
   RateLimitDescriptorSchema,
-  type RateLimitPolicy,
   RateLimitUnit,
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
-import type { DescriptorConfig, DomainConfig, JsonObject, RateLimitConfig } from '../rules/config.ts'
+import type { JsonObject, RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../rules/config.ts'
 
 /**
  * Decodes a resource of the feed, an encoded ratelimit.config.ratelimit.v3.RateLimitConfig, to the common
@@ -15,9 +15,9 @@ import type { DescriptorConfig, DomainConfig, JsonObject, RateLimitConfig } from
  *
  * @throws Error for bytes that are not such a message
  */
-export function decodeResource(bytes: Uint8Array): DomainConfig {
+export function decodeResource(bytes: Uint8Array): RateLimitDomain {
   const reader = new BinaryReader(bytes)
-  const descriptors: DescriptorConfig[] = []
+  const descriptors: RateLimitRule[] = []
   let name = ''
   let domain = ''
   while (reader.pos < reader.len) {
@@ -36,7 +36,7 @@ function readDescriptor(bytes: Uint8Array): DescriptorMessage {
   return fromBinary(RateLimitDescriptorSchema, bytes, options)
 }
 
-function decodeDescriptor(message: DescriptorMessage): DescriptorConfig {
+function decodeDescriptor(message: DescriptorMessage): RateLimitRule {
   const { key, value, shadowMode, detailedMetric, quotaMode, valueToMetric, shareThreshold } = message
   return {
     key,
@@ -52,7 +52,7 @@ function decodeDescriptor(message: DescriptorMessage): DescriptorConfig {
   }
 }
 
-function decodePolicy(message: RateLimitPolicy): RateLimitConfig {
+function decodePolicy(message: PolicyMessage): RateLimitPolicy {
   return {
     unit: message.unit === RateLimitUnit.UNKNOWN ? '' : (RateLimitUnit[message.unit] ?? `${message.unit}`),
     requestsPerUnit: message.requestsPerUnit,

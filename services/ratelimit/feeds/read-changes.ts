@@ -1,4 +1,4 @@
-import type { DomainConfig, Problem } from '../rules/config.ts'
+import type { Problem, RateLimitDomain } from '../rules/config.ts'
 import { type ValidateOptions, validate } from '../rules/validate.ts'
 import { type Decoded, decodePart, type OpenReading, orProblem, type Part } from './reading.ts'
 
@@ -24,7 +24,7 @@ export interface Changes {
   /** All parts, in order; only valid without problems. */
   readonly parts: readonly KnownPart[]
   /** The complete configurations of the new and changed domains, by domain. */
-  readonly changed: ReadonlyMap<string, readonly DomainConfig[]>
+  readonly changed: ReadonlyMap<string, readonly RateLimitDomain[]>
 }
 
 export interface ReadOptions extends ValidateOptions {

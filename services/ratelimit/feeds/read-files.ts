@@ -1,6 +1,6 @@
 import { hashContent } from '@tollway/chassis/hash-content.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
-import type { DomainConfig, Problem } from '../rules/config.ts'
+import type { Problem, RateLimitDomain } from '../rules/config.ts'
 import { parseYaml } from '../rules/yaml/parse-yaml.ts'
 import { maxDocumentCharacters } from '../rules/yaml/yaml-size.ts'
 import type { FoundFile, FoundFiles } from './find-files.ts'
@@ -59,7 +59,7 @@ function tooMuch({ key }: FoundFile): Part {
  * meaning.
  */
 export function readFiles(found: FoundFiles): {
-  readonly configs: readonly DomainConfig[]
+  readonly configs: readonly RateLimitDomain[]
   readonly problems: readonly Problem[]
   readonly warnings: readonly Problem[]
 } {

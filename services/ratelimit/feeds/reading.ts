@@ -1,4 +1,4 @@
-import type { DomainConfig, Problem } from '../rules/config.ts'
+import type { Problem, RateLimitDomain } from '../rules/config.ts'
 import type { FoundFiles } from './find-files.ts'
 import type { Resources } from './read-resources.ts'
 
@@ -30,7 +30,7 @@ export interface Content {
 }
 
 export type Decoded =
-  | { readonly value: DomainConfig; readonly warnings: readonly Problem[] }
+  | { readonly value: RateLimitDomain; readonly warnings: readonly Problem[] }
   | { readonly problems: readonly Problem[] }
 
 /** @param fileHashes the known hashes of the files' contents, in order; empty for a response */

@@ -1,4 +1,4 @@
-import { type DescriptorConfig, type DomainConfig, parseUnit, type RateLimitConfig, units } from './config.ts'
+import { parseUnit, type RateLimitDomain, type RateLimitPolicy, type RateLimitRule, units } from './config.ts'
 import {
   type DomainTable,
   field,
@@ -14,7 +14,7 @@ import {
  * Compiles the configurations of one domain, in their order. Requires configurations in which `validate`
  * found no problem.
  */
-export function compileDomain(domain: string, configs: readonly DomainConfig[]): DomainTable {
+export function compileDomain(domain: string, configs: readonly RateLimitDomain[]): DomainTable {
   const records = createRecords()
   const texts = createTexts()
   /** The heads of the lists of wildcard rules, by level and key. */
@@ -23,7 +23,7 @@ export function compileDomain(domain: string, configs: readonly DomainConfig[]):
   const tails = new Map<number, number>()
   let levels = topLevel
 
-  function addAll(descriptors: readonly DescriptorConfig[], level: number, parent: number): void {
+  function addAll(descriptors: readonly RateLimitRule[], level: number, parent: number): void {
     for (const descriptor of descriptors) {
       const rule = addRule(descriptor, level, parent)
       if (descriptor.descriptors.length === 0) continue
@@ -33,7 +33,7 @@ export function compileDomain(domain: string, configs: readonly DomainConfig[]):
     }
   }
 
-  function addRule(descriptor: DescriptorConfig, level: number, parent: number): number {
+  function addRule(descriptor: RateLimitRule, level: number, parent: number): number {
     const { key, value, rateLimit, metadata } = descriptor
     const rule = records.add(level, texts.add(key), texts.add(value), hashOf(level, key, value))
     records.set(rule, field.parent, parent)
@@ -68,7 +68,7 @@ export function compileDomain(domain: string, configs: readonly DomainConfig[]):
   return { domain, records: all, slots: slotsOf(all), texts: texts.finish(), hasWildcards: heads.size > 0 }
 }
 
-function flagsOf(descriptor: DescriptorConfig, above: number | undefined, hasOpenParent: boolean): number {
+function flagsOf(descriptor: RateLimitRule, above: number | undefined, hasOpenParent: boolean): number {
   const { key, value, rateLimit } = descriptor
   const inherited = above ?? flag.literal
   const isWildcard = key.includes('*') || value.includes('*')
@@ -82,7 +82,7 @@ function flagsOf(descriptor: DescriptorConfig, above: number | undefined, hasOpe
   return flags | (inherited & (flag.valueToMetricInPath | flag.sharesInPath))
 }
 
-function limitFlags({ unit, unlimited }: RateLimitConfig): number {
+function limitFlags({ unit, unlimited }: RateLimitPolicy): number {
   const place = units.indexOf(parseUnit(unit) ?? 'second')
   return (place << unitShift) | (unlimited ? flag.unlimited : 0)
 }

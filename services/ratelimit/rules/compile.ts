@@ -1,5 +1,5 @@
 import { compileDomain } from './compile-domain.ts'
-import { type DomainConfig, finalKeyOf, type JsonObject, type Unit, unitSeconds, units } from './config.ts'
+import { finalKeyOf, type JsonObject, type RateLimitDomain, type Unit, unitSeconds, units } from './config.ts'
 import {
   type DomainTable,
   field,
@@ -89,7 +89,7 @@ export interface CompileOptions<S> {
  * configuration of a domain without `mergeDomainConfigs`.
  */
 export function compile<S>(
-  configs: readonly DomainConfig[],
+  configs: readonly RateLimitDomain[],
   { mergeDomainConfigs, attach }: CompileOptions<S>,
 ): RuleSet<S> {
   const domains = new Map<string, Domain<S>>()

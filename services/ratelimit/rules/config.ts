@@ -2,28 +2,28 @@
  * A rate limit configuration before validation: the common form of a YAML file, a resource of the feed and a
  * custom resource. validate.ts validates it, compile.ts compiles it.
  */
-export interface DomainConfig {
+export interface RateLimitDomain {
   /** The source: the file's key or the feed's resource name. Every problem includes it. */
   readonly name: string
   readonly domain: string
-  readonly descriptors: readonly DescriptorConfig[]
+  readonly descriptors: readonly RateLimitRule[]
 }
 
-export interface DescriptorConfig {
+export interface RateLimitRule {
   readonly key: string
   /** Empty for an entry that matches any value. May contain `*` anywhere. */
   readonly value: string
-  readonly rateLimit?: RateLimitConfig
+  readonly rateLimit?: RateLimitPolicy
   readonly shadowMode: boolean
   readonly detailedMetric: boolean
   readonly quotaMode: boolean
   readonly valueToMetric: boolean
   readonly shareThreshold: boolean
   readonly metadata?: JsonObject
-  readonly descriptors: readonly DescriptorConfig[]
+  readonly descriptors: readonly RateLimitRule[]
 }
 
-export interface RateLimitConfig {
+export interface RateLimitPolicy {
   /** As written, in any case; empty when left out. */
   readonly unit: string
   /**
@@ -82,7 +82,7 @@ export function finalKeyOf(descriptor: { readonly key: string; readonly value: s
 
 /** A problem or a warning of a configuration. */
 export interface Problem {
-  /** The `name` of its DomainConfig. */
+  /** The `name` of its RateLimitDomain. */
   readonly source: string
   /**
    * The field, as spelled in the source: `descriptors[2].rate_limit.unit` in a file,

@@ -1,4 +1,4 @@
-import type { DescriptorConfig } from './config.ts'
+import type { RateLimitRule } from './config.ts'
 import { maxFindings } from './findings.ts'
 
 /** A descriptor of one level, which may come from another configuration of the domain than its siblings. */
@@ -6,7 +6,7 @@ export interface Sibling {
   /** The `name` of its configuration. */
   readonly source: string
   readonly path: string
-  readonly descriptor: DescriptorConfig
+  readonly descriptor: RateLimitRule
 }
 
 /** The most comparisons for one level: a warning must not cost more than the rest of the validation. */

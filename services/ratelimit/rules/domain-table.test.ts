@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { limitsOf, openDomain } from './compile.ts'
 import { compileDomain } from './compile-domain.ts'
-import type { DescriptorConfig } from './config.ts'
+import type { RateLimitRule } from './config.ts'
 import { field, findRecord, none, recordCount, textAt, topLevel, wordOf } from './domain-table.ts'
 import { match } from './match.ts'
 import { configOf } from './testing/rules-of-yaml.ts'
@@ -11,7 +11,7 @@ import { configOf } from './testing/rules-of-yaml.ts'
 const word = fc.oneof(fc.constantFrom('a', 'ab', 'b', 'ключ', '🚀', '\ud800'), fc.string({ maxLength: 3 }))
 const place = fc.record({ key: word, value: fc.oneof(fc.constant(''), word) })
 
-function descriptorOf({ key, value }: { key: string; value: string }): DescriptorConfig {
+function descriptorOf({ key, value }: { key: string; value: string }): RateLimitRule {
   const modes = { shadowMode: false, detailedMetric: false, quotaMode: false }
   return { key, value, ...modes, valueToMetric: false, shareThreshold: false, descriptors: [] }
 }

@@ -2,15 +2,15 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { compile } from './compile.ts'
-import { type DescriptorConfig, finalKeyOf } from './config.ts'
+import { finalKeyOf, type RateLimitRule } from './config.ts'
 import { explain } from './explain.ts'
 import { type Entry, match } from './match.ts'
 import { validate } from './validate.ts'
 import { compileWildcard, matchesWildcard } from './wildcard.ts'
 
 /** A second implementation of the matching rules, as simple as possible: slow, and without preparation. */
-function naiveMatch(top: readonly DescriptorConfig[], entries: readonly Entry[]) {
-  const path: DescriptorConfig[] = []
+function naiveMatch(top: readonly RateLimitRule[], entries: readonly Entry[]) {
+  const path: RateLimitRule[] = []
   let level = top
   for (const entry of entries) {
     const found =
@@ -25,7 +25,7 @@ function naiveMatch(top: readonly DescriptorConfig[], entries: readonly Entry[])
   return rateLimit && { rateLimit, stem: naiveStem(path, entries), fullKey: naiveName(path, entries) }
 }
 
-function naiveWildcard(descriptor: DescriptorConfig, entry: Entry): boolean {
+function naiveWildcard(descriptor: RateLimitRule, entry: Entry): boolean {
   const spelling = finalKeyOf(descriptor)
   if (!spelling.includes('*')) return false
   if (!descriptor.key.includes('*') && descriptor.key !== entry.key) return false
@@ -37,17 +37,17 @@ function naiveGlob(pattern: string, text: string): boolean {
   return new RegExp(`^${literal.join('.*')}$`, 's').test(text)
 }
 
-function shares(descriptor: DescriptorConfig): boolean {
+function shares(descriptor: RateLimitRule): boolean {
   return descriptor.shareThreshold && finalKeyOf(descriptor).includes('*')
 }
 
-function naivePattern(descriptor: DescriptorConfig, entry: Entry): string {
+function naivePattern(descriptor: RateLimitRule, entry: Entry): string {
   const spelling = finalKeyOf(descriptor)
   const start = `${entry.key}_`
   return spelling.startsWith(start) ? spelling.slice(start.length) : spelling
 }
 
-function naiveStem(path: readonly DescriptorConfig[], entries: readonly Entry[]): string {
+function naiveStem(path: readonly RateLimitRule[], entries: readonly Entry[]): string {
   const parts = path.map((descriptor, index) => {
     const entry = entries[index] ?? { key: '', value: '' }
     return `${entry.key}_${shares(descriptor) ? naivePattern(descriptor, entry) : entry.value}_`
@@ -55,7 +55,7 @@ function naiveStem(path: readonly DescriptorConfig[], entries: readonly Entry[])
   return `d_${parts.join('')}`
 }
 
-function naiveName(path: readonly DescriptorConfig[], entries: readonly Entry[]): string {
+function naiveName(path: readonly RateLimitRule[], entries: readonly Entry[]): string {
   const parts = path.map((descriptor, index) => {
     const entry = entries[index] ?? { key: '', value: '' }
     const pattern = `${entry.key}_${naivePattern(descriptor, entry)}`
@@ -87,7 +87,7 @@ const rateLimits = fc.option(
 )
 
 /** Siblings with the same spelling are left out, since `validate` rejects them. */
-const levels = fc.letrec<{ level: readonly DescriptorConfig[] }>(tie => ({
+const levels = fc.letrec<{ level: readonly RateLimitRule[] }>(tie => ({
   level: fc.uniqueArray(
     fc
       .record({
@@ -97,7 +97,7 @@ const levels = fc.letrec<{ level: readonly DescriptorConfig[] }>(tie => ({
         flags: fc.tuple(rarely, rarely, rarely),
         descriptors: fc.oneof({ depthSize: 'small', maxDepth: 3 }, fc.constant([]), tie('level')),
       })
-      .map(({ key, value, rateLimit, flags, descriptors }): DescriptorConfig => {
+      .map(({ key, value, rateLimit, flags, descriptors }): RateLimitRule => {
         const [detailedMetric, valueToMetric, mayShare] = flags
         const shareThreshold = mayShare && finalKeyOf({ key, value }).includes('*')
         const modes = { shadowMode: false, quotaMode: false, detailedMetric, valueToMetric, shareThreshold }

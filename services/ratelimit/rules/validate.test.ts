@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { DescriptorConfig } from './config.ts'
+import type { RateLimitRule } from './config.ts'
 import { maxFindings } from './findings.ts'
 import { formatProblem } from './format-problem.ts'
 import { configOf, cpuMsOf, maxHostileCpuMs } from './testing/rules-of-yaml.ts'
@@ -190,9 +190,9 @@ test('siblings whose requests can have the same spelling are a warning', () => {
   }
 })
 
-function nested(depth: number): DescriptorConfig {
+function nested(depth: number): RateLimitRule {
   const modes = { shadowMode: false, detailedMetric: false, quotaMode: false, valueToMetric: false }
-  let descriptor: DescriptorConfig = { key: 'k', value: '', ...modes, shareThreshold: false, descriptors: [] }
+  let descriptor: RateLimitRule = { key: 'k', value: '', ...modes, shareThreshold: false, descriptors: [] }
   for (let level = 1; level < depth; level++) descriptor = { ...descriptor, descriptors: [descriptor] }
   return descriptor
 }

@@ -1,13 +1,13 @@
 import {
-  type DescriptorConfig,
-  type DomainConfig,
   type FieldSpelling,
   finalKeyOf,
   isRequestsPerUnit,
   maxRequestsPerUnit,
   type Problem,
   parseUnit,
-  type RateLimitConfig,
+  type RateLimitDomain,
+  type RateLimitPolicy,
+  type RateLimitRule,
   units,
 } from './config.ts'
 import { findConfusableKeys, type Sibling } from './confusable-keys.ts'
@@ -29,7 +29,7 @@ export interface ValidateOptions {
  * order of the configurations.
  */
 export function validate(
-  configs: readonly DomainConfig[],
+  configs: readonly RateLimitDomain[],
   options: ValidateOptions,
 ): { readonly problems: readonly Problem[]; readonly warnings: readonly Problem[] } {
   const findings = createFindings()
@@ -64,7 +64,7 @@ interface Context {
   readonly names: (typeof fieldNames)[FieldSpelling]
 }
 
-function siblingsOf(source: string, descriptors: readonly DescriptorConfig[], parentPath: string): Sibling[] {
+function siblingsOf(source: string, descriptors: readonly RateLimitRule[], parentPath: string): Sibling[] {
   const list = fieldPath(parentPath, 'descriptors')
   return descriptors.map((descriptor, index) => ({ source, path: `${list}[${index}]`, descriptor }))
 }
@@ -123,7 +123,7 @@ function checkDescriptor(context: Context, { source, path, descriptor }: Sibling
   }
 }
 
-function checkRateLimit(context: Context, source: string, path: string, rateLimit: RateLimitConfig): void {
+function checkRateLimit(context: Context, source: string, path: string, rateLimit: RateLimitPolicy): void {
   const { findings, names } = context
   const { unit, unlimited, requestsPerUnit, replaces, name } = rateLimit
   const unitPath = fieldPath(path, 'unit')

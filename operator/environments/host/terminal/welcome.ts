@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
+import type { RateLimitDomain, RateLimitRule } from '@tollway/ratelimit/rules/config.ts'
 import type { Replica } from '../../../infrastructure/provider.ts'
-import type { RateLimitDomain, RateLimitRule, ServiceName } from '../../../ir.ts'
+import type { ServiceName } from '../../../ir.ts'
 import type { StatusReport } from '../../../status/status-report.ts'
 import { defaultStateDir } from '../state-dir.ts'
 import { complaintsOf } from './complaints.ts'

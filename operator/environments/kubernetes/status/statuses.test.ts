@@ -4,6 +4,7 @@ import { after, before, describe, it, type TestContext } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { customResourceDefinition } from '@tollway/crds/generation/definition.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import { startApiProxy } from '../../../../test/support/api-proxy.ts'
 import {
   type KubeApiServer,
@@ -13,7 +14,6 @@ import {
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { createReflector } from '../../../controller/reflector.ts'
-import type { RateLimitDomain } from '../../../ir.ts'
 import { rateLimitConfigs } from '../../../kinds/rate-limit-config/rate-limit-config.ts'
 import { createFedResources } from '../../../reconcilers/fed-resources.ts'
 import type { Condition } from '../../../status/conditions.ts'

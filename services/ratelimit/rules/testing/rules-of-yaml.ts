@@ -1,12 +1,12 @@
 import { compile, type RuleSet } from '../compile.ts'
-import type { DomainConfig } from '../config.ts'
+import type { RateLimitDomain } from '../config.ts'
 import { formatProblem } from '../format-problem.ts'
 import type { Entry } from '../match.ts'
 import { validate } from '../validate.ts'
 import { parseYaml } from '../yaml/parse-yaml.ts'
 
 /** Only for tests: parses a YAML text, which must have no syntax problems. */
-export function configOf(yaml: string, name = 'test.yaml'): DomainConfig {
+export function configOf(yaml: string, name = 'test.yaml'): RateLimitDomain {
   const parsed = parseYaml(name, yaml)
   if ('problems' in parsed) throw new Error(parsed.problems.map(formatProblem).join('\n'))
   return parsed.value

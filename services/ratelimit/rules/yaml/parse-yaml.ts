@@ -1,12 +1,12 @@
 import {
-  type DescriptorConfig,
-  type DomainConfig,
   isRequestsPerUnit,
   type Json,
   type JsonObject,
   maxRequestsPerUnit,
   type Problem,
-  type RateLimitConfig,
+  type RateLimitDomain,
+  type RateLimitPolicy,
+  type RateLimitRule,
 } from '../config.ts'
 import { createFindings, type Findings, fieldPath } from '../findings.ts'
 import { isList, isMap, readYaml, type YamlMap, type YamlValue } from './yaml-document.ts'
@@ -24,7 +24,7 @@ export function parseYaml(
   name: string,
   text: string,
 ):
-  | { readonly value: DomainConfig; readonly warnings: readonly Problem[] }
+  | { readonly value: RateLimitDomain; readonly warnings: readonly Problem[] }
   | { readonly problems: readonly Problem[] } {
   const findings = createFindings()
   const read = readYaml(text)
@@ -121,7 +121,7 @@ function checkValue(context: Context, value: YamlValue, path: string): void {
   }
 }
 
-function decodeDomain(context: Context, map: YamlMap): DomainConfig {
+function decodeDomain(context: Context, map: YamlMap): RateLimitDomain {
   const fields = readFields(context, map, '', domainKeys)
   return {
     name: context.source,
@@ -130,7 +130,7 @@ function decodeDomain(context: Context, map: YamlMap): DomainConfig {
   }
 }
 
-function decodeDescriptor(context: Context, map: YamlMap, path: string): DescriptorConfig {
+function decodeDescriptor(context: Context, map: YamlMap, path: string): RateLimitRule {
   const fields = readFields(context, map, path, descriptorKeys)
   const rateLimit = fields.map('rate_limit')
   const metadata = map.get('metadata') ?? null
@@ -148,7 +148,7 @@ function decodeDescriptor(context: Context, map: YamlMap, path: string): Descrip
   }
 }
 
-function decodeRateLimit(context: Context, map: YamlMap, path: string): RateLimitConfig {
+function decodeRateLimit(context: Context, map: YamlMap, path: string): RateLimitPolicy {
   const fields = readFields(context, map, path, rateLimitKeys)
   return {
     unit: fields.text('unit'),
