@@ -6,20 +6,13 @@ import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import type { AnyMethod } from '@tollway/grpc/server.ts'
-import { type Environment, openApp } from '../../app.ts'
+import { openApp } from '../../app.ts'
 import { type Certificates, createCertificates } from '../../certificates/certificates.ts'
 import { createLeaseElector, type LeaseElector } from '../../controller/lease-elector.ts'
-import { type BackendFailures, failingReplicas } from '../../infrastructure/backend-failures.ts'
+import { failingReplicas } from '../../infrastructure/backend-failures.ts'
 import { InfrastructureError } from '../../infrastructure/provider.ts'
-import type { ServiceName } from '../../ir.ts'
 import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
-import {
-  clusterServices,
-  clusterWorkloads,
-  podShapeOf,
-  switchedOff,
-} from '../../services/cluster-services.ts'
-import { paymentAddressesOf } from '../../services/payments/cluster-payments-workload.ts'
+import { clusterServices, clusterWorkloads, podShapeOf } from '../../services/cluster-services.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import { createLoadRelay } from '../../xds/loads/load-relay.ts'
 import type { LeaderCall } from '../../xds/peers/leader-call.ts'
@@ -31,10 +24,10 @@ import type { ApiAccess } from './api/connection/access.ts'
 import { createEventRecorder, type EventRecorder } from './api/events.ts'
 import { leaseAccess } from './api/leases.ts'
 import { secretAccess } from './api/secrets.ts'
-import { type ClusterKind, openClusterKind, openRunner, startKinds } from './cluster-kind.ts'
-import { openClusterMerchants } from './cluster-merchants.ts'
+import { type ClusterKind, openRunner } from './cluster-kind.ts'
 import { createKubernetesInfrastructure, type KubernetesInfrastructure } from './infrastructure/kubernetes.ts'
 import type { Place } from './infrastructure/objects/place.ts'
+import { kubernetesEnvironment } from './kubernetes-environment.ts'
 import { createOperatorMetrics, type OperatorMetrics } from './metrics.ts'
 import * as names from './names.ts'
 import { createOperatorPages, type OperatorPages } from './operator-pages.ts'
@@ -42,7 +35,7 @@ import { followOperators, type Operators } from './operators.ts'
 import { makeClusterReport } from './status/cluster-report.ts'
 import { describeServices } from './status/describe-services.ts'
 import { readyCondition, type StoredResource } from './status/stored-resource.ts'
-import { openTenantSecrets, type TenantSecrets } from './tenant-secrets/tenant-secrets.ts'
+import { openTenantSecrets } from './tenant-secrets/tenant-secrets.ts'
 import { provideWorkloads } from './workloads/provide-workloads.ts'
 import { createSecretDigests } from './workloads/secret-digests.ts'
 
@@ -88,23 +81,12 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const peers = createPeers({ operatorName, ids: randomUUID, clock: systemClock, log })
   const tenants = openTenantSecrets({ client, config, ownNamespace: pod.namespace, log })
   started.defer(() => tenants.routes.stop())
-  const environment: Environment<ClusterKind> = {
-    infrastructure,
-    services: Object.keys(clusterServices) as ServiceName[],
-    routeSecrets: tenants.routes,
-    domainGrants: new Map(config.domainGrants.map(({ domain, namespaces }) => [domain, namespaces])),
-    operatorName,
-    peers,
-    openKind: (kind, { feed, backends }) =>
-      openClusterKind(kind, {
-        ...{ client, feed, infrastructure, backends, mayWrite, metrics, events, place, log },
-        watchNamespaces: config.watchNamespaces,
-        whySwitchedOff: workload => switchedOff(config, workload),
-      }),
-    openMerchants: ({ backends }) =>
-      openMerchants(started, { client, tenants, certificates, events, backends, mayWrite }, options),
-    start: ([limits, ...others]) => startKinds(limits, others, log),
-  }
+  const provisioner = openProvisioner(certificates, options)
+  started.defer(async () => provisioner.end())
+  const environment = kubernetesEnvironment({
+    ...{ config, namespace: pod.namespace, client, place, infrastructure, tenants, provisioner },
+    ...{ operatorName, peers, mayWrite, metrics, events, log },
+  })
   const app = openApp(environment, log)
   started.defer(() => app.stop())
   const { feed, loads, kinds } = app
@@ -228,41 +210,13 @@ function openLeadership(client: KubeClient, place: Place, { config, pod, log }: 
   }
 }
 
-interface MerchantParts {
-  readonly client: KubeClient
-  readonly tenants: TenantSecrets
-  readonly certificates: Certificates
-  readonly events: EventRecorder
-  readonly backends: BackendFailures
-  readonly mayWrite: () => boolean
-}
-
-/** Merchants do not depend on the feed, and need a payments service only when there are any. */
-function openMerchants(
-  started: AsyncDisposableStack,
-  { client, tenants, certificates, events, backends, mayWrite }: MerchantParts,
-  { config, pod, log }: ClusterOptions,
-): ClusterKind {
-  const { name, payments, watchNamespaces } = config
-  const { namespace } = pod
-  const url = new URL(`https://${names.paymentsHost(name, namespace)}:${payments.provisionPort}`)
-  const tls = certificates.clientTls(names.podIdentity(name, namespace))
-  const provisioner = createProvisionClient({
+function openProvisioner(certificates: Certificates, { config, pod }: ClusterOptions) {
+  const { name, payments } = config
+  const url = new URL(`https://${names.paymentsHost(name, pod.namespace)}:${payments.provisionPort}`)
+  const tls = certificates.clientTls(names.podIdentity(name, pod.namespace))
+  return createProvisionClient({
     url,
     tls: () => ({ ...tls.credentials(), serverName: tls.serverName }),
-  })
-  started.defer(async () => provisioner.end())
-  return openClusterMerchants({
-    client,
-    watchNamespaces,
-    provisioner: payments.enabled ? provisioner : undefined,
-    addresses: paymentAddressesOf(config, namespace),
-    mayWrite,
-    granted: tenants.granted,
-    pace: tenants.pace,
-    backendFailure: () => backends.of('payments'),
-    events,
-    log,
   })
 }
 

@@ -1,0 +1,70 @@
+import type { Log } from '@tollway/chassis/log.ts'
+import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
+import type { Environment } from '../../app.ts'
+import type { ServiceName } from '../../ir.ts'
+import type { Provisioner } from '../../kinds/merchant/provisioner.ts'
+import { clusterServices, switchedOff } from '../../services/cluster-services.ts'
+import { paymentAddressesOf } from '../../services/payments/cluster-payments-workload.ts'
+import type { Peers } from '../../xds/peers/peers.ts'
+import type { KubeClient } from './api/client.ts'
+import type { EventRecorder } from './api/events.ts'
+import { type ClusterKind, openClusterKind, startKinds } from './cluster-kind.ts'
+import { openClusterMerchants } from './cluster-merchants.ts'
+import type { KubernetesInfrastructure } from './infrastructure/kubernetes.ts'
+import type { Place } from './infrastructure/objects/place.ts'
+import type { OperatorMetrics } from './metrics.ts'
+import type { TenantSecrets } from './tenant-secrets/tenant-secrets.ts'
+
+export interface KubernetesEnvironmentOptions {
+  readonly config: ClusterConfig
+  /** The namespace of the operator. */
+  readonly namespace: string
+  readonly client: KubeClient
+  readonly place: Place
+  readonly infrastructure: Pick<KubernetesInfrastructure, 'observe' | 'obstacle' | 'onChange'>
+  readonly tenants: TenantSecrets
+  /** Used only if payments are enabled. */
+  readonly provisioner: Provisioner
+  readonly operatorName: string
+  readonly peers: Peers
+  /** Reports whether this operator holds the Lease. */
+  readonly mayWrite: () => boolean
+  readonly metrics: Pick<OperatorMetrics, 'statusWritten' | 'propagated' | 'reconciled'>
+  readonly events: Pick<EventRecorder, 'record'>
+  readonly log: Log
+}
+
+/** Returns the environment in a cluster: resources and statuses of the API server, pods, and Secrets. */
+export function kubernetesEnvironment(options: KubernetesEnvironmentOptions): Environment<ClusterKind> {
+  const { config, namespace, client, infrastructure, tenants, operatorName, peers, log } = options
+  const { watchNamespaces } = config
+  return {
+    infrastructure,
+    services: Object.keys(clusterServices) as ServiceName[],
+    routeSecrets: tenants.routes,
+    domainGrants: new Map(config.domainGrants.map(({ domain, namespaces }) => [domain, namespaces])),
+    operatorName,
+    peers,
+    openKind: (kind, { feed, backends }) =>
+      openClusterKind(kind, {
+        ...{ client, watchNamespaces, feed, infrastructure, backends, log },
+        mayWrite: options.mayWrite,
+        metrics: options.metrics,
+        events: options.events,
+        place: options.place,
+        whySwitchedOff: workload => switchedOff(config, workload),
+      }),
+    openMerchants: ({ backends }) =>
+      openClusterMerchants({
+        ...{ client, watchNamespaces, log },
+        provisioner: config.payments.enabled ? options.provisioner : undefined,
+        addresses: paymentAddressesOf(config, namespace),
+        mayWrite: options.mayWrite,
+        granted: tenants.granted,
+        pace: tenants.pace,
+        backendFailure: () => backends.of('payments'),
+        events: options.events,
+      }),
+    start: ([limits, ...others]) => startKinds(limits, others, log),
+  }
+}
