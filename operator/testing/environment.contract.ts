@@ -128,7 +128,7 @@ export function environmentContract(
       await become(limits(20), 'Accepted', 'Valid')
     })
 
-    it('keeps the last good version of a resource that is invalid now, in the next operator too', async () => {
+    it('keeps the last good version of an invalid resource, in the next operator too', async () => {
       // The definition has no rules below the first level, so the API server stores it.
       const descriptors = [{ key: 'user', descriptors: [{ key: 'plan', rateLimit: { requestsPerUnit: 1 } }] }]
       const invalid = { ...limits(20), spec: { domain: 'shop', descriptors } }

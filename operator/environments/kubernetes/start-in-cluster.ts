@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
+import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
@@ -130,7 +131,9 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const running = started.move()
   return {
     async stop() {
-      await leadership.stop() // first of all, so that another operator acts soon
+      // Only the holder of the Lease may store the last good versions that are not stored yet.
+      await Promise.race([app.stop(), pause(lastWritesMs, undefined, { ref: false })])
+      await leadership.stop() // before the rest, so that another operator acts soon
       await running.disposeAsync()
     },
   }
@@ -404,6 +407,9 @@ async function servePages(
     pages.closeAllConnections()
   })
 }
+
+/** The longest delay of a takeover by the last writes of an operator that stops. */
+const lastWritesMs = 2_000
 
 /** A connection goes on with the certificates that it began with, which are renewed within weeks. */
 const feedConnection = { maxConnectionAgeMs: 24 * 3_600_000, maxConnectionAgeGraceMs: 3_600_000 }

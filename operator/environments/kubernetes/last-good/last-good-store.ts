@@ -118,6 +118,9 @@ export function createLastGoodStore(options: LastGoodStoreOptions): LastGoodStor
     async stop() {
       objects.stop()
       await runner.stop()
+      if (wanted === stored) return
+      // Changes of the last seconds may still wait for their turn.
+      await store().catch((error: unknown) => options.onError(error, 0))
     },
   }
 }
