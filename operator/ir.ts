@@ -30,7 +30,7 @@ export interface StreamMatch {
   readonly targetObjectId: string
 }
 
-/** What is asked of messages; a rule that is broken is passed over, told, or ends the request. */
+/** The rules for messages. A violation is ignored, reported to consumers, or ends the request. */
 export interface StreamRules {
   readonly order: RuleMode
   readonly timeCodes: RuleMode
@@ -125,7 +125,7 @@ export type CredentialName = 'apiKey' | 'appId' | 'merchantId' | 'publicKey' | '
 /** Our services: the rate limit service, the broker of animation streams, and payments. */
 export type ServiceName = 'ratelimit' | 'broker' | 'payments'
 
-/** A service that shall run, in so many replicas of one kind. */
+/** A service to run, with a number of equal replicas. */
 export interface Workload {
   /** Unique: `ratelimit`. */
   readonly name: string
@@ -145,7 +145,7 @@ export interface Workload {
   readonly secretsDigest?: string
   /** The ports that others use, shared by the replicas. */
   readonly ports: readonly ServicePort[]
-  /** Where a replica tells whether it takes calls, and whether it lives. Only a cluster asks there. */
+  /** The pages of readiness and liveness. Only a cluster reads them. */
   readonly probes?: { readonly ready: Probe; readonly alive: Probe }
   /** How long a replica may take from SIGTERM to its end. */
   readonly stopGraceMs: number

@@ -80,7 +80,7 @@ function judgeKind<Content extends Named, Fed>(
   }
 }
 
-/** It is fed to nobody, and nobody else's. */
+/** A Merchant is not in the feed and has no claims. */
 function findingsOfMerchant(resource: SourcedResource): readonly Finding[] {
   if (resource.kind !== merchantKind.kind || !isOurs(resource)) return []
   const translation = translateResource({ translate: translateMerchant }, resource)

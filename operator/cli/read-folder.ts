@@ -15,7 +15,7 @@ import { type Output, UsageError } from './command.ts'
 export interface FolderContent {
   readonly folder: string
   readonly resources: readonly SourcedResource[]
-  /** What is no resource, or none of a kind that is known. */
+  /** Files that are not resources, and resources of unknown kinds. */
   readonly problems: readonly SourceProblem[]
   /** Those of them that may hide a resource. */
   readonly unread: readonly SourceProblem[]

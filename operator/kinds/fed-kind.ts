@@ -3,7 +3,7 @@ import type { Resource } from '../xds/snapshot.ts'
 import type { Claims } from './claims.ts'
 import type { Translation } from './translation.ts'
 
-/** What is translated and what is fed carries the `namespace/name` of its resource. */
+/** Contents, translated and published, have the `namespace/name` of their resource. */
 export interface Named {
   readonly name: string
 }
@@ -66,7 +66,7 @@ export interface Column {
 
 export interface Completed<Fed> {
   readonly fed: Fed
-  /** What is missing elsewhere, so that the resource is in force, but not as its writer means it. */
+  /** An unmet dependency: the resource is in force, but not as its author intends. */
   readonly lacking?: Lack | undefined
 }
 
@@ -88,6 +88,6 @@ export interface Count {
   readonly field: string
   /** `STREAMS`. */
   readonly heading: string
-  /** It changes all the time, and need not be told at once. */
+  /** The count changes all the time, so its writes may be delayed. */
   readonly isLoad: boolean
 }

@@ -1,4 +1,4 @@
-/** What is wrong (or doubtful) in a resource: the field, and what was found and is allowed. */
+/** A problem or a warning of a resource: the field, what was found and what is allowed. */
 export interface FieldProblem {
   /** `spec.descriptors[2].rateLimit.unit`; empty for the whole. */
   readonly path: string

@@ -17,7 +17,7 @@ export function isOurs({ apiVersion }: Pick<SourcedResource, 'apiVersion'>): boo
   return apiVersion.startsWith(`${apiGroup}/`)
 }
 
-/** Resources of our API group that nobody reconciles: mostly a kind that is spelled wrong. */
+/** Returns the resources of Tollway's API group whose kind is unknown, mostly a spelling mistake. */
 export function unknownKinds(resources: readonly SourcedResource[]): readonly SourceProblem[] {
   return resources
     .filter(resource => isOurs(resource) && !names.includes(resource.kind))

@@ -7,7 +7,7 @@ import { deriveConditions, type Facts, type ResourceStatus } from '../status/res
 import type { ContentEnforcement } from '../xds/content-feed.ts'
 import type { Ready } from './fed-resources.ts'
 
-/** What is the same for all resources in one run. */
+/** Facts that all resources share in one run. */
 export interface Surroundings<Fed> {
   /** The processes of the kind. */
   readonly uids: readonly string[]

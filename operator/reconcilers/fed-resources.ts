@@ -35,7 +35,7 @@ export interface FedResourcesOptions<Content, Fed> {
 
 export interface FedResources<Content> {
   /**
-   * Rejects when the feed cannot carry what there is; the statuses then say so, and the last feed goes on.
+   * Rejects if the feed cannot carry the contents. The statuses then have the cause, and the last feed stays.
    */
   reconcile(): Promise<void>
   /** What the feed carries, in the order of the names. */
@@ -48,11 +48,10 @@ export interface Ready<Content, Fed> extends Chosen<Content> {
 }
 
 /**
- * Makes the feed carry every resource of a kind that there is, and tells how far each one got. Gather,
- * translate, choose, complete, publish, remember, write status: each step passes all resources, because they
- * share what only one can have, and the feed. A resource that has not changed costs each step a comparison:
- * its translation, its encoding, its memory and its status are those of the run before. Long runs are divided
- * into slices.
+ * Publishes every resource of a kind, and writes how far each one got. The steps are: gather, translate,
+ * choose, complete, publish, remember, write status. Each step handles all resources, because they share
+ * exclusive claims and the feed. An unchanged resource costs each step a comparison: its translation, its
+ * encoding, its memory and its status are those of the run before. Long runs are divided into slices.
  */
 export function createFedResources<Content extends Named, Fed>(
   kind: FedKind<Content, Fed>,

@@ -46,7 +46,7 @@ export function gather<Content extends Named>(
   return [...present, ...hidden].sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** What is in force of a paused resource counts as what it says, whatever it says by now. */
+/** A paused resource keeps the content that is in force, whatever its spec says now. */
 function heldAsItWas<Content>(resource: SourcedResource, memory: Memory<Content>): Gathered<Content> {
   const { lastGood, lastGoodGeneration = 0 } = memory
   const translation: Translation<Content> =

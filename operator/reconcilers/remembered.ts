@@ -1,7 +1,6 @@
 /**
- * What is remembered of each resource of one kind over a restart: since when it is there, which decides who
- * owns what only one can have, and its last good content, which stays in force while the present one is wrong
- * or its file cannot be read.
+ * The memory of each resource of one kind over a restart: when it was first seen, which decides exclusive
+ * claims, and its last good content, which stays in force while the present one is invalid or cannot be read.
  */
 export interface Remembered<Content> {
   /** By the resource's uid. */

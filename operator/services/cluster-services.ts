@@ -74,7 +74,7 @@ export function clusterWorkloads(
   }))
 }
 
-/** Why a service is not to run, in the words of whoever can change it; undefined for one that is. */
+/** Returns why a service does not run, with the value to change; undefined if it is enabled. */
 export function switchedOff(config: ClusterConfig, service: string): string | undefined {
   const off = Object.entries(clusterServices).find(
     ([name, { field }]) => name === service && !config[field].enabled,

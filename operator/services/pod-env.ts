@@ -23,7 +23,7 @@ export function sharedStateOf({ type, urlSecret }: StatePlan): SharedState {
   return type === 'memory' ? { type } : { type, urlFile: join(redisFolder, urlSecret.key) }
 }
 
-/** What is mounted into the pods of a service. */
+/** Returns the Secrets that are mounted into the pods of a service. */
 export function secretFilesOf(
   { name }: Pick<ClusterConfig, 'name'>,
   { type, urlSecret }: StatePlan,

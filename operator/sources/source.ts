@@ -1,7 +1,6 @@
 /**
- * Where custom resources come from: a folder of files, or the API server. A source only tells what there is;
- * it judges
- * nothing but the envelope (apiVersion, kind, name).
+ * A source of custom resources: a folder of files, or the API server. It validates only the envelope
+ * (apiVersion, kind, name).
  */
 export interface Source {
   /** Begins to look. Resolves when the first whole look is done: from then on `list` is complete. */
@@ -11,16 +10,14 @@ export interface Source {
    * folder there are Secrets (`v1`) among them; those of an API server are never listed.
    */
   list(): readonly SourcedResource[]
-  /** What is wrong with the files themselves, with its place; replaced as a whole at each look. */
+  /** The problems of the files themselves, each with its place. Each look replaces all of them. */
   problems(): readonly SourceProblem[]
   /**
    * Those of them that hide what there is: a file that cannot be read, for example. While there is one, what
    * `list` lacks may stand there.
    */
   unread(): readonly SourceProblem[]
-  /**
-   * Called after each change of what `list` or `problems` tells. Says nothing about what changed: look again.
-   */
+  /** Called after each change of `list` or `problems`, without saying what changed. */
   onChange(listener: () => void): void
   stop(): Promise<void>
 }
@@ -62,7 +59,7 @@ const rotationAnnotation = 'tollway.dev/rotate-key'
 export interface SourceProblem {
   /** `shop/limits.yaml`. */
   readonly origin: string
-  /** What is wrong, and where in the file. */
+  /** The problem, and its place in the file. */
   readonly message: string
   /** It keeps nothing from being ready. */
   readonly isWarning?: boolean

@@ -3,9 +3,7 @@ import type { Doubt, Lack } from '../kinds/fed-kind.ts'
 import { type FieldProblem, formatFieldProblem } from '../kinds/field-problem.ts'
 import type { Condition, NewCondition } from './conditions.ts'
 
-/**
- * What is known of a resource: its status, as `tollway status` shows it and the API server stores it.
- */
+/** The status of a resource, as `tollway status` shows it and the API server stores it. */
 export interface ResourceStatus {
   readonly kind: string
   readonly namespace: string
@@ -14,7 +12,7 @@ export interface ResourceStatus {
   /** Where it stands: `checkout.yaml`. */
   readonly origin: string
   readonly observedGeneration: number
-  /** What it is about: the domain of a RateLimitConfig, the prefix of an AnimationStreamRoute. */
+  /** The subject: the domain of a RateLimitConfig, the prefix of an AnimationStreamRoute. */
   readonly subject: string
   /**
    * Numbers of its kind: the limits in force (`rules`), those of the last good version while the present one
@@ -24,7 +22,7 @@ export interface ResourceStatus {
   /** `2/2`: processes that enforce what is in force, of those that take calls. */
   readonly enforced: string
   readonly problems: readonly FieldProblem[]
-  /** What its kind tells beside, by the names that it has in the status. Nothing that is secret. */
+  /** The details of its kind, by their names in the status. They contain no secret. */
   readonly details?: Readonly<Record<string, string>>
   readonly conditions: readonly Condition[]
 }
@@ -40,9 +38,9 @@ export interface Facts {
   readonly inForce: 'present' | 'last-good' | 'nothing'
   /** Why the feed did not take what should be in force. */
   readonly unpublished: string | undefined
-  /** What is in the feed is not what is meant, for something else is missing. */
+  /** An unmet dependency, because of which the feed does not carry what the author intends. */
   readonly lacking: Lack | undefined
-  /** What is hardly meant, though it is right. */
+  /** A doubt about a valid resource that is probably not intended. */
   readonly doubt?: Doubt | undefined
   /** Why no process is to run that would enforce it; undefined where some are. */
   readonly switchedOff?: string | undefined
@@ -61,10 +59,11 @@ export interface Facts {
 const maxShownProblems = 5
 
 /**
- * Accepted: it is right. Programmed: the feed carries it, unrefused. Enforced: every process that takes calls
- * does. Ready: all three. Only while they hold there are also: Reconciling, it is on its way; Stalled, it
- * waits for somebody to change something; Paused; Doubtful, it is right and hardly meant; Degraded, the
- * processes are ready and their backend fails. The first two are what `kstatus` and its users look at.
+ * Derives the conditions. Accepted: the resource is valid. Programmed: the feed carries it, and no process
+ * rejects it. Enforced: every process that takes calls has acknowledged it. Ready: all three. Present only
+ * while they apply: Reconciling, a change is on its way; Stalled, a user must change something; Paused;
+ * Doubtful, the resource is valid and probably not intended; Degraded, the backend of the processes fails.
+ * `kstatus` reads Reconciling and Stalled.
  */
 export function deriveConditions(facts: Facts): readonly NewCondition[] {
   const accepted = acceptedCondition(facts)

@@ -44,7 +44,7 @@ Examples:
     const { configs, problems, warnings } = readConfigurations(positionals.flatMap(filesOf))
     const documents = convertConfigurations(configs, values.namespace)
     const unfit = configs.flatMap((config, index) => whatNoResourceSays(config, documents[index]))
-    // What the language refuses has no resource either, and need not be told twice.
+    // A problem of the language is also a problem of the resource, so it is reported once.
     const told = problems.length > 0 ? problems : unfit
     output.printError([...warnings, ...told].map(problem => `${formatProblem(problem)}\n`).join(''))
     if (told.length > 0) return exitCodes.wrong
@@ -80,7 +80,7 @@ function readConfigurations(paths: readonly string[]): Configurations {
   }
 }
 
-/** Files may have longer keys and deeper levels than resources; what does not fit is told, not cut off. */
+/** Returns what a resource cannot express, such as longer keys and deeper levels. It is not cut off. */
 function whatNoResourceSays({ name: source }: RateLimitDomain, document: unknown): readonly Problem[] {
   const judged = translateRateLimitConfig(source, document)
   return 'value' in judged ? [] : judged.problems.map(problem => ({ source, ...problem }))

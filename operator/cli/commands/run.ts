@@ -133,7 +133,7 @@ function stopOnSignal(
     },
     onFatal: error => output.printError(`tollway run: ended by a defect: ${(error as Error).stack}\n`),
   })
-  // A start that fails ends the process, although somebody may hold the other end of its channel.
+  // A failed start ends the process even if the other end of its channel is still open.
   process.channel?.unref()
 }
 

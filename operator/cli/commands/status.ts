@@ -89,7 +89,7 @@ async function waitUntilReady(
   }
 }
 
-/** undefined when nobody answers there in time, or says something else. */
+/** Returns undefined if no operator answers in time, or if the answer is not a report. */
 async function remoteReport(operator: string): Promise<StatusReport | undefined> {
   if (!URL.canParse('/status', operator)) throw new UsageError(`--operator ${operator}: is not a URL`)
   try {
@@ -102,9 +102,9 @@ async function remoteReport(operator: string): Promise<StatusReport | undefined>
 }
 
 /**
- * What the operator itself says, for the file may be behind when the disk is full; the file when it does not
- * answer in time. undefined when none runs: then nobody listens on its port, or somebody else does, also when
- * its process number is another's by now.
+ * Returns the operator's own report, because the file may be out of date while the disk is full; the file if
+ * the operator does not answer in time. Returns undefined if no operator runs, even if another process has
+ * its port or its process id.
  */
 async function presentReport(stateDir: string): Promise<StatusReport | undefined> {
   const written = readStatusReport(stateDir)

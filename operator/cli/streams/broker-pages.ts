@@ -12,7 +12,7 @@ export interface StreamsPage {
 }
 
 export interface RequestOnPage {
-  /** The same wherever the request is seen, and of no other one; not every broker tells it. */
+  /** Identifies the request on every broker. Earlier brokers do not send it. */
   readonly key?: string
   readonly streamId: string
   readonly requestId: string

@@ -2,7 +2,7 @@ import type { RequestOnPage, StreamsPage } from './broker-pages.ts'
 
 /** What one look at all brokers has found. */
 export interface Look {
-  /** When, in milliseconds of a clock that only goes on. */
+  /** The time of the look, in milliseconds of a monotonic clock. */
   readonly atMs: number
   readonly brokers: readonly BrokerLook[]
 }
@@ -98,7 +98,7 @@ function sumOf(numbers: readonly (number | null | undefined)[]): number | undefi
   return known.length === 0 ? undefined : known.reduce((total, number) => total + number, 0)
 }
 
-/** How much a second came between two looks. undefined before the second one, and where nobody tells. */
+/** The rates per second between two looks. Undefined before the second look, and without counts. */
 export interface Rate {
   readonly messages: number | undefined
   readonly bytes: number | undefined

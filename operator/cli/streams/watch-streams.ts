@@ -8,7 +8,7 @@ export interface WatchOptions {
   readonly everyMs: number
   /** Also those that have ended and are still kept. */
   readonly all: boolean
-  /** Aborted when nobody wants to see more. */
+  /** Aborted when the user ends the command. */
   readonly signal: AbortSignal
   print(text: string): void
 }
@@ -69,7 +69,7 @@ async function* looks({ look, everyMs, signal }: WatchOptions): AsyncGenerator<L
   }
 }
 
-/** What is to be said besides the requests: brokers that do not answer, and pages that are cut. */
+/** Returns lines about brokers that do not answer and about pages that are cut. */
 export function remarks({ brokers }: Pick<Look, 'brokers'>): readonly string[] {
   return brokers.flatMap(look => {
     if ('problem' in look) return [look.problem]

@@ -104,6 +104,6 @@ function paymentsProcess(config: OperatorConfig, options: LocalWorkloadsOptions)
     stopGraceMs: paymentsEnv.drainMs(env) + closeMs,
     env,
   })
-  // What is for the operator alone is on the loopback address, with the other ports of that kind.
+  // Ports for the operator alone are among the process's own ports on the loopback address.
   return { ...workload, ports: workload.ports.filter(({ callers }) => callers === undefined) }
 }

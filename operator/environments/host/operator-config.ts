@@ -17,7 +17,7 @@ export interface OperatorConfig {
   readonly host: string
   readonly grpcPort: number
   readonly httpPort: number
-  /** Of the first process, on the loopback address. `ownPorts` tells those of the others. */
+  /** The port of the first process, on the loopback address. `ownPorts` returns those of the others. */
   readonly debugPort: number
   /** Whether each process serves its statistics as Prometheus metrics, on the loopback address. */
   readonly metrics: boolean
@@ -140,8 +140,8 @@ export function parseOperatorConfig(
 export type Judged = { readonly value: OperatorConfig } | { readonly problems: readonly string[] }
 
 /**
- * Fields that are there, over the defaults; null counts as left out, and numbers may be written as text, as
- * on a command line. Every problem is told, and begins with the field as `spell` spells it for its writer.
+ * Returns the given fields over the defaults. Null counts as left out, and numbers may be text, as on a
+ * command line. Every problem is reported, and begins with the field as `spell` spells it.
  */
 export function judgeOperatorConfig(found: WrittenConfig, spell = (field: string) => field): Judged {
   const problems = Object.keys(found)

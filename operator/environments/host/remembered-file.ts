@@ -9,7 +9,7 @@ export function rememberedPath(stateDir: string): string {
   return join(stateDir, 'remembered.json')
 }
 
-/** What is remembered of all kinds, in one file. */
+/** The memories of all kinds, in one file. */
 export interface RememberedFile {
   /** Of the resources of this kind, one of those for which the file was opened. */
   of<Content extends Named>(kind: RememberedKind<Content>): FiledMemories<Content>
@@ -26,13 +26,13 @@ interface Entry extends Memory<Named> {
   readonly kind: string
 }
 
-/** What is remembered without a kind was written before there was a second one. */
+/** Entries without a kind were written when there was one kind only. */
 const firstKind = 'RateLimitConfig'
 
 /**
- * What is remembered, in a file of JSON, and as it was before in `<path>.1`, which counts when the file
- * itself cannot be read. When neither can, nothing is remembered; an entry that is not of our making is
- * passed over. All of that is told, for nothing in it is worth a refusal to start.
+ * Opens a file of JSON with the memories, and `<path>.1` with their previous state, which is used if the file
+ * itself cannot be read. If neither can be read, there are no memories; entries in another form are ignored.
+ * Both are reported as warnings, because neither is a reason to refuse the start.
  */
 export function openRememberedFile(
   path: string,
@@ -44,7 +44,7 @@ export function openRememberedFile(
 
   function replace(kind: string, fresh: ReadonlyMap<string, Memory<Named>>): void {
     if (isWritten && isSame(fresh, byKind.get(kind) ?? new Map())) return
-    // What is in force is known here first: a disk that is full must not bring an older version back.
+    // Set before the write: a full disk must not restore an older version.
     byKind.set(kind, fresh)
     isWritten = false
     writeAtomically(path, `${JSON.stringify(toEntries(byKind))}\n`, `${path}.1`)
@@ -54,7 +54,7 @@ export function openRememberedFile(
   return {
     of<Content extends Named>({ definition: { kind } }: RememberedKind<Content>): FiledMemories<Content> {
       return {
-        // What is there was judged by the kind when it was read, or comes from the same reconciler.
+        // The kind validated these entries when they were read, or they come from its own reconciler.
         all: () => (byKind.get(kind) ?? new Map()) as ReadonlyMap<string, Memory<Content>>,
         replace: fresh => replace(kind, fresh),
       }

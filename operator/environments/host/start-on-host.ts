@@ -145,7 +145,7 @@ function openPayments(started: AsyncDisposableStack, { stateDir, config }: Stand
   const file = provisionTokenFile(stateDir)
   writeAtomically(file, randomBytes(tokenBytes).toString('hex'))
   const url = new URL(`http://${loopback}:${paymentsProvisionPort}`)
-  // Both sides read it again each time, so that somebody can replace it.
+  // Both sides read the file for each call, so that the token can be replaced.
   const token = () => readBoundedFile(file, maxTokenFileBytes).toString('utf8').trim()
   const provisioner = createProvisionClient({ url, token })
   started.defer(async () => provisioner.end())

@@ -40,7 +40,7 @@ export interface ClusterKind extends Controller {
 
 /** What a report needs to know of a kind. */
 export type ReportedKind = Pick<FedKind, 'definition' | 'counts' | 'subjectOf'> & {
-  /** What its statuses tell beside. */
+  /** Returns the details in a stored status. */
   detailsOf?(status: Readonly<Record<string, unknown>>): Readonly<Record<string, string>>
 }
 

@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 
-/** What the operator counts and measures of itself. */
+/** The metrics of the operator. */
 export interface OperatorMetrics {
   /** The exposition, and its content type. */
   render(): Promise<string>

@@ -16,7 +16,7 @@ export function leaseName(installation: string): string {
   return `${installation}-operator`
 }
 
-/** Who an operator is to the others: the pod, where it is reached, and which of its lives. */
+/** Returns the identity of an operator in the Lease: its pod, its address, and an id of the process. */
 export function leaseIdentity({ name, ip }: { name: string; ip: string }, life: string): string {
   return `${name}_${ip}_${life}`
 }

@@ -11,8 +11,9 @@ export interface OperatorPages {
 }
 
 /**
- * The operator's own port in a cluster. `/healthz` tells that the process lives, `/readyz` that its feed is
- * served; neither looks at what it runs, for that depends on the feed.
+ * Returns the server of the operator's pages in a cluster. `/healthz` reports that the process runs,
+ * `/readyz` that its feed is served. Neither depends on the pods of the services, because those depend on the
+ * feed.
  */
 export function createOperatorPages(pages: OperatorPages): Server {
   return createServer((request, response) => {

@@ -47,7 +47,7 @@ export interface ClusterOptions {
   readonly log: Log
 }
 
-/** What this operator's pod is told of itself. */
+/** The pod of this operator, from the downward API. */
 export interface OwnPod {
   readonly name: string
   readonly namespace: string
@@ -168,7 +168,7 @@ interface Term {
   readonly onRival: (address: string | undefined) => void
 }
 
-/** Which of the operators writes. What it does then is known only when all parts are there. */
+/** Opens the election of the operator that writes. It begins with `start`, when all parts exist. */
 function openLeadership(client: KubeClient, place: Place, { config, pod, log }: ClusterOptions) {
   const { durationSeconds, renewDeadlineSeconds, retrySeconds } = config.lease
   const identity = names.leaseIdentity(pod, randomBytes(4).toString('hex'))
@@ -320,7 +320,7 @@ interface MeasuredParts {
   readonly infrastructure: Pick<KubernetesInfrastructure, 'contests' | 'observe'>
 }
 
-/** @param parts are there when somebody first looks at the metrics. */
+/** @param parts called when the metrics are read */
 function openMetrics(parts: () => MeasuredParts): OperatorMetrics {
   return createOperatorMetrics({
     contestedObjects: () => parts().infrastructure.contests().length,
@@ -411,7 +411,7 @@ async function servePages(
 /** The longest delay of a takeover by the last writes of an operator that stops. */
 const lastWritesMs = 2_000
 
-/** A connection goes on with the certificates that it began with, which are renewed within weeks. */
+/** A connection keeps the certificates with which it began, and these are renewed within weeks. */
 const feedConnection = { maxConnectionAgeMs: 24 * 3_600_000, maxConnectionAgeGraceMs: 3_600_000 }
 
 async function serveFeed(

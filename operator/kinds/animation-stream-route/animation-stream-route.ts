@@ -122,7 +122,7 @@ function hashesOf(tokens: Tokens | undefined): readonly Uint8Array[] {
   return 'hashes' in tokens ? tokens.hashes : closedToAll
 }
 
-/** What is missing first, of the Secrets that the route names. */
+/** Returns the first unmet dependency among the Secrets that the route names. */
 function lackOfAny(places: ReturnType<typeof tokenPlacesOf>, found: KnownSecrets['found']): Lack | undefined {
   for (const grant of grants) {
     const [place, tokens] = [places[grant], found[grant]]

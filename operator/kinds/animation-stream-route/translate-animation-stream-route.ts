@@ -4,7 +4,7 @@ import type { StreamRoute } from '../../ir.ts'
 import type { FieldProblem } from '../field-problem.ts'
 import type { Translation } from '../translation.ts'
 
-/** An AnimationStreamRoute as brokers know it, but for the tokens, which are not for the resource to tell. */
+/** Translates an AnimationStreamRoute to the form of brokers, without the tokens, which are in Secrets. */
 export function translateAnimationStreamRoute(name: string, resource: unknown): Translation<StreamRoute> {
   const checked = validateAnimationStreamRoute(resource)
   if ('problems' in checked) return { problems: checked.problems }
@@ -33,7 +33,7 @@ function toRoute(name: string, spec: AnimationStreamRouteSpec): StreamRoute {
   }
 }
 
-/** What is allowed, and hardly meant. */
+/** Returns warnings for settings that are valid and have no effect. */
 function doubtful({ rules }: AnimationStreamRouteSpec): readonly FieldProblem[] {
   if (rules.audio !== 'off' || rules.audioFormats.length === 0) return []
   const message = 'nobody looks at the formats, for the rule audio is off'

@@ -3,7 +3,7 @@ import { type FieldProblem, formatFieldProblem } from '../field-problem.ts'
 
 /** What the conditions of a Merchant are derived from. */
 export interface MerchantFacts {
-  /** What is wrong with it in itself. */
+  /** The problems of the spec. */
   readonly problems: readonly FieldProblem[]
   /** What keeps it from going on; undefined when all is done. */
   readonly obstacle: Obstacle | undefined
@@ -18,7 +18,7 @@ export interface Obstacle {
   /** For programs: `SecretForeign`. */
   readonly reason: string
   readonly message: string
-  /** It waits for somebody to change something. Others pass by themselves. */
+  /** The obstacle stays until a user changes something. Other obstacles pass by themselves. */
   readonly stalled: boolean
 }
 
@@ -35,7 +35,7 @@ export function deriveMerchantConditions(facts: MerchantFacts): readonly NewCond
   const accepted = acceptedCondition(facts)
   const steps = [accepted, syncedCondition(facts), credentialsCondition(facts)]
   const isMissing = ({ status }: NewCondition) => status !== 'True'
-  // What is met first is told first: steps after it have not been taken.
+  // The step of the obstacle comes first, because the steps after it have not been taken.
   const missing =
     steps.find(step => isMissing(step) && step.type === facts.obstacle?.step) ?? steps.find(isMissing)
   const ready: NewCondition =
@@ -90,7 +90,7 @@ function credentialsCondition({ problems, obstacle, synced }: MerchantFacts): Ne
   return isTrue(type, 'Written', 'The Secret has the credentials')
 }
 
-/** What `kstatus` and its users look at, and what tells that a resource moved where its merchant cannot. */
+/** The conditions that `kstatus` reads, and the one for a changed field that is immutable. */
 function passing(
   { status, reason, message }: NewCondition,
   { obstacle, problems }: MerchantFacts,

@@ -5,7 +5,7 @@ import type { KindColumns } from '../fed-kind.ts'
 import type { PaymentAddresses } from './merchants.ts'
 import type { Provisioned } from './provisioner.ts'
 
-/** What the statuses of Merchants show. They are fed to nobody. */
+/** The columns of Merchants in `tollway status`. Merchants are not in the feed. */
 export const merchantColumns: KindColumns = {
   subject: 'CURRENCY',
   counts: [],
@@ -31,7 +31,7 @@ export function merchantSubject(spec: unknown): string {
   return test === false ? shown : `${shown} test`.trim()
 }
 
-/** What a status tells of a merchant beside its conditions. Never its API key. */
+/** The details of a Merchant in its status. They never contain the API key. */
 export interface MerchantDetails {
   readonly merchantId?: string
   readonly publicKey?: string
@@ -42,8 +42,8 @@ export interface MerchantDetails {
 }
 
 /**
- * @param account undefined where the resource is wrong: what is known of it stays
- * @param before what was told of it last
+ * @param account undefined if the resource is invalid: the details then stay
+ * @param before the details of the last status
  */
 export function detailsOf(
   account: MerchantAccount | undefined,

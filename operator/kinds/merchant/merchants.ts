@@ -10,13 +10,13 @@ import { immutableFieldChanged, type Obstacle } from './merchant-status.ts'
 import type { Provisioned, Provisioner, ProvisionRefusal, ProvisionRequest } from './provisioner.ts'
 
 /**
- * Brings about what one Merchant asks for. Each step reads what the one before has left, so that whoever
- * begins anew after a crash, at whatever point, comes to the same end:
+ * Reconciles one Merchant. Each step reads what the one before has stored, so that a new run after a crash,
+ * at any point, has the same result:
  *
- * 1. A new API key goes into the Secret, in an entry that no program reads.
- * 2. The payments service is told its hash, and makes the merchant if there is none of this uid yet.
- * 3. The key, and all ids, go into the entries that programs read.
- * 4. The payments service is told that this is the key, and for how long others stay valid.
+ * 1. It stores a new API key in the Secret, in an entry that no program reads.
+ * 2. It sends the hash of the key to the payments service, which creates the merchant of this uid if needed.
+ * 3. It stores the key and all ids in the entries that programs read.
+ * 4. It sends to the payments service that this key is in force, and how long other keys stay valid.
  */
 export interface Merchants {
   /** Never two at a time for one uid. Rejects with the signal's reason only. */
@@ -38,7 +38,7 @@ export interface WantedMerchant {
 }
 
 export interface MerchantOutcome {
-  /** What is known of the merchant. */
+  /** The ids of the merchant, if they are known. */
   readonly ids: Provisioned | undefined
   readonly synced: boolean
   readonly obstacle: Obstacle | undefined
@@ -75,9 +75,12 @@ export interface PaymentAddresses {
 }
 
 export interface MerchantsTiming {
-  /** Between two looks at a Secret: one that was deleted is made again within so long. */
+  /** The interval of reconciles, within which a deleted Secret is created again, in milliseconds. */
   readonly lookMs: number
-  /** The payments service is told again what it knows, for somebody else may have changed it. */
+  /**
+   * The interval at which an unchanged request is repeated, because another client may have changed the
+   * merchant.
+   */
   readonly resyncMs: number
 }
 
@@ -96,7 +99,7 @@ class Stop extends Error {
   }
 }
 
-/** What was told to the payments service last. */
+/** The last request to the payments service, and its answer. */
 interface Told {
   /** Of the request. */
   readonly digest: string
@@ -158,7 +161,7 @@ export function createMerchants(options: MerchantsOptions): Merchants {
     return attempt('SecretNotWritten', () => store.put(place, content, known, signal))
   }
 
-  /** Before anybody is told of a key it stands where no crash loses it. */
+  /** Stores a key before its hash is sent, so that no crash loses a key that the payments service knows. */
   async function stageKey(run: Run, kept: KeptCredentials | undefined): Promise<KeptCredentials> {
     const { account, rotation } = run.merchant
     if (kept !== undefined && readKeys(account, kept).staged !== undefined) return kept
@@ -208,7 +211,7 @@ export function createMerchants(options: MerchantsOptions): Merchants {
           ids,
           synced: ids !== undefined && obstacle.step !== 'Synced',
           obstacle,
-          // Somebody may change the Secret, or whatever else is missing, without a word to us.
+          // A user may change the Secret, or add what is missing, without an event.
           afterMs: obstacle.stalled ? lookMs : undefined,
         }
       }
@@ -223,7 +226,9 @@ export function createMerchants(options: MerchantsOptions): Merchants {
   }
 }
 
-/** What was told to the payments service, so that it is told again only after a while. */
+/**
+ * Remembers the requests to the payments service, so that an unchanged one is repeated only after a while.
+ */
 function rememberWhatIsTold(clock: Clock, resyncMs: number) {
   const told = new Map<string, Told>()
   return {

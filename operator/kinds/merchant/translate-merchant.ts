@@ -60,7 +60,7 @@ function toMs(duration: string): number {
   return Number(duration.slice(0, -1)) * (unitMs[duration.slice(-1)] ?? 0)
 }
 
-/** What is allowed, and hardly meant. */
+/** Returns warnings for settings that are valid and probably not intended. */
 function doubtful({ app }: MerchantSpec): readonly FieldProblem[] {
   if (app.rotateAfter === undefined || toMs(app.rotateAfter) > toMs(app.keyGrace)) return []
   const message = `the key before is still valid when the next one comes, after ${app.rotateAfter}`

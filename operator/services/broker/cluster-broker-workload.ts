@@ -68,7 +68,7 @@ function ownEnv({ metricsPort, tlsSecret, admin }: Plan): Readonly<Record<string
     // A caller is to find new pods with its next stream; one that runs is not cut for that.
     GRPC_MAX_CONNECTION_AGE: '30m',
     GRPC_MAX_CONNECTION_AGE_GRACE: '12h',
-    // A stream that lasts longer goes on at another pod: its consumers say how far they came.
+    // A longer stream continues at another pod: its consumers send how far they have read.
     DRAIN_TIMEOUT: '20s',
   }
 }

@@ -6,7 +6,7 @@ export interface PaymentsWorkloadOptions {
   readonly storage: PaymentsStorage
   /** Of the API and the payment page. */
   readonly port: number
-  /** Through which the operator provisions merchants, and nobody else. */
+  /** The port through which only the operator provisions merchants. */
   readonly provisionPort: number
   readonly provisionAccess: ProvisionAccess
   /** Counts the calls of the API for all processes; null where no rate limit service runs. */
@@ -27,7 +27,7 @@ export type PaymentsStorage =
   | { readonly type: 'embedded'; readonly stateDir: string }
   | { readonly type: 'postgres'; readonly urlFile: string }
 
-/** How whoever provisions shows who they are: by the token in this file, or by a certificate of that name. */
+/** The credential of a provisioning client: the token in this file, or a certificate with that name. */
 export type ProvisionAccess =
   | { readonly type: 'token'; readonly tokenFile: string }
   | {

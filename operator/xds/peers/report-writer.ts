@@ -15,9 +15,7 @@ export interface ReportWriter {
 export interface ReportLimits {
   /** A report ends with the first entry beyond it. */
   readonly maxReportBytes: number
-  /**
-   * Of one client and type: those of the first names. What it refused beside them is pending to the reader.
-   */
+  /** The most refusals of one client and type that a report has. The reader counts other names as pending. */
   readonly maxRefusals: number
 }
 

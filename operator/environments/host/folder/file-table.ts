@@ -13,7 +13,7 @@ export interface FileTableOptions {
   readonly limits: FolderLimits
   /** How long a file must have stayed the same before it is read. */
   readonly settleMs: number
-  /** How long a file may go on changing before that is told as a problem. */
+  /** A file that changes for longer than this is reported as a problem. */
   readonly maxUnsettledMs: number
   /** Files that are read at the same time. */
   readonly maxReads: number

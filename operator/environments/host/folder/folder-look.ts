@@ -39,8 +39,8 @@ export const folderLimits: FolderLimits = {
 }
 
 /**
- * Is told of a directory, and of its `device:inode`, before its entries are read, so that one who begins to
- * watch it then misses nothing.
+ * Called with a directory and its `device:inode` before its entries are read, so that a watcher that is
+ * added then misses no change.
  */
 export type SeeDirectory = (absolute: string, identity: string) => void
 
@@ -70,7 +70,7 @@ interface Look {
   readonly see: SeeDirectory
   readonly found: { readonly file: SeenFile; readonly identity: string; readonly bytes: number }[]
   readonly visited: Set<string>
-  /** By text, so that a limit is told once. */
+  /** Problems by text, so that a limit is reported once. */
   readonly problems: Map<string, SourceProblem>
 }
 
@@ -82,7 +82,7 @@ function tellTooMany(look: Look, what: string): void {
   tell(look, look.root, `has more than the ${what} that are allowed; the rest is not read`)
 }
 
-/** undefined when there is no such thing (any more), or when it cannot be told, which is a problem. */
+/** Returns undefined if the file does not exist, or after reporting why it cannot be examined. */
 async function statOf(look: Look, absolute: string): Promise<BigIntStats | undefined> {
   try {
     return await stat(absolute, { bigint: true })
@@ -138,7 +138,7 @@ async function entriesOf(look: Look, directory: string): Promise<readonly Dirent
   }
 }
 
-/** A link to nothing is told; one that is gone by now is not. */
+/** Reports a link whose target does not exist, unless the link itself is gone by now. */
 async function seeDangling(look: Look, absolute: string, path: string): Promise<void> {
   const link = await lstat(absolute).catch(() => undefined)
   if (link?.isSymbolicLink()) tell(look, path, 'is a link to something that is not there')
@@ -152,7 +152,7 @@ async function seeFile(look: Look, absolute: string, path: string, mayBeLink: bo
   const file = { path, absolute, fingerprint: fingerprintOf(info) }
   look.found.push({ file, identity: identityOf(info), bytes: Number(info.size) })
   if (!mayBeLink) return
-  // A write is told to those who watch the directory of the name through which it was made.
+  // A write causes an event in the directory of the name through which it was made.
   const target = await realpath(absolute).catch(() => absolute)
   for (const directory of new Set([dirname(absolute), dirname(target)])) {
     const about = await statOf(look, directory)

@@ -1,10 +1,10 @@
 import { type FSWatcher, watch } from 'node:fs'
 
-/** Watchers of a changing set of directories; what they tell is only that something happened. */
+/** Watches a changing set of directories. An event does not say what changed. */
 export interface FolderWatch {
   /**
-   * Watches the directory, unless it does so already. `identity` tells a directory from a later one of its
-   * name.
+   * Watches the directory, unless it does so already. `identity` distinguishes a directory from a later one
+   * of the same name.
    */
   see(directory: string, identity: string): void
   /** Ends the watchers of the directories that were not seen since the last call. */
@@ -13,8 +13,8 @@ export interface FolderWatch {
 }
 
 /**
- * One watcher a directory: Node's own recursive watching on Linux follows no symbolic link to a directory
- * and, as it adds its watchers when an event tells of a subfolder, misses what was written into that before.
+ * Uses one watcher for each directory: on Linux, Node's recursive watching follows no symbolic link to a
+ * directory, and it misses what is written into a new subfolder before its watcher is added.
  */
 export function watchFolders(onEvent: () => void, onWarn: (message: string) => void): FolderWatch {
   const watchers = new Map<string, FSWatcher>()

@@ -16,8 +16,8 @@ import { tollwayNamespace, uuid5 } from './uuid5.ts'
 export const apiGroup = 'tollway.dev'
 
 /**
- * One resource as a file tells it: the envelope is judged, the spec is not, for which a Secret has its `data`
- * and `stringData`. Its origin is `shop/limits.yaml`, `shop/limits.yaml#2` or, out of a List,
+ * One resource of a file. The envelope is validated, the spec is not; the spec of a Secret has its `data` and
+ * `stringData`. The origin is `shop/limits.yaml`, `shop/limits.yaml#2` or, in a List,
  * `shop/limits.yaml#2.items[0]`.
  */
 export type Manifest = Omit<SourcedResource, 'generation'>

@@ -55,8 +55,8 @@ async function describe(wish: PortWish, code: string): Promise<string> {
 }
 
 /**
- * `process 4711 (node server.js)` when /proc tells, which it does on Linux and for processes that we may look
- * into.
+ * Returns `process 4711 (node server.js)`, if /proc has it: on Linux, for processes that this user may
+ * inspect.
  */
 async function findOwner(port: number): Promise<string | undefined> {
   const sockets = await listeningSockets(port)

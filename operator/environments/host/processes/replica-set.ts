@@ -61,7 +61,7 @@ export function createReplicaSet(options: ReplicaSetOptions): ReplicaSet {
   }
 
   const end = (indices: readonly number[], graceMs: number) => {
-    // Set before the first is told to end, which is a change that leads back here.
+    // Set before the first replica is stopped, because that change calls this function again.
     const { promise, resolve } = Promise.withResolvers<void>()
     ending = promise
     const ended = indices.map(async index => {

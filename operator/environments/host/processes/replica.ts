@@ -142,7 +142,7 @@ export function startReplica(options: ReplicaOptions): ReplicaProcess {
   return {
     observe: () => ({ name, ...state, addresses: options.addresses }),
     stop(graceMs) {
-      // Known to be stopped before the first change that this makes is told.
+      // Set before the first change is reported, so that listeners see the replica as stopped.
       stopped ??= Promise.resolve(graceMs).then(end)
       return stopped
     },
@@ -196,7 +196,7 @@ function launch(options: ReplicaOptions, uid: string, events: Events): ChildProc
     if (!hasEnded && isBackend(message)) events.backend(message.problem)
   })
   child.on('disconnect', () => {
-    // At an ordinary end the channel closes first; the exit is then told in the same breath.
+    // At an ordinary end the channel closes first, and the exit event follows in the same turn.
     setImmediate(() => {
       if (!hasEnded) events.channelClosed()
     })

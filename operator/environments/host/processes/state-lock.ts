@@ -62,7 +62,7 @@ function cannotLock(stateDir: string, error: unknown): InfrastructureError {
   })
 }
 
-/** What the system says, in words that tell what to do. */
+/** Returns the cause of a system error and what to do about it. */
 function reasonOf(error: unknown): string {
   const { code, errcode, message } = error as { code?: unknown; errcode?: unknown; message: string }
   if (code === 'EEXIST' || code === 'ENOTDIR') return `it is a file, not a folder: ${elsewhere}`

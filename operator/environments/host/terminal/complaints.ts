@@ -36,7 +36,7 @@ export function complaintsOf({ resources, replicas, problems }: StatusReport): r
   return [...ofFiles, ...ofResources, ...ofReplicas]
 }
 
-/** Of what became wrong at once, so much is told; `tollway status` tells all. */
+/** The most problems of one change that are printed. `tollway status` shows all of them. */
 const maxTold = 10
 
 /** Tells what became wrong since the report before, and what is right again. */

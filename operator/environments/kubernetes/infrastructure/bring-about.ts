@@ -47,7 +47,7 @@ export async function bringAbout({
   return Number.isFinite(soonest) ? soonest : undefined
 }
 
-/** One after the other; what fails is told at the end, and an outage ends it at once. */
+/** Runs the steps in order. Failures are thrown together at the end; an outage ends the run at once. */
 async function runAll<T>(steps: readonly (() => Promise<T>)[]): Promise<readonly T[]> {
   const results: T[] = []
   const failures: InfrastructureError[] = []

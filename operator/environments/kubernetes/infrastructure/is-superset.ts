@@ -11,7 +11,7 @@ export function isSuperset(live: unknown, wanted: unknown): boolean {
   return contains(live, wanted, '')
 }
 
-/** By what the items of a list are told apart, for the first of the alternatives that a wanted item has. */
+/** The keys that identify the items of a list. The first alternative that a wanted item has is used. */
 const listKeys: Readonly<Record<string, readonly (readonly string[])[]>> = {
   containers: [['name']],
   env: [['name']],

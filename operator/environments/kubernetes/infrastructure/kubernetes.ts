@@ -27,7 +27,7 @@ export interface KubernetesOptions {
   readonly shapeFor: (service: Workload['service']) => PodShape
   /** Whether this process leads. Checked before each write; other processes write nothing. */
   readonly mayWrite: () => boolean
-  /** For the log: what is wrong and goes on: an API server out of reach, somebody who undoes our writes. */
+  /** Called with lasting problems for the log, such as an API server that does not answer. */
   readonly onProblem: (message: string) => void
   /** Called when another program begins to undo repairs of an object again and again. */
   readonly onContest?: (contest: Contest) => void

@@ -17,15 +17,15 @@ export interface ClusterReportOptions {
   readonly problems: readonly SourceProblem[]
 }
 
-/** What is stored of one kind. */
+/** The stored resources of one kind. */
 export interface StoredKind {
   readonly kind: ReportedKind
   readonly resources: readonly StoredResource[]
 }
 
 /**
- * What `tollway status` shows in a cluster: the statuses as they are stored, so that each operator tells the
- * same, whether it is the one that writes or not.
+ * Returns the report of `tollway status` in a cluster. It has the statuses as they are stored, so that each
+ * operator reports the same, whether it writes or not.
  */
 export function makeClusterReport(options: ClusterReportOptions): StatusReport {
   const { nowMs, revision, addresses, resources, replicas, problems } = options
@@ -70,7 +70,7 @@ function toResourceStatus(
 
 const isPaused = (conditions: readonly Condition[]) => conditions.some(({ type }) => type === 'Paused')
 
-/** What stands there tells of an older content. */
+/** The condition of a resource whose stored conditions belong to an older generation. */
 function unseen(generation: number): Condition {
   return {
     type: 'Ready',

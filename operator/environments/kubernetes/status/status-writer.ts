@@ -43,7 +43,10 @@ export interface StatusWriter {
   write(statuses: readonly ResourceStatus[]): void
   /** The conditions as they are stored, or were written a moment ago. */
   conditionsOf(resource: ResourceKey): readonly Condition[]
-  /** Looks at this resource again: somebody else may have written its status. */
+  /**
+   * Compares the stored status of this resource with the wanted one, because another client may have written
+   * it.
+   */
   lookAt(uid: string): void
   /** Looks at all of them again: it is our turn to write. */
   lookAtAll(): void

@@ -3,10 +3,9 @@ import type { KubeObject } from '../../api/kube-object.ts'
 import { type Ingredients, operatorSelector, ownedObject, podSelector } from './place.ts'
 
 /**
- * Whoever is in the cluster may call the ports of the workload, and no others: callers are in namespaces that
- * the operator does not know, and who scrapes the metrics too. Only the operator calls those that are for it.
- * What the replicas may call is left open, for the address of their Redis stands in a Secret and may be
- * anywhere.
+ * Lets every pod of the cluster call the public ports of the workload: the operator does not know the
+ * namespaces of callers and of what scrapes the metrics. Only the operator may call the ports for the
+ * operator. Egress is not restricted, because the address of the Redis is in a Secret and may be anywhere.
  */
 export function makeNetworkPolicy(ingredients: Ingredients): KubeObject {
   const { place, workload } = ingredients
