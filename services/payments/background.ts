@@ -12,9 +12,7 @@ import {
 import type { Payments } from './operations/operation.ts'
 import { removeExpiredKeys } from './storage/idempotency/idempotency-keys.ts'
 
-/**
- * Work that nobody waits for. Every process does it; locks in the database keep them out of each other's way.
- */
+/** The work in the background. Every process does it; locks in the database keep the processes apart. */
 export interface Background {
   /** Waits for what runs. */
   stop(): Promise<void>

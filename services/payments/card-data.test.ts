@@ -57,7 +57,7 @@ async function start(t: TestContext): Promise<Running> {
   return { postgres, program, folder, url, debugUrl: `http://127.0.0.1:${debugPort}` }
 }
 
-/** Who speaks to the service, and keeps everything that it answers. */
+/** A client of the service that keeps every answer. */
 function createClient(url: string, answers: string[]) {
   let key = ''
   async function call(method: string, path: string, body: object | string = {}, more: object = {}) {
@@ -109,7 +109,7 @@ async function payOnPage(client: Client, publicKey: string, number: string, amou
   await client.call('POST', `/pay/confirm?${link}`, answer.toString())
 }
 
-/** Where somebody puts a number who has mistaken the field. */
+/** Sends a card number in fields where a user may enter it by mistake. */
 async function misplace(
   client: Client,
   merchantId: string,
@@ -183,7 +183,7 @@ test('card numbers and codes are in no log, table, log of the database, metric, 
 
   const texts = Buffer.from(`${answers.join('\n')}\n${running.program.output()}`)
   const written = await writtenBy(running)
-  // What is looked into does hold what was stored.
+  // Proves that the search finds stored text.
   const holders = written.filter(([, bytes]) => bytes.includes(marker)).length
   assert.ok(holders >= 3, `only ${holders} places have what was stored last`)
   for (const [place, bytes] of [

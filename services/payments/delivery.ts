@@ -55,7 +55,7 @@ export function createDelivery({ settings, payments, log, metrics }: DeliveryOpt
   }
 }
 
-/** What is not used is not loaded. */
+// A transport is imported only if it is used.
 async function openMailTransport({ mailSmtpUrl, stateDir }: Settings): Promise<MailTransport> {
   if (mailSmtpUrl === null) return createFolderTransport(join(stateDir, 'mail'))
   const { createSmtpTransport } = await import('./mail/smtp-transport.ts')

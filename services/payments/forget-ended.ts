@@ -2,7 +2,7 @@ import type { Task } from './background.ts'
 import type { Payments } from './operations/operation.ts'
 import { prunables, prune } from './storage/pruning.ts'
 
-/** In one transaction, so that nobody waits for long. */
+/** The most rows that one transaction removes, so that its locks are short. */
 export const maxPrunedAtOnce = 500
 const lookMs = 60_000
 

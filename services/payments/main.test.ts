@@ -95,7 +95,7 @@ test('the program serves on PostgreSQL, tells of itself, and drains', {
   assert.equal((await stat(join(state, 'test-processor-key'))).mode & 0o777, 0o600)
 })
 
-/** By the address that the proxy tells, and not what the API is asked with the merchant's key. */
+/** The address is that which the proxy reports. These calls do not use the merchant's key. */
 async function assertAttemptsLimited(api: string, key: string): Promise<void> {
   const made = await fetch(`${api}/merchants`, {
     method: 'POST',

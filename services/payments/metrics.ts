@@ -2,7 +2,7 @@
 export interface Metrics {
   /** Labels are given with each count, as names and values; their combinations are few. */
   counter(name: string, help: string): (labels?: Labels, by?: number) => void
-  /** Read when somebody asks: one value, or one for each of some labels. */
+  /** `read` is called for each exposition. It returns one value, or one value for each of some labels. */
   gauge(name: string, help: string, read: () => number | readonly LabelledValue[]): void
   /** Durations in milliseconds; shown in seconds, as Prometheus has them. */
   histogram(name: string, help: string): (labels: Labels, ms: number) => void

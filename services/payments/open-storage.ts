@@ -10,7 +10,7 @@ export function folderOf({ stateDir }: Pick<Settings, 'stateDir'>): string {
   return join(stateDir, 'payments')
 }
 
-/** The database of the settings, with the schema that it has. What is not used is not loaded. */
+/** Opens the database of the settings without migrating it. A driver is imported only if it is used. */
 export function openDatabase(settings: Settings, log: Log): Promise<Storage> {
   return settings.databaseUrl === '' ? openEmbedded(settings, log) : openServer(settings, log)
 }

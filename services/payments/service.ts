@@ -59,8 +59,8 @@ export interface SecretFiles {
 }
 
 /**
- * Starts the whole service and resolves when it takes requests. What cannot be had is told first. Each part
- * is made from the ones above it: storage, operations, servers, work in the background.
+ * Starts the service, and resolves when it takes requests. Missing prerequisites are reported first. Each
+ * part is made from those before it: storage, operations, servers, work in the background.
  */
 export async function startService(
   settings: Settings,
@@ -198,7 +198,10 @@ function pagesOf(settings: Settings, payments: Payments, log: Log, secrets: () =
   })
 }
 
-/** PostgreSQL takes commands from whoever may connect; the embedded database only through this process. */
+/**
+ * PostgreSQL takes commands from any client that may connect; the embedded database only through this
+ * process.
+ */
 function startAdmin(
   settings: Settings,
   shared: JsonServerOptions & { readonly payments: Payments },

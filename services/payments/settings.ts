@@ -186,7 +186,7 @@ const storageSettings = settingsTable({
   },
 })
 
-/** Rates and fees of no date and no bank: for trying things out. Whoever pays out sets their own. */
+/** Sample rates and fees for trials. An operator who pays out sets the real ones. */
 const sampleRates = {
   base: 'EUR',
   rates: {

@@ -97,7 +97,7 @@ async function fill(storage: Storage): Promise<void> {
       `UPDATE webhook_deliveries SET due = due + interval '1 hour'
        WHERE position = (SELECT min(position) FROM webhook_deliveries)`,
     )
-    // Of one transaction the second waits for the first, which somebody has taken.
+    // The second delivery of the transaction waits for the first, which another process has taken.
     await tx.query('SET LOCAL session_replication_role = replica')
     await tx.query(
       `INSERT INTO processor_instructions

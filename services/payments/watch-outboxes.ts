@@ -7,8 +7,8 @@ import { countOpenExceptions } from './storage/delivery/processor-exceptions.ts'
 const lookMs = 15_000
 
 /**
- * Looks every 15 seconds at what waits to be told to others, and with that whether the database answers. Each
- * process tells the same figures, for they are those of the database.
+ * Reads the lengths of the outboxes every 15 seconds, which also checks that the database answers. Every
+ * process reports the same figures, because they are those of the database.
  */
 export function watchOutboxes(
   { storage, clock }: Pick<Payments, 'storage' | 'clock'>,

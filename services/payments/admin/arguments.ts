@@ -1,6 +1,6 @@
 import { maxAmount } from '../domain/money/money.ts'
 
-/** What was written on the command line cannot be taken. */
+/** The arguments of a command are invalid. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }

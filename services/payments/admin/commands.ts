@@ -23,7 +23,7 @@ export interface Output {
 /** 0: done. 1: the books do not add up, or it was refused. 2: it was not understood, or could not be done. */
 export const exitCodes = { ok: 0, wrong: 1, failed: 2 } as const
 
-/** What an operator does by hand, on a database that somebody else has opened. */
+/** A command for an administrator, on a database that its caller has opened. */
 export interface AdminCommand {
   /** Whether the database is to be brought to this program's schema before. */
   readonly schema: 'as it is' | 'current'
@@ -60,7 +60,7 @@ export function parseCommand([name, ...args]: readonly string[]): AdminCommand {
 
 type Options = Readonly<Record<string, { readonly type: 'string' }>>
 
-/** @throws UsageError for what is not understood, and for other than so many arguments without a name */
+/** @throws UsageError for unknown options, and unless there are `count` arguments without a name */
 function parse<const O extends Options>(args: readonly string[], options: O, count: number) {
   let parsed: { readonly values: Readonly<Record<string, unknown>>; readonly positionals: readonly string[] }
   try {

@@ -1,4 +1,4 @@
-/** What is limited of the calls of the API. The rate limit service knows these names as descriptor keys. */
+/** The limits of calls of the API. The rate limit service knows these names as descriptor keys. */
 export const callRules = ['address', 'key', 'failed_key'] as const
 export type CallRule = (typeof callRules)[number]
 

@@ -27,7 +27,7 @@ export async function composeMail(mail: Mail, from: Mailbox): Promise<ComposedMa
     text: body,
     date: new Date(createdMs),
     messageId: `<${id}@${domainOf(from)}>`,
-    // Nobody's out-of-office answers it (RFC 3834, section 5).
+    // Prevents answers of vacation programs (RFC 3834, section 5).
     headers: { 'Auto-Submitted': 'auto-generated' },
     newline: 'windows',
     disableFileAccess: true,

@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import { MailError, type MailTransport } from './mail-transport.ts'
 
 /**
- * Puts each mail into a file of its own, for whoever has no mail server: `<time>-<id>.eml`, whole or not
- * there at all. A mail that is sent again replaces its file.
+ * Writes each mail to a file of a folder, for a machine without a mail server: `<time>-<id>.eml`, complete or
+ * absent. A mail that is sent again replaces its file.
  *
- * @param folder made when it is not there, for its owner only
+ * @param folder created if it does not exist, readable for its owner only
  */
 export function createFolderTransport(folder: string): MailTransport {
   return {

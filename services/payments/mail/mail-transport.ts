@@ -13,7 +13,7 @@ export interface ComposedMail {
 /** Where mail goes. */
 export interface MailTransport {
   /**
-   * Resolves when somebody else has taken responsibility for the mail. It ends within `sendDeadlineMs`.
+   * Resolves when another server has accepted responsibility for the mail, within `sendDeadlineMs`.
    *
    * @throws MailError
    */

@@ -29,21 +29,21 @@ export type MailOutcome = 'sent' | 'postponed' | 'given-up'
 
 /** How many mails are sent at once. */
 export const maxMailsAtOnce = 8
-/** Longer than any send, so that nobody else sends a mail that is being sent. */
+/** Longer than any send, so that no other process sends a mail that is being sent. */
 export const mailLeaseMs = 2 * sendDeadlineMs
 
 const firstWaitMs = 15_000
 const maxWaitMs = 60 * 60 * 1000
 /** A server errs too: what it refuses for good is tried as often as this before it is believed. */
 const maxRefusals = 3
-/** What could not be sent for so long is given up, as mail servers do (RFC 5321, section 4.5.4.1). */
+/** A mail is given up after this time, as by mail servers (RFC 5321, section 4.5.4.1). */
 const maxAgeMs = 5 * 24 * 60 * 60 * 1000
 
 /**
- * Sends what is due. A mail is marked when it was taken: a process that dies in between leaves it to be sent
- * once more, under the same Message-ID, when its lease has ended. Any number of processes may do this.
+ * Sends the mails that are due. A mail is marked when it was accepted; if the process ends before that, the
+ * mail is sent again after its lease, under the same Message-ID. Any number of processes may do this.
  *
- * @returns whether there may be more to send at once
+ * @returns whether more mails may be due
  */
 export async function sendDueMails(mailing: Mailing): Promise<boolean> {
   const { storage, clock } = mailing

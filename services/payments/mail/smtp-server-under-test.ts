@@ -49,7 +49,7 @@ export async function startSmtpServer(): Promise<SmtpServerUnderTest> {
       })
     },
   })
-  // Connections that a test cuts are told here.
+  // Connections that a test cuts cause errors here.
   server.on('error', () => {})
   await new Promise<void>(resolve => {
     server.listen(0, '127.0.0.1', resolve)

@@ -43,7 +43,8 @@ async function sendOver(
     port,
     socket,
     secure: tls,
-    // Without these, a password or the mail would go out in the clear when somebody strips STARTTLS or AUTH.
+    // Without these, an attacker who removes STARTTLS or AUTH would get the password or the mail in the
+    // clear.
     requireTLS: login !== null && !tls,
     forceAuth: login !== null,
     ...(login === null ? {} : { auth: { user: login.user, pass: login.password } }),

@@ -38,15 +38,15 @@ export const eventTypes = Object.keys(eventMeanings) as readonly EventType[]
 export interface Announcement {
   readonly type: EventType
   readonly merchantId: string
-  /** What it happened to: events of one subject reach an endpoint in their order. */
+  /** The id of the changed record. Events of one subject reach an endpoint in their order. */
   readonly subjectId: string
   /** The record as the API presents it, under its name: `{transaction: {…}}`. */
   readonly data: JsonObject
 }
 
 /**
- * Adds to the merchant's log of events, in the transaction of what happened: it is told if and only if it
- * did. Holds the merchant's lists, and therefore comes last.
+ * Adds an event to the merchant's log in the transaction of the change, so that the event exists if and only
+ * if the change does. It locks the merchant's lists, and therefore comes last.
  */
 export function announce(
   tx: Tx,

@@ -45,7 +45,7 @@ function ofMerchant<Filter, Item>(list: List, items: ListItems<Filter, Item>) {
     if (!isId(owner)) return refuse('not_found')
     const found = await listItems(tx, list, { owner, page, appId: app.id }, items)
     if (!isRefused(found) && found.length > 0) return found
-    // An empty part, and a cursor that is none, are told of only to an app that has the merchant.
+    // Only an app that has the merchant learns that a part is empty or that a cursor is invalid.
     const merchant = await ownMerchant(tx, app, owner)
     return isRefused(merchant) ? merchant : found
   }

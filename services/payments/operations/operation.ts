@@ -9,7 +9,7 @@ import type { CardProcessor } from '../processor/processor.ts'
 import type { Idempotency } from '../storage/idempotency/idempotency.ts'
 import type { Storage, Tx } from '../storage/storage.ts'
 
-/** What operations are made with. Whoever calls them (the API, the payment page, a command) has one. */
+/** The dependencies of operations. Every caller (the API, the payment page, a command) provides them. */
 export interface Payments {
   readonly storage: Storage
   readonly idempotency: Idempotency

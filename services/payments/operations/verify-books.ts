@@ -15,7 +15,7 @@ import { linesOfTransactions, listPayoutLines } from '../storage/tables/lines.ts
 import { listTransactionsById } from '../storage/tables/transactions.ts'
 
 export interface Verification {
-  /** What was replayed. */
+  /** The numbers of replayed records. */
   readonly counts: RecordCounts
   /** The sum of each account over all merchants, in minor units. */
   readonly balances: readonly Posting[]
@@ -29,7 +29,7 @@ export interface BookFinding {
   readonly message: string
 }
 
-/** After so many, what is wrong is clear enough. */
+/** The most findings that are collected before the rest is skipped. */
 export const maxFindings = 1_000
 const partSize = 500
 const statementTimeoutMs = 30 * 60 * 1000
@@ -115,7 +115,7 @@ async function verifyBalance(tx: Tx, { id, currency }: Merchant): Promise<readon
   return [{ record: `merchant ${id}`, message: `its balance is ${posted}; its lines make it ${shown}` }]
 }
 
-/** What was not found by way of merchants and transactions belongs to none. */
+/** Records that no merchant and no transaction led to belong to none. */
 function leftOver(counts: RecordCounts, seen: RecordCounts): readonly BookFinding[] {
   return Object.entries(counts)
     .map(([kind, count]): [string, bigint] => [kind, count - seen[kind as keyof RecordCounts]])

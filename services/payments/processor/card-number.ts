@@ -34,7 +34,7 @@ export interface ReadCard {
   readonly details: CardDetails
 }
 
-/** What was typed, as a card; or the processing error of the first thing that is wrong. */
+/** Returns the card of the input, or the processing error of its first problem. */
 export function readCard(card: CardInput, nowMs: number): ReadCard | { readonly error: ProcessingErrorCode } {
   const missing = missingIn(card)
   if (missing !== undefined) return { error: missing }

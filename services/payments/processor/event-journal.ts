@@ -1,22 +1,22 @@
 import type { ProcessorEvent } from './processor.ts'
 
-/** An event that is told from `dueMs` on. */
+/** An event that the processor reports from `dueMs` on. */
 export interface DueEvent {
   /** Milliseconds since the epoch. */
   readonly dueMs: number
   readonly event: ProcessorEvent
 }
 
-/** Where the test processor keeps what it will tell later. One that is to survive a restart is stored. */
+/** Stores the events that the test processor reports later. A stored journal survives a restart. */
 export interface EventJournal {
   /** An event whose id is there already, or was removed, changes nothing. */
   append(events: readonly DueEvent[]): Promise<void>
-  /** What is due, by the time it became so. */
+  /** Returns the due events, ordered by the time at which they became due. */
   due(nowMs: number, limit: number): Promise<readonly ProcessorEvent[]>
   remove(eventIds: readonly string[]): Promise<void>
 }
 
-/** How many removed events are remembered, so that a repeated call does not tell them again. */
+/** The number of removed events that are remembered, so that a repeated call does not report them again. */
 const maxRemembered = 10_000
 
 /** A journal that ends with the process. It is as long as what was not pulled and acknowledged yet. */

@@ -4,12 +4,12 @@ import type { ProcessingErrorCode } from '../domain/transaction/processing-error
 import type { Tds } from '../domain/transaction/transaction.ts'
 
 /**
- * What the service asks of whoever moves the money of cards. Each call that changes something carries an
- * `operationId` of ours: a second call with the same one changes nothing and gets the first one's answer, so
- * that a call whose answer was lost can be made again. A rejected promise means that the outcome is not
- * known, and the same call has to be made again; a decline is an answer.
+ * The contract with the processor of card payments. Each call that changes something has an `operationId`: a
+ * second call with the same id changes nothing and gets the first answer, so that a call whose answer was
+ * lost can be repeated. A rejected promise means that the outcome is unknown and the same call must be
+ * repeated; a decline is an answer.
  *
- * Card numbers and verification codes come in with `CardInput` and leave by no answer, error or event.
+ * Card numbers and verification codes come in with `CardInput` and are in no answer, error or event.
  */
 export interface CardProcessor {
   /**
@@ -125,7 +125,7 @@ export interface FollowUpRequest extends Amount {
   readonly reference: string
 }
 
-/** `reference` is that of the authorisation. The id of an event is the same each time it is told. */
+/** `reference` is that of the authorisation. A repeated report of an event has the same id. */
 export type ProcessorEvent =
   | {
       readonly kind: 'fraud'

@@ -76,7 +76,7 @@ test('each test card has a number and a name of its own, and a right check digit
   for (const number of others) assert.ok(hasValidCheckDigit(number) && schemeOf(number), number)
 })
 
-/** What was typed, and the scheme or the processing error. */
+/** The input, and the scheme or the processing error. */
 const typed: readonly (readonly [card: CardInput, expected: string | number])[] = [
   [card('1000 0000 0000 0000'), 'visa'],
   [card('4100-0000-0000-0001'), 'visa'],

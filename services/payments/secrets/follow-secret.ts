@@ -12,8 +12,8 @@ export interface FollowSecretOptions {
 }
 
 /**
- * The secret as the file has it right now: it is read at each call, so that a new one holds with the next
- * request. While the file is missing, empty, or cannot be read, the last one that it had goes on to hold.
+ * Returns a function that reads the file at each call, so that a new secret is in force with the next
+ * request. While the file is missing, empty or unreadable, the last secret stays in force.
  */
 export function followSecret({ first, path, onWarning }: FollowSecretOptions): () => string {
   if (path === undefined) return () => first

@@ -2,8 +2,8 @@ import { toDate } from './statements.ts'
 import type { Tx } from './storage.ts'
 
 /**
- * What is of no use any more some time after its end. Of `$1` and older, the oldest `$2` rows. What the books
- * consist of is never removed.
+ * Statements that remove the oldest `$2` rows that ended at `$1` or earlier. They never remove what the books
+ * consist of.
  */
 const statements = {
   /** Delivered, or given up. */
@@ -11,7 +11,7 @@ const statements = {
       SELECT endpoint_id, event_id FROM webhook_deliveries WHERE coalesce(delivered, given_up) <= $1
       ORDER BY coalesce(delivered, given_up) LIMIT $2 FOR UPDATE SKIP LOCKED
     ) RETURNING 1 AS removed`,
-  /** What waits for an endpoint that has been disabled, or deleted, for so long. */
+  /** Deliveries to an endpoint that was disabled or deleted at `$1` or earlier. */
   'webhook deliveries to disabled endpoints': `DELETE FROM webhook_deliveries WHERE (endpoint_id, event_id) IN (
       SELECT d.endpoint_id, d.event_id
       FROM webhook_endpoints e JOIN webhook_deliveries d ON d.endpoint_id = e.id
@@ -60,7 +60,7 @@ function firstIdOf(time: string): string {
 export type Prunable = keyof typeof statements
 export const prunables = Object.keys(statements) as readonly Prunable[]
 
-/** One process at a time removes, for it is nobody's hurry. */
+/** One process at a time removes rows, because the work is not urgent. */
 const lock = "SELECT pg_try_advisory_xact_lock(hashtextextended('pruning', 3)) AS locked"
 
 export interface PruneOptions {

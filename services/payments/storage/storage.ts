@@ -1,6 +1,6 @@
 /**
- * Where payments are kept: a relational database behind one door. Whoever reads or writes does so inside
- * `transaction`, so what belongs together is kept together or not at all.
+ * The storage of payments: a relational database behind one contract. Reads and writes happen inside
+ * `transaction`, which stores all of them or none.
  */
 export interface Storage {
   /**
@@ -16,9 +16,9 @@ export interface Storage {
    */
   transaction<T>(work: (tx: Tx) => Promise<T>, options?: TransactionOptions): Promise<T>
   /**
-   * Runs `work`, which only reads, without a transaction around it: each statement sees what was committed
-   * when it began, as in one that is read committed, and nobody waits for a BEGIN and a COMMIT that guard
-   * nothing. `work` runs again, on another connection, when the connection is lost.
+   * Runs `work`, which only reads, without a transaction: each statement sees what was committed when it
+   * began, as in a transaction that is read committed, and no BEGIN and COMMIT cost a round trip. `work` runs
+   * again, on another connection, when the connection is lost.
    *
    * @throws StorageError as `transaction`; Error for a statement that could write or lock
    */
@@ -59,11 +59,12 @@ export interface TransactionOptions {
 }
 
 /**
- * - `unavailable`: no connection can be had; nothing was done, and trying later is right.
- * - `contention`: the database kept refusing because of others, until the cap of tries; nothing was done.
+ * - `unavailable`: there is no connection; nothing was done, and a later attempt may succeed.
+ * - `contention`: the database refused the work up to the limit of attempts, because of concurrent work;
+ *   nothing was done.
  * - `timeout`: a statement took too long; nothing was done.
- * - `commit-unknown`: the connection was lost while the commit ran; the work is whole or absent, and only a
- *   look at the data tells which.
+ * - `commit-unknown`: the connection was lost during the commit; the work is stored whole or not at all, and
+ *   only a read of the data shows which.
  * - `constraint`: a constraint refused the data; `constraint` is its name. Nothing was done.
  * - `refused`: the database refused a statement otherwise, for example a text with a zero byte.
  */

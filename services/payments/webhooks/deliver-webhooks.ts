@@ -54,7 +54,7 @@ export interface WebhookDeliverer {
 const maxInFlight = 32
 const maxPerEndpoint = 4
 const defaultTimeoutMs = 15_000
-/** Longer than a try and the note of its outcome, so that nobody else begins the same one. */
+/** Longer than a try and the record of its outcome, so that no other process begins the same try. */
 export const deliveryLeaseMs = 60_000
 /** How long new events wait while all that runs is slow. */
 const lookMs = 250
@@ -83,8 +83,8 @@ export function deliveryWaitMs(
 }
 
 /**
- * Delivers each event at least once to each endpoint that wants it. Any number of processes may do this: a
- * try belongs to one of them until its lease ends, so that one that dies leaves it to the others.
+ * Delivers each event at least once to each endpoint that subscribes to it. Any number of processes may do
+ * this: a try belongs to one process until its lease ends, after which another one takes it.
  */
 export function createWebhookDeliverer(delivering: WebhookDelivering): WebhookDeliverer {
   const { storage, clock, log } = delivering

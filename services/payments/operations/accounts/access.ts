@@ -32,8 +32,8 @@ export async function authenticate(
 }
 
 /**
- * Everything below tells of a record only to an app that has its merchant. To others, as for an id that is
- * none, there is no such thing: whoever guesses ids learns nothing.
+ * The functions below return a record only to an app that has its merchant. Others get the answer for an
+ * unknown id, so that guessing ids reveals nothing.
  */
 export async function ownMerchant(tx: Tx, app: App, merchantId: string): Outcome<Merchant> {
   if (!isId(merchantId)) return refuse('not_found')

@@ -28,8 +28,8 @@ interface OfMerchant {
 export const invitationTemplate = 'invitation'
 
 /**
- * Makes a person a member, with an e-mail to whoever was none before. The answer is the same whether or not
- * the person is a member of other merchants, and whether or not a mail was sent.
+ * Makes a person a member, and sends an e-mail to a person who was not one. The answer does not depend on
+ * memberships of other merchants, or on whether a mail was sent.
  */
 export async function inviteUser(
   tx: Tx,
@@ -50,7 +50,7 @@ export async function inviteUser(
   return member
 }
 
-/** As `inviteUser`, for whoever provisions: neither an app nor a merchant is limited. */
+/** As `inviteUser`, for provisioning: without the limits for apps and merchants. */
 export async function addUser(tx: Tx, payments: Payments, merchant: Merchant, email: string): Promise<void> {
   const { isNew } = await addMember(tx, payments, merchant, email)
   if (isNew) await sendInvitation(tx, payments, merchant, email)

@@ -24,7 +24,7 @@ export interface ProvisionInput {
   readonly keyHash: string
   /** After this time the app's other keys open nothing; null leaves them as they are. */
   readonly otherKeysExpireInMs: number | null
-  /** E-mail addresses of people to invite. Nobody is removed. */
+  /** E-mail addresses of people to invite. No member is removed. */
   readonly users: readonly string[]
   /** All webhooks of the resource: others that it had are disabled. */
   readonly webhooks: readonly WebhookInput[]
@@ -88,7 +88,7 @@ const provision = record({
   adopt: optional(record({ merchantId: required(id), keyHash: optional(hash) })),
 })
 
-/** PUT /provision/merchants/<uid>. Everything that is wrong is told at once. */
+/** Parses the body of PUT /provision/merchants/<uid>. All problems are reported at once. */
 export function parseProvision(
   body: unknown,
   fundingCurrencies: readonly string[],

@@ -99,9 +99,9 @@ async function createProvisioned(
 }
 
 /**
- * The merchant that the resource is to take over, if it is to take over one. Whoever shows the key of an app
- * that has the merchant could do everything with it anyway; others learn nothing of it. So a merchant that
- * stayed when its resource went, or whose cluster was lost, goes on under another resource.
+ * Returns the merchant that the resource adopts, if it names one. The resource must have a key of an app that
+ * has the merchant, which allows everything anyway; others learn nothing about the merchant. A merchant whose
+ * resource was deleted, or whose cluster was lost, continues under another resource this way.
  */
 async function adopted(
   tx: Tx,

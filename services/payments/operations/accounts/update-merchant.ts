@@ -13,7 +13,7 @@ export interface MerchantUpdateRequest {
   readonly update: MerchantUpdate
 }
 
-/** Changes what a merchant can change of itself: name, e-mail and descriptor. */
+/** Changes the fields that a merchant may change: name, e-mail and descriptor. */
 export async function updateOwnMerchant(
   tx: Tx,
   payments: Payments,

@@ -20,7 +20,7 @@ export async function expireAuthorisations(payments: Payments): Promise<number> 
       const transaction = await lockTransaction(tx, id)
       const merchant = transaction && (await findMerchant(tx, transaction.merchantId))
       if (transaction === undefined || merchant === undefined) return
-      // Between the look and the lock, somebody else may have captured or voided it.
+      // Before the lock, another transaction may have captured or voided it.
       const change = expireTransaction(transaction, contextOf(payments, merchant))
       if (change !== undefined) recordChange(tx, payments, change, 'transaction.expired')
     })

@@ -8,16 +8,16 @@ import { type Payments, processorOf } from '../operation.ts'
 
 /** How many instructions one round takes. */
 export const maxInstructionsAtOnce = 50
-/** A process that took instructions and is gone keeps them for so long. */
+/** The lease of instructions that a process has taken. Another process takes them after it. */
 const leaseMs = 60_000
 const firstWaitMs = 1_000
 const maxWaitMs = 300_000
 
 /**
- * Tells the processor what the books have decided, at least once and for each transaction in the trail's
- * order. What it does not take is tried again, after waits that double.
+ * Sends the decisions of the books to the processor, at least once, and for each transaction in the order of
+ * its trail. Failed instructions are repeated with doubling waits.
  *
- * @returns how many were due, and which failed
+ * @returns the number of due instructions, and those that failed
  */
 export async function instructProcessor(
   payments: Payments,
@@ -29,7 +29,7 @@ export async function instructProcessor(
   )
   const results = await Promise.all(due.map(instruction => tell(payments, instruction)))
   const told = due.filter((_, index) => results[index] === undefined)
-  // They are told again, under their old ids, when this does not come to pass.
+  // If this transaction fails, they are sent again under the same ids.
   if (told.length > 0) await storage.transaction(tx => removeInstructions(tx, told))
   return { due: due.length, failures: results.filter(result => result !== undefined) }
 }

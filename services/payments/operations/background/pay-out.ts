@@ -44,10 +44,10 @@ export async function payOutMerchant(
 }
 
 /**
- * Pays all merchants that have something to be paid, each in a transaction of its own: whatever ends it in
- * between, the next run for the period pays the rest. Any number of processes may do this at once.
+ * Pays all merchants with a positive balance, each in a separate transaction. After an interruption the next
+ * run for the period pays the rest. Any number of processes may do this at once.
  *
- * @param onPaid told of each payout after its commit
+ * @param onPaid called with each payout after its commit
  */
 export async function payOutAll(
   payments: Payments,

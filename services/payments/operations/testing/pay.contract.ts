@@ -126,7 +126,7 @@ test('an authorisation whose answer was lost is asked for under the same name', 
   assert.ok(!isRefused(outcome))
   assert.deepEqual(names, [outcome.id, outcome.id, outcome.id])
 
-  // Nothing came through: the next request, after the lease, goes on where this one stopped.
+  // The processor was not reached: the next request resumes the payment after the lease.
   names.length = 0
   answersToLose = 3
   const request = requestWith('4100 0000 0000 0001')
@@ -171,7 +171,7 @@ test('card numbers and codes are in no log, table or answer', async () => {
       const outcome = await payByCard(api.payments, request)
       answers.push(JSON.stringify(outcome, (_, value) => (typeof value === 'bigint' ? Number(value) : value)))
     }
-    // Where somebody puts it who has mistaken the field.
+    // A user entered the number in the wrong field.
     const digits = number.replaceAll(' ', '')
     const { key, merchantId } = shop
     const transaction = await payAt(api, shop)

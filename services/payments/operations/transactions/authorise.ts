@@ -15,7 +15,7 @@ import { insertTransaction } from '../../storage/tables/transactions.ts'
 import type { Payments } from '../operation.ts'
 import { announceTransaction } from './change-transaction.ts'
 
-/** What is asked of the processor, and what its answer is recorded with. */
+/** The request to the processor, and the data with which its answer is recorded. */
 export interface AuthorisationPlan {
   readonly merchant: Merchant
   readonly processor: CardProcessor
@@ -23,7 +23,7 @@ export interface AuthorisationPlan {
   /** As the merchant's customer is to read it. */
   readonly descriptor: string
   readonly source: AuthorisationSource
-  /** What is known of the card already; null where the processor reads it from what was typed. */
+  /** The known data of the card; null if the processor reads them from the input. */
   readonly known: CardSource | null
   readonly recurring: boolean
   /** The text of a payment link; null without one. */
@@ -88,7 +88,7 @@ async function ask(plan: AuthorisationPlan, id: string): Promise<Authorised | Re
   const card = answer.card === null ? known : cardSourceOf(answer.card)
   if (card !== null) return { id, plan, source: card, result: resultOf(answer) }
   if (answer.approved) throw new Error(`the processor approved ${id} and did not name the card`)
-  // Details that are not those of a card: there is nothing to record.
+  // The input is not a card, so there is nothing to record.
   return refuseProcessing(answer.error)
 }
 

@@ -23,8 +23,8 @@ export interface ChangeRequest<Input> {
 type Decide<Input> = (transaction: Transaction, input: Input, context: OperationContext) => Change | Refused
 
 /**
- * Decided here, with the transaction locked, and stored with the promise to tell the processor: that one
- * carries out what the books say, and cannot refuse what was authorised.
+ * Decides the change with the transaction locked, and stores it together with an instruction for the
+ * processor. The processor carries out the decision, and cannot refuse an authorised amount.
  */
 function changing<Input>(decide: Decide<Input>, type: EventType) {
   return async (tx: Tx, payments: Payments, request: ChangeRequest<Input>): Outcome<Transaction> => {
@@ -44,7 +44,7 @@ export const refundOwnTransaction = changing<RefundInput>(refundTransaction, 'tr
 /** Releases a part of the pending amount. */
 export const voidOwnTransaction = changing<VoidInput>(voidTransaction, 'transaction.voided')
 
-/** Stores a change of a locked transaction, and what is to be told of it, in one go. */
+/** Stores a change of a locked transaction together with its instruction and its event. */
 export function recordChange(tx: Tx, payments: Payments, change: Change, type: EventType): Transaction {
   const { transaction, trailEntry } = change
   saveChange(tx, change)
@@ -56,7 +56,7 @@ export function recordChange(tx: Tx, payments: Payments, change: Change, type: E
 interface TransactionNews {
   readonly type: EventType
   readonly transaction: Transaction
-  /** What was added to the trail; null for a new transaction. */
+  /** The new entry of the trail; null for a new transaction. */
   readonly change: TrailEntry | null
 }
 

@@ -89,10 +89,10 @@ export async function pay(payments: Payments, request: PaymentRequest): Outcome<
   return found
 }
 
-/** `resumable`: `pay` goes on with it. `unknown`: the processor was not asked, or its approval was voided. */
+/** `resumable`: `pay` resumes it. `unknown`: the processor was not asked, or its approval was voided. */
 export type FoundPayment = Transaction | { readonly kind: 'resumable' | 'unknown' }
 
-/** What is known of a payment, without making it. */
+/** Finds a payment without making it. */
 export async function findPayment(payments: Payments, request: PayerPayment): Outcome<FoundPayment> {
   const merchant = await payments.storage.read(tx => findByKey(tx, request.merchantKey))
   if (isRefused(merchant)) return merchant

@@ -6,7 +6,7 @@ import type { Tx } from '../../storage/storage.ts'
 import { announce } from '../announce.ts'
 import type { Outcome, Payments } from '../operation.ts'
 
-/** Stores what became of a dispute, whose transaction the caller has locked, and what is to be told of it. */
+/** Stores a change of a dispute with its event. The caller has locked the transaction. */
 export async function saveDispute(
   tx: Tx,
   payments: Payments,

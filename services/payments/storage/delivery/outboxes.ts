@@ -1,7 +1,7 @@
 import { onlyRow, type Tx } from '../storage.ts'
 
 /**
- * What commits promised to tell others: mail, events for webhooks, instructions for the processor, and
+ * The outboxes that commits fill: mail, events for webhooks, instructions for the processor, and
  * authorisations whose outcome is not stored.
  */
 export const outboxes = ['mail', 'webhooks', 'processor', 'authorisations'] as const

@@ -3,12 +3,12 @@ import type { Transaction } from '../../domain/transaction/transaction.ts'
 import { insertInto, toDate } from '../statements.ts'
 import type { Tx } from '../storage.ts'
 
-/** What the processor is to be told of an entry of a trail. It is told at least once. */
+/** An instruction to the processor for one entry of a trail. It is sent at least once. */
 export interface ProcessorInstruction {
   readonly transactionId: string
   /** The place of the entry in its trail. */
   readonly number: number
-  /** The id of the entry: the same however often it is told. */
+  /** The id of the entry, which is the same in every attempt. */
   readonly operationId: string
   readonly kind: 'capture' | 'refund' | 'void'
   readonly test: boolean
@@ -16,7 +16,7 @@ export interface ProcessorInstruction {
   readonly reference: string
   readonly amount: bigint
   readonly currency: string
-  /** How often it was tried to be told, with the try that now begins. */
+  /** The number of attempts, including the one that begins now. */
   readonly attempts: number
 }
 
@@ -33,8 +33,8 @@ const insert = insertInto('processor_instructions', [
 ])
 
 /**
- * Promises to tell the processor of the newest entry of the transaction's trail; due at once. A transaction
- * that the processor has no name for was declined, and there is nothing to tell.
+ * Stores an instruction for the newest entry of the transaction's trail, which is due at once. A transaction
+ * without a reference of the processor was declined and needs none.
  */
 export function insertInstruction(tx: Tx, transaction: Transaction, entry: TrailEntry): void {
   const { id, test, processorReference, currency, totals } = transaction

@@ -11,7 +11,9 @@ const insert = `INSERT INTO test_processor_events (id, due, event)
   SELECT e.id, e.due, e.event FROM unnest($1::text[], $2::timestamptz[], $3::json[]) AS e (id, due, event)
   ON CONFLICT (id) DO NOTHING`
 
-/** What the test processor will tell, kept where payments are, so that no restart loses it. */
+/**
+ * Stores the future events of the test processor in the database of payments, so that no restart loses them.
+ */
 export function createStoredJournal(storage: Storage): EventJournal {
   return {
     async append(events) {

@@ -23,8 +23,8 @@ interface DeliveryRow {
 }
 
 /**
- * The first part looks at so many due deliveries at most, so that a long queue is not sorted at each look;
- * the second takes some of each endpoint; the third takes what nobody else has taken meanwhile.
+ * The first part reads a limited number of due deliveries, so that a long queue is not sorted each time; the
+ * second takes some of each endpoint; the third takes those that no other process has taken meanwhile.
  */
 const claimDue = `WITH due AS (
     SELECT c.endpoint_id, c.event_id, c.due
@@ -53,10 +53,10 @@ const claimDue = `WITH due AS (
 
 export interface ClaimOptions {
   readonly nowMs: number
-  /** When it is due again if nobody has said what became of it: the process may be gone. */
+  /** The time at which it is due again without a recorded outcome, because the process may have ended. */
   readonly leaseUntilMs: number
   readonly limit: number
-  /** So many of one endpoint at most. */
+  /** The most deliveries of one endpoint. */
   readonly perEndpoint: number
   /** Endpoints of which nothing is taken. */
   readonly without: readonly string[]
@@ -123,7 +123,7 @@ export async function giveUpDelivery(
   ])
 }
 
-/** What was not delivered, waiting or given up, is due now, with all of its tries before it. */
+/** Makes all deliveries that wait or were given up due now. Their attempts are kept. */
 export async function retryUndelivered(tx: Tx, endpointId: string, nowMs: number): Promise<void> {
   await tx.query(
     `UPDATE webhook_deliveries SET due = $2, given_up = NULL, attempts = 0

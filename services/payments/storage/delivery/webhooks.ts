@@ -21,7 +21,7 @@ export interface WebhookEvent {
   readonly merchantId: string
   readonly createdMs: number
   readonly type: string
-  /** What it happened to, such as a transaction: events of one subject are delivered in their order. */
+  /** The id of the changed record, such as a transaction. Its events are delivered in their order. */
   readonly subjectId: string
   /** The body as it is signed and sent. */
   readonly body: string
@@ -100,7 +100,7 @@ export async function updateWebhookEndpoint(tx: Tx, endpoint: WebhookEndpoint): 
   )
 }
 
-/** It is shown no more, and told nothing. What was still to be told to it stays untold. */
+/** Hides the endpoint and ends its deliveries, also those that are due. */
 export async function deleteWebhookEndpoint(tx: Tx, id: string, atMs: number): Promise<void> {
   await tx.query(
     'UPDATE webhook_endpoints SET deleted = $2, disabled = coalesce(disabled, $2) WHERE id = $1',

@@ -11,7 +11,7 @@ export interface MeasuredStorage extends Storage {
   running(): number
 }
 
-/** The same storage, told of to a meter. */
+/** Returns the same storage, and reports its work to a meter. */
 export function measureStorage(storage: Storage, meter: StorageMeter, clock: Clock): MeasuredStorage {
   let running = 0
 

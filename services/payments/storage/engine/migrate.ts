@@ -15,7 +15,7 @@ export interface Migration {
 }
 
 export interface MigrationReport {
-  /** What was applied now, in order. */
+  /** The migrations that this call applied, in order. */
   readonly applied: readonly string[]
   /** What the database has and this program does not know: a newer program was here before. */
   readonly unknown: readonly string[]

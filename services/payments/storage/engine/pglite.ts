@@ -124,7 +124,7 @@ function createTurns(maxWaiting: number, timeoutMs: number) {
       await wait()
       return release
     },
-    /** Nobody takes a turn any more, and those that have asked for one have had theirs. */
+    /** Refuses further turns. Resolves when the turns that were requested before have ended. */
     async end(): Promise<void> {
       ended = true
       await wait()

@@ -31,7 +31,7 @@ export interface PostgresOptions {
   /** For one lock; the transaction is then tried again. */
   readonly lockTimeoutMs?: number
   readonly retries?: RetryLimits
-  /** Told of connections that broke while nobody used them. The text holds no secret. */
+  /** Called with the error of an idle connection that broke. The text contains no secret. */
   readonly onIdleError?: (message: string) => void
 }
 
@@ -152,7 +152,9 @@ function rowsOf(client: pg.PoolClient, config: pg.QueryConfig): Promise<readonly
   })
 }
 
-/** Cuts the connection when none of the statements that wait is answered for so long: they then fail. */
+/**
+ * Cuts the connection, which fails its statements, when none of those that wait is answered for this time.
+ */
 function watchSilence(client: pg.PoolClient, timeoutMs: number) {
   let waiting = 0
   const timer = setTimeout(() => {

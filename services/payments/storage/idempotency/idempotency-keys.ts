@@ -29,10 +29,10 @@ const lockAndFind = `SELECT pg_try_advisory_xact_lock($1) AS locked, ${columns}
     ON k.scope = $2 AND k.key_hash = $3 AND k.expires > $4`
 
 /**
- * What is known of the key, unless another transaction works on it right now: that one's lock ends with it,
- * however it ends.
+ * Returns the row of the key, unless another transaction works on it now: the lock of that transaction ends
+ * with it.
  *
- * The row is as it was just before the lock was taken. Who saves an answer is told when that was too early.
+ * The row is as it was just before the lock was taken. Saving an answer reports if that was too early.
  */
 export async function lockKey(
   tx: Tx,
@@ -157,13 +157,13 @@ export async function findKey(tx: Tx, { scope, hash }: KeyId): Promise<StoredKey
   return row
 }
 
-/** Nobody else changes the row until this transaction ends. */
+/** Locks the row until this transaction ends. */
 export async function lockMarkedKey(tx: Tx, { scope, hash }: KeyId): Promise<KeyRow | undefined> {
   const [row] = await tx.query<KeyRow>(`${find} FOR UPDATE`, [scope, hash])
   return row
 }
 
-/** Ends the lease of a marker, so that the same request goes on under its reference at once. */
+/** Ends the lease of a marker, so that the same request resumes under its reference at once. */
 export async function endLease(tx: Tx, { scope, hash }: KeyId, owner: string, nowMs: number): Promise<void> {
   await tx.query(
     `UPDATE idempotency_keys SET lease_until = $4

@@ -54,8 +54,8 @@ export type Once =
   | { readonly kind: 'weak-key' }
 
 /**
- * What is known of a request: `resumable` when it began, its outcome is not stored, and no process works on
- * it; `unknown` when it never began, or left nothing.
+ * The state of a request: `resumable` if it began, its outcome is not stored, and no process works on it;
+ * `unknown` if it never began or left nothing.
  */
 export type Known = Once | { readonly kind: 'resumable' | 'unknown' }
 
@@ -96,7 +96,7 @@ export interface Idempotency {
    * continues under the same reference: at once after an error, after the lease when the process has crashed.
    */
   runOnceOutside<P extends object, T>(request: OnceRequest, work: OutsideWork<P, T>): Promise<Once | Refused>
-  /** What is known of a request, without running it. */
+  /** Returns the state of a request without running it. */
   look(request: OnceRequest): Promise<Known>
 }
 
@@ -300,7 +300,7 @@ async function settleStep<T>(
   } catch (error) {
     // Another transaction saved an answer between the look and the saving: the repeated step finds it.
     if (isUnknownCommit(error) || (error instanceof StorageError && isOvertaken(error))) return error
-    // While it is not known what the first commit came to, nothing else may be told.
+    // While the outcome of the first commit is unknown, no other outcome may be reported.
     if (unknown !== undefined && error instanceof StorageError && error.code === 'unavailable') return unknown
     throw error
   }

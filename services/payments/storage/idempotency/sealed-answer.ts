@@ -2,9 +2,9 @@ import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync } fr
 import type { RandomBytes } from '../../domain/ids.ts'
 
 /**
- * What is derived from a caller's Idempotency-Key. The key itself is never stored: of it, the database has a
- * hash to find the answer by, a fingerprint of the request that needs the key to be made again, and, when the
- * answer holds a secret, the answer under a key that only the caller's can open.
+ * Values that are derived from a caller's Idempotency-Key. The key itself is not stored. The database has a
+ * hash to find the answer by, a fingerprint of the request that cannot be computed without the key, and, if
+ * the answer contains a secret, the answer encrypted with a key that only the caller's key yields.
  */
 const nonceBytes = 12
 const tagBytes = 16
@@ -28,9 +28,9 @@ export function requestFingerprint(key: string, parts: readonly string[]): strin
 }
 
 /**
- * Whether the key can protect a secret: a UUID of version 4, which has 122 random bits, or 128 bits. What is
- * random cannot be seen, so it is judged by the alphabet and the length: 32 hexadecimal digits, or 22 of
- * base64. UUIDs of other versions have fewer random bits.
+ * Reports whether the key can protect a secret: a UUID of version 4, which has 122 random bits, or a text of
+ * 128 bits. Randomness cannot be checked, so the alphabet and the length decide: 32 hexadecimal digits, or 22
+ * of base64. UUIDs of other versions have fewer random bits.
  */
 export function canProtectSecret(key: string): boolean {
   // Between hexadecimal digits hyphens are ornament.

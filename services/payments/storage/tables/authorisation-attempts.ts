@@ -110,7 +110,7 @@ export async function abandonAttempt(
 ): Promise<'running' | 'recorded' | 'abandoned'> {
   const [marker] = await tx.query<{ running: boolean }>(lockMarker, [scope, hash, reference, toDate(nowMs)])
   if (marker?.running === true) return 'running'
-  // After the lock of the marker: whoever stored the payment held it.
+  // Read after the lock of the marker, which the transaction that stores the payment holds.
   if ((await tx.query(findPayment, [reference])).length > 0) return 'recorded'
   await tx.query(removeMarker, [scope, hash, reference])
   return 'abandoned'

@@ -375,7 +375,7 @@ async function assertBooks(tx: Tx, merchantId: string, transactionId: string): P
   assert.deepEqual(await findLedgerProblems(tx, 10), [])
 }
 
-/** What the database refuses, whoever asks: the constraint, and the statement with `$1` for a transaction. */
+/** Statements that the database refuses: the constraint, and the statement with `$1` for a transaction. */
 const refused: readonly (readonly [constraint: string, sql: string])[] = [
   ['transactions_buckets', 'UPDATE transactions SET captured_amount = 1 WHERE id = $1'],
   [
