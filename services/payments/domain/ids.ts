@@ -18,8 +18,9 @@ export function newId(nowMs: number, random: RandomBytes): string {
 }
 
 /**
- * The id of what somebody else has a name for, such as a processor's dispute: the same for the same name, so
- * that hearing of it twice is one record. A UUID of version 8 (RFC 9562, section 5.8) of a SHA-256.
+ * Derives the id of a record that another system names, such as a processor's dispute: the same name has the
+ * same id, so that a repeated report is one record. It is a UUID of version 8 (RFC 9562, section 5.8) from a
+ * SHA-256.
  */
 export function derivedId(kind: string, name: string): string {
   const hash = createHash('sha256')
@@ -45,7 +46,9 @@ export function newApiKey(random: RandomBytes): string {
   return `tollway_${Buffer.from(random(apiKeyBytes)).toString('base64url')}`
 }
 
-/** What is stored of an API key: SHA-256 in hex. A random key of 256 bits needs no salt and no slow hash. */
+/**
+ * Returns the stored form of an API key, its SHA-256 in hex. 256 random bits need no salt and no slow hash.
+ */
 export function hashApiKey(key: string): string {
   return createHash('sha256').update(key, 'utf8').digest('hex')
 }

@@ -14,9 +14,9 @@ import type { TrailEntry } from './transaction/trail.ts'
 import type { Transaction } from './transaction/transaction.ts'
 
 /**
- * The API's JSON of each record, without the object that it is wrapped in: dates as text of ISO 8601 in UTC,
- * amounts as numbers of minor units. Each field is named, so that a new field of a record stays inside until
- * somebody decides otherwise.
+ * Returns the API's JSON of a record, without the object that contains it: dates as text of ISO 8601 in UTC,
+ * amounts as numbers of minor units. Each field is named, so that a new field of a record is not published by
+ * accident.
  */
 export function presentApp({ id, name }: App): JsonObject {
   return { id, name }

@@ -3,7 +3,7 @@ import { presentRefusal } from '../domain/present.ts'
 import { isRefused, type Refused } from '../domain/refusals.ts'
 import type { Settled } from '../storage/idempotency/idempotency.ts'
 
-/** What is sent back: JSON in one line, or nothing. */
+/** The body of an answer: JSON in one line, or nothing. */
 export interface Answer {
   readonly status: number
   /** Empty for an answer without a body. */

@@ -43,7 +43,7 @@ export interface ProcessorEndpoint extends Documented {
   readonly act: (call: AppCall, once: OnceRequest) => Promise<Once | Refused>
 }
 
-/** Needs no key. What it answers is a secret. */
+/** An endpoint without a key, whose answer is a secret. */
 export interface SignUpEndpoint extends Documented {
   readonly kind: 'sign-up'
   readonly act: (tx: Tx, call: Call) => Promise<Answer | Refused>

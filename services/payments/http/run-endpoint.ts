@@ -35,8 +35,8 @@ const idempotencyKeyPattern = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/
 const ownKeyBytes = 24
 
 /**
- * Who asks, then what: nothing is said of a request to somebody without a key. An Idempotency-Key of a POST
- * is looked at after that, and belongs to the app.
+ * Authenticates the caller before it validates the request: a caller without a key learns nothing about the
+ * request. The Idempotency-Key of a POST is read after that, and belongs to the app.
  */
 export async function runEndpoint(payments: Payments, endpoint: Endpoint, request: Request): Promise<Reply> {
   const { idempotencyKey } = request

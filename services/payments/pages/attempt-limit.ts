@@ -3,8 +3,8 @@ import { addressKey } from '@tollway/chassis/limits/address-key.ts'
 import { createRateLimit } from '@tollway/chassis/limits/rate-limit.ts'
 
 /**
- * How often a payment may be tried: whoever has stolen numbers of cards finds out on payment pages which of
- * them work, with many small payments.
+ * Limits the attempts of payments, because thieves of card numbers test them on payment pages with many small
+ * payments.
  */
 export interface AttemptLimit {
   /**

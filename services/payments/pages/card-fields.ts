@@ -4,8 +4,8 @@ import { normaliseNumber, publicTestCard, schemeOf, testPrefixes } from '../proc
 import type { CardInput } from '../processor/processor.ts'
 
 /**
- * What can be said about the fields of a card before anybody is asked. The same functions run on the server
- * and, while somebody types, in the browser: see browser-script.ts for what they may therefore use.
+ * The errors of card fields that need no request. The same functions run on the server and, while the payer
+ * types, in the browser: see browser-script.ts for the language that they may use.
  */
 export const cardFieldErrors = [
   'number-missing',
@@ -72,9 +72,8 @@ export interface Typed {
 }
 
 /**
- * A card number in groups of four. The caret stays behind the digit that it was behind: after typing it
- * goes on past the space that follows, and after deleting it stays before, so that the next key deletes a
- * digit.
+ * Formats a card number in groups of four. The caret stays behind its digit: after typing it moves past the
+ * following space, and after a deletion it stays before the space, so that the next key deletes a digit.
  */
 export function groupNumber(text: string, caret: number, isDeletion: boolean): Typed {
   const limit = schemeOf(text.replace(/\D/g, '')) === 'mastercard' ? 16 : 19
@@ -87,8 +86,8 @@ export function groupNumber(text: string, caret: number, isDeletion: boolean): T
 }
 
 /**
- * An expiry date as `MM / YY`. A first digit above 1 is a whole month, and typing goes on to the year by
- * itself. Years of four digits, as browsers fill them in, lose their century.
+ * Formats an expiry date as `MM / YY`. A first digit above 1 is a whole month, and the caret moves to the
+ * year. Years of four digits, as browsers fill them in, lose their century.
  */
 export function groupExpiry(text: string, caret: number, isDeletion: boolean): Typed {
   const before = text.slice(0, caret).replace(/\D/g, '').length
@@ -103,7 +102,7 @@ export function groupExpiry(text: string, caret: number, isDeletion: boolean): T
   return { text: `${month} / ${digits.slice(2)}`, caret: isPast ? position + 3 : position }
 }
 
-/** What was posted as a card: it, or what is wrong with each field. */
+/** Reads the card of a posted form, or the error of each field. */
 export function readCardFields(
   body: Readonly<Record<string, unknown>>,
   options: { readonly isTest: boolean; readonly nowMs: number },

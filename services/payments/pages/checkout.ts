@@ -20,7 +20,7 @@ export interface Checkout {
    * made again.
    */
   pay(request: AttemptDetails & { readonly authentication: string }): Promise<PaymentOutcome>
-  /** What is known of a payment, without making it. */
+  /** Finds a payment without making it. */
   find(request: AttemptDetails): Promise<FoundPayment>
 }
 
@@ -66,5 +66,5 @@ export type PaymentOutcome =
   | { readonly kind: 'in-progress'; readonly retryAfterMs: number }
   | MerchantClosed
 
-/** `resumable`: `pay` goes on with it. `none`: nothing was authorised, or the approval was voided. */
+/** `resumable`: `pay` resumes it. `none`: nothing was authorised, or the approval was voided. */
 export type FoundPayment = Exclude<PaymentOutcome, MerchantClosed> | { readonly kind: 'resumable' | 'none' }

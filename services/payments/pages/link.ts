@@ -27,7 +27,7 @@ export interface PaymentLink extends Link, Money {
   readonly amount: bigint
 }
 
-/** Why a link cannot be used, as the payer is told. */
+/** The faults of a link that the payer sees. */
 export const linkFaults = [
   'incomplete',
   'unknown-merchant',
@@ -46,11 +46,11 @@ export interface FaultyLink {
   /** 404 where there is no such merchant, 400 where the link itself is wrong. */
   readonly status: 400 | 404
   readonly locale: Locale
-  /** For whoever made the link. */
+  /** Details for the author of the link. */
   readonly details: readonly FieldError[]
 }
 
-/** The name of the parameter of ours that says that the payer chose the amount. */
+/** Tollway's own parameter: the payer chooses the amount. */
 const pointOfSaleParameter = 'pos'
 
 /** @param query of the address, without its question mark */
@@ -94,7 +94,7 @@ const faultOfField: Readonly<Record<string, LinkFault>> = {
   redirect: 'wrong-redirect',
 }
 
-/** The first that is wrong is what the payer is told. */
+/** Returns the fault of the first wrong field, for the payer. */
 function faultOf([first]: readonly FieldError[]): LinkFault {
   return faultOfField[first?.field ?? ''] ?? 'malformed'
 }
@@ -135,7 +135,7 @@ export function bindingOf({ merchant, currency, amount, reference, text, redirec
   return JSON.stringify([merchant.id, currency, String(amount), reference, text, redirect?.href ?? null])
 }
 
-/** Where the payer goes on to: the link's address with the id of the transaction. */
+/** Returns the address for the payer's return to the shop: the link's, with the id of the transaction. */
 export function goOnAddress(redirect: URL, transactionId: string): string {
   const address = new URL(redirect)
   address.searchParams.set('transactionId', transactionId)

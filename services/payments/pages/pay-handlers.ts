@@ -25,8 +25,8 @@ import { cardLabel, type Outcome, outcomePage } from './views/outcome-pages.ts'
 import { problemPage, unknownOutcomePage } from './views/problem-page.ts'
 
 /**
- * A page, or the address below the pages' folder that the browser is to load. `error` is for the operator's
- * log: the page does not tell it. It holds no card data.
+ * A page, or an address below the pages' folder for the browser to load. `error` is for the log of the
+ * operator only, not for the page. It contains no card data.
  */
 export type PageAnswer =
   | {
@@ -171,7 +171,7 @@ export function createPayHandlers(options: PayHandlersOptions): PayHandlers {
     }
   }
 
-  /** Looks for the outcome. Where the payment began and was not stored, goes on with it. */
+  /** Finds the outcome. Resumes a payment that began and was not stored. */
   async function lookAgain(link: PaymentLink, ticket: Ticket): Promise<PageAnswer> {
     const { idempotencyKey, authentication, card } = ticket
     try {

@@ -16,7 +16,7 @@ import type { Problem } from './texts/texts.ts'
 import { type ProblemPage, problemPage } from './views/problem-page.ts'
 
 export interface PayPagesOptions extends PayHandlersOptions {
-  /** Is told of errors that the payer only learns the existence of. They hold no card data. */
+  /** Called with errors whose details the payer does not see. They contain no card data. */
   readonly onError: (error: unknown, request: FastifyRequest) => void
 }
 
@@ -81,7 +81,7 @@ function addPages(scope: FastifyInstance, options: PayPagesOptions): void {
       if (isForeign(request)) return sendProblem(request, reply, 403, 'foreign-form')
       return answer(request, reply, await handlers[name](queryIn(request), request.body ?? {}, request.ip))
     })
-    // Somebody who loads the address of a form begins at the beginning.
+    // A payer who loads the address of a form starts with the first page.
     if (path !== '/') scope.get(path, (request, reply) => redirect(reply, `./?${queryIn(request)}`))
   }
   scope.get('/outcome', async (request, reply) => {
@@ -100,8 +100,8 @@ function addAssets(scope: FastifyInstance): void {
 }
 
 /**
- * Whether another site sent the form. There is no session that it could use, and a form needs a token of this
- * service; what is left is somebody else's card in the payer's name, and that needs no browser.
+ * Reports whether another site sent the form. There is no session to misuse, and a form needs a token of this
+ * service. The remaining attack, a foreign card in the payer's name, needs no browser.
  */
 function isForeign({ headers }: FastifyRequest): boolean {
   return headers['sec-fetch-site'] === 'cross-site'

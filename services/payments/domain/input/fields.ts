@@ -22,7 +22,7 @@ const emailPattern = new RegExp(
 
 const wholeNumber = /^(?:0|[1-9][0-9]{0,15})$/
 
-/** Text of 1 to so many characters, without control characters. */
+/** Reads a text of 1 to `maxCharacters` characters, without control characters. */
 export function text(maxCharacters: number): Reader<string> {
   return (value, place) => {
     if (typeof value !== 'string') return refuseValue(place, 'type', `${quote(value)} is no text`)

@@ -33,7 +33,7 @@ const merchant = {
   test: true,
 }
 
-/** What is refused as `field code`, or the value. */
+/** Returns a refusal as `field code`, or the value. */
 function outcome(result: object): unknown {
   if (!isRefused(result)) return result
   const { code, fields } = result.refusal

@@ -138,7 +138,7 @@ const link = record(
     redirect: optional(webAddress),
     locale: optional(text(maxUrlCharacters)),
   },
-  // Whoever sends a link around may add to it, as mail programs do to count visits.
+  // Programs that pass a link on may add parameters, as mail programs do to count visits.
   { meetOther: () => {} },
 )
 

@@ -73,7 +73,7 @@ export function parsePage<Filter>(
     sort: optional(sort),
     filter: required(filter),
   }
-  // A filter of which a field is required tells that field, and not that there is no filter.
+  // Reports the required field of the filter instead of a missing filter.
   const complete = isRecord(query) ? { filter: {}, ...query } : query
   const parsed = parseInput(record(shape), complete, 'form')
   if (isRefused(parsed)) return parsed

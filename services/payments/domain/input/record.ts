@@ -10,7 +10,7 @@ export interface Place {
   readonly errors: FieldError[]
 }
 
-/** Stands for a value that was refused, after its place was told why. */
+/** Replaces a value that was refused, after its place has reported why. */
 export const invalid = Symbol('invalid')
 export type Invalid = typeof invalid
 
@@ -23,7 +23,7 @@ export interface Field<T> {
   readonly read: Reader<T>
 }
 
-/** No input tells more fields than this, for the first are those that help. */
+/** The most fields that one input reports. The first ones are the useful ones. */
 export const maxFieldErrors = 50
 
 /** Quoted in a message, what was sent is cut here. */
@@ -51,8 +51,8 @@ export function refuseValue(place: Place, code: FieldErrorCode, message: string)
 const longNumber = /\d(?:[ -]?\d){11,}/g
 
 /**
- * What was sent, for a message: only its type where it is long or no text. Long numbers are left out, for a
- * card number that somebody put into the wrong field must not come back, nor get into a log.
+ * Quotes an input for a message: only its type if it is long or not a text. Long numbers are left out,
+ * because a card number in the wrong field must not be in an answer or a log.
  */
 export function quote(value: unknown): string {
   if (typeof value === 'string' && value.length > maxQuoted) return `a text of ${value.length} characters`
@@ -112,7 +112,7 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Reads a whole input. All that is wrong with it is told at once. */
+/** Reads a whole input. All problems are reported at once. */
 export function parseInput<T>(read: Reader<T>, value: unknown, encoding: Encoding): T | Refused {
   const errors: FieldError[] = []
   const result = read(value ?? {}, { path: '', encoding, errors })

@@ -20,6 +20,6 @@ export interface Line {
   readonly description: string
   /** Null for a payout. */
   readonly transactionId: string | null
-  /** What was captured, refunded, disputed or paid out, in its own currency. Never negative. */
+  /** The captured, refunded, disputed or paid out amount, in its own currency. Never negative. */
   readonly amount: Money
 }

@@ -187,7 +187,7 @@ function verifyMoney({ transaction, disputes, lines, entries }: Records, tell: T
     total(lines.map(l => l.balance)),
     say,
   )
-  // What was taken for the excess of disputes was never refundable.
+  // The amounts held for the excess of disputes were never refundable.
   const excess = total([...open, ...lost].map(dispute => dispute.excessHeld))
   const value = total(lines.map(line => line.balance + line.fee.total)) + excess
   expect('', 'refundableValue', transaction.refundableValue, value, say)

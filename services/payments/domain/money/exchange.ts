@@ -33,8 +33,8 @@ function minorUnits(currency: string): bigint {
 }
 
 /**
- * A rate table as it is configured: `{"base": "EUR", "rates": {"DKK": "7.4604"}}`. Rates are decimal numbers
- * as text, for a number in JSON is no longer exact. Everything that is wrong is told.
+ * Parses the rate table of the configuration: `{"base": "EUR", "rates": {"DKK": "7.4604"}}`. Rates are
+ * decimal numbers as text, because a JSON number is not exact. All problems are reported.
  */
 export function parseRateTable(
   base: string,

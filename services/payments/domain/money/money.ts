@@ -5,8 +5,8 @@ export interface Money {
 }
 
 /**
- * The largest amount of one operation. What it is worth in another currency stays within what a JSON number
- * carries exactly, for which `fitsJson` is asked besides.
+ * The largest amount of one operation. Its value in another currency stays within the integers that a JSON
+ * number represents exactly; `fitsJson` checks that too.
  */
 export const maxAmount = 1_000_000_000_000n
 

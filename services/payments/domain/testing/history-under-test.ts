@@ -110,8 +110,8 @@ export const operations = ['capture', 'refund', 'void', 'dispute', 'win', 'lose'
 export type Operation = (typeof operations)[number]
 
 /**
- * Does one operation with one transaction and keeps what comes of it. `win` and `lose` end its newest dispute
- * that is open, and are undefined without one, as `expire` is when there is nothing to expire.
+ * Applies one operation to a transaction and keeps its result. `win` and `lose` end its newest open dispute;
+ * they return undefined without one, as `expire` does if there is nothing to expire.
  */
 export function operate(
   history: History,

@@ -12,7 +12,7 @@ import type { Tds, Transaction } from './transaction.ts'
 /** How long an authorisation can be captured: the usual time of the card schemes. */
 export const authorisationLifetimeMs = 7 * 24 * 60 * 60 * 1000
 
-/** What a new transaction is made of, whoever asks for it. */
+/** The data of a new transaction, from any caller. */
 export interface AuthorisationInput {
   readonly currency: string
   readonly amount: bigint

@@ -16,9 +16,9 @@ export interface CaptureInput {
 }
 
 /**
- * Takes a part of the pending amount, or all of it, to the merchant's balance: exchanged to its currency at
- * the rate of now, less the fee. Captures together never exceed the transaction's amount. What they are worth
- * is rounded for all of them together: at one rate, parts are worth what the whole is.
+ * Captures a part of the pending amount, or all of it, to the merchant's balance: converted to its currency
+ * at the present rate, less the fee. The captures together never exceed the transaction's amount. Their value
+ * is rounded in total: at one rate, the parts have the value of the whole.
  */
 export function captureTransaction(
   transaction: Transaction,

@@ -27,7 +27,7 @@ export interface Pricing {
 export interface Change {
   /** As it is now, with the new entry in its trail. */
   readonly transaction: Transaction
-  /** Null where the trail tells nothing, as when a dispute begins. */
+  /** Null if the trail has no entry, as when a dispute begins. */
   readonly trailEntry: TrailEntry | null
   /** Null where the merchant's balance is not touched. */
   readonly line: Line | null

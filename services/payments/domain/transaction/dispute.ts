@@ -22,7 +22,7 @@ export interface Dispute {
   readonly reason: string | null
   /** Until when the merchant can answer it, if that is known. */
   readonly dueMs: number | null
-  /** What was taken from the merchant's balance for it, without the fee, in minor units of its currency. */
+  /** The amount held from the merchant's balance, without the fee, in minor units of its currency. */
   readonly held: bigint
   /** The part of the amount above what could be refunded when it was raised. */
   readonly excess: bigint
@@ -56,13 +56,13 @@ export interface DisputeChange extends Change {
 }
 
 /**
- * A dispute begins: what it is about leaves the merchant's balance, with the fee, and is held until the
- * dispute is won or lost. The trail tells of it only then, for its entries are won or lost.
+ * Opens a dispute: its amount leaves the merchant's balance, with the fee, and is held until the dispute is
+ * won or lost. The trail gets an entry only then.
  *
- * The payer's bank does not know of refunds, so a dispute may be about more than what can still be refunded,
- * or captured. It is booked all the same: the excess leaves the balance too, which may become negative, and
- * cannot be refunded after a win. It converts at the average rate of the captures, or, without captures, at
- * the rate of now.
+ * The payer's bank does not know of refunds, so a dispute may exceed what can still be refunded or was
+ * captured. It is booked in full: the excess leaves the balance too, which may become negative, and cannot be
+ * refunded after a win. The excess converts at the average rate of the captures, or at the present rate if
+ * there are none.
  */
 export function raiseDispute(
   transaction: Transaction,
@@ -121,8 +121,8 @@ export function raiseDispute(
 }
 
 /**
- * What is taken for one more part above what can be refunded. Undefined where nothing was captured and there
- * is no rate.
+ * Returns the value that is held for a further part above the refundable amount. Undefined if nothing was
+ * captured and there is no rate.
  */
 function valueOfExcess(
   transaction: Transaction,

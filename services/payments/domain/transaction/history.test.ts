@@ -16,11 +16,10 @@ import {
 import { authorisationLifetimeMs } from './authorise.ts'
 
 /**
- * What is done with one transaction of a merchant in DKK, and what comes of it: its amounts that are not
- * zero, and the merchant's balance. A step that is refused shows as `field code` in brackets, or the code
- * alone.
+ * Steps with one transaction of a merchant in DKK, and their results: its amounts that are not zero, and the
+ * merchant's balance. A refused step shows `field code` in brackets, or the code alone.
  *
- * One EUR is 7.4604 DKK; a JPY 7.4604 / 163.27, so 100 of it 4.57 DKK.
+ * One EUR is 7.4604 DKK; one JPY is 7.4604 / 163.27 DKK, so 100 JPY are 4.57 DKK.
  */
 const free = `
   authorise 300 DKK                              -> pending 300
@@ -129,7 +128,7 @@ for (const [name, { rows, pricing }] of Object.entries(tables)) {
   })
 }
 
-/** What is expected may stand on a line of its own. */
+/** The result may be on a separate line. */
 function rowsOf(rows: string): readonly string[] {
   const joined = rows.replaceAll(/\n\s+->/g, ' ->')
   return joined.split('\n').filter(line => line.includes('->'))

@@ -2,9 +2,9 @@
 export interface ProcessingError {
   readonly code: ProcessingErrorCode
   readonly message: string
-  /** What the payer may be told. */
+  /** The text for the payer. */
   readonly client: string
-  /** What the merchant may be told. */
+  /** The text for the merchant. */
   readonly merchant: string
   /** Whether the same payment can succeed later without anybody changing anything. */
   readonly retry: boolean

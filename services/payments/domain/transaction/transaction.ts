@@ -86,7 +86,7 @@ export function checkTrail(
   )
 }
 
-/** Guards against a currency that somebody changed on the way. */
+/** Refuses the request if it names another currency than the transaction has. */
 export function checkCurrency(transaction: Transaction, currency: string | null): Refused | undefined {
   if (currency === null || currency === transaction.currency) return undefined
   const message = `${currency} is not the currency of the transaction, ${transaction.currency}`

@@ -25,7 +25,7 @@ export function hasExpired(transaction: Transaction, nowMs: number): boolean {
   return transaction.pendingAmount > 0n && nowMs >= transaction.expiresMs
 }
 
-/** Voids what an authorisation that has run out still had pending; undefined when there is nothing to do. */
+/** Voids the pending amount of an expired authorisation. Returns undefined if nothing is pending. */
 export function expireTransaction(transaction: Transaction, context: OperationContext): Change | undefined {
   if (!hasExpired(transaction, context.nowMs)) return undefined
   return cancel(transaction, transaction.pendingAmount, context)

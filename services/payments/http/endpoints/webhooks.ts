@@ -47,7 +47,7 @@ function presentWithSecret(endpoint: WebhookEndpoint): JsonObject {
   return { ...presentWebhook(endpoint), secret: endpoint.secrets[0] ?? '' }
 }
 
-/** What was sent, or is to be. */
+/** Returns the body of the event, as it is delivered. */
 function presentEvent({ body }: WebhookEvent): JsonObject {
   return JSON.parse(body) as JsonObject
 }

@@ -22,7 +22,7 @@ import {
 
 export interface ApiServerOptions extends JsonServerOptions {
   readonly payments: Payments
-  /** By address; null when nobody may make an app by the API. */
+  /** The limit by address; null if the API creates no apps. */
   readonly signUps: Pick<RateLimit, 'take'> | null
   /** Null where calls are not limited. */
   readonly guard: CallGuard | null
@@ -34,7 +34,7 @@ export interface ApiServerOptions extends JsonServerOptions {
   readonly extend?: (app: FastifyInstance) => void
 }
 
-/** The API: every endpoint, its document, and what tells whether the process lives and serves. */
+/** Returns the server of the API: every endpoint, its document, and the pages of liveness and readiness. */
 export function createApiServer(options: ApiServerOptions): JsonServer {
   const server = createJsonServer(options)
   const { app } = server
@@ -125,7 +125,7 @@ function read(request: FastifyRequest): Request {
     params: request.params as Readonly<Record<string, string>>,
     query: question === -1 ? '' : url.slice(question + 1),
     body: bodyOf(request),
-    // The public client accepts JSON in every request, and cannot take any from a PUT; it tells of itself.
+    // The public client accepts JSON in every request and cannot take any from a PUT. It sends this header.
     wantsChanged: headers.accept !== undefined && headers['x-client'] === undefined,
   }
 }
@@ -144,7 +144,7 @@ function addServicePages({ app }: JsonServer, { ready }: ApiServerOptions): void
   })
 }
 
-/** A path that is there with other methods tells which. So does OPTIONS, which lets no other origin in. */
+/** Names the methods of a known path. OPTIONS does the same, and allows no other origin. */
 function answerNotFound(
   request: FastifyRequest,
   reply: FastifyReply,

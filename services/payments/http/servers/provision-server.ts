@@ -30,8 +30,8 @@ export interface ProvisionServerOptions extends JsonServerOptions {
 const path = '/provision/merchants/:uid'
 
 /**
- * For whoever provisions merchants from resources, and nobody else: on a port of its own, behind a token or a
- * client's certificate.
+ * Returns the server through which the operator provisions merchants: on a separate port, with a token or a
+ * client certificate.
  */
 export function createProvisionServer(options: ProvisionServerOptions): JsonServer {
   const { payments, token, clientName = '' } = options

@@ -24,7 +24,7 @@ export interface JsonServerOptions {
   /** Certificate files, followed when they change; plain HTTP without. */
   readonly tls?: TlsFiles | undefined
   readonly timeouts?: Timeouts
-  /** Who may tell by `X-Forwarded-For` on whose behalf it asks; of all others the header is passed over. */
+  /** The proxies whose `X-Forwarded-For` is used. The header of other clients is ignored. */
   readonly trustedProxies?: readonly Cidr[]
   /** Only clients with a certificate of the CA among the TLS files are let in. */
   readonly demandsCertificate?: boolean
@@ -53,7 +53,7 @@ export interface JsonServer {
   readonly app: FastifyInstance
   /** @throws Error of the system when the address cannot be had */
   listen(address: { readonly host: string; readonly port: number }): Promise<number>
-  /** Takes no more connections; requests that run have so long to end. */
+  /** Accepts no more connections. Running requests have this time to end. */
   close(timeoutMs: number): Promise<void>
 }
 
@@ -148,8 +148,8 @@ function contextOptions(tls: TlsFiles) {
 }
 
 /**
- * Behind a proxy that nobody trusts all clients have one address, and share the limits of one. Told once:
- * anybody can send the header.
+ * Warns that all clients behind an untrusted proxy share one address and its limits. It warns once, because
+ * any client can send the header.
  */
 function warnOfStrangers(app: FastifyInstance, log: Log): void {
   let isTold = false

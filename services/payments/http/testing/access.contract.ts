@@ -59,7 +59,7 @@ function requestFor({ method, path, document }: Endpoint): readonly [string, obj
 }
 
 const guarded = endpoints.filter(({ kind }) => kind !== 'sign-up')
-/** Whoever asks gets an answer about itself, or makes something of its own. */
+/** Operations whose answer is about the caller, or that create a record of the caller. */
 const ofTheCaller = new Set(['getIdentity', 'createMerchant'])
 /** Would take away what the others need. */
 const isLast = ({ method }: Endpoint) => method === 'DELETE'

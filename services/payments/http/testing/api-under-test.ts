@@ -27,7 +27,7 @@ import { assertConforms } from './conformance-under-test.ts'
 /** A moment in which the test cards' usual dates are not past. */
 export const startMs = Date.UTC(2026, 6, 10, 8, 30)
 
-/** A clock that goes on by itself, and further when it is told to. */
+/** A clock that runs, and that a test can advance. */
 export interface TestClock extends Clock {
   elapse(ms: number): void
 }
@@ -123,7 +123,7 @@ async function openDatabase(
 export interface ApiUnderTest extends PaymentsUnderTest {
   readonly url: string
   readonly port: number
-  /** Everything that was logged, at the level that tells most. */
+  /** The log at its most detailed level. */
   readonly logged: () => string
   call(method: string, path: string, request?: TestRequest): Promise<TestResponse>
 }

@@ -11,7 +11,7 @@ interface Tampering {
   readonly script?: (text: string) => string
 }
 
-/** The pages behind a server that changes what passes, as a proxy that somebody has taken over. */
+/** Serves the pages through a server that changes them, as a compromised proxy does. */
 async function serve(t: TestContext, tampering: Tampering): Promise<string> {
   const merchant = someMerchant()
   const { app } = pagesUnderTest(checkoutUnderTest([merchant]))

@@ -18,7 +18,7 @@ export function submitOnce(page: Page, window: PageWindow): void {
       button.setAttribute('aria-disabled', 'true')
       button.textContent = form.getAttribute('data-once')
     })
-    // Somebody who comes back can use the button again.
+    // A payer who comes back can use the button again.
     window.addEventListener('pageshow', () => {
       if (used === undefined) return
       used.button.removeAttribute('aria-disabled')
@@ -49,8 +49,8 @@ export function goOnLater(page: Page, window: PageWindow): void {
 }
 
 /**
- * Somebody who comes back to the card form by the browser's own button finds a new one: without the card
- * that was typed, and with a token that was not used. Runs in the browser: see browser-script.ts.
+ * Loads a new card form when the payer comes back to it by the browser's button: without the card that was
+ * entered, and with a token that was not used. Runs in the browser: see browser-script.ts.
  */
 export function beginAfresh(page: Page, window: PageWindow): void {
   if (page.querySelector('form[data-card]') === null) return

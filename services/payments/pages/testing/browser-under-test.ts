@@ -117,7 +117,7 @@ async function newPage(browser: Browser, complaints: string[], options: BrowserC
   const page = await context.newPage()
   page.on('pageerror', error => complaints.push(error.message))
   page.on('console', message => {
-    // A page whose own status is 4xx or 5xx is told of too.
+    // The browser also reports a page whose own status is 4xx or 5xx.
     if (!/status of (4|5)\d\d/.test(message.text())) complaints.push(message.text())
   })
   return page

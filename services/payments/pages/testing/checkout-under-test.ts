@@ -31,7 +31,7 @@ export function someMerchant(change: Partial<Merchant> = {}): Merchant {
 type Replaceable = { -readonly [Name in keyof Checkout]: Checkout[Name] }
 
 export interface CheckoutUnderTest extends Replaceable {
-  /** What was authorised, in order. */
+  /** The authorised payments, in order. */
   readonly paid: readonly { readonly id: string; readonly request: PaidRequest }[]
   /** Runs before each answer. */
   meet: () => Promise<void>
@@ -105,7 +105,7 @@ export function checkoutUnderTest(merchants: readonly Merchant[]): CheckoutUnder
 
 export const pageSecret = new Uint8Array(32).fill(9)
 
-/** The pages under /pay, as the service mounts them. `errors` are those that were told. */
+/** The pages under /pay, as the service mounts them. `errors` are those that were reported. */
 export function pagesUnderTest(
   checkout: Checkout,
   attemptsPerMinute: AttemptsPerMinute = { perAddress: 1_000, perMerchant: 1_000 },

@@ -22,7 +22,7 @@ export interface Texts {
   readonly problems: Readonly<Record<Problem, Explanation>>
   readonly reloadOutcome: string
   readonly forTheShop: string
-  /** What the payer is told about a decline. */
+  /** The texts for declined payments. */
   readonly declines: Readonly<Record<ProcessingErrorCode, string>>
 }
 
@@ -49,7 +49,7 @@ export interface CardTexts {
   readonly testCardMeanings: Readonly<Record<ShownTestCard, string>>
 }
 
-/** The test cards that the page names to whoever tries it out, by their names in the test processor. */
+/** The test cards that the page shows on test accounts, by their names in the test processor. */
 export const shownTestCards = ['visa', 'declined-7', 'tds-full', 'tds-failed'] as const
 export type ShownTestCard = (typeof shownTestCards)[number]
 

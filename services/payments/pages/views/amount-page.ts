@@ -10,7 +10,7 @@ import { layOut } from './layout.ts'
 export interface AmountPage {
   /** What can be chosen where the link has no currency. */
   readonly currencies: readonly string[]
-  /** What was typed, when it was refused. */
+  /** The refused input. */
   readonly refused?: { readonly amount: string; readonly currency: string | null }
 }
 
@@ -55,7 +55,7 @@ ${link.currency !== null && html`<span>${link.currency}</span>`}</div>
   })
 }
 
-/** What is wrong with an amount that was refused, and how one is written. */
+/** Returns the problem of a refused amount, and the form of a valid one. */
 function errorOf(typed: string, currency: string, locale: Locale): string {
   const { amount: texts } = textsOf(locale)
   const example = exampleOf(currency, locale)
@@ -91,7 +91,7 @@ function exampleOf(currency: string, locale: Locale): string {
   return new Intl.NumberFormat(locale, format).format(exponent === 0 ? 1250 : 12.5)
 }
 
-/** A card number that somebody typed into the wrong field is not written back. */
+/** Drops a card number that was entered into the wrong field. */
 function withoutLongNumber(typed: string): string {
   return typed.replace(/\D/g, '').length < 12 ? typed : ''
 }

@@ -15,7 +15,7 @@ export interface CardPage {
   readonly message?: string
 }
 
-/** Asks for the card. What was typed before is never written into it. */
+/** Returns the form for the card. It never contains data that were entered before. */
 export function cardPage(link: PaymentLink, { token, errors = {}, message }: CardPage): string {
   const { card } = textsOf(link.locale)
   const { merchant, locale, redirect, isPointOfSale } = link

@@ -5,7 +5,7 @@ import { html } from './html.ts'
 import { layOut } from './layout.ts'
 
 export interface ChallengePage {
-  /** What the answer goes on with, sealed. */
+  /** The sealed state with which the answer resumes. */
   readonly ticket: string
   readonly card: string
 }

@@ -20,7 +20,7 @@ export type Outcome =
     }
   | { readonly kind: 'declined'; readonly error: ProcessingErrorCode }
 
-/** How long the payer is shown the receipt before the page goes on to the shop. */
+/** The time before the receipt redirects to the shop. */
 const goOnDelayMs = 8000
 
 const schemeNames: Readonly<Record<CardScheme, string>> = { visa: 'Visa', mastercard: 'Mastercard' }

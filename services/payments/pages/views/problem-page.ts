@@ -7,7 +7,7 @@ import { layOut } from './layout.ts'
 
 export interface ProblemPage {
   readonly locale: Locale
-  /** For whoever made the link. */
+  /** Details for the author of the link. */
   readonly details?: readonly FieldError[]
   /** Leads to where the payer can begin anew. */
   readonly startOver?: string
@@ -37,7 +37,7 @@ function forShop(title: string, details: readonly FieldError[]): Markup {
   return html`<details><summary>${title}</summary><ul lang="en">${items}</ul></details>`
 }
 
-/** Nobody knows yet whether the payment was made: asks again with the same ticket, which never pays twice. */
+/** For an unknown outcome: the button repeats the request with the same ticket, which never pays twice. */
 export function unknownOutcomePage(link: PaymentLink, ticket: string): string {
   const { problems, reloadOutcome, challenge } = textsOf(link.locale)
   const { title, text } = problems['outcome-unknown']
