@@ -176,7 +176,7 @@ function toJsonSchema(schema: Schema): JsonObject {
   }
 }
 
-/** What has a default may be left out. */
+/** Returns the required fields without a default. */
 function needed({ required = [], properties = {} }: Schema): readonly string[] {
   return required.filter(name => properties[name] !== undefined && properties[name].default === undefined)
 }

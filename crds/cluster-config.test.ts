@@ -16,7 +16,7 @@ test('with the address of its Redis the rest has defaults, and the broker does n
   assert.equal(broker.pods.image, 'tollway/broker:dev')
 })
 
-/** What of the sections does not fit together, and the problem that is told. */
+/** Sections that do not fit together, and the problem that is reported. */
 const wrong: readonly [unknown, string][] = [
   [{}, 'rateLimit.backend.urlSecret.name: the Secret with the address of the Redis must be named'],
   [

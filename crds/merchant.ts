@@ -19,7 +19,7 @@ export const merchantLimits = {
 
 const limits = merchantLimits
 
-/** What a merchant's webhooks can be told of, as the payments service names it. */
+/** The events that a merchant's webhooks can receive, by the names of the payments service. */
 export const merchantEvents = [
   'merchant.created',
   'merchant.updated',
@@ -53,8 +53,8 @@ export type MerchantSpec = DeepReadonly<Static<typeof spec>>
 export type Merchant = Resource<'tollway.dev/v1alpha1', 'Merchant', MerchantSpec>
 
 /**
- * What the payments service never changes of a merchant cannot be changed here either. Only an API server
- * judges it, which knows what stood there before; elsewhere the payments service refuses it.
+ * Makes a field immutable, because the payments service never changes it. Only an API server, which knows the
+ * previous value, can validate this rule; elsewhere the payments service refuses the change.
  */
 function fixed(field: string, advice: string): { readonly 'x-kubernetes-validations': readonly CelRule[] } {
   const message = `${field} is fixed since the Merchant was created; ${advice}`

@@ -23,7 +23,7 @@ export function describeValues(): string {
   return [...parts].map(([part, rows]) => describePart(part, schema, rows, defaults)).join('\n')
 }
 
-/** What has no fields of its own, in the order of the schema. */
+/** Returns the values without fields below them, in the order of the schema. */
 function leavesOf({ properties = {} }: Schema, parent: readonly string[]): readonly ValueRow[] {
   return Object.entries(properties).flatMap(([name, field]) => {
     const isList = field.type === 'array'

@@ -77,7 +77,7 @@ function filesOfPackages(root: string, inputs: readonly string[]): readonly [str
   return readByPackages.filter(isUsed).map(file => [basename(file), readFileSync(join(root, file))])
 }
 
-/** Adds what the programs start, and what those start, and so on; only sources of ours start any. */
+/** Adds the programs that the programs start, recursively. Only Tollway's own sources start programs. */
 async function findPrograms(root: string, beside: Beside): Promise<void> {
   const { programs } = beside
   for (let round = 0; round < maxRounds; round++) {

@@ -6,7 +6,7 @@ import { startProgram } from '../test/support/program.ts'
 import { temporaryFolder } from '../test/support/temporary-folder.ts'
 import { launcherOf } from './launcher.ts'
 
-/** Runs a program by its launcher until it says that it is there, and tells how the signal ended it. */
+/** Runs a program by its launcher until it is ready. Resolves with how the signal ended it. */
 async function endBySignal(program: string, signal: 'SIGTERM' | 'SIGINT'): Promise<number | string> {
   const place = temporaryFolder('launcher')
   const module = join(place, 'program.mjs')

@@ -91,7 +91,7 @@ function readOptions(args: readonly string[], recipes: readonly Recipe[]): Optio
   return { help: values.help, folder: values.out, names: named ? positionals : known, named }
 }
 
-/** undefined when it could not be made, which was told. */
+/** Returns undefined after reporting why the image could not be made. */
 async function makeOne(maker: Maker, recipe: Recipe): Promise<MadeImage | undefined> {
   const startMs = performance.now()
   try {

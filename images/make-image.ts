@@ -26,11 +26,11 @@ export interface Maker {
 }
 
 /**
- * Makes images into a folder:
+ * Makes images in a folder:
  *
- *     NAME.tar          the image
- *     NAME.cdx.json     its bill of materials, of ours
- *     layers/, root/    what is in it: as the layers of the archives, and as folders, for images/Dockerfile
+ * NAME.tar          the image
+ * NAME.cdx.json     its bill of materials, for Tollway's images
+ * layers/, root/    its content: as the layers of the archives, and as folders, for images/Dockerfile
  */
 export function createMaker(folder: string, sources: SourceState): Maker {
   const made = new Map<string, Promise<Layer>>()

@@ -20,10 +20,10 @@ export interface NodeLayer {
 export const nodePath = '/usr/local/bin/node'
 
 /**
- * Node as npm published it, byte by byte: to strip it would save 18 of 126 MB on disk, and 4 of 40 in a
- * registry, and nobody could compare it any more.
+ * Returns Node as npm published it, byte by byte. Stripping it would save 18 of 126 MB on disk and 4 of 40 in
+ * a registry, but its checksum would no longer be the published one.
  *
- * @throws Error when the Node of this platform was not installed.
+ * @throws Error if the Node of this platform is not installed
  */
 export function nodeLayer(root: string): NodeLayer {
   const folder = `node_modules/node-${process.platform}-${process.arch}`

@@ -76,7 +76,7 @@ const ourImages: readonly OurImage[] = [
   },
 ]
 
-/** @param version of the package, which the bill of materials tells. */
+/** @param version the version of the package, which the bill of materials contains */
 export function ourRecipes(root: string, version: string, node: () => NodeLayer): readonly Recipe[] {
   return ourImages.map(image => ({
     name: image.name,

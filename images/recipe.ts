@@ -8,7 +8,7 @@ export interface Recipe {
   /** `tollway/operator`. */
   readonly repository: string
   readonly title: string
-  /** Whether it is one of ours; the others are there so that tests need no registry. */
+  /** Whether it is an image of Tollway; the others exist so that tests need no registry. */
   readonly ours: boolean
   readonly run: RunConfig
   /**

@@ -7,14 +7,14 @@ export interface SourceState {
   readonly version: string
   /** The commit, with `-dirty` when files differ from it; undefined outside of a checkout. */
   readonly revision?: string
-  /** When the commit was made; SOURCE_DATE_EPOCH says otherwise. The epoch when nobody knows. */
+  /** The time of the commit, or of SOURCE_DATE_EPOCH if it is set. The epoch if neither is known. */
   readonly created: Date
 }
 
 /**
- * What the checkout at `root` says of itself.
+ * Reads the version, commit and time of the checkout at `root`.
  *
- * @throws Error when SOURCE_DATE_EPOCH is not a number of seconds.
+ * @throws Error if SOURCE_DATE_EPOCH is not a number of seconds
  */
 export function readSourceState(root: string, env: NodeJS.ProcessEnv): SourceState {
   const { version } = JSON.parse(readFileSync(join(root, 'operator/package.json'), 'utf8'))

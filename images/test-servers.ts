@@ -6,10 +6,7 @@ import { libraryEntries, nonRoot, systemFiles } from './node-layer.ts'
 import type { RunConfig } from './oci-archive.ts'
 import type { Recipe } from './recipe.ts'
 
-/**
- * The servers that tests in a cluster talk to, as they are installed on this machine. For tests only: nobody
- * looks after their security here.
- */
+/** The servers of tests in a cluster, as they are installed on this machine. They get no security updates. */
 export function testServerRecipes(): readonly Recipe[] {
   return [
     recipe('redis', 'Redis', {

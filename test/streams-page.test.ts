@@ -56,7 +56,7 @@ test('every text that the code has for callers stands in the tables', () => {
   const found = matches.map(match => match.slice(1).find(text => text !== undefined) ?? '')
   assert.ok(found.length > 25)
   const missing = found.flatMap(text => fixedParts(text, /\$\{[^}]*\}/)).filter(part => !told.includes(part))
-  // What is for the broker itself: a request that is gone is as if it had never been.
+  // Notices for the broker itself: a request that is gone counts as one that never was.
   const ownAffairs = ['nothing of the request is kept any more', 'internal error']
   assert.deepEqual(
     missing.filter(part => !ownAffairs.includes(part)),

@@ -7,7 +7,7 @@ const { maxReplaces, maxMetadataFields, maxNameLength } = rateLimitConfigLimits
 
 const smallest = { domain: 'a', descriptors: [] }
 
-/** RateLimitConfigs at their limits and one beyond, which nobody would write down. */
+/** RateLimitConfigs at their limits and one beyond, which are too long for files. */
 export const largeCases: readonly Case[] = [
   large('every string at its limit, counted in characters', {
     domain: '🚦'.repeat(maxDomainLength),
@@ -82,7 +82,7 @@ function siblings(count: number): unknown[] {
   return Array.from({ length: count }, (_, index) => ({ key: 'user', value: `${index}` }))
 }
 
-/** So many steps with so many limits below each. */
+/** Returns `side` parents with `side` limits each. */
 function grid(side: number): unknown[] {
   const limits = siblings(side).map(leaf => ({
     ...(leaf as object),

@@ -2,7 +2,7 @@ import type { Buffer } from 'node:buffer'
 import type { Recording } from './recording.ts'
 import { bytesPerSample, type Sound } from './wav.ts'
 
-/** Colours that are told apart by people who see few of them, too (Okabe and Ito). */
+/** Colours that people with colour blindness can distinguish (Okabe and Ito). */
 const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000']
 /** Of many blend shapes those that move the most are drawn. */
 const maxCurves = colours.length

@@ -11,7 +11,7 @@ export interface Frame {
   readonly weights: readonly number[]
 }
 
-/** What was received of one request. */
+/** The received messages of one request. */
 export interface Recording {
   readonly title: string
   readonly names: readonly string[]

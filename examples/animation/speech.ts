@@ -11,7 +11,7 @@ const vowels = [
 ] as const
 
 const syllablesPerSecond = 3
-/** One in so many is a pause. */
+/** One of this number of segments is a pause. */
 const pauseEvery = 6
 
 /** Something that sounds a little like a voice, and is the same each time. */

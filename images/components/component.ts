@@ -16,7 +16,7 @@ export interface Component {
   readonly licenseFiles: readonly string[]
 }
 
-/** `/licenses/NAME@VERSION/…`: whoever passes an image on passes on what its parts ask for. */
+/** Returns `/licenses/NAME@VERSION/…`, because the licences of the parts require it of distributors. */
 export function licenseEntries(components: readonly Component[]): Entries {
   return components.flatMap(({ name, version, license, licenseFiles }): [string, Entry][] => {
     const folder = `licenses/${name}@${version.replaceAll(':', '_')}`

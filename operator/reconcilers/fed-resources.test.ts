@@ -13,8 +13,8 @@ import { createFedResources } from './fed-resources.ts'
 const limits = rateLimitConfigs()
 
 /**
- * An operator's surroundings in memory: manifests that a test writes, and a feed whose clients enforce at
- * once what is published. What is remembered lies in a file, so that a restart is one.
+ * The environment of an operator in memory: manifests that a test writes, and a feed whose clients
+ * acknowledge at once. The memories are in a file, so that a restart can be tested.
  */
 function openWorld() {
   const place = temporaryFolder('remembered')

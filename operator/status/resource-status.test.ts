@@ -22,7 +22,7 @@ const taken = {
 const lacking = { reason: 'SecretMissing', message: 'the Secret shop/tokens is not there' }
 const problems = [{ path: 'spec.domain', message: 'is missing' }]
 
-/** What is known, and then Accepted, Programmed, Enforced and Ready, each as its status and reason. */
+/** The facts, and then Accepted, Programmed, Enforced and Ready, each as its status and reason. */
 const table: readonly [string, Partial<Facts>, string][] = [
   ['all is right', {}, 'True Valid, True InFeed, True Enforced, True Enforced'],
   ['on its way', { enforcing: 1 }, 'True Valid, True InFeed, False Pending, False Pending'],

@@ -82,7 +82,7 @@ interface Asked {
   readonly errorDetail: { readonly code: number; readonly message: string }
 }
 
-/** A client as simple as can be: it collects what it gets, and says what the test tells it to. */
+/** A minimal client: it collects the responses, and sends what the test passes to it. */
 function connect(t: TestContext, address: string, uid = 'pod-1') {
   const client = new Client(address, credentials.createInsecure(), {
     'grpc.use_local_subchannel_pool': 1,

@@ -85,7 +85,7 @@ interface Sent {
 interface ModelClient {
   /** The present stream's responses. */
   sent: Sent[]
-  /** What it enforces as far as is proven, and the same without regard to a new start. */
+  /** The content that it provably enforces, and the same without regard to a new start. */
   inForce: Content | undefined
   lastGood: Content | undefined
 }
@@ -145,7 +145,7 @@ function createModel() {
       of.lastGood = sent.content
       log.push({ kind: 'acknowledged', content: sent.content })
     },
-    /** What has to go out to this client now; undefined for nothing. */
+    /** The content that the client must be sent now; undefined for none. */
     due(of: ModelClient): Content | undefined {
       if (published === undefined || of.sent.at(-1)?.outcome === 'open') return undefined
       const content = wanted(of, published)

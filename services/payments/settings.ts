@@ -31,7 +31,7 @@ const serverSettings = settingsTable({
     name: 'TLS_CERT',
     kind: text,
     fallback: '',
-    help: 'A certificate file in PEM: with it, that port speaks TLS. Changes are followed.',
+    help: 'A certificate file in PEM: with it, that port uses TLS. Changes are followed.',
   },
   tlsKey: { name: 'TLS_KEY', kind: text, fallback: '', help: 'The file of its private key.' },
   trustedProxies: {
@@ -134,7 +134,7 @@ const provisionSettings = settingsTable({
     name: 'PROVISION_TLS_CERT',
     kind: text,
     fallback: '',
-    help: 'A certificate file in PEM: with it, that port speaks TLS.',
+    help: 'A certificate file in PEM: with it, that port uses TLS.',
   },
   provisionTlsKey: {
     name: 'PROVISION_TLS_KEY',
@@ -331,7 +331,7 @@ const deliverySettings = settingsTable({
     name: 'MAIL_FROM',
     kind: mailbox,
     fallback: 'Tollway <tollway@localhost>',
-    help: 'Who mail is from. What is behind the @ is also the domain of each Message-ID.',
+    help: 'The sender of mails. The part after the @ is also the domain of each Message-ID.',
   },
   invitationsPerApp: {
     name: 'INVITATIONS_PER_APP',

@@ -39,7 +39,8 @@ const fanOuts: readonly FanOut[] = [
     consumers: 100,
     messagesPerSecond: 30,
     comparisons: [
-      // So few messages on so many connections mostly cost the kernel's time for each write, in any program.
+      // With few messages on many connections, most of the time is the kernel's for each write, in any
+      // program.
       { ...cpuRatio, goal: { atMost: 1 / 3, bearable: 1 } },
       { what: 'p99', figure: 'p99Ms', unit: 'ms', of: 'ours', goal: { atMost: 5 } },
     ],

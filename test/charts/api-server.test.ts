@@ -43,7 +43,8 @@ describe('a real API server takes the chart', { skip, timeout: 180_000 }, () => 
   after(() => api?.stop())
 
   /**
-   * Installs and uninstalls the chart on this server, which has no definitions of ours before and keeps them.
+   * Installs and uninstalls the chart on this server, which has none of its definitions before and keeps
+   * them.
    *
    * @returns the limits of the payments API as they were installed
    */

@@ -122,7 +122,7 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
   })
 })
 
-/** What is refused, and the words that must name it. */
+/** Refused values, and the words of the error. */
 const refusals: readonly [string, Rendering, RegExp][] = [
   ['an unknown value', { set: [redis, 'operator.replica=3'] }, /'\/operator': .*'replica' not allowed/],
   [

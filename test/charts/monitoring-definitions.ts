@@ -1,8 +1,8 @@
 import type { RenderedObject } from './helm.ts'
 
 /**
- * Of the Prometheus operator's definitions the part that the chart uses. What is not in it is refused, as by
- * the whole ones; so a field whose name is wrong here and there alike would go unnoticed, and no other.
+ * The part of the Prometheus operator's definitions that the chart uses. Other fields are refused, as by the
+ * complete definitions, so a wrong name goes unnoticed only if it is wrong here too.
  */
 export const monitoringDefinitions: readonly RenderedObject[] = [
   definition('PodMonitor', 'podmonitors', {

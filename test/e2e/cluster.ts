@@ -55,7 +55,7 @@ export async function pods(namespace: string, selector: string): Promise<readonl
   return (JSON.parse(text) as { items: Pod[] }).items
 }
 
-/** Whether it takes calls, and goes on to. */
+/** Reports whether the pod takes calls and is not ending. */
 export function isReady({ metadata, status }: Pod): boolean {
   const isTrue = status.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false
   return isTrue && metadata.deletionTimestamp === undefined

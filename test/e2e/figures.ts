@@ -8,7 +8,9 @@ export interface Figure {
   readonly measured: string
 }
 
-/** What was measured in the cluster: shown at the end, and kept in out/e2e.json. */
+/**
+ * Collects the figures that were measured in the cluster. It prints them at the end and writes out/e2e.json.
+ */
 export function createFigures() {
   const figures: Figure[] = []
   return {

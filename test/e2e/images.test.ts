@@ -3,8 +3,8 @@ import { after, before, describe, it } from 'node:test'
 import { apply, eventually, kubectl, type Pod, read, restricted } from './cluster.ts'
 
 /**
- * Each image of `make images`, alone in a pod as strict as a cluster can ask for: nobody's user, no
- * capability, a root that cannot be written to. The images are in the nodes already.
+ * Runs each image of `make images` alone in a pod with the strictest settings: an arbitrary user, no
+ * capability, a read-only root. The nodes have the images already.
  */
 const namespace = 'tollway-images'
 const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'

@@ -15,7 +15,7 @@ export interface Period {
   readonly endMs: number
 }
 
-/** Calls all the time, one after the other on so many connections, at this rate in all. */
+/** Sends sequential calls on each of `connections`, at this rate in total. */
 export function startLoad(
   url: string,
   { user = '', callers = 8, callsPerSecond = 200, lateMs = Number.POSITIVE_INFINITY } = {},

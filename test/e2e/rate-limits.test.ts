@@ -419,7 +419,7 @@ function checkout(requestsPerUnit: number) {
   }
 }
 
-/** Resolves when the status says that so many pods enforce this generation. */
+/** Resolves when the status says that `count` pods enforce this generation. */
 function enforced(limits: Reflector<KubeObject>, generation: number, count: number): Promise<void> {
   return eventually(`generation ${generation} to be enforced`, async () => {
     const { status } = (limits.get('shop', 'checkout') ?? {}) as Partial<StoredResource>

@@ -167,8 +167,8 @@ async function makeCluster(keep: boolean): Promise<Cluster> {
 }
 
 /**
- * Pods have addresses that only the nodes know, and the tests call them. The nodes' own image has what it
- * takes to tell this machine the way, and a container may do so without our being root.
+ * Routes the addresses of pods, which only the nodes know, to this machine, because the tests call pods. A
+ * container of the nodes' own image sets the route, which needs no root on this machine.
  */
 async function routeToPods(kubeconfig: string): Promise<void> {
   const image = (await output('docker', 'inspect', '--format', '{{.Image}}', `${name}-control-plane`)).trim()

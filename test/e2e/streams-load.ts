@@ -30,7 +30,9 @@ async function withClient<T>(choose: ChooseBroker, use: (client: GrpcClient) => 
   }
 }
 
-/** Sends a request of so many messages beside header and status; answers the code of the broker's status. */
+/**
+ * Sends a request with header, `count` messages and status. Resolves with the code of the broker's status.
+ */
 export function pushRequest(
   choose: ChooseBroker,
   requestId: string,
@@ -89,7 +91,7 @@ export function startProducer(choose: ChooseBroker): Producer {
 }
 
 export interface Consumer {
-  /** The messages by request, as `textOf` tells them. */
+  /** The messages by request, in the form of `textOf`. */
   readonly received: ReadonlyMap<string, readonly string[]>
   /** How often it had to go to another broker. */
   readonly moves: number
@@ -98,7 +100,7 @@ export interface Consumer {
   stop(): Promise<void>
 }
 
-/** Follows the stream, and goes on at another broker where it was when its call ends. */
+/** Follows the stream, and resumes it at another broker when its call ends. */
 export function startConsumer(choose: ChooseBroker): Consumer {
   const received = new Map<string, string[]>()
   /** The broker's names of the requests that have not ended. */
@@ -108,7 +110,7 @@ export function startConsumer(choose: ChooseBroker): Consumer {
   let longestPauseMs = 0
   let lastMs = Number.NaN
 
-  /** A header that comes again says which request goes on. */
+  /** A repeated header names the request that continues. */
   function take(text: string, current: string): string {
     const nowMs = performance.now()
     const header = /^header (.*)$/.exec(text)?.[1]

@@ -56,7 +56,7 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
     const [one = '', other = ''] = (await readyBrokers()).map(addressOf)
     const consumer = startConsumer(async () => other)
     t.after(consumer.stop)
-    // What is carried is told every few seconds.
+    // The load is reported every few seconds.
     const frames = 900
     const pushed = pushRequest(async () => one, 'across', frames)
     await eventually('the stream in the status', async () =>
@@ -85,8 +85,8 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
     const shown = `0 of ${producer.answers.size * wholeRequest('').length * 2}`
     figures.note('messages lost in a rolling restart of the brokers', '0', shown)
     figures.note('longest pause of a stream in it', '< 300 ms', `${Math.round(longestMs)} ms`)
-    // Messages are 33 ms apart. A machine that runs a whole cluster may be late, but nobody waits for a
-    // time-out.
+    // Messages are 33 ms apart. A machine that runs a whole cluster may be late, but no timeout may delay
+    // them.
     assert.ok(longestMs < 5_000, `${longestMs} ms`)
   })
 

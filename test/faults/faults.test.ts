@@ -31,8 +31,8 @@ const extent: Omit<Extent, 'stages'> = soak
 
 /**
  * The most demanding cases of each kind of fault, for every run of the tests: a connection that ends, hangs
- * and sends garbage; a backend that rejects, loses data, dies and moves; processes that end; a clock that
- * jumps. The other cases are variations, and part of the long form and of `make faults`.
+ * and sends garbage; a backend that rejects, loses data, is killed and moves; processes that end; a clock
+ * that jumps. The other cases are variations, and part of the long form and of `make faults`.
  */
 const essential: ReadonlySet<string> = new Set([
   'refused',

@@ -1,6 +1,6 @@
 import { dirname } from 'node:path'
-import { phrases } from './phrases.ts'
-import { codePaths, functionLengths, isTest, paths, proseLines, textOf } from './source-files.ts'
+import { commentsWithPhrases, pagesWithPhrases } from './phrases.ts'
+import { codePaths, functionLengths, isTest, textOf } from './source-files.ts'
 
 /**
  * `node test/house/measure.ts` prints measures of the code base as a table of Markdown: sizes of folders and
@@ -32,31 +32,11 @@ function statements(path: string): number {
     .length
 }
 
-function commentsOf(path: string): readonly (readonly [number, string])[] {
-  return textOf(path)
-    .split('\n')
-    .map((line, index) => [index + 1, line] as const)
-    .filter(([, line]) => /^\s*(\/\/|\/\*|\*)/.test(line))
-}
-
-function proseOf(path: string): readonly (readonly [number, string])[] {
-  return proseLines(path).map((line, index) => [index + 1, line.replaceAll(/`[^`]*`/g, '')] as const)
-}
-
-function withPhrase(path: string, lines: readonly (readonly [number, string])[]): readonly string[] {
-  return lines.flatMap(([number, line]) => {
-    const found = phrases.find(phrase => phrase.test(line))
-    return found === undefined ? [] : [`${path}:${number}: ${line.trim()}`]
-  })
-}
-
 const sizes = folderSizes()
 const large = sizes.filter(([, count]) => count > 15)
 const closures = production.flatMap(longClosures)
-const comments = codePaths.flatMap(path => withPhrase(path, commentsOf(path)))
-const pages = paths
-  .filter(path => path.endsWith('.md') && path !== 'CHANGELOG.md')
-  .flatMap(path => withPhrase(path, proseOf(path)))
+const comments = commentsWithPhrases()
+const pages = pagesWithPhrases()
 
 const rows: readonly (readonly [string, string | number, string])[] = [
   ['largest folder (production files)', `${sizes[0]?.[1]} (${sizes[0]?.[0]})`, '15'],

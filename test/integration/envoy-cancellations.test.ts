@@ -16,7 +16,7 @@ import { startRedis } from '../support/redis-server.ts'
 import { requireProgram } from '../support/require-server.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-/** So many at once, each for 20 ms: at most 5,000 cancellations a second, half of what is hostile. */
+/** Concurrent calls of 20 ms each: at most 5,000 cancellations a second, half of a hostile rate. */
 const callsAtOnce = 100
 /** As the example's Envoy has it. */
 const domain = 'checkout'
@@ -56,7 +56,7 @@ async function openEnvoy(t: TestContext, servicePort: number) {
   }
 }
 
-/** What answers, until it is told to keep silent, and then again. */
+/** A service that answers until it is silenced, and answers again later. */
 interface Service {
   readonly port: number
   stall(): void
@@ -64,8 +64,8 @@ interface Service {
 }
 
 /**
- * Envoy resets so many streams for want of an answer, and then has its answers, over the connection that it
- * had at the beginning.
+ * Asserts that Envoy resets streams without an answer, and then gets answers over the connection that it had
+ * at the beginning.
  */
 async function keepsConnection(t: TestContext, service: Service, cancellations: number): Promise<void> {
   const { call, stats } = await openEnvoy(t, service.port)

@@ -22,7 +22,7 @@ describe('a feed from a server on grpc-go and go-control-plane', { skip: missing
       t.mock.timers.tick(60_000)
       for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate)
     }
-    // What was sent in that hour has come when the server has answered this.
+    // The requests of that hour have arrived when the server has answered this one.
     server.publish('2', 'HOUR', 10)
     await waitByTurns('the second acknowledgement', () => server.events('request')[2])
     assert.deepEqual(

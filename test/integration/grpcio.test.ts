@@ -94,7 +94,7 @@ const methods: readonly AnyMethod[] = [
   },
 ]
 
-/** A server that tells only of defects that nobody meant. */
+/** A server that prints only unintended defects. */
 function startServer(t: TestContext, limits: Partial<GrpcLimits> = {}) {
   const health = createHealthTable()
   health.set('', true)

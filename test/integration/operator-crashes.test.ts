@@ -24,7 +24,7 @@ const patienceMs = 30_000
 /** After which of the writes the operator is killed; all of them in the long form. */
 const someWrites = [7]
 
-/** Of each kind so many that hardly a run of the operator gets through; and every watch ends soon. */
+// So frequent that few runs of the operator complete, and every watch ends early.
 const manyFaults: ApiFaults = {
   answers: [
     { status: 500, share: 0.1 },

@@ -40,7 +40,7 @@ test('the commands of the README work from a clean clone', { timeout: 180_000 },
   if (!installs) linkModules(place)
   const [run = ''] = commandsOf(0)
   assert.equal(run, 'make run')
-  // A group of its own, so that all that it started can be told to end, as a terminal does.
+  // A separate process group, so that all that it started can be ended together, as a terminal does.
   const tollway = startProgram('bash', ['-c', run], { cwd: place, detached: true })
   t.after(async () => {
     await tollway.end('SIGKILL')

@@ -5,7 +5,7 @@ import { requireProgram } from '../support/require-server.ts'
 import { manifest, startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-/** The process whose environment tells this uid. */
+/** Returns the id of the process whose environment has this uid. */
 function pidOf(uid: string): number {
   const pids = readdirSync('/proc').filter(name => /^\d+$/.test(name))
   const found = pids.find(pid => {

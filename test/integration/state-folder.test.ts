@@ -134,7 +134,7 @@ test('Ctrl-C during the start leaves nothing behind', async t => {
   const program = startProgram(process.execPath, [
     join(root, 'operator/cli/tollway.ts'),
     ...['run', '-f', place, '--state-dir', join(place, 'state')],
-    // Nobody listens there, so that no process takes calls.
+    // No Redis listens there, so that no process takes calls.
     ...['--redis-url', `127.0.0.1:${redisPort}`, '--broker-replicas', '0'],
     ...names.flatMap((name, index) => [`--${name}`, `${ports[index]}`]),
   ])

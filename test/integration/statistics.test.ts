@@ -11,9 +11,9 @@ import { requireProgram } from '../support/require-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 /**
- * Every counter and gauge that the specification or the reference names, by what has to be on for it to be
- * there. `<limit>` stands for a limit in the configuration. Timers are for sinks, and `ratelimit.go.*`, which
- * tells of the Go runtime, has no counterpart.
+ * Every counter and gauge that the specification or the reference names, by the setting that enables it.
+ * `<limit>` stands for a limit in the configuration. Timers are for sinks, and `ratelimit.go.*`, about the Go
+ * runtime, has no counterpart.
  */
 const names = {
   always: `
@@ -89,7 +89,7 @@ function namesOf(...parts: readonly (keyof typeof names)[]): readonly string[] {
   return listed.flatMap(name => configured.map(limit => name.replace('<limit>', limit)))
 }
 
-/** Has calls that exceed a limit, one for each limit, and one for a domain that nobody knows. */
+/** Makes calls that exceed each limit, and one for an unknown domain. */
 async function exercise(service: RateLimitProcess): Promise<void> {
   await service.serves()
   for (const user of ['alice', 'alice', 'alice']) await service.ask('shop', 'user', user)

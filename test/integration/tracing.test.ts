@@ -41,7 +41,7 @@ async function callJson({ httpPort }: RateLimitProcess, headers: Settings): Prom
   return response.status
 }
 
-/** `name < name of its parent`; of a span whose parent is no span of ours, its id. */
+/** `name < name of its parent`; the id of a parent that is not among the received spans. */
 function tree(spans: readonly ReceivedSpan[]): readonly string[] {
   const nameOf = (id: string) => spans.find(({ spanId }) => spanId === id)?.name ?? (id || '(root)')
   return spans.map(({ name, parentId: id }) => `${name} < ${nameOf(id)}`).sort()

@@ -8,11 +8,11 @@ export interface LossyProxy {
 }
 
 /**
- * Between clients that open a connection for each request and one of the services: the request always
- * arrives, and of the answers so many are lost on their way back.
+ * Starts a proxy between clients, which open a connection for each request, and one of the services. The
+ * request always arrives; a share of the answers is lost.
  *
- * @param random uniform in [0, 1), of a seed
- * @param targetPorts asked in turn
+ * @param random uniform in [0, 1), from a seed
+ * @param targetPorts used in turn
  */
 export async function startLossyProxy(
   targetPorts: readonly number[],

@@ -49,7 +49,7 @@ export function removeState(): Promise<void> {
 /** The payments service as a process that can be killed and comes back on the same port. */
 export interface PaymentsProcess {
   readonly url: string
-  /** What all of its lives have said. */
+  /** The output of all its runs. */
   output(): string
   kill(): Promise<void>
   /** Stops it or lets it go on. */

@@ -19,7 +19,7 @@ export interface Answer {
 export interface RetryingClientOptions {
   readonly url: string
   readonly authorization: string
-  /** When nothing is answered for so long, the test has failed. */
+  /** The test fails if no answer comes within this time. */
   readonly deadlineMs: number
 }
 

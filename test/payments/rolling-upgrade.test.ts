@@ -29,7 +29,7 @@ describe('a pod of the version before beside one of today', {
     postgres = await startPostgres()
     url = await postgres.createDatabase('payments')
     const main = join(checkoutOf(previous), 'services/payments/main.ts')
-    // Makes the schema of before. The first program of today brings it up to date, while the old one goes on.
+    // Creates the old schema. The first present program migrates it while the old one runs.
     old = await startPaymentsProcess(url, {}, main)
     shop = await openShop(url, old.url)
     today = await startPaymentsProcess(url)

@@ -243,7 +243,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
   const annotate = (name: string, annotations: object) => change(name, { metadata: { annotations } })
 
   async function change(name: string, { metadata = {}, ...rest }: { metadata?: object; spec?: object }) {
-    // Each time somebody else: what one applied before and leaves out now would go.
+    // Each write has another field manager: fields that the same manager leaves out would be removed.
     const path = `${merchants}/${name}?fieldManager=somebody-${writers++}&force=true`
     const envelope = { apiVersion: 'tollway.dev/v1alpha1', kind: 'Merchant', metadata: { name, ...metadata } }
     await call('PATCH', path, { ...envelope, ...rest }, 200)

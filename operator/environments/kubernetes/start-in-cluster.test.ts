@@ -115,7 +115,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     const { items } = events.body as {
       items: { reportingController: string; reason: string; note: string }[]
     }
-    // The API server tells events of its own there, too.
+    // The API server records events of its own there, too.
     const ours = items.filter(({ reportingController }) => reportingController === 'tollway.dev/operator')
     assert.deepEqual(
       ours.map(({ reason, note }) => `${reason}: ${note}`),

@@ -77,7 +77,7 @@ function openWorld() {
     restart() {
       routes = start()
     },
-    /** A second passes, and the operator looks. Answers `name prefix: so many tokens`, each. */
+    /** Reconciles after a second. Resolves with `name prefix: number of tokens` of each. */
     async reconcile(): Promise<string> {
       nowMs += 1_000
       await routes.reconcile()

@@ -6,7 +6,7 @@ const done: MerchantFacts = { problems: [], obstacle: undefined, synced: true }
 const obstacle = { step: 'Synced', reason: 'Refused', message: 'spec.currency: no', stalled: true } as const
 const foreign = { ...obstacle, step: 'CredentialsReady', reason: 'SecretForeign' } as const
 
-/** What is known; then the reasons of Accepted, Synced, CredentialsReady and Ready, and other types. */
+/** The facts; then the reasons of Accepted, Synced, CredentialsReady and Ready, and other types. */
 const table: readonly [string, Partial<MerchantFacts>, string][] = [
   ['all is done', {}, 'Valid Provisioned Written Provisioned'],
   ['not begun yet', { synced: false }, 'Valid Pending NotSynced Pending Reconciling'],

@@ -35,7 +35,7 @@ function createKiller() {
   return {
     killable,
     isDead: () => isDead,
-    /** @param moment from 0; the process lives on without one */
+    /** @param moment from 0; without one, the process does not end */
     arm(moment = Number.POSITIVE_INFINITY) {
       left = moment
       isDead = false
@@ -166,7 +166,7 @@ describe('a Merchant, by a real payments service', () => {
     assert.equal(world.calls(), calls + 2, 'after a while it is told again')
   })
 
-  /** What is to be done to a merchant that is there; every kill in the midst of it comes to the same end. */
+  /** Changes of a merchant that exists. Every kill in the midst of one has the same result. */
   const changes: readonly [string, (world: World) => void][] = [
     ['made', () => {}],
     ['given another key on demand', world => world.ask('now')],

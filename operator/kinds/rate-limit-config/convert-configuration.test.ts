@@ -80,7 +80,7 @@ const limit = fc.oneof(
   }),
 )
 
-/** Beside each other, with others below them to so many levels. */
+/** Sibling rules with nested rules to this number of levels. */
 function rules(levels: number): fc.Arbitrary<RateLimitRule[]> {
   if (levels === 0) return fc.constant([])
   const rule = fc.record({

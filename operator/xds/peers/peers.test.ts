@@ -44,7 +44,7 @@ const nextId = () => {
   return `s${ids}`
 }
 
-/** An operator: its feed, what others tell it, and what it tells its leader. */
+/** An operator: its feed, the reports that it receives, and those that it sends to its leader. */
 async function startOperator(t: TestContext, name: string) {
   const said: string[] = []
   const note = (message: string, fields?: object) => void said.push(`${message} ${JSON.stringify(fields)}`)

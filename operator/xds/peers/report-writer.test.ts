@@ -12,7 +12,7 @@ const numRuns = Number(process.env['FC_RUNS'] ?? 300)
 const typeUrl = 'test'
 const names = Array.from({ length: 12 }, (_, index) => `shop/r${index}`)
 
-/** A snapshot of the first so many names, with this content. */
+/** A snapshot of the first `count` names, with this content. */
 function snapshot(count: number, content: string) {
   return createSnapshot(
     typeUrl,

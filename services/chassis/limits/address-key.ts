@@ -5,8 +5,9 @@ const maxAddressCharacters = 64
 const ipv6Groups = 4
 
 /**
- * What an address is limited as: an IPv4 address as it is, also one that is mapped into IPv6, and an IPv6
- * address by its first 64 bits. What is no address, as a proxy may tell it, is its own text.
+ * Returns the key under which an address is limited: an IPv4 address itself, also if it is mapped into IPv6,
+ * and an IPv6 address by its first 64 bits. A text that is not an address, as a proxy may send it, is its own
+ * key.
  */
 export function addressKey(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]

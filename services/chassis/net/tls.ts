@@ -86,7 +86,7 @@ export function openTlsFiles(options: TlsFilesOptions): TlsFiles {
     seen = fingerprint(read)
     if ('problems' in read) {
       if (missing !== '') missing = read.problems.join('; ')
-      // Files appear one by one: while some are missing, there is nothing to report.
+      // Files appear one by one: while some are missing, no problem is reported.
       if (missing !== '' && read.areAllMissing) return
       onWarning(`the changed certificate files are not used: ${read.problems.join('; ')}`)
       return

@@ -29,7 +29,7 @@ export interface Post {
   readonly body: string
 }
 
-/** What a receiver answered. Of its body nothing is kept: what is behind the URL is nobody else's to read. */
+/** The answer of a receiver. Its body is dropped, because the URL may lead to a private page. */
 export interface PostAnswer {
   readonly status: number
   /** The seconds of a Retry-After header; null without one. */
@@ -90,7 +90,7 @@ async function resolveName(
   return addresses
 }
 
-/** The system's resolver cannot be told to stop. */
+/** Rejects when the signal aborts, because the system's resolver cannot be stopped. */
 function aborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
 }

@@ -4,7 +4,7 @@ import { webhookSecretBytes } from './webhook-secret.ts'
 export interface Signed {
   /** Of the event: the same at each try. */
   readonly id: string
-  /** Of this try, so that receivers can refuse what somebody has kept and sends later. */
+  /** The time of this try, so that receivers can refuse a replayed request. */
   readonly timestampMs: number
   readonly body: string
 }

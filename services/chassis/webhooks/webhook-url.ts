@@ -2,8 +2,8 @@ import { isIP } from 'node:net'
 import type { AddressPolicy } from './address-policy.ts'
 
 /**
- * A URL that webhooks may go to as far as its text tells, or why they may not. Names are looked up at each
- * try.
+ * Returns a URL that webhooks may be sent to, as far as its text shows, or the reason against it. Names are
+ * resolved at each try.
  */
 export function checkWebhookUrl(
   text: string,

@@ -3,7 +3,7 @@ export interface Keepalive {
   /** Records data from the peer. */
   heard(): void
   /**
-   * Records that the peer speaks HTTP/2. A peer that has not done so in the first interval is disconnected.
+   * Records that the peer uses HTTP/2. A peer that does not do so within the first interval is disconnected.
    */
   established(): void
   stop(): void

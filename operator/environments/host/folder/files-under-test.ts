@@ -45,7 +45,7 @@ export async function open(
   t.after(async () => {
     await source.stop()
   })
-  /** What was told at every change: the names, sorted. */
+  /** The sorted names at each reported change. */
   const told: string[] = []
   const names = () =>
     source

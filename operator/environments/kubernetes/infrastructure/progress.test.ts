@@ -4,7 +4,9 @@ import { load } from 'js-yaml'
 import type { Replica } from '../../../infrastructure/provider.ts'
 import { describeProgress, progressOf } from './progress.ts'
 
-/** wanted, then observedGeneration (of 2), replicas, updated and ready of the status; then what is told. */
+/**
+ * wanted, then observedGeneration (of 2), replicas, updated and ready of the status; then the description.
+ */
 const table = `
   3 | 2 3 3 3 | 3 updated, 3 ready
   3 | 1 3 3 3 | 0 updated, 0 ready

@@ -267,7 +267,7 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
   t.after(stop)
   return {
     transitions,
-    /** A change is told when its writing is answered, which others may see earlier. */
+    /** A change is reported when its write is answered, which other clients may see earlier. */
     told: (count: number) => waitFor(`${count} changes to be told`, () => transitions.length >= count),
     inForce: () =>
       published

@@ -11,7 +11,7 @@ import type { Provisioner } from '../provisioner.ts'
 export interface ProvisioningUnderTest extends PaymentsUnderTest {
   readonly url: URL
   readonly provisioner: Provisioner
-  /** Everything that was logged, at the level that tells most. */
+  /** The log at its most detailed level. */
   readonly logged: () => string
   /** How many merchants there are of a uid, closed or not. */
   merchantsOf(uid: string): Promise<number>

@@ -26,7 +26,7 @@ export interface RedisKeys {
    * the last entry.
    */
   producer(request: string): string
-  /** String of one broker: a counter that increases while the broker lives. */
+  /** String of one broker: a counter that increases while the broker runs. */
   heartbeat(podId: string): string
   /** Stream of one broker: messages for it only, for example the positions of the readers of its requests. */
   inbox(podId: string): string

@@ -88,7 +88,7 @@ async function ask(plan: AuthorisationPlan, id: string): Promise<Authorised | Re
   const card = answer.card === null ? known : cardSourceOf(answer.card)
   if (card !== null) return { id, plan, source: card, result: resultOf(answer) }
   if (answer.approved) throw new Error(`the processor approved ${id} and did not name the card`)
-  // The input is not a card, so there is nothing to record.
+  // The input is not a card, so no record is made.
   return refuseProcessing(answer.error)
 }
 

@@ -1,7 +1,7 @@
 /**
- * The least that the host provider asks of a service: it shares its port, has ports of its own, tells its
- * health over the IPC channel and ends with it. BEHAVIOUR makes it misbehave; its debug port answers with
- * what it was given.
+ * The least that the host provider requires of a service: it shares its port, has ports of its own, reports
+ * its health over the IPC channel and ends with it. BEHAVIOUR makes it misbehave; its debug port answers with
+ * its environment.
  */
 import { createServer } from 'node:http'
 import { once } from 'node:events'
