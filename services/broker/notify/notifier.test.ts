@@ -201,6 +201,35 @@ test('a receiver that recovers gets everything once', async t => {
   }
 })
 
+test('an answer that rejects the message is not repeated, and does not delay the next messages', async t => {
+  for (const status of [400, 401, 403, 404, 413, 422]) {
+    const receiver = await startReceiver(t)
+    receiver.answer = (response, post) =>
+      (post.id.startsWith('bad') ? answerWith(status) : accept)(response, post)
+    const { notifier, end, counts, lines } = start(t, [routeTo(receiver.url)], {
+      limits: { retryMs: 60_000 },
+    })
+    notifier.begun(requestOf('bad'))
+    end(requestOf('bad'), completed, undefined)
+    notifier.begun(requestOf('good'))
+    await waitFor(`the end of ${status}`, () => notifier.queued === 0)
+    assert.deepEqual(counts(), { delivered: 1, failed: 2, dropped: 2, queued: 0 })
+    assert.equal(receiver.posts.length, 3)
+    assert.match(lines.join(), new RegExp(`drop a notification: the answer was ${status}`))
+  }
+})
+
+test('an answer that asks for a repetition, a redirect and a failure are repeated', async t => {
+  for (const status of [307, 408, 425, 429, 500, 503]) {
+    const receiver = await startReceiver(t)
+    receiver.answer = answerWith(status)
+    const { notifier, counts } = start(t, [routeTo(receiver.url)])
+    notifier.begun(requestOf('r1'))
+    await waitFor(`a second attempt after ${status}`, () => receiver.posts.length > 1)
+    assert.equal(counts().dropped, 0)
+  }
+})
+
 test('an answer of 410, a removed webhook and old age end the attempts', async t => {
   const receiver = await startReceiver(t)
   receiver.answer = answerWith(410)

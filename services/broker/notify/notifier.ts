@@ -97,8 +97,8 @@ export function createNotifier(options: NotifierOptions): Notifier {
       return { outcome: 'delivered' }
     }
     counters.notifications_failed += 1
-    if ('status' in answer && answer.status === 410) return { outcome: 'gone', reason: 'the answer was 410' }
     const reason = 'status' in answer ? `the answer was ${answer.status}` : answer.message
+    if ('status' in answer && isRejection(answer.status)) return { outcome: 'gone', reason }
     report('post a notification', { route, notification: notification.id, reason })
     const retryAfterMs = 'status' in answer ? (answer.retryAfterSeconds ?? 0) * 1000 : 0
     return { outcome: 'failed', retryAfterMs: Math.min(retryAfterMs, limits.maxRetryMs) }
@@ -174,6 +174,12 @@ export function createNotifier(options: NotifierOptions): Notifier {
     return promise
   }
 }
+
+/** 4xx answers that ask for a repetition: Request Timeout, Too Early, Too Many Requests. */
+const temporary4xx: ReadonlySet<number> = new Set([408, 425, 429])
+
+/** Whether the receiver rejects the message itself, so that no repetition can succeed. */
+const isRejection = (status: number) => status >= 400 && status <= 499 && !temporary4xx.has(status)
 
 interface Posting extends Pick<NotifierOptions, 'policy' | 'resolve' | 'clock'> {
   readonly timeoutMs: number
