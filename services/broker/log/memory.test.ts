@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { collect, openingOf, toBytes } from './log-under-test.ts'
+import { collect, openingOf, resumableOf, toBytes } from './log-under-test.ts'
 import { createMemoryLog, type MemoryLogOptions } from './memory.ts'
 import { entryOverheadBytes } from './stream-log.ts'
 import { streamLogContract } from './stream-log-contract.ts'
@@ -82,4 +84,31 @@ test('entries that all readers have taken are dropped first over the total limit
   readers[1]?.cursor.seek('oldest')
   assert.ok((readers[1]?.cursor.position ?? 0) > 15)
   assert.deepEqual([stalled?.takeGap(), stalled?.next()?.position], [0, 1])
+})
+
+test('an ended request costs at most 4 KiB besides its messages, whatever its progress has been', async t => {
+  const log = open({ repeat: () => () => {} })
+  t.after(() => log.close())
+  setFlagsFromString('--expose-gc')
+  const collectGarbage: () => void = runInNewContext('gc')
+  const progressOf = (size: number) => ({ warnings: Array.from({ length: size }, (_, at) => ({ at })) })
+  const pushAll = async (name: string, count: number) => {
+    for (let at = 0; at < count; at += 1) {
+      const writer = await log.open({ ...resumableOf(`${name}-${at}`, 5_000), progress: progressOf(100) })
+      writer.append(toBytes('x'), progressOf(100))
+      await writer.end({ how: 'completed' })
+    }
+  }
+  const keptBytes = () => {
+    collectGarbage()
+    const { heapUsed, arrayBuffers } = process.memoryUsage()
+    return heapUsed + arrayBuffers
+  }
+  await pushAll('first', 500)
+  const before = keptBytes()
+  const count = 4_000
+  await pushAll('later', count)
+  const bytes = (keptBytes() - before) / count
+  assert.equal(log.list().length, 500 + count)
+  assert.ok(bytes < 4_096, `${Math.round(bytes)} bytes a request`)
 })

@@ -16,6 +16,8 @@ import {
   type Progress,
   type RequestEnd,
   type RequestWriter,
+  type RingCursor,
+  type RingReader,
   type StreamLog,
   shuttingDownStatus,
   type WriterEnd,
@@ -41,7 +43,7 @@ const requestOverheadBytes = 8 * 1024
 /** A request with its ring. */
 interface Kept {
   readonly request: LoggedRequest
-  readonly opening: Opening
+  opening: Opening
   readonly ring: Ring
   onEnded: (end: WriterEnd) => void
   resume: ResumeState | undefined
@@ -80,27 +82,10 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
   }
 
   function keep(opening: Opening): Kept {
-    const { ids, sourceServiceId, route, traceparent, header, limits } = opening
+    const { header, limits } = opening
     const openedMs = clock.nowMs()
     const ring = new Ring({ header, openedMs, limits, clock, budget })
-    const request: LoggedRequest = {
-      key: options.newKey(),
-      ids,
-      sourceServiceId,
-      route,
-      traceparent,
-      openedMs,
-      get ended() {
-        return ring.end !== undefined
-      },
-      get end() {
-        return ring.end
-      },
-      async read(reader) {
-        if (!all.has(request.key)) throw new LogRefusal('gone', 'nothing of the request is kept any more')
-        return ring.read(reader)
-      },
-    }
+    const request = new MemoryRequest(options.newKey(), opening, { ring, openedMs, all })
     const { resume, progress = {} } = opening
     const state = resume && { tokenHash: resume.tokenHash, uses: 0 }
     return { request, opening, ring, onEnded: () => {}, resume: state, progress, suspended: undefined }
@@ -126,9 +111,7 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
       },
     })
     for (const report of endListeners) report(kept.request, end, kept.progress)
-    // Releases the producer's call, which the callbacks refer to.
-    kept.ring.onRoom(() => {})
-    kept.onEnded = () => {}
+    releaseProducer(kept)
   }
 
   function finishForOthers(kept: Kept, end: RequestEnd): void {
@@ -200,6 +183,63 @@ export function createMemoryLog(options: MemoryLogOptions): StreamLog {
 
 const keyOf = ({ streamId, requestId, targetObjectId }: AnimationIds) =>
   JSON.stringify([streamId, requestId, targetObjectId])
+
+const ignore = () => {}
+
+/**
+ * Releases what only a running request needs: the producer's call, to which the callbacks refer, and the
+ * progress.
+ */
+function releaseProducer(kept: Kept): void {
+  kept.ring.onRoom(ignore)
+  kept.onEnded = ignore
+  kept.progress = {}
+  const { progress: _, ...opening } = kept.opening
+  kept.opening = opening
+}
+
+interface MemoryRequestParts {
+  readonly ring: Ring
+  readonly openedMs: number
+  /** The requests of the log that are not forgotten. */
+  readonly all: ReadonlyMap<string, unknown>
+}
+
+/** A class, since V8 represents an object literal with accessors as a hash table, which takes more memory. */
+class MemoryRequest implements LoggedRequest {
+  readonly key: string
+  readonly ids: AnimationIds
+  readonly sourceServiceId: string
+  readonly route: string
+  readonly traceparent: string
+  readonly openedMs: number
+  readonly #ring: Ring
+  readonly #all: ReadonlyMap<string, unknown>
+
+  constructor(key: string, opening: Opening, { ring, openedMs, all }: MemoryRequestParts) {
+    this.key = key
+    this.ids = opening.ids
+    this.sourceServiceId = opening.sourceServiceId
+    this.route = opening.route
+    this.traceparent = opening.traceparent
+    this.openedMs = openedMs
+    this.#ring = ring
+    this.#all = all
+  }
+
+  get ended(): boolean {
+    return this.#ring.end !== undefined
+  }
+
+  get end(): RequestEnd | undefined {
+    return this.#ring.end
+  }
+
+  async read(reader: RingReader): Promise<RingCursor> {
+    if (!this.#all.has(this.key)) throw new LogRefusal('gone', 'nothing of the request is kept any more')
+    return this.#ring.read(reader)
+  }
+}
 
 interface Watcher {
   tell(request: LoggedRequest): void
