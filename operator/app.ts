@@ -61,6 +61,8 @@ export interface Environment<Kind extends Controller> {
 
 /** An operator without its servers: the feed and the controllers that fill it. */
 export interface App<Kind extends Controller> extends AppParts {
+  /** The types of the feed. */
+  readonly typeUrls: readonly string[]
   readonly limits: Kind & FedController<RateLimitDomain>
   readonly routes: Kind & FedController<StreamRoute>
   readonly merchants: Kind
@@ -76,8 +78,9 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
   const { infrastructure, services, routeSecrets, operatorName, peers } = environment
   const backends = watchBackendFailures({ infrastructure, workloads: services })
   const loads = createStreamLoads(operatorName === undefined ? {} : { operatorName })
+  const typeUrls = [rateLimitTypeUrl, streamRouteTypeUrl]
   const feed = createFeed({
-    typeUrls: [rateLimitTypeUrl, streamRouteTypeUrl],
+    typeUrls,
     ids: randomUUID,
     clock: systemClock,
     log,
@@ -101,6 +104,7 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
 
   return {
     ...parts,
+    typeUrls,
     limits,
     routes,
     merchants,

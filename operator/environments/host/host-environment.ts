@@ -58,8 +58,9 @@ export function hostEnvironment(options: HostEnvironmentOptions): Environment<Co
         clock: systemClock,
         writeStatus: ofKind => write(kind.definition.kind, ofKind),
       })
+      const first = Promise.withResolvers<void>()
       const runner = createRunner({
-        reconcile: resources.reconcile,
+        reconcile: () => resources.reconcile().finally(first.resolve),
         onError: (error, retryMs) => {
           log.error('reconciling failed', { error: `${error}`, retryMs: Math.round(retryMs) })
         },
@@ -68,17 +69,20 @@ export function hostEnvironment(options: HostEnvironmentOptions): Environment<Co
       let isStarted = false
       return {
         inForce: resources.inForce,
-        /** Rejects if the feed cannot carry the resources of the folder. */
-        async start() {
-          await resources.reconcile()
+        /** Resolves after the first reconcile, which is retried if it failed. */
+        start() {
           isStarted = true
           source.onChange(runner.trigger)
           runner.trigger()
+          return first.promise
         },
         trigger() {
           if (isStarted) runner.trigger()
         },
-        stop: runner.stop,
+        stop() {
+          first.resolve()
+          return runner.stop()
+        },
       }
     },
     openMerchants({ backends }) {

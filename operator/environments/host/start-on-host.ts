@@ -11,10 +11,11 @@ import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
 import { type AppParts, openApp } from '../../app.ts'
 import { InfrastructureError, type Replica } from '../../infrastructure/provider.ts'
-import type { ServiceName, Workload } from '../../ir.ts'
+import type { ServiceName } from '../../ir.ts'
 import { unknownKinds } from '../../kinds/known-kinds.ts'
 import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
 import type { StatusReport } from '../../status/status-report.ts'
+import { firstReady } from './first-ready.ts'
 import { createFileSource } from './folder/files.ts'
 import { withBuiltIn } from './folder/with-built-in.ts'
 import { hostEnvironment } from './host-environment.ts'
@@ -67,7 +68,8 @@ const programs: Readonly<Record<ServiceName, ServiceProgram>> = {
 /**
  * Runs the operator on this machine, and resolves when the resources that are there now are in force.
  * Everything below reads what stands above it. Rejects with an `InfrastructureError` when the machine lacks
- * something, and with the signal's reason; nothing that it started is left then.
+ * something, and with the signal's reason; nothing that it started is left then. When the feed cannot carry
+ * the resources, the log and the status report say so, and it waits until the folder is corrected.
  */
 export async function startStandalone(options: StandaloneOptions): Promise<{ stop(): Promise<void> }> {
   const { folder, stateDir, config, print, signal } = options
@@ -117,7 +119,14 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   started.defer(() => app.stop())
   await app.start()
   await Promise.all(workloads.map(workload => host.apply(workload)))
-  await firstReady(host, workloads, signal, adviceFor(config, logFile))
+  await firstReady({
+    host,
+    workloads,
+    signal,
+    deadlineMs: config.payments ? firstReadyWithPaymentsMs : firstReadyMs,
+    isFed: () => app.typeUrls.every(typeUrl => app.feed.published(typeUrl) !== undefined),
+    advice: adviceFor(config, logFile),
+  })
   print(
     renderWelcome({
       report: { ...report, replicas: observeAll(host) },
@@ -285,36 +294,6 @@ const firstReadyWithPaymentsMs = 60_000
 function adviceFor({ redisUrl }: OperatorConfig, logFile: string): string {
   const redis = redisUrl === '' ? '' : 'is the Redis that was named reachable? '
   return `${redis}${logFile} has what they said`
-}
-
-/** Resolves when every process takes calls; what still keeps one from it after a while is the error. */
-function firstReady(
-  host: HostInfrastructure,
-  workloads: readonly Workload[],
-  signal: AbortSignal,
-  advice: string,
-): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const makesDatabase = workloads.some(({ service }) => service === 'payments')
-  const patienceMs = makesDatabase ? firstReadyWithPaymentsMs : firstReadyMs
-  const timer = setTimeout(() => {
-    const reasons = observeAll(host).map(({ name, reason }) => `${name}: ${reason || 'ready'}`)
-    const late = `no call can be taken after ${patienceMs / 1000} s: ${reasons.join(', ')}`
-    reject(new InfrastructureError(`${late}; ${advice}`))
-  }, patienceMs)
-  const giveUp = () => reject(signal.reason)
-  const isReady = ({ name }: Workload) => {
-    const replicas = host.observe(name)
-    return replicas.length > 0 && replicas.every(({ ready }) => ready)
-  }
-  const look = () => {
-    if (signal.aborted) giveUp()
-    if (workloads.every(isReady)) resolve()
-  }
-  signal.addEventListener('abort', giveUp)
-  host.onChange(look)
-  look()
-  return promise.finally(() => clearTimeout(timer))
 }
 
 const shownHost = (address: string) => (address.includes(':') ? `[${address}]` : address)

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Replica } from '../../infrastructure/provider.ts'
+import { type FirstReadyOptions, firstReady } from './first-ready.ts'
+
+const deadlineMs = 20
+
+/** One process, with the conditions of its start. */
+function oneProcess() {
+  const state = { ready: false, fed: true }
+  const listeners: ((workload: string) => void)[] = []
+  const stopping = new AbortController()
+  const replica = (): Replica => ({
+    ...{ name: 'ratelimit-0', uid: 'a', restarts: 0, addresses: {} },
+    ...{ ready: state.ready, reason: state.ready ? '' : 'waits for its configuration' },
+  })
+  const options: FirstReadyOptions = {
+    host: { observe: () => [replica()], onChange: listener => void listeners.push(listener) },
+    workloads: [{ name: 'ratelimit' }],
+    signal: stopping.signal,
+    deadlineMs,
+    isFed: () => state.fed,
+    advice: 'read the log',
+  }
+  const change = (to: Partial<typeof state>) => {
+    Object.assign(state, to)
+    for (const listener of listeners) listener('ratelimit')
+  }
+  return { ready: firstReady(options), change, stopping }
+}
+
+test('processes that are ready in time end the wait', async () => {
+  const { ready, change } = oneProcess()
+  change({ ready: true })
+  await ready
+})
+
+test('processes that are not ready by the deadline are an error with their reasons', async () => {
+  await assert.rejects(oneProcess().ready, {
+    name: 'InfrastructureError',
+    message: 'no call can be taken after 0.02 s: ratelimit-0: waits for its configuration; read the log',
+  })
+})
+
+test('the deadline begins when the feed has something', async () => {
+  const { ready, change } = oneProcess()
+  change({ fed: false })
+  assert.equal(await Promise.race([ready, pause(10 * deadlineMs, 'still waiting')]), 'still waiting')
+  change({ fed: true })
+  await assert.rejects(ready, { name: 'InfrastructureError' })
+  const corrected = oneProcess()
+  corrected.change({ fed: false })
+  await pause(2 * deadlineMs)
+  corrected.change({ fed: true, ready: true })
+  await corrected.ready
+})
+
+test('a stop ends the wait', async () => {
+  const { ready, change, stopping } = oneProcess()
+  change({ fed: false })
+  stopping.abort(new Error('stopped'))
+  await assert.rejects(ready, { message: 'stopped' })
+})

@@ -1,0 +1,48 @@
+import { type Infrastructure, InfrastructureError } from '../../infrastructure/provider.ts'
+import type { Workload } from '../../ir.ts'
+
+export interface FirstReadyOptions {
+  readonly host: Pick<Infrastructure, 'observe' | 'onChange'>
+  readonly workloads: readonly Pick<Workload, 'name'>[]
+  readonly signal: AbortSignal
+  /** The time that the processes have, after the feed has something for them. */
+  readonly deadlineMs: number
+  /** Whether the feed carries every kind of resource. Without it no process can be ready. */
+  readonly isFed: () => boolean
+  /** The end of the error's text. */
+  readonly advice: string
+}
+
+/**
+ * Resolves when every process takes calls. Rejects with the signal's reason, and at the deadline with an
+ * `InfrastructureError` that has the reason of each process. There is no deadline while the feed carries
+ * nothing: the resources are wrong then, and not the processes.
+ */
+export function firstReady(options: FirstReadyOptions): Promise<void> {
+  const { host, workloads, signal, deadlineMs, isFed, advice } = options
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const expire = () => {
+    if (!isFed()) {
+      timer.refresh()
+      return
+    }
+    const reasons = workloads
+      .flatMap(({ name }) => host.observe(name))
+      .map(({ name, reason }) => `${name}: ${reason || 'ready'}`)
+    const late = `no call can be taken after ${deadlineMs / 1000} s: ${reasons.join(', ')}`
+    reject(new InfrastructureError(`${late}; ${advice}`))
+  }
+  const timer = setTimeout(expire, deadlineMs)
+  const isReady = ({ name }: Pick<Workload, 'name'>) => {
+    const replicas = host.observe(name)
+    return replicas.length > 0 && replicas.every(({ ready }) => ready)
+  }
+  const check = () => {
+    if (signal.aborted) reject(signal.reason)
+    if (workloads.every(isReady)) resolve()
+  }
+  signal.addEventListener('abort', check)
+  host.onChange(check)
+  check()
+  return promise.finally(() => clearTimeout(timer))
+}
