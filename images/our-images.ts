@@ -1,13 +1,8 @@
 import { join } from 'node:path'
 import { nodeOptions as brokerOptions } from '@tollway/broker/node-options.ts'
-import {
-  nodeEnvironment as ratelimitEnvironment,
-  nodeOptions as ratelimitOptions,
-} from '@tollway/ratelimit/node-options.ts'
-import {
-  nodeEnvironment as operatorEnvironment,
-  nodeOptions as operatorOptions,
-} from '../operator/node-options.ts'
+import { nodeEnvironment } from '@tollway/chassis/node-environment.ts'
+import { nodeOptions as ratelimitOptions } from '@tollway/ratelimit/node-options.ts'
+import { nodeOptions as operatorOptions } from '../operator/node-options.ts'
 import { bundle } from './bundle.ts'
 import { billOfMaterials, licenseEntries } from './components/component.ts'
 import { npmComponents } from './components/npm-components.ts'
@@ -41,7 +36,7 @@ const ourImages: readonly OurImage[] = [
     source: 'operator/cli/tollway.ts',
     args: ['operator'],
     nodeOptions: operatorOptions,
-    environment: operatorEnvironment,
+    environment: nodeEnvironment,
     ports: [8000, 18_000],
   },
   {
@@ -53,7 +48,7 @@ const ourImages: readonly OurImage[] = [
     source: 'services/ratelimit/main.ts',
     args: [],
     nodeOptions: ratelimitOptions,
-    environment: ratelimitEnvironment,
+    environment: nodeEnvironment,
     ports: [6070, 8080, 8081, 9090],
   },
   {

@@ -3,9 +3,3 @@
  * young generation to 128 MiB, of which it returns nothing; with 4 MiB a semi-space it stays below 12 MiB.
  */
 export const nodeOptions: readonly string[] = ['--max-semi-space-size=4']
-
-/**
- * The environment variables for an operator in a cluster. By default malloc keeps an arena for each thread of
- * Node, and returns little of their memory. With one arena, a thread reuses what another has freed.
- */
-export const nodeEnvironment: Readonly<Record<string, string>> = { MALLOC_ARENA_MAX: '1' }

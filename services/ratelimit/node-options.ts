@@ -18,12 +18,3 @@ export const nodeOptions: readonly string[] = [
   '--no-parallel-scavenge',
   '--no-allocation-site-pretenuring',
 ]
-
-/**
- * The environment variables for a process of this service.
- *
- * V8 compiles on several threads, and by default malloc keeps an arena for each thread. With one arena,
- * memory that one compilation has freed is reused by the next: 10 MiB less are resident after the first
- * minute of load, and a decision takes the same time.
- */
-export const nodeEnvironment: Readonly<Record<string, string>> = { MALLOC_ARENA_MAX: '1' }

@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { nodeEnvironment, nodeOptions } from '@tollway/ratelimit/node-options.ts'
+import { nodeEnvironment } from '@tollway/chassis/node-environment.ts'
+import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
 import { missingReference, referencePath } from '../differential/start-reference.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { startProgram } from '../support/program.ts'

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { nodeEnvironment } from '@tollway/chassis/node-environment.ts'
 import { customResourceDefinition } from '@tollway/crds/generation/definition.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import {
   addressOf,
   makeOperatorAccount,
 } from '../../operator/environments/kubernetes/api/testdata/service-account.ts'
-import { nodeEnvironment, nodeOptions } from '../../operator/node-options.ts'
+import { nodeOptions } from '../../operator/node-options.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, startKubeApiServer } from '../support/kube-api-server.ts'
 import { writeKubeconfig } from '../support/kubeconfig.ts'

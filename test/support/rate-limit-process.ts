@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { nodeEnvironment } from '@tollway/chassis/node-environment.ts'
 import { createGrpcClient, type GrpcClientOptions, type UnaryOptions } from '@tollway/grpc/client/client.ts'
 import type { Codec } from '@tollway/grpc/server.ts'
 import {
@@ -8,7 +9,7 @@ import {
   type RateLimitResponse,
   RateLimitResponseSchema,
 } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
-import { nodeEnvironment, nodeOptions } from '@tollway/ratelimit/node-options.ts'
+import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
 import { freePorts } from './free-ports.ts'
 import { type Program, startProgram } from './program.ts'
 import { type Cleanup, root } from './tollway.ts'

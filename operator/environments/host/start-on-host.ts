@@ -5,6 +5,7 @@ import { nodeOptions as brokerOptions } from '@tollway/broker/node-options.ts'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log.ts'
 import { logStrayOutput } from '@tollway/chassis/log-stray-output.ts'
+import { nodeEnvironment } from '@tollway/chassis/node-environment.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import type { Patience } from '@tollway/chassis/signs-of-life.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
@@ -54,13 +55,18 @@ const noBroker = 'No process is to enforce it: --broker-replicas is 0'
 
 interface ServiceProgram {
   readonly main: URL
-  /** Of Node. */
+  /** The options of Node. */
   readonly options: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /** The program of each service. Written out, so that a bundle of the operator can follow it. */
 const programs: Readonly<Record<ServiceName, ServiceProgram>> = {
-  ratelimit: { main: new URL('../../../services/ratelimit/main.ts', import.meta.url), options: nodeOptions },
+  ratelimit: {
+    main: new URL('../../../services/ratelimit/main.ts', import.meta.url),
+    options: nodeOptions,
+    env: nodeEnvironment,
+  },
   broker: { main: new URL('../../../services/broker/main.ts', import.meta.url), options: brokerOptions },
   payments: { main: new URL('../../../services/payments/main.ts', import.meta.url), options: [] },
 }
@@ -211,10 +217,10 @@ function openHost({ stateDir, config, hurry }: StandaloneOptions, log: OperatorL
     hostAdvice: `choose another one with ${option('--host ADDRESS')}`,
     hurry,
     patience,
-    commandFor: service => ({
-      command: process.execPath,
-      args: [...programs[service].options, fileURLToPath(programs[service].main)],
-    }),
+    commandFor(service) {
+      const { main, options, env = {} } = programs[service]
+      return { command: process.execPath, args: [...options, fileURLToPath(main)], env }
+    },
     // Code that was compiled before is not stripped of its types again, which takes 20 MiB and half a second.
     env: { NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? join(stateDir, 'compile-cache') },
     ownPortsFor: (index, service) => ownPorts(config, service, index),

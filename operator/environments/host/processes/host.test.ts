@@ -13,6 +13,7 @@ import type { Workload } from '../../../ir.ts'
 import { createHostInfrastructure, type HostOptions } from './host.ts'
 
 const childProgram = fileURLToPath(new URL('testdata/child.ts', import.meta.url))
+const childCommand = { command: process.execPath, args: [childProgram] }
 const parentProgram = fileURLToPath(new URL('testdata/parent.ts', import.meta.url))
 const deadlineMs = 20_000
 
@@ -53,7 +54,7 @@ async function open(t: TestContext, more: Partial<HostOptions> = {}) {
     clock: systemClock,
     random: () => 0,
     newUid: () => `uid-${++uids}`,
-    commandFor: () => ({ command: process.execPath, args: [childProgram] }),
+    commandFor: () => childCommand,
     bindHost: '127.0.0.1',
     log: ({ source, text }) => lines.push(`${source} | ${text}`),
     ownPortsFor: index => ({ debug: firstPort + 1 + index }),
@@ -103,7 +104,11 @@ infrastructureContract('host', async t => {
 test('a replica gets its own settings and nothing of the operator', async t => {
   process.env['SECRET_OF_THE_OPERATOR'] = 'secret'
   t.after(() => delete process.env['SECRET_OF_THE_OPERATOR'])
-  const h = await open(t, { env: { FEED: 'localhost:18000' } })
+  const { command, args } = childCommand
+  const h = await open(t, {
+    env: { FEED: 'localhost:18000' },
+    commandFor: () => ({ command, args, env: { OF_THE_PROGRAM: 'b' } }),
+  })
   await h.host.apply(h.workload(2, { SETTING: 'a' }))
   await h.ready(2)
   const { env } = await h.ask(1)
@@ -115,6 +120,7 @@ test('a replica gets its own settings and nothing of the operator', async t => {
     HOST: '127.0.0.1',
     GRPC_HOST: '127.0.0.1',
     FEED: 'localhost:18000',
+    OF_THE_PROGRAM: 'b',
     SETTING: 'a',
     TEST_PORT: String(h.firstPort),
     REUSE_PORT: 'true',

@@ -169,6 +169,7 @@ function replicaEnv(options: HostOptions, workload: Workload, own: OwnPorts, nam
     GRPC_HOST: options.bindHost,
     HOST: options.bindHost,
     ...options.env,
+    ...options.commandFor(workload.service).env,
     ...workload.env,
     REUSE_PORT: 'true',
     DEBUG_HOST: loopback,

@@ -8,6 +8,8 @@ import { type LogLine, splitLines } from './lines.ts'
 export interface Command {
   readonly command: string
   readonly args: readonly string[]
+  /** The variables that this program needs, whatever it runs for. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 export interface ReplicaOptions {
