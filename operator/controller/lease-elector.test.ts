@@ -96,6 +96,25 @@ describe('electors of one lease', () => {
     return { elector, said }
   }
 
+  it('reads the lease of another seldom, and takes it when it has expired', async () => {
+    const lease = createLease()
+    lease.write({ holderIdentity: 'hung', leaseDurationSeconds: 1, renewTime: 'once', leaseTransitions: 0 })
+    let reads = 0
+    const access: LeaseAccess = {
+      ...lease.access,
+      get(signal) {
+        reads += 1
+        return lease.access.get(signal)
+      },
+    }
+    const { elector } = startElector(access, 'a')
+    const beginMs = performance.now()
+    await waitFor('the end of the lease', () => elector.isLeader())
+    assert.ok(performance.now() - beginMs >= timing.leaseMs)
+    const most = timing.leaseMs / (2 * timing.retryMs * 0.9) + 3
+    assert.ok(reads <= most, `${reads} reads, at most ${most}`)
+  })
+
   it('one of them leads, and says so in the lease', async () => {
     const lease = createLease()
     const electors = ['a', 'b', 'c'].map(identity => startElector(lease.access, identity).elector)

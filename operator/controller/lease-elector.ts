@@ -66,11 +66,14 @@ export interface LeaseTiming {
   readonly leaseMs: number
   /** A holder whose last renewal is older stops; the rest up to `leaseMs` is for writes on their way. */
   readonly renewDeadlineMs: number
-  /** Between a holder's renewals. The others look somewhat more often, so that a released lease is taken. */
+  /**
+   * The time between a holder's renewals. The others read half as often, and when the lease that they saw has
+   * expired: then they are late by one read at most.
+   */
   readonly retryMs: number
 }
 
-/** Another process leads within 8 s after its holder stops: the lease, and two looks of 0.8 s each. */
+/** Another process leads within 8 s after the holder stops: the lease, seen 2 s late at most. */
 export const defaultLeaseTiming: LeaseTiming = { leaseMs: 6_000, renewDeadlineMs: 4_000, retryMs: 1_000 }
 
 /** The attempts to release the lease, by an update that conflicts with any other one. */
@@ -153,9 +156,16 @@ export function createLeaseElector(options: LeaseElectorOptions): LeaseElector {
         known = undefined
         if (!isConflict(error)) onError(error)
       }
-      const share = term === undefined ? 0.6 + 0.2 * random() : 0.9 + 0.1 * random()
-      await pause.wait(timing.retryMs * share, stopping.signal)
+      await pause.wait(nextMs(), stopping.signal)
     }
+  }
+
+  /** The time until the next attempt. The random part keeps processes from acting at the same time. */
+  function nextMs(): number {
+    const retryMs = timing.retryMs * (0.9 + 0.1 * random())
+    const leftMs = rival.leftMs()
+    if (term !== undefined || leftMs === 0) return retryMs
+    return Math.min(2 * retryMs, leftMs + 0.1 * retryMs)
   }
 
   async function release(signal: AbortSignal): Promise<void> {
@@ -193,15 +203,19 @@ export function createLeaseElector(options: LeaseElectorOptions): LeaseElector {
 function createRivalWatch(clock: Clock, leaseMs: number) {
   let seen = ''
   let seenAtMs = 0
+  let heldMs = 0
   return {
+    /** The time until the lease that was seen last expires. */
+    leftMs: () => Math.max(0, seenAtMs + heldMs - clock.monotonicMs()),
     isGone(spec: Partial<LeaseSpec>): boolean {
+      heldMs = 0
       if ((spec.holderIdentity ?? '') === '') return true
       const now = JSON.stringify([spec.holderIdentity, spec.renewTime, spec.leaseTransitions])
       if (now !== seen) {
         seen = now
         seenAtMs = clock.monotonicMs()
       }
-      const heldMs = spec.leaseDurationSeconds === undefined ? leaseMs : spec.leaseDurationSeconds * 1000
+      heldMs = spec.leaseDurationSeconds === undefined ? leaseMs : spec.leaseDurationSeconds * 1000
       return clock.monotonicMs() - seenAtMs > heldMs
     },
   }
