@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import { createPace } from '../../../controller/pace.ts'
 import type { KubeClient } from './client.ts'
 import type { ApiResource, KubeObject } from './kube-object.ts'
@@ -55,30 +56,35 @@ const eventsAtOnce = 100
 export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
   const { client, clock = systemClock, onError } = options
   /** The time of the last record of each Event, in that order. */
-  const told = new Map<string, number>()
+  const recorded = new Map<string, number>()
   const pending = new Set<Promise<unknown>>()
   const pace = createPace(eventsPerSecond, eventsAtOnce, clock)
 
-  function wasToldLately(key: string): boolean {
-    const nowMs = clock.monotonicMs()
-    const toldMs = told.get(key)
-    if (toldMs !== undefined && nowMs - toldMs < repeatMs) return true
-    told.delete(key)
-    told.set(key, nowMs)
-    for (const oldest of told.keys()) {
-      if (told.size <= maxRemembered) break
-      told.delete(oldest)
+  function wasRecordedLately(key: string): boolean {
+    const recordedMs = recorded.get(key)
+    return recordedMs !== undefined && clock.monotonicMs() - recordedMs < repeatMs
+  }
+
+  /** To find the oldest costs a walk over those forgotten before, so it is called for recorded Events only. */
+  function remember(key: string): void {
+    recorded.delete(key)
+    recorded.set(key, clock.monotonicMs())
+    for (const oldest of recorded.keys()) {
+      if (recorded.size <= maxRemembered) break
+      recorded.delete(oldest)
     }
-    return false
   }
 
   return {
     record(event) {
       const { regarding, type, reason, note } = event
-      if (pending.size >= maxPending) return onError(new Error(`${pending.size} events wait; one is dropped`))
-      if (wasToldLately(JSON.stringify([regarding.metadata.uid, type, reason, note]))) return
+      const key = JSON.stringify([regarding.metadata.uid, type, reason, note])
+      if (wasRecordedLately(key)) return
+      if (pending.size >= maxPending)
+        return onError(new ExpectedError(`${pending.size} events wait; one is dropped`))
       if (!pace.tryTurn())
-        return onError(new Error(`more than ${eventsPerSecond} events a second; one is dropped`))
+        return onError(new ExpectedError(`more than ${eventsPerSecond} events a second; one is dropped`))
+      remember(key)
       const sent = client
         .create(eventResource, toObject(event, options, clock.nowMs()))
         .catch(onError)
