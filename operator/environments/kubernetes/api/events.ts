@@ -65,7 +65,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
     return recordedMs !== undefined && clock.monotonicMs() - recordedMs < repeatMs
   }
 
-  /** To find the oldest costs a walk over those forgotten before, so it is called for recorded Events only. */
+  /** Finding the oldest costs a walk over forgotten ones, so it is called for recorded Events only. */
   function remember(key: string): void {
     recorded.delete(key)
     recorded.set(key, clock.monotonicMs())
