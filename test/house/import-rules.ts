@@ -381,6 +381,7 @@ export const importRules: readonly ImportRule[] = [
     place: 'images/',
     content: 'container images as OCI archives, without Docker',
     mayImport: [
+      'services/chassis/node-environment.ts',
       'services/ratelimit/node-options.ts',
       'services/broker/node-options.ts',
       'operator/node-options.ts',
