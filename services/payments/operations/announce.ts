@@ -32,21 +32,21 @@ export const eventMeanings = {
 
 export type EventType = keyof typeof eventMeanings
 
-/** What merchants can receive, and read again in the log of events. */
+/** The types of events that merchants can receive, and read again in the log of events. */
 export const eventTypes = Object.keys(eventMeanings) as readonly EventType[]
 
 export interface Announcement {
   readonly type: EventType
   readonly merchantId: string
-  /** The id of the changed record. Events of one subject reach an endpoint in their order. */
+  /** The id of the record that changed. An endpoint receives the events of one subject in order. */
   readonly subjectId: string
   /** The record as the API presents it, under its name: `{transaction: {…}}`. */
   readonly data: JsonObject
 }
 
 /**
- * Adds an event to the merchant's log in the transaction of the change, so that the event exists if and only
- * if the change does. It locks the merchant's lists, and therefore comes last.
+ * Adds an event to the merchant's log, in the transaction of the change: the event is published if and only
+ * if the change commits. Locks the merchant's lists, and therefore has to be the last step.
  */
 export function announce(
   tx: Tx,

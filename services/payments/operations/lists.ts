@@ -31,7 +31,7 @@ import type { Outcome } from './operation.ts'
 
 export interface ListRequest<Filter> {
   readonly app: App
-  /** The merchant, or the identity, whose list it is. */
+  /** The merchant or identity that the list belongs to. */
   readonly owner: string
   readonly page: PageInput<Filter>
 }
@@ -39,13 +39,13 @@ export interface ListRequest<Filter> {
 type List = keyof typeof timedLists
 type ListItems<Filter, Item> = (tx: Tx, owner: string, page: PageQuery, filter: Filter) => Promise<Page<Item>>
 
-/** A part of one of a merchant's lists. */
+/** Returns an operation that reads a page of one of a merchant's lists. */
 function ofMerchant<Filter, Item>(list: List, items: ListItems<Filter, Item>) {
   return async (tx: Tx, { app, owner, page }: ListRequest<Filter>): Outcome<readonly Item[]> => {
     if (!isId(owner)) return refuse('not_found')
     const found = await listItems(tx, list, { owner, page, appId: app.id }, items)
     if (!isRefused(found) && found.length > 0) return found
-    // Only an app that has the merchant learns that a part is empty or that a cursor is invalid.
+    // Only an app that has the merchant learns that a page is empty or a cursor is invalid.
     const merchant = await ownMerchant(tx, app, owner)
     return isRefused(merchant) ? merchant : found
   }
@@ -57,7 +57,7 @@ interface OfTransaction {
   readonly transactionId: string | null
 }
 
-/** Of a list that is asked for by its merchant. */
+/** A record of a list whose owner is the merchant. */
 interface OfMerchant extends OfTransaction {
   readonly merchantId: string
 }
@@ -71,7 +71,7 @@ export const listOwnTransactions = ofMerchant<TransactionSearch, Transaction>(
   'transactions',
   listTransactions,
 )
-/** Without their trails. */
+/** Exports transactions without their trails. */
 export const exportOwnTransactions = ofMerchant<TransactionSearch, Transaction>(
   'transactions',
   listWithoutTrails,
@@ -87,7 +87,7 @@ export const listOwnEvents = ofMerchant<EventFilter, WebhookEvent>('events', lis
 export const listOwnUsers = ofMerchant<NoFilter, User>('users', listMerchantUsers)
 export const listOwnApps = ofMerchant<NoFilter, App>('apps', listMerchantApps)
 
-/** The trail of a transaction, whose id is the owner. */
+/** Returns the trail of a transaction. The owner is the transaction's id. */
 export async function listOwnTrail(
   tx: Tx,
   { app, owner, page }: ListRequest<NoFilter>,
@@ -96,7 +96,7 @@ export async function listOwnTrail(
   return isRefused(transaction) ? transaction : listItems(tx, 'trail', { owner, page }, listTrail)
 }
 
-/** The merchants of an identity, which can only be the caller itself. */
+/** Returns the merchants of an identity, which can only be the caller. */
 export async function listOwnMerchants(
   tx: Tx,
   { app, owner, page }: ListRequest<{ readonly test: boolean | null }>,
@@ -108,7 +108,7 @@ export async function listOwnMerchants(
 interface ListPart<Filter> {
   readonly owner: string
   readonly page: PageInput<Filter>
-  /** Of a merchant's list: who must have the merchant. */
+  /** For a merchant's list: the app that must have the merchant. */
   readonly appId?: string
 }
 

@@ -9,7 +9,7 @@ import type { CardProcessor } from '../processor/processor.ts'
 import type { Idempotency } from '../storage/idempotency/idempotency.ts'
 import type { Storage, Tx } from '../storage/storage.ts'
 
-/** The dependencies of operations. Every caller (the API, the payment page, a command) provides them. */
+/** The dependencies of operations. Each caller (the API, the payment page, a command) has one. */
 export interface Payments {
   readonly storage: Storage
   readonly idempotency: Idempotency
@@ -19,21 +19,24 @@ export interface Payments {
   readonly pricing: Pricing
   readonly trailLimits: TrailLimits
   readonly invitationLimits: InvitationLimits
-  /** What merchants can be paid in. */
+  /** The currencies of payouts. */
   readonly fundingCurrencies: readonly string[]
   /** How long an authorisation can be captured. */
   readonly authorisationLifetimeMs: number
-  /** After which time an authorisation that has no payment is cancelled at the processor. */
+  /** An authorisation without a payment is cancelled at the processor after this time. */
   readonly authorisationSweepMs: number
-  /** Where webhooks may go; without it, to public addresses by https. */
+  /** The addresses that webhooks may use. Without it: public addresses by https. */
   readonly webhookPolicy?: AddressPolicy
 }
 
-/** How often people may be invited a day, each over all processes. */
+/** The invitations a day, each counted over all processes. */
 export interface InvitationLimits {
   readonly perApp: number
   readonly perMerchant: number
-  /** By all merchants together. Beyond it the person becomes a member without a mail. */
+  /**
+   * The invitations of one recipient by all merchants. Beyond the limit the person becomes a member without
+   * an e-mail.
+   */
   readonly perRecipient: number
 }
 
@@ -49,14 +52,14 @@ export interface Processors {
  */
 export type Outcome<T> = Promise<T | Refused>
 
-/** The outcome of what has none but its effect. */
+/** The outcome of an operation that only has an effect. */
 export interface Done {
   readonly done: true
 }
 
 export const done: Done = { done: true }
 
-/** Carries a refusal out of a transaction, of which then nothing stays. */
+/** Carries a refusal out of a transaction, so that the transaction is rolled back. */
 class Rollback extends Error {
   readonly refused: Refused
 
@@ -66,7 +69,7 @@ class Rollback extends Error {
   }
 }
 
-/** Runs operations in one transaction. When the last of them refuses, nothing of them is stored. */
+/** Runs operations in one transaction. If the last one refuses, the transaction is rolled back. */
 export async function perform<T extends object>(
   { storage }: Pick<Payments, 'storage'>,
   operations: (tx: Tx) => Outcome<T>,
@@ -83,18 +86,18 @@ export async function perform<T extends object>(
   }
 }
 
-/** A new id, made now. */
+/** Returns a new id that contains the current time. */
 export function nextId({ clock, randomBytes }: Pick<Payments, 'clock' | 'randomBytes'>): string {
   return newId(clock.nowMs(), randomBytes)
 }
 
-/** What the domain's operations on a transaction of the merchant need. */
+/** Returns the context of the domain's operations on a transaction of the merchant. */
 export function contextOf(payments: Payments, merchant: Merchant): OperationContext {
   const { pricing, trailLimits, clock } = payments
   return { merchant, pricing, trailLimits, nowMs: clock.nowMs(), nextId: () => nextId(payments) }
 }
 
-/** The processor that moves the merchant's money; null when there is none for merchants like this. */
+/** Returns the processor of the merchant: test or live. Null when live payments are not configured. */
 export function processorOf({ processors }: Payments, { test }: { readonly test: boolean }) {
   return test ? processors.test : processors.live
 }

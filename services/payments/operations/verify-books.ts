@@ -15,11 +15,11 @@ import { linesOfTransactions, listPayoutLines } from '../storage/tables/lines.ts
 import { listTransactionsById } from '../storage/tables/transactions.ts'
 
 export interface Verification {
-  /** The numbers of replayed records. */
+  /** The number of replayed records. */
   readonly counts: RecordCounts
   /** The sum of each account over all merchants, in minor units. */
   readonly balances: readonly Posting[]
-  /** What does not add up, at most `maxFindings` and a few. */
+  /** The inconsistencies: at most `maxFindings` and a few. */
   readonly findings: readonly BookFinding[]
 }
 
@@ -29,16 +29,15 @@ export interface BookFinding {
   readonly message: string
 }
 
-/** The most findings that are collected before the rest is skipped. */
+/** The most findings that the replay collects. More findings do not help; the other checks can add a few. */
 export const maxFindings = 1_000
 const partSize = 500
 const statementTimeoutMs = 30 * 60 * 1000
 
 /**
- * Replays everything and proves it, in one state of the database, while others go on: each entry balances,
- * each line is what was posted, each transaction is what its trail makes of it, each balance is the sum of
- * its lines, and there is no record that belongs to nothing. It reads part by part, and holds no more than
- * one.
+ * Replays and verifies all records in one state of the database, while other processes continue. Each entry
+ * balances, each line is what was posted, each transaction is the result of its trail, each balance is the
+ * sum of its lines, and no record is an orphan. Reads part by part, and has only one part in memory.
  */
 export function verifyBooks(storage: Storage): Promise<Verification> {
   const options = { isolation: 'repeatable read', statementTimeoutMs } as const
@@ -73,9 +72,7 @@ function findingOf({ merchantId, record, message }: Finding): BookFinding {
   return { record: `${record} of merchant ${merchantId}`, message }
 }
 
-/**
- * A merchant's book in parts that are complete in themselves: transactions with all of theirs, and payouts.
- */
+/** Yields a merchant's book in complete parts: transactions with all their records, and payouts. */
 async function* booksOf(tx: Tx, merchant: Merchant): AsyncGenerator<Book> {
   for await (const transactions of parts(after => listTransactionsById(tx, merchant.id, after, partSize))) {
     const ids = transactions.map(({ id }) => id)
@@ -115,7 +112,7 @@ async function verifyBalance(tx: Tx, { id, currency }: Merchant): Promise<readon
   return [{ record: `merchant ${id}`, message: `its balance is ${posted}; its lines make it ${shown}` }]
 }
 
-/** Records that no merchant and no transaction led to belong to none. */
+/** Records that no merchant and no transaction leads to are orphans. */
 function leftOver(counts: RecordCounts, seen: RecordCounts): readonly BookFinding[] {
   return Object.entries(counts)
     .map(([kind, count]): [string, bigint] => [kind, count - seen[kind as keyof RecordCounts]])

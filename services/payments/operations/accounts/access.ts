@@ -21,7 +21,11 @@ import type { Outcome, Payments } from '../operation.ts'
 /** The longest API key that is hashed at all. */
 const maxKeyCharacters = 256
 
-/** The app that a key opens now. @param key null when none was given */
+/**
+ * Returns the app that the key authenticates now.
+ *
+ * @param key null when the request has none
+ */
 export async function authenticate(
   tx: Tx,
   { clock }: Pick<Payments, 'clock'>,
@@ -32,15 +36,15 @@ export async function authenticate(
 }
 
 /**
- * The functions below return a record only to an app that has its merchant. Others get the answer for an
- * unknown id, so that guessing ids reveals nothing.
+ * The functions below return a record only to an app that has its merchant. Other apps get `not_found`, as
+ * for an invalid id, so that guessing ids reveals nothing.
  */
 export async function ownMerchant(tx: Tx, app: App, merchantId: string): Outcome<Merchant> {
   if (!isId(merchantId)) return refuse('not_found')
   return (await findMerchantOfApp(tx, merchantId, app.id)) ?? refuse('not_found')
 }
 
-/** One that accepts something new. */
+/** Returns the merchant if it is open: a closed merchant accepts nothing new. */
 export async function ownOpenMerchant(tx: Tx, app: App, merchantId: string): Outcome<Merchant> {
   const merchant = await ownMerchant(tx, app, merchantId)
   return 'refusal' in merchant || merchant.closedMs === null ? merchant : refuse('merchant_closed')
@@ -51,7 +55,7 @@ interface OwnTransaction {
   readonly merchant: Merchant
 }
 
-/** Locks it: it stays as it is until the end of `tx`. */
+/** Locks the record: it cannot change until the end of `tx`. */
 export async function lockOwnTransaction(tx: Tx, app: App, id: string): Outcome<OwnTransaction> {
   if (!isId(id)) return refuse('not_found')
   const [transaction, merchant] = await Promise.all([
@@ -68,7 +72,7 @@ export async function ownTransaction(tx: Tx, app: App, id: string): Outcome<Tran
 
 type Find<T> = (tx: Tx, id: string) => Promise<T | undefined>
 
-/** How a record of a merchant is found by its id, for an app that has the merchant. */
+/** Returns a function that finds a record of a merchant by its id, for an app that has the merchant. */
 function own<T extends { readonly merchantId: string }>(find: Find<T>) {
   return async (tx: Tx, app: App, id: string): Outcome<T> => {
     const found = isId(id) ? await find(tx, id) : undefined
@@ -83,6 +87,6 @@ export const ownLine = own(findLine)
 export const ownFraud = own(findFraud)
 export const ownDispute = own(findDispute)
 export const ownWebhook = own(findWebhookEndpoint)
-/** Locks it: it stays as it is until the end of `tx`. */
+/** Locks the record: it cannot change until the end of `tx`. */
 export const lockOwnWebhook = own(lockWebhookEndpoint)
 export const ownEvent = own(findWebhookEvent)

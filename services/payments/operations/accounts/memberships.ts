@@ -28,8 +28,8 @@ interface OfMerchant {
 export const invitationTemplate = 'invitation'
 
 /**
- * Makes a person a member, and sends an e-mail to a person who was not one. The answer does not depend on
- * memberships of other merchants, or on whether a mail was sent.
+ * Makes a person a member, and enqueues an e-mail if the person was not a member before. The response does
+ * not depend on the person's other memberships, nor on whether an e-mail is sent.
  */
 export async function inviteUser(
   tx: Tx,
@@ -50,7 +50,7 @@ export async function inviteUser(
   return member
 }
 
-/** As `inviteUser`, for provisioning: without the limits for apps and merchants. */
+/** Adds a member like `inviteUser`, for provisioning: limits per app and per merchant do not apply. */
 export async function addUser(tx: Tx, payments: Payments, merchant: Merchant, email: string): Promise<void> {
   const { isNew } = await addMember(tx, payments, merchant, email)
   if (isNew) await sendInvitation(tx, payments, merchant, email)
@@ -72,7 +72,7 @@ async function sendInvitation(tx: Tx, payments: Payments, merchant: Merchant, em
     createdMs: nowMs,
     template: invitationTemplate,
     recipient: email,
-    // Pods of the version before need the website.
+    // Pods of the previous version need the website.
     content: { merchantId, merchantName: name, website, country: company.country },
   })
 }
@@ -102,8 +102,8 @@ export async function associateApp(
 }
 
 /**
- * Ends an app's access, which may be the caller's own. The last app stays: without one, the merchant would be
- * out of reach.
+ * Ends an app's access, which may be the caller's own. The last app cannot be removed: without an app, the
+ * merchant would be unreachable.
  */
 export async function dissociateApp(
   tx: Tx,
@@ -112,7 +112,7 @@ export async function dissociateApp(
   const merchant = await ownMerchant(tx, app, merchantId)
   if (isRefused(merchant)) return merchant
   if (!isId(appId)) return refuse('not_found')
-  // Two apps that revoke each other at once wait for each other here.
+  // This lock serialises two apps that revoke each other at the same time.
   await lockMerchant(tx, merchantId)
   const apps = await listMerchantApps(tx, merchantId, { limit: 2 })
   if ('items' in apps && apps.items.length === 1 && apps.items[0]?.id === appId) {

@@ -16,25 +16,30 @@ import { isRefused, type Refused, refuse, refuseFields } from '../../domain/refu
 import { eventTypes } from '../announce.ts'
 import { eventType } from './webhook-input.ts'
 
-/** What a resource wants: a merchant, an app with complete access to it, its members and webhooks. */
+/**
+ * The desired state of a resource: a merchant, an app with complete access to it, its members and webhooks.
+ */
 export interface ProvisionInput {
   readonly merchant: MerchantInput
   readonly app: { readonly name: string | null }
   /** SHA-256 in hex of an API key that the caller has made and keeps. */
   readonly keyHash: string
-  /** After this time the app's other keys open nothing; null leaves them as they are. */
+  /** The app's other keys expire after this time. Null does not change them. */
   readonly otherKeysExpireInMs: number | null
-  /** E-mail addresses of people to invite. No member is removed. */
+  /** E-mail addresses of people to invite. Provisioning removes no member. */
   readonly users: readonly string[]
-  /** All webhooks of the resource: others that it had are disabled. */
+  /** All webhooks of the resource. Other webhooks that the resource had are disabled. */
   readonly webhooks: readonly WebhookInput[]
-  /** A merchant that is there already and is to become that of the resource; null to make a new one. */
+  /** An existing merchant that the resource adopts. Null creates a merchant. */
   readonly adopt: Adoption | null
 }
 
 export interface Adoption {
   readonly merchantId: string
-  /** Of a key of an app that has the merchant: proves the right to it. Null takes only one adopted before. */
+  /**
+   * The hash of a key of an app that has the merchant, which proves the right to adopt it. Null permits only
+   * a merchant that was adopted before.
+   */
   readonly keyHash: string | null
 }
 
@@ -42,13 +47,13 @@ export interface WebhookInput {
   readonly url: string
   /** Types of events; empty for all. */
   readonly events: readonly string[]
-  /** What signatures are made with, the newest first. */
+  /** The secrets of signatures, newest first. */
   readonly secrets: readonly string[]
 }
 
 const maxUsers = 100
 const maxWebhooks = 20
-/** Two while they are rotated. */
+/** A rotation needs two secrets. */
 const maxSecrets = 2
 const maxGraceMs = 365 * 24 * 60 * 60 * 1000
 
@@ -62,7 +67,7 @@ const milliseconds: Reader<number> = (value, place) => {
   return refuseValue(place, 'type', `is no whole number of milliseconds from 0 to ${maxGraceMs}`)
 }
 
-/** Never quoted in a message. */
+/** An error message never quotes the secret. */
 const secret: Reader<string> = (value, place) => {
   const fault = typeof value === 'string' ? webhookSecretFault(value) : 'is no text'
   if (typeof value === 'string' && fault === undefined) return value
@@ -75,7 +80,7 @@ const webhook = record({
   secrets: required(list(secret, maxSecrets, 1)),
 })
 
-/** Looked into by the parser of merchants. */
+/** The parser of merchants validates the value. */
 const anything: Reader<unknown> = value => value
 
 const provision = record({
@@ -88,7 +93,7 @@ const provision = record({
   adopt: optional(record({ merchantId: required(id), keyHash: optional(hash) })),
 })
 
-/** Parses the body of PUT /provision/merchants/<uid>. All problems are reported at once. */
+/** Parses the body of PUT /provision/merchants/<uid>. A refusal lists every problem. */
 export function parseProvision(
   body: unknown,
   fundingCurrencies: readonly string[],

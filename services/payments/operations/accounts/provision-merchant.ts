@@ -44,15 +44,15 @@ export interface Provisioned {
 }
 
 export interface ProvisionRequest {
-  /** Of the resource. One uid is one merchant, for ever. */
+  /** The uid of the resource. A uid identifies one merchant for ever. */
   readonly uid: string
   readonly input: ProvisionInput
 }
 
 /**
- * Makes what a resource wants, or brings what it made before to what it wants now; asked again, it changes
- * nothing and answers the same. The API key never comes here, only its hash: the caller has stored the key
- * before, so that no crash between the two can lose it.
+ * Creates or updates the merchant, the app and the webhooks of a resource. A repeated call changes nothing
+ * and returns the same answer. The call has the hash of the API key, never the key: the caller stores the key
+ * before the call, so that a crash in between cannot lose it.
  */
 export async function provisionMerchant(
   tx: Tx,
@@ -80,7 +80,10 @@ export async function provisionMerchant(
   return { merchantId: merchant.id, publicKey: merchant.key, appId }
 }
 
-/** The app of a resource: from the uid alone, so that it is the same whenever it is made. */
+/**
+ * Returns the id of the resource's app. It derives from the uid alone, so that repeated calls return the same
+ * id.
+ */
 function appIdOf(uid: string): string {
   return derivedId('provisioned app', uid)
 }
@@ -99,9 +102,10 @@ async function createProvisioned(
 }
 
 /**
- * Returns the merchant that the resource adopts, if it names one. The resource must have a key of an app that
- * has the merchant, which allows everything anyway; others learn nothing about the merchant. A merchant whose
- * resource was deleted, or whose cluster was lost, continues under another resource this way.
+ * Returns the merchant that the resource adopts, if it adopts one. The caller proves its right with the hash
+ * of a key of an app that has the merchant. Such an app has complete access anyway, and other callers learn
+ * nothing about the merchant. A merchant can thus continue under another resource after its resource is
+ * deleted or its cluster is lost.
  */
 async function adopted(
   tx: Tx,
@@ -139,7 +143,7 @@ async function updateProvisioned(
   return saveUpdate(tx, payments, merchant, { name, email, descriptor })
 }
 
-/** A resource that was changed where a merchant cannot be. */
+/** Returns an error for each changed field of the resource that cannot change in a merchant. */
 function immutableChanges(merchant: Merchant, input: MerchantInput): readonly FieldError[] {
   const values = ({ currency, test, website, company, bank }: MerchantInput) => ({
     'merchant.currency': currency,
@@ -172,7 +176,7 @@ async function giveKey(
   return undefined
 }
 
-/** Of one merchant that are looked at, the newest first. */
+/** The most endpoints of one merchant that are read, newest first. */
 const maxEndpoints = 1_000
 
 interface Webhooks {
@@ -181,7 +185,9 @@ interface Webhooks {
   readonly wanted: readonly WebhookInput[]
 }
 
-/** Endpoints of the resource are known by their ids, which derive from its uid and their URL. */
+/**
+ * Creates, updates and disables endpoints. The id of an endpoint derives from the resource's uid and the URL.
+ */
 async function bringWebhooks(
   tx: Tx,
   { clock }: Payments,
@@ -203,8 +209,8 @@ async function bringWebhooks(
 }
 
 /**
- * Closes the merchant of a resource that is gone: its app's keys open nothing any more, and nothing new is
- * accepted; what it has stays. Asked again, it changes nothing.
+ * Closes the merchant of a deleted resource: the keys of its app become invalid, and the merchant accepts
+ * nothing new. Its existing records stay. A repeated call changes nothing.
  */
 export async function closeProvisionedMerchant(tx: Tx, payments: Payments, uid: string): Outcome<Done> {
   await lockProvisioning(tx, uid)

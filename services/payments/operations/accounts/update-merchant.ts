@@ -13,7 +13,7 @@ export interface MerchantUpdateRequest {
   readonly update: MerchantUpdate
 }
 
-/** Changes the fields that a merchant may change: name, e-mail and descriptor. */
+/** Changes the fields that a merchant can update: name, e-mail and descriptor. */
 export async function updateOwnMerchant(
   tx: Tx,
   payments: Payments,
@@ -27,7 +27,7 @@ export async function updateOwnMerchant(
   return saveUpdate(tx, payments, locked, update)
 }
 
-/** @param merchant as it is now, and locked */
+/** @param merchant the current merchant, locked by the caller */
 export async function saveUpdate(
   tx: Tx,
   payments: Payments,

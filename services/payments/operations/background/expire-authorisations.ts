@@ -4,13 +4,13 @@ import { listExpiredTransactions, lockTransaction } from '../../storage/tables/t
 import { contextOf, type Payments } from '../operation.ts'
 import { recordChange } from '../transactions/change-transaction.ts'
 
-/** How many authorisations one sweep looks at. */
+/** The most authorisations that one sweep reads. */
 export const maxExpiredAtOnce = 100
 
 /**
- * Voids what is still pending of authorisations whose time is over, each in a transaction of its own.
+ * Voids the pending amounts of expired authorisations, each in a separate transaction.
  *
- * @returns how many there were: at `maxExpiredAtOnce` there may be more
+ * @returns the number of expired authorisations; if it is `maxExpiredAtOnce`, there may be more
  */
 export async function expireAuthorisations(payments: Payments): Promise<number> {
   const { storage, clock } = payments
@@ -20,7 +20,7 @@ export async function expireAuthorisations(payments: Payments): Promise<number> 
       const transaction = await lockTransaction(tx, id)
       const merchant = transaction && (await findMerchant(tx, transaction.merchantId))
       if (transaction === undefined || merchant === undefined) return
-      // Before the lock, another transaction may have captured or voided it.
+      // Another process can capture or void the transaction between the query and the lock.
       const change = expireTransaction(transaction, contextOf(payments, merchant))
       if (change !== undefined) recordChange(tx, payments, change, 'transaction.expired')
     })

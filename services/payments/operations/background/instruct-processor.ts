@@ -6,18 +6,21 @@ import {
 } from '../../storage/delivery/processor-instructions.ts'
 import { type Payments, processorOf } from '../operation.ts'
 
-/** How many instructions one round takes. */
+/** The most instructions that one round claims. */
 export const maxInstructionsAtOnce = 50
-/** The lease of instructions that a process has taken. Another process takes them after it. */
+/**
+ * The lease of claimed instructions. If a process ends before it removes them, they are due again after this
+ * time.
+ */
 const leaseMs = 60_000
 const firstWaitMs = 1_000
 const maxWaitMs = 300_000
 
 /**
- * Sends the decisions of the books to the processor, at least once, and for each transaction in the order of
- * its trail. Failed instructions are repeated with doubling waits.
+ * Sends the recorded instructions to the processor, at least once, and for each transaction in the order of
+ * its trail. A failed instruction is retried after waits that double.
  *
- * @returns the number of due instructions, and those that failed
+ * @returns the number of due instructions, and the failures
  */
 export async function instructProcessor(
   payments: Payments,
@@ -29,7 +32,7 @@ export async function instructProcessor(
   )
   const results = await Promise.all(due.map(instruction => tell(payments, instruction)))
   const told = due.filter((_, index) => results[index] === undefined)
-  // If this transaction fails, they are sent again under the same ids.
+  // If this transaction fails, the instructions are sent again under the same operation ids.
   if (told.length > 0) await storage.transaction(tx => removeInstructions(tx, told))
   return { due: due.length, failures: results.filter(result => result !== undefined) }
 }

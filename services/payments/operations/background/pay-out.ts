@@ -10,15 +10,15 @@ import { hasPayout, insertPayout, listMerchantsToPay } from '../../storage/table
 import { announce } from '../announce.ts'
 import { nextId, type Outcome, type Payments, perform } from '../operation.ts'
 
-/** How many merchants one look finds. */
+/** The most merchants that one query returns. */
 const maxMerchantsAtOnce = 100
 
 /**
- * Sends a merchant's whole balance to its bank account, as a line and a ledger entry, once a period. A
- * merchant that is closed is paid what it still has.
+ * Pays a merchant's whole balance to its bank account, once a period, as a line and a ledger entry. A closed
+ * merchant gets its remaining balance.
  *
  * @param period any name, such as a date
- * @returns the line; refused as `conflict` when the merchant was paid for the period already
+ * @returns the line; refused as `conflict` when the merchant was already paid for the period
  */
 export async function payOutMerchant(
   tx: Tx,
@@ -44,10 +44,10 @@ export async function payOutMerchant(
 }
 
 /**
- * Pays all merchants with a positive balance, each in a separate transaction. After an interruption the next
- * run for the period pays the rest. Any number of processes may do this at once.
+ * Pays all merchants that have a balance to be paid, each in a separate transaction. If a run is interrupted,
+ * the next run for the period pays the rest. Any number of processes may run it at once.
  *
- * @param onPaid called with each payout after its commit
+ * @param onPaid called for each payout after its commit
  */
 export async function payOutAll(
   payments: Payments,
@@ -60,7 +60,7 @@ export async function payOutAll(
   for (let ids = await find(null); ids.length > 0; ids = await find(ids.at(-1) ?? null)) {
     for (const merchantId of ids) {
       const line = await perform(payments, tx => payOutMerchant(tx, payments, { merchantId, period }))
-      // Refused is what another process has paid meanwhile, or a refund has taken.
+      // A refusal means that another process has paid the merchant, or that a refund has reduced the balance.
       if (!isRefused(line)) onPaid(line)
     }
   }
@@ -68,12 +68,12 @@ export async function payOutAll(
 
 const dayMs = 24 * 60 * 60 * 1000
 
-/** The period of a day: its date in UTC. */
+/** Returns the period of a day: its date in UTC. */
 export function payoutPeriod(nowMs: number): string {
   return new Date(nowMs).toISOString().slice(0, 10)
 }
 
-/** @param minuteOfDay when payouts are made, in UTC; null for never */
+/** @param minuteOfDay the time of payouts in UTC; null disables payouts */
 export function isPayoutTime(nowMs: number, minuteOfDay: number | null): boolean {
   return minuteOfDay !== null && nowMs % dayMs >= minuteOfDay * 60_000
 }

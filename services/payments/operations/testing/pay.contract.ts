@@ -37,7 +37,7 @@ function requestWith(number: string, more: Partial<CardPayment> = {}): CardPayme
   }
 }
 
-/** What becomes of a payment whose payer confirms whatever the bank asks. */
+/** Returns the outcome of a payment whose payer confirms every challenge. */
 async function outcomeOf(number: string, confirmed = true, more: Partial<CardPayment> = {}): Promise<string> {
   const { card, ...payment } = requestWith(number, more)
   let asked = await authenticatePayer(api.payments, { ...payment, card })
@@ -126,7 +126,7 @@ test('an authorisation whose answer was lost is asked for under the same name', 
   assert.ok(!isRefused(outcome))
   assert.deepEqual(names, [outcome.id, outcome.id, outcome.id])
 
-  // The processor was not reached: the next request resumes the payment after the lease.
+  // Every answer is lost. After the lease, the next request continues where this one stopped.
   names.length = 0
   answersToLose = 3
   const request = requestWith('4100 0000 0000 0001')
@@ -171,7 +171,7 @@ test('card numbers and codes are in no log, table or answer', async () => {
       const outcome = await payByCard(api.payments, request)
       answers.push(JSON.stringify(outcome, (_, value) => (typeof value === 'bigint' ? Number(value) : value)))
     }
-    // A user entered the number in the wrong field.
+    // Fields in which a payer could enter a card number by mistake.
     const digits = number.replaceAll(' ', '')
     const { key, merchantId } = shop
     const transaction = await payAt(api, shop)

@@ -15,15 +15,15 @@ import { insertTransaction } from '../../storage/tables/transactions.ts'
 import type { Payments } from '../operation.ts'
 import { announceTransaction } from './change-transaction.ts'
 
-/** The request to the processor, and the data with which its answer is recorded. */
+/** The request to the processor, and the data to record its answer with. */
 export interface AuthorisationPlan {
   readonly merchant: Merchant
   readonly processor: CardProcessor
   readonly input: AuthorisationInput
-  /** As the merchant's customer is to read it. */
+  /** The text that the merchant's customer reads. */
   readonly descriptor: string
   readonly source: AuthorisationSource
-  /** The known data of the card; null if the processor reads them from the input. */
+  /** The known data of the card. Null when the processor reads them from the payer's input. */
   readonly known: CardSource | null
   readonly recurring: boolean
   /** The text of a payment link; null without one. */
@@ -32,7 +32,10 @@ export interface AuthorisationPlan {
 
 export interface AuthorisationOnce {
   readonly once: OnceRequest
-  /** Reads in the transaction that stores the attempt. A refusal ends it before the processor is asked. */
+  /**
+   * Reads in the transaction that stores the attempt. A refusal ends the operation before the call to the
+   * processor.
+   */
   readonly plan: (tx: Tx) => Promise<AuthorisationPlan | Refused>
   /** The answer of a transaction, approved or declined. */
   readonly present: (transaction: Transaction) => Answer
@@ -88,7 +91,7 @@ async function ask(plan: AuthorisationPlan, id: string): Promise<Authorised | Re
   const card = answer.card === null ? known : cardSourceOf(answer.card)
   if (card !== null) return { id, plan, source: card, result: resultOf(answer) }
   if (answer.approved) throw new Error(`the processor approved ${id} and did not name the card`)
-  // The input is not a card, so no record is made.
+  // The details are not those of a card, so there is no transaction to record.
   return refuseProcessing(answer.error)
 }
 
@@ -121,15 +124,16 @@ async function record(tx: Tx, payments: Payments, authorised: Authorised): Promi
   return transaction
 }
 
-/** All tries together end well before the lease of an idempotency key, which is a minute. */
+/** All tries together end well before the lease of an idempotency key, which is one minute. */
 const maxTries = 3
 const tryTimeoutMs = 15_000
 
 /**
- * The processor's answer. A call that fails may have been carried out, and is made again as it was.
+ * Resolves with the processor's answer. The processor may have carried out a failed call, so the retry is the
+ * same call.
  *
- * @throws StorageError `commit-unknown` when it still is not known: the idempotency key then keeps the name
- * under which the processor was asked, and who repeats the request after its lease asks the same again.
+ * @throws StorageError `commit-unknown` when the outcome is still unknown. The idempotency key then keeps the
+ *   id of the operation, and a repeated request after the lease makes the same call again.
  */
 async function untilAnswered<T>(call: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries += 1) {

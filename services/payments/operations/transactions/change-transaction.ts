@@ -23,8 +23,8 @@ export interface ChangeRequest<Input> {
 type Decide<Input> = (transaction: Transaction, input: Input, context: OperationContext) => Change | Refused
 
 /**
- * Decides the change with the transaction locked, and stores it together with an instruction for the
- * processor. The processor carries out the decision, and cannot refuse an authorised amount.
+ * Decides the change with the transaction locked, and stores it with the instruction for the processor. The
+ * processor carries out the recorded change, and cannot refuse an authorised amount.
  */
 function changing<Input>(decide: Decide<Input>, type: EventType) {
   return async (tx: Tx, payments: Payments, request: ChangeRequest<Input>): Outcome<Transaction> => {
@@ -38,13 +38,13 @@ function changing<Input>(decide: Decide<Input>, type: EventType) {
 /** Takes a part of the pending amount to the merchant's balance. */
 export const captureOwnTransaction = changing<CaptureInput>(captureTransaction, 'transaction.captured')
 
-/** Gives a part of what was captured back to the payer. */
+/** Returns a part of the captured amount to the payer. */
 export const refundOwnTransaction = changing<RefundInput>(refundTransaction, 'transaction.refunded')
 
 /** Releases a part of the pending amount. */
 export const voidOwnTransaction = changing<VoidInput>(voidTransaction, 'transaction.voided')
 
-/** Stores a change of a locked transaction together with its instruction and its event. */
+/** Stores a change of a locked transaction, with its event and its instruction, in the transaction `tx`. */
 export function recordChange(tx: Tx, payments: Payments, change: Change, type: EventType): Transaction {
   const { transaction, trailEntry } = change
   saveChange(tx, change)

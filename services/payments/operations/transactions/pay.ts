@@ -20,7 +20,7 @@ export interface PayerPayment {
   /** The text of the payment link, shown in the dashboard; null without one. */
   readonly reference: string | null
   /**
-   * Names this attempt to pay, with at least 128 random bits: the same attempt, sent twice, is one payment.
+   * Names this attempt to pay, with at least 128 random bits. The same attempt, sent twice, is one payment.
    * After a decline, the payer's next attempt has another name.
    */
   readonly attempt: string
@@ -31,15 +31,18 @@ export interface PaymentRequest extends PayerPayment {
   readonly authentication: string
 }
 
-/** `challenge`: the payer's bank wants to be asked: then `answerChallenge`, and `pay` with its reference. */
+/**
+ * `challenge`: the payer's bank requires a confirmation. Call `answerChallenge`, then `pay` with its
+ * reference.
+ */
 export interface PayerAuthentication {
   readonly kind: 'ready' | 'challenge'
   readonly authentication: string
 }
 
 /**
- * Hands what the payer typed to the processor. It goes nowhere else, and is needed only once. Nothing is
- * authorised. Refused with a processing error are payments of no merchant, or of no card.
+ * Passes the payer's input to the processor, only once and to nothing else. Authorises nothing. Refuses with
+ * a processing error a payment without a merchant or with invalid card details.
  */
 export async function authenticatePayer(
   payments: Payments,
@@ -61,7 +64,10 @@ export interface ChallengeAnswer {
   readonly confirmed: boolean
 }
 
-/** The payer's answer to a challenge: the reference for `pay`, or the processing error of one that failed. */
+/**
+ * Passes the payer's answer to a challenge. Resolves with the reference for `pay`, or the processing error of
+ * a failed challenge.
+ */
 export async function answerChallenge(
   payments: Payments,
   { merchantKey, authentication, confirmed }: ChallengeAnswer,
@@ -89,10 +95,10 @@ export async function pay(payments: Payments, request: PaymentRequest): Outcome<
   return found
 }
 
-/** `resumable`: `pay` resumes it. `unknown`: the processor was not asked, or its approval was voided. */
+/** `resumable`: `pay` continues it. `unknown`: the processor was not called, or its approval was voided. */
 export type FoundPayment = Transaction | { readonly kind: 'resumable' | 'unknown' }
 
-/** Finds a payment without making it. */
+/** Returns the state of a payment, without making it. */
 export async function findPayment(payments: Payments, request: PayerPayment): Outcome<FoundPayment> {
   const merchant = await payments.storage.read(tx => findByKey(tx, request.merchantKey))
   if (isRefused(merchant)) return merchant
@@ -132,8 +138,8 @@ async function findByKey(tx: Tx, key: string) {
 }
 
 /**
- * Nothing of the card is in the fingerprint: what is stored must not help to guess a number. The last part is
- * what older processes have for a payment without 3-D Secure.
+ * The fingerprint contains no card data: stored data must not help to guess a number. The last part is the
+ * value that older processes use for a payment without 3-D Secure.
  */
 function onceOf(merchantId: string, { attempt, input, reference }: PayerPayment): OnceRequest {
   const parts = [String(input.amount), input.currency, reference ?? '', '']

@@ -6,7 +6,7 @@ import type { Tx } from '../../storage/storage.ts'
 import { announce } from '../announce.ts'
 import type { Outcome, Payments } from '../operation.ts'
 
-/** Stores a change of a dispute with its event. The caller has locked the transaction. */
+/** Stores the new state of a dispute and its event. The caller has locked the transaction. */
 export async function saveDispute(
   tx: Tx,
   payments: Payments,

@@ -1,21 +1,21 @@
 import { onlyRow, type Tx } from '../storage.ts'
 
 /**
- * The outboxes that commits fill: mail, events for webhooks, instructions for the processor, and
- * authorisations whose outcome is not stored.
+ * The outboxes: mail, events for webhooks, instructions for the processor, and authorisations whose outcome
+ * is not stored. Commits enqueue their entries.
  */
 export const outboxes = ['mail', 'webhooks', 'processor', 'authorisations'] as const
 export type Outbox = (typeof outboxes)[number]
 
 export interface OutboxState {
   readonly waiting: bigint
-  /** When the first that may be taken is due; null when nothing waits. */
+  /** When the first entry that can be claimed is due; null when none waits. */
   readonly nextDueMs: number | null
 }
 
 /**
- * What waits, and when the next is due. Of one subject only the first can be taken, and nothing of a webhook
- * that is disabled; the others may well have been due long ago.
+ * The number of waiting entries, and when the next is due. Only the first entry of a subject can be claimed,
+ * and none of a disabled webhook. Later entries may be overdue; they do not count for `due`.
  */
 const queries: Readonly<Record<Outbox, string>> = {
   mail: 'SELECT count(*) AS waiting, min(due) AS due FROM mails WHERE sent IS NULL AND given_up IS NULL',

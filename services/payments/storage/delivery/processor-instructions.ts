@@ -3,12 +3,12 @@ import type { Transaction } from '../../domain/transaction/transaction.ts'
 import { insertInto, toDate } from '../statements.ts'
 import type { Tx } from '../storage.ts'
 
-/** An instruction to the processor for one entry of a trail. It is sent at least once. */
+/** An instruction to the processor to carry out an entry of a trail. It is sent at least once. */
 export interface ProcessorInstruction {
   readonly transactionId: string
   /** The place of the entry in its trail. */
   readonly number: number
-  /** The id of the entry, which is the same in every attempt. */
+  /** The id of the entry. It is the same for each try. */
   readonly operationId: string
   readonly kind: 'capture' | 'refund' | 'void'
   readonly test: boolean
@@ -16,7 +16,7 @@ export interface ProcessorInstruction {
   readonly reference: string
   readonly amount: bigint
   readonly currency: string
-  /** The number of attempts, including the one that begins now. */
+  /** The number of tries, including the current one. */
   readonly attempts: number
 }
 
@@ -33,8 +33,8 @@ const insert = insertInto('processor_instructions', [
 ])
 
 /**
- * Stores an instruction for the newest entry of the transaction's trail, which is due at once. A transaction
- * without a reference of the processor was declined and needs none.
+ * Enqueues an instruction for the newest entry of the transaction's trail, due at once. A transaction without
+ * a reference of the processor was declined, and needs no instruction.
  */
 export function insertInstruction(tx: Tx, transaction: Transaction, entry: TrailEntry): void {
   const { id, test, processorReference, currency, totals } = transaction
@@ -76,8 +76,8 @@ const claimDue = `UPDATE processor_instructions SET attempts = attempts + 1, due
   RETURNING transaction_id, number, operation_id, kind, test, reference, amount, currency, attempts`
 
 /**
- * Takes due instructions for this process alone until `leaseUntilMs`. Of one transaction, only the first that
- * is left.
+ * Claims due instructions for this process alone until `leaseUntilMs`: of each transaction, only the first
+ * remaining one.
  */
 export async function claimDueInstructions(
   tx: Tx,
@@ -95,7 +95,7 @@ export async function claimDueInstructions(
 
 type InstructionId = Pick<ProcessorInstruction, 'transactionId' | 'number'>
 
-/** The processor has them. */
+/** Removes instructions that the processor has acknowledged. */
 export async function removeInstructions(tx: Tx, told: readonly InstructionId[]): Promise<void> {
   await tx.query(
     `DELETE FROM processor_instructions
@@ -104,7 +104,7 @@ export async function removeInstructions(tx: Tx, told: readonly InstructionId[])
   )
 }
 
-/** @param dueMs when it is tried again */
+/** @param dueMs the time of the next try */
 export async function postponeInstruction(
   tx: Tx,
   { transactionId, number }: InstructionId,
@@ -117,7 +117,7 @@ export async function postponeInstruction(
   ])
 }
 
-/** The transaction of an authorisation, by the processor's name of it. */
+/** Returns the id of the transaction of an authorisation, by the processor's reference. */
 export async function findTransactionId(
   tx: Tx,
   reference: string,

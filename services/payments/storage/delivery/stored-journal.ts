@@ -4,7 +4,7 @@ import type { ProcessorEvent } from '../../processor/processor.ts'
 import { toDate } from '../statements.ts'
 import type { Storage } from '../storage.ts'
 
-/** An amount as JSON can carry it exactly. */
+/** An event with its amount as text, since JSON cannot carry a bigint exactly. */
 export type StoredEvent = Omit<ProcessorEvent | MalformedEvent, 'amount'> & { readonly amount?: string }
 
 const insert = `INSERT INTO test_processor_events (id, due, event)
@@ -12,7 +12,8 @@ const insert = `INSERT INTO test_processor_events (id, due, event)
   ON CONFLICT (id) DO NOTHING`
 
 /**
- * Stores the future events of the test processor in the database of payments, so that no restart loses them.
+ * Creates a journal that keeps the test processor's future events in the payments database, so that they
+ * survive a restart.
  */
 export function createStoredJournal(storage: Storage): EventJournal {
   return {

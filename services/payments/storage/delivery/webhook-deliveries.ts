@@ -6,10 +6,10 @@ export interface WebhookDelivery {
   readonly endpointId: string
   readonly eventId: string
   readonly url: string
-  /** What signatures are made with, the newest first. */
+  /** The secrets of signatures, newest first. */
   readonly secrets: readonly string[]
   readonly body: string
-  /** With the try that now begins. */
+  /** The number of tries, including the current one. */
   readonly attempts: number
 }
 
@@ -23,8 +23,9 @@ interface DeliveryRow {
 }
 
 /**
- * The first part reads a limited number of due deliveries, so that a long queue is not sorted each time; the
- * second takes some of each endpoint; the third takes those that no other process has taken meanwhile.
+ * The first part reads a limited number of due deliveries, so that a query does not sort a long queue. The
+ * second part selects a limited number of each endpoint. The third part claims those that no other process
+ * has claimed meanwhile.
  */
 const claimDue = `WITH due AS (
     SELECT c.endpoint_id, c.event_id, c.due
@@ -53,18 +54,20 @@ const claimDue = `WITH due AS (
 
 export interface ClaimOptions {
   readonly nowMs: number
-  /** The time at which it is due again without a recorded outcome, because the process may have ended. */
+  /**
+   * The delivery is due again at this time if no outcome is recorded, for example because the process ended.
+   */
   readonly leaseUntilMs: number
   readonly limit: number
   /** The most deliveries of one endpoint. */
   readonly perEndpoint: number
-  /** Endpoints of which nothing is taken. */
+  /** Endpoints whose deliveries are not claimed. */
   readonly without: readonly string[]
 }
 
 /**
- * Takes due deliveries for this process alone. Of one subject, an endpoint gets an event only when those
- * before it were delivered or given up.
+ * Claims due deliveries for this process alone. An endpoint gets an event only after the earlier events of
+ * its subject were delivered or given up.
  */
 export async function claimDueDeliveries(
   tx: Tx,
@@ -79,7 +82,7 @@ export async function claimDueDeliveries(
   }))
 }
 
-/** Which try it is that ended: the outcome of one whose lease was taken over by another is not noted. */
+/** The try that ended. If another process has taken over its lease, the outcome is not recorded. */
 type Try = Pick<WebhookDelivery, 'endpointId' | 'eventId' | 'attempts'>
 
 const ofTry = 'WHERE endpoint_id = $1 AND event_id = $2 AND attempts = $3'
@@ -93,7 +96,7 @@ export async function markDelivered(tx: Tx, tried: Try, atMs: number): Promise<v
   ])
 }
 
-/** @param dueMs when it is tried again */
+/** @param dueMs the time of the next try */
 export async function postponeDelivery(
   tx: Tx,
   tried: Try,
@@ -108,7 +111,7 @@ export async function postponeDelivery(
   ])
 }
 
-/** The event stays in the log, and those behind it are next. */
+/** Gives up a delivery. The event stays in the log, and the next event of its subject can be claimed. */
 export async function giveUpDelivery(
   tx: Tx,
   tried: Try,
@@ -123,7 +126,7 @@ export async function giveUpDelivery(
   ])
 }
 
-/** Makes all deliveries that wait or were given up due now. Their attempts are kept. */
+/** Makes all undelivered events of an endpoint due now, waiting or given up, and resets their tries. */
 export async function retryUndelivered(tx: Tx, endpointId: string, nowMs: number): Promise<void> {
   await tx.query(
     `UPDATE webhook_deliveries SET due = $2, given_up = NULL, attempts = 0
@@ -133,8 +136,8 @@ export async function retryUndelivered(tx: Tx, endpointId: string, nowMs: number
 }
 
 /**
- * One event is due at the endpoint now, whatever became of it before, and whether the endpoint wants its
- * type.
+ * Makes one event due at the endpoint now, whatever its earlier outcome, and even if the endpoint does not
+ * subscribe to its type.
  */
 export async function deliverAgain(
   tx: Tx,
@@ -152,13 +155,13 @@ export async function deliverAgain(
 }
 
 export interface Waiting {
-  /** How many events wait to be delivered. */
+  /** The number of events that wait for delivery. */
   readonly count: bigint
-  /** Why the one that has waited longest was not delivered at its last try; null when it was not tried. */
+  /** The error of the last try of the oldest waiting event; null when it was not tried. */
   readonly lastError: string | null
 }
 
-/** What waits at an endpoint. */
+/** Returns the number of events that wait at an endpoint, and the oldest one's error. */
 export async function waitingAt(tx: Tx, endpointId: string): Promise<Waiting> {
   const [row] = await tx.query<{ count: bigint; last_error: string | null }>(
     `SELECT count(*) AS count, (array_agg(last_error ORDER BY position))[1] AS last_error FROM webhook_deliveries

@@ -7,23 +7,25 @@ export interface WebhookEndpoint {
   readonly merchantId: string
   readonly createdMs: number
   readonly url: string
-  /** The types of events that it wants; empty for all. */
+  /** The types of events that the endpoint receives; empty for all. */
   readonly events: readonly string[]
-  /** What signatures are made with, the newest first. Two while they are rotated. */
+  /** The secrets of signatures, newest first. A rotation needs two. */
   readonly secrets: readonly string[]
-  /** Since when nothing is delivered to it any more. */
+  /** The time when the endpoint was disabled. A disabled endpoint receives no events. */
   readonly disabledMs: number | null
 }
 
-/** One thing that happened. The log of them is kept, to be read again. */
+/** An event. The log of events can be read again. */
 export interface WebhookEvent {
   readonly id: string
   readonly merchantId: string
   readonly createdMs: number
   readonly type: string
-  /** The id of the changed record, such as a transaction. Its events are delivered in their order. */
+  /**
+   * The id of the record that changed, such as a transaction. Events of one subject are delivered in order.
+   */
   readonly subjectId: string
-  /** The body as it is signed and sent. */
+  /** The body that is signed and sent. */
   readonly body: string
 }
 
@@ -79,7 +81,7 @@ const insertEndpointRow = `${insertAtNextPosition('webhook_endpoints', endpointC
   ON CONFLICT (id) DO UPDATE SET url = excluded.url, events = excluded.events, secrets = excluded.secrets,
     disabled = excluded.disabled, deleted = NULL`
 
-/** One that was deleted comes back under its id, at its old place. */
+/** Inserts an endpoint. A deleted endpoint returns under its id, at its old place. */
 export async function insertWebhookEndpoint(tx: Tx, endpoint: WebhookEndpoint): Promise<void> {
   await tx.query(insertEndpointRow, [
     endpoint.merchantId,
@@ -100,7 +102,10 @@ export async function updateWebhookEndpoint(tx: Tx, endpoint: WebhookEndpoint): 
   )
 }
 
-/** Hides the endpoint and ends its deliveries, also those that are due. */
+/**
+ * Deletes an endpoint: it disappears from lists and receives no more events. Waiting events are not
+ * delivered.
+ */
 export async function deleteWebhookEndpoint(tx: Tx, id: string, atMs: number): Promise<void> {
   await tx.query(
     'UPDATE webhook_endpoints SET deleted = $2, disabled = coalesce(disabled, $2) WHERE id = $1',
@@ -108,7 +113,7 @@ export async function deleteWebhookEndpoint(tx: Tx, id: string, atMs: number): P
   )
 }
 
-/** Nothing is delivered to it any more, until it is enabled again. */
+/** Disables an endpoint: it receives no events until it is enabled again. */
 export async function disableWebhookEndpoint(tx: Tx, id: string, atMs: number): Promise<void> {
   await tx.query('UPDATE webhook_endpoints SET disabled = coalesce(disabled, $2) WHERE id = $1', [
     id,
@@ -116,12 +121,12 @@ export async function disableWebhookEndpoint(tx: Tx, id: string, atMs: number): 
   ])
 }
 
-/** Of those that were not deleted. Stays as it is until this transaction ends. */
+/** Returns an endpoint that is not deleted. */
 export async function lockWebhookEndpoint(tx: Tx, id: string): Promise<WebhookEndpoint | undefined> {
   return find(tx, `${findEndpoint} FOR NO KEY UPDATE`, id)
 }
 
-/** Of those that were not deleted. */
+/** Returns an endpoint that is not deleted. */
 export async function findWebhookEndpoint(tx: Tx, id: string): Promise<WebhookEndpoint | undefined> {
   return find(tx, findEndpoint, id)
 }
@@ -187,7 +192,10 @@ export async function findWebhookEvent(tx: Tx, id: string): Promise<WebhookEvent
   return row === undefined ? undefined : eventOf(row)
 }
 
-/** Adds to the log, and makes it due at each endpoint that wants it. Holds the merchant's lists. */
+/**
+ * Adds an event to the log, and makes it due at each endpoint that subscribes to its type. Locks the
+ * merchant's lists.
+ */
 export function insertWebhookEvent(tx: Tx, event: WebhookEvent): void {
   const { merchantId, id, createdMs, type, subjectId, body } = event
   tx.send(insertEvent, [merchantId, id, toDate(createdMs), type, subjectId, body])

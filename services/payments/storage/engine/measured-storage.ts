@@ -7,11 +7,11 @@ export interface StorageMeter {
 }
 
 export interface MeasuredStorage extends Storage {
-  /** Transactions and readings that run or wait for a connection. */
+  /** The number of transactions and reads that run or wait for a connection. */
   running(): number
 }
 
-/** Returns the same storage, and reports its work to a meter. */
+/** Wraps a storage so that it reports each transaction and read to a meter. */
 export function measureStorage(storage: Storage, meter: StorageMeter, clock: Clock): MeasuredStorage {
   let running = 0
 

@@ -17,11 +17,11 @@ export interface Migration {
 export interface MigrationReport {
   /** The migrations that this call applied, in order. */
   readonly applied: readonly string[]
-  /** What the database has and this program does not know: a newer program was here before. */
+  /** Migrations in the database that this program does not know: a newer program has migrated it. */
   readonly unknown: readonly string[]
 }
 
-/** The schema that is there cannot have come from these files. */
+/** The existing schema cannot result from these files. */
 export class MigrationError extends Error {
   override readonly name = 'MigrationError'
 }
@@ -29,12 +29,12 @@ export class MigrationError extends Error {
 const filePattern = /^\d{4}_[a-z0-9_]+\.sql$/
 const ownFolder = fileURLToPath(new URL('migrations/', import.meta.url))
 
-/** Any number will do, as long as nothing else in the database takes it: the bytes of "tollway". */
+/** The key of the advisory lock: the bytes of "tollway". Nothing else in the database may use it. */
 const lockKey = 0x746f6c6c776179n
 const migrationTimeoutMs = 600_000
 const lockLookMs = 100
 
-/** The files of the folder in their order. @throws MigrationError when numbers are missing or doubled */
+/** Returns the migrations of the folder in order. @throws MigrationError for missing or doubled numbers */
 export function readMigrations(folder: string = ownFolder): readonly Migration[] {
   const names = readdirSync(folder).filter(name => filePattern.test(name))
   names.sort()
@@ -76,8 +76,7 @@ export async function migrate(
 }
 
 async function migrateAlone(tx: Tx, migrations: readonly Migration[]): Promise<MigrationReport | 'busy'> {
-  // A waiting lock would be ended by the lock timeout; a look can be repeated for as long as the caller
-  // likes.
+  // The lock timeout would end a blocking lock; polling can last as long as the caller wants.
   const [lock] = await tx.query<{ locked: boolean }>('SELECT pg_try_advisory_xact_lock($1) AS locked', [
     lockKey,
   ])

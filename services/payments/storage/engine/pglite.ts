@@ -11,14 +11,14 @@ import {
 } from './run-transaction.ts'
 
 export interface PgliteOptions {
-  /** Made when it is not there; holds the database in `data` and the lock beside it. */
+  /** Created if it is missing. It contains the database in `data`, and the lock. */
   readonly folder: string
   readonly clock: Clock
   /** Uniform in [0, 1). */
   readonly random: () => number
-  /** Transactions that may wait for the one connection; one more is refused at once. */
+  /** The most transactions that wait for the one connection. Further ones are rejected at once. */
   readonly maxWaiting?: number
-  /** For the one connection to be free. */
+  /** The longest wait for the one connection. */
   readonly connectTimeoutMs?: number
   readonly retries?: RetryLimits
 }
@@ -27,12 +27,12 @@ const defaultMaxWaiting = 1_000
 const defaultConnectTimeoutMs = 10_000
 
 /**
- * PostgreSQL inside this process, on one connection, with its files in a folder that no other process may
- * open.
+ * Opens PostgreSQL inside this process, on one connection, with its files in a folder that no other process
+ * may open.
  *
- * Its files are written but never forced to the disk: what was committed outlives the end of the process by
- * any signal, and not a loss of power. Statement timeouts have no effect: a statement runs in this thread to
- * its end.
+ * The files are written but never flushed to the disk: a commit survives the end of the process by any
+ * signal, but not a power failure. Statement timeouts have no effect, because a statement runs in this thread
+ * to its end.
  *
  * @throws StorageError `unavailable` when the folder is in use.
  */
@@ -80,12 +80,12 @@ function sessionOf(database: PGlite, release: () => void): Session {
       await database.exec(sql)
     },
     commitWaits: true,
-    // There is no other connection to go to: one that is broken fails at the next statement too.
+    // There is only one connection, so a broken one is not replaced: its next statement fails too.
     release,
   }
 }
 
-/** Who may use the one connection: one after another, in the order of asking. */
+/** Serialises the use of the one connection, first come, first served. */
 function createTurns(maxWaiting: number, timeoutMs: number) {
   const waiting: (() => void)[] = []
   let taken = false
@@ -124,7 +124,7 @@ function createTurns(maxWaiting: number, timeoutMs: number) {
       await wait()
       return release
     },
-    /** Refuses further turns. Resolves when the turns that were requested before have ended. */
+    /** Rejects new turns, and resolves after all earlier turns have ended. */
     async end(): Promise<void> {
       ended = true
       await wait()

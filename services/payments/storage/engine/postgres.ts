@@ -20,18 +20,18 @@ export interface PostgresOptions {
   readonly clock: Clock
   /** Uniform in [0, 1). */
   readonly random: () => number
-  /** Connections at most. */
+  /** The most connections. */
   readonly maxConnections?: number
-  /** Transactions that may wait for a connection; one more is refused at once. */
+  /** The most transactions that wait for a connection. Further ones are rejected at once. */
   readonly maxWaiting?: number
-  /** For a free connection, or for a new one to be made. */
+  /** The longest wait for a free or a new connection. */
   readonly connectTimeoutMs?: number
-  /** For one statement: asked of the server, and kept by this side when the server is silent. */
+  /** The longest time of one statement. The server enforces it; this side does when the server is silent. */
   readonly statementTimeoutMs?: number
-  /** For one lock; the transaction is then tried again. */
+  /** The longest wait for one lock. The transaction is then retried. */
   readonly lockTimeoutMs?: number
   readonly retries?: RetryLimits
-  /** Called with the error of an idle connection that broke. The text contains no secret. */
+  /** Called when an idle connection breaks. The text contains no secret. */
   readonly onIdleError?: (message: string) => void
 }
 
@@ -43,9 +43,9 @@ const defaults = {
   lockTimeoutMs: 2_000,
 }
 
-/** The server's own timeout comes first, so that a connection is given up only when the server is silent. */
+/** The server's timeout expires first, so that only a silent server causes a closed connection. */
 const graceMs = 500
-/** A transaction whose process has stopped must not keep its locks. */
+/** A transaction must not keep its locks after its process has stopped. */
 const idleInTransactionTimeoutMs = 30_000
 const idleTimeoutMs = 60_000
 /** Connections are renewed, so that they spread over the servers behind an address that has moved. */
@@ -68,7 +68,7 @@ export function openPostgres(options: PostgresOptions): Storage {
     lock_timeout: settings.lockTimeoutMs,
     idle_in_transaction_session_timeout: idleInTransactionTimeoutMs,
     keepAlive: true,
-    // A statement goes out without waiting for the answers to those before it.
+    // A statement is sent without waiting for the answers to earlier statements.
     pipeline: true,
     types: { getTypeParser: typeParser },
   })
@@ -93,7 +93,7 @@ export function openPostgres(options: PostgresOptions): Storage {
   }
 }
 
-/** An option that is given as undefined counts as left out. */
+/** Removes options whose value is undefined, so that defaults apply. */
 function definedOnly(options: PostgresOptions): Partial<typeof defaults> {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
 }
@@ -112,7 +112,7 @@ function sessionOf(
   nameOf: (sql: string) => string | undefined,
   timeoutMs: number,
 ): Session {
-  // A connection that breaks between two statements says so here; the next statement fails by itself.
+  // A connection that breaks between two statements emits an error here; its next statement fails anyway.
   const ignore = () => {}
   client.on('error', ignore)
   const silence = watchSilence(client, timeoutMs)
@@ -131,7 +131,7 @@ function sessionOf(
     release(broken) {
       silence.end()
       client.off('error', ignore)
-      // Without this the pool would wait for the farewell of a peer that has gone silent.
+      // Without this, the pool waits for a silent peer to end the connection.
       if (broken) socketOf(client).destroy()
       client.release(broken)
     },
@@ -153,7 +153,7 @@ function rowsOf(client: pg.PoolClient, config: pg.QueryConfig): Promise<readonly
 }
 
 /**
- * Cuts the connection, which fails its statements, when none of those that wait is answered for this time.
+ * Closes the connection when no waiting statement is answered within `timeoutMs`; the statements then fail.
  */
 function watchSilence(client: pg.PoolClient, timeoutMs: number) {
   let waiting = 0
@@ -173,7 +173,7 @@ function watchSilence(client: pg.PoolClient, timeoutMs: number) {
       return statement
     },
     end() {
-      // Of a connection that broke, some may fail only after this: they must not start the timer again.
+      // Some statements of a broken connection may fail only after this. They must not restart the timer.
       ended = true
       clearTimeout(timer)
     },
@@ -184,13 +184,13 @@ function socketOf(client: pg.PoolClient): Socket {
   return (client as unknown as { connection: { stream: Socket } }).connection.stream
 }
 
-/** Statements that are given in one turn go out in one write. */
+/** Sends the statements of one turn of the event loop in one write. */
 function holdWrites(socket: Socket): void {
   socket.cork()
   process.nextTick(() => socket.uncork())
 }
 
-/** The limit is set once the transaction has begun, and ends with it. */
+/** Sets the statement timeout after the transaction has begun. It ends with the transaction. */
 function withStatementTimeout(session: Session, timeoutMs: number): Session {
   let begun = false
   return {

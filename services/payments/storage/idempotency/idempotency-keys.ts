@@ -1,7 +1,7 @@
 import { toDate } from '../statements.ts'
 import { onlyRow, type Tx, violates } from '../storage.ts'
 
-/** The table behind `Idempotency`: one row a key and scope. */
+/** A row of the table behind `Idempotency`: one for each key and scope. */
 export interface KeyRow {
   readonly fingerprint: Uint8Array
   readonly state: 'in-progress' | 'done'
@@ -29,10 +29,10 @@ const lockAndFind = `SELECT pg_try_advisory_xact_lock($1) AS locked, ${columns}
     ON k.scope = $2 AND k.key_hash = $3 AND k.expires > $4`
 
 /**
- * Returns the row of the key, unless another transaction works on it now: the lock of that transaction ends
- * with it.
+ * Returns the row of the key, unless another transaction has its lock. The lock ends with its transaction,
+ * whether it commits or fails.
  *
- * The row is as it was just before the lock was taken. Saving an answer reports if that was too early.
+ * The row is from just before the lock was taken. If it is outdated, `saveAnswer` fails.
  */
 export async function lockKey(
   tx: Tx,
@@ -58,7 +58,7 @@ export interface SavedAnswer {
   readonly sealed: boolean
 }
 
-/** The check of `state` refuses an answer that would replace another one, or a marker, that is in force. */
+/** The check of `state` rejects an answer that would replace another answer or marker in force. */
 const save = `INSERT INTO idempotency_keys AS k
     (scope, key_hash, fingerprint, state, status, body, sealed, created, expires)
   VALUES ($1, $2, $3, 'done', $4, $5, $6, $7, $8)
@@ -69,10 +69,10 @@ const save = `INSERT INTO idempotency_keys AS k
 const overtaken = 'idempotency_keys_state'
 
 /**
- * Saves the answer. The transaction fails when another answer, or another's marker, is in force; see
- * `isOvertaken`.
+ * Saves the answer. The transaction fails when another answer, or the marker of another process, is in force;
+ * see `isOvertaken`.
  *
- * @param owner who holds the marker that this replaces; null when there was none
+ * @param owner the owner of the marker that this replaces; null when there was none
  */
 export function saveAnswer(
   tx: Tx,
@@ -94,7 +94,7 @@ export function saveAnswer(
   ])
 }
 
-/** Whether the transaction failed because another answer, or another's marker, was in force. */
+/** Returns whether the transaction failed because another answer or marker was in force. */
 export function isOvertaken(error: unknown): boolean {
   return violates(error, overtaken)
 }
@@ -125,9 +125,9 @@ const find = `SELECT ${columns} FROM idempotency_keys k WHERE k.scope = $1 AND k
 const findWithExpiry = find.replace('SELECT', 'SELECT k.expires,')
 
 /**
- * Marks the key as in progress, or takes over the marker that a process left behind, with its reference.
+ * Marks the key as in progress, or takes over the marker of a process that has ended, with its reference.
  *
- * @returns the reference, or the row that is in the way
+ * @returns the reference, or the row that prevents it
  */
 export async function markKey(
   tx: Tx,
@@ -151,19 +151,19 @@ export async function markKey(
   return { row: onlyRow(await tx.query<KeyRow>(find, [scope, hash])) }
 }
 
-/** The row as it is, expired or not. */
+/** Returns the row, expired or not. */
 export async function findKey(tx: Tx, { scope, hash }: KeyId): Promise<StoredKey | undefined> {
   const [row] = await tx.query<StoredKey>(findWithExpiry, [scope, hash])
   return row
 }
 
-/** Locks the row until this transaction ends. */
+/** Returns the row and locks it until the end of this transaction. */
 export async function lockMarkedKey(tx: Tx, { scope, hash }: KeyId): Promise<KeyRow | undefined> {
   const [row] = await tx.query<KeyRow>(`${find} FOR UPDATE`, [scope, hash])
   return row
 }
 
-/** Ends the lease of a marker, so that the same request resumes under its reference at once. */
+/** Ends the lease of a marker, so that the same request can continue under its reference at once. */
 export async function endLease(tx: Tx, { scope, hash }: KeyId, owner: string, nowMs: number): Promise<void> {
   await tx.query(
     `UPDATE idempotency_keys SET lease_until = $4
@@ -172,7 +172,7 @@ export async function endLease(tx: Tx, { scope, hash }: KeyId, owner: string, no
   )
 }
 
-/** Removes the marker: the request has no effect, and can be made anew at once. */
+/** Removes the marker: the request has no effect, and can be repeated at once. */
 export async function removeMarker(tx: Tx, { scope, hash }: KeyId, owner: string): Promise<void> {
   await tx.query('DELETE FROM idempotency_keys WHERE scope = $1 AND key_hash = $2 AND owner = $3', [
     scope,
@@ -182,9 +182,9 @@ export async function removeMarker(tx: Tx, { scope, hash }: KeyId, owner: string
 }
 
 /**
- * Removes expired keys, except of requests whose authorisation is not settled: the sweep ends those.
+ * Removes expired keys, except those of requests whose authorisation is not settled: the sweep ends those.
  *
- * @returns how many rows were removed; fewer than `limit` when no more have expired
+ * @returns the number of removed rows; fewer than `limit` when no more have expired
  */
 export async function removeExpiredKeys(tx: Tx, nowMs: number, limit: number): Promise<number> {
   const rows = await tx.query(
