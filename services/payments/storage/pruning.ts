@@ -2,8 +2,8 @@ import { toDate } from './statements.ts'
 import type { Tx } from './storage.ts'
 
 /**
- * Statements that remove the oldest `$2` rows that ended at `$1` or earlier. They never remove what the books
- * consist of.
+ * Statements that delete the oldest `$2` rows that ended at `$1` or before, because they are useless some
+ * time after their end. The records of the books are never removed.
  */
 const statements = {
   /** Delivered, or given up. */
@@ -11,14 +11,14 @@ const statements = {
       SELECT endpoint_id, event_id FROM webhook_deliveries WHERE coalesce(delivered, given_up) <= $1
       ORDER BY coalesce(delivered, given_up) LIMIT $2 FOR UPDATE SKIP LOCKED
     ) RETURNING 1 AS removed`,
-  /** Deliveries to an endpoint that was disabled or deleted at `$1` or earlier. */
+  /** Deliveries that wait for an endpoint disabled or deleted at `$1` or before. */
   'webhook deliveries to disabled endpoints': `DELETE FROM webhook_deliveries WHERE (endpoint_id, event_id) IN (
       SELECT d.endpoint_id, d.event_id
       FROM webhook_endpoints e JOIN webhook_deliveries d ON d.endpoint_id = e.id
       WHERE e.disabled <= $1 AND d.delivered IS NULL AND d.given_up IS NULL
       LIMIT $2 FOR UPDATE OF d SKIP LOCKED
     ) RETURNING 1 AS removed`,
-  /** Once nothing on its way to them is left. */
+  /** Endpoints without remaining deliveries. */
   'deleted webhook endpoints': `DELETE FROM webhook_endpoints WHERE id IN (
       SELECT id FROM webhook_endpoints e WHERE e.disabled <= $1 AND e.deleted <= $1
         AND NOT EXISTS (SELECT FROM webhook_deliveries d WHERE d.endpoint_id = e.id)
@@ -29,7 +29,7 @@ const statements = {
       SELECT id FROM mails WHERE coalesce(sent, given_up) <= $1
       ORDER BY coalesce(sent, given_up) LIMIT $2 FOR UPDATE SKIP LOCKED
     ) RETURNING 1 AS removed`,
-  /** Longer ago than anything is asked of the processor again. */
+  /** The processor is not called again about events of this age. */
   'events of the test processor': `DELETE FROM test_processor_events WHERE id IN (
       SELECT id FROM test_processor_events WHERE told AND due <= $1
       ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED
@@ -38,12 +38,15 @@ const statements = {
       SELECT operation_id FROM test_processor_answers WHERE created <= $1
       ORDER BY created LIMIT $2 FOR UPDATE SKIP LOCKED
     ) RETURNING 1 AS removed`,
-  /** Once the window of a count is over. */
+  /** Counts whose window is over. */
   'invitation counts': `DELETE FROM invitation_counts WHERE subject IN (
       SELECT subject FROM invitation_counts WHERE since <= $1::timestamptz - interval '1 day'
       ORDER BY since LIMIT $2 FOR UPDATE SKIP LOCKED
     ) RETURNING 1 AS removed`,
-  /** By id, which begins with the time, so that no index is needed. Deliveries of an event go before it. */
+  /**
+   * Events, by id: an id begins with the time, so that no index is needed. The deliveries of an event are
+   * removed first.
+   */
   events: `DELETE FROM webhook_events WHERE id IN (
       SELECT id FROM webhook_events e WHERE id < ${firstIdOf('$1')} AND created <= $1
         AND NOT EXISTS (SELECT FROM webhook_deliveries d WHERE d.event_id = e.id)
@@ -51,7 +54,7 @@ const statements = {
     ) RETURNING 1 AS removed`,
 } as const
 
-/** The id that is below all UUIDs of version 7 made after that time. */
+/** Returns an id below all UUIDs of version 7 made after that time. */
 function firstIdOf(time: string): string {
   const ms = `lpad(to_hex(ceil(extract(epoch FROM ${time}::timestamptz) * 1000)::bigint + 1), 12, '0')`
   return `rpad(${ms}, 32, '0')::uuid`
@@ -60,16 +63,19 @@ function firstIdOf(time: string): string {
 export type Prunable = keyof typeof statements
 export const prunables = Object.keys(statements) as readonly Prunable[]
 
-/** One process at a time removes rows, because the work is not urgent. */
+/** Only one process at a time prunes, since pruning is not urgent. */
 const lock = "SELECT pg_try_advisory_xact_lock(hashtextextended('pruning', 3)) AS locked"
 
 export interface PruneOptions {
-  /** What ended later stays. */
+  /** Rows that ended later stay. */
   readonly untilMs: number
   readonly limit: number
 }
 
-/** @returns how many rows were removed; fewer than `limit` when no more are due, or others are at it */
+/**
+ * @returns the number of removed rows; fewer than `limit` when no more are due, or 0 while another process
+ *   prunes
+ */
 export async function prune(tx: Tx, what: Prunable, { untilMs, limit }: PruneOptions): Promise<number> {
   const [row] = await tx.query<{ locked: boolean }>(lock)
   if (row?.locked !== true) return 0

@@ -1,72 +1,70 @@
 /**
- * The storage of payments: a relational database behind one contract. Reads and writes happen inside
- * `transaction`, which stores all of them or none.
+ * The storage of payments: a relational database behind one interface. All writes run inside `transaction`,
+ * so related changes are stored together or not at all.
  */
 export interface Storage {
   /**
-   * Runs `work` in one transaction and commits when it answers; when it throws, nothing of it stays and its
-   * error comes out as it is.
+   * Runs `work` in one transaction and commits when it resolves. When it rejects, the transaction is rolled
+   * back and the error is rethrown unchanged.
    *
-   * `work` runs again, in a new transaction, when the database asks for it (serialisation failures,
+   * `work` runs again, in a new transaction, when the database requires it (serialisation failures,
    * deadlocks, lock timeouts) and when the connection is lost before the commit. It must therefore have no
-   * effect but through `tx`, and must not open a transaction of its own: with one connection it would wait
-   * for itself.
+   * effect but through `tx`. It must not open another transaction: with one connection it would wait for
+   * itself.
    *
-   * @throws StorageError with the code that says what the caller may do.
+   * @throws StorageError with a code for the caller's decision.
    */
   transaction<T>(work: (tx: Tx) => Promise<T>, options?: TransactionOptions): Promise<T>
   /**
-   * Runs `work`, which only reads, without a transaction: each statement sees what was committed when it
-   * began, as in a transaction that is read committed, and no BEGIN and COMMIT cost a round trip. `work` runs
-   * again, on another connection, when the connection is lost.
+   * Runs `work`, which only reads, without a transaction: each statement sees the data committed when it
+   * began, as under read committed, and no call waits for a needless BEGIN and COMMIT. `work` runs again, on
+   * another connection, when the connection is lost.
    *
    * @throws StorageError as `transaction`; Error for a statement that could write or lock
    */
   read<T>(work: (tx: Tx) => Promise<T>): Promise<T>
-  /** Waits for what runs, then lets go of the connections. Nothing may be begun after it. */
+  /** Waits for running transactions, then closes the connections. No transaction may begin afterwards. */
   close(): Promise<void>
 }
 
 /**
  * One transaction. Rows have the column names as written in the statement; `bigint` columns are bigint,
  * `timestamptz` are Date, `json` is parsed, `bytea` is Uint8Array. Statements run one after another, in the
- * order in which they were given. Who has several that need no answer of each other gives all of them before
- * awaiting any (`Promise.all`): they then go out together. After the first that fails the others fail with
- * its error.
+ * order of the calls. Independent statements are best started together before any is awaited (`Promise.all`):
+ * they are then sent together. After the first failure, the others fail with its error.
  */
 export interface Tx {
-  /** One statement with `$1`-style parameters. @throws StorageError */
+  /** Runs one statement with `$1`-style parameters. @throws StorageError */
   query<Row>(sql: string, params?: readonly SqlValue[]): Promise<readonly Row[]>
   /**
    * Sends a statement without a result, and does not wait for it. If it fails, the whole transaction is
    * rolled back. The commit follows the last statement without a wait either.
    */
   send(sql: string, params?: readonly SqlValue[]): void
-  /** Several statements without parameters, for migrations. @throws StorageError */
+  /** Runs several statements without parameters, for migrations. @throws StorageError */
   script(sql: string): Promise<void>
 }
 
-/** JSON is given as its text. */
+/** JSON is passed as text. */
 export type SqlValue = string | number | bigint | boolean | Date | Uint8Array | readonly string[] | null
 
 export type Isolation = 'read committed' | 'repeatable read' | 'serializable'
 
 export interface TransactionOptions {
-  /** Read committed when left out; rows that a decision rests on are then locked by who reads them. */
+  /** Default: read committed. The caller then locks the rows that a decision depends on. */
   readonly isolation?: Isolation
-  /** The longest that one statement of this transaction may take, in place of the storage's own. */
+  /** The longest time of one statement of this transaction. It replaces the storage's default. */
   readonly statementTimeoutMs?: number
 }
 
 /**
- * - `unavailable`: there is no connection; nothing was done, and a later attempt may succeed.
- * - `contention`: the database refused the work up to the limit of attempts, because of concurrent work;
- *   nothing was done.
+ * - `unavailable`: no connection can be had; nothing was done, and the caller can retry later.
+ * - `contention`: conflicts with other transactions persisted until the limit of tries; nothing was done.
  * - `timeout`: a statement took too long; nothing was done.
- * - `commit-unknown`: the connection was lost during the commit; the work is stored whole or not at all, and
- *   only a read of the data shows which.
- * - `constraint`: a constraint refused the data; `constraint` is its name. Nothing was done.
- * - `refused`: the database refused a statement otherwise, for example a text with a zero byte.
+ * - `commit-unknown`: the connection was lost while the commit ran; the work is whole or absent, and only
+ *   a read of the data shows which.
+ * - `constraint`: a constraint rejected the data; `constraint` is its name. Nothing was done.
+ * - `refused`: the database rejected a statement for another reason, for example a text with a zero byte.
  */
 export type StorageErrorCode =
   | 'unavailable'
@@ -81,7 +79,7 @@ export class StorageError extends Error {
   readonly code: StorageErrorCode
   /** The name of the constraint, or of the trigger's rule, of a `constraint` error. */
   readonly constraint: string | undefined
-  /** The five characters of PostgreSQL's Appendix A, where the database spoke. */
+  /** The five characters of PostgreSQL's Appendix A, if the database reported the error. */
   readonly sqlState: string | undefined
 
   constructor(code: StorageErrorCode, message: string, details: StorageErrorDetails = {}) {
@@ -98,12 +96,12 @@ export interface StorageErrorDetails {
   readonly cause?: unknown
 }
 
-/** Whether the error is the refusal by the constraint of that name. */
+/** Returns whether the error is a violation of the constraint of that name. */
 export function violates(error: unknown, constraint: string): boolean {
   return error instanceof StorageError && error.code === 'constraint' && error.constraint === constraint
 }
 
-/** The only row of an answer. @throws Error when there are more or fewer, which is an error of the program */
+/** Returns the only row of an answer. @throws Error for more or fewer rows, which is a program error */
 export function onlyRow<Row>(rows: readonly Row[]): Row {
   const [row] = rows
   if (row === undefined || rows.length > 1) throw new Error(`one row was expected, and ${rows.length} came`)

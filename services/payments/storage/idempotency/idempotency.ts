@@ -19,15 +19,15 @@ import {
 } from './idempotency-keys.ts'
 import { canProtectSecret, hashIdempotencyKey, openAnswer, sealAnswer } from './sealed-answer.ts'
 
-/** A request that is to have its effect once, however often it comes. */
+/** A request whose effect happens once, however often the request is repeated. */
 export interface OnceRequest {
-  /** Whose keys they are, for example `app:ID`: equal keys of two scopes are two keys. */
+  /** The owner of the keys, for example `app:ID`: equal keys of two scopes are two keys. */
   readonly scope: string
   /** The caller's Idempotency-Key. */
   readonly key: string
   /** See `requestFingerprint`. */
   readonly fingerprint: string
-  /** That of the same request in a process of the version before, where it is another one. */
+  /** The fingerprint that a process of the previous version computes, where it differs. */
   readonly earlierFingerprint?: string
   /** The answer holds a secret and is stored under a key derived from the caller's. */
   readonly secret?: boolean
@@ -38,40 +38,40 @@ export interface Answer {
   readonly body: string
 }
 
-/** What the work of a request comes to. */
+/** The outcome of the work of a request. */
 export interface Settled extends Answer {
-  /** False for a refusal: neither it nor anything that the work wrote is stored, and the key stays free. */
+  /** False for a refusal: nothing that the work wrote is stored, and the key stays free. */
   readonly keep: boolean
 }
 
 export type Once =
   | { readonly kind: 'answered'; readonly answer: Answer; readonly replayed: boolean }
-  /** The key came with another request before. */
+  /** Another request has used the key before. */
   | { readonly kind: 'key-reused' }
-  /** The first request with the key still runs. */
+  /** The first request with the key is still running. */
   | { readonly kind: 'in-progress'; readonly retryAfterMs: number }
-  /** A secret answer was asked for under a key that can be guessed. */
+  /** A key that can be guessed cannot protect a secret answer. */
   | { readonly kind: 'weak-key' }
 
 /**
- * The state of a request: `resumable` if it began, its outcome is not stored, and no process works on it;
- * `unknown` if it never began or left nothing.
+ * The state of a request. `resumable`: the request began, its outcome is not stored, and no process works on
+ * it. `unknown`: the request never began, or left nothing.
  */
 export type Known = Once | { readonly kind: 'resumable' | 'unknown' }
 
-/** What a request is about. It gets the request as it was identified. */
+/** The work of a request. Its argument is the identified request. */
 export type Work<R> = (tx: Tx, request: R) => Promise<Settled>
-/** Finds out, in the transaction of the work, whose request it is; only reads. */
+/** Returns the request, read in the transaction of the work. It must not write. */
 export type Identify<R> = (tx: Tx) => Promise<R | Refused>
 
-/** Work with an effect outside the database, recognised there by its reference when it comes again. */
+/** Work with an effect outside the database. The outside system recognises a repetition by its reference. */
 export interface OutsideWork<P extends object, T> {
   /** Runs in the transaction that stores the marker, before the effect. A refusal leaves nothing stored. */
   readonly prepare: (tx: Tx, reference: string) => Promise<P | Refused>
-  /** Has the effect. May run more than once with the same reference. Must end before the lease does. */
+  /** Performs the effect. May run more than once with the same reference. Must end before the lease does. */
   readonly outside: (reference: string, prepared: P) => Promise<T>
   /**
-   * Stores the outcome, in the transaction that saves the answer. A refusal says that there is none to keep.
+   * Stores the outcome, in the transaction that saves the answer. A refusal means that no answer is saved.
    */
   readonly settle: (tx: Tx, outcome: T) => Promise<Answer | Refused>
   /** Removes what `prepare` stored, in the transaction that frees the key after a refusal of `settle`. */
@@ -80,23 +80,23 @@ export interface OutsideWork<P extends object, T> {
 
 export interface Idempotency {
   /**
-   * Runs `work` in one transaction with the saving of its answer: both are there or neither. When the
-   * connection is lost during the commit, looks which it was, and answers as if nothing had happened.
+   * Runs `work` and saves its answer in one transaction. When the connection is lost during the commit, finds
+   * out whether the commit succeeded, and answers as usual.
    *
-   * @param request the request, or who makes it of what is found in the same transaction, such as whose key
-   *   it is; when that refuses, its refusal comes out
-   * @throws StorageError, `commit-unknown` when that could not be found out in time; the same request with
-   *   the same key finds it out later. What `work` throws comes out, and nothing is stored.
+   * @param request the request, or a function that reads it in the same transaction, for example to find the
+   *   owner of the key; its refusal is returned
+   * @throws StorageError `commit-unknown` when the outcome cannot be found out in time; the same request with
+   *   the same key finds it out later. An error of `work` is rethrown, and nothing is stored.
    */
   runOnce<R extends OnceRequest>(request: R, work: Work<R>): Promise<Once>
   runOnce<R extends OnceRequest>(request: Identify<R>, work: Work<R>): Promise<Once | Refused>
   /**
-   * The same around an effect that no transaction can contain. A marker with the reference is committed first
-   * and stays until the outcome is stored or refused. When anything fails in between, the same request
-   * continues under the same reference: at once after an error, after the lease when the process has crashed.
+   * Like `runOnce`, for an effect outside the database. A marker with the reference is committed first and
+   * stays until the outcome is stored or refused. After a failure, the same request continues under the same
+   * reference: at once after an error, after the lease when the process has crashed.
    */
   runOnceOutside<P extends object, T>(request: OnceRequest, work: OutsideWork<P, T>): Promise<Once | Refused>
-  /** Returns the state of a request without running it. */
+  /** Returns the state of a request, without running it. */
   look(request: OnceRequest): Promise<Known>
 }
 
@@ -106,11 +106,11 @@ export interface IdempotencyOptions {
   /** Uniform in [0, 1); spreads waits. */
   readonly random: () => number
   readonly randomBytes: RandomBytes
-  /** How long an answer is kept; 24 hours when left out. */
+  /** The time that an answer is kept; default 24 hours. */
   readonly lifetimeMs?: number
-  /** How long a marker holds. */
+  /** The lease of a marker. */
   readonly leaseMs?: number
-  /** How long the outcome of a lost commit is looked for. */
+  /** The longest search for the outcome of a lost commit. */
   readonly resolveMs?: number
 }
 
@@ -119,7 +119,7 @@ const defaultLeaseMs = 60_000
 const defaultResolveMs = 10_000
 const retryAfterMs = 1_000
 
-/** Leaves a transaction without storing anything. */
+/** Rolls back a transaction and carries its outcome. */
 class Unkept extends Error {
   readonly outcome: Once | Refused
 
@@ -166,7 +166,7 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
     return save(tx, request, answer, null)
   }
 
-  /** Repeats `step` until its outcome is certain: a commit of unknown outcome is looked at again. */
+  /** Repeats `step` until its outcome is certain: a commit of unknown outcome is checked again. */
   async function untilCertain(step: (tx: Tx) => Promise<Once | Refused>): Promise<Once | Refused> {
     const giveUpMs = clock.monotonicMs() + resolveMs
     const backoff = createBackoff({ initialMs: 10, maxMs: 500, factor: 2, jitter: 0.5, random })
@@ -182,7 +182,9 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
     }
   }
 
-  /** The marker's reference with what `prepare` made of it, the row that is in the way, or the refusal. */
+  /**
+   * Returns the marker's reference with the result of `prepare`, the row that prevents it, or the refusal.
+   */
   async function claim<P extends object>(
     request: OnceRequest,
     owner: string,
@@ -209,7 +211,7 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
     work: () => Promise<Answer | Refused>,
   ): Promise<Once> {
     const row = await lockMarkedKey(tx, keyIdOf(request))
-    // The lease was over, and another process has finished the work, works on it, or has cancelled it.
+    // The lease has expired, and another process has finished, continued or cancelled the work.
     if (row === undefined) return { kind: 'in-progress', retryAfterMs }
     if (row.state === 'done' || row.owner !== owner) return recall(request, row)
     const answer = await work()
@@ -223,7 +225,7 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
     const identify = typeof given === 'function' ? given : async () => given
     let known: R | undefined
     return untilCertain(async tx => {
-      // Who asks is found out once: after a lost commit only that commit matters.
+      // The request is identified once: after a lost commit only that commit matters.
       const request = known ?? (await identify(tx))
       if (isRefused(request)) return request
       known = request
@@ -248,12 +250,12 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
         const once = await untilCertain(tx => settle(tx, request, owner, () => work.settle(tx, outcome)))
         if (isRefused(once)) {
           const free = (tx: Tx) => Promise.all([removeMarker(tx, keyId, owner), work.forget(tx, reference)])
-          // When this fails, the lease ends by itself, and the same request gets the same refusal.
+          // If this fails, the lease expires, and the same request gets the same refusal.
           await storage.transaction(free).catch(() => {})
         }
         return once
       } catch (error) {
-        // A lease that cannot be ended now ends by itself.
+        // If the lease cannot be ended now, it expires.
         const end = (tx: Tx) => endLease(tx, keyId, owner, clock.nowMs())
         if (!isUnknownCommit(error)) await storage.transaction(end).catch(() => {})
         throw error
@@ -290,7 +292,7 @@ async function unlessUnkept<T>(step: () => Promise<T>): Promise<T | Once | Refus
   }
 }
 
-/** An answer, or the error after which the step is to be repeated; all other errors are thrown. */
+/** Returns an answer, or the error after which the step is repeated. Rethrows all other errors. */
 async function settleStep<T>(
   step: () => Promise<T>,
   unknown: StorageError | undefined,
@@ -298,9 +300,9 @@ async function settleStep<T>(
   try {
     return await unlessUnkept(step)
   } catch (error) {
-    // Another transaction saved an answer between the look and the saving: the repeated step finds it.
+    // Another transaction saved an answer between the read and the write. The repeated step finds it.
     if (isUnknownCommit(error) || (error instanceof StorageError && isOvertaken(error))) return error
-    // While the outcome of the first commit is unknown, no other outcome may be reported.
+    // While the outcome of the first commit is unknown, no other error may be returned.
     if (unknown !== undefined && error instanceof StorageError && error.code === 'unavailable') return unknown
     throw error
   }
@@ -310,7 +312,7 @@ function isUnknownCommit(error: unknown): error is StorageError {
   return error instanceof StorageError && error.code === 'commit-unknown'
 }
 
-/** What a row says to a request with its key. */
+/** Returns the answer of a row to a request with its key. */
 function recall(request: OnceRequest, row: KeyRow): Once {
   const fingerprint = fingerprintsOf(request).find(one => one.equals(row.fingerprint))
   if (fingerprint === undefined) return { kind: 'key-reused' }
@@ -324,7 +326,7 @@ function recall(request: OnceRequest, row: KeyRow): Once {
   return { kind: 'answered', answer: { status, body: plain.toString() }, replayed: true }
 }
 
-/** How the key is stored. */
+/** Returns the stored form of the key. */
 export function keyIdOf({ scope, key }: OnceRequest): KeyId {
   return { scope, hash: hashIdempotencyKey(key) }
 }
@@ -333,13 +335,13 @@ function sealContext({ scope }: OnceRequest, status: number, fingerprint: Buffer
   return `${scope} ${fingerprint.toString('hex')} ${status}`
 }
 
-/** The first is the one that is stored. */
+/** Returns the accepted fingerprints. The first one is stored. */
 function fingerprintsOf({ fingerprint, earlierFingerprint }: OnceRequest): readonly [Buffer, ...Buffer[]] {
   const first = Buffer.from(fingerprint, 'hex')
   return earlierFingerprint === undefined ? [first] : [first, Buffer.from(earlierFingerprint, 'hex')]
 }
 
-/** Of 64 bits: two keys that share one by chance only wait for each other. */
+/** Returns a lock id of 64 bits. Two keys that share one by chance only wait for each other. */
 function lockIdOf({ scope, hash }: KeyId): bigint {
   return createHash('sha256').update(hash).update(scope).digest().readBigInt64BE()
 }

@@ -2,11 +2,11 @@ import type { KeyId } from '../idempotency/idempotency-keys.ts'
 import { insertInto, toDate } from '../statements.ts'
 import type { Tx } from '../storage.ts'
 
-/** An authorisation that the processor may have been asked for and whose outcome is not stored yet. */
+/** An authorisation that the processor may have received, and whose outcome is not stored yet. */
 export interface AuthorisationAttempt {
-  /** The operation id at the processor, and the id of the payment that comes of it. */
+  /** The operation id at the processor, which is also the id of the resulting payment. */
   readonly reference: string
-  /** The idempotency key whose request asks. */
+  /** The idempotency key of the request. */
   readonly keyId: KeyId
   readonly merchantId: string
   readonly test: boolean
@@ -20,9 +20,10 @@ const insert = `${insertInto('authorisation_attempts', [...columns, 'created', '
   ON CONFLICT (reference) DO NOTHING`
 
 /**
- * Stores that the processor is about to be asked. A repeated attempt with the same reference changes nothing.
+ * Stores an attempt before the call to the processor. A repeated attempt with the same reference changes
+ * nothing.
  *
- * @param times.dueMs when the sweep looks at the attempt
+ * @param times.dueMs when the sweep checks the attempt
  */
 export async function insertAttempt(
   tx: Tx,
@@ -42,13 +43,13 @@ export async function insertAttempt(
   ])
 }
 
-/** The outcome is known. */
+/** Removes an attempt whose outcome is known. */
 export async function removeAttempt(tx: Tx, reference: string): Promise<void> {
   await tx.query('DELETE FROM authorisation_attempts WHERE reference = $1', [reference])
 }
 
 export interface DueAttempt extends AuthorisationAttempt {
-  /** How often the sweep has looked at it, including this time. */
+  /** The number of checks by the sweep, including the current one. */
   readonly tries: number
 }
 
@@ -69,7 +70,7 @@ const claim = `UPDATE authorisation_attempts SET tries = tries + 1, due = $2
   )
   RETURNING ${columns.join(', ')}, tries`
 
-/** Takes due attempts for this process alone until `leaseUntilMs`. */
+/** Claims due attempts for this process alone until `leaseUntilMs`. */
 export async function claimDueAttempts(
   tx: Tx,
   nowMs: number,
@@ -84,7 +85,7 @@ export async function claimDueAttempts(
   }))
 }
 
-/** @param dueMs when the sweep looks at it again */
+/** @param dueMs when the sweep checks the attempt again */
 export async function postponeAttempt(tx: Tx, reference: string, dueMs: number): Promise<void> {
   await tx.query('UPDATE authorisation_attempts SET due = $2 WHERE reference = $1', [
     reference,
@@ -98,10 +99,10 @@ const lockMarker = `SELECT lease_until > $4 AS running FROM idempotency_keys
 const removeMarker = 'DELETE FROM idempotency_keys WHERE scope = $1 AND key_hash = $2 AND reference = $3'
 
 /**
- * Takes the reference from the idempotency key, so that no process can store a payment under it from then on.
+ * Removes the reference from the idempotency key, so that no process can store a payment under it afterwards.
  *
- * @returns `running` when a process works on the request, `recorded` when the payment is stored: then nothing
- * was changed
+ * @returns `running` when a process works on the request, `recorded` when the payment is stored; both change
+ *   nothing
  */
 export async function abandonAttempt(
   tx: Tx,
@@ -110,7 +111,7 @@ export async function abandonAttempt(
 ): Promise<'running' | 'recorded' | 'abandoned'> {
   const [marker] = await tx.query<{ running: boolean }>(lockMarker, [scope, hash, reference, toDate(nowMs)])
   if (marker?.running === true) return 'running'
-  // Read after the lock of the marker, which the transaction that stores the payment holds.
+  // The query follows the lock of the marker: a process that stored the payment had that lock.
   if ((await tx.query(findPayment, [reference])).length > 0) return 'recorded'
   await tx.query(removeMarker, [scope, hash, reference])
   return 'abandoned'

@@ -56,7 +56,7 @@ import {
   someTransaction,
 } from './payments-under-test.ts'
 
-/** Registers the tests of what is stored and read, on a storage that has the schema. */
+/** Registers the tests of the repositories, on a storage that has the schema. */
 export function repositoriesContract(
   name: string,
   open: () => Promise<Storage>,
@@ -311,7 +311,7 @@ const moneyRules: Record<string, Rule> = {
     assert.deepEqual(found, [old.id])
     const undone = new Error('rolled back')
     const release = async (tx: Tx) => {
-      // A process of the version before does not write `has_pending`.
+      // A process of the previous version does not write `has_pending`.
       await tx.query('UPDATE transactions SET pending_amount = 0, voided_amount = amount WHERE id = $1', [
         old.id,
       ])
@@ -375,7 +375,7 @@ async function assertBooks(tx: Tx, merchantId: string, transactionId: string): P
   assert.deepEqual(await findLedgerProblems(tx, 10), [])
 }
 
-/** Statements that the database refuses: the constraint, and the statement with `$1` for a transaction. */
+/** Statements that violate a constraint: its name, and the statement with `$1` for a transaction. */
 const refused: readonly (readonly [constraint: string, sql: string])[] = [
   ['transactions_buckets', 'UPDATE transactions SET captured_amount = 1 WHERE id = $1'],
   [
