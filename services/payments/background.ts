@@ -12,9 +12,9 @@ import {
 import type { Payments } from './operations/operation.ts'
 import { removeExpiredKeys } from './storage/idempotency/idempotency-keys.ts'
 
-/** The work in the background. Every process does it; locks in the database keep the processes apart. */
+/** Background work. Every process does it; locks in the database prevent conflicts. */
 export interface Background {
-  /** Waits for what runs. */
+  /** Waits for running tasks. */
   stop(): Promise<void>
 }
 
@@ -22,27 +22,30 @@ export interface BackgroundOptions {
   readonly payments: Payments
   readonly log: Log
   readonly intervalMs: number
-  /** Told of what the processor took, or did not take, at once. */
+  /** Called at once with the outcome of instructions: acknowledged or failed by the processor. */
   readonly onInstructed: (outcome: InstructionOutcome, count: number) => void
-  /** Called for each event of the processor that was booked or stored, and again when one waits no longer. */
+  /**
+   * Called for each event of the processor that was booked or stored, and again when a waiting event is
+   * settled.
+   */
   readonly onEvent: (outcome: EventOutcome) => void
-  /** Called for each authorisation without a payment that the sweep took. */
+  /** Called for each authorisation without a payment that the sweep claimed. */
   readonly onSwept: (outcome: SweepOutcome) => void
-  /** More that is to be done, by what the log calls it. */
+  /** Additional tasks by their names in the log. */
   readonly tasks?: Readonly<Record<string, Task>>
 }
 
 export const instructionOutcomes = ['taken', 'failed'] as const
 export type InstructionOutcome = (typeof instructionOutcomes)[number]
 
-/** Answers whether there is more to do at once. */
+/** Resolves with whether there is more to do at once. */
 export type Task = () => Promise<boolean>
 
 const maxKeysAtOnce = 1_000
-/** How many exceptions of one round get a line of their own in the log. */
+/** The most exceptions of one round that get a separate log line. */
 const maxLogged = 10
 
-/** Begins to do what is due, in intervals, and at once again while there is more. */
+/** Runs due tasks in intervals, and again at once while there is more to do. */
 export function startBackground(options: BackgroundOptions): Background {
   const { payments, log, intervalMs, tasks } = options
   const all: Readonly<Record<string, Task>> = {

@@ -57,7 +57,7 @@ async function start(t: TestContext): Promise<Running> {
   return { postgres, program, folder, url, debugUrl: `http://127.0.0.1:${debugPort}` }
 }
 
-/** A client of the service that keeps every answer. */
+/** Returns a client that records every answer of the service. */
 function createClient(url: string, answers: string[]) {
   let key = ''
   async function call(method: string, path: string, body: object | string = {}, more: object = {}) {
@@ -75,7 +75,7 @@ function createClient(url: string, answers: string[]) {
     } as const
     const response = await fetch(url + path, init)
     const text = await response.text()
-    // An address that the browser is sent to stays in its history.
+    // A redirect's address stays in the history of the browser.
     answers.push(text.replace(numbersToTry, ''), JSON.stringify([...response.headers]))
     return text
   }
@@ -92,12 +92,12 @@ function createClient(url: string, answers: string[]) {
 
 type Client = ReturnType<typeof createClient>
 
-/** The page of a test account shows what can be tried. */
+/** The page of a test account shows the numbers of test cards. */
 const numbersToTry = /<details class="test-cards">.*?<\/details>/s
 
 const hiddenIn = (page: string, name: string) => new RegExp(`name="${name}" value="([^"]+)"`).exec(page)?.[1]
 
-/** As a browser does it, with the bank's question answered. */
+/** Pays as a browser does, and answers the bank's challenge. */
 async function payOnPage(client: Client, publicKey: string, number: string, amount: number): Promise<void> {
   const link = new URLSearchParams({ key: publicKey, currency: 'DKK', amount: `${amount}` })
   const token = hiddenIn(await client.call('GET', `/pay/?${link}`), 'token') ?? ''
@@ -109,7 +109,7 @@ async function payOnPage(client: Client, publicKey: string, number: string, amou
   await client.call('POST', `/pay/confirm?${link}`, answer.toString())
 }
 
-/** Sends a card number in fields where a user may enter it by mistake. */
+/** Enters the number into other fields, as a user could do by mistake. */
 async function misplace(
   client: Client,
   merchantId: string,
@@ -132,7 +132,7 @@ async function misplace(
   await client.call('POST', `/merchants`, `{"number": ${digits}`, { 'content-type': 'application/json' })
 }
 
-/** What the database has written down anywhere, in a dump and in its files. */
+/** Returns all data that the database has written, in a dump and in its files. */
 async function writtenBy({ postgres }: Running): Promise<readonly (readonly [string, Buffer])[]> {
   await postgres.sql('CHECKPOINT')
   const dump = await promisify(execFile)(
@@ -183,7 +183,7 @@ test('card numbers and codes are in no log, table, log of the database, metric, 
 
   const texts = Buffer.from(`${answers.join('\n')}\n${running.program.output()}`)
   const written = await writtenBy(running)
-  // Proves that the search finds stored text.
+  // The searched places contain the stored marker.
   const holders = written.filter(([, bytes]) => bytes.includes(marker)).length
   assert.ok(holders >= 3, `only ${holders} places have what was stored last`)
   for (const [place, bytes] of [
@@ -200,13 +200,13 @@ function folderOf({ folder }: Running): string {
   return join(folder, 'payments')
 }
 
-/** In no spelling, and not in the encodings that bytes are usually written in. */
+/** Asserts that the bytes contain the number in no spelling and in no usual encoding of bytes. */
 function assertAbsent(bytes: Buffer, place: string, number: string): void {
   const digits = number.replaceAll(' ', '')
   const spellings = [digits, ...['-', '+', '%20', '.', '\u00a0', ' '].map(gap => number.replaceAll(' ', gap))]
   const encoded = [
     Buffer.from(digits).toString('hex'),
-    // The middle of the digits, whatever stands before and after them.
+    // The middle of the digits, independent of the bytes before and after them.
     ...[0, 1, 2].map(shift =>
       Buffer.from(`${'\0'.repeat(shift)}${digits}`)
         .toString('base64')

@@ -12,11 +12,11 @@ import type { Payments } from './operations/operation.ts'
 import type { Settings } from './settings.ts'
 import { createWebhookDeliverer } from './webhooks/deliver-webhooks.ts'
 
-/** What goes out: mail, webhooks and payouts. */
+/** Outgoing deliveries: mail, webhooks and payouts. */
 export interface Delivery {
-  /** To be done in the background, by what the log calls them. */
+  /** Background tasks by their names in the log. */
   readonly tasks: Readonly<Record<string, Task>>
-  /** Waits until what was begun has ended. */
+  /** Waits until running deliveries have ended. */
   settle(): Promise<void>
 }
 
@@ -31,7 +31,7 @@ export function createDelivery({ settings, payments, log, metrics }: DeliveryOpt
   const { storage, clock, webhookPolicy: policy = strictPolicy } = payments
   const common = { storage, clock, random: Math.random, log }
   const countMail = metrics.counter('payments_mails_total', 'Tries to send mail by outcome.')
-  // So that the first of each is an increase.
+  // Starts each counter at zero, so that its first count is an increase.
   for (const outcome of ['sent', 'postponed', 'given-up']) countMail({ outcome }, 0)
   const countWebhook = metrics.counter('payments_webhook_tries_total', 'Tries to deliver events by outcome.')
   const webhooks = createWebhookDeliverer({
@@ -55,14 +55,14 @@ export function createDelivery({ settings, payments, log, metrics }: DeliveryOpt
   }
 }
 
-// A transport is imported only if it is used.
+/** Returns the configured transport. The SMTP module is loaded only if it is used. */
 async function openMailTransport({ mailSmtpUrl, stateDir }: Settings): Promise<MailTransport> {
   if (mailSmtpUrl === null) return createFolderTransport(join(stateDir, 'mail'))
   const { createSmtpTransport } = await import('./mail/smtp-transport.ts')
   return createSmtpTransport(mailSmtpUrl)
 }
 
-/** Each process does it once a day; who comes second finds nothing left to pay. */
+/** Each process runs payouts once a day; the second process finds no balance to pay. */
 function createPayoutTask({ payoutTime }: Settings, payments: Payments, log: Log): Task {
   let paidPeriod = ''
   return async () => {

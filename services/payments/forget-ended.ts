@@ -2,19 +2,20 @@ import type { Task } from './background.ts'
 import type { Payments } from './operations/operation.ts'
 import { prunables, prune } from './storage/pruning.ts'
 
-/** The most rows that one transaction removes, so that its locks are short. */
+/** The most rows that one transaction removes, so that other transactions wait only briefly. */
 export const maxPrunedAtOnce = 500
 const lookMs = 60_000
 
 export interface Retention {
-  /** Of mail and deliveries. */
+  /** The retention of mail and deliveries. */
   readonly deliveryMs: number
-  /** Of the log of events. */
+  /** The retention of the log of events. */
   readonly eventMs: number
 }
 
 /**
- * Removes, each minute, what ended longer ago than its retention. Of several processes one does it at a time.
+ * Removes each minute the rows that ended longer ago than their retention. Only one process removes at a
+ * time.
  */
 export function forgetEnded(
   { storage, clock }: Pick<Payments, 'storage' | 'clock'>,

@@ -95,7 +95,9 @@ test('the program serves on PostgreSQL, tells of itself, and drains', {
   assert.equal((await stat(join(state, 'test-processor-key'))).mode & 0o777, 0o600)
 })
 
-/** The address is that which the proxy reports. These calls do not use the merchant's key. */
+/**
+ * Asserts that payments on the page are limited by the address that the proxy reports, and API calls are not.
+ */
 async function assertAttemptsLimited(api: string, key: string): Promise<void> {
   const made = await fetch(`${api}/merchants`, {
     method: 'POST',

@@ -1,10 +1,10 @@
-/** Figures of this process, in Prometheus' text format and as `name: value` lines. */
+/** The metrics of this process, in Prometheus' text format and as `name: value` lines. */
 export interface Metrics {
-  /** Labels are given with each count, as names and values; their combinations are few. */
+  /** Each count has its labels as names and values. Their combinations are few. */
   counter(name: string, help: string): (labels?: Labels, by?: number) => void
-  /** `read` is called for each exposition. It returns one value, or one value for each of some labels. */
+  /** The exposition calls `read`, which returns one value, or one for each set of labels. */
   gauge(name: string, help: string, read: () => number | readonly LabelledValue[]): void
-  /** Durations in milliseconds; shown in seconds, as Prometheus has them. */
+  /** Durations in milliseconds; exposed in seconds, the base unit of Prometheus. */
   histogram(name: string, help: string): (labels: Labels, ms: number) => void
   /** The exposition, whose media type is `expositionType`. */
   expose(): string
@@ -27,7 +27,7 @@ interface Family {
 }
 
 interface Distribution {
-  /** One more than there are bounds: the last is for what is above all of them. */
+  /** One more than there are bounds: the last count is for values above all bounds. */
   readonly counts: number[]
   sumMs: number
 }

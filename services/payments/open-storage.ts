@@ -5,17 +5,17 @@ import type { Settings } from './settings.ts'
 import { migrate, readMigrations } from './storage/engine/migrate.ts'
 import type { Storage } from './storage/storage.ts'
 
-/** Where the service keeps what is its own. */
+/** Returns the folder of the service's data. */
 export function folderOf({ stateDir }: Pick<Settings, 'stateDir'>): string {
   return join(stateDir, 'payments')
 }
 
-/** Opens the database of the settings without migrating it. A driver is imported only if it is used. */
+/** Opens the configured database, without a migration. Only the module of that database is loaded. */
 export function openDatabase(settings: Settings, log: Log): Promise<Storage> {
   return settings.databaseUrl === '' ? openEmbedded(settings, log) : openServer(settings, log)
 }
 
-/** The database of the settings, with the schema of this program. */
+/** Opens the configured database, migrated to the schema of this program. */
 export async function openStorage(settings: Settings, log: Log): Promise<Storage> {
   const storage = await openDatabase(settings, log)
   try {

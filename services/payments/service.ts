@@ -42,9 +42,11 @@ import { watchPage } from './watch-page.ts'
 export interface Service {
   readonly port: number
   readonly debugPort: number
-  /** Null where nothing can be provisioned. */
+  /** Null when provisioning is disabled. */
   readonly provisionPort: number | null
-  /** Not ready at once; after DRAIN_DELAY no more requests are taken, and running ones end. */
+  /**
+   * Stops being ready at once. After DRAIN_DELAY the service accepts no more requests, and running ones end.
+   */
   stop(): Promise<void>
 }
 
@@ -59,8 +61,8 @@ export interface SecretFiles {
 }
 
 /**
- * Starts the service, and resolves when it takes requests. Missing prerequisites are reported first. Each
- * part is made from those before it: storage, operations, servers, work in the background.
+ * Starts the whole service and resolves when it accepts requests. Rejects with unavailable ports and wrong
+ * certificates first. Each part depends on the parts above it: storage, operations, servers, background work.
  */
 export async function startService(
   settings: Settings,
@@ -73,7 +75,7 @@ export async function startService(
   const storage = measured(await openStorage(settings, log), metrics)
   const payments = createPayments(settings, storage)
   let draining = false
-  // The storage has answered by now. Later failures of the database do not take the processes out of service.
+  // The storage has answered at the start. Later failures of the database do not make the processes unready.
   const ready = async () => !draining
   const backend = watchDatabase(settings, storage, log)
   metrics.gauge('payments_backend_failing', 'Whether the database does not answer probes.', () =>
@@ -199,8 +201,8 @@ function pagesOf(settings: Settings, payments: Payments, log: Log, secrets: () =
 }
 
 /**
- * PostgreSQL takes commands from any client that may connect; the embedded database only through this
- * process.
+ * Starts the server of commands for the embedded database, which only this process can open. Commands connect
+ * to PostgreSQL directly.
  */
 function startAdmin(
   settings: Settings,

@@ -186,7 +186,9 @@ const storageSettings = settingsTable({
   },
 })
 
-/** Sample rates and fees for trials. An operator who pays out sets the real ones. */
+/**
+ * Sample rates and fees of no date and no bank, for trials. Installations that pay out have to set real ones.
+ */
 const sampleRates = {
   base: 'EUR',
   rates: {

@@ -59,7 +59,7 @@ test('what waits is counted, and how late the next of it is; and whether the dat
     'outbox_waiting{outbox="processor"}': 2,
     'outbox_waiting{outbox="authorisations"}': 0,
     'outbox_overdue_seconds{outbox="mail"}': 60,
-    // Of one subject the first is tried again later, and the second waits for it; the other one is due.
+    // The first event of the subject is retried later, and the second waits for it; the other one is due.
     'outbox_overdue_seconds{outbox="webhooks"}': 40,
     'outbox_overdue_seconds{outbox="processor"}': 0,
     'outbox_overdue_seconds{outbox="authorisations"}': 0,
@@ -97,7 +97,7 @@ async function fill(storage: Storage): Promise<void> {
       `UPDATE webhook_deliveries SET due = due + interval '1 hour'
        WHERE position = (SELECT min(position) FROM webhook_deliveries)`,
     )
-    // The second delivery of the transaction waits for the first, which another process has taken.
+    // The second instruction of the transaction waits for the first, which another process has claimed.
     await tx.query('SET LOCAL session_replication_role = replica')
     await tx.query(
       `INSERT INTO processor_instructions

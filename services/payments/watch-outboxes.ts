@@ -7,8 +7,8 @@ import { countOpenExceptions } from './storage/delivery/processor-exceptions.ts'
 const lookMs = 15_000
 
 /**
- * Reads the lengths of the outboxes every 15 seconds, which also checks that the database answers. Every
- * process reports the same figures, because they are those of the database.
+ * Reads the outboxes every 15 seconds, and thereby checks whether the database answers. Each process reports
+ * the same figures, since they are those of the database.
  */
 export function watchOutboxes(
   { storage, clock }: Pick<Payments, 'storage' | 'clock'>,

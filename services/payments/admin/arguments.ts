@@ -1,6 +1,6 @@
 import { maxAmount } from '../domain/money/money.ts'
 
-/** The arguments of a command are invalid. */
+/** The command line is invalid. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
@@ -12,7 +12,7 @@ export function parseAmount(text: string | undefined): bigint {
   throw new UsageError(`--amount ${text}: must be a whole number of minor units from 1 to ${maxAmount}`)
 }
 
-/** The end of that day in UTC. */
+/** Returns the end of that day in UTC. */
 export function parseDay(text: string): number {
   const endMs = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(`${text}T23:59:59.999Z`) : Number.NaN
   if (!Number.isNaN(endMs)) return endMs

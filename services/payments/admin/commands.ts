@@ -20,12 +20,14 @@ export interface Output {
   printError(text: string): void
 }
 
-/** 0: done. 1: the books do not add up, or it was refused. 2: it was not understood, or could not be done. */
+/**
+ * 0: done. 1: the books are inconsistent, or the command was refused. 2: the command is invalid, or failed.
+ */
 export const exitCodes = { ok: 0, wrong: 1, failed: 2 } as const
 
-/** A command for an administrator, on a database that its caller has opened. */
+/** A manual command of an administrator, on a database that the caller has opened. */
 export interface AdminCommand {
-  /** Whether the database is to be brought to this program's schema before. */
+  /** Whether the database is first migrated to this program's schema. */
   readonly schema: 'as it is' | 'current'
   /** Resolves with the exit code. */
   readonly run: (place: AdminPlace, output: Output) => Promise<number>
@@ -60,7 +62,7 @@ export function parseCommand([name, ...args]: readonly string[]): AdminCommand {
 
 type Options = Readonly<Record<string, { readonly type: 'string' }>>
 
-/** @throws UsageError for unknown options, and unless there are `count` arguments without a name */
+/** @throws UsageError for invalid options, and unless there are `count` positional arguments */
 function parse<const O extends Options>(args: readonly string[], options: O, count: number) {
   let parsed: { readonly values: Readonly<Record<string, unknown>>; readonly positionals: readonly string[] }
   try {
@@ -74,7 +76,7 @@ function parse<const O extends Options>(args: readonly string[], options: O, cou
   return { values: parsed.values as { readonly [K in keyof O]?: string }, positionals: parsed.positionals }
 }
 
-/** Who proves a backup changes nothing of it. */
+/** The verification of a backup must not change it. */
 const verifyCommand: AdminCommand = {
   schema: 'as it is',
   async run({ storage }, output) {
@@ -84,7 +86,7 @@ const verifyCommand: AdminCommand = {
   },
 }
 
-/** One that changes the books. */
+/** Returns a command that changes the books. */
 function change(run: (payments: Payments, output: Output) => Promise<number>): AdminCommand {
   return { schema: 'current', run: ({ payments }, output) => run(payments(), output) }
 }

@@ -5,14 +5,14 @@ import { invitation, type MailText } from './invitation.ts'
 import { type ComposedMail, MailError } from './mail-transport.ts'
 import { domainOf, isPlainAddress, type Mailbox } from './mailbox.ts'
 
-/** The texts by the names that rows have. */
+/** The templates by the names in rows. */
 const templates: Readonly<Record<string, (content: JsonObject) => MailText>> = { invitation }
 
 /**
- * The message of a row. Its Message-ID and date are the row's, so that it is the same mail each time it is
- * sent and receivers can drop a double (RFC 5322, section 3.6.4).
+ * Returns the message of a row. Its Message-ID and date are the row's, so that each try sends the same mail
+ * and receivers can drop a duplicate (RFC 5322, section 3.6.4).
  *
- * @throws MailError, permanent, for a row that no mail can be made of
+ * @throws MailError, permanent, for a row from which no mail can be composed
  */
 export async function composeMail(mail: Mail, from: Mailbox): Promise<ComposedMail> {
   const { id, createdMs, template, recipient, content } = mail
@@ -27,7 +27,7 @@ export async function composeMail(mail: Mail, from: Mailbox): Promise<ComposedMa
     text: body,
     date: new Date(createdMs),
     messageId: `<${id}@${domainOf(from)}>`,
-    // Prevents answers of vacation programs (RFC 3834, section 5).
+    // Prevents out-of-office replies (RFC 3834, section 5).
     headers: { 'Auto-Submitted': 'auto-generated' },
     newline: 'windows',
     disableFileAccess: true,

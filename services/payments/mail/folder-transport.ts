@@ -3,17 +3,17 @@ import { join } from 'node:path'
 import { MailError, type MailTransport } from './mail-transport.ts'
 
 /**
- * Writes each mail to a file of a folder, for a machine without a mail server: `<time>-<id>.eml`, complete or
- * absent. A mail that is sent again replaces its file.
+ * Writes each mail atomically into a separate file `<time>-<id>.eml`, for installations without a mail
+ * server. A mail that is sent again replaces its file.
  *
- * @param folder created if it does not exist, readable for its owner only
+ * @param folder created if it is missing, with access for its owner only
  */
 export function createFolderTransport(folder: string): MailTransport {
   return {
     async send({ id, createdMs, bytes }) {
       const time = new Date(createdMs).toISOString().replaceAll(':', '-')
       const path = join(folder, `${time}-${id}.eml`)
-      // Two processes may write the same mail at the same time.
+      // Two processes can write the same mail at the same time.
       const draft = `${path}.${process.pid}.part`
       try {
         await mkdir(folder, { recursive: true, mode: 0o700 })

@@ -1,19 +1,19 @@
-/** A whole message on its way out. */
+/** A complete outgoing message. */
 export interface ComposedMail {
-  /** Of its row: the same however often it is sent. */
+  /** The id of its row. It is the same for each try. */
   readonly id: string
   readonly createdMs: number
   /** The addresses of the envelope (RFC 5321), without names. */
   readonly from: string
   readonly to: string
-  /** Header and body as RFC 5322 has them, with CRLF. */
+  /** Header and body in the format of RFC 5322, with CRLF. */
   readonly bytes: Uint8Array
 }
 
-/** Where mail goes. */
+/** A destination of mail. */
 export interface MailTransport {
   /**
-   * Resolves when another server has accepted responsibility for the mail, within `sendDeadlineMs`.
+   * Resolves when the receiver has accepted responsibility for the mail. Settles within `sendDeadlineMs`.
    *
    * @throws MailError
    */
@@ -23,10 +23,10 @@ export interface MailTransport {
 /** The longest that one send may take, from the connection to the answer. */
 export const sendDeadlineMs = 60_000
 
-/** A mail was not taken, as far as is known. The message holds no secret. */
+/** A mail was not accepted, as far as is known. The message contains no secret. */
 export class MailError extends Error {
   override readonly name = 'MailError'
-  /** The answer is that this mail will never be taken (a reply of 500 and more, RFC 5321, section 4.2.1). */
+  /** Whether the server will never accept this mail (a reply of 500 and more, RFC 5321, section 4.2.1). */
   readonly permanent: boolean
 
   constructor(message: string, permanent: boolean, options: ErrorOptions = {}) {

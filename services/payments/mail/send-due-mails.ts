@@ -12,7 +12,7 @@ import { composeMail } from './compose-mail.ts'
 import { MailError, type MailTransport, sendDeadlineMs } from './mail-transport.ts'
 import type { Mailbox } from './mailbox.ts'
 
-/** What mail is sent with. */
+/** The dependencies of sending mail. */
 export interface Mailing {
   readonly storage: Storage
   readonly clock: Clock
@@ -21,27 +21,29 @@ export interface Mailing {
   readonly transport: MailTransport
   readonly from: Mailbox
   readonly log: Log
-  /** Told what became of each mail. */
+  /** Called with the outcome of each mail. */
   readonly onOutcome?: (outcome: MailOutcome) => void
 }
 
 export type MailOutcome = 'sent' | 'postponed' | 'given-up'
 
-/** How many mails are sent at once. */
+/** The most mails that are sent at once. */
 export const maxMailsAtOnce = 8
-/** Longer than any send, so that no other process sends a mail that is being sent. */
+/** Longer than any send, so that no other process sends the same mail meanwhile. */
 export const mailLeaseMs = 2 * sendDeadlineMs
 
 const firstWaitMs = 15_000
 const maxWaitMs = 60 * 60 * 1000
-/** A server errs too: what it refuses for good is tried as often as this before it is believed. */
+/** Servers make errors: a permanent refusal counts only after this number of tries. */
 const maxRefusals = 3
-/** A mail is given up after this time, as by mail servers (RFC 5321, section 4.5.4.1). */
+/**
+ * A mail that could not be sent within this time is given up, as mail servers do (RFC 5321, section 4.5.4.1).
+ */
 const maxAgeMs = 5 * 24 * 60 * 60 * 1000
 
 /**
- * Sends the mails that are due. A mail is marked when it was accepted; if the process ends before that, the
- * mail is sent again after its lease, under the same Message-ID. Any number of processes may do this.
+ * Sends due mails. A mail is marked as sent after the server has accepted it. If the process ends in between,
+ * the mail is sent again under the same Message-ID after its lease. Any number of processes may do this.
  *
  * @returns whether more mails may be due
  */
@@ -55,7 +57,7 @@ export async function sendDueMails(mailing: Mailing): Promise<boolean> {
   return mails.length === maxMailsAtOnce
 }
 
-/** @throws StorageError when the outcome cannot be noted; the mail is due again after its lease */
+/** @throws StorageError when the outcome cannot be stored; the mail is due again after its lease */
 async function sendOne(mailing: Mailing, mail: Mail): Promise<void> {
   const { storage, clock, onOutcome } = mailing
   const error = await trySending(mailing, mail)
@@ -88,7 +90,7 @@ async function trySending({ transport, from }: Mailing, mail: Mail): Promise<Mai
   }
 }
 
-/** Twice as long after each try, up to an hour; between half and all of it, by chance. */
+/** Returns a wait that doubles after each try, up to an hour, reduced at random by up to half. */
 export function mailWaitMs(attempts: number, random: () => number): number {
   const waitMs = Math.min(maxWaitMs, firstWaitMs * 2 ** Math.min(attempts - 1, 30))
   return Math.round(waitMs * (1 - random() / 2))

@@ -1,29 +1,29 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { SMTPServer } from 'smtp-server'
 
-/** What the server does with the next mails. */
+/** The server's behaviour for the next mails. */
 export type SmtpFault =
   | 'none'
-  /** Answers the greeting, the recipient or the data with that status. */
+  /** Answers the greeting, the recipient or the data with this status. */
   | 'greeting 421'
   | 'recipient 451'
   | 'recipient 550'
   | 'data 452'
   | 'data 554'
-  /** Takes the data and never answers. */
+  /** Accepts the data and never answers. */
   | 'hang'
-  /** Ends the connection in the midst of the data. */
+  /** Closes the connection in the middle of the data. */
   | 'cut'
 
 export interface SmtpServerUnderTest {
   readonly port: number
-  /** The mails that were taken, as they came. */
+  /** The accepted mails, unchanged. */
   readonly taken: readonly string[]
   setFault(fault: SmtpFault): void
   close(): Promise<void>
 }
 
-/** A real SMTP server on loopback, without TLS, that takes mail from anybody. */
+/** Starts a real SMTP server on loopback, without TLS, that accepts mail from any sender. */
 export async function startSmtpServer(): Promise<SmtpServerUnderTest> {
   const taken: string[] = []
   let fault: SmtpFault = 'none'
@@ -49,7 +49,7 @@ export async function startSmtpServer(): Promise<SmtpServerUnderTest> {
       })
     },
   })
-  // Connections that a test cuts cause errors here.
+  // The server reports connections that a test closes as errors.
   server.on('error', () => {})
   await new Promise<void>(resolve => {
     server.listen(0, '127.0.0.1', resolve)
@@ -68,7 +68,7 @@ function connectionsOf(server: SMTPServer): Iterable<{ readonly _socket: Socket 
   return (server as unknown as { connections: Set<{ _socket: Socket }> }).connections
 }
 
-/** A server that says a line of its greeting every few milliseconds, and never the last one. */
+/** Starts a server that sends a line of its greeting every few milliseconds, and never the last one. */
 export async function startTricklingServer(): Promise<{ readonly port: number; close(): void }> {
   const sockets = new Set<Socket>()
   const server = createServer(socket => {

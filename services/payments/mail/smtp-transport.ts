@@ -6,19 +6,19 @@ import type { SmtpServer } from './smtp-server.ts'
 export interface SmtpOptions {
   /** The longest wait for the connection, the greeting, and each answer. */
   readonly stepTimeoutMs?: number
-  /** The longest that everything may take together. */
+  /** The longest time of the whole send. */
   readonly deadlineMs?: number
 }
 
 const defaultStepTimeoutMs = 20_000
 
-/** One connection a mail: they are few, and a connection that was kept is the one that has died meanwhile. */
+/** Opens one connection for each mail: mails are few, and a kept connection may have broken meanwhile. */
 export function createSmtpTransport(server: SmtpServer, options: SmtpOptions = {}): MailTransport {
   const { stepTimeoutMs = defaultStepTimeoutMs, deadlineMs = sendDeadlineMs } = options
   return {
     async send(mail) {
       const socket = new Socket()
-      // A server that trickles keeps each step alive; only the end of the connection ends such a send.
+      // A slow server can keep each step within its timeout; only closing the connection ends such a send.
       const giveUp = setTimeout(() => socket.destroy(new Error('the deadline is over')), deadlineMs)
       try {
         await sendOver(socket, server, mail, stepTimeoutMs)
@@ -43,8 +43,7 @@ async function sendOver(
     port,
     socket,
     secure: tls,
-    // Without these, an attacker who removes STARTTLS or AUTH would get the password or the mail in the
-    // clear.
+    // Without these, an attacker that strips STARTTLS or AUTH would get the password or the mail unencrypted.
     requireTLS: login !== null && !tls,
     forceAuth: login !== null,
     ...(login === null ? {} : { auth: { user: login.user, pass: login.password } }),

@@ -6,13 +6,13 @@ import type { CardInput } from './processor.ts'
 /** The test card of the public service. It has no scheme's prefix and a wrong check digit. */
 export const publicTestCard = '1000000000000000'
 
-/** What the numbers of the test cards begin with. Others may be the numbers of real cards. */
+/** The prefixes of the test cards. Other numbers may be those of real cards. */
 export const testPrefixes = ['41000000', '55000000', '22210000']
 
 const numberPattern = /^\d{12,19}$/
 const codePattern = /^\d{3}$/
 
-/** A card's number without the spaces and dashes that people type. */
+/** Returns a card's number without the spaces and dashes of the input. */
 export function normaliseNumber(text: string): string {
   return text.replace(/[ -]/g, '')
 }
@@ -28,13 +28,13 @@ export function schemeOf(number: string): CardScheme | undefined {
 
 const lengths: Readonly<Record<CardScheme, readonly number[]>> = { visa: [13, 16, 19], mastercard: [16] }
 
-/** A card that could be one: nothing in it is missing, mistyped or expired. */
+/** A plausible card: no part is missing, mistyped or expired. */
 export interface ReadCard {
   readonly number: string
   readonly details: CardDetails
 }
 
-/** Returns the card of the input, or the processing error of its first problem. */
+/** Returns the card of the input, or the processing error of the first problem. */
 export function readCard(card: CardInput, nowMs: number): ReadCard | { readonly error: ProcessingErrorCode } {
   const missing = missingIn(card)
   if (missing !== undefined) return { error: missing }
@@ -57,7 +57,7 @@ function missingIn({ number, expiryMonth, expiryYear, code }: CardInput): Proces
   return code === '' ? 20 : undefined
 }
 
-/** The years of expiry that can be typed; two digits are of this century. */
+/** The accepted years of expiry; two digits are of this century. */
 const firstYear = 2000
 const lastYear = 2099
 

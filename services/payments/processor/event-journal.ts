@@ -1,25 +1,27 @@
 import type { ProcessorEvent } from './processor.ts'
 
-/** An event that the processor reports from `dueMs` on. */
+/** An event that is due from `dueMs` on. */
 export interface DueEvent {
   /** Milliseconds since the epoch. */
   readonly dueMs: number
   readonly event: ProcessorEvent
 }
 
-/** Stores the events that the test processor reports later. A stored journal survives a restart. */
+/** Stores the future events of the test processor. To survive a restart, a journal has to be persistent. */
 export interface EventJournal {
-  /** An event whose id is there already, or was removed, changes nothing. */
+  /** Appends events. An event whose id exists, or was removed, changes nothing. */
   append(events: readonly DueEvent[]): Promise<void>
-  /** Returns the due events, ordered by the time at which they became due. */
+  /** Returns due events, ordered by their time. */
   due(nowMs: number, limit: number): Promise<readonly ProcessorEvent[]>
   remove(eventIds: readonly string[]): Promise<void>
 }
 
-/** The number of removed events that are remembered, so that a repeated call does not report them again. */
+/**
+ * The number of removed ids that are remembered, so that a repeated call does not append their events again.
+ */
 const maxRemembered = 10_000
 
-/** A journal that ends with the process. It is as long as what was not pulled and acknowledged yet. */
+/** Creates a journal in memory. Its length is the number of events that were not acknowledged yet. */
 export function createMemoryJournal(): EventJournal {
   const events = new Map<string, DueEvent>()
   const removed = new Set<string>()

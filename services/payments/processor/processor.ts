@@ -4,20 +4,20 @@ import type { ProcessingErrorCode } from '../domain/transaction/processing-error
 import type { Tds } from '../domain/transaction/transaction.ts'
 
 /**
- * The contract with the processor of card payments. Each call that changes something has an `operationId`: a
- * second call with the same id changes nothing and gets the first answer, so that a call whose answer was
- * lost can be repeated. A rejected promise means that the outcome is unknown and the same call must be
- * repeated; a decline is an answer.
+ * The interface to the company that moves the money of cards. Each call that changes something carries an
+ * `operationId` of the service. A second call with the same id changes nothing and gets the first answer, so
+ * that a call whose answer was lost can be repeated. A rejected promise means that the outcome is unknown,
+ * and the same call has to be repeated; a decline is an answer.
  *
- * Card numbers and verification codes come in with `CardInput` and are in no answer, error or event.
+ * Card numbers and verification codes enter with `CardInput`. No answer, error or event contains them.
  */
 export interface CardProcessor {
   /**
-   * Takes the payer's card and answers whether the payer's bank wants to be asked first. The card is kept by
-   * the processor under the reference of the authentication, and is not needed again. Authorises nothing.
+   * Passes the payer's card, and resolves with whether the payer's bank requires a challenge. The processor
+   * keeps the card under the reference of the authentication; later calls need no card. Authorises nothing.
    */
   authenticate(request: AuthenticationRequest): Promise<Authentication>
-  /** The payer's answer to a challenge of `authenticate`. */
+  /** Passes the payer's answer to a challenge of `authenticate`. */
   answerChallenge(authentication: string, confirmed: boolean): Promise<ChallengeResult>
   /** Reserves an amount on a card. */
   authorise(request: AuthorisationRequest): Promise<AuthorisationAnswer>
@@ -26,9 +26,9 @@ export interface CardProcessor {
    * the amount when it was approved, and makes sure that no approval follows under this id.
    */
   cancelAuthorisation(request: CancelRequest): Promise<CancelAnswer>
-  /** Takes a part of a reserved amount. */
+  /** Captures a part of a reserved amount. */
   capture(request: FollowUpRequest): Promise<void>
-  /** Gives a part of a captured amount back. */
+  /** Refunds a part of a captured amount. */
   refund(request: FollowUpRequest): Promise<void>
   /** Releases a part of a reserved amount. */
   void(request: FollowUpRequest): Promise<void>
@@ -37,12 +37,12 @@ export interface CardProcessor {
    * limits the bytes of an answer that it reads, and passes fields as they came: the caller checks them.
    */
   pullEvents(limit: number): Promise<readonly ProcessorEvent[]>
-  /** Says that these events are stored. Unknown ids are passed over. */
+  /** Acknowledges that these events are stored. Ignores unknown ids. */
   acknowledge(eventIds: readonly string[]): Promise<void>
 }
 
 /**
- * What a payer typed. It is in memory while one request runs, and goes to the processor alone: no log, store,
+ * The payer's input. It is in memory during one request, and goes to the processor alone: no log, store,
  * answer or browser gets it back.
  */
 export interface CardInput {
@@ -67,8 +67,8 @@ export interface AuthenticationRequest extends Amount {
 }
 
 /**
- * `ready`: the authorisation can be asked for. `challenge`: the payer has to confirm first. The reference
- * stands for this card, amount and currency, and holds no card number.
+ * `ready`: the payment can be authorised. `challenge`: the payer has to confirm first. The reference
+ * represents this card, amount and currency, and contains no card number.
  */
 export type Authentication =
   | { readonly result: 'ready' | 'challenge'; readonly authentication: string }
@@ -91,20 +91,20 @@ export type AuthorisationSource = { readonly authentication: string } | { readon
 export type AuthorisationAnswer =
   | {
       readonly approved: true
-      /** The processor's name of the authorisation, for all that follows. */
+      /** The processor's reference of the authorisation, for all later calls. */
       readonly reference: string
       readonly tds: Tds | null
-      /** Null where a token was charged, whose card is known. */
+      /** Null if a token was charged, whose card is known. */
       readonly card: KnownCard | null
     }
   | {
       readonly approved: false
       readonly error: ProcessingErrorCode
-      /** Null as above, and where the details were not those of a card. */
+      /** Null if a token was charged, or if the details were not those of a card. */
       readonly card: KnownCard | null
     }
 
-/** With the amount that was asked for. */
+/** A cancellation, with the amount of the authorisation request. */
 export interface CancelRequest extends Amount {
   readonly operationId: string
 }
@@ -121,11 +121,11 @@ export interface KnownCard {
 
 export interface FollowUpRequest extends Amount {
   readonly operationId: string
-  /** Of the authorisation. */
+  /** The reference of the authorisation. */
   readonly reference: string
 }
 
-/** `reference` is that of the authorisation. A repeated report of an event has the same id. */
+/** `reference` is that of the authorisation. The id of an event is the same each time it is returned. */
 export type ProcessorEvent =
   | {
       readonly kind: 'fraud'
@@ -138,7 +138,7 @@ export type ProcessorEvent =
   | ({
       readonly kind: 'dispute-raised'
       readonly id: string
-      /** The processor's name of the dispute. */
+      /** The processor's id of the dispute. */
       readonly dispute: string
       readonly reference: string
       readonly occurredMs: number

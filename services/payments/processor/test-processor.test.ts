@@ -25,7 +25,7 @@ function card(number: string, change: Partial<CardInput> = {}): CardInput {
 const payment = { amount: 300n, currency: 'DKK' }
 
 let operations = 0
-/** Each payment is an operation of its own: a repeated one gets the first answer. */
+/** Returns a new operation id for each payment: a repeated id gets the first answer. */
 const nextOperation = () => {
   operations += 1
   return `operation ${operations}`

@@ -3,17 +3,18 @@ import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 const maxSecretBytes = 4_096
 
 export interface FollowSecretOptions {
-  /** As it was read at the start. */
+  /** The secret that was read at the start. */
   readonly first: string
-  /** The file that it stands in, without a line feed at its end; undefined for one that does not change. */
+  /** The file of the secret, without a line feed at its end; undefined for a secret that does not change. */
   readonly path: string | undefined
-  /** Told, without the secret, why a changed file is not used; once for each reason. */
+  /** Called with the reason why a changed file is not used, without the secret; once for each reason. */
   readonly onWarning: (text: string) => void
 }
 
 /**
- * Returns a function that reads the file at each call, so that a new secret is in force with the next
- * request. While the file is missing, empty or unreadable, the last secret stays in force.
+ * Returns a function that returns the current secret. It reads the file at each call, so that a new secret
+ * applies from the next request. While the file is missing, empty or unreadable, the last secret stays in
+ * force.
  */
 export function followSecret({ first, path, onWarning }: FollowSecretOptions): () => string {
   if (path === undefined) return () => first

@@ -19,7 +19,7 @@ import {
 import { disableWebhookEndpoint } from '../storage/delivery/webhooks.ts'
 import type { Storage } from '../storage/storage.ts'
 
-/** What webhooks are delivered with. */
+/** The dependencies of webhook delivery. */
 export interface WebhookDelivering {
   readonly storage: Storage
   readonly clock: Clock
@@ -28,11 +28,11 @@ export interface WebhookDelivering {
   readonly policy: AddressPolicy
   readonly resolve: ResolveName
   readonly log: Log
-  /** For one try. */
+  /** The timeout of one try. */
   readonly timeoutMs?: number
-  /** In PEM, of authorities that are trusted besides the usual ones; for tests. */
+  /** Certificates in PEM of additional trusted authorities; for tests. */
   readonly ca?: string
-  /** Told what became of each try. */
+  /** Called with the outcome of each try. */
   readonly onOutcome?: (outcome: DeliveryOutcome) => void
 }
 
@@ -40,36 +40,35 @@ export type DeliveryOutcome = 'delivered' | 'postponed' | 'given-up' | 'disabled
 
 export interface WebhookDeliverer {
   /**
-   * Begins what is due, as far as there are places free, and waits until something ends or a moment has
-   * passed.
+   * Starts due deliveries, up to the number of free places, and waits until one ends or `lookMs` have passed.
    *
-   * @returns whether to ask again at once
+   * @returns whether to call again at once
    */
   deliverDue(): Promise<boolean>
-  /** Waits until what was begun has ended. */
+  /** Waits until running tries have ended. */
   settle(): Promise<void>
 }
 
-/** How many tries run at once in this process, and how many of them to one endpoint. */
+/** The most concurrent tries of this process, and of one endpoint. */
 const maxInFlight = 32
 const maxPerEndpoint = 4
 const defaultTimeoutMs = 15_000
-/** Longer than a try and the record of its outcome, so that no other process begins the same try. */
+/** Longer than a try and the storing of its outcome, so that no other process starts the same one. */
 export const deliveryLeaseMs = 60_000
-/** How long new events wait while all that runs is slow. */
+/** The longest wait of new events while all running tries are slow. */
 const lookMs = 250
 
 const seconds = 1_000
 const hours = 60 * 60 * seconds
-/** The waits after each try, those that the specification of Standard Webhooks proposes: four days in all. */
+/** The waits after each try, as the specification of Standard Webhooks proposes: four days in all. */
 const waitsMs: readonly number[] = [
   ...[5 * seconds, 300 * seconds, 1_800 * seconds],
   ...[2 * hours, 5 * hours, 10 * hours, 14 * hours, 20 * hours, 24 * hours, 24 * hours],
 ]
 
 /**
- * When the next try is, after the `attempts`-th has failed: up to a quarter later than planned, by chance,
- * and not before the receiver wants it. Null when that was the last one.
+ * Returns the wait before the next try, after the `attempts`-th has failed: up to a quarter longer than
+ * planned, at random, and not before the time that the receiver requests. Null after the last try.
  */
 export function deliveryWaitMs(
   attempts: number,
@@ -84,7 +83,7 @@ export function deliveryWaitMs(
 
 /**
  * Delivers each event at least once to each endpoint that subscribes to it. Any number of processes may do
- * this: a try belongs to one process until its lease ends, after which another one takes it.
+ * this: a try belongs to one process until its lease ends, so that another process continues when it fails.
  */
 export function createWebhookDeliverer(delivering: WebhookDelivering): WebhookDeliverer {
   const { storage, clock, log } = delivering
@@ -123,7 +122,7 @@ export function createWebhookDeliverer(delivering: WebhookDelivering): WebhookDe
         const due = await storage.transaction(tx => claimDueDeliveries(tx, { ...claim, without }))
         for (const delivery of due) begin(delivery)
       }
-      // What ended while the others were looked up may have been what the next one waited for.
+      // A try that ended during the query may have blocked the next one.
       if (running.size === 0) return wasRunning
       await Promise.race([...running.keys(), pause(lookMs)])
       return true
@@ -134,7 +133,7 @@ export function createWebhookDeliverer(delivering: WebhookDelivering): WebhookDe
   }
 }
 
-/** @throws StorageError when the outcome cannot be noted; it is due again after its lease */
+/** @throws StorageError when the outcome cannot be stored; the delivery is due again after its lease */
 async function deliver(delivering: WebhookDelivering, delivery: WebhookDelivery): Promise<void> {
   const { storage, clock, onOutcome, log } = delivering
   const { endpointId, eventId, attempts } = delivery
