@@ -68,7 +68,8 @@ const waitsMs: readonly number[] = [
 
 /**
  * Returns the wait before the next try, after the `attempts`-th has failed: up to a quarter longer than
- * planned, at random, and not before the time that the receiver requests. Null after the last try.
+ * planned, at random, and not before the time that the receiver requests, which counts up to 24 hours. Null
+ * after the last try.
  */
 export function deliveryWaitMs(
   attempts: number,

@@ -33,8 +33,8 @@ export async function insertMail(tx: Tx, mail: Omit<Mail, 'attempts'>): Promise<
 }
 
 /**
- * Takes due mail to be sent by this process alone until `leaseUntilMs`; then it is due again, for the process
- * may be gone.
+ * Claims due mails for this process alone until `leaseUntilMs`. Then they are due again, since the process
+ * may have ended.
  */
 export async function claimDueMails(
   tx: Tx,
@@ -56,7 +56,7 @@ export async function markMailSent(tx: Tx, id: string, sentMs: number): Promise<
   await tx.query('UPDATE mails SET sent = $2 WHERE id = $1', [id, toDate(sentMs)])
 }
 
-/** @param dueMs when it is tried again */
+/** @param dueMs the time of the next try */
 export async function postponeMail(tx: Tx, id: string, dueMs: number): Promise<void> {
   await tx.query('UPDATE mails SET due = $2 WHERE id = $1', [id, toDate(dueMs)])
 }

@@ -182,9 +182,7 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
     }
   }
 
-  /**
-   * Returns the marker's reference with the result of `prepare`, the row that prevents it, or the refusal.
-   */
+  /** Returns the marker's reference and the result of `prepare`, the row in its place, or the refusal. */
   async function claim<P extends object>(
     request: OnceRequest,
     owner: string,
@@ -211,7 +209,7 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
     work: () => Promise<Answer | Refused>,
   ): Promise<Once> {
     const row = await lockMarkedKey(tx, keyIdOf(request))
-    // The lease has expired, and another process has finished, continued or cancelled the work.
+    // The lease has expired, and another process has finished, continued or cancelled it.
     if (row === undefined) return { kind: 'in-progress', retryAfterMs }
     if (row.state === 'done' || row.owner !== owner) return recall(request, row)
     const answer = await work()
@@ -225,7 +223,7 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
     const identify = typeof given === 'function' ? given : async () => given
     let known: R | undefined
     return untilCertain(async tx => {
-      // The request is identified once: after a lost commit only that commit matters.
+      // Identified only once: after a lost commit only that commit matters.
       const request = known ?? (await identify(tx))
       if (isRefused(request)) return request
       known = request
@@ -250,7 +248,7 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
         const once = await untilCertain(tx => settle(tx, request, owner, () => work.settle(tx, outcome)))
         if (isRefused(once)) {
           const free = (tx: Tx) => Promise.all([removeMarker(tx, keyId, owner), work.forget(tx, reference)])
-          // If this fails, the lease expires, and the same request gets the same refusal.
+          // If this fails, the lease expires, and a repetition gets the same refusal.
           await storage.transaction(free).catch(() => {})
         }
         return once
@@ -300,7 +298,7 @@ async function settleStep<T>(
   try {
     return await unlessUnkept(step)
   } catch (error) {
-    // Another transaction saved an answer between the read and the write. The repeated step finds it.
+    // Another transaction saved an answer after the read. The repeated step finds it.
     if (isUnknownCommit(error) || (error instanceof StorageError && isOvertaken(error))) return error
     // While the outcome of the first commit is unknown, no other error may be returned.
     if (unknown !== undefined && error instanceof StorageError && error.code === 'unavailable') return unknown
