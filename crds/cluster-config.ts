@@ -194,7 +194,7 @@ const config = Type.Object({
         minimum: 1,
         maximum: 60,
         default: 1,
-        description: 'Between two looks at the lease.',
+        description: 'The interval between two reads of the Lease.',
       }),
     },
     { default: {}, description: 'How one of several operators becomes the one that writes.' },

@@ -19,7 +19,10 @@ import type { Provisioned, Provisioner, ProvisionRefusal, ProvisionRequest } fro
  * 4. It sends to the payments service that this key is in force, and how long other keys stay valid.
  */
 export interface Merchants {
-  /** Never two at a time for one uid. Rejects with the signal's reason only. */
+  /**
+   * Reconciles a Merchant. Two runs for one uid must not overlap. Rejects with the signal's reason, or with a
+   * defect; obstacles are part of the outcome.
+   */
   reconcile(merchant: WantedMerchant, signal: AbortSignal): Promise<MerchantOutcome>
   /** The resource is gone, or will be as soon as this is done. Rejects when it has to be done again. */
   close(uid: string, signal: AbortSignal): Promise<void>
