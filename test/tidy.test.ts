@@ -11,6 +11,7 @@ import { codePaths, functionLengths, isTest, paths, proseLines, root, textOf } f
  * named.
  */
 const maxFileLines = 500
+const maxFolderFiles = 15
 const maxFunctionLines = 70
 const maxColumns = 110
 
@@ -65,7 +66,7 @@ const homes: readonly [RegExp, RegExp][] = [
   [/^ioredis$/, /^(test\/bench\/yardstick|services\/broker\/log)\//],
   [/^@opentelemetry\//, /^services\/chassis\/tracing\/tracing\.ts$/],
   [/^@grpc\/grpc-js$/, /^services\/grpc\//],
-  [/^pino$/, /^services\/chassis\/log\.ts$/],
+  [/^pino$/, /^services\/chassis\/log\/log\.ts$/],
   [/^typebox/, /^crds\//],
   [/^prom-client$/, /^operator\/environments\/kubernetes\/metrics\.ts$/],
   [/^esbuild$/, /^images\//],
@@ -124,6 +125,18 @@ test('files and lines are short', () => {
     }
   }
   assert.deepEqual(wrong, [])
+})
+
+test('a folder has at most 15 files of production code', () => {
+  const sizes = Map.groupBy(
+    codePaths.filter(path => !isTest(path)),
+    dirname,
+  )
+  const wrong = [...sizes].filter(([, files]) => files.length > maxFolderFiles)
+  assert.deepEqual(
+    wrong.map(([folder, files]) => `${folder} has ${files.length}`),
+    [],
+  )
 })
 
 test('functions fit a screen', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { type Log, silentLog } from '@tollway/chassis/log.ts'
+import { type Log, silentLog } from '@tollway/chassis/log/log.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { type CertificatesOptions, createCertificates } from './certificates.ts'
 import { type StoreInMemory, storeInMemory } from './testdata/store-in-memory.ts'

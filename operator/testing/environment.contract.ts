@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { silentLog } from '@tollway/chassis/log.ts'
+import { silentLog } from '@tollway/chassis/log/log.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { type App, type Controller, type Environment, openApp } from '../app.ts'
 import type { Provisioner } from '../kinds/merchant/provisioner.ts'

@@ -1,4 +1,4 @@
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import type { Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { DiscoveryRequest } from '@tollway/proto/envoy/service/discovery/v3/discovery'

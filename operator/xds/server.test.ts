@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { Client, type ClientDuplexStream, credentials, type ServiceError, status } from '@grpc/grpc-js'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { type Log, silentLog } from '@tollway/chassis/log.ts'
+import { type Log, silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import {
   DiscoveryRequestSchema,

@@ -1,4 +1,4 @@
-import { logSettings } from '@tollway/chassis/log-settings.ts'
+import { logSettings } from '@tollway/chassis/log/log-settings.ts'
 import {
   boolean,
   durationMs,

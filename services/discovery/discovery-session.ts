@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { hashContent } from '@tollway/chassis/hash-content.ts'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { statusCodes } from '@tollway/grpc/status.ts'
 import type {
   DiscoveryRequestSchema,

@@ -1,4 +1,4 @@
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client/client.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
 import type { XdsTls } from './xds-tls.ts'

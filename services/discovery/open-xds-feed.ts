@@ -1,5 +1,5 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import type { Subscription } from './discovery-session.ts'
 import { createFeedConnection, type FeedConnection } from './feed-connection.ts'
 import type { FeedSettings } from './feed-settings.ts'

@@ -1,4 +1,4 @@
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { describeError } from './describe-error.ts'
 import type { EventOutcome } from './operations/background/book-event.ts'
 import { expireAuthorisations, maxExpiredAtOnce } from './operations/background/expire-authorisations.ts'

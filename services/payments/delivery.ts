@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { resolveBySystem } from '@tollway/chassis/webhooks/post-webhook.ts'
 import type { Task } from './background.ts'
 import { createFolderTransport } from './mail/folder-transport.ts'

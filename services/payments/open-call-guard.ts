@@ -1,5 +1,5 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { type CallGuard, createCallGuard } from './limits/call-guard.ts'
 import { type CallLimits, callRules } from './limits/call-limits.ts'
 import { createLocalCallLimits } from './limits/local-call-limits.ts'

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import type { Settings } from './settings.ts'
 import { migrate, readMigrations } from './storage/engine/migrate.ts'
 import type { Storage } from './storage/storage.ts'

@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import type { Task } from './background.ts'
 import type { Metrics } from './metrics.ts'
 import { checkPage } from './pages/browser/check-page.ts'

@@ -1,6 +1,6 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { reportBackend, reportHealth } from '@tollway/chassis/lifecycle.ts'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import { openTracing } from '@tollway/chassis/tracing/open-tracing.ts'
 import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'

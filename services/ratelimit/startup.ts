@@ -1,4 +1,4 @@
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import type { Counters } from './counters/counters.ts'
 import type { Configuration } from './feeds/configuration.ts'
 import type { FailureMode } from './limiter/counting.ts'

@@ -7,7 +7,7 @@ import { openAnimationClient } from '@tollway/broker/servers/testdata/animation-
 import { startService } from '@tollway/broker/service.ts'
 import { settings as brokerSettings } from '@tollway/broker/settings.ts'
 import { bytesOf } from '@tollway/broker/streams/simulation-under-test.ts'
-import { silentLog } from '@tollway/chassis/log.ts'
+import { silentLog } from '@tollway/chassis/log/log.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
 import { startService as startPayments } from '@tollway/payments/service.ts'
 import { settings as paymentsSettings } from '@tollway/payments/settings.ts'

@@ -45,7 +45,7 @@ export const importRules: readonly ImportRule[] = [
   {
     place: chassis,
     content:
-      "the parts that every process needs, one noun in each file: clock, settings, log, lifecycle, backoff; `net/`, ports, TLS and Node's `http`; `tracing/`; `webhooks/`, signed posts to URLs of users; `limits/`, rates by key",
+      "the parts that every process needs, one noun in each file: clock, settings, lifecycle, backoff; `log/`; `net/`, ports, TLS and Node's `http`; `tracing/`; `webhooks/`, signed posts to URLs of users; `limits/`, rates by key",
     mayImport: [],
   },
   {

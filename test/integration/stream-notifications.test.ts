@@ -14,7 +14,7 @@ import { openAnimationClient } from '@tollway/broker/servers/testdata/animation-
 import { bytesOf } from '@tollway/broker/streams/simulation-under-test.ts'
 import { encodeHeader } from '@tollway/broker/wire/encode-messages.ts'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { silentLog } from '@tollway/chassis/log.ts'
+import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import type { OpenedStreamRoute } from '../../operator/ir.ts'
 import {

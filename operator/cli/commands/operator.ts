@@ -1,6 +1,6 @@
 import { runUntilStopped } from '@tollway/chassis/lifecycle.ts'
-import { createLog, type Log } from '@tollway/chassis/log.ts'
-import { logStrayOutput } from '@tollway/chassis/log-stray-output.ts'
+import { createLog, type Log } from '@tollway/chassis/log/log.ts'
+import { logStrayOutput } from '@tollway/chassis/log/log-stray-output.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { accessFromEnvironment } from '../../environments/kubernetes/api/connection/access.ts'
 import { readClusterConfig } from '../../environments/kubernetes/read-cluster-config.ts'

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { silentLog } from '@tollway/chassis/log.ts'
+import { silentLog } from '@tollway/chassis/log/log.ts'
 import { dump } from 'js-yaml'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import type { MerchantAccount } from '../../ir.ts'
 import type { CredentialPlace } from '../../kinds/merchant/credential-store.ts'
 import {

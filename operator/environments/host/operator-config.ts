@@ -1,4 +1,4 @@
-import { type LogLevel, logLevels } from '@tollway/chassis/log.ts'
+import { type LogLevel, logLevels } from '@tollway/chassis/log/log.ts'
 import { CORE_SCHEMA, loadAll, YAMLException } from 'js-yaml'
 import type { ServiceName } from '../../ir.ts'
 import { brokerEnv } from '../../services/broker/broker-env.ts'

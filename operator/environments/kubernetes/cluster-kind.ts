@@ -1,5 +1,5 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import type { Controller, FedController } from '../../app.ts'
 import { createLastErrors } from '../../controller/last-errors.ts'
 import { createRunner, type Runner } from '../../controller/runner.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { silentLog } from '@tollway/chassis/log.ts'
+import { silentLog } from '@tollway/chassis/log/log.ts'
 import { customResourceDefinition } from '@tollway/crds/generation/definition.ts'
 import { merchantKind } from '@tollway/crds/merchant.ts'
 import {

@@ -1,4 +1,4 @@
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { describeRepeated } from '../../controller/last-errors.ts'
 import { createReflector } from '../../controller/reflector.ts'
 import type { Source } from '../../sources/source.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { silentLog } from '@tollway/chassis/log.ts'
+import { silentLog } from '@tollway/chassis/log/log.ts'
 import { type ClusterConfig, validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { customResourceDefinition } from '@tollway/crds/generation/definition.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'

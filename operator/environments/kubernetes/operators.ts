@@ -1,4 +1,4 @@
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { createReflector } from '../../controller/reflector.ts'
 import type { SourceProblem } from '../../sources/source.ts'
 import type { KubeClient } from './api/client.ts'

@@ -1,6 +1,6 @@
 import type { BackoffOptions } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { createWakeablePause, type WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import type { BidiCall, GrpcClient } from '@tollway/grpc/client/client.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'

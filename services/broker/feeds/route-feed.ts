@@ -1,5 +1,5 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import type { FeedSettings } from '@tollway/discovery/feed-settings.ts'
 import { openXdsFeed } from '@tollway/discovery/open-xds-feed.ts'
 import { type FedRouteTable, streamRouteTypeUrl } from '../routes/route-table.ts'

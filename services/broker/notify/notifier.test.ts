@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { createLog } from '@tollway/chassis/log.ts'
+import { createLog } from '@tollway/chassis/log/log.ts'
 import { createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import type { EndListener, LoggedRequest } from '../log/stream-log.ts'

@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import type { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { PostError, postWebhook, type ResolveName } from '@tollway/chassis/webhooks/post-webhook.ts'
 import { signatureHeaders } from '@tollway/chassis/webhooks/signature.ts'

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { checkType } from '@tollway/discovery/check-type.ts'
 import { type ChooseRoute, createRouteChooser, type RouteIds } from './choose-route.ts'
 import { decodeRoute } from './decode-route.ts'

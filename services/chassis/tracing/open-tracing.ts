@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { Log } from '../log.ts'
+import type { Log } from '../log/log.ts'
 import { startTracing, type Tracing } from './tracing.ts'
 import type { TracingSettings } from './tracing-settings.ts'
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { registerHooks } from 'node:module'
 import { type TestContext, test } from 'node:test'
 import { startGrpcCollector } from '../../../test/support/grpc-trace-collector.ts'
-import { type Log, type LogFields, silentLog } from '../log.ts'
+import { type Log, type LogFields, silentLog } from '../log/log.ts'
 import {
   type ReceivedSpan,
   setEnvironment,

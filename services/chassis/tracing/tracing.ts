@@ -1,7 +1,7 @@
 import type { Span as SdkSpan, TextMapGetter, Tracer } from '@opentelemetry/api'
 import type { SpanExporter } from '@opentelemetry/sdk-trace'
 import { type Clock, systemClock } from '../clock.ts'
-import type { Log } from '../log.ts'
+import type { Log } from '../log/log.ts'
 
 /**
  * Spans of calls, exported by OTLP to a collector. The SDK is loaded only when tracing starts, so that a

@@ -1,6 +1,6 @@
 import type { TestContext } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { type Log, silentLog } from '@tollway/chassis/log.ts'
+import { type Log, silentLog } from '@tollway/chassis/log/log.ts'
 import type { DiscoveryResponse } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import { checkType } from '../check-type.ts'
 import { createFeedConnection, type FeedConnectionOptions } from '../feed-connection.ts'

@@ -6,7 +6,7 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import type { Codec, Metadata } from '../server.ts'
 import { GrpcError, statusName } from '../status.ts'
 import { type ClientTls, toChannelCredentials } from './client-tls.ts'

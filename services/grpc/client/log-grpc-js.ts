@@ -1,5 +1,5 @@
 import { setLogger } from '@grpc/grpc-js'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 
 /**
  * Redirects the messages of grpc-js from standard error to the log: `error` as warnings, since the affected

@@ -1,4 +1,4 @@
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { checkSubjectAltName, openTlsFiles } from '@tollway/chassis/net/tls.ts'
 import type { ServerTls } from '../server.ts'
 import type { GrpcServerSettings } from './server-settings.ts'

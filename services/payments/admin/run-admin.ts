@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { createLog } from '@tollway/chassis/log.ts'
+import { createLog } from '@tollway/chassis/log/log.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
 import { folderOf, openDatabase, openStorage } from '../open-storage.ts'
 import { createPayments } from '../service.ts'

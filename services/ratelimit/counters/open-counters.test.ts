@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { silentLog } from '@tollway/chassis/log.ts'
+import { silentLog } from '@tollway/chassis/log/log.ts'
 import { makeCertificate } from '../../../test/support/certificate.ts'
 import { freePorts } from '../../../test/support/free-ports.ts'
 import { startRedis } from '../../../test/support/redis-server.ts'

@@ -1,4 +1,4 @@
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { type Domain, openDomain, type RuleSet } from '../rules/compile.ts'
 import { compileDomain } from '../rules/compile-domain.ts'
 import type { FieldSpelling, Problem } from '../rules/config.ts'

@@ -1,6 +1,6 @@
 import { type FSWatcher, lstatSync, realpathSync, watch } from 'node:fs'
 import { dirname, join } from 'node:path'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import type { Stats } from '../stats/registry/stats.ts'
 import type { Configuration } from './configuration.ts'
 import type { Feed } from './feed.ts'

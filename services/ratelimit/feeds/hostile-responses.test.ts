@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { create, type JsonObject, toBinary } from '@bufbuild/protobuf'
-import { silentLog } from '@tollway/chassis/log.ts'
+import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createDiscoverySession } from '@tollway/discovery/discovery-session.ts'
 import { DiscoveryResponseSchema } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import {

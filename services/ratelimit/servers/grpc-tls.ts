@@ -1,4 +1,4 @@
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { openServerTls, type ServerTlsSettings } from '@tollway/grpc/server/open-server-tls.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 import type { Stats } from '../stats/registry/stats.ts'

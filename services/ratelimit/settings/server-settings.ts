@@ -1,4 +1,4 @@
-import { logSettings } from '@tollway/chassis/log-settings.ts'
+import { logSettings } from '@tollway/chassis/log/log-settings.ts'
 import { boolean, durationMs, integer, settingsTable, text } from '@tollway/chassis/settings.ts'
 import { grpcServerSettings } from '@tollway/grpc/server/server-settings.ts'
 

@@ -1,6 +1,6 @@
 import type { Server } from 'node:http'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import { createServer } from '@tollway/chassis/net/node-http.ts'
 import { createDebugServer } from '../servers/debug.ts'

@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { reportBackend, reportHealth } from '@tollway/chassis/lifecycle.ts'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { assertAddressesFree } from '@tollway/grpc/server/assert-addresses-free.ts'
 import { portsBesidesGrpc } from '../servers/ports-besides-grpc.ts'
 import type { Settings } from '../settings.ts'

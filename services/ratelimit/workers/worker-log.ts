@@ -1,4 +1,4 @@
-import type { Log, LogFields } from '@tollway/chassis/log.ts'
+import type { Log, LogFields } from '@tollway/chassis/log/log.ts'
 
 /** A log whose lines have the number of the worker. */
 export function logOfWorker(log: Log, worker: number): Log {

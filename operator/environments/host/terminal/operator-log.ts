@@ -1,4 +1,4 @@
-import { createLog, type Log, type LogLevel } from '@tollway/chassis/log.ts'
+import { createLog, type Log, type LogLevel } from '@tollway/chassis/log/log.ts'
 import type { LogLine } from '../processes/lines.ts'
 import type { LogFile } from './log-file.ts'
 

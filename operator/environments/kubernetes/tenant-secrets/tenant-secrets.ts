@@ -1,5 +1,5 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { RouteSecrets } from '../../../kinds/animation-stream-route/route-secrets.ts'
 import type { KubeClient } from '../api/client.ts'

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { createLog } from '@tollway/chassis/log.ts'
+import { createLog } from '@tollway/chassis/log/log.ts'
 import { readClusterConfig } from '../read-cluster-config.ts'
 import { accessFromEnvironment } from '../api/connection/access.ts'
 import { startInCluster } from '../start-in-cluster.ts'

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { createLog } from '@tollway/chassis/log.ts'
+import { createLog } from '@tollway/chassis/log/log.ts'
 import { hashApiKey } from '@tollway/payments/domain/ids.ts'
 import { type PaymentsUnderTest, startPayments } from '@tollway/payments/http/testing/api-under-test.ts'
 import { createProvisionServer } from '@tollway/payments/http/servers/provision-server.ts'

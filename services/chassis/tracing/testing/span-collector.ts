@@ -2,7 +2,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
-import { silentLog } from '../../log.ts'
+import { silentLog } from '../../log/log.ts'
 import { startTracing, type Tracing, type TracingOptions } from '../tracing.ts'
 
 /** A span as received by a collector; ids are in hexadecimal. */

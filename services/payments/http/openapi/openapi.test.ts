@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { silentLog } from '@tollway/chassis/log.ts'
+import { silentLog } from '@tollway/chassis/log/log.ts'
 import {
   parseApp,
   parseAssociation,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { createLog } from '@tollway/chassis/log.ts'
+import { createLog } from '@tollway/chassis/log/log.ts'
 import { cidrs } from '@tollway/chassis/net/cidr.ts'
 import { createJsonServer } from './server.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { before, test } from 'node:test'
-import { silentLog } from '@tollway/chassis/log.ts'
+import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createCallGuard } from '../../limits/call-guard.ts'
 import type { CallsPerMinute } from '../../limits/call-limits.ts'
 import { createLocalCallLimits } from '../../limits/local-call-limits.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { after, before, test } from 'node:test'
-import { silentLog } from '@tollway/chassis/log.ts'
+import { silentLog } from '@tollway/chassis/log/log.ts'
 import { newWebhookSecret } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { hashApiKey, newApiKey } from '../../domain/ids.ts'
 import { createProvisionServer } from '../servers/provision-server.ts'

@@ -4,7 +4,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { silentLog } from '@tollway/chassis/log.ts'
+import { silentLog } from '@tollway/chassis/log/log.ts'
 import { openPostgres } from '../../storage/engine/postgres.ts'
 import { sendDueMails } from '../send-due-mails.ts'
 import { createSmtpTransport } from '../smtp-transport.ts'

@@ -1,7 +1,7 @@
 /** Delivers what is due, again and again, until it is killed: `node webhook-sender.ts DATABASE_URL`. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { silentLog } from '@tollway/chassis/log.ts'
+import { silentLog } from '@tollway/chassis/log/log.ts'
 import { openPostgres } from '../../storage/engine/postgres.ts'
 import { createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { createWebhookDeliverer } from '../deliver-webhooks.ts'

@@ -1,4 +1,4 @@
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { openTlsFiles } from '@tollway/chassis/net/tls.ts'
 import type { TlsOptions } from './connect-socket.ts'
 

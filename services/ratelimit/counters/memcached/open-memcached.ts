@@ -1,4 +1,4 @@
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import type { BackendStats } from '../backend-stats.ts'
 import type { BusyPollMode } from '../connections/busy-poll.ts'
 import type { TlsOptions } from '../connections/connect-socket.ts'

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Log, silentLog } from '@tollway/chassis/log.ts'
+import { type Log, silentLog } from '@tollway/chassis/log/log.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { limitsOf } from '../../rules/compile.ts'
 import { createLimitStats } from '../../stats/registry/limit-stats.ts'

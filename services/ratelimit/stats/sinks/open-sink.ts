@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { formatProblem } from '../../rules/format-problem.ts'
 import { defaultMappings } from '../mapping/default-mappings.ts'
 import type { Mapping } from '../mapping/mapping.ts'

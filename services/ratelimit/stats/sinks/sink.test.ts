@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { silentLog } from '@tollway/chassis/log.ts'
+import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createStats, type Stats } from '../registry/stats.ts'
 import { dogstatsdDialect } from './dogstatsd.ts'
 import { createLogSink } from './log-sink.ts'

@@ -1,5 +1,5 @@
 import { createBackoff } from '@tollway/chassis/backoff.ts'
-import type { Log } from '@tollway/chassis/log.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import type { Counter } from '../registry/stats.ts'
 import type { Packet } from './statsd-lines.ts'
 

@@ -1,5 +1,5 @@
+import { type Kind, oneOf, settingsTable, type Values } from '../settings.ts'
 import type { LogLevel } from './log.ts'
-import { type Kind, oneOf, settingsTable, type Values } from './settings.ts'
 
 const levelWord = oneOf('trace', 'debug', 'info', 'warn', 'warning', 'error', 'fatal', 'panic')
 

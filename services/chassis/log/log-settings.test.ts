@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { readSettings } from '../settings.ts'
 import { logSettings } from './log-settings.ts'
-import { readSettings } from './settings.ts'
 
 const read = (env: Readonly<Record<string, string>>) => readSettings(logSettings('info'), env, () => '')
 
