@@ -8,9 +8,10 @@ import { waitFor } from '../support/wait-for.ts'
 import { root } from './source-files.ts'
 
 /**
- * `node test/house/files-on-path.ts [--list]` prints how many files of production code run between the edit of
- * a manifest and the first decision by it, and between a call of Envoy and its answer. Files count whose
- * functions run in the operator or in the rate limit service meanwhile; what runs at the start does not count.
+ * `node test/house/files-on-path.ts [--list]` prints how many files of production code run between the edit
+ * of a manifest and the first decision by it, and between a call of Envoy and its answer. A file counts if
+ * one of its functions runs in the operator or in the rate limit service meanwhile; what runs at the start
+ * does not count.
  */
 const preload = join(import.meta.dirname, 'coverage-on-signal.ts')
 const list = process.argv.includes('--list')
