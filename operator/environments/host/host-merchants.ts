@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { MerchantAccount } from '../../ir.ts'
@@ -23,11 +24,7 @@ import {
   pausedConditions,
   withoutDegraded,
 } from '../../kinds/merchant/merchant-status.ts'
-import {
-  createMerchants,
-  type MerchantsTiming,
-  type PaymentAddresses,
-} from '../../kinds/merchant/merchants.ts'
+import type { PaymentAddresses } from '../../kinds/merchant/merchants.ts'
 import type { Provisioner } from '../../kinds/merchant/provisioner.ts'
 import { nameOf } from '../../reconcilers/choose-contents.ts'
 import type { Source, SourcedResource } from '../../sources/source.ts'
@@ -45,11 +42,10 @@ export interface HostMerchantsOptions {
   readonly provisioner: Provisioner | undefined
   readonly addresses: PaymentAddresses
   /** The cause of a failure of the payments service's database; undefined while it answers. */
-  readonly backendFailure?: () => string | undefined
+  readonly backendFailure: () => string | undefined
   readonly log: Pick<Log, 'debug'>
   /** Called with the statuses of all Merchants after each change of one. */
   readonly writeStatus: (statuses: readonly ResourceStatus[]) => void
-  readonly timing?: Partial<MerchantsTiming>
 }
 
 export interface HostMerchants extends Pick<MerchantController, 'followBackend' | 'reconcileAll' | 'stop'> {
@@ -75,23 +71,19 @@ interface HostMerchant extends MerchantResource {
 
 /** Reconciles the Merchants of a folder with the payments service, their files and their statuses. */
 export function openHostMerchants(options: HostMerchantsOptions): HostMerchants {
-  const { source, stateDir, addresses, provisioner, log } = options
-  const backendFailure = options.backendFailure ?? (() => undefined)
+  const { source, stateDir, addresses, provisioner, backendFailure, log } = options
   const files = createCredentialFiles(stateDir)
   const resources = createResources(source, files, openMemory(join(stateDir, 'merchants.json')))
-  const statuses = createStatuses({ ...options, backendFailure })
+  const statuses = createStatuses(options)
   const controller = createMerchantController({
     resources,
     statuses,
-    merchants: createMerchants({
-      store: files,
-      readSecret: async (namespace, name) => readFolderSecret(source, namespace, name),
-      provisioner,
-      addresses,
-      clock: systemClock,
-      randomBytes,
-      ...(options.timing && { timing: options.timing }),
-    }),
+    store: files,
+    readSecret: async (namespace, name) => readFolderSecret(source, namespace, name),
+    provisioner,
+    addresses,
+    clock: systemClock,
+    randomBytes,
     mayWrite: () => true,
     backendFailure,
     concurrency,
@@ -178,9 +170,9 @@ function createStatuses({
   addresses,
   backendFailure,
   writeStatus,
-}: Pick<HostMerchantsOptions, 'addresses' | 'writeStatus'> & {
-  readonly backendFailure: () => string | undefined
-}): MerchantStatuses<HostMerchant> & { begin(resources: readonly HostMerchant[]): void } {
+}: HostMerchantsOptions): MerchantStatuses<HostMerchant> & {
+  begin(resources: readonly HostMerchant[]): void
+} {
   const known = new Map<string, ResourceStatus>()
   const publish = () => writeStatus([...known.values()].sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1)))
 
@@ -208,10 +200,10 @@ function createStatuses({
     async refreshDegraded(resource) {
       const before = known.get(resource.uid)
       if (before === undefined) return
-      known.set(
-        resource.uid,
-        withConditions(before, [...withoutDegraded(before.conditions), ...degraded(backendFailure())]),
-      )
+      const conditions = [...withoutDegraded(before.conditions), ...degraded(backendFailure())]
+      const after = withConditions(before, conditions)
+      if (isDeepStrictEqual(before, after)) return
+      known.set(resource.uid, after)
       publish()
     },
     // A reconcile costs no request that is limited.

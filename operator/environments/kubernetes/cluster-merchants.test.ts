@@ -272,6 +272,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
         provisioner: service.provisioner,
       },
       ...{ mayWrite: () => true, events: { record: () => {} }, timing: { lookMs: 1 } },
+      backendFailure: () => undefined,
       granted: createGrantedSecrets({ name: 'tollway', watchNamespaces: [] }, 'tollway'),
       pace: createReadPace({ readsPerSecond, clock: systemClock, random: Math.random }),
     })
@@ -284,6 +285,43 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
     await waitFor('30 reads', async () => readMs.length >= 30)
     const seconds = (performance.now() - beginMs) / 1000
     assert.ok(readMs.length <= readsPerSecond * seconds + 4, `${readMs.length} reads in ${seconds} s`)
+  })
+
+  it('shares the read of a Secret until a change that needs a reconcile', async t => {
+    const key = `whsec_${Buffer.alloc(24, 7).toString('base64')}`
+    await call('POST', secrets, { metadata: { name: 'hook' }, stringData: { key } }, 201)
+    const secretRef = { name: 'hook', key: 'key' }
+    const webhooks = [{ url: 'https://example.org/hook', events: ['merchant.created'], secretRef }]
+    await create('hooked', { webhooks })
+    await become('hooked', 'Provisioned')
+    const reads: string[] = []
+    const granted = createGrantedSecrets({ name: 'tollway', watchNamespaces: [] }, 'tollway')
+    const reader = openClusterMerchants({
+      ...{ client, watchNamespaces: [], provisioner: service.provisioner, addresses, log: silentLog },
+      ...{ mayWrite: () => true, events: { record: () => {} }, timing: { lookMs: 1 } },
+      backendFailure: () => undefined,
+      granted: {
+        ...granted,
+        attempt(namespace, name, read) {
+          reads.push(name)
+          return granted.attempt(namespace, name, read)
+        },
+      },
+      pace: createReadPace({ readsPerSecond: 1000, clock: systemClock, random: Math.random }),
+    })
+    t.after(() => reader.stop())
+    await reader.start()
+    const readsOf = (name: string) => reads.filter(one => one === name).length
+    await waitFor('the first reads', () => readsOf('hooked') > 2)
+    const before = readsOf('hook')
+    for (let round = 1; round <= 3; round += 1) {
+      await change('hooked', { metadata: { labels: { round: `${round}` } } })
+      const isSeen = () => reader.list().some(({ metadata }) => metadata.labels?.['round'] === `${round}`)
+      await waitFor('the label', isSeen)
+      const seen = readsOf('hooked')
+      await waitFor('two more reconciles', () => readsOf('hooked') > seen + 2)
+    }
+    assert.equal(readsOf('hook'), before)
   })
 })
 

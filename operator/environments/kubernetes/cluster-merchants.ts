@@ -15,11 +15,7 @@ import {
   pausedConditions,
   withoutDegraded,
 } from '../../kinds/merchant/merchant-status.ts'
-import {
-  createMerchants,
-  type MerchantsTiming,
-  type PaymentAddresses,
-} from '../../kinds/merchant/merchants.ts'
+import type { MerchantsTiming, PaymentAddresses } from '../../kinds/merchant/merchants.ts'
 import type { Provisioner } from '../../kinds/merchant/provisioner.ts'
 import { readAnnotations } from '../../sources/source.ts'
 import { type NewCondition, withTransitionTimes } from '../../status/conditions.ts'
@@ -57,7 +53,7 @@ export interface ClusterMerchantsOptions {
   readonly granted: GrantedSecrets
   readonly pace: ReadPace
   /** The cause of a failure of the payments service's database; undefined while it answers. */
-  readonly backendFailure?: () => string | undefined
+  readonly backendFailure: () => string | undefined
   readonly events: Pick<EventRecorder, 'record'>
   readonly log: Log
   readonly timing?: Partial<MerchantsTiming>
@@ -76,8 +72,7 @@ interface ClusterMerchant extends MerchantResource {
 
 /** Reconciles the Merchants of a cluster with the payments service, their Secrets and statuses. */
 export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterKind {
-  const { client, provisioner, addresses, mayWrite, granted, pace, log } = options
-  const backendFailure = options.backendFailure ?? (() => undefined)
+  const { client, provisioner, addresses, mayWrite, granted, pace, backendFailure, log } = options
   const followed = followKind(client, resourceKind, options.watchNamespaces, log)
   const shared = createSharedReads(
     (namespace, name, signal) =>
@@ -89,16 +84,14 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterK
   const writes = rememberWrites(followed)
   const controller = createMerchantController({
     resources: createResources(client, followed, writes),
-    statuses: createStatuses({ ...options, backendFailure }, writes),
-    merchants: createMerchants({
-      store: grantedStore(createCredentialSecrets(client), granted),
-      readSecret: shared.read,
-      provisioner,
-      addresses,
-      clock: systemClock,
-      randomBytes,
-      ...(options.timing && { timing: options.timing }),
-    }),
+    statuses: createStatuses(options, writes),
+    store: grantedStore(createCredentialSecrets(client), granted),
+    readSecret: shared.read,
+    provisioner,
+    addresses,
+    clock: systemClock,
+    randomBytes,
+    ...(options.timing && { timing: options.timing }),
     mayWrite,
     pace,
     backendFailure,
@@ -117,8 +110,10 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterK
     async start(): Promise<void> {
       await followed.source.start()
       followed.onChange((_, { metadata: { namespace = '', name } }) => {
+        const key = `${namespace}/${name}`
+        if (controller.isCurrent(key)) return
         shared.refresh(namespace)
-        controller.changed(`${namespace}/${name}`)
+        controller.reconcile(key)
       })
       controller.reconcileAll()
     },
@@ -212,13 +207,9 @@ function createResources(
   }
 }
 
-interface StatusesOptions extends Pick<ClusterMerchantsOptions, 'client' | 'addresses' | 'events'> {
-  readonly backendFailure: () => string | undefined
-}
-
 /** Writes statuses to the API server if they differ from those that are stored. */
 function createStatuses(
-  { client, addresses, events, backendFailure }: StatusesOptions,
+  { client, addresses, events, backendFailure }: ClusterMerchantsOptions,
   { note, forget }: Writes,
 ): MerchantStatuses<ClusterMerchant> {
   const degradedNow = () => degraded(backendFailure())

@@ -1,7 +1,7 @@
 import { createWorkQueue, type Outcome, type RetryWaits } from '../../controller/work-queue.ts'
 import type { MerchantAccount } from '../../ir.ts'
 import type { MerchantFacts, Obstacle } from './merchant-status.ts'
-import { type MerchantOutcome, type Merchants, secretsOf } from './merchants.ts'
+import { createMerchants, type MerchantOutcome, type MerchantsOptions, secretsOf } from './merchants.ts'
 import { translateMerchant } from './translate-merchant.ts'
 
 /** A Merchant, as its environment stores it. */
@@ -65,10 +65,9 @@ export interface MerchantPace {
   release(key: string): void
 }
 
-export interface MerchantControllerOptions<Resource extends MerchantResource> {
+export interface MerchantControllerOptions<Resource extends MerchantResource> extends MerchantsOptions {
   readonly resources: MerchantResources<Resource>
   readonly statuses: MerchantStatuses<Resource>
-  readonly merchants: Merchants
   /** Only the operator that may write does anything. */
   readonly mayWrite: () => boolean
   /** Left out where reads cost nothing. */
@@ -84,8 +83,9 @@ export interface MerchantControllerOptions<Resource extends MerchantResource> {
 }
 
 export interface MerchantController {
-  /** Reconciles the resource if its revision is another one than at its last reconcile. */
-  changed(key: string): void
+  /** Reports whether the last reconcile of the resource was one of its present revision. */
+  isCurrent(key: string): boolean
+  reconcile(key: string): void
   /** Reconciles all, for example when this operator becomes the one that writes. */
   reconcileAll(): void
   /** Updates the condition Degraded of all if the state of the database has changed. */
@@ -102,7 +102,8 @@ const idleMs = 30_000
 export function createMerchantController<Resource extends MerchantResource>(
   options: MerchantControllerOptions<Resource>,
 ): MerchantController {
-  const { resources, statuses, merchants, mayWrite, pace, concurrency, retries, random } = options
+  const { resources, statuses, mayWrite, pace, concurrency, retries, random } = options
+  const merchants = createMerchants(options)
   const stopping = new AbortController()
   /** The state of each key at its last reconcile. */
   const seen = new Map<string, { readonly uid: string; readonly revision: string }>()
@@ -172,7 +173,8 @@ export function createMerchantController<Resource extends MerchantResource>(
       throw error
     }
     await resources.release(resource)
-    return resources.get(resource.key) === undefined ? forget(resource.key) : 'done'
+    // Another finalizer may still hold the resource: a later reconcile finds that it is gone.
+    return resources.get(resource.key) === undefined ? forget(resource.key) : { afterMs: idleMs }
   }
 
   function onError(key: string, error: unknown, retryMs: number): void {
@@ -195,11 +197,12 @@ export function createMerchantController<Resource extends MerchantResource>(
   let knownFailure: string | undefined
 
   return {
-    changed(key) {
+    isCurrent(key) {
       const resource = resources.get(key)
-      const revision = resource === 'unknown' ? undefined : resource?.revision
-      if (revision === undefined || seen.get(key)?.revision !== revision) queue.add(key)
+      if (resource === undefined || resource === 'unknown') return false
+      return seen.get(key)?.revision === resource.revision
     },
+    reconcile: queue.add,
     reconcileAll() {
       for (const key of resources.keys()) {
         unseen.add(key)

@@ -1,21 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Condition } from '../../../status/conditions.ts'
 import type { ResourceStatus } from '../../../status/resource-status.ts'
+import type { ObjectMetadata } from '../api/kube-object.ts'
 
 /** A custom resource as the API server stores it. Its status was written by an operator, of any version. */
 export interface StoredResource {
-  readonly metadata: {
-    readonly name: string
-    readonly namespace?: string
-    readonly uid?: string
-    readonly resourceVersion?: string
-    readonly generation?: number
-    readonly creationTimestamp?: unknown
-    /** Set when the deletion was asked for and finalizers still hold it. */
-    readonly deletionTimestamp?: string
-    readonly finalizers?: readonly string[]
-    readonly annotations?: Readonly<Record<string, string>>
-  }
+  readonly metadata: ObjectMetadata
   readonly spec?: unknown
   readonly status?: StoredStatus
 }
