@@ -1,6 +1,7 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { merchantKind } from '@tollway/crds/merchant.ts'
+import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import type { Controller, Environment } from '../../app.ts'
 import { createRunner } from '../../controller/runner.ts'
 import type { Infrastructure } from '../../infrastructure/provider.ts'
@@ -29,8 +30,6 @@ export interface HostEnvironmentOptions {
   readonly writeStatus: (statuses: readonly ResourceStatus[]) => void
 }
 
-const kindCount = 3
-
 /** Returns the environment on one machine: manifests in a folder, processes, and files for the state. */
 export function hostEnvironment(options: HostEnvironmentOptions): Environment<Controller> {
   const { source, infrastructure, log } = options
@@ -40,7 +39,7 @@ export function hostEnvironment(options: HostEnvironmentOptions): Environment<Co
   /** A report without one of the kinds would count as ready. */
   function write(kind: string, ofKind: readonly ResourceStatus[]): void {
     statuses.set(kind, ofKind)
-    if (statuses.size === kindCount) options.writeStatus([...statuses.values()].flat())
+    if (statuses.size === resourceKinds.length) options.writeStatus([...statuses.values()].flat())
   }
 
   return {

@@ -132,7 +132,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   return {
     async stop() {
       // Only the holder of the Lease may store the last good versions that are not stored yet.
-      await Promise.race([app.stop(), pause(lastWritesMs, undefined, { ref: false })])
+      await Promise.race([Promise.allSettled([app.stop()]), pause(lastWritesMs, undefined, { ref: false })])
       await leadership.stop() // before the rest, so that another operator acts soon
       await running.disposeAsync()
     },

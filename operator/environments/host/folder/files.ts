@@ -10,7 +10,7 @@ export interface FileSourceOptions {
   /** A folder of manifests, or a single file. */
   readonly folder: string
   readonly clock: Clock
-  /** Called with what is ignored or works less well. Failures are also problems of the source. */
+  /** Called with warnings, such as for an ignored file. Failures are also problems of the source. */
   readonly onWarn?: (message: string) => void
   /** How long a file must have stayed the same before it is read. 15 by default. */
   readonly settleMs?: number

@@ -8,7 +8,7 @@ import { type LogLine, splitLines } from './lines.ts'
 export interface Command {
   readonly command: string
   readonly args: readonly string[]
-  /** The variables that this program needs, whatever it runs for. */
+  /** The variables that this program needs for every workload. */
   readonly env?: Readonly<Record<string, string>>
 }
 

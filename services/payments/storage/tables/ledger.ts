@@ -224,6 +224,6 @@ export async function findLedgerProblems(tx: Tx, limit: number): Promise<readonl
     const rows = await tx.query<{ id: string; detail: string }>(`${sql} LIMIT $1`, [limit])
     for (const { id, detail } of rows) problems.push({ rule, id, detail })
   }
-  await tx.query('SET LOCAL enable_nestloop = on')
+  await tx.query('SET LOCAL enable_nestloop TO DEFAULT')
   return problems
 }
