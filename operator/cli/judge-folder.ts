@@ -1,4 +1,5 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { createSlices } from '@tollway/chassis/slices.ts'
 import { merchantKind } from '@tollway/crds/merchant.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import type { Doubt, FedKind, Lack, Named } from '../kinds/fed-kind.ts'
@@ -39,10 +40,10 @@ export interface FedSnapshot {
 }
 
 /** Judges all that a folder holds as an operator does that remembers this of it. */
-export function judgeFolder(content: FolderContent): JudgedFolder {
+export async function judgeFolder(content: FolderContent): Promise<JudgedFolder> {
   const { folder, resources, problems, kinds } = content
-  const limits = judgeKind(kinds.limits, content)
-  const routes = judgeKind(kinds.routes, content)
+  const limits = await judgeKind(kinds.limits, content)
+  const routes = await judgeKind(kinds.routes, content)
   const findings: Finding[] = [
     ...problems.map(problem => ({ severity: 'error', resource: '', path: '', ...problem }) as const),
     ...limits.findings,
@@ -56,13 +57,15 @@ export function judgeFolder(content: FolderContent): JudgedFolder {
   return { findings, domains: limits.contents, fed: [limits, routes] }
 }
 
-function judgeKind<Content extends Named, Fed>(
+async function judgeKind<Content extends Named, Fed>(
   kind: FedKind<Content, Fed>,
   { resources, unread, memoriesOf }: FolderContent,
 ) {
   const sighting = { resources, unread, memories: memoriesOf(kind), nowMs: systemClock.nowMs() }
-  const gathered = gather(kind, sighting, resource => translateResource(kind, resource))
-  const completed = chooseContents(gathered, kind.openClaims()).map(item => {
+  const slices = createSlices()
+  const gathered = await gather(kind, sighting, resource => translateResource(kind, resource), slices)
+  const chosen = await chooseContents(gathered, kind.openClaims(), slices)
+  const completed = chosen.map(item => {
     const { fed, lacking } = item.content ? kind.complete(item.content, item.memory.firstSeenMs) : nothing
     return { ...item, fed, lacking }
   })

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createSlices } from '@tollway/chassis/slices.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import { openDomainClaims } from '../kinds/rate-limit-config/claim-domains.ts'
 import { chooseContents, nameOf } from './choose-contents.ts'
@@ -22,23 +23,26 @@ function resource(name: string, firstSeenMs: number, domain: string, lastGood?: 
   return { name: nameOf(resource), resource, memory, translation: { value: content(domain), warnings: [] } }
 }
 
-const choose = (...gathered: readonly ReturnType<typeof resource>[]) =>
-  chooseContents<RateLimitDomain>(gathered, openDomainClaims()).map(
+const choose = async (...gathered: readonly ReturnType<typeof resource>[]) =>
+  (await chooseContents<RateLimitDomain>(gathered, openDomainClaims(), createSlices())).map(
     ({ resource, content, refusal }) => `${resource.name}: ${content?.domain} ${refusal?.owner ?? ''}`,
   )
 
-test('the older one has it, in whatever order they come', () => {
-  assert.deepEqual(choose(resource('young', 2, 'd'), resource('old', 1, 'd')), [
+test('the older one has it, in whatever order they come', async () => {
+  assert.deepEqual(await choose(resource('young', 2, 'd'), resource('old', 1, 'd')), [
     'young: undefined shop/old',
     'old: d ',
   ])
 })
 
-test('equal age is decided by the uid', () => {
-  assert.deepEqual(choose(resource('b', 1, 'd'), resource('a', 1, 'd')), ['b: undefined shop/a', 'a: d '])
+test('equal age is decided by the uid', async () => {
+  assert.deepEqual(await choose(resource('b', 1, 'd'), resource('a', 1, 'd')), [
+    'b: undefined shop/a',
+    'a: d ',
+  ])
 })
 
-test('of equally old ones the one that has it in force keeps it, also while it is edited', () => {
+test('of equally old ones the one that has it in force keeps it, also while it is edited', async () => {
   const inForce = (name: string, domain: string, generation: number) => {
     const item = resource(name, 1, domain, domain)
     return {
@@ -49,15 +53,15 @@ test('of equally old ones the one that has it in force keeps it, also while it i
   }
   for (const generation of [1, 2]) {
     const expected = ['a: undefined shop/b', 'b: d ']
-    assert.deepEqual(choose(resource('a', 1, 'd'), inForce('b', 'd', generation)), expected)
+    assert.deepEqual(await choose(resource('a', 1, 'd'), inForce('b', 'd', generation)), expected)
     const mover = { ...inForce('a', 'other', 2), translation: resource('a', 1, 'd').translation }
-    const kept = choose(mover, inForce('b', 'd', generation))
+    const kept = await choose(mover, inForce('b', 'd', generation))
     assert.deepEqual(kept, ['a: other shop/b', 'b: d '])
   }
 })
 
-test('a resource that moved to what is taken keeps its last good content', () => {
-  assert.deepEqual(choose(resource('mover', 2, 'd', 'own'), resource('old', 1, 'd')), [
+test('a resource that moved to what is taken keeps its last good content', async () => {
+  assert.deepEqual(await choose(resource('mover', 2, 'd', 'own'), resource('old', 1, 'd')), [
     'mover: own shop/old',
     'old: d ',
   ])

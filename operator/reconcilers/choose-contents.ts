@@ -1,3 +1,4 @@
+import type { Slices } from '@tollway/chassis/slices.ts'
 import type { Claims, Refusal } from '../kinds/claims.ts'
 import type { FedKind, Named } from '../kinds/fed-kind.ts'
 import type { Translation } from '../kinds/translation.ts'
@@ -43,16 +44,20 @@ export function translateResource<Content extends Named>(
  * oldest resource. API servers know the age in whole seconds only: of equally old resources the claim belongs
  * to the one that has it in force, and then to the one with the smallest uid.
  */
-export function chooseContents<Content extends Named>(
+export async function chooseContents<Content extends Named>(
   gathered: readonly Gathered<Content>[],
   claims: Claims<Content>,
-): readonly Chosen<Content>[] {
+  slices: Slices,
+): Promise<readonly Chosen<Content>[]> {
   const chosen = new Map<string, Chosen<Content>>()
   const byRight = (a: Gathered<Content>, b: Gathered<Content>): number =>
     a.memory.firstSeenMs - b.memory.firstSeenMs ||
     Number(hasInForce(b, claims)) - Number(hasInForce(a, claims)) ||
     (a.resource.uid < b.resource.uid ? -1 : 1)
-  for (const item of gathered.toSorted(byRight)) chosen.set(item.resource.uid, choose(item, claims))
+  for (const item of gathered.toSorted(byRight)) {
+    chosen.set(item.resource.uid, choose(item, claims))
+    await slices.rest()
+  }
   return gathered.flatMap(({ resource }) => chosen.get(resource.uid) ?? [])
 }
 

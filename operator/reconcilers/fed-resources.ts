@@ -65,14 +65,14 @@ export function createFedResources<Content extends Named, Fed>(
 
   async function gatherAll(slices: Slices) {
     const resources = source.list()
-    await translations.prepare(resources, slices)
+    translations.retain(resources)
     const sighting = {
       resources,
       unread: source.unread(),
       memories: remembered.all(),
       nowMs: clock.nowMs(),
     }
-    return gather(kind, sighting, translations.of)
+    return gather(kind, sighting, translations.of, slices)
   }
 
   async function completeAll(
@@ -107,9 +107,11 @@ export function createFedResources<Content extends Named, Fed>(
       const slices = createSlices()
       const gathered = await gatherAll(slices)
       await slices.rest()
-      const chosen = chooseContents(gathered, kind.openClaims())
+      const chosen = await chooseContents(gathered, kind.openClaims(), slices)
+      await slices.rest()
       const all = await completeAll(chosen, slices)
       const failure = publish(all)
+      await slices.rest()
       const replicas = infrastructure.observe(kind.workload)
       const uids = replicas.map(({ uid }) => uid)
       const surroundings: Surroundings<Fed> = {
@@ -127,7 +129,7 @@ export function createFedResources<Content extends Named, Fed>(
         options.writeStatus(derived)
       } finally {
         // Each is kept for itself: of one that cannot be written the other does not know.
-        memories = memoriesOf(all, memories, failure === undefined)
+        memories = await memoriesOf(all, memories, failure === undefined, slices)
         remembered.replace(memories)
       }
       if (failure !== undefined) throw failure
@@ -149,38 +151,30 @@ function createTranslations<Content extends Named>(kind: FedKind<Content>) {
     return made
   }
 
+  /** Forgets the translations of all others. */
   function retain(resources: readonly SourcedResource[]): void {
     if (known.size === 0) return
     const uids = new Set(resources.map(({ uid }) => uid))
     for (const uid of known.keys()) if (!uids.has(uid)) known.delete(uid)
   }
 
-  return {
-    of,
-    /** Translates what is new of these, in slices, and forgets all others. */
-    async prepare(resources: readonly SourcedResource[], slices: Slices): Promise<void> {
-      retain(resources)
-      for (const resource of resources) {
-        if (resource.kind !== kind.definition.kind || resource.paused) continue
-        of(resource)
-        await slices.rest()
-      }
-    },
-  }
+  return { of, retain }
 }
 
 /** Only published content becomes the last good version. A memory is the same object until it changes. */
-function memoriesOf<Content>(
+async function memoriesOf<Content>(
   all: readonly Chosen<Content>[],
   before: ReadonlyMap<string, Memory<Content>>,
   published: boolean,
-): ReadonlyMap<string, Memory<Content>> {
-  return new Map(
-    all.map(item => {
-      const { uid } = item.resource
-      return [uid, memoryOf(item, before.get(uid), published)]
-    }),
-  )
+  slices: Slices,
+): Promise<ReadonlyMap<string, Memory<Content>>> {
+  const memories = new Map<string, Memory<Content>>()
+  for (const item of all) {
+    const { uid } = item.resource
+    memories.set(uid, memoryOf(item, before.get(uid), published))
+    await slices.rest()
+  }
+  return memories
 }
 
 /** A memory that was read from elsewhere may have to be decoded, so it is read only when needed. */

@@ -1,3 +1,4 @@
+import type { Slices } from '@tollway/chassis/slices.ts'
 import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import type { FedKind, Named } from '../kinds/fed-kind.ts'
 import type { Translation } from '../kinds/translation.ts'
@@ -22,18 +23,24 @@ export interface Sighting<Content> {
  * what it has seen of them; after a restart it has seen nothing, and only what is remembered keeps them in
  * force.
  */
-export function gather<Content extends Named>(
+export async function gather<Content extends Named>(
   { definition }: Pick<FedKind<Content>, 'definition'>,
   { resources, unread, memories, nowMs }: Sighting<Content>,
   translate: (resource: SourcedResource) => Translation<Content>,
-): readonly Gathered<Content>[] {
-  const ofKind = resources.filter(({ kind }) => kind === definition.kind)
-  const present = ofKind.map((resource): Gathered<Content> => {
+  slices: Slices,
+): Promise<readonly Gathered<Content>[]> {
+  const present: Gathered<Content>[] = []
+  for (const resource of resources) {
+    if (resource.kind !== definition.kind) continue
     const firstSeenMs = resource.createdMs ?? nowMs
     const memory = memories.get(resource.uid) ?? { firstSeenMs, origin: resource.origin }
-    if (resource.paused) return heldAsItWas(resource, memory)
-    return { name: nameOf(resource), resource, memory, translation: translate(resource) }
-  })
+    present.push(
+      resource.paused
+        ? heldAsItWas(resource, memory)
+        : { name: nameOf(resource), resource, memory, translation: translate(resource) },
+    )
+    await slices.rest()
+  }
   const uids = new Set(present.map(({ resource }) => resource.uid))
   const apiVersion = `${apiGroup}/${definition.version}`
   const hidden: Gathered<Content>[] = []

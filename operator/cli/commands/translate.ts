@@ -25,7 +25,7 @@ Examples:
   async run(args, output) {
     const { values } = parseOptions(args, folderOptions)
     const format = parseFormat(values.output, 'yaml')
-    const { findings, fed } = judgeFolder(await readFolder(values.file, values['state-dir'], output))
+    const { findings, fed } = await judgeFolder(await readFolder(values.file, values['state-dir'], output))
     output.printError(findings.map(formatFinding).join(''))
     const carried = fed.filter(({ snapshot }) => snapshot.resources.size > 0)
     // Of a folder without anything the first type stands for all.

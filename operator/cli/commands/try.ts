@@ -41,7 +41,9 @@ Examples:
     if (domain === undefined) throw new UsageError('name the domain with --domain')
     if (values.entries === undefined) throw new UsageError('name the entries with --entries KEY=VALUE')
     const descriptors = values.entries.map(parseEntries)
-    const { findings, domains } = judgeFolder(await readFolder(values.file, values['state-dir'], output))
+    const { findings, domains } = await judgeFolder(
+      await readFolder(values.file, values['state-dir'], output),
+    )
     output.printError(findings.map(formatFinding).join(''))
     const rules = compile(domains, { mergeDomainConfigs: false, attach: () => undefined })
     const replaced = replacedLimits(descriptors.map(entries => match(rules, domain, entries)))

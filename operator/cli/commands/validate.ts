@@ -27,7 +27,7 @@ Examples:
     const { values } = parseOptions(args, folderOptions)
     const format = parseFormat(values.output, 'table')
     const content = await readFolder(values.file, values['state-dir'], output)
-    const { findings } = judgeFolder(content)
+    const { findings } = await judgeFolder(content)
     const isWrong = findings.some(({ severity }) => severity === 'error')
     if (format !== 'table') output.print(render(findings, format))
     else {
