@@ -16,7 +16,7 @@ const limits = rateLimitConfigs()
  * The environment of an operator in memory: manifests that a test writes, and a feed whose clients
  * acknowledge at once. The memories are in a file, so that a restart can be tested.
  */
-function openWorld() {
+function openWorld(kind = limits) {
   const place = temporaryFolder('remembered')
   const resources = new Map<string, SourcedResource>()
   let problems: SourceProblem[] = []
@@ -32,7 +32,7 @@ function openWorld() {
   const pausedNames = new Set<string>()
 
   const start = () =>
-    createFedResources(limits, {
+    createFedResources(kind, {
       source: { list: () => [...resources.values()], unread: () => problems },
       remembered: openRememberedFile(join(place, 'remembered.json'), [limits], text => assert.fail(text)).of(
         limits,
@@ -337,3 +337,43 @@ test('after any history the statuses are those of an operator that has just star
 function withoutTimes({ conditions, ...status }: ResourceStatus) {
   return { ...status, conditions: conditions.map(({ lastTransitionTime: _, ...rest }) => rest) }
 }
+
+test('other work runs while the contents of many resources are translated and chosen', async t => {
+  const spin = (ms: number) => {
+    const endMs = performance.now() + ms
+    while (performance.now() < endMs);
+  }
+  const turns = { translate: 0, choose: 0 }
+  let step: keyof typeof turns = 'translate'
+  const world = openWorld({
+    ...limits,
+    translate(name, resource) {
+      step = 'translate'
+      spin(5)
+      return limits.translate(name, resource)
+    },
+    openClaims() {
+      const claims = limits.openClaims()
+      return {
+        ...claims,
+        refusalOf(content, claimant) {
+          step = 'choose'
+          spin(5)
+          return claims.refusalOf(content, claimant)
+        },
+      }
+    },
+  })
+  for (let index = 0; index < 20; index++) world.write(`limits-${index}`, `domain-${index % 4}`, 1)
+  let running = true
+  const count = () => {
+    turns[step] += 1
+    if (running) setImmediate(count)
+  }
+  count()
+  await world.reconcile()
+  running = false
+  t.diagnostic(JSON.stringify(turns))
+  // Each step takes 100 ms, which is ten slices.
+  assert.ok(turns.translate >= 5 && turns.choose >= 5, JSON.stringify(turns))
+})
