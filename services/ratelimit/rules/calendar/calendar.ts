@@ -1,0 +1,178 @@
+import { daySeconds, timeZoneOf } from './time-zone.ts'
+
+export const calendarUnits = ['day', 'week', 'month', 'year'] as const
+
+export type CalendarUnit = (typeof calendarUnits)[number]
+
+/** In the order of ISO 8601: a Monday is 1. */
+export const weekdays = [
+  'Monday',
+  'Tuesday',
+  'Wednesday',
+  'Thursday',
+  'Friday',
+  'Saturday',
+  'Sunday',
+] as const
+
+export type Weekday = (typeof weekdays)[number]
+
+/** The windows of a limit by the local calendar of a time zone. */
+export interface CalendarWindows {
+  readonly unit: CalendarUnit
+  /** A name of the IANA database; see `isTimeZone`. */
+  readonly timeZone: string
+  /** The number of units in a window; 1 if left out. */
+  readonly unitMultiplier?: number | undefined
+  /**
+   * From 1; January if left out. The month in which a year begins. With the unit month and a multiplier, a
+   * month in which a window begins.
+   */
+  readonly anchorMonth?: number | undefined
+  /** From 1, where a month or a year begins; the first if left out. In a shorter month its last day. */
+  readonly anchorDay?: number | undefined
+  /** The day on which a week begins; Monday if left out. */
+  readonly anchorWeekday?: Weekday | undefined
+}
+
+/** The window with an instant: from `start` to before `end`, whole seconds since the epoch in UTC. */
+export interface Window {
+  readonly start: number
+  readonly end: number
+}
+
+export interface Calendar {
+  /** Two comparisons while the instant is in the window of the last call; otherwise about 0.1 ms. */
+  windowAt(utcSeconds: number): Window
+}
+
+/** The most calendars that rules share. */
+const maxKeptCalendars = 1000
+
+const calendars = new Map<string, Calendar>()
+
+/**
+ * The calendar of a rule. Rules with equal windows share one, so that its boundaries are computed once. A
+ * window begins at the first instant of its local date (see `TimeZone.firstInstantOf`). Windows of several
+ * units are counted from the unit with the local date 1970-01-01, or from `anchorMonth` of 1970.
+ *
+ * @throws Error for an unknown time zone
+ */
+export function calendarOf(windows: CalendarWindows): Calendar {
+  const { unit, timeZone, unitMultiplier = 1, anchorMonth = 1, anchorDay = 1, anchorWeekday } = windows
+  const key = JSON.stringify([unit, timeZone, unitMultiplier, anchorMonth, anchorDay, anchorWeekday])
+  const known = calendars.get(key)
+  if (known !== undefined) return known
+  const calendar = createCalendar(timeZone, unitMultiplier, unitsOf(windows))
+  for (const oldest of calendars.keys()) {
+    if (calendars.size < maxKeptCalendars) break
+    calendars.delete(oldest)
+  }
+  calendars.set(key, calendar)
+  return calendar
+}
+
+function createCalendar(timeZone: string, multiplier: number, { base, firstDayOf, unitOf }: Units): Calendar {
+  const zone = timeZoneOf(timeZone)
+
+  const startOf = (index: number) => zone.firstInstantOf(firstDayOf(index * multiplier + base))
+
+  /**
+   * The local date usually names the window. It does not in the hour after a date begins, if the clock then
+   * returns to the date before; and a window of a skipped date is empty.
+   */
+  function findWindow(utcSeconds: number): Window {
+    const day = Math.floor(zone.localSecondsAt(utcSeconds) / daySeconds)
+    let index = Math.floor((unitOf(day) - base) / multiplier)
+    let start = startOf(index)
+    let end = startOf(index + 1)
+    while (utcSeconds >= end) {
+      index += 1
+      start = end
+      end = startOf(index + 1)
+    }
+    while (utcSeconds < start) {
+      index -= 1
+      end = start
+      start = startOf(index)
+    }
+    return { start, end }
+  }
+
+  let current: Window = { start: 0, end: 0 }
+  return {
+    windowAt(utcSeconds) {
+      if (utcSeconds >= current.start && utcSeconds < current.end) return current
+      current = findWindow(utcSeconds)
+      return current
+    },
+  }
+}
+
+/** The units of a calendar, numbered. Days are counted from 1970-01-01. */
+interface Units {
+  /** The unit with which a window begins. */
+  readonly base: number
+  firstDayOf(unit: number): number
+  /** The unit to which a day belongs. */
+  unitOf(day: number): number
+}
+
+function unitsOf({ unit, anchorMonth = 1, anchorDay = 1, anchorWeekday = 'Monday' }: CalendarWindows): Units {
+  switch (unit) {
+    case 'day':
+      return { base: 0, firstDayOf: day => day, unitOf: day => day }
+    case 'week': {
+      // 1970-01-01 is a Thursday.
+      const shift = (7 + weekdays.indexOf('Thursday') - weekdays.indexOf(anchorWeekday)) % 7
+      return {
+        base: 0,
+        firstDayOf: week => week * 7 - shift,
+        unitOf: day => Math.floor((day + shift) / 7),
+      }
+    }
+    case 'month':
+      return byMonths(anchorMonth - 1, month => dayOf(month, anchorDay), monthOf)
+    case 'year':
+      return byMonths(
+        0,
+        year => dayOf(year * 12 + anchorMonth - 1, anchorDay),
+        day => Math.floor(monthOf(day) / 12),
+      )
+  }
+}
+
+/** `guess` is the unit of a day, or the one after it. */
+function byMonths(base: number, firstDayOf: Units['firstDayOf'], guess: Units['unitOf']): Units {
+  return {
+    base,
+    firstDayOf,
+    unitOf: day => (day < firstDayOf(guess(day)) ? guess(day) - 1 : guess(day)),
+  }
+}
+
+/** Months since January 1970. */
+function monthOf(day: number): number {
+  const date = new Date(day * daySeconds * 1000)
+  return (date.getUTCFullYear() - 1970) * 12 + date.getUTCMonth()
+}
+
+/**
+ * The day of a date, or the last day of the month if the month is shorter.
+ *
+ * @param month months since January 1970. Windows of a million years end beyond the dates that Date has.
+ */
+function dayOf(month: number, anchorDay: number): number {
+  const first = firstOfMonth(month)
+  const length = firstOfMonth(month + 1) - first
+  return first + Math.min(anchorDay, length) - 1
+}
+
+/** The Gregorian calendar repeats itself after 400 years. */
+const monthsOfEra = 400 * 12
+const daysOfEra = 146_097
+
+function firstOfMonth(month: number): number {
+  const era = Math.floor(month / monthsOfEra)
+  return era * daysOfEra + Date.UTC(1970, month - era * monthsOfEra) / 1000 / daySeconds
+}
