@@ -91,6 +91,17 @@ const heavy: readonly { readonly text: RegExp; readonly where: RegExp; readonly 
   },
 ]
 
+test('each HTTP server of pages rejects the requests of foreign web pages', () => {
+  const home = 'services/chassis/net/guarded-server.ts'
+  const wrong = codePaths.filter(
+    path =>
+      path !== home &&
+      !isTest(path) &&
+      /import \{[^}]*\bcreateServer\b[^}]*net\/node-http/.test(textOf(path)),
+  )
+  assert.deepEqual(wrong, [], `take createGuardedServer of ${home}`)
+})
+
 test('what takes much memory is imported nowhere but where it must be', () => {
   const wrong = codePaths
     .filter(path => !isTest(path))

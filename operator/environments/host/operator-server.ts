@@ -1,10 +1,10 @@
 import type { Server } from 'node:http'
-import { createServer } from '@tollway/chassis/net/node-http.ts'
+import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 
 /** The operator's own port: `/healthz` for supervisors, `/status` for programs. */
 export function createOperatorServer(report: () => StatusReport): Server {
-  return createServer((request, response) => {
+  return createGuardedServer((request, response) => {
     const send = (status: number, body: string, type = 'text/plain; charset=utf-8') => {
       response.writeHead(status, { 'content-type': type }).end(body)
     }

@@ -1,5 +1,5 @@
 import type { Server } from 'node:http'
-import { createServer } from '@tollway/chassis/net/node-http.ts'
+import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 
 export interface OperatorPages {
@@ -16,7 +16,7 @@ export interface OperatorPages {
  * feed.
  */
 export function createOperatorPages(pages: OperatorPages): Server {
-  return createServer((request, response) => {
+  return createGuardedServer((request, response) => {
     const send = (status: number, body: string, type = 'text/plain; charset=utf-8') => {
       response.writeHead(status, { 'content-type': type }).end(body)
     }

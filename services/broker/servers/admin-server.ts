@@ -4,7 +4,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { addressKey } from '@tollway/chassis/limits/address-key.ts'
 import { createRateLimit } from '@tollway/chassis/limits/rate-limit.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { createServer } from '@tollway/chassis/net/node-http.ts'
+import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 import type { BrokerStats } from '../stats/broker-stats.ts'
 import { createTally } from '../streams/tally.ts'
@@ -40,7 +40,7 @@ export function createAdminServer({ pages, tokens, tls, ...options }: AdminServe
   const { clock, stats, log } = options
   const failures = createRateLimit(failuresPerMinute, clock)
 
-  const guarded: RequestListener = (request, response) => {
+  const listener: RequestListener = (request, response) => {
     const { headers, method = '', socket } = request
     const peer = addressKey(socket.remoteAddress ?? '')
     const refuse = (status: number, code: string, message: string) => {
@@ -85,7 +85,8 @@ export function createAdminServer({ pages, tokens, tls, ...options }: AdminServe
     requestTimeout: requestTimeoutMs,
     connectionsCheckingInterval,
   }
-  const server = tls === undefined ? createServer(limits, guarded) : createHttpsServer(tls, limits, guarded)
+  const server =
+    tls === undefined ? createGuardedServer(listener, limits) : createHttpsServer(tls, limits, listener)
   limitConnectionsOfPeers(server)
   server.maxConnections = maxConnections
   return server

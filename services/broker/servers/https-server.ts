@@ -1,5 +1,7 @@
-import type { RequestListener, Server, ServerOptions } from 'node:http'
+import type { RequestListener, ServerOptions } from 'node:http'
+import type { Server } from 'node:https'
 import type { TLSSocket } from 'node:tls'
+import { guarded } from '@tollway/chassis/net/guarded-server.ts'
 import { contextOptions, refusalOfClient } from '@tollway/grpc/server/tls-handshakes.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 
@@ -11,7 +13,7 @@ const handshakeTimeoutMs = 10_000
  */
 export function createHttpsServer(tls: ServerTls, options: ServerOptions, listener: RequestListener): Server {
   const { createServer } = process.getBuiltinModule('node:https')
-  const server = createServer(
+  const server: Server = createServer(
     {
       ...options,
       ...contextOptions(tls),
@@ -19,7 +21,7 @@ export function createHttpsServer(tls: ServerTls, options: ServerOptions, listen
       rejectUnauthorized: true,
       handshakeTimeout: handshakeTimeoutMs,
     },
-    listener,
+    guarded(listener, () => server.address()),
   )
   server.prependListener('secureConnection', (socket: TLSSocket) => {
     const error = refusalOfClient(tls, socket)

@@ -1,4 +1,5 @@
 import type { Server } from 'node:http'
+import { isLoopback } from '@tollway/chassis/net/is-loopback.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import type { PortSetting } from '@tollway/chassis/net/taken-ports.ts'
 import type { Settings } from '../settings.ts'
@@ -51,8 +52,6 @@ async function openTokens(
   }
   return tokens
 }
-
-const isLoopback = (host: string) => host === 'localhost' || host === '::1' || host.startsWith('127.')
 
 async function adminServer(tokens: AdminTokens, options: OpenPagesOptions): Promise<Server> {
   const { createAdminServer } = await import('./admin-server.ts')

@@ -1,5 +1,5 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
-import { createServer } from '@tollway/chassis/net/node-http.ts'
+import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 
 /** Handles one path. */
 export type Page = (request: IncomingMessage, response: ServerResponse, query: URLSearchParams) => void
@@ -17,7 +17,7 @@ export function send(response: ServerResponse, status: number, body: string, typ
 
 /** A server that answers unknown paths with `notFound`. */
 export function createPageServer(find: FindPage, notFound: string): Server {
-  const server = createServer(pageListener(find, notFound))
+  const server = createGuardedServer(pageListener(find, notFound))
   server.requestTimeout = requestTimeoutMs
   server.headersTimeout = requestTimeoutMs
   return server

@@ -1,6 +1,6 @@
 import type { Server, ServerResponse } from 'node:http'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { createServer } from '@tollway/chassis/net/node-http.ts'
+import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { printable } from '../rules/printable.ts'
 import type { Stats } from '../stats/registry/stats.ts'
 import type { ProbePages } from './probe-pages.ts'
@@ -49,7 +49,7 @@ export function createDebugServer(options: DebugServerOptions): Server {
     .sort()
     .map(path => `${path}: ${pages[path]?.help}\n`)
     .join('')
-  return createServer((request, response) => {
+  return createGuardedServer((request, response) => {
     const [path = '', query = ''] = (request.url ?? '').split('?', 2)
     if (path === '/') return send(response, 200, index)
     const page = Object.hasOwn(pages, path) ? pages[path] : undefined

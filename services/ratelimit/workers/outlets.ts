@@ -1,8 +1,8 @@
 import type { Server } from 'node:http'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
+import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
-import { createServer } from '@tollway/chassis/net/node-http.ts'
 import { createDebugServer } from '../servers/debug.ts'
 import { createProbePages } from '../servers/probe-pages.ts'
 import type { Settings } from '../settings.ts'
@@ -56,7 +56,7 @@ export async function openOutlets(
 
 /** Refreshes the values of a page before it answers. Probes are not delayed. */
 function refreshed(pages: Server, refresh: (what: Question) => Promise<void>): Server {
-  return createServer((request, response) => {
+  return createGuardedServer((request, response) => {
     const { url = '' } = request
     const answer = () => pages.emit('request', request, response)
     if (url.startsWith('/rlconfig')) void refresh('rules').then(answer)

@@ -1,5 +1,5 @@
+import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
-import { createServer } from '@tollway/chassis/net/node-http.ts'
 import type { PortAddress } from '@tollway/chassis/net/taken-ports.ts'
 import { expositionType, type Metrics } from '../../metrics.ts'
 
@@ -29,7 +29,7 @@ export function createMonitorServer({ metrics, ready, backendProblem }: MonitorS
     '/readyz': async () => ((await ready()) ? [200, 'ready\n'] : [503, 'not ready\n']),
     '/backend': async () => (backendProblem() === '' ? [200, 'OK\n'] : [503, `${backendProblem()}\n`]),
   }
-  const server = createServer((request, response) => {
+  const server = createGuardedServer((request, response) => {
     request.resume()
     const [path = '', query = ''] = (request.url ?? '').split('?', 2)
     const page = Object.hasOwn(pages, path) ? pages[path] : undefined

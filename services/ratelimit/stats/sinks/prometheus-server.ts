@@ -1,7 +1,7 @@
 import type { Server } from 'node:http'
 import { pipeline, Readable } from 'node:stream'
+import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
-import { createServer } from '@tollway/chassis/net/node-http.ts'
 import type { Exposition } from './exposition.ts'
 import type { Sink } from './sink.ts'
 
@@ -27,7 +27,7 @@ const closeGraceMs = 500
 export async function startPrometheusServer(
   options: PrometheusServerOptions,
 ): Promise<Sink & { readonly address: ReturnType<Server['address']> }> {
-  const server = createServer((request, response) => {
+  const server = createGuardedServer((request, response) => {
     const answer = (status: number, body: string) => {
       response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' })
       response.end(body)
