@@ -10,6 +10,7 @@ import {
   type Status,
   StatusSchema,
 } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
+import { createReceivedRun } from './received-run.ts'
 
 export const animationService = 'neutral_ace.services.animation_data.v1.AnimationDataService'
 
@@ -22,7 +23,10 @@ export interface AnimationClient {
    * lost, it continues the request with the broker's resume token, and keeps all parts for that.
    */
   push(parts: AsyncIterable<StreamPart>): Promise<Status>
-  /** What matches, as long as there is any. An empty id matches all. */
+  /**
+   * Returns the messages of the matching requests. An empty id matches all. When the connection is lost, it
+   * resumes after the last message.
+   */
   pull(
     ids: MessageInitShape<typeof AnimationIdsSchema>,
     signal: AbortSignal,
@@ -52,25 +56,41 @@ export function createAnimationClient(target: string, token: string | undefined)
         try {
           return await pushOnce(call, request)
         } catch (error) {
-          const isLost = error instanceof GrpcError && error.code === statusCodes.UNAVAILABLE
-          if (!isLost || request.token === undefined || failures === maxFailures) throw error
+          if (!isLost(error) || request.token === undefined || failures === maxFailures) throw error
           await setTimeout(retryMs)
         }
       }
     },
-    pull(ids, signal) {
-      const call = client.bidi(`/${animationService}/PullAnimationDataStream`, pullCodec, {
-        metadata,
-        signal,
-      })
-      void call.write(create(AnimationIdsSchema, ids))
-      call.end()
-      return call.messages
+    async *pull(ids, signal) {
+      const received = createReceivedRun()
+      for (let failures = 0; ; failures += 1) {
+        received.begin()
+        const call = client.bidi(`/${animationService}/PullAnimationDataStream`, pullCodec, {
+          metadata: new Map([...metadata, [receivedMetadata, [received.metadata()]]]),
+          signal,
+        })
+        call.write(create(AnimationIdsSchema, ids)).catch(() => {}) // The iteration below has the error.
+        call.end()
+        try {
+          for await (const message of call.messages) {
+            failures = 0
+            yield* received.take(message)
+          }
+          return
+        } catch (error) {
+          if (!isLost(error) || failures === maxFailures) throw error
+          await setTimeout(retryMs, undefined, { signal })
+        }
+      }
     },
     close: client.close,
   }
 }
 
+const isLost = (error: unknown) => error instanceof GrpcError && error.code === statusCodes.UNAVAILABLE
+
+/** The metadata with the run and the number of its messages by which a consumer resumes. */
+const receivedMetadata = 'tollway-received'
 /** The metadata with the token by which a producer continues its request. */
 const resumeMetadata = 'tollway-resume'
 /** The metadata of the answer with the number of the message to send next. */

@@ -124,36 +124,41 @@ test('the producer in Python', { timeout: 60_000 }, async t => {
   assert.equal(file('py/received.csv').toString().trim().split(/\r?\n/).length, 1 + frames)
 })
 
-test('the programs in Python continue after their connections are lost', { timeout: 60_000 }, async t => {
-  const python = requirePython(t)
-  if (python === undefined) return
-  const broker = await startBroker(t)
-  const folder = temporaryFolder('animation')
-  const proxy = await openProxy(t, Number(broker.target.split(':')[1]))
-  const run = (name: string, ...args: string[]) => {
-    const program = runPython(python, name, ['--target', `127.0.0.1:${proxy.port}`, ...args])
-    t.after(() => program.end('SIGKILL'))
-    return program
-  }
-  const consumer = run('consume.py', '--out', folder)
-  await waitFor('the consumer', async () => (await broker.consumers()) === 1)
-  const producer = run('produce.py', '--seconds', `${seconds}`)
-  for (const messages of [10, 25, 40]) {
-    await waitFor(`${messages} messages`, async () => (await broker.messages()) >= messages)
-    proxy.cut()
-  }
-  await assertSucceeded(producer)
-  await assertSucceeded(consumer)
-  assert.match(producer.output(), new RegExp(`SUCCESS "${frames + 2} messages"`))
-  assert.match(consumer.output(), /SUCCESS "all is said"/)
-  const csv = readFileSync(join(folder, 'received.csv'), 'utf8').trim().split(/\r?\n/).slice(1)
-  const timeCodes = csv.map(row => Math.round(30 * Number(row.split(',')[0])))
-  assert.deepEqual(
-    timeCodes,
-    Array.from({ length: frames }, (_, frame) => frame),
-  )
-  assert.equal(readFileSync(join(folder, 'received.wav')).length, 44 + seconds * 16000 * 2)
-})
+for (const language of ['TypeScript', 'Python'] as const) {
+  test(`the programs in ${language} continue after their connections are lost`, {
+    timeout: 60_000,
+  }, async t => {
+    const python = language === 'Python' ? requirePython(t) : ''
+    if (python === undefined) return
+    const broker = await startBroker(t)
+    const folder = temporaryFolder('animation')
+    const proxy = await openProxy(t, Number(broker.target.split(':')[1]))
+    const run = (name: string, ...args: string[]) => {
+      const all = ['--target', `127.0.0.1:${proxy.port}`, ...args]
+      const program = python === '' ? runTypeScript(`${name}.ts`, all) : runPython(python, `${name}.py`, all)
+      t.after(() => program.end('SIGKILL'))
+      return program
+    }
+    const consumer = run('consume', '--out', folder)
+    await waitFor('the consumer', async () => (await broker.consumers()) === 1)
+    const producer = run('produce', '--seconds', `${seconds}`)
+    for (const messages of [10, 25, 40]) {
+      await waitFor(`${messages} messages`, async () => (await broker.messages()) >= messages)
+      proxy.cut()
+    }
+    await assertSucceeded(producer)
+    await assertSucceeded(consumer)
+    assert.match(producer.output(), new RegExp(`SUCCESS "${frames + 2} messages"`))
+    assert.match(consumer.output(), /SUCCESS "all is said"/)
+    const csv = readFileSync(join(folder, 'received.csv'), 'utf8').trim().split(/\r?\n/).slice(1)
+    const timeCodes = csv.map(row => Math.round(30 * Number(row.split(',')[0])))
+    assert.deepEqual(
+      timeCodes,
+      Array.from({ length: frames }, (_, frame) => frame),
+    )
+    assert.equal(readFileSync(join(folder, 'received.wav')).length, 44 + seconds * 16000 * 2)
+  })
+}
 
 test('the programs run again with their defaults, with a new request each time', {
   timeout: 60_000,
