@@ -47,7 +47,7 @@ function targetOf({ headers }: { headers: Record<string, unknown> }, from: strin
 const amount = { amount: '1250', currency: 'EUR' }
 
 /** What a page says only when it knows it. */
-const claims = /Nothing was charged|Der er ikke trukket noget/
+const claims = /Nothing was charged|Der er ikke trukket penge/
 
 const faulty = `
   400 key=                              → This link is not complete

@@ -1,6 +1,7 @@
 import type { Texts } from './texts.ts'
 
-const ifSent = 'Har du allerede sendt kortet, så spørg først butikken eller din bank, om du har betalt.'
+const ifSent =
+  'Har du allerede indtastet kortet og trykket på Betal, så spørg først butikken eller din bank, om betalingen er gennemført.'
 const askTheShop = 'Bed butikken om et nyt link.'
 const otherCard = 'Betalingen blev ikke gennemført. Brug et andet kort.'
 const shopError = 'Betalingen kunne ikke startes. Kontakt butikken.'
@@ -25,7 +26,7 @@ export const danish: Texts = {
     pay: amount => `Betal ${amount}`,
     paying: 'Betaler…',
     privacy: 'Butikken ser aldrig dit kortnummer.',
-    goesOn: host => `Efter betalingen går du videre til ${host}.`,
+    goesOn: host => `Efter betalingen sendes du videre til ${host}.`,
     changeAmount: 'Ændr beløbet',
     formError: 'Ret de felter, der er markeret.',
     errors: {
@@ -40,7 +41,7 @@ export const danish: Texts = {
       'code-missing': 'Indtast kontrolcifrene.',
       'code-wrong': 'Kontrolcifrene består af 3 cifre.',
     },
-    formExpired: 'Siden har været åben længe. Indtast kortet igen.',
+    formExpired: 'Siden har været åben længe. Indtast kortoplysningerne igen.',
     testCards: 'Testkort',
     testCardsNote: 'Brug en udløbsdato i fremtiden og 3 vilkårlige cifre.',
     testCardMeanings: {
@@ -84,7 +85,7 @@ export const danish: Texts = {
     date: 'Dato',
     transaction: 'Betalingsnummer',
     goOn: host => `Fortsæt til ${host}`,
-    goesOnSoon: 'Du går videre om få sekunder.',
+    goesOnSoon: 'Du sendes videre om få sekunder.',
     stay: 'Bliv her',
     close: 'Du kan lukke siden.',
     newPayment: 'Ny betaling',
@@ -92,7 +93,7 @@ export const danish: Texts = {
   declined: {
     title: 'Betalingen blev afvist',
     heading: 'Betalingen blev afvist',
-    notCharged: 'Der er ikke trukket noget.',
+    notCharged: 'Der er ikke trukket penge.',
     tryAgain: 'Prøv igen',
   },
   problems: {
@@ -120,13 +121,13 @@ export const danish: Texts = {
     'wrong-amount': { title: 'Beløbet er ikke gyldigt', text: `Der er en fejl i linket. ${askTheShop}` },
     'wrong-redirect': {
       title: 'Linket kan ikke sende dig videre',
-      text: `Adressen, som det skulle gå videre til, er ikke en webadresse. ${askTheShop}`,
+      text: `Adressen, som linket skal føre videre til, er ikke en webadresse. ${askTheShop}`,
     },
     malformed: { title: 'Linket kan ikke læses', text: `Der er en fejl i linket. ${askTheShop}` },
     'not-found': { title: 'Siden findes ikke', text: 'Åbn butikkens link igen.' },
     'outcome-gone': {
       title: 'Kvitteringen vises ikke længere',
-      text: 'Kontakt butikken, hvis du har spørgsmål om din betaling.',
+      text: 'Kontakt butikken, hvis du har spørgsmål til din betaling.',
     },
     'form-expired': {
       title: 'Siden har været åben for længe',
@@ -134,7 +135,7 @@ export const danish: Texts = {
     },
     'foreign-form': {
       title: 'Formularen kom fra et andet websted',
-      text: 'Kortet er ikke brugt. Åbn butikkens link, og indtast kortet dér.',
+      text: 'Dine kortoplysninger er ikke brugt. Åbn butikkens link, og indtast dem dér.',
     },
     unreadable: {
       title: 'Oplysningerne kan ikke læses',
@@ -146,7 +147,7 @@ export const danish: Texts = {
     },
     'outcome-unknown': {
       title: 'Resultatet er ikke kendt endnu',
-      text: 'Vi mangler stadig svar om din betaling. Prøv igen om lidt. Du betaler kun én gang.',
+      text: 'Vi venter stadig på svar om din betaling. Prøv igen om lidt. Du betaler kun én gang.',
     },
     failed: {
       title: 'Der opstod en fejl',
@@ -182,7 +183,7 @@ export const danish: Texts = {
     20: 'Indtast kontrolcifrene.',
     21: shopError,
     22: shopError,
-    25: 'Betalingen er over kortets grænse. Brug et andet kort.',
+    25: 'Beløbet overstiger kortets grænse. Brug et andet kort.',
     26: shopError,
     27: shopError,
     28: shopError,
