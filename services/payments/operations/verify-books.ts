@@ -2,6 +2,7 @@ import type { Posting } from '../domain/ledger/ledger.ts'
 import { type Book, type Finding, verify } from '../domain/ledger/verify.ts'
 import type { Merchant } from '../domain/merchant/merchant.ts'
 import { countRecords, listAllMerchants, type RecordCounts, sumOfLines } from '../storage/books.ts'
+import { planFor } from '../storage/planner.ts'
 import type { Storage, Tx } from '../storage/storage.ts'
 import { disputesOfTransactions } from '../storage/tables/disputes.ts'
 import {
@@ -12,7 +13,7 @@ import {
   hiddenEntriesOfDisputes,
 } from '../storage/tables/ledger.ts'
 import { linesOfTransactions, listPayoutLines } from '../storage/tables/lines.ts'
-import { listTransactionsById } from '../storage/tables/transactions.ts'
+import { listTransactionsInOrder } from '../storage/tables/transactions.ts'
 
 export interface Verification {
   /** The number of replayed records. */
@@ -45,6 +46,16 @@ export function verifyBooks(storage: Storage): Promise<Verification> {
 }
 
 async function verifyAll(tx: Tx): Promise<Verification> {
+  const { seen, findings } = await planFor(tx, 'parts of tables', () => replayAll(tx))
+  const counts = await countRecords(tx)
+  findings.push(...leftOver(counts, seen))
+  for (const { rule, id, detail } of await findLedgerProblems(tx, maxFindings)) {
+    findings.push({ record: id, message: `${detail}, against the rule that ${rule}` })
+  }
+  return { counts, balances: await accountBalances(tx, null), findings }
+}
+
+async function replayAll(tx: Tx): Promise<{ seen: RecordCounts; findings: BookFinding[] }> {
   const findings: BookFinding[] = []
   const seen = { merchants: 0n, transactions: 0n, disputes: 0n, lines: 0n, entries: 0n }
   for await (const merchants of parts(afterId => listAllMerchants(tx, afterId, partSize))) {
@@ -60,12 +71,7 @@ async function verifyAll(tx: Tx): Promise<Verification> {
       findings.push(...(await verifyBalance(tx, merchant)))
     }
   }
-  const counts = await countRecords(tx)
-  findings.push(...leftOver(counts, seen))
-  for (const { rule, id, detail } of await findLedgerProblems(tx, maxFindings)) {
-    findings.push({ record: id, message: `${detail}, against the rule that ${rule}` })
-  }
-  return { counts, balances: await accountBalances(tx, null), findings }
+  return { seen, findings }
 }
 
 function findingOf({ merchantId, record, message }: Finding): BookFinding {
@@ -74,7 +80,9 @@ function findingOf({ merchantId, record, message }: Finding): BookFinding {
 
 /** Yields a merchant's book in complete parts: transactions with all their records, and payouts. */
 async function* booksOf(tx: Tx, merchant: Merchant): AsyncGenerator<Book> {
-  for await (const transactions of parts(after => listTransactionsById(tx, merchant.id, after, partSize))) {
+  for await (const transactions of parts(after =>
+    listTransactionsInOrder(tx, merchant.id, after, partSize),
+  )) {
     const ids = transactions.map(({ id }) => id)
     const disputes = await disputesOfTransactions(tx, ids)
     const lines = await linesOfTransactions(tx, ids)

@@ -1,4 +1,5 @@
 import type { Merchant } from '../domain/merchant/merchant.ts'
+import { firstId } from './statements.ts'
 import { onlyRow, type Tx } from './storage.ts'
 import { type MerchantRow, merchantColumns, merchantOf } from './tables/merchants.ts'
 
@@ -12,7 +13,7 @@ export async function listAllMerchants(
   limit: number,
 ): Promise<readonly Merchant[]> {
   const rows = await tx.query<MerchantRow>(
-    `SELECT ${merchantColumns} FROM merchants WHERE $1::uuid IS NULL OR id > $1 ORDER BY id LIMIT $2`,
+    `SELECT ${merchantColumns} FROM merchants WHERE id > coalesce($1, '${firstId}'::uuid) ORDER BY id LIMIT $2`,
     [afterId, limit],
   )
   return rows.map(merchantOf)

@@ -28,3 +28,15 @@ export function toDateOrNull(ms: number | null): Date | null {
 export function toMsOrNull(date: Date | null): number | null {
   return date === null ? null : date.getTime()
 }
+
+/**
+ * Returns the expression of the position of a list's element, for walking the list part by part. The parameter
+ * is the element's id; null is the position before the first one. It is one value for the statement, so that
+ * the index of the list is read from there.
+ */
+export function positionOf(table: string, parameter: string): string {
+  return `coalesce((SELECT position FROM ${table} WHERE id = ${parameter}::uuid), -1)`
+}
+
+/** The id before all others. */
+export const firstId = '00000000-0000-0000-0000-000000000000'

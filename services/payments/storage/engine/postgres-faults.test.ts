@@ -230,39 +230,6 @@ describe('PostgreSQL that fails', { skip }, () => {
     assert.equal(end?.trail.length, Number(acknowledged))
     assert.deepEqual(await storage.transaction(tx => findLedgerProblems(tx, 10)), [])
   })
-
-  test('the books are proved in time on a database that has no statistics, as after a restore', async () => {
-    const url = await server.createDatabase('restored')
-    const storage = openPostgres({ url, clock: systemClock, random: Math.random })
-    opened.push(storage)
-    await migrate(storage, readMigrations(), systemClock)
-    const { merchant } = await openMerchant(storage)
-    await server.sql(
-      ['lines', 'ledger_entries', 'ledger_postings']
-        .map(table => `ALTER TABLE ${table} SET (autovacuum_enabled = off);`)
-        .join(''),
-      'restored',
-    )
-    await server.sql(fillBooks(merchant.id), 'restored')
-    const prove = storage.transaction(tx => findLedgerProblems(tx, 10), { isolation: 'repeatable read' })
-    assert.deepEqual(await prove, [])
-  })
 })
-
-/** Returns statements that store 20,000 payouts: joined in nested loops they take minutes. */
-function fillBooks(merchantId: string): string {
-  const uuid = (kind: number) => `('0000000${kind}-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid`
-  const rows = 'FROM generate_series(1, 20000) AS n'
-  return `BEGIN;
-    INSERT INTO lines (id, merchant_id, test, created, position, kind, balance, fee_flat, fee_rate,
-      description, amount, currency)
-    SELECT ${uuid(1)}, '${merchantId}', true, now(), n, 'payout', -1, 0, 0, '', 1, 'DKK' ${rows};
-    INSERT INTO ledger_entries (id, merchant_id, test, created, kind, line_id)
-    SELECT ${uuid(2)}, '${merchantId}', true, now(), 'payout', ${uuid(1)} ${rows};
-    INSERT INTO ledger_postings (entry_id, number, merchant_id, account, currency, amount)
-    SELECT ${uuid(2)}, p.number, '${merchantId}', p.account, 'DKK', p.amount ${rows},
-      (VALUES (1, 'merchant', -1), (2, 'payouts', 1)) AS p (number, account, amount);
-    COMMIT`
-}
 
 const fewTries = { maxTries: 3, retryDeadlineMs: 5_000, initialWaitMs: 1, maxWaitMs: 5 }

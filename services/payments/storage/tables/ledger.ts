@@ -1,5 +1,6 @@
 import type { Account, EntryKind, LedgerEntry, Posting } from '../../domain/ledger/ledger.ts'
 import type { Balances, Merchant } from '../../domain/merchant/merchant.ts'
+import { planFor } from '../planner.ts'
 import { toDate } from '../statements.ts'
 import { onlyRow, type Tx } from '../storage.ts'
 
@@ -101,25 +102,6 @@ const selectEntries = `SELECT e.id, e.merchant_id, e.test, e.created, e.kind, e.
     array_agg(p.amount::text ORDER BY p.number) AS amounts
   FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id`
 
-/**
- * A merchant's entries in the order of their ids, for replaying them part by part.
- *
- * @param afterId the last id of the part before; null for the first part
- */
-export async function listLedgerEntries(
-  tx: Tx,
-  merchantId: string,
-  afterId: string | null,
-  limit: number,
-): Promise<readonly LedgerEntry[]> {
-  const rows = await tx.query<EntryRow>(
-    `${selectEntries} WHERE e.merchant_id = $1 AND ($2::uuid IS NULL OR e.id > $2)
-     GROUP BY e.id ORDER BY e.id LIMIT $3`,
-    [merchantId, afterId, limit],
-  )
-  return rows.map(entryOf)
-}
-
 /** Entries that lines show, whatever they are of. */
 export async function entriesOfLines(tx: Tx, lineIds: readonly string[]): Promise<readonly LedgerEntry[]> {
   const sql = `${selectEntries} WHERE e.line_id = ANY ($1::uuid[]) GROUP BY e.id`
@@ -216,14 +198,12 @@ const proofs: readonly (readonly [rule: string, sql: string])[] = [
  * the isolation level `repeatable read`, because the rules compare tables that others may write meanwhile.
  */
 export async function findLedgerProblems(tx: Tx, limit: number): Promise<readonly LedgerProblem[]> {
-  const problems: LedgerProblem[] = []
-  // Without statistics, as after a restore, the planner expects few rows and joins the tables in nested
-  // loops, which are quadratic. A hash join or a merge join reads each table once.
-  await tx.query('SET LOCAL enable_nestloop = off')
-  for (const [rule, sql] of proofs) {
-    const rows = await tx.query<{ id: string; detail: string }>(`${sql} LIMIT $1`, [limit])
-    for (const { id, detail } of rows) problems.push({ rule, id, detail })
-  }
-  await tx.query('SET LOCAL enable_nestloop TO DEFAULT')
-  return problems
+  return planFor(tx, 'whole tables', async () => {
+    const problems: LedgerProblem[] = []
+    for (const [rule, sql] of proofs) {
+      const rows = await tx.query<{ id: string; detail: string }>(`${sql} LIMIT $1`, [limit])
+      for (const { id, detail } of rows) problems.push({ rule, id, detail })
+    }
+    return problems
+  })
 }

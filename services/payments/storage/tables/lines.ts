@@ -1,7 +1,7 @@
 import type { Line, LineKind } from '../../domain/ledger/line.ts'
 import type { LineSearch } from '../../domain/transaction/transaction-search.ts'
 import { createdIn, type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
-import { insertAtNextPosition, toDate } from '../statements.ts'
+import { insertAtNextPosition, positionOf, toDate } from '../statements.ts'
 import type { Tx } from '../storage.ts'
 
 interface LineRow {
@@ -83,7 +83,7 @@ export async function linesOfTransactions(tx: Tx, ids: readonly string[]): Promi
 }
 
 /**
- * A merchant's lines that belong to no transaction, which are its payouts, in the order of their ids.
+ * Returns a merchant's lines that belong to no transaction, which are its payouts, in the order of the list.
  *
  * @param afterId the last id of the part before; null for the first part
  */
@@ -94,8 +94,8 @@ export async function listPayoutLines(
   limit: number,
 ): Promise<readonly Line[]> {
   const rows = await tx.query<LineRow>(
-    `${select} WHERE merchant_id = $1 AND transaction_id IS NULL AND ($2::uuid IS NULL OR id > $2)
-     ORDER BY id LIMIT $3`,
+    `${select} WHERE merchant_id = $1 AND transaction_id IS NULL AND position > ${positionOf('lines', '$2')}
+     ORDER BY position LIMIT $3`,
     [merchantId, afterId, limit],
   )
   return rows.map(lineOf)

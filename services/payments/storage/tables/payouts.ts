@@ -1,4 +1,4 @@
-import { insertInto } from '../statements.ts'
+import { firstId, insertInto } from '../statements.ts'
 import { onlyRow, type Tx } from '../storage.ts'
 
 /** That a line paid out for a period. A period is any name, such as a date. */
@@ -38,7 +38,7 @@ export async function listMerchantsToPay(
 ): Promise<readonly string[]> {
   const rows = await tx.query<{ id: string }>(
     `SELECT m.id FROM merchants m
-     WHERE m.iban IS NOT NULL AND ($2::uuid IS NULL OR m.id > $2)
+     WHERE m.iban IS NOT NULL AND m.id > coalesce($2, '${firstId}'::uuid)
        AND NOT EXISTS (SELECT FROM payouts p WHERE p.merchant_id = m.id AND p.period = $1)
        AND (SELECT sum(amount) FROM ledger_postings p
             WHERE p.account = 'merchant' AND p.merchant_id = m.id AND p.currency = m.currency) > 0

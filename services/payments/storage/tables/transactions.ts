@@ -11,7 +11,7 @@ import {
   type Page,
   type PageQuery,
 } from '../list-page.ts'
-import { insertAtNextPosition, toDate } from '../statements.ts'
+import { insertAtNextPosition, positionOf, toDate } from '../statements.ts'
 import { onlyRow, type Tx } from '../storage.ts'
 import { type CardRow, cardColumns, cardOf, cardValues } from './card-columns.ts'
 import { selectTrail, type TrailJson, trailOf } from './trail.ts'
@@ -261,12 +261,12 @@ function conditionsOf({ status, custom, ...range }: TransactionSearch): readonly
 type Parameter = Parameters<Condition>[0]
 
 /**
- * A merchant's transactions with their whole trails in the order of their ids, for replaying them part by
- * part.
+ * Returns a merchant's transactions with their whole trails in the order of the list, for replaying them part
+ * by part.
  *
  * @param afterId the last id of the part before; null for the first part
  */
-export async function listTransactionsById(
+export async function listTransactionsInOrder(
   tx: Tx,
   merchantId: string,
   afterId: string | null,
@@ -274,7 +274,7 @@ export async function listTransactionsById(
 ): Promise<readonly Transaction[]> {
   const rows = await tx.query<TransactionRowWithTrail>(
     `SELECT ${withTrail(null)} FROM transactions t
-     WHERE t.merchant_id = $1 AND ($2::uuid IS NULL OR t.id > $2) ORDER BY t.id LIMIT $3`,
+     WHERE t.merchant_id = $1 AND t.position > ${positionOf('transactions', '$2')} ORDER BY t.position LIMIT $3`,
     [merchantId, afterId, limit],
   )
   return rows.map(transactionOf)
