@@ -20,7 +20,7 @@ const tables = [
   'webhook_deliveries',
 ] as const
 
-/** Without statistics, as after a restore, the planner knows neither how many rows there are nor their values. */
+/** Without statistics, as after a restore, the planner does not know how many rows there are. */
 describe('a large database without statistics', { skip: missingPostgres() }, () => {
   let server: PostgresServer
   let storage: Storage
@@ -43,7 +43,8 @@ describe('a large database without statistics', { skip: missingPostgres() }, () 
 
   /** Returns the number of rows of a table that were read since the last call. */
   async function readRows(table: (typeof tables)[number]): Promise<number> {
-    const sql = `SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables WHERE relname = '${table}'`
+    const sql = `SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables
+      WHERE relname = '${table}'`
     // A server process reports its counts at the end of a transaction, at most once a second.
     await storage.transaction(tx => tx.query('SELECT pg_stat_force_next_flush()'))
     const total = Number(await server.sql(sql))

@@ -1,8 +1,8 @@
 import type { Tx } from './storage.ts'
 
 /**
- * Plans for the two ways to read large tables. Without statistics, as after a restore, the planner expects few
- * rows everywhere, and chooses plans whose time grows with the square of the rows.
+ * Plans for the two ways to read large tables. Without statistics, as after a restore, the planner expects
+ * few rows everywhere, and chooses plans whose time grows with the square of the rows.
  */
 const excluded = {
   /** Statements that read whole tables: a hash join or a merge join reads each table once. */

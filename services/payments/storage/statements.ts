@@ -30,9 +30,9 @@ export function toMsOrNull(date: Date | null): number | null {
 }
 
 /**
- * Returns the expression of the position of a list's element, for walking the list part by part. The parameter
- * is the element's id; null is the position before the first one. It is one value for the statement, so that
- * the index of the list is read from there.
+ * Returns the expression of the position of a list's element, for walking the list part by part. The
+ * parameter is the element's id; null is the position before the first one. It is one value for the
+ * statement, so that the index of the list is read from there.
  */
 export function positionOf(table: string, parameter: string): string {
   return `coalesce((SELECT position FROM ${table} WHERE id = ${parameter}::uuid), -1)`

@@ -274,7 +274,8 @@ export async function listTransactionsInOrder(
 ): Promise<readonly Transaction[]> {
   const rows = await tx.query<TransactionRowWithTrail>(
     `SELECT ${withTrail(null)} FROM transactions t
-     WHERE t.merchant_id = $1 AND t.position > ${positionOf('transactions', '$2')} ORDER BY t.position LIMIT $3`,
+     WHERE t.merchant_id = $1 AND t.position > ${positionOf('transactions', '$2')}
+     ORDER BY t.position LIMIT $3`,
     [merchantId, afterId, limit],
   )
   return rows.map(transactionOf)
