@@ -11,6 +11,7 @@ import {
   pricingUnderTest,
 } from '../testing/history-under-test.ts'
 import { refundableAmount } from '../transaction/transaction.ts'
+import { currencyCodes } from './currencies.ts'
 import { exchange } from './exchange.ts'
 import { scale } from './ratio.ts'
 
@@ -73,6 +74,35 @@ test('refunds and disputes in parts take what one refund takes, between all curr
         { numRuns: Math.ceil(numRuns / 25) },
       )
     }
+  }
+})
+
+/** A rate from 0.00001 to 100,000. */
+const anyRate = fc
+  .tuple(fc.integer({ min: 1, max: 99_999 }), fc.integer({ min: -5, max: 0 }))
+  .map(([digits, exponent]) => (digits * 10 ** exponent).toFixed(5))
+
+test('parts are worth what the whole is from each currency to any other, at any rates', () => {
+  for (const from of currencyCodes) {
+    fc.assert(
+      fc.property(parts, fc.constantFrom(...currencyCodes), anyRate, anyRate, (amounts, to, one, other) => {
+        const rates = Object.fromEntries([
+          [from, one],
+          [to, other],
+        ])
+        const pricing = pricingUnderTest({}, { ...rates, EUR: '1' })
+        const history = createHistory({ ...merchantUnderTest, currency: to }, pricing)
+        const total = sumOf(amounts)
+        authorise(history, total, from)
+        for (const amount of amounts) operate(history, 0, 'capture', amount)
+        const worth = exchange(pricing.rates, { currency: from, amount: total }, to)
+        assert.notEqual(worth, undefined)
+        assert.equal(balanceOf(history), worth, `${total} ${from} in ${to}`)
+        for (const amount of amounts) operate(history, 0, 'refund', amount)
+        assert.equal(balanceOf(history), 0n, `${total} ${from} in ${to}`)
+      }),
+      { numRuns: Math.ceil(numRuns / 100) },
+    )
   }
 })
 
