@@ -94,17 +94,18 @@ export function createStatuses<Content extends Named, Fed>(
   }
 }
 
-const byNone: ContentEnforcement = { acknowledged: new Set<string>(), refusals: [] }
+const byNone: ContentEnforcement = { acknowledged: new Set<string>(), refusals: [], lacking: [] }
 const none: readonly never[] = []
 
 function factsOf<Content, Fed>(item: Ready<Content, Fed>, surroundings: Surroundings<Fed>): Facts {
   const { name, translation, refusal, content, completed, resource } = item
   const { taking, switchedOff, unpublished, backendFailure, obstacle, enforcement, doubts } = surroundings
   const present = 'value' in translation ? translation.value : undefined
-  const { acknowledged, refusals } =
+  const { acknowledged, refusals, lacking } =
     completed === undefined || unpublished !== undefined ? byNone : enforcement(completed.fed)
   let enforcing = 0
   for (const uid of taking) if (acknowledged.has(uid)) enforcing += 1
+  const withoutFeatures = lacking.filter(({ uid }) => taking.includes(uid))
   return {
     problems: 'problems' in translation ? translation.problems : none,
     refusal: present ? refusal : undefined,
@@ -118,6 +119,8 @@ function factsOf<Content, Fed>(item: Ready<Content, Fed>, surroundings: Surround
     obstacle,
     running: taking.length,
     enforcing,
+    lackingFeatures: withoutFeatures.length,
+    missingFeatures: [...new Set(withoutFeatures.flatMap(({ features }) => features))].join(', '),
     refusals: content === present ? refusals : none,
   }
 }
@@ -145,6 +148,8 @@ function isSameFacts(a: Facts, b: Facts): boolean {
     a.obstacle === b.obstacle &&
     a.running === b.running &&
     a.enforcing === b.enforcing &&
+    a.lackingFeatures === b.lackingFeatures &&
+    a.missingFeatures === b.missingFeatures &&
     isSameRefusal(a.refusal, b.refusal) &&
     isSameList(a.refusals, b.refusals)
   )

@@ -29,6 +29,7 @@ function openWorld(kind = limits) {
   let published: readonly RateLimitDomain[] | undefined
   let statuses: readonly ResourceStatus[] = []
   const refused = new Set<string>()
+  const outdated = new Set<string>()
   const pausedNames = new Set<string>()
 
   const start = () =>
@@ -46,8 +47,11 @@ function openWorld(kind = limits) {
         enforcement: uids => domain => {
           const pods = uids.filter(() => refused.has(domain.domain))
           return {
-            acknowledged: new Set(published?.includes(domain) && pods.length === 0 ? uids : []),
+            acknowledged: new Set(
+              published?.includes(domain) && pods.length === 0 ? uids.filter(uid => !outdated.has(uid)) : [],
+            ),
             refusals: pods.map(pod => ({ pod, message: 'no' })),
+            lacking: [...outdated].map(uid => ({ uid, features: ['windows', 'calendar'] })),
           }
         },
       },
@@ -96,6 +100,7 @@ function openWorld(kind = limits) {
       return inForce()
     },
     inForce,
+    outdated,
     status(name: string): ResourceStatus {
       const found = statuses.find(status => status.name === name)
       assert.ok(found, `there is no status of ${name}`)
@@ -139,6 +144,24 @@ test('a right resource is published, and its status tells that every process enf
     conditions.map(({ status }) => status),
     ['True', 'True', 'True', 'True'],
   )
+})
+
+test('the status counts out processes that lack a feature, and names the feature', async () => {
+  const world = openWorld()
+  world.write('a', 'checkout', 3)
+  world.outdated.add('first')
+  await world.reconcile()
+  const status = world.status('a')
+  assert.equal(status.enforced, '1/2')
+  assert.equal(reasonsOf(status), 'Valid InFeed FeatureMissing FeatureMissing')
+  assert.equal(
+    status.conditions.find(({ type }) => type === 'Enforced')?.message,
+    '1 of 2 processes enforce it; 1 of them does not get it, because it lacks windows, calendar: ' +
+      'update it to the version of the operator',
+  )
+  world.outdated.clear()
+  await world.reconcile()
+  assert.equal(reasonsOf(world.status('a')), 'Valid InFeed Enforced Enforced')
 })
 
 test('the last good version stays while a resource is wrong, over a restart too', async () => {

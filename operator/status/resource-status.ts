@@ -52,6 +52,10 @@ export interface Facts {
   readonly running: number
   /** Those of them that acknowledged what is in force. */
   readonly enforcing: number
+  /** Those of the running ones that do not get it, because they lack a feature that it needs; 0 if left out. */
+  readonly lackingFeatures?: number
+  /** The features that they lack: `windows, calendar`. */
+  readonly missingFeatures?: string
   readonly refusals: readonly { readonly pod: string; readonly message: string }[]
 }
 
@@ -104,7 +108,7 @@ function doubtful({ doubt }: Facts): readonly NewCondition[] {
 }
 
 /** Reasons that pass by themselves. */
-const onItsWay: ReadonlySet<string> = new Set(['Pending', 'NoProcess', 'SecretUnknown'])
+const onItsWay: ReadonlySet<string> = new Set(['Pending', 'FeatureMissing', 'NoProcess', 'SecretUnknown'])
 
 /** Whether what keeps a resource from being ready may pass by itself. */
 export function isPassing({ reason }: Pick<Condition, 'reason'>): boolean {
@@ -156,7 +160,8 @@ function programmedCondition({ inForce, refusals, unpublished, lacking }: Facts)
   return { type, status: 'False', reason: 'Refused', message }
 }
 
-function enforcedCondition({ inForce, running, enforcing, switchedOff, obstacle }: Facts): NewCondition {
+function enforcedCondition(facts: Facts): NewCondition {
+  const { inForce, running, enforcing, switchedOff, obstacle, lackingFeatures = 0, missingFeatures } = facts
   const type = 'Enforced'
   const what = inForce === 'last-good' ? 'the last good version' : 'it'
   const message = `${enforcing} of ${running} processes enforce ${what}`
@@ -168,6 +173,12 @@ function enforcedCondition({ inForce, running, enforcing, switchedOff, obstacle 
     return { type, status: 'False', reason: 'SwitchedOff', message: switchedOff }
   if (running === 0)
     return { type, status: 'False', reason: 'NoProcess', message: `No process takes calls${awaited}` }
+  if (lackingFeatures > 0) {
+    const [get, lack, all] = lackingFeatures === 1 ? ['does', 'it lacks', 'it'] : ['do', 'they lack', 'them']
+    const withheld = `${lackingFeatures} of them ${get} not get it, because ${lack} ${missingFeatures}`
+    const advice = `update ${all} to the version of the operator`
+    return { type, status: 'False', reason: 'FeatureMissing', message: `${message}; ${withheld}: ${advice}` }
+  }
   if (enforcing < running)
     return { type, status: 'False', reason: 'Pending', message: `${message}${awaited}` }
   return { type, status: 'True', reason: 'Enforced', message }

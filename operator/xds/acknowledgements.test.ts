@@ -14,7 +14,7 @@ function parse(text: string): Snapshot {
   )
 }
 
-const node = { nodeId: 'test', namespace: 'shop', peer: '127.0.0.1:1' }
+const node = { nodeId: 'test', namespace: 'shop', features: [], peer: '127.0.0.1:1' }
 
 function refusalOf(snapshot: string, text: string, ...names: readonly string[]): Refusal {
   const { resources } = parse(snapshot)

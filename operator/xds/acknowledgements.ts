@@ -33,10 +33,13 @@ export interface Acknowledgements {
    * that content, with all their workers. Reports of other operators count: of each client the newest stream
    * decides. The answer describes the present, so it is not to be kept.
    */
-  enforcement(uids: readonly string[]): (resource: Pick<Resource, 'name' | 'hash'>) => Enforcement
+  enforcement(uids: readonly string[]): (resource: EnforcedResource) => Enforcement
   /** The state of each client by the streams of this operator alone. */
   standings(): readonly OwnStanding[]
 }
+
+/** A resource without its bytes. */
+export type EnforcedResource = Pick<Resource, 'name' | 'hash' | 'features'>
 
 /** The state of a client by streams of this operator. */
 export interface OwnStanding extends Standing {
@@ -50,6 +53,8 @@ export interface Enforcement {
   readonly refusals: readonly { readonly uid: string; readonly pod: string; readonly message: string }[]
   /** Those that were not heard of yet. */
   readonly pending: readonly string[]
+  /** Those of the pending ones that do not get the resource, with the features that they lack. */
+  readonly lacking: readonly { readonly uid: string; readonly features: readonly string[] }[]
 }
 
 export interface AcknowledgementLimits {
@@ -185,7 +190,7 @@ export function createAcknowledgements(
     },
     enforcement(uids) {
       const clients = uids.map(uid => ({ uid, parts: partsOf(uid) }))
-      const byAll: Enforcement = { acknowledged: new Set(uids), refusals: [], pending: [] }
+      const byAll: Enforcement = { acknowledged: new Set(uids), refusals: [], pending: [], lacking: [] }
       return resource => {
         const isByAll = clients.every(({ parts }) => parts.every(part => enforces(part, resource)))
         return isByAll ? byAll : enforcementOf(clients, resource)
@@ -201,20 +206,27 @@ interface ClientParts {
   readonly parts: readonly (readonly Standing[])[]
 }
 
-function enforcementOf(
-  clients: readonly ClientParts[],
-  resource: Pick<Resource, 'name' | 'hash'>,
-): Enforcement {
+function enforcementOf(clients: readonly ClientParts[], resource: EnforcedResource): Enforcement {
   const acknowledged = new Set<string>()
   const refusals: Enforcement['refusals'][number][] = []
   const pending: string[] = []
+  const lacking: Enforcement['lacking'][number][] = []
   for (const { uid, parts } of clients) {
     const refusal = parts.flatMap(part => refusalIn(part, resource) ?? [])[0]
     if (parts.every(part => enforces(part, resource))) acknowledged.add(uid)
     else if (refusal !== undefined) refusals.push({ uid, ...refusal })
-    else pending.push(uid)
+    else {
+      pending.push(uid)
+      const features = resource.features.filter(feature => parts.some(part => lacks(part, feature)))
+      if (features.length > 0) lacking.push({ uid, features })
+    }
   }
-  return { acknowledged, refusals, pending }
+  return { acknowledged, refusals, pending, lacking }
+}
+
+/** The newest stream of a client decides; a client that has not connected yet lacks nothing. */
+function lacks([newest]: readonly Standing[], feature: string): boolean {
+  return newest !== undefined && !newest.client.features.includes(feature)
 }
 
 function refusalIn(standings: readonly Standing[], resource: Pick<Resource, 'name' | 'hash'>) {

@@ -51,5 +51,6 @@ test('enforcement is asked by content', () => {
     acknowledged: new Set(),
     refusals: [],
     pending: ['pod-1'],
+    lacking: [],
   })
 })

@@ -20,6 +20,8 @@ export interface ContentFeed<Fed> {
 export interface ContentEnforcement {
   readonly acknowledged: ReadonlySet<string>
   readonly refusals: readonly { readonly pod: string; readonly message: string }[]
+  /** Clients that do not get the content, with the features that they lack. */
+  readonly lacking: readonly { readonly uid: string; readonly features: readonly string[] }[]
 }
 
 /** Neither the same content is encoded twice, nor the same list published twice. */

@@ -5,7 +5,7 @@ import type { DiscoveryRequest } from '@tollway/proto/envoy/service/discovery/v3
 import type { Acknowledgements } from './acknowledgements.ts'
 import { createOutbox } from './outbox.ts'
 import type { Snapshot } from './snapshot.ts'
-import { clientId, type FeedClient, maxWorkers } from './standing.ts'
+import { clientId, type FeedClient, featuresField, maxFeatures, maxWorkers } from './standing.ts'
 import { newStream, type Outcome, offer, type Response, receive, renew, type StreamState } from './stream.ts'
 
 /** What the feed has of one type. */
@@ -59,7 +59,8 @@ export function openSession(
       tellOfUnknownType(typeUrl)
       return
     }
-    const before = states.get(typeUrl) ?? newStream(`${id}-${states.size}`, type.snapshot)
+    const before =
+      states.get(typeUrl) ?? newStream(`${id}-${states.size}`, type.snapshot, new Set(client.features))
     const { state, outcome } = receive(before, { versionInfo, responseNonce, error: errorDetail?.message })
     note(outcome, client, type.acknowledgements)
     if (outcome.kind === 'ignored') return
@@ -157,7 +158,11 @@ function readClient({ node }: DiscoveryRequest, streamId: string, peer: string):
   const nodeId = (node?.id ?? '').slice(0, maxTextChars)
   const uid = text('uid') || `stream-${streamId}`
   const worker = readWorker(text('worker'), text('workers'))
-  return { uid, pod: text('pod') || nodeId || peer, namespace: text('namespace'), nodeId, peer, worker }
+  const features = text(featuresField)
+    .split(',', maxFeatures)
+    .filter(feature => feature !== '')
+  const pod = text('pod') || nodeId || peer
+  return { uid, pod, namespace: text('namespace'), features, nodeId, peer, worker }
 }
 
 /** A process with several workers has a stream for each. Malformed pairs of numbers are ignored. */

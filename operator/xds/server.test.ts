@@ -26,12 +26,12 @@ async function until(what: string, holds: () => boolean): Promise<void> {
   }
 }
 
-/** `a=1 b=2`: resources and their contents. */
+/** `a=1 b=2+windows`: resources and their contents, after a plus the features that they need. */
 function parse(text: string): Snapshot {
   const pairs = text.split(' ').filter(pair => pair !== '')
   return createSnapshot(
     typeUrl,
-    pairs.map(pair => createResource(pair.split('=')[0] ?? '', Buffer.from(pair))),
+    pairs.map(pair => createResource(pair.split('=')[0] ?? '', Buffer.from(pair), pair.split('+').slice(1))),
   )
 }
 
@@ -83,7 +83,7 @@ interface Asked {
 }
 
 /** A minimal client: it collects the responses, and sends what the test passes to it. */
-function connect(t: TestContext, address: string, uid = 'pod-1') {
+function connect(t: TestContext, address: string, uid = 'pod-1', features = '') {
   const client = new Client(address, credentials.createInsecure(), {
     'grpc.use_local_subchannel_pool': 1,
     'grpc.max_receive_message_length': -1,
@@ -103,7 +103,8 @@ function connect(t: TestContext, address: string, uid = 'pod-1') {
     stream.cancel()
     client.close()
   })
-  const node = { id: 'test', metadata: { uid, pod: `${uid}-name`, namespace: 'shop' } }
+  const listed = features === '' ? {} : { 'tollway.features': features }
+  const node = { id: 'test', metadata: { uid, pod: `${uid}-name`, namespace: 'shop', ...listed } }
   const ask = (request: Partial<Asked> = {}) => stream.write({ typeUrl, node, ...request })
   const latest = () => {
     const response = responses.at(-1)
@@ -306,4 +307,34 @@ test('the end of the feed is told to its clients', async t => {
   await until('the stream has ended', () => client.ended() !== undefined)
   assert.equal(client.ended()?.code, status.UNAVAILABLE)
   assert.deepEqual(feed.clients(), [])
+})
+
+test('a client without a feature does not get the resources that need it, until it comes back with it', async t => {
+  const { feed, enforces, address } = await startFeed(t)
+  feed.publish(parse('a=1 b=1+windows c=1+windows+calendar'))
+  const old = connect(t, address, 'pod-1')
+  const newer = connect(t, address, 'pod-2', 'windows,calendar,later')
+  old.ask()
+  newer.ask()
+  assert.equal(await old.receives(1), 'a=1')
+  assert.equal(await newer.receives(1), 'a=1 b=1+windows c=1+windows+calendar')
+  old.ack()
+  newer.ack()
+  const content = 'c=1+windows+calendar'
+  await until('the ACKs count', () => enforces('a=1', 'pod-1', 'pod-2').acknowledged.size === 2)
+  const { acknowledged, pending, lacking } = enforces(content, 'pod-1', 'pod-2')
+  assert.deepEqual([...acknowledged], ['pod-2'])
+  assert.deepEqual(pending, ['pod-1'])
+  assert.deepEqual(lacking, [{ uid: 'pod-1', features: ['windows', 'calendar'] }])
+
+  old.stream.cancel()
+  const upgraded = connect(t, address, 'pod-1', 'windows,calendar')
+  upgraded.ask({ versionInfo: old.latest().versionInfo })
+  assert.equal(await upgraded.receives(1), 'a=1 b=1+windows c=1+windows+calendar')
+  upgraded.ack()
+  await until(
+    'the upgraded pod enforces it',
+    () => enforces(content, 'pod-1', 'pod-2').acknowledged.size === 2,
+  )
+  assert.deepEqual(enforces(content, 'pod-1', 'pod-2').lacking, [])
 })

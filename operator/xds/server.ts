@@ -7,12 +7,13 @@ import {
   type AcknowledgementLimits,
   createAcknowledgements,
   defaultAcknowledgementLimits,
+  type EnforcedResource,
   type Enforcement,
   type OwnStanding,
 } from './acknowledgements.ts'
 import { createDiscoveryCodec, discoveryPath } from './discovery.ts'
 import { type FeedSession, openSession, type PublishedType } from './feed-session.ts'
-import type { Resource, Snapshot } from './snapshot.ts'
+import type { Snapshot } from './snapshot.ts'
 import { clientId, type Elsewhere, type FeedClient } from './standing.ts'
 import type { Response } from './stream.ts'
 import { createTurns, type TurnLimits } from './turns.ts'
@@ -35,10 +36,7 @@ export interface Feed {
   /** Returns the last published snapshot; undefined before the sources have synced. */
   published(typeUrl: string): Snapshot | undefined
   /** Says for any resource which of these clients enforce exactly that content now, and which refused it. */
-  enforcement(
-    typeUrl: string,
-    uids: readonly string[],
-  ): (resource: Pick<Resource, 'name' | 'hash'>) => Enforcement
+  enforcement(typeUrl: string, uids: readonly string[]): (resource: EnforcedResource) => Enforcement
   /** Called after each change of `enforcement` or `clients`, without details. */
   onChange(listener: () => void): void
   /** One entry for each stream that has said who it is, here or at another operator. */

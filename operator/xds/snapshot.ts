@@ -8,6 +8,8 @@ export interface Resource {
   readonly bytes: Uint8Array
   /** Of the bytes; equal content has an equal hash on every replica. */
   readonly hash: string
+  /** The features that a client needs to understand the content; one that lacks any does not get it. */
+  readonly features: readonly string[]
 }
 
 /** Everything that the feed carries of one type. Nothing in it ever changes. */
@@ -18,6 +20,8 @@ export interface Snapshot {
   readonly version: string
   /** By name, in the order of the names. */
   readonly resources: ReadonlyMap<string, Resource>
+  /** Those of all resources. */
+  readonly features: ReadonlySet<string>
   /** The sum of the resources' lengths. */
   readonly bytes: number
 }
@@ -26,22 +30,24 @@ export interface Snapshot {
 const hashChars = 32
 
 /** A refusal names the resource, so it must have a name: an empty one is a defect, and throws. */
-export function createResource(name: string, bytes: Uint8Array): Resource {
+export function createResource(name: string, bytes: Uint8Array, features: readonly string[] = []): Resource {
   if (name === '') throw new Error('a resource of the feed needs a name')
-  return { name, bytes, hash: hash('sha256', bytes, 'hex').slice(0, hashChars) }
+  return { name, bytes, hash: hash('sha256', bytes, 'hex').slice(0, hashChars), features }
 }
 
 /** The canonical snapshot of these resources, in whatever order they come. Throws for two of one name. */
 export function createSnapshot(typeUrl: string, resources: Iterable<Resource>): Snapshot {
   const sorted = [...resources].sort((a, b) => (a.name < b.name ? -1 : 1))
   const byName = new Map<string, Resource>()
+  const features = new Set<string>()
   let bytes = 0
   for (const resource of sorted) {
     if (byName.has(resource.name)) throw new Error(`two resources of a snapshot are named ${resource.name}`)
     byName.set(resource.name, resource)
     bytes += resource.bytes.length
+    for (const feature of resource.features) features.add(feature)
   }
   const content = JSON.stringify([typeUrl, ...sorted.map(({ name, hash }) => [name, hash])])
   const version = hash('sha256', content, 'hex').slice(0, hashChars)
-  return { typeUrl, version, resources: byName, bytes }
+  return { typeUrl, version, resources: byName, features, bytes }
 }

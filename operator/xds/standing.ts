@@ -10,9 +10,17 @@ export interface FeedClient {
   readonly worker?: { readonly index: number; readonly of: number } | undefined
   readonly nodeId: string
   readonly namespace: string
+  /** What it understands beyond the messages of the reference. */
+  readonly features: readonly string[]
   /** The connection's address. */
   readonly peer: string
 }
+
+/** The field of node.metadata with the features of a client, separated by commas. */
+export const featuresField = 'tollway.features'
+
+/** The most features of a client that are read. */
+export const maxFeatures = 100
 
 /** The most workers that a pod may have. */
 export const maxWorkers = 64

@@ -197,7 +197,7 @@ function createComparison() {
     const { state, outcome } = receive(before, request)
     if (outcome.kind === 'opened') {
       acknowledgements.opened(
-        { uid: name, pod: name, nodeId: '', namespace: '', peer: '' },
+        { uid: name, pod: name, nodeId: '', features: [], namespace: '', peer: '' },
         outcome.claimedVersion,
       )
     } else if (outcome.kind === 'acknowledged') {

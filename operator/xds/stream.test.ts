@@ -142,15 +142,33 @@ const cases: Readonly<Record<string, string>> = {
     request                → send M-1 a=2 b=2
     ack nonce=N-1          → ignored
     nack b: bad            → refused b, send M-2 a=2`,
+  'a resource that needs a feature is withheld from a client that lacks it': `
+    request                → nothing
+    publish a=1+windows b=1 → send N-1 b=1
+    ack                    → acknowledged b=1
+    publish a=2+windows b=1 → nothing
+    publish a=2 b=1        → send N-2 a=2 b=1`,
+  'a client gets a resource if it lists all features that the resource needs': `
+    lists windows          → nothing
+    request                → nothing
+    publish a=1+windows b=1+windows+calendar → send N-1 a=1+windows`,
+  'in place of a withheld content goes the last good one, if the client has the features of that': `
+    request                → nothing
+    publish a=1            → send N-1 a=1
+    ack                    → acknowledged a=1
+    publish a=2+windows    → nothing
+    other acknowledged a=2+windows → nothing
+    publish a=3+windows b=1 → send N-2 a=1 b=1`,
 }
 
 const typeUrl = 'type.googleapis.com/test.Thing'
 
+/** `a=1 b=2+windows`: resources and their contents, after a plus the features that they need. */
 function parse(text: string): Snapshot {
   const pairs = text.split(' ').filter(pair => pair !== '')
   return createSnapshot(
     typeUrl,
-    pairs.map(pair => createResource(pair.split('=')[0] ?? '', Buffer.from(pair))),
+    pairs.map(pair => createResource(pair.split('=')[0] ?? '', Buffer.from(pair), pair.split('+').slice(1))),
   )
 }
 
@@ -161,7 +179,7 @@ function show({ resources }: Snapshot): string {
 function play() {
   const acknowledgements = createAcknowledgements({ nowMs: () => 0, monotonicMs: () => 0 })
   for (const uid of ['me', 'other']) {
-    acknowledgements.opened({ uid, pod: uid, nodeId: '', namespace: '', peer: '' }, '')
+    acknowledgements.opened({ uid, pod: uid, nodeId: '', namespace: '', features: [], peer: '' }, '')
   }
   let state = newStream('N', undefined)
 
@@ -218,6 +236,9 @@ function play() {
         return ask({ ...request, error: rest.replaceAll('⏎', '\n') })
       case 'other':
         acknowledgements.acknowledged('other', parse(rest.replace('acknowledged ', '')))
+        return 'nothing'
+      case 'lists':
+        state = newStream('N', state.snapshot, new Set(words))
         return 'nothing'
       case 'reconnect':
         state = newStream('M', state.snapshot)

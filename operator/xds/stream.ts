@@ -10,6 +10,8 @@ import { createSnapshot, type Resource, type Snapshot } from './snapshot.ts'
 export interface StreamState {
   /** Begins every nonce, so that no other stream's nonce is taken for one of this. */
   readonly nonceScope: string
+  /** The features of the client: a resource that needs another one is withheld. */
+  readonly features: ReadonlySet<string>
   /** The newest there is; undefined before the sources have synced, and until then nothing is answered. */
   readonly snapshot: Snapshot | undefined
   /** Whether the first request came. */
@@ -66,9 +68,14 @@ export type LastGood = (name: string) => Iterable<Resource>
  */
 export const streamLimits = { maxRefusedVersions: 1000, maxRefusedContents: 1000 } as const
 
-export function newStream(nonceScope: string, snapshot: Snapshot | undefined): StreamState {
+export function newStream(
+  nonceScope: string,
+  snapshot: Snapshot | undefined,
+  features: ReadonlySet<string> = new Set(),
+): StreamState {
   return {
     nonceScope,
+    features,
     snapshot,
     opened: false,
     sentCount: 0,
@@ -123,6 +130,7 @@ export function receive(
  * withheld: they go out as they were last acknowledged, or not at all, and the others go on. If it named
  * none,
  *   everything waits until the snapshot changes.
+ * - A resource that needs a feature that the client lacks is withheld in the same way.
  */
 export function offer(
   state: StreamState,
@@ -130,7 +138,7 @@ export function offer(
 ): { readonly state: StreamState; readonly response: Response | undefined } {
   const nothing = { state, response: undefined }
   if (!state.opened || state.outstanding !== undefined || state.snapshot === undefined) return nothing
-  const snapshot = withoutRefused(state, state.snapshot, lastGood)
+  const snapshot = withoutWithheld(state, state.snapshot, lastGood)
   const isKnown = snapshot.version === state.acknowledged?.version
   if (isKnown || state.refusedVersions.has(snapshot.version)) return nothing
   const sentCount = state.sentCount + 1
@@ -138,13 +146,13 @@ export function offer(
   return { state: { ...state, sentCount, outstanding: response }, response }
 }
 
-/** The snapshot as this stream may get it: refused contents are replaced, or left out. */
-function withoutRefused(state: StreamState, snapshot: Snapshot, lastGood: LastGood): Snapshot {
-  if (state.refusedContents.size === 0) return snapshot
+/** The snapshot as this stream may get it: withheld contents are replaced, or left out. */
+function withoutWithheld(state: StreamState, snapshot: Snapshot, lastGood: LastGood): Snapshot {
+  if (state.refusedContents.size === 0 && snapshot.features.isSubsetOf(state.features)) return snapshot
   let differs = false
   const resources: Resource[] = []
   for (const resource of snapshot.resources.values()) {
-    const allowed = isRefused(state, resource) ? replacementFor(state, resource.name, lastGood) : resource
+    const allowed = isWithheld(state, resource) ? replacementFor(state, resource.name, lastGood) : resource
     if (allowed !== resource) differs = true
     if (allowed !== undefined) resources.push(allowed)
   }
@@ -152,12 +160,13 @@ function withoutRefused(state: StreamState, snapshot: Snapshot, lastGood: LastGo
 }
 
 function replacementFor(state: StreamState, name: string, lastGood: LastGood): Resource | undefined {
-  for (const resource of lastGood(name)) if (!isRefused(state, resource)) return resource
+  for (const resource of lastGood(name)) if (!isWithheld(state, resource)) return resource
   return undefined
 }
 
-function isRefused(state: StreamState, resource: Resource): boolean {
-  return state.refusedContents.has(contentKey(resource))
+function isWithheld(state: StreamState, resource: Resource): boolean {
+  if (state.refusedContents.has(contentKey(resource))) return true
+  return resource.features.some(feature => !state.features.has(feature))
 }
 
 /** The hash has a fixed length, so no two contents share a key. */

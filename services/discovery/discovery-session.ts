@@ -41,6 +41,8 @@ export interface DiscoverySession {
 export interface Subscription {
   /** `type.googleapis.com/<package>.<Message>`. */
   readonly typeUrl: string
+  /** What this process understands beyond the type's own messages; the server gets it in node.metadata. */
+  readonly features?: readonly string[]
   /**
    * Activates the whole response or, if it has a problem, nothing. Resolves with all problems, one line each:
    * `<name of the resource>: <problem>`. Called for one response at a time; it never rejects because of the

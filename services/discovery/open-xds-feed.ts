@@ -30,11 +30,14 @@ export function openXdsFeed(
     keepaliveTimeoutMs: settings.xdsKeepaliveTimeoutMs,
     log,
   })
+  const { features = [], ...load } = subscription
+  const nodeMetadata = new Map(settings.xdsNodeMetadata)
+  if (features.length > 0) nodeMetadata.set('tollway.features', features.join(','))
   const feed = createXdsFeed({
-    ...subscription,
+    ...load,
     connection,
     nodeId: settings.xdsNodeId,
-    nodeMetadata: settings.xdsNodeMetadata,
+    nodeMetadata,
     lastGoodFile: openFile(settings.lastGoodFile, maxMessageBytes, log),
     connectRetryMs: settings.xdsConnectRetryMs,
     backoff: {

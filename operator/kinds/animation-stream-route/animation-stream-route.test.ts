@@ -41,6 +41,7 @@ function openWorld() {
         enforcement: uids => route => ({
           acknowledged: new Set(published.includes(route) ? uids : []),
           refusals: [],
+          lacking: [],
         }),
       },
       infrastructure: {

@@ -14,7 +14,7 @@ const nothing: PeerReport = {
 }
 
 function standing(uid: string, version: string) {
-  const client = { uid, pod: uid, nodeId: '', namespace: '', peer: '' }
+  const client = { uid, pod: uid, nodeId: '', namespace: '', features: [], peer: '' }
   return { typeUrl, client, connected: true, openedMs: 0, carriesOver: false, version, refusals: new Map() }
 }
 

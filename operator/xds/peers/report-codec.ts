@@ -57,7 +57,7 @@ function encodeReport(report: AgedReport): Uint8Array {
 }
 
 function encodeClient({ worker, ...client }: FeedClient) {
-  return { ...client, worker: worker?.index ?? 0, workers: worker?.of ?? 0 }
+  return { ...client, features: [...client.features], worker: worker?.index ?? 0, workers: worker?.of ?? 0 }
 }
 
 function decodeReport(bytes: Uint8Array): AgedReport {
@@ -87,7 +87,8 @@ function decodeStanding(message: StandingMessage): AgedStanding {
 
 function decodeClient(client: Client | undefined): FeedClient {
   const { uid = '', pod = '', namespace = '', nodeId = '', peer = '', worker = 0, workers = 0 } = client ?? {}
+  const { features = [] } = client ?? {}
   const hasWorkers = worker < workers && workers <= maxWorkers
-  const known = { uid, pod, namespace, nodeId, peer }
+  const known = { uid, pod, namespace, nodeId, peer, features }
   return hasWorkers ? { ...known, worker: { index: worker, of: workers } } : known
 }

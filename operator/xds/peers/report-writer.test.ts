@@ -58,7 +58,14 @@ function start(limits: Partial<ReportLimits> = {}) {
 }
 
 const uids = ['x', 'y', 'z'] as const
-const client = (uid: string) => ({ uid, pod: `pod-${uid}`, nodeId: 'n', namespace: 's', peer: '10.0.0.1:1' })
+const client = (uid: string) => ({
+  uid,
+  pod: `pod-${uid}`,
+  nodeId: 'n',
+  namespace: 's',
+  features: [],
+  peer: '10.0.0.1:1',
+})
 
 function plain({ client, connected, openedMs, carriesOver, inForce, refusals }: Standing) {
   const hashes = inForce && [...inForce.resources].map(([name, { hash }]) => [name, hash])

@@ -120,7 +120,7 @@ function describe(
 ): AgedStanding {
   const told = [...refusals].slice(0, maxRefusals)
   const { uid, pod, namespace, nodeId, peer } = client
-  count(typeUrl, uid, pod, namespace, nodeId, peer)
+  count(typeUrl, uid, pod, namespace, nodeId, peer, ...client.features)
   for (const [name, { hash, message }] of told) count(name, hash, message)
   const openedMsAgo = Math.max(0, nowMs - openedMs)
   const version = inForce?.version ?? ''

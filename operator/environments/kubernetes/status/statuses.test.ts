@@ -245,6 +245,7 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
       enforcement: uids => domain => ({
         acknowledged: new Set(published.includes(domain) ? uids : []),
         refusals: [],
+        lacking: [],
       }),
     },
     infrastructure: {

@@ -244,6 +244,13 @@ export declare type Client = Message<"tollway.operator.v1.Client"> & {
    * @generated from field: uint32 workers = 7;
    */
   workers: number;
+
+  /**
+   * What it understands beyond the messages of the reference.
+   *
+   * @generated from field: repeated string features = 8;
+   */
+  features: string[];
 };
 
 /**
