@@ -1,14 +1,18 @@
 import Type, { type Static } from 'typebox'
 import type { DeepReadonly } from './deep-readonly.ts'
 import { describeFound } from './describe.ts'
-import { type FieldRule, withRules } from './field-rule.ts'
+import type { PolicyRule } from './field-rule.ts'
 import { feedColumns } from './generation/printer-columns.ts'
+import { limitBounds } from './rate-limit/limit-bounds.ts'
+import { problemIf, rulesOfRateLimit } from './rate-limit/limit-rules.ts'
+import { rateLimitSchema, withRulesOfLevel } from './rate-limit/limit-schema.ts'
 import type { Resource, ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
-import { type CelRule, type Fields, type JsonObject, type Problem, type Schema, typed } from './schema.ts'
+import { type JsonObject, type Schema, typed } from './schema.ts'
 
 /** The limits of a RateLimitConfig. Lengths are in characters. */
 export const rateLimitConfigLimits = {
+  ...limitBounds,
   maxDomainLength: 253,
   /** Levels of nested descriptors, including the top one. */
   maxDescriptorLevels: 8,
@@ -16,15 +20,10 @@ export const rateLimitConfigLimits = {
   maxSiblings: 10_000,
   maxKeyLength: 256,
   maxValueLength: 1024,
-  maxNameLength: 128,
-  /** With longer or more names, CEL over the first level would cost more than an API server allows. */
-  maxReplaces: 16,
   maxMetadataFields: 64,
-  maxRequestsPerUnit: 0xffffffff,
 } as const
 
 const limits = rateLimitConfigLimits
-const units = ['second', 'minute', 'hour', 'day', 'week', 'month', 'year'] as const
 
 /** A limit: either `unlimited`, or a `unit` and its `requestsPerUnit`. */
 export type RateLimit = DeepReadonly<Static<ReturnType<typeof rateLimitSchema>>>
@@ -45,74 +44,12 @@ type DescriptorFields = {
 }
 type WrittenFields = Static<ReturnType<typeof descriptorSchema>>
 
-/**
- * The API server estimates the cost of CEL in a definition, and rejects it inside nested lists. Below the top
- * level an admission policy has the rules (see `rulesOfDescriptors`).
- */
-function withRulesOfLevel(
-  level: number,
-  rules: readonly FieldRule[],
-): Pick<Schema, 'rules' | 'x-kubernetes-validations'> {
-  return level === 1 ? withRules(rules) : { ...withRules(rules), 'x-kubernetes-validations': [] }
-}
-
-const unitAndRequests = ['unit', 'requestsPerUnit'] as const
-
-const limitedOrUnlimited: FieldRule = {
-  cel: {
-    rule:
-      'has(self.unlimited) && self.unlimited ? !has(self.unit) && !has(self.requestsPerUnit) ' +
-      ': has(self.unit) && has(self.requestsPerUnit)',
-    message: 'set either unlimited to true, or both unit and requestsPerUnit',
-  },
-  judge(rateLimit) {
-    const { unlimited } = rateLimit
-    if (unlimited === true) {
-      return unitAndRequests.flatMap(name =>
-        problemIf(
-          rateLimit[name] !== undefined,
-          name,
-          `${describeFound(rateLimit[name])} is not allowed with unlimited: true; leave out one of the two`,
-        ),
-      )
-    }
-    if (unlimited !== undefined && unlimited !== false) return []
-    const allowed = {
-      unit: `one of ${units.join(', ')}`,
-      requestsPerUnit: `a whole number from 0 to ${limits.maxRequestsPerUnit}`,
-    }
-    return unitAndRequests.flatMap(name =>
-      problemIf(
-        rateLimit[name] === undefined,
-        name,
-        `is missing; expected ${allowed[name]}, unless unlimited is true`,
-      ),
-    )
-  },
-}
-
-const replacesOthers: FieldRule = {
-  cel: {
-    rule: '!has(self.name) || !has(self.replaces) || self.replaces.all(replaced, replaced.name != self.name)',
-    message: 'replaces names the rule itself; name other rules only',
-  },
-  judge({ name, replaces }) {
-    if (typeof name !== 'string' || name === '' || !Array.isArray(replaces)) return []
-    return replaces.flatMap((replaced: Fields | null, index) =>
-      problemIf(
-        replaced?.['name'] === name,
-        `replaces[${index}].name`,
-        `${describeFound(name)} is the name of the rule itself; use the names of other rules`,
-      ),
-    )
-  },
-}
-
-const sharedByWildcard: FieldRule = {
+const sharedByWildcard: PolicyRule = {
   cel: {
     rule: "!has(self.shareThreshold) || !self.shareThreshold || self.value.contains('*')",
     message: 'shareThreshold needs a value with the wildcard *',
   },
+  inPolicy: ["self.?shareThreshold.orValue(false) <= self.?value.orValue('').contains('*')"],
   judge({ shareThreshold, value = '' }) {
     const shares = shareThreshold === true && typeof value === 'string' && !value.includes('*')
     const message = `true needs a value with the wildcard *, not ${describeFound(value)}`
@@ -120,82 +57,16 @@ const sharedByWildcard: FieldRule = {
   },
 }
 
-/** The rules of one descriptor in CEL, with the field that is `self` in each; '' is the descriptor itself. */
-export const rulesOfDescriptors: readonly { readonly field: '' | 'rateLimit'; readonly cel: CelRule }[] = [
-  { field: '', cel: sharedByWildcard.cel },
-  { field: 'rateLimit', cel: limitedOrUnlimited.cel },
-  { field: 'rateLimit', cel: replacesOthers.cel },
+/** A rule of one descriptor, with the field that is its `self`; '' is the descriptor itself. */
+export interface DescriptorRule {
+  readonly field: '' | 'rateLimit'
+  readonly rule: PolicyRule
+}
+
+export const rulesOfDescriptors: readonly DescriptorRule[] = [
+  { field: '', rule: sharedByWildcard },
+  ...rulesOfRateLimit.map(rule => ({ field: 'rateLimit' as const, rule })),
 ]
-
-function problemIf(wrong: boolean, path: string, message: string): readonly Problem[] {
-  return wrong ? [{ path, message }] : []
-}
-
-function rateLimitSchema(level: number) {
-  return Type.Object(
-    {
-      unit: Type.Optional(
-        Type.Enum(units, {
-          type: 'string',
-          description:
-            'The length of the window in which requests are counted. Windows are aligned to the Unix ' +
-            'epoch: a week begins on Thursday at 00:00 UTC, a month is 30 days and a year 365 days. ' +
-            'Required unless unlimited.',
-        }),
-      ),
-      requestsPerUnit: Type.Optional(
-        Type.Integer({
-          format: 'int64',
-          minimum: 0,
-          maximum: limits.maxRequestsPerUnit,
-          description:
-            'The number of requests that are allowed in a unit; 0 blocks every request. Required unless unlimited.',
-        }),
-      ),
-      unlimited: Type.Optional(
-        Type.Boolean({
-          description: 'Every request is allowed, and none is counted. Replaces unit and requestsPerUnit.',
-        }),
-      ),
-      name: Type.Optional(
-        Type.String({
-          maxLength: limits.maxNameLength,
-          description:
-            'The name of the rule. Other rules can replace it by this name, and responses contain it.',
-        }),
-      ),
-      replaces: Type.Optional(
-        Type.Array(replacedRule(), {
-          maxItems: limits.maxReplaces,
-          'x-kubernetes-list-type': 'atomic',
-          description:
-            'Rules that do not apply to a request if it also matches this rule. A replaced rule ' +
-            'neither counts the request nor decides on it.',
-        }),
-      ),
-    },
-    {
-      ...withRulesOfLevel(level, [limitedOrUnlimited, replacesOthers]),
-      description:
-        'The limit: either unlimited, or unit and requestsPerUnit. Without it, a descriptor with nested ' +
-        'descriptors is only their parent, and a descriptor without nested descriptors allows every ' +
-        'request.',
-    },
-  )
-}
-
-function replacedRule() {
-  return Type.Object(
-    {
-      name: Type.String({
-        minLength: 1,
-        maxLength: limits.maxNameLength,
-        description: 'The name in rateLimit.name of the rule that is replaced.',
-      }),
-    },
-    { description: 'A rule that is replaced.' },
-  )
-}
 
 /** A descriptor without its nested descriptors, which differ by level. */
 function descriptorSchema(level: number) {

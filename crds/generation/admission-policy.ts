@@ -1,14 +1,19 @@
-import { rateLimitConfigKind, rateLimitConfigLimits, rulesOfDescriptors } from '../rate-limit-config.ts'
+import {
+  type DescriptorRule,
+  rateLimitConfigKind,
+  rateLimitConfigLimits,
+  rulesOfDescriptors,
+} from '../rate-limit-config.ts'
 import { apiGroup } from '../resource-kind.ts'
-import type { CelRule, JsonObject } from '../schema.ts'
+import type { JsonObject } from '../schema.ts'
 
 /** The name of the policy, and of its binding. */
 export const policyName = `${rateLimitConfigKind.plural}.${apiGroup}`
 
 /**
  * The rules of descriptors below the first level, where a definition cannot have CEL: a
- * ValidatingAdmissionPolicy and its binding (admissionregistration.k8s.io/v1). Each rule visits each
- * descriptor once; only a message searches for the level with the problem. An update that does not change the
+ * ValidatingAdmissionPolicy and its binding (admissionregistration.k8s.io/v1). All rules visit each
+ * descriptor together once; only a message searches for the rule and the level with the problem. An update that does not change the
  * descriptors passes, so that a resource that breaks a newer rule can still be changed in other fields.
  */
 export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonObject] {
@@ -39,11 +44,13 @@ export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonOb
             'object.spec.descriptors != oldObject.spec.descriptors',
         },
       ],
-      validations: rulesOfDescriptors.map(({ field, cel }) => ({
-        expression: forAllBelowFirst(field, cel.rule),
-        messageExpression: messageFor(field, cel),
-        reason: 'Invalid',
-      })),
+      validations: [
+        {
+          expression: forAllBelowFirst(rulesOfDescriptors),
+          messageExpression: messageOf(rulesOfDescriptors),
+          reason: 'Invalid',
+        },
+      ],
     },
   }
   const binding = {
@@ -57,40 +64,50 @@ export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonOb
 
 const { maxDescriptorLevels } = rateLimitConfigLimits
 
-/** The rule for one descriptor. Each level has a variable of its own, `d1` for those of the first one. */
-function forOne(level: number, field: string, rule: string): string {
-  const own = `d${level}`
-  if (field === '') return `(${rule.replaceAll(/\bself\b/g, own)})`
-  const self = `${own}.${field}`
-  return `(!has(${self}) || (${rule.replaceAll(/\bself\b/g, self)}))`
+/** The rules for one descriptor. Each level has a variable of its own, `d1` for those of the first one. */
+function forOne(level: number, rules: readonly DescriptorRule[]): readonly string[] {
+  return rules.flatMap(({ field, rule: { inPolicy } }) => {
+    const self = field === '' ? `d${level}` : `d${level}.?${field}`
+    return inPolicy.map(condition => condition.replaceAll(/\bself\b/g, self))
+  })
 }
 
-/** Whether `judge` is true for all descriptors of the level in `parent`. */
-function forAll(parent: string, level: number, judge: string): string {
-  return `(!has(${parent}.descriptors) || ${parent}.descriptors.all(d${level}, ${judge}))`
+/** Whether the conditions are true for all descriptors of the level in `parent`. See `PolicyRule`. */
+function forAll(parent: string, level: number, conditions: readonly string[]): string {
+  return `${parent}.?descriptors.orValue([]).all(d${level}, !(false in [${conditions.join(', ')}]))`
 }
 
-function forAllBelowFirst(field: string, rule: string): string {
-  let below = forOne(maxDescriptorLevels, field, rule)
+function forAllBelowFirst(rules: readonly DescriptorRule[]): string {
+  let conditions = forOne(maxDescriptorLevels, rules)
   for (let level = maxDescriptorLevels; level > 2; level--) {
-    below = `${forOne(level - 1, field, rule)} && ${forAll(`d${level - 1}`, level, below)}`
+    conditions = [...forOne(level - 1, rules), forAll(`d${level - 1}`, level, conditions)]
   }
-  return forAll('object.spec', 1, forAll('d1', 2, below))
+  return forAll('object.spec', 1, [forAll('d1', 2, conditions)])
 }
 
-function forAllOfLevel(wanted: number, field: string, rule: string): string {
-  let expression = forOne(wanted, field, rule)
-  for (let level = wanted; level > 1; level--) expression = forAll(`d${level - 1}`, level, expression)
-  return forAll('object.spec', 1, expression)
+function forAllOfLevel(wanted: number, rule: DescriptorRule): string {
+  let conditions = forOne(wanted, [rule])
+  for (let level = wanted; level > 1; level--) conditions = [forAll(`d${level - 1}`, level, conditions)]
+  return forAll('object.spec', 1, conditions)
+}
+
+/** The message of the first rule that is violated. */
+function messageOf(rules: readonly DescriptorRule[]): string {
+  const [last, ...others] = rules.toReversed()
+  if (last === undefined) throw new Error('the policy has no rules')
+  let text = messageFor(last)
+  for (const rule of others) text = `!${forAllBelowFirst([rule])} ? (${messageFor(rule)}) : (${text})`
+  return text
 }
 
 /** Names the first level that violates the rule: `spec.descriptors[*].descriptors[*].rateLimit: …`. */
-function messageFor(field: string, { rule, message }: CelRule): string {
+function messageFor(wanted: DescriptorRule): string {
+  const { field, rule } = wanted
   const place = (level: number) => `spec${'.descriptors[*]'.repeat(level)}${field && `.${field}`}`
-  const textFor = (level: number) => JSON.stringify(`${place(level)}: ${message}`)
+  const textFor = (level: number) => JSON.stringify(`${place(level)}: ${rule.cel.message}`)
   let text = textFor(maxDescriptorLevels)
   for (let level = maxDescriptorLevels - 1; level >= 2; level--) {
-    text = `!${forAllOfLevel(level, field, rule)} ? ${textFor(level)} : ${text}`
+    text = `!${forAllOfLevel(level, wanted)} ? ${textFor(level)} : ${text}`
   }
   return text
 }

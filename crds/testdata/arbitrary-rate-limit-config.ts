@@ -10,6 +10,25 @@ function mostly<T>(right: fc.Arbitrary<T>): fc.Arbitrary<unknown> {
 
 const name = fc.constantFrom('a', 'b', 'pay')
 
+/** A limit with a window of each kind; about half of the combinations are right. */
+const window = fc.record(
+  {
+    unit: unit(),
+    requestsPerUnit: fc.nat(),
+    unitMultiplier: fc.constantFrom(1, 15, 1_000_000, 1_000_001),
+    calendar: fc.record(
+      {
+        timeZone: fc.constantFrom('UTC', 'Europe/Copenhagen', 'Asia/Tokyo', 'Nowhere'),
+        anchorMonth: fc.integer({ min: 1, max: 13 }),
+        anchorDay: fc.integer({ min: 1, max: 32 }),
+        anchorWeekday: fc.constantFrom('Monday', 'Sunday', 'Someday'),
+      },
+      { requiredKeys: ['timeZone'] },
+    ),
+  },
+  { requiredKeys: ['unit', 'requestsPerUnit'] },
+)
+
 const rateLimit = fc.oneof(
   { weight: 6, arbitrary: fc.record({ unit: mostly(unit()), requestsPerUnit: mostly(fc.nat()) }) },
   {
@@ -23,6 +42,7 @@ const rateLimit = fc.oneof(
       { requiredKeys: ['unlimited'] },
     ),
   },
+  { weight: 2, arbitrary: window },
   {
     weight: 1,
     arbitrary: fc.record(

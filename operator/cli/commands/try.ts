@@ -1,4 +1,4 @@
-import { compile } from '@tollway/ratelimit/rules/compile.ts'
+import { compile, type LimitSettings, windowAt } from '@tollway/ratelimit/rules/compile.ts'
 import { type Explanation, explain } from '@tollway/ratelimit/rules/explain.ts'
 import { match } from '@tollway/ratelimit/rules/match.ts'
 import { replacedLimits } from '@tollway/ratelimit/rules/replaces.ts'
@@ -55,6 +55,18 @@ Examples:
   },
 }
 
+/** The window that contains this instant. */
+function describeWindow(limit: LimitSettings): string {
+  const { start, end } = windowAt(limit, Math.floor(Date.now() / 1000))
+  return `     window from ${showTime(start)} to ${showTime(end)}`
+}
+
+/** Windows can end beyond the times that Date has. */
+function showTime(seconds: number): string {
+  const date = new Date(seconds * 1000)
+  return Number.isNaN(date.getTime()) ? `${seconds} s after 1970` : date.toISOString().replace('.000Z', 'Z')
+}
+
 /** A limit that another descriptor of the request replaces does not count. */
 function withReplacement(explanation: Explanation, replaced: ReadonlySet<string>): Explanation {
   const { limit, stem: _, ...rest } = explanation
@@ -72,6 +84,7 @@ function describe({ entries, result, limit, stem }: Explanation): string {
   })
   lines.unshift(entries.map(({ key, value }) => `${key}=${value}`).join(' '))
   lines.push(`  => ${result}`)
+  if (limit?.unitMultiplier !== undefined || limit?.calendar !== undefined) lines.push(describeWindow(limit))
   if (limit?.shadowMode) lines.push('     shadow mode: counted, but never refused')
   if (limit?.quotaMode) lines.push('     quota: refuses only when all quotas of the request are used up')
   if (stem !== undefined && !limit?.unlimited) lines.push(`     counted under ${stem}<window's start>`)

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fromBinary, toJson } from '@bufbuild/protobuf'
+import { BinaryWriter } from '@bufbuild/protobuf/wire'
 import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
+import { decodeResource } from '@tollway/ratelimit/feeds/decode-resource.ts'
 import type {
   JsonObject,
   RateLimitDomain,
@@ -74,6 +76,39 @@ test('every field reaches the wire', () => {
       },
     ],
   })
+})
+
+const calendar = { timeZone: 'Asia/Tokyo', anchorMonth: 2, anchorDay: 31, anchorWeekday: 'Sunday' } as const
+
+test('windows and calendars reach the pod, and name the features that it needs', () => {
+  const cases: readonly (readonly [Partial<RateLimitPolicy>, readonly string[]])[] = [
+    [{}, []],
+    [{ unitMultiplier: 1 }, ['windows']],
+    [{ unitMultiplier: 1_000_000 }, ['windows']],
+    [{ calendar: { timeZone: 'UTC' } }, ['calendar']],
+    [{ calendar, unitMultiplier: 3 }, ['windows', 'calendar']],
+  ]
+  for (const [fields, features] of cases) {
+    const parent = rule({ descriptors: [rule({ rateLimit: policy(fields) })] })
+    const { bytes, features: needed } = encodeRateLimitDomain(domain(parent))
+    assert.deepEqual(needed, features)
+    const received = decodeResource(bytes).descriptors[0]?.descriptors[0]?.rateLimit
+    assert.deepEqual(received, { ...policy(fields), unit: 'MINUTE' })
+  }
+})
+
+test('a pod refuses fields of later versions by their number, and names the message', () => {
+  const unknown = (path: readonly number[], no: number) => {
+    let bytes = new BinaryWriter().tag(no, 0).uint32(1).finish()
+    for (const number of path.toReversed()) bytes = new BinaryWriter().tag(number, 2).bytes(bytes).finish()
+    return () => decodeResource(bytes)
+  }
+  assert.throws(unknown([], 1003), /field 1003 of RateLimitConfig is unknown: it needs a newer version/)
+  assert.throws(unknown([3], 1003), /field 1003 of ratelimit\.config\.ratelimit\.v3\.RateLimitDescriptor is/)
+  assert.throws(unknown([3, 4, 3], 1999), /field 1999 of .*RateLimitPolicy is unknown/)
+  assert.throws(unknown([3, 3, 1002], 9), /field 9 of .*RateLimitCalendar is unknown/)
+  assert.doesNotThrow(unknown([3, 3], 99))
+  assert.doesNotThrow(unknown([], 99))
 })
 
 for (const unit of ['second', 'minute', 'hour', 'day', 'week', 'month', 'year']) {

@@ -1,11 +1,14 @@
 import { create, fromBinary, type MessageInitShape, toBinary, toJson } from '@bufbuild/protobuf'
 import {
+  type RateLimitCalendarSchema,
   RateLimitConfigSchema,
   type RateLimitDescriptorSchema,
   type RateLimitPolicySchema,
   RateLimitUnit,
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
+import { weekdays } from '@tollway/ratelimit/rules/calendar/calendar.ts'
 import {
+  type CalendarAnchors,
   type Json,
   type JsonObject,
   parseUnit,
@@ -15,6 +18,7 @@ import {
   type Unit,
   units,
 } from '@tollway/ratelimit/rules/config.ts'
+import { featuresOf } from '@tollway/ratelimit/rules/extensions/features.ts'
 import { createResource, type Resource } from '../../xds/snapshot.ts'
 
 /** The type that rate limit pods ask for, ours and the reference's. */
@@ -25,9 +29,10 @@ export const rateLimitTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.
  * numbers, and
  * metadata in the order of its names, however it was written down.
  */
-export function encodeRateLimitDomain({ name, domain, descriptors }: RateLimitDomain): Resource {
+export function encodeRateLimitDomain(content: RateLimitDomain): Resource {
+  const { name, domain, descriptors } = content
   const message = create(RateLimitConfigSchema, { name, domain, descriptors: descriptors.map(toDescriptor) })
-  return createResource(name, toBinary(RateLimitConfigSchema, message))
+  return createResource(name, toBinary(RateLimitConfigSchema, message), featuresOf(content))
 }
 
 /** The message as JSON. */
@@ -52,7 +57,15 @@ function toPolicy(policy: RateLimitPolicy): MessageInitShape<typeof RateLimitPol
     unlimited: policy.unlimited,
     name: policy.name,
     replaces: policy.replaces.map(name => ({ name })),
+    ...(policy.unitMultiplier !== undefined && { unitMultiplier: policy.unitMultiplier }),
+    ...(policy.calendar && { calendar: toCalendar(policy.calendar) }),
   }
+}
+
+function toCalendar(calendar: CalendarAnchors): MessageInitShape<typeof RateLimitCalendarSchema> {
+  const { timeZone, anchorMonth = 0, anchorDay = 0, anchorWeekday } = calendar
+  const weekday = anchorWeekday === undefined ? 0 : weekdays.indexOf(anchorWeekday) + 1
+  return { timeZone, anchorMonth, anchorDay, anchorWeekday: weekday }
 }
 
 /**

@@ -1,4 +1,10 @@
-import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '@tollway/ratelimit/rules/config.ts'
+import { weekdays } from '@tollway/ratelimit/rules/calendar/calendar.ts'
+import type {
+  CalendarAnchors,
+  RateLimitDomain,
+  RateLimitPolicy,
+  RateLimitRule,
+} from '@tollway/ratelimit/rules/config.ts'
 import { isRequestsPerUnit, parseUnit } from '@tollway/ratelimit/rules/config.ts'
 
 type Fields<T> = { readonly [K in keyof T]?: unknown }
@@ -23,10 +29,21 @@ function isRule(value: unknown): value is RateLimitRule {
 
 function isPolicy(value: unknown): value is RateLimitPolicy {
   if (!isObject<RateLimitPolicy>(value)) return false
-  const { unit, requestsPerUnit, unlimited, name, replaces } = value
+  const { unit, requestsPerUnit, unlimited, name, replaces, unitMultiplier, calendar } = value
   if (typeof unlimited !== 'boolean' || typeof name !== 'string') return false
+  if (unitMultiplier !== undefined && typeof unitMultiplier !== 'number') return false
+  if (calendar !== undefined && !isCalendar(calendar)) return false
   const isLimit = parseUnit(`${unit}`) !== undefined && isRequestsPerUnit(requestsPerUnit)
   return (isLimit || unlimited) && isList(replaces, replaced => typeof replaced === 'string')
+}
+
+function isCalendar(value: unknown): value is CalendarAnchors {
+  if (!isObject<CalendarAnchors>(value)) return false
+  const { timeZone, anchorMonth, anchorDay, anchorWeekday } = value
+  if ([anchorMonth, anchorDay].some(anchor => anchor !== undefined && typeof anchor !== 'number'))
+    return false
+  const isWeekday = anchorWeekday === undefined || weekdays.some(weekday => weekday === anchorWeekday)
+  return typeof timeZone === 'string' && isWeekday
 }
 
 function isObject<T>(value: unknown): value is Fields<T> {

@@ -55,5 +55,7 @@ function toPolicy(limit: NonNullable<Descriptor['rateLimit']>): RateLimitPolicy 
     unlimited: limit.unlimited ?? false,
     name: limit.name ?? '',
     replaces: (limit.replaces ?? []).map(replaced => replaced.name),
+    ...(limit.unitMultiplier !== undefined && { unitMultiplier: limit.unitMultiplier }),
+    ...(limit.calendar && { calendar: limit.calendar }),
   }
 }

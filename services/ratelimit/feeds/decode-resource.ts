@@ -1,12 +1,20 @@
-import { fromBinary } from '@bufbuild/protobuf'
+import { fromBinary, type Message } from '@bufbuild/protobuf'
 import { BinaryReader } from '@bufbuild/protobuf/wire'
 import {
+  type RateLimitCalendar as CalendarMessage,
   type RateLimitDescriptor as DescriptorMessage,
   type RateLimitPolicy as PolicyMessage,
   RateLimitDescriptorSchema,
   RateLimitUnit,
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
-import type { JsonObject, RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../rules/config.ts'
+import { weekdays } from '../rules/calendar/calendar.ts'
+import type {
+  CalendarAnchors,
+  JsonObject,
+  RateLimitDomain,
+  RateLimitPolicy,
+  RateLimitRule,
+} from '../rules/config.ts'
 
 /**
  * Decodes a resource of the feed, an encoded ratelimit.config.ratelimit.v3.RateLimitConfig, to the common
@@ -25,18 +33,21 @@ export function decodeResource(bytes: Uint8Array): RateLimitDomain {
     if (fieldNumber === 1) name = reader.string()
     else if (fieldNumber === 2) domain = reader.string()
     else if (fieldNumber === 3) descriptors.push(decodeDescriptor(readDescriptor(reader.bytes())))
-    else reader.skip(wireType, fieldNumber)
+    else if (fieldNumber >= firstOwnField) {
+      throw new Error(
+        `field ${fieldNumber} of RateLimitConfig is unknown: it needs a newer version of this program`,
+      )
+    } else reader.skip(wireType, fieldNumber)
   }
   return { name, domain, descriptors }
 }
 
-const options = { readUnknownFields: false }
-
 function readDescriptor(bytes: Uint8Array): DescriptorMessage {
-  return fromBinary(RateLimitDescriptorSchema, bytes, options)
+  return fromBinary(RateLimitDescriptorSchema, bytes)
 }
 
 function decodeDescriptor(message: DescriptorMessage): RateLimitRule {
+  refuseUnknown(message)
   const { key, value, shadowMode, detailedMetric, quotaMode, valueToMetric, shareThreshold } = message
   return {
     key,
@@ -53,11 +64,39 @@ function decodeDescriptor(message: DescriptorMessage): RateLimitRule {
 }
 
 function decodePolicy(message: PolicyMessage): RateLimitPolicy {
+  refuseUnknown(message)
   return {
     unit: message.unit === RateLimitUnit.UNKNOWN ? '' : (RateLimitUnit[message.unit] ?? `${message.unit}`),
     requestsPerUnit: message.requestsPerUnit,
     unlimited: message.unlimited,
     name: message.name,
     replaces: message.replaces.map(({ name }) => name),
+    ...(message.unitMultiplier !== 0 && { unitMultiplier: message.unitMultiplier }),
+    ...(message.calendar && { calendar: decodeCalendar(message.calendar) }),
   }
+}
+
+function decodeCalendar(message: CalendarMessage): CalendarAnchors {
+  refuseUnknown(message, 1)
+  const { timeZone, anchorMonth, anchorDay, anchorWeekday } = message
+  const weekday = weekdays[anchorWeekday - 1]
+  if (anchorWeekday !== 0 && weekday === undefined) {
+    throw new Error(`anchor_weekday ${anchorWeekday} is not a number from 1 to ${weekdays.length}`)
+  }
+  return {
+    timeZone,
+    ...(anchorMonth !== 0 && { anchorMonth }),
+    ...(anchorDay !== 0 && { anchorDay }),
+    ...(weekday && { anchorWeekday: weekday }),
+  }
+}
+
+/** The first number of our fields in messages of the reference. */
+const firstOwnField = 1000
+
+/** A field of ours that this version does not know may change the limit, so it must not be ignored. */
+function refuseUnknown({ $typeName, $unknown = [] }: Message, firstNumber = firstOwnField): void {
+  const field = $unknown.find(({ no }) => no >= firstNumber)
+  if (field === undefined) return
+  throw new Error(`field ${field.no} of ${$typeName} is unknown: it needs a newer version of this program`)
 }

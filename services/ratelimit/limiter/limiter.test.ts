@@ -4,6 +4,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { CountersError, type Hit } from '../counters/counters.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
 import { compile } from '../rules/compile.ts'
+import type { RateLimitPolicy, RateLimitRule } from '../rules/config.ts'
 import { parseYaml } from '../rules/yaml/parse-yaml.ts'
 import { createLimitStats } from '../stats/registry/limit-stats.ts'
 import { createStats } from '../stats/registry/stats.ts'
@@ -101,6 +102,47 @@ test('statuses have the limit, the remaining requests and the end of the window'
     { over: false, remaining: 0 },
     { over: false, remaining: 0, limit: hour },
   ])
+})
+
+/** The hits, and the reset, of a limit with these windows at `nowSeconds`. */
+async function hitOf(windows: Partial<RateLimitPolicy> & { readonly unit: string }) {
+  const hits: Hit[] = []
+  const counting: Counting = {
+    add(batch) {
+      hits.push(...batch)
+      return batch.map(() => 1)
+    },
+  }
+  const rateLimit = { requestsPerUnit: 3, unlimited: false, name: '', replaces: [], ...windows }
+  const rule: RateLimitRule = {
+    ...{ key: 'user', value: '', rateLimit, descriptors: [] },
+    ...{
+      shadowMode: false,
+      detailedMetric: false,
+      quotaMode: false,
+      valueToMetric: false,
+      shareThreshold: false,
+    },
+  }
+  const domain = { name: 'd', domain: 'd', descriptors: [rule] }
+  const limitStats = createLimitStats(createStats(), () => {})
+  const rules = compile([domain], { mergeDomainConfigs: false, attach: limitStats.attach })
+  const { limiter } = open(basic, { counting, rules: () => rules })
+  const { statuses } = await limiter.decide(request('user=alice'))
+  const [hit] = hits
+  return [hit?.key, hit?.expirySeconds, hit?.perSecond, statuses[0]?.limit?.resetSeconds]
+}
+
+test('a window of several units, or of a calendar, has its start in the key', async () => {
+  const seconds = { unit: 'second', unitMultiplier: 15 }
+  assert.deepEqual(await hitOf({ unit: 'second' }), ['d_user_alice_1000000', 1, true, 1])
+  assert.deepEqual(await hitOf(seconds), ['d_user_alice_999990', 15, false, 5])
+  const day = { unit: 'day', calendar: { timeZone: 'Europe/Copenhagen' } }
+  // 1970-01-12, 14:46:40 at an offset of one hour.
+  assert.deepEqual(await hitOf(day), ['d_user_alice_946800', 86_400, false, 33_200])
+  const millionYears = { unit: 'year', unitMultiplier: 1_000_000 }
+  const maxDuration = 315_576_000_000
+  assert.deepEqual(await hitOf(millionYears), ['d_user_alice_0', 2 ** 31 - 1, false, maxDuration])
 })
 
 test('a replaced limit is neither counted nor reported', async () => {

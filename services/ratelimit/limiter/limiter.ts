@@ -20,7 +20,7 @@ import {
 } from './decision.ts'
 import { dynamicMetadata } from './dynamic-metadata.ts'
 import { type ResponseHeaderNames, responseHeaders } from './response-headers.ts'
-import { secondsUntilReset, windowStart } from './window.ts'
+import { expirySeconds, secondsUntilReset, windowStart } from './window.ts'
 
 /** Answers rate limit calls: match, count, decide, record. */
 export interface Limiter {
@@ -102,16 +102,16 @@ export function createLimiter(options: LimiterOptions): Limiter {
     for (let index = 0; index < matches.length; index++) {
       const found = matches[index]
       if (found === undefined || found.limit.unlimited) continue
-      const { requestsPerUnit, unit, unitSeconds, stats } = found.limit
+      const { requestsPerUnit, unitSeconds, boundaries, stats } = found.limit
       const hits = request.descriptors[index]?.hitsAddend ?? Math.max(1, request.hitsAddend)
-      const key = `${cacheKeyPrefix}${found.stem}${windowStart(nowSeconds, unitSeconds)}`
+      const key = `${cacheKeyPrefix}${found.stem}${windowStart(nowSeconds, found.limit)}`
       batch = appended(batch, {
         key,
         hits,
-        expirySeconds: unitSeconds,
+        expirySeconds: expirySeconds(nowSeconds, found.limit),
         jitterSeconds: jitterSeconds(),
         limit: requestsPerUnit,
-        perSecond: unit === 'second',
+        perSecond: unitSeconds === 1 && boundaries === undefined,
       })
       stats.totalHits += hits
     }
@@ -184,7 +184,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     stats.withinLimit += outcome.withinLimitHits
     const shadowed = outcome.over && limit.shadowMode
     if (shadowed) stats.shadowMode += shadowedHits(requestsPerUnit, hits, after)
-    const resetSeconds = secondsUntilReset(nowSeconds, limit.unitSeconds)
+    const resetSeconds = secondsUntilReset(nowSeconds, limit)
     return {
       over: outcome.over && !shadowed,
       remaining: outcome.remaining,

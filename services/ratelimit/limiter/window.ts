@@ -1,12 +1,35 @@
+import type { Limit } from '../rules/compile.ts'
+
+type Windows = Pick<Limit<unknown>, 'unitSeconds' | 'boundaries'>
+
+/** Longer windows keep their counters for this time, 68 years, which every backend can express. */
+const maxExpirySeconds = 2 ** 31 - 1
+
+/** The longest duration of protobuf: 10,000 years. */
+const maxResetSeconds = 315_576_000_000
+
 /**
- * Returns the start of the window that contains `nowSeconds`; windows are aligned to the epoch. The
- * calculation takes 10 ns, as long as looking up a cached value.
+ * Returns the start of the window that contains `nowSeconds`. Windows are aligned to the epoch, or to a
+ * calendar. The calculation takes 10 ns, as long as looking up a cached value.
  */
-export function windowStart(nowSeconds: number, unitSeconds: number): number {
-  return nowSeconds - (nowSeconds % unitSeconds)
+export function windowStart(nowSeconds: number, { unitSeconds, boundaries }: Windows): number {
+  return boundaries === undefined
+    ? nowSeconds - (nowSeconds % unitSeconds)
+    : boundaries.windowAt(nowSeconds).start
 }
 
-/** Returns the seconds until that window ends, from 1 to the unit's length. */
-export function secondsUntilReset(nowSeconds: number, unitSeconds: number): number {
-  return unitSeconds - (nowSeconds % unitSeconds)
+/** Returns how long the counter of the window that contains `nowSeconds` is kept. */
+export function expirySeconds(nowSeconds: number, { unitSeconds, boundaries }: Windows): number {
+  if (boundaries === undefined) return Math.min(unitSeconds, maxExpirySeconds)
+  const { start, end } = boundaries.windowAt(nowSeconds)
+  return Math.min(end - start, maxExpirySeconds)
+}
+
+/** Returns the seconds until the window ends, at least 1. */
+export function secondsUntilReset(nowSeconds: number, { unitSeconds, boundaries }: Windows): number {
+  const left =
+    boundaries === undefined
+      ? unitSeconds - (nowSeconds % unitSeconds)
+      : boundaries.windowAt(nowSeconds).end - nowSeconds
+  return Math.min(left, maxResetSeconds)
 }

@@ -43,9 +43,7 @@ export function compileDomain(domain: string, configs: readonly RateLimitDomain[
     if (rateLimit !== undefined) {
       records.set(rule, field.requestsPerUnit, rateLimit.requestsPerUnit ?? 0)
       records.set(rule, field.name, texts.add(rateLimit.name))
-      if (rateLimit.replaces.length > 0) {
-        records.set(rule, field.replaces, texts.add(JSON.stringify(rateLimit.replaces)))
-      }
+      records.set(rule, field.options, texts.add(optionsOf(rateLimit)))
     }
     if (metadata !== undefined) records.set(rule, field.metadata, texts.add(JSON.stringify(metadata)))
     // Rules with a `*` in their key are in one list for each level, those with one in their value in one for
@@ -85,6 +83,15 @@ function flagsOf(descriptor: RateLimitRule, above: number | undefined, hasOpenPa
 function limitFlags({ unit, unlimited }: RateLimitPolicy): number {
   const place = units.indexOf(parseUnit(unit) ?? 'second')
   return (place << unitShift) | (unlimited ? flag.unlimited : 0)
+}
+
+/** The fields of a limit that few limits have. */
+export type LimitOptions = Pick<RateLimitPolicy, 'replaces' | 'unitMultiplier' | 'calendar'>
+
+/** `LimitOptions` as JSON; empty if the limit has none. */
+function optionsOf({ replaces, unitMultiplier, calendar }: RateLimitPolicy): string {
+  if (replaces.length === 0 && unitMultiplier === undefined && calendar === undefined) return ''
+  return JSON.stringify({ replaces, unitMultiplier, calendar } satisfies Record<keyof LimitOptions, unknown>)
 }
 
 const initialWords = 16 * recordWords

@@ -1,5 +1,14 @@
-import { compileDomain } from './compile-domain.ts'
-import { finalKeyOf, type JsonObject, type RateLimitDomain, type Unit, unitSeconds, units } from './config.ts'
+import { type Calendar, type CalendarUnit, calendarOf, type Window } from './calendar/calendar.ts'
+import { compileDomain, type LimitOptions } from './compile-domain.ts'
+import {
+  type CalendarAnchors,
+  finalKeyOf,
+  type JsonObject,
+  type RateLimitDomain,
+  type Unit,
+  unitSeconds,
+  units,
+} from './config.ts'
 import {
   type DomainTable,
   field,
@@ -50,6 +59,8 @@ export interface KnownRule<S> {
 
 export interface Limit<S> extends LimitSettings {
   readonly stats: S
+  /** The boundaries of the windows, if they are those of a calendar. */
+  readonly boundaries: Calendar | undefined
 }
 
 export interface LimitSettings {
@@ -63,8 +74,11 @@ export interface LimitSettings {
   readonly requestsPerUnit: number
   /** `second` for an unlimited one, where it has no meaning. */
   readonly unit: Unit
-  /** The length of the window. */
+  /** The length of the window; without meaning if it is one of a calendar. */
   readonly unitSeconds: number
+  /** The number of units in a window; 1 if left out. */
+  readonly unitMultiplier?: number
+  readonly calendar?: CalendarAnchors
   /** Unlimited requests pass and are not counted. */
   readonly unlimited: boolean
   readonly shadowMode: boolean
@@ -126,7 +140,11 @@ export function knownRule<S>(domain: Domain<S>, record: number): KnownRule<S> {
   const isOfOneValue = wordOf(table, record, field.value) !== 0
   const isNamedByRequest = hasFlag(table, record, flag.detailedMetric | flag.valueToMetricInPath)
   const made: KnownRule<S> = {
-    limit: { ...settings, stats: domain.attach(settings.statName) },
+    limit: {
+      ...settings,
+      stats: domain.attach(settings.statName),
+      boundaries: boundariesOf(settings),
+    },
     stem: isLiteral ? stemOf(table, record) : '',
     isFixed: isLiteral && isOfOneValue && !isNamedByRequest,
   }
@@ -134,10 +152,24 @@ export function knownRule<S>(domain: Domain<S>, record: number): KnownRule<S> {
   return made
 }
 
+/** The window of a limit that contains this instant, in seconds since the epoch. */
+export function windowAt(limit: LimitSettings, nowSeconds: number): Window {
+  const boundaries = boundariesOf(limit)
+  if (boundaries !== undefined) return boundaries.windowAt(nowSeconds)
+  const start = nowSeconds - (nowSeconds % limit.unitSeconds)
+  return { start, end: start + limit.unitSeconds }
+}
+
+function boundariesOf({ unit, unitMultiplier, calendar }: LimitSettings): Calendar | undefined {
+  if (calendar === undefined) return undefined
+  return calendarOf({ ...calendar, unit: unit as CalendarUnit, unitMultiplier })
+}
+
 function settingsOf(table: DomainTable, record: number): LimitSettings {
   const flags = wordOf(table, record, field.flags)
   const unit = units[flags >>> unitShift] ?? 'second'
-  const replaces = textOf(table, record, field.replaces)
+  const options = textOf(table, record, field.options)
+  const { replaces, ...windows }: LimitOptions = options === '' ? noOptions : JSON.parse(options)
   const metadata = textOf(table, record, field.metadata)
   const fullKey = fullKeyOf(table, record)
   return {
@@ -146,16 +178,17 @@ function settingsOf(table: DomainTable, record: number): LimitSettings {
     statName: sanitizeStatName(fullKey),
     requestsPerUnit: wordOf(table, record, field.requestsPerUnit) >>> 0,
     unit,
-    unitSeconds: unitSeconds[unit],
+    unitSeconds: unitSeconds[unit] * (windows.unitMultiplier ?? 1),
+    ...windows,
     unlimited: (flags & flag.unlimited) !== 0,
     shadowMode: (flags & flag.shadowMode) !== 0,
     quotaMode: (flags & flag.quotaMode) !== 0,
-    replaces: replaces === '' ? nothingReplaced : JSON.parse(replaces),
+    replaces,
     metadata: metadata === '' ? undefined : JSON.parse(metadata),
   }
 }
 
-const nothingReplaced: readonly string[] = []
+const noOptions: LimitOptions = { replaces: [] }
 
 /** Returns `domain.key_value.key2_value2`, as configured. */
 export function fullKeyOf(table: DomainTable, record: number): string {

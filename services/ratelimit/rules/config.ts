@@ -1,3 +1,5 @@
+import type { Weekday } from './calendar/calendar.ts'
+
 /**
  * A rate limit configuration before validation: the common form of a YAML file, a resource of the feed and a
  * custom resource. validate.ts validates it, compile.ts compiles it.
@@ -34,7 +36,21 @@ export interface RateLimitPolicy {
   /** Empty when the limit has no name. */
   readonly name: string
   readonly replaces: readonly string[]
+  /** The number of units in a window, from 1 to `maxUnitMultiplier`; 1 when left out. */
+  readonly unitMultiplier?: number
+  /** The windows are those of a calendar instead of the epoch. */
+  readonly calendar?: CalendarAnchors
 }
+
+/** A time zone, and where the windows of its calendar begin. See `CalendarWindows` for each field. */
+export interface CalendarAnchors {
+  readonly timeZone: string
+  readonly anchorMonth?: number
+  readonly anchorDay?: number
+  readonly anchorWeekday?: Weekday
+}
+
+export const maxUnitMultiplier = 1_000_000
 
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject
 export interface JsonObject {

@@ -1,4 +1,5 @@
-import { limitsOf, type RuleSet } from './compile.ts'
+import { timeZoneDataVersion } from './calendar/time-zone.ts'
+import { type LimitSettings, limitsOf, type RuleSet } from './compile.ts'
 import { printable } from './printable.ts'
 
 /**
@@ -8,10 +9,22 @@ import { printable } from './printable.ts'
 export function describeRules(rules: RuleSet<unknown> | undefined): string {
   if (rules === undefined) return ''
   let lines = ''
-  for (const { fullKey, unit, requestsPerUnit, unlimited, shadowMode, quotaMode } of limitsOf(rules)) {
+  for (const settings of limitsOf(rules)) {
+    const { fullKey, unit, requestsPerUnit, unlimited, shadowMode, quotaMode } = settings
     const unitName = unlimited ? 'UNKNOWN' : unit.toUpperCase()
-    const limit = `unit=${unitName} requests_per_unit=${requestsPerUnit}`
+    const limit = `unit=${unitName} requests_per_unit=${requestsPerUnit}${describeWindows(settings)}`
     lines += `${printable(fullKey)}: ${limit}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}\n`
   }
   return lines
+}
+
+/** The fields that the reference does not have. For a calendar also the version of the time zone database. */
+function describeWindows({ unitMultiplier, calendar }: LimitSettings): string {
+  const multiplier = unitMultiplier === undefined ? '' : ` unit_multiplier=${unitMultiplier}`
+  if (calendar === undefined) return multiplier
+  const { timeZone, anchorMonth, anchorDay, anchorWeekday } = calendar
+  const anchors = Object.entries({ month: anchorMonth, day: anchorDay, weekday: anchorWeekday }).flatMap(
+    ([name, anchor]) => (anchor === undefined ? [] : [` anchor_${name}=${anchor}`]),
+  )
+  return `${multiplier} time_zone=${timeZone}${anchors.join('')} tzdata=${timeZoneDataVersion}`
 }

@@ -35,8 +35,8 @@ export const field = {
   next: 6,
   requestsPerUnit: 7,
   name: 8,
-  /** JSON: a list of names. The empty text for none. */
-  replaces: 9,
+  /** JSON: `LimitOptions`. The empty text for none. */
+  options: 9,
   /** JSON. The empty text for none. */
   metadata: 10,
   hash: 11,

@@ -53,7 +53,7 @@ export function explain(rules: RuleSet<unknown>, domain: string, entries: readon
     return { entries: explained, result: `no limit: ${whyNoLimit(table, last)}` }
   }
   const { limit, stem } = matchOf(found, last, entries, undefined)
-  const { stats: _, ...shown } = limit
+  const { stats: _, boundaries: __, ...shown } = limit
   return { entries: explained, result: resultOf(limit), limit: shown, stem }
 }
 
@@ -102,9 +102,16 @@ function valuesOf(table: DomainTable, level: number, key: string): readonly stri
   return rules.filter(rule => rule.key === key && rule.value !== '').map(({ value }) => value)
 }
 
-function resultOf({ fullKey, name, unlimited, requestsPerUnit, unit }: LimitSettings): string {
+function resultOf(limit: LimitSettings): string {
+  const { fullKey, name, unlimited, requestsPerUnit } = limit
   const called = name === '' ? fullKey : `${fullKey} (named ${name})`
-  return unlimited ? `${called}: unlimited` : `${called}: ${requestsPerUnit}/${unit}`
+  return unlimited ? `${called}: unlimited` : `${called}: ${requestsPerUnit}/${windowOf(limit)}`
+}
+
+/** `minute`, `15 seconds`, `month of Europe/Copenhagen`. */
+function windowOf({ unit, unitMultiplier = 1, calendar }: LimitSettings): string {
+  const length = unitMultiplier === 1 ? unit : `${unitMultiplier} ${unit}s`
+  return calendar === undefined ? length : `${length} of ${calendar.timeZone}`
 }
 
 function thereAre(names: Iterable<string>): string {

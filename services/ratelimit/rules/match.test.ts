@@ -262,6 +262,7 @@ descriptors:
     replaces: ['x', 'y'],
     metadata: { team: ['a', 1, null] },
     stats: 'shop.host_10_0_0_1_80',
+    boundaries: undefined,
   })
 })
 
@@ -373,7 +374,8 @@ descriptors:
 `)
   const [configured] = limitsOf(rules)
   const found = match(rules, 'd', entriesOf('a=b'))
-  assert.deepEqual(found?.limit, { ...configured, fullKey: 'd.a_b', statName: 'd.a_b', stats: 'd.a' })
+  const attached = { stats: 'd.a', boundaries: undefined }
+  assert.deepEqual(found?.limit, { ...configured, fullKey: 'd.a_b', statName: 'd.a_b', ...attached })
 })
 
 test('a limit that the caller sends is named after the request, and has no modes', () => {
@@ -393,6 +395,7 @@ test('a limit that the caller sends is named after the request, and has no modes
       replaces: [],
       metadata: undefined,
       stats: 'd.a_b.c.ip_1_2_3_4',
+      boundaries: undefined,
     },
     stem: 'd_a_b_c__ip_1.2.3.4_',
   })

@@ -214,6 +214,7 @@ export function overrideLimit<S>(
     replaces: [],
     metadata: undefined,
     stats: attach(statName),
+    boundaries: undefined,
   }
   return { limit, stem }
 }

@@ -11,6 +11,7 @@ import {
   units,
 } from './config.ts'
 import { findConfusableKeys, type Sibling } from './confusable-keys.ts'
+import { validateWindows } from './extensions/validate-windows.ts'
 import { createFindings, type Findings, fieldPath } from './findings.ts'
 
 /** The most levels of nested descriptors. No request has so many entries. */
@@ -141,6 +142,9 @@ function checkRateLimit(context: Context, source: string, path: string, rateLimi
   } else if (requestsPerUnit !== undefined && !isRequestsPerUnit(requestsPerUnit)) {
     const message = `${names.requestsPerUnit} cannot be ${requestsPerUnit}`
     findings.problem(source, countPath, message, `a whole number from 0 to ${maxRequestsPerUnit}`)
+  }
+  for (const { path: field, message, allowed } of validateWindows(rateLimit)) {
+    findings.problem(source, fieldPath(path, field), message, allowed)
   }
   for (const [index, replaced] of replaces.entries()) {
     const place = `${fieldPath(path, 'replaces')}[${index}].name`

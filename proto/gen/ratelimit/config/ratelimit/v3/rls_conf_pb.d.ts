@@ -131,6 +131,22 @@ export declare type RateLimitPolicy = Message<"ratelimit.config.ratelimit.v3.Rat
    * @generated from field: repeated ratelimit.config.ratelimit.v3.RateLimitReplace replaces = 5;
    */
   replaces: RateLimitReplace[];
+
+  /**
+   * Ours alone, from here on. A program that ignored one of these fields would enforce another limit, so the operator
+   * sends them to pods that list the feature.
+   * The number of units in a window; 0 is 1. Feature windows.
+   *
+   * @generated from field: uint32 unit_multiplier = 1001;
+   */
+  unitMultiplier: number;
+
+  /**
+   * Feature calendar.
+   *
+   * @generated from field: ratelimit.config.ratelimit.v3.RateLimitCalendar calendar = 1002;
+   */
+  calendar?: RateLimitCalendar | undefined;
 };
 
 /**
@@ -138,6 +154,41 @@ export declare type RateLimitPolicy = Message<"ratelimit.config.ratelimit.v3.Rat
  * Use `create(RateLimitPolicySchema)` to create a new message.
  */
 export declare const RateLimitPolicySchema: GenMessage<RateLimitPolicy>;
+
+/**
+ * Windows by the local calendar of a time zone. 0 is left out.
+ *
+ * @generated from message ratelimit.config.ratelimit.v3.RateLimitCalendar
+ */
+export declare type RateLimitCalendar = Message<"ratelimit.config.ratelimit.v3.RateLimitCalendar"> & {
+  /**
+   * @generated from field: string time_zone = 1;
+   */
+  timeZone: string;
+
+  /**
+   * @generated from field: uint32 anchor_month = 2;
+   */
+  anchorMonth: number;
+
+  /**
+   * @generated from field: uint32 anchor_day = 3;
+   */
+  anchorDay: number;
+
+  /**
+   * 1 is Monday.
+   *
+   * @generated from field: uint32 anchor_weekday = 4;
+   */
+  anchorWeekday: number;
+};
+
+/**
+ * Describes the message ratelimit.config.ratelimit.v3.RateLimitCalendar.
+ * Use `create(RateLimitCalendarSchema)` to create a new message.
+ */
+export declare const RateLimitCalendarSchema: GenMessage<RateLimitCalendar>;
 
 /**
  * @generated from message ratelimit.config.ratelimit.v3.RateLimitReplace
