@@ -10,7 +10,7 @@ export interface FeedClient {
   readonly worker?: { readonly index: number; readonly of: number } | undefined
   readonly nodeId: string
   readonly namespace: string
-  /** What it understands beyond the messages of the reference. */
+  /** The extensions of the reference that it understands. */
   readonly features: readonly string[]
   /** The connection's address. */
   readonly peer: string

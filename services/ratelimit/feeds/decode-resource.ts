@@ -91,10 +91,10 @@ function decodeCalendar(message: CalendarMessage): CalendarAnchors {
   }
 }
 
-/** The first number of our fields in messages of the reference. */
+/** The first number of extensions in messages of the reference. */
 const firstOwnField = 1000
 
-/** A field of ours that this version does not know may change the limit, so it must not be ignored. */
+/** An unknown extension may change the limit, so this version must not ignore it. */
 function refuseUnknown({ $typeName, $unknown = [] }: Message, firstNumber = firstOwnField): void {
   const field = $unknown.find(({ no }) => no >= firstNumber)
   if (field === undefined) return
