@@ -12,9 +12,10 @@ export const policyName = `${rateLimitConfigKind.plural}.${apiGroup}`
 
 /**
  * The rules of descriptors below the first level, where a definition cannot have CEL: a
- * ValidatingAdmissionPolicy and its binding (admissionregistration.k8s.io/v1). All rules visit each
- * descriptor together once; only a message searches for the rule and the level with the problem. An update that does not change the
- * descriptors passes, so that a resource that breaks a newer rule can still be changed in other fields.
+ * ValidatingAdmissionPolicy and its binding (admissionregistration.k8s.io/v1). One expression has all rules,
+ * and visits each descriptor once; only a message searches for the rule and the level with the problem. An
+ * update that does not change the descriptors passes, so that a resource that breaks a newer rule can still
+ * be changed in other fields.
  */
 export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonObject] {
   const { plural, version } = rateLimitConfigKind

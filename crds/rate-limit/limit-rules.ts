@@ -107,12 +107,16 @@ const calendarOfDays: PolicyRule = {
 
 const anchors = Object.entries(anchorUnits)
 
+function describeAnchor([name, allowed]: (typeof anchors)[number]): string {
+  return `${name} is for ${allowed.join(' and ')}`
+}
+
 const anchorsOfUnit: PolicyRule = {
   cel: {
     rule: `!has(self.calendar) || !has(self.unit) || (${anchors
       .map(([name, allowed]) => `(!has(self.calendar.${name}) || self.unit in ${listInCel(allowed)})`)
       .join(' && ')})`,
-    message: `in calendar, ${anchors.map(([name, allowed]) => `${name} is for ${allowed.join(' and ')}`).join(', ')}`,
+    message: `in calendar, ${anchors.map(describeAnchor).join(', ')}`,
   },
   inPolicy: anchors.map(
     ([name, allowed]) =>
@@ -172,7 +176,7 @@ function isUnit(value: unknown): value is Unit {
   return isOneOf(units, value)
 }
 
-/** Intl knows the names of the IANA database in any case, and offsets, which the pattern of the field excludes. */
+/** Intl accepts the names of the IANA database in any case. The pattern of the field excludes offsets. */
 function isTimeZone(name: string): boolean {
   try {
     new Intl.DateTimeFormat('en-US', { timeZone: name })

@@ -52,7 +52,7 @@ export interface Facts {
   readonly running: number
   /** Those of them that acknowledged what is in force. */
   readonly enforcing: number
-  /** Those of the running ones that do not get it, because they lack a feature that it needs; 0 if left out. */
+  /** Those of the running ones that do not get it, because they lack a feature; 0 if left out. */
   readonly lackingFeatures?: number
   /** The features that they lack: `windows, calendar`. */
   readonly missingFeatures?: string

@@ -309,7 +309,7 @@ test('the end of the feed is told to its clients', async t => {
   assert.deepEqual(feed.clients(), [])
 })
 
-test('a client without a feature does not get the resources that need it, until it comes back with it', async t => {
+test('a client gets the resources that need a feature when it comes back with the feature', async t => {
   const { feed, enforces, address } = await startFeed(t)
   feed.publish(parse('a=1 b=1+windows c=1+windows+calendar'))
   const old = connect(t, address, 'pod-1')

@@ -19,7 +19,7 @@ const unitsOfAnchor = {
 
 const lastOf = { anchorMonth: 12, anchorDay: 31 } as const
 
-/** Finds the problems of `unitMultiplier` and `calendar`. The unit and `unlimited` are validated elsewhere. */
+/** Finds the problems of `unitMultiplier` and `calendar`. `validate` checks the unit and `unlimited`. */
 export function validateWindows(limit: RateLimitPolicy): readonly WindowProblem[] {
   const { unlimited, unitMultiplier, calendar } = limit
   if (unlimited) {
