@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
+import { nodeOptions } from '@tollway/broker/node-options.ts'
 import { freePorts } from './free-ports.ts'
 import { type Program, startProgram } from './program.ts'
 import { type Cleanup, root } from './tollway.ts'
@@ -14,14 +15,17 @@ export interface BrokerProcess {
   readonly debug: string
 }
 
-/** Resolves when it accepts calls. It inherits nothing from this process's environment. */
+/**
+ * Starts a broker with the options with which it is delivered. Resolves when it accepts calls. It inherits
+ * nothing from this process's environment.
+ */
 export async function startBroker(
   t: Cleanup,
   env: Readonly<Record<string, string>>,
   ports?: readonly [grpc: number, debug: number],
 ): Promise<BrokerProcess> {
   const [grpcPort = 0, debugPort = 0] = ports ?? (await freePorts(2))
-  const program = startProgram(process.execPath, [join(root, 'services/broker/main.ts')], {
+  const program = startProgram(process.execPath, [...nodeOptions, join(root, 'services/broker/main.ts')], {
     env: {
       GRPC_HOST: '127.0.0.1',
       GRPC_PORT: `${grpcPort}`,
