@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { startEnvoy } from '../support/envoy.ts'
 import { requireProgram } from '../support/require-server.ts'
 import { manifest, startTollway } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
 
 const domain = 'checkout'
 
@@ -31,6 +32,32 @@ test('Envoy lets N of 3N calls through, with one process on memory', async t => 
   const codes = await statusCodes(ingressPort, { 'x-user': 'alice' }, 60)
   assert.equal(codes.filter(code => code === 200).length, 20)
   assert.equal(codes.filter(code => code === 429).length, 40)
+})
+
+test('Envoy lets calls through again after a window of three seconds', async t => {
+  if (!requireProgram(t, 'envoy')) return
+  const windowSeconds = 3
+  const limits = manifest('c', domain, { user: '5/second' }).replace(
+    'unit: second',
+    `unit: second, unitMultiplier: ${windowSeconds}`,
+  )
+  assert.match(limits, /unitMultiplier/)
+  const tollway = await startTollway(t, { 'c.yaml': limits })
+  await tollway.ready()
+  const { ingressPort } = await startEnvoy(t, tollway.grpcPort, { concurrency: 2, change: withTime })
+  const windowAt = () => Math.floor(Date.now() / 1000 / windowSeconds)
+  const before = windowAt()
+  const admitted = (await statusCodes(ingressPort, { 'x-user': 'alice' }, 30)).filter(code => code === 200)
+  const windows = windowAt() - before + 1
+  assert.ok(
+    admitted.length >= 5 && admitted.length <= 5 * windows,
+    `${admitted.length} in ${windows} windows`,
+  )
+  await waitFor('the next window', async () => {
+    const [code] = await statusCodes(ingressPort, { 'x-user': 'alice' }, 1)
+    return code === 200
+  })
+  assert.ok(windowAt() > before, 'no call is let through in the window of the others')
 })
 
 test('Envoy lets N of 3N calls through, with two processes on one Redis that both had hits', async t => {

@@ -51,6 +51,13 @@ function hitsOf(text: string): Hit[] {
 }
 
 const additionTests: Record<string, ContractTest> = {
+  'a counter of the longest window counts': async ({ counters }) => {
+    const [hit] = hitsOf('long=1')
+    assert.ok(hit)
+    const longest = { ...hit, expirySeconds: 2 ** 31 - 1, jitterSeconds: 300 }
+    assert.deepEqual(await counters.add([longest]), [1])
+    assert.deepEqual(await counters.add([longest, longest]), [2, 3])
+  },
   'values come in the order of the batch, equal keys in sequence': async ({ counters }) => {
     const table: readonly [string, readonly number[]][] = [
       ['a=1', [1]],
