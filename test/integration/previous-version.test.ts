@@ -26,16 +26,18 @@ describe('with the version before', { skip: missingHistory(previous) }, () => {
     BACKEND_TYPE: 'memory',
   })
 
+  /** The codes of three calls of a new user. */
+  async function codesOf(pod: RateLimitProcess): Promise<string> {
+    const user = randomUUID()
+    const found: number[] = []
+    for (let call = 0; call < 3; call++) found.push(await pod.ask('checkout', 'user', user))
+    return found.join()
+  }
+
   async function enforces(pod: RateLimitProcess, write: (file: string, text: string) => void): Promise<void> {
-    const codes = async () => {
-      const user = randomUUID()
-      const found: number[] = []
-      for (let call = 0; call < 3; call++) found.push(await pod.ask('checkout', 'user', user))
-      return found.join()
-    }
-    assert.equal(await codes(), '200,200,429')
+    assert.equal(await codesOf(pod), '200,200,429')
     write('checkout.yaml', limits(1))
-    await waitFor('the edit', async () => (await codes()) === '200,429,429')
+    await waitFor('the edit', async () => (await codesOf(pod)) === '200,429,429')
   }
 
   it('pods of it enforce what an operator of today feeds, and its edits', async t => {
@@ -43,6 +45,27 @@ describe('with the version before', { skip: missingHistory(previous) }, () => {
     const pod = await startRateLimit(t, feedOf(tollway.feedPort), join(old, 'services/ratelimit/main.ts'))
     await pod.serves()
     await enforces(pod, tollway.write)
+  })
+
+  it('pods of it keep the limits that they understand, while pods of today get windows', async t => {
+    const tollway = await startTollway(t, { 'checkout.yaml': limits(2) })
+    const main = join(old, 'services/ratelimit/main.ts')
+    const [before, today] = await Promise.all([
+      startRateLimit(t, feedOf(tollway.feedPort), main),
+      startRateLimit(t, feedOf(tollway.feedPort)),
+    ])
+    await Promise.all([before.serves(), today.serves()])
+    const windows = limits(1).replace('unit: hour', 'unit: hour, unitMultiplier: 2')
+    assert.match(windows, /unitMultiplier/)
+    tollway.write('checkout.yaml', windows)
+    await waitFor('the edit', async () => (await codesOf(today)) === '200,429,429')
+    tollway.write('other.yaml', manifest('other', 'other', { user: '1/hour' }))
+    await waitFor('the next edit', async () => {
+      const user = randomUUID()
+      const codes = [await before.ask('other', 'user', user), await before.ask('other', 'user', user)]
+      return codes.join() === '200,429'
+    })
+    assert.equal(await codesOf(before), '200,200,429')
   })
 
   it('pods of today enforce what an operator of it feeds, and its edits', async t => {
