@@ -1,4 +1,4 @@
-import { toDate } from './statements.ts'
+import { byIndex, toDate } from './statements.ts'
 import type { Tx } from './storage.ts'
 
 /**
@@ -13,15 +13,22 @@ const statements = {
     ) RETURNING 1 AS removed`,
   /** Deliveries that wait for an endpoint disabled or deleted at `$1` or before. */
   'webhook deliveries to disabled endpoints': `DELETE FROM webhook_deliveries WHERE (endpoint_id, event_id) IN (
-      SELECT d.endpoint_id, d.event_id
-      FROM webhook_endpoints e JOIN webhook_deliveries d ON d.endpoint_id = e.id
-      WHERE e.disabled <= $1 AND d.delivered IS NULL AND d.given_up IS NULL
-      LIMIT $2 FOR UPDATE OF d SKIP LOCKED
+      SELECT d.endpoint_id, d.event_id FROM webhook_endpoints e CROSS JOIN LATERAL (
+        SELECT endpoint_id, event_id FROM webhook_deliveries
+        WHERE endpoint_id = e.id AND delivered IS NULL AND given_up IS NULL
+        ORDER BY endpoint_id, subject_id, position LIMIT $2 FOR UPDATE SKIP LOCKED
+      ) AS d
+      WHERE e.disabled <= $1 LIMIT $2
     ) RETURNING 1 AS removed`,
-  /** Endpoints without remaining deliveries. */
+  /**
+   * Endpoints without remaining deliveries: the next endpoint that has some is another one. In this form, an
+   * index answers it with any statistics.
+   */
   'deleted webhook endpoints': `DELETE FROM webhook_endpoints WHERE id IN (
       SELECT id FROM webhook_endpoints e WHERE e.disabled <= $1 AND e.deleted <= $1
-        AND NOT EXISTS (SELECT FROM webhook_deliveries d WHERE d.endpoint_id = e.id)
+        AND e.id IS DISTINCT FROM (
+          SELECT endpoint_id FROM webhook_deliveries WHERE endpoint_id >= e.id ORDER BY endpoint_id LIMIT 1
+        )
       LIMIT $2 FOR UPDATE SKIP LOCKED
     ) RETURNING 1 AS removed`,
   /** Sent, or given up. */
@@ -49,7 +56,7 @@ const statements = {
    */
   events: `DELETE FROM webhook_events WHERE id IN (
       SELECT id FROM webhook_events e WHERE id < ${firstIdOf('$1')} AND created <= $1
-        AND NOT EXISTS (SELECT FROM webhook_deliveries d WHERE d.event_id = e.id)
+        AND NOT EXISTS (SELECT FROM webhook_deliveries d WHERE d.event_id = e.id ${byIndex})
       ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED
     ) RETURNING 1 AS removed`,
 } as const

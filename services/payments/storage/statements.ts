@@ -40,3 +40,10 @@ export function positionOf(table: string, parameter: string): string {
 
 /** The id before all others. */
 export const firstId = '00000000-0000-0000-0000-000000000000'
+
+/**
+ * Ends a subquery of EXISTS. PostgreSQL then executes it for each row, through an index, and does not change
+ * it into a join: without statistics, as after a restore, the join reads the whole table for each row. An
+ * ORDER BY before it names the columns of the index, where another one looks as good.
+ */
+export const byIndex = 'OFFSET 0'

@@ -31,10 +31,10 @@ const memberships = (table: string, column: string, owner: string, position: str
 export const timedLists = {
   transactions: { ...ofMerchant('transactions'), hasTimeIndex: true },
   lines: { ...ofMerchant('lines'), hasTimeIndex: true },
-  frauds: ofMerchant('frauds'),
-  disputes: ofMerchant('disputes'),
+  frauds: { ...ofMerchant('frauds'), hasTimeIndex: true },
+  disputes: { ...ofMerchant('disputes'), hasTimeIndex: true },
   webhooks: ofMerchant('webhook_endpoints'),
-  events: ofMerchant('webhook_events'),
+  events: { ...ofMerchant('webhook_events'), hasTimeIndex: true },
   trail: { ...ofMerchant('trail_entries'), owner: 'transaction_id', position: 'number' },
   apps: memberships('merchant_apps', 'app_id', 'm.merchant_id', 'm.position'),
   users: {

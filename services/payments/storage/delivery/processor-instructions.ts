@@ -1,6 +1,6 @@
 import type { TrailEntry } from '../../domain/transaction/trail.ts'
 import type { Transaction } from '../../domain/transaction/transaction.ts'
-import { insertInto, toDate } from '../statements.ts'
+import { byIndex, insertInto, toDate } from '../statements.ts'
 import type { Tx } from '../storage.ts'
 
 /** An instruction to the processor to carry out an entry of a trail. It is sent at least once. */
@@ -69,7 +69,7 @@ const claimDue = `UPDATE processor_instructions SET attempts = attempts + 1, due
     SELECT i.transaction_id, i.number FROM processor_instructions i
     WHERE i.due <= $1 AND NOT EXISTS (
       SELECT FROM processor_instructions earlier
-      WHERE earlier.transaction_id = i.transaction_id AND earlier.number < i.number
+      WHERE earlier.transaction_id = i.transaction_id AND earlier.number < i.number ${byIndex}
     )
     ORDER BY i.due LIMIT $3 FOR UPDATE OF i SKIP LOCKED
   )

@@ -1,4 +1,4 @@
-import { toDate } from '../statements.ts'
+import { byIndex, toDate } from '../statements.ts'
 import type { Tx } from '../storage.ts'
 
 /** An event on its way to an endpoint. */
@@ -35,6 +35,7 @@ const claimDue = `WITH due AS (
         SELECT FROM webhook_deliveries earlier
         WHERE earlier.endpoint_id = c.endpoint_id AND earlier.subject_id = c.subject_id
           AND earlier.position < c.position AND earlier.delivered IS NULL AND earlier.given_up IS NULL
+        ORDER BY earlier.endpoint_id, earlier.subject_id, earlier.position ${byIndex}
       )
     ORDER BY c.due LIMIT 512
   ), fair AS (

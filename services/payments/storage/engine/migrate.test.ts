@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
@@ -14,4 +14,14 @@ test('migrations are numbered without gaps', async () => {
   )
   await writeFile(join(folder, '0004_d.sql'), '')
   assert.throws(() => readMigrations(folder), /0004_d\.sql stands where .* 0003 is expected/)
+})
+
+test('the page says how to create the newest indexes before an upgrade', async () => {
+  const page = await readFile(new URL('../../../../docs/payments.md', import.meta.url), 'utf8')
+  const newest = readMigrations().filter(({ name }) => name > '0016')
+  const inMigrations = newest.flatMap(({ sql }) => sql.match(/^CREATE INDEX .*;$/gm) ?? [])
+  const onPage = page
+    .match(/^CREATE INDEX CONCURRENTLY .*;$/gm)
+    ?.map(line => line.replace(' CONCURRENTLY', ''))
+  assert.deepEqual(onPage, inMigrations)
 })

@@ -1,4 +1,4 @@
-import { toDate } from '../statements.ts'
+import { byIndex, toDate } from '../statements.ts'
 import { onlyRow, type Tx, violates } from '../storage.ts'
 
 /** A row of the table behind `Idempotency`: one for each key and scope. */
@@ -191,7 +191,7 @@ export async function removeExpiredKeys(tx: Tx, nowMs: number, limit: number): P
     `DELETE FROM idempotency_keys WHERE (scope, key_hash) IN (
        SELECT scope, key_hash FROM idempotency_keys k
        WHERE expires <= $1 AND (state = 'done'
-         OR NOT EXISTS (SELECT FROM authorisation_attempts a WHERE a.reference = k.reference))
+         OR NOT EXISTS (SELECT FROM authorisation_attempts a WHERE a.reference = k.reference ${byIndex}))
        ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED
      ) RETURNING state`,
     [toDate(nowMs), limit],
