@@ -1,16 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import { type BackendFailures, watchBackendFailures } from './infrastructure/backend-failures.ts'
 import type { Infrastructure } from './infrastructure/provider.ts'
-import type { ServiceName, StreamRoute } from './ir.ts'
-import { animationStreamRoutes } from './kinds/animation-stream-route/animation-stream-route.ts'
-import { streamRouteTypeUrl } from './kinds/animation-stream-route/encode-stream-route.ts'
+import type { ServiceName } from './ir.ts'
 import type { RouteSecrets } from './kinds/animation-stream-route/route-secrets.ts'
 import type { FedKind, Named } from './kinds/fed-kind.ts'
-import { rateLimitTypeUrl } from './kinds/rate-limit-config/encode-rate-limit-domain.ts'
-import { rateLimitConfigs } from './kinds/rate-limit-config/rate-limit-config.ts'
+import { type FedKinds, openFedKinds } from './kinds/registry.ts'
 import { createStreamLoads, type StreamLoads } from './xds/loads/stream-loads.ts'
 import type { Peers } from './xds/peers/peers.ts'
 import { createFeed, type Feed } from './xds/server.ts'
@@ -56,18 +52,21 @@ export interface Environment<Kind extends Controller> {
   ): Kind & FedController<Content>
   openMerchants(parts: AppParts): Kind
   /** Starts the controllers in this order. Resolves when the feed may be served. */
-  start(kinds: readonly [limits: Kind, routes: Kind, merchants: Kind]): Promise<void>
+  start(kinds: readonly Kind[]): Promise<void>
+}
+
+/** The controllers of the kinds whose contents the feed carries. */
+type FedControllers<Kind> = {
+  readonly [Name in keyof FedKinds]: Kind &
+    FedController<FedKinds[Name] extends FedKind<infer Content, infer _> ? Content : never>
 }
 
 /** An operator without its servers: the feed and the controllers that fill it. */
-export interface App<Kind extends Controller> extends AppParts {
+export interface App<Kind extends Controller> extends AppParts, FedControllers<Kind> {
   /** The types of the feed. */
   readonly typeUrls: readonly string[]
-  readonly limits: Kind & FedController<RateLimitDomain>
-  readonly routes: Kind & FedController<StreamRoute>
-  readonly merchants: Kind
   /** All controllers, in the order of their start. */
-  readonly kinds: readonly [Kind, Kind, Kind]
+  readonly kinds: readonly Kind[]
   start(): Promise<void>
   /** Stops the controllers. A second call does nothing. */
   stop(): Promise<void>
@@ -75,10 +74,12 @@ export interface App<Kind extends Controller> extends AppParts {
 
 /** Opens the parts that every operator has. */
 export function openApp<Kind extends Controller>(environment: Environment<Kind>, log: Log): App<Kind> {
-  const { infrastructure, services, routeSecrets, operatorName, peers } = environment
+  const { infrastructure, services, domainGrants, routeSecrets, operatorName, peers } = environment
   const backends = watchBackendFailures({ infrastructure, workloads: services })
   const loads = createStreamLoads(operatorName === undefined ? {} : { operatorName })
-  const typeUrls = [rateLimitTypeUrl, streamRouteTypeUrl]
+  const fedKinds = openFedKinds({ domainGrants, routeSecrets, loads })
+  const listed = Object.entries<FedKind<Named, object>>(fedKinds)
+  const typeUrls = listed.map(([, { typeUrl }]) => typeUrl)
   const feed = createFeed({
     typeUrls,
     ids: randomUUID,
@@ -87,13 +88,10 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
     ...(peers && { elsewhere: peers }),
   })
   const parts = { feed, loads, backends }
-  const limits = environment.openKind(rateLimitConfigs(environment.domainGrants), parts)
-  const routes = environment.openKind(
-    animationStreamRoutes({ secrets: routeSecrets, loadOf: loads.of }),
-    parts,
-  )
-  const merchants = environment.openMerchants(parts)
-  const kinds = [limits, routes, merchants] as const
+  const fed = Object.fromEntries(
+    listed.map(([name, kind]) => [name, environment.openKind(kind, parts)]),
+  ) as FedControllers<Kind>
+  const kinds = [...Object.values<Kind>(fed), environment.openMerchants(parts)]
   let stopping: Promise<void> | undefined
 
   async function stopAll(): Promise<void> {
@@ -104,10 +102,8 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
 
   return {
     ...parts,
+    ...fed,
     typeUrls,
-    limits,
-    routes,
-    merchants,
     kinds,
     async start() {
       for (const part of [feed, infrastructure, backends]) {
@@ -115,8 +111,10 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
           for (const { trigger } of kinds) trigger()
         })
       }
-      loads.onChange(routes.trigger)
-      routeSecrets.onChange(routes.trigger)
+      for (const [name, { dependencies = [] }] of listed) {
+        const { trigger } = fed[name as keyof FedKinds]
+        for (const part of dependencies) part.onChange(trigger)
+      }
       await environment.start(kinds)
     },
     stop() {

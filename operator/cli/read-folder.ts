@@ -4,10 +4,8 @@ import { createFileSource } from '../environments/host/folder/files.ts'
 import { folderSecrets } from '../environments/host/folder/folder-secrets.ts'
 import { openRememberedFile, rememberedPath } from '../environments/host/remembered-file.ts'
 import { readStatusReport } from '../environments/host/status-file.ts'
-import { animationStreamRoutes } from '../kinds/animation-stream-route/animation-stream-route.ts'
 import type { FedKind, Named } from '../kinds/fed-kind.ts'
-import { unknownKinds } from '../kinds/known-kinds.ts'
-import { rateLimitConfigs } from '../kinds/rate-limit-config/rate-limit-config.ts'
+import { type FedKinds, openFedKinds, rememberedKinds, unknownKinds } from '../kinds/registry.ts'
 import type { Memory } from '../reconcilers/remembered.ts'
 import type { SourcedResource, SourceProblem } from '../sources/source.ts'
 import { type Output, UsageError } from './command.ts'
@@ -19,13 +17,11 @@ export interface FolderContent {
   readonly problems: readonly SourceProblem[]
   /** Those of them that may hide a resource. */
   readonly unread: readonly SourceProblem[]
-  readonly kinds: FolderKinds
+  /** The kinds, as they are in this folder. */
+  readonly kinds: FedKinds
   /** What the operator remembers of the resources of a kind; nothing for a folder that was named. */
   memoriesOf<Content extends Named>(kind: FedKind<Content>): ReadonlyMap<string, Memory<Content>>
 }
-
-/** The kinds, as they are in this folder. */
-export type FolderKinds = ReturnType<typeof kindsOf>
 
 /**
  * Everything that a folder, or one file, of manifests holds, as the operator reads it: of the one that was
@@ -45,9 +41,9 @@ export async function readFolder(
   const unread = source.unread()
   await source.stop()
   const kinds = kindsOf(resources)
-  const all = [kinds.limits, kinds.routes]
   const warn = (text: string) => output.printError(`${text}\n`)
-  const remembered = named === undefined ? openRememberedFile(rememberedPath(stateDir), all, warn) : undefined
+  const remembered =
+    named === undefined ? openRememberedFile(rememberedPath(stateDir), rememberedKinds, warn) : undefined
   return {
     folder,
     resources,
@@ -58,10 +54,10 @@ export async function readFolder(
   }
 }
 
-function kindsOf(resources: readonly SourcedResource[]) {
-  const secrets = folderSecrets({ list: () => resources, onChange: () => {} })
-  const loadOf = () => ({ activeStreams: 0, consumers: 0 })
-  return { limits: rateLimitConfigs(), routes: animationStreamRoutes({ secrets, loadOf }) }
+function kindsOf(resources: readonly SourcedResource[]): FedKinds {
+  const routeSecrets = folderSecrets({ list: () => resources, onChange: () => {} })
+  const loads = { of: () => ({ activeStreams: 0, consumers: 0 }), onChange: () => {} }
+  return openFedKinds({ routeSecrets, loads })
 }
 
 function folderOfOperator(stateDir: string): string {

@@ -32,6 +32,8 @@ export interface FedKind<Content extends Named = Named, Fed = unknown> extends K
   doubtsOf?(contents: readonly Content[]): ReadonlyMap<string, Doubt>
   /** Looks up what these contents, and no others, need from elsewhere, for a while at most. */
   prepare?(contents: readonly Content[]): Promise<void>
+  /** What `complete` and `countsOf` also depend on. Each change of one is a reason to reconcile. */
+  readonly dependencies?: readonly { onChange(listener: () => void): void }[]
   /**
    * With what is known of elsewhere by now. The same object as long as nothing has changed.
    *

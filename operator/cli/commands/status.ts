@@ -2,10 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { defaultStateDir } from '../../environments/host/state-dir.ts'
 import { mayRun, readStatusReport } from '../../environments/host/status-file.ts'
 import { complaintsOf } from '../../environments/host/terminal/complaints.ts'
-import { animationStreamRouteColumns } from '../../kinds/animation-stream-route/animation-stream-route.ts'
 import type { KindColumns } from '../../kinds/fed-kind.ts'
-import { merchantColumns } from '../../kinds/merchant/merchant.ts'
-import { rateLimitConfigColumns } from '../../kinds/rate-limit-config/rate-limit-config.ts'
+import { columnsOfKinds } from '../../kinds/registry.ts'
 import { conditionOf, isReady, type StatusReport } from '../../status/status-report.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'
 import { parseFormat, parseOptions, parseSeconds } from '../options.ts'
@@ -119,12 +117,6 @@ async function presentReport(stateDir: string): Promise<StatusReport | undefined
   }
 }
 
-const columnsOf = {
-  RateLimitConfig: rateLimitConfigColumns,
-  AnimationStreamRoute: animationStreamRouteColumns,
-  Merchant: merchantColumns,
-} as const
-
 /** The conditions of what is fed; how many processes enforce it says more than the third one. */
 const stepsOfFed = [
   { field: 'Accepted', heading: 'ACCEPTED' },
@@ -152,11 +144,11 @@ function resourceTable(columns: KindColumns, resources: StatusReport['resources'
 /** One for each kind that there is something of; the kinds differ in what they count. */
 function resourceTables(resources: StatusReport['resources']): readonly string[] {
   const byKind = Map.groupBy(resources, ({ kind }) => kind)
-  const ofKinds = Object.entries(columnsOf).flatMap(([kind, columns]) => {
+  const ofKinds = Object.entries(columnsOfKinds).flatMap(([kind, columns]) => {
     const ofKind = byKind.get(kind) ?? []
     return ofKind.length > 0 ? [resourceTable(columns, ofKind)] : []
   })
-  return ofKinds.length > 0 ? ofKinds : [resourceTable(columnsOf.RateLimitConfig, [])]
+  return ofKinds.length > 0 ? ofKinds : [resourceTable(columnsOfKinds.RateLimitConfig, [])]
 }
 
 function describe(report: StatusReport): string {

@@ -1,4 +1,4 @@
-import { isOurs } from '../../kinds/known-kinds.ts'
+import { isOurs } from '../../kinds/registry.ts'
 import { type Command, exitCodes } from '../command.ts'
 import { formatFinding, judgeFolder } from '../judge-folder.ts'
 import { folderOptions, folderOptionsHelp, parseFormat, parseOptions } from '../options.ts'

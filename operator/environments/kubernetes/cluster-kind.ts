@@ -156,12 +156,11 @@ const kindPatienceMs = 5_000
  * for a kind that cannot be read keep what they have; the others are fed.
  */
 export async function startKinds(
-  first: ClusterKind,
-  others: readonly ClusterKind[],
+  [first, ...others]: readonly ClusterKind[],
   log: Pick<Log, 'warn'>,
 ): Promise<void> {
   const starting = others.map(other => startWithin(kindPatienceMs, other, log))
-  await first.start()
+  await first?.start()
   await Promise.all(starting)
 }
 

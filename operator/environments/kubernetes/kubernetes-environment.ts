@@ -65,6 +65,6 @@ export function kubernetesEnvironment(options: KubernetesEnvironmentOptions): En
         backendFailure: () => backends.of('payments'),
         events: options.events,
       }),
-    start: ([limits, ...others]) => startKinds(limits, others, log),
+    start: kinds => startKinds(kinds, log),
   }
 }

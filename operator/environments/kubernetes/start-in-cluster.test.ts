@@ -225,7 +225,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
       await kind.stop()
       client.close()
     })
-    await startKinds(kind, [], silentLog)
+    await startKinds([kind], silentLog)
     assert.deepEqual(published, [])
     await waitFor('the resources to be published', () => published.length > 0)
   })

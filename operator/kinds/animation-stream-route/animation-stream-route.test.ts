@@ -28,7 +28,10 @@ function openWorld() {
   const start = () => {
     const kind = animationStreamRoutes({
       secrets: folderSecrets({ list: () => [...resources.values()], onChange: () => {} }),
-      loadOf: (route, uids) => ({ activeStreams: loads.get(route) ?? 0, consumers: uids.length }),
+      loads: {
+        of: (route, uids) => ({ activeStreams: loads.get(route) ?? 0, consumers: uids.length }),
+        onChange: () => {},
+      },
     })
     return createFedResources(kind, {
       source: { list: () => [...resources.values()], unread: () => [] },
@@ -189,7 +192,10 @@ test('a route whose Secret may not be read says what grants it, and keeps the to
   ] as const) {
     const signing = () => ({ unknown: true }) as const
     const secrets = { follow: async () => {}, tokens: () => tokens, signing, onChange: () => {} }
-    const kind = animationStreamRoutes({ secrets, loadOf: () => ({ activeStreams: 0, consumers: 0 }) })
+    const kind = animationStreamRoutes({
+      secrets,
+      loads: { of: () => ({ activeStreams: 0, consumers: 0 }), onChange: () => {} },
+    })
     const spec = { match: { streamIdPrefix: 'kiosk-' }, tokenSecretRef: { name: 'tokens' } }
     const { apiVersion, kind: name } = { apiVersion: 'tollway.dev/v1alpha1', kind: 'AnimationStreamRoute' }
     const metadata = { name: 'kiosk', namespace: 'shop' }

@@ -1,6 +1,6 @@
 import { animationStreamRouteKind as definition } from '@tollway/crds/animation-stream-route.ts'
 import type { OpenedStreamRoute, StreamRoute } from '../../ir.ts'
-import type { RouteLoad } from '../../xds/loads/stream-loads.ts'
+import type { RouteLoad, StreamLoads } from '../../xds/loads/stream-loads.ts'
 import type { Completed, FedKind, KindColumns, Lack } from '../fed-kind.ts'
 import { openStreamMatchClaims } from './claim-stream-matches.ts'
 import { encodeStreamRoute, showStreamRoute, streamRouteTypeUrl } from './encode-stream-route.ts'
@@ -21,18 +21,19 @@ export const animationStreamRouteColumns: KindColumns = {
 
 export interface StreamRouteSurroundings {
   readonly secrets: RouteSecrets
-  /** What these processes carry of a route. */
-  readonly loadOf: (route: string, uids: readonly string[]) => RouteLoad
+  /** The streams that processes carry of a route. */
+  readonly loads: Pick<StreamLoads, 'of' | 'onChange'>
 }
 
 export function animationStreamRoutes({
   secrets,
-  loadOf,
+  loads,
 }: StreamRouteSurroundings): FedKind<StreamRoute, OpenedStreamRoute> {
   const completed = new WeakMap<StreamRoute, KnownSecrets & Completed<OpenedStreamRoute>>()
   return {
     definition,
     workload: 'broker',
+    dependencies: [secrets, loads],
     typeUrl: streamRouteTypeUrl,
     ...animationStreamRouteColumns,
     translate: translateAnimationStreamRoute,
@@ -69,7 +70,7 @@ export function animationStreamRoutes({
     encode: encodeStreamRoute,
     show: showStreamRoute,
     countsOf(route, uids) {
-      const { activeStreams, consumers } = route ? loadOf(route.name, uids) : noLoad
+      const { activeStreams, consumers } = route ? loads.of(route.name, uids) : noLoad
       return { activeStreams, consumers }
     },
   }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { unknownKinds } from './known-kinds.ts'
+import { unknownKinds } from './registry.ts'
 
 test('a kind that nobody reconciles is a problem', () => {
   const resource = {
