@@ -45,8 +45,8 @@ export interface Resource<ApiVersion extends string, Kind extends string, Spec> 
 }
 
 /**
- * The schema of a whole resource as its writer hands it in. The status is not his to write: whatever stands
- * there is passed over, as the API server does.
+ * Returns the schema of a whole resource as a user writes it. Users do not write the status, so any status is
+ * accepted and ignored, as by the API server.
  */
 export function wholeResource({ kind, version, spec }: ResourceKind): Schema {
   return {

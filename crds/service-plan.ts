@@ -135,7 +135,7 @@ export function podShape(service: string) {
   )
 }
 
-/** An entry of a Secret; the name is empty where there is none. */
+/** The schema of the name of a Secret; an empty name means no Secret. */
 export const secretName = () =>
   Type.String({ default: '', maxLength: 253, description: 'The name of the Secret; empty for none.' })
 
@@ -148,7 +148,7 @@ export const secretKey = (key: string, description: string) =>
     { default: {}, description },
   )
 
-/** Of a service's section what is judged across its fields. */
+/** The fields of a service's section that are validated together. */
 export interface ServicePlan {
   readonly enabled: boolean
   readonly replicas: number
@@ -173,7 +173,7 @@ export interface ServiceCheck {
   readonly alone?: string
 }
 
-/** What of a section does not fit together. What does not run needs nothing. */
+/** Returns the contradictions between fields of a section. A service that is not enabled has none. */
 export function checkService(plan: ServicePlan, { field, state, alone }: ServiceCheck): readonly Problem[] {
   const problems: Problem[] = []
   const say = (path: string, message: string) => problems.push({ path: `${field}.${path}`, message })

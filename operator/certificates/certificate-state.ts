@@ -32,7 +32,7 @@ export interface Issuer extends KnownCertificate {
 
 /** A Secret that a leaf and its readers' trust come from. */
 export interface LeafSecret {
-  /** undefined when there is none that can be used. */
+  /** undefined if no usable certificate exists. */
   readonly leaf: Leaf | undefined
   /** The authorities that a reader trusts, in order. */
   readonly trusted: readonly KnownCertificate[]

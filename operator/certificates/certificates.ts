@@ -68,7 +68,7 @@ export const defaultCertificatesTiming: CertificatesTiming = {
   storeTimeoutMs: 10_000,
 }
 
-/** More writes than any state needs: beyond them something undoes what is written. */
+/** More writes than any state needs. Beyond them, another program undoes the writes. */
 const maxWritesPerLook = 20
 
 /** @throws Error for times that cannot work together. */

@@ -36,7 +36,7 @@ export const octetString = (content: Uint8Array) => encode(tags.OCTET_STRING, co
 export const utf8String = (text: string) => encode(tags.UTF8_STRING, Buffer.from(text))
 export const isTrue = encode(tags.BOOLEAN, Buffer.of(0xff))
 
-/** `[number] EXPLICIT`: a wrapper around what has a tag of its own. */
+/** `[number] EXPLICIT`: a wrapper around content with a tag. */
 export const explicit = (number: number, content: Uint8Array) => encode(0xa0 | number, content)
 
 /** `[number] IMPLICIT` of a type that is not constructed: the number takes the place of its tag. */

@@ -9,7 +9,7 @@ import {
   trustedBy,
 } from './certificate-state.ts'
 
-/** The one write that comes next, or until when there is none. `why` is for the log. */
+/** The next write, or the time until the next check if no write is needed. `why` is for the log. */
 export type Action =
   | {
       readonly kind: 'write-authority'
@@ -35,7 +35,7 @@ export type Action =
 export interface CertificateTiming {
   readonly authorityLifeMs: number
   readonly leafLifeMs: number
-  /** After how long every reader has what was written. */
+  /** The time after which every reader has the written certificates. */
   readonly spreadMs: number
 }
 

@@ -32,7 +32,7 @@ export interface ReadOptions {
   readonly nowMs: number
 }
 
-/** Each problem as `authority: ca.key: what is wrong`, and never with what was found there. */
+/** Returns each problem as `authority: ca.key: CAUSE`. Problems never quote the content. */
 export function readSecrets(
   contents: SecretContents,
   options: ReadOptions,

@@ -1,6 +1,6 @@
 /** Secrets of one namespace, by name: who may list them could read those of others. */
 export interface SecretStore {
-  /** undefined when there is none. */
+  /** Resolves with undefined if the Secret does not exist. */
   get(name: string, signal: AbortSignal): Promise<StoredSecret | undefined>
   /**
    * Sets these entries. Creates the Secret when `known` is undefined, else changes exactly the state that was

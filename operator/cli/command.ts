@@ -15,7 +15,7 @@ export interface Output {
   printError(text: string): void
 }
 
-/** 0: done. 1: what was looked at is wrong. 2: the command was not understood, or could not do its work. */
+/** 0: done. 1: the input has errors. 2: the arguments are not valid, or the command failed. */
 export const exitCodes = { ok: 0, wrong: 1, failed: 2 } as const
 
 export class UsageError extends Error {

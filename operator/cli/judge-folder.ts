@@ -18,7 +18,7 @@ export interface Finding {
   readonly severity: 'error' | 'warning'
   /** `checkout.yaml#2`. */
   readonly origin: string
-  /** `RateLimitConfig shop/checkout`; empty for what is no resource. */
+  /** `RateLimitConfig shop/checkout`; empty if the finding belongs to no resource. */
   readonly resource: string
   /** `spec.descriptors[0].rateLimit.unit`; empty for the whole. */
   readonly path: string

@@ -15,7 +15,7 @@ export const folderOptionsHelp = `\
   -f, --file FOLDER    the folder or file (default: that of the operator on this machine)
   --state-dir DIR      where that operator keeps its state (default ${defaultStateDir})`
 
-/** Parses a command's arguments strictly; what is not understood is a `UsageError` that names it. */
+/** Parses a command's arguments strictly. Throws a `UsageError` that names an unknown argument. */
 export function parseOptions<const Options extends ParseArgsOptionsConfig>(
   args: readonly string[],
   options: Options,

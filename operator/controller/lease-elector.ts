@@ -125,7 +125,7 @@ export function createLeaseElector(options: LeaseElectorOptions): LeaseElector {
     endOfTerm = (async () => onStopped())().catch(onError)
   }
 
-  /** Renews what we hold, takes what is free, or sees who holds it. */
+  /** Renews our Lease, acquires a free one, or reads who holds it. */
   async function attempt(signal: AbortSignal): Promise<void> {
     const termAtStart = term
     const current = known ?? (await access.get(signal))

@@ -129,7 +129,7 @@ function createProgress<T extends ReflectedObject>(scope: Scope<T>) {
       listDemanded = false
       listDueMs = clock.monotonicMs() + timing.relistMs * (0.9 + 0.2 * random())
     },
-    /** An event of before what was seen is a repetition, and may be of an object that is gone since. */
+    /** An event older than the known version is a repetition. Its object may have been deleted since. */
     take({ type, object }: WatchedEvent<T>): void {
       const version = object.metadata.resourceVersion ?? ''
       if (seen !== undefined && isOlderVersion(version, seen)) return

@@ -40,9 +40,9 @@ export interface WatchedEvent<T extends ReflectedObject> {
   readonly object: T
 }
 
-/** Keeps a copy of the objects of one kind, whatever happens to the API server and the way to it. */
+/** Keeps a copy of the objects of one kind, and reconnects after each failure of the API server. */
 export interface Reflector<T extends ReflectedObject> extends Omit<ObjectStore<T>, 'onChange'> {
-  /** Whether every namespace has been listed once: before that, what is missing may only be unknown. */
+  /** Whether every namespace has been listed once. Until then, a missing object may exist. */
   hasSynced(): boolean
   /** Resolves with true when that is so, or with false when the reflector was stopped before. */
   synced(): Promise<boolean>

@@ -13,7 +13,7 @@ export interface OpenInfrastructure {
   readonly deadlineMs: number
 }
 
-/** Resolves when the condition holds; otherwise fails with what there is instead. */
+/** Resolves when the condition is met. Otherwise rejects with the actual state. */
 export async function until(
   what: string,
   holds: () => boolean,

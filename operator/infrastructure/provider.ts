@@ -1,8 +1,8 @@
 import type { Workload } from '../ir.ts'
 
 /**
- * Makes workloads true: in a cluster as Deployments, on one machine as processes. provider-contract.test.ts
- * holds both to what is said here.
+ * Runs workloads: in a cluster as Deployments, on one machine as processes. provider-contract.ts has the
+ * tests of this contract.
  */
 export interface Infrastructure {
   /**
@@ -12,11 +12,11 @@ export interface Infrastructure {
    */
   apply(workload: Workload): Promise<void>
   /**
-   * Ends every replica of the workload; resolves when they are gone. Removing what is not there changes
-   * nothing.
+   * Ends every replica of the workload. Resolves when they have ended. Removing an unknown workload has no
+   * effect.
    */
   remove(name: string): Promise<void>
-  /** What runs of the workload right now, in the order of the replicas; empty when it is not there. */
+  /** The running replicas of the workload, in their order; empty if there is no such workload. */
   observe(name: string): readonly Replica[]
   /** Called after each change of the result of `observe` for any workload. */
   onChange(listener: (workload: string) => void): void

@@ -35,9 +35,10 @@ export interface FedKind<Content extends Named = Named, Fed = unknown> extends K
   /** What `complete` and `countsOf` also depend on. Each change of one is a reason to reconcile. */
   readonly dependencies?: readonly { onChange(listener: () => void): void }[]
   /**
-   * With what is known of elsewhere by now. The same object as long as nothing has changed.
+   * Adds the content that comes from elsewhere, as it is known now. Returns the same object until something
+   * changes.
    *
-   * @param createdMs since when the resource is there, in milliseconds since the epoch
+   * @param createdMs the creation time of the resource, in milliseconds since the epoch
    */
   complete(content: Content, createdMs: number): Completed<Fed>
   encode(fed: Fed): Resource
@@ -55,7 +56,7 @@ export interface KindColumns {
   readonly counts: readonly Count[]
   /** What of its details is shown, in that order; none when left out. */
   readonly details?: readonly Column[]
-  /** The conditions that lead to Ready; when left out, those of what is fed. */
+  /** The conditions that lead to Ready; by default those of fed kinds. */
   readonly steps?: readonly Column[]
 }
 

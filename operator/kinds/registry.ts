@@ -16,7 +16,7 @@ import type { Reservations } from './rate-limit-config/claim-domains.ts'
 import { isRateLimitDomain } from './rate-limit-config/is-rate-limit-domain.ts'
 import { rateLimitConfigColumns, rateLimitConfigs } from './rate-limit-config/rate-limit-config.ts'
 
-/** The parts of an operator from which kinds take what is not in their resources. */
+/** The parts of an operator that kinds use beside their resources. */
 export interface KindContext {
   /** The namespaces that may use a domain, by its name. */
   readonly domainGrants?: Reservations | undefined

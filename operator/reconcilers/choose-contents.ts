@@ -5,7 +5,7 @@ import type { Translation } from '../kinds/translation.ts'
 import type { SourcedResource } from '../sources/source.ts'
 import type { Memory } from './remembered.ts'
 
-/** A resource, what it says, and what is remembered of it. */
+/** A resource with its translation and its memory. */
 export interface Gathered<Content> {
   /** `nameOf` the resource. */
   readonly name: string
@@ -17,7 +17,7 @@ export interface Gathered<Content> {
 export interface Chosen<Content> extends Gathered<Content> {
   /** Why its present content, or else its last good one, may not be in force. */
   readonly refusal: Refusal | undefined
-  /** What shall be in force of it: its present content, the last good one, or nothing. */
+  /** The content to publish: the present one, the last good one, or none. */
   readonly content: Content | undefined
 }
 

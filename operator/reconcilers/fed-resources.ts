@@ -42,7 +42,7 @@ export interface FedResources<Content> {
   inForce(): readonly Content[]
 }
 
-/** With what goes out of it, if anything does. */
+/** A chosen resource with its completed content, if it has content. */
 export interface Ready<Content, Fed> extends Chosen<Content> {
   readonly completed: Completed<Fed> | undefined
 }

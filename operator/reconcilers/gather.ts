@@ -18,10 +18,9 @@ export interface Sighting<Content> {
 }
 
 /**
- * Every resource of the kind that there is, with what it says and what is remembered of it, in the order of
- * the names; and those that were in force and may stand in something that cannot be read now. A source keeps
- * what it has seen of them; after a restart it has seen nothing, and only what is remembered keeps them in
- * force.
+ * Resolves with every resource of the kind, with its translation and its memory, in the order of the names.
+ * The result also has resources that were in force and that may be in an unreadable file. A source remembers
+ * these until a restart; after it, only their memory keeps them in force.
  */
 export async function gather<Content extends Named>(
   { definition }: Pick<FedKind<Content>, 'definition'>,
@@ -53,7 +52,7 @@ export async function gather<Content extends Named>(
   return [...present, ...hidden].sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** A paused resource keeps the content that is in force, whatever its spec says now. */
+/** A paused resource keeps the content that is in force, and its spec is ignored. */
 function heldAsItWas<Content>(resource: SourcedResource, memory: Memory<Content>): Gathered<Content> {
   const { lastGood, lastGoodGeneration = 0 } = memory
   const translation: Translation<Content> =

@@ -4,7 +4,7 @@ import { feedClientSecret, feedHost } from '../environments/kubernetes/names.ts'
 import type { SecretFiles } from '../ir.ts'
 import type { SharedState } from './workload-options.ts'
 
-/** Where a pod finds what is mounted into it. */
+/** The folders in a pod in which Secrets are mounted. */
 export const feedFolder = '/etc/tollway/feed'
 const redisFolder = '/etc/tollway/redis'
 

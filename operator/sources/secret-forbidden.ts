@@ -4,7 +4,7 @@ export class SecretForbiddenError extends Error {
   /** What grants the right, as a sentence that ends with the command. */
   readonly advice: string
 
-  /** @param message which Secret, and what may not be done with it */
+  /** @param message the Secret, and the access that is missing */
   constructor(message: string, advice: string) {
     super(message)
     this.advice = advice

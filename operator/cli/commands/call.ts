@@ -9,7 +9,7 @@ const askMs = 2_000
 const pollMs = 200
 const maxHits = 2 ** 32 - 1
 
-/** Of an envoy.service.ratelimit.v3.RateLimitResponse as JSON what is shown. Zeros are left out there. */
+/** The fields of a RateLimitResponse as JSON that are shown. The JSON mapping omits zeros. */
 interface Decision {
   readonly overallCode: string
   readonly statuses?: readonly DescriptorStatus[]

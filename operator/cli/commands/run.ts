@@ -206,7 +206,7 @@ function readConfigFile(path: string): WrittenConfig {
   return parsed.value
 }
 
-/** What stands in the file under a wrong form is left for its judge. */
+/** Validation reports a field of the file that has the wrong form, so it is returned unchanged. */
 function withEnv(fromFile: unknown, fromFlags: Readonly<Record<string, string>>): unknown {
   return typeof (fromFile ?? {}) === 'object' ? { ...(fromFile as object), ...fromFlags } : fromFile
 }

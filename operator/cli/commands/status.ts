@@ -117,7 +117,7 @@ async function presentReport(stateDir: string): Promise<StatusReport | undefined
   }
 }
 
-/** The conditions of what is fed; how many processes enforce it says more than the third one. */
+/** The conditions of fed kinds. The number of processes that enforce a resource replaces the third one. */
 const stepsOfFed = [
   { field: 'Accepted', heading: 'ACCEPTED' },
   { field: 'Programmed', heading: 'PROGRAMMED' },

@@ -54,7 +54,7 @@ const askMs = 5_000
 /** A page of a thousand requests with a thousand consumers together has less than 1 MiB. */
 const maxAnswerBytes = 64 * 1024 * 1024
 
-/** Reads the requests that a broker knows. Rejects with an error that says what is wrong at this address. */
+/** Reads the requests that a broker knows. Rejects with an error that names the address and the cause. */
 export async function readStreams(address: BrokerAddress): Promise<StreamsPage> {
   const page = await askBroker(address, 'GET', '/streams')
   if (isStreamsPage(page)) return page
@@ -132,7 +132,7 @@ function problemOf({ name, message, ...error }: NodeJS.ErrnoException): string {
 
 const firstLine = (text: string) => printable((text.split('\n', 1)[0] ?? '').slice(0, 200))
 
-/** undefined for what is no JSON. */
+/** Returns undefined for text that is not JSON. */
 function parse(text: string): unknown {
   try {
     return JSON.parse(text)

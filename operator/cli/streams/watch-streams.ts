@@ -30,7 +30,7 @@ export async function watchOnScreen(options: WatchOptions, screen: () => Screen)
   options.print('\n')
 }
 
-/** Moves to the top left, and erases what stands below. */
+/** Moves the cursor to the top left, and erases everything below it. */
 const fromTheTop = '\u{1b}[H\u{1b}[J'
 
 /** A terminal that had to scroll or to wrap would not show the same place again. */

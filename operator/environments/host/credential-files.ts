@@ -34,7 +34,7 @@ export function credentialFile(
 }
 
 export interface CredentialFiles extends CredentialStore {
-  /** Removes what was made for this resource, and nothing else. */
+  /** Removes the files of this resource only. */
   remove(place: CredentialPlace): void
 }
 

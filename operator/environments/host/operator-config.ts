@@ -209,7 +209,7 @@ export function judgeOperatorConfig(found: WrittenConfig, spell = (field: string
 
 type Numeric = { [K in Field]: OperatorConfig[K] extends number ? K : never }[Field]
 
-/** Settings of a service as someone wrote them, and what is wrong with them. */
+/** Reads the settings of a service, and their problems. */
 function readSettingsOf(field: EnvField, found: unknown) {
   if (!isMapping(found)) return { texts: {}, problems: ['must be a mapping of settings and their values'] }
   const nested = Object.entries(found).filter(([, value]) => typeof value === 'object')

@@ -19,7 +19,7 @@ export interface FiledMemories<Content> extends Remembered<Content> {
   all(): ReadonlyMap<string, Memory<Content>>
 }
 
-/** A kind, as far as it decides what can be remembered. */
+/** The part of a kind that decides which content can be remembered. */
 export type RememberedKind<Content extends Named = Named> = Pick<FedKind<Content>, 'definition' | 'isContent'>
 
 interface Entry extends Memory<Named> {

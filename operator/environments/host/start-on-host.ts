@@ -72,10 +72,10 @@ const programs: Readonly<Record<ServiceName, ServiceProgram>> = {
 }
 
 /**
- * Runs the operator on this machine, and resolves when the resources that are there now are in force.
- * Everything below reads what stands above it. Rejects with an `InfrastructureError` when the machine lacks
- * something, and with the signal's reason; nothing that it started is left then. When the feed cannot carry
- * the resources, the log and the status report say so, and it waits until the folder is corrected.
+ * Runs the operator on this machine. Resolves when the present resources are in force. Rejects with an
+ * `InfrastructureError` if the machine lacks something, and with the signal's reason; everything that was
+ * started has then been stopped. If the feed cannot carry the resources, the log and the status report have
+ * the cause, and the start waits until the folder is corrected.
  */
 export async function startStandalone(options: StandaloneOptions): Promise<{ stop(): Promise<void> }> {
   const { folder, stateDir, config, print, signal } = options

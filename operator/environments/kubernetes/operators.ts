@@ -11,7 +11,7 @@ import { describeProgress, progressOf } from './infrastructure/progress.ts'
 
 /** The rollout of the operators' own Deployment, which the chart applies. */
 export interface Operators {
-  /** What holds the rollout up; empty when it is complete, and when there is no such Deployment. */
+  /** The causes that delay the rollout; empty when it is complete, and without such a Deployment. */
   problems(): readonly SourceProblem[]
   stop(): Promise<void>
 }

@@ -7,7 +7,7 @@ import { judgeServiceSettings } from '../../services/cluster-services.ts'
 /** More than any list of grants needs. */
 const maxBytes = 1024 * 1024
 
-/** The configuration in a file, or what is wrong with it, a line each. Quotes no secrets. */
+/** Reads the configuration in a file, or its problems, a line each. Quotes no secrets. */
 export function readClusterConfig(
   path: string,
 ): { readonly value: ClusterConfig } | { readonly problems: readonly string[] } {

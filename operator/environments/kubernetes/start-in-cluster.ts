@@ -294,7 +294,7 @@ function openInfrastructure(
   return infrastructure
 }
 
-/** Tells the operator that writes what the pods of this one acknowledged. */
+/** Reports the acknowledgements of this operator's pods to the operator that writes. */
 function openReporter(
   feed: Feed,
   tls: ClientTls,

@@ -3,7 +3,7 @@
  * name; they are never listed.
  */
 export interface CredentialStore {
-  /** Resolves with undefined if there is none. Rejects if that is not known. */
+  /** Resolves with undefined if no credentials exist. Rejects if they cannot be read. */
   get(place: CredentialPlace, signal: AbortSignal): Promise<KeptCredentials | undefined>
   /**
    * Creates it when `known` is undefined, else changes exactly the state that is known: of it the entries and

@@ -7,7 +7,7 @@ export interface MerchantFacts {
   readonly problems: readonly FieldProblem[]
   /** What keeps it from going on; undefined when all is done. */
   readonly obstacle: Obstacle | undefined
-  /** Of what was done before the obstacle: the merchant is there and as it should be. */
+  /** Whether the merchant exists and is as specified, although a later step failed. */
   readonly synced: boolean
 }
 

@@ -260,7 +260,7 @@ function rememberWhatIsTold(clock: Clock, resyncMs: number) {
   }
 }
 
-/** What stands in other Secrets. */
+/** Reads the values that the resource takes from other Secrets. */
 async function readWishes(
   { readSecret }: Pick<MerchantsOptions, 'readSecret'>,
   { account: { webhooks, adopt }, namespace }: WantedMerchant,

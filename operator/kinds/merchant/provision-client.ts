@@ -13,7 +13,7 @@ import {
 export interface ProvisionClientOptions {
   /** `http://127.0.0.1:8091`, `https://tollway-payments-provision.tollway.svc:8091`. */
   readonly url: URL
-  /** Asked before each request: what is shown as a bearer token (RFC 6750). */
+  /** Called before each request. Returns the bearer token (RFC 6750). */
   readonly token?: () => string
   /** Asked before each request, so that renewed certificates are used at once. */
   readonly tls?: () => ProvisionTls
@@ -24,7 +24,7 @@ export interface ProvisionClientOptions {
 export interface ProvisionTls {
   readonly ca: string
   readonly identity?: { readonly cert: string; readonly key: string } | undefined
-  /** The name that the certificate of the server must have, whatever the address. */
+  /** The name that the server's certificate must have, at any address. */
   readonly serverName: string
 }
 
@@ -46,7 +46,7 @@ const idleConnectionMs = 30_000
 
 interface Answer {
   readonly status: number
-  /** undefined for none, and for what is no JSON. */
+  /** undefined without a body, and for a body that is not JSON. */
   readonly body: unknown
 }
 

@@ -8,8 +8,8 @@ import type { FieldProblem } from '../field-problem.ts'
 import type { Translation } from '../translation.ts'
 
 /**
- * A Merchant as it is to be provisioned. Judged by the very functions by which the payments service judges,
- * but for what only that can know: which currencies it pays in, and what was fixed before.
+ * Translates a Merchant to its account for provisioning. Validates with the functions of the payments
+ * service. Only the service itself validates the currencies of payouts and fields that cannot change.
  */
 export function translateMerchant(name: string, resource: unknown): Translation<MerchantAccount> {
   const checked = validateMerchant(resource)

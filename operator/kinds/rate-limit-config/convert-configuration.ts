@@ -14,9 +14,9 @@ export interface Manifest {
 }
 
 /**
- * Configurations of the specification's YAML form, each as a resource that decides the same, in their
- * order. Only what is set is written. No two resources get the same name, which would make one of them
- * replace the other.
+ * Returns a resource for each configuration of the specification's YAML form, with the same decisions and in
+ * the same order. Unset fields are omitted. Each resource gets a different name, because resources with one
+ * name would replace each other.
  */
 export function convertConfigurations(
   configs: readonly RateLimitDomain[],

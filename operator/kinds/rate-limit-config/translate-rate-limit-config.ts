@@ -5,8 +5,8 @@ import { validate } from '@tollway/ratelimit/rules/validate.ts'
 import type { Translation } from '../translation.ts'
 
 /**
- * A RateLimitConfig as the feed carries it. First its shape is judged as an API server would, then its
- * rules by the rate limit language itself, so that what is accepted here no pod refuses.
+ * Translates a RateLimitConfig to the content of the feed. The schema is validated as by an API server, then
+ * the rules by the code of the service, so that no pod rejects accepted content.
  */
 export function translateRateLimitConfig(name: string, resource: unknown): Translation<RateLimitDomain> {
   const checked = validateRateLimitConfig(resource)

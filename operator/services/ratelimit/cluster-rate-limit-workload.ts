@@ -5,8 +5,8 @@ import { rateLimitEnv } from './rate-limit-env.ts'
 import { rateLimitWorkload } from './rate-limit-workload.ts'
 
 /**
- * The rate limit service as the configuration wants it. What stands in its `env` holds over all of this; who
- * runs it there knows why.
+ * Returns the workload of the rate limit service for a configuration. The settings in its `env` take
+ * precedence over all others.
  */
 export function clusterRateLimitWorkload(config: ClusterConfig, namespace: string): Workload {
   const { rateLimit, logLevel } = config

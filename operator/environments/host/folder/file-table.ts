@@ -17,7 +17,7 @@ export interface FileTableOptions {
   readonly maxUnsettledMs: number
   /** Files that are read at the same time. */
   readonly maxReads: number
-  /** Told once of a file which API groups in it are ignored. */
+  /** Called once for each file with the API groups in it that are ignored. */
   readonly onIgnored: (message: string) => void
 }
 

@@ -27,10 +27,10 @@ export interface FileSourceOptions {
 const minGapMs = 5
 
 /**
- * The resources of a watched folder. Any event makes it look at the whole folder anew, and what has another
- * fingerprint is read, so that nothing depends on which events come. What cannot be read stays in force as it
- * was, and so does everything when the folder itself is gone. `start` rejects when there is no such folder to
- * begin with.
+ * Returns the resources of a watched folder. Any event leads to a scan of the whole folder, and files with a
+ * changed fingerprint are read, so that the result does not depend on the events. The last content of an
+ * unreadable file stays in force, and all contents if the folder is missing. `start` rejects if the folder
+ * does not exist.
  */
 export function createFileSource(options: FileSourceOptions): Source {
   const { folder, clock, onWarn = () => {}, settleMs = 15, pollMs = 2_000, deleteAfterMs = 500 } = options

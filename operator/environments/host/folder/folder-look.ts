@@ -15,7 +15,7 @@ export interface SeenFile {
 export interface FolderLook {
   /** By path, in the order of the paths. */
   readonly files: ReadonlyMap<string, SeenFile>
-  /** False when something could not be looked at: then what was not seen may still be there. */
+  /** False if something could not be read. Then a file that was not seen may exist. */
   readonly complete: boolean
   readonly problems: readonly SourceProblem[]
 }
@@ -183,7 +183,7 @@ export type FileText =
   | { readonly text: string }
   /** Why it cannot be read, for people. */
   | { readonly error: string }
-  /** It is no longer what was seen: look again. */
+  /** The file changed while it was read: read it again. */
   | { readonly changed: true }
 
 /** Reads a file only if it is still the one that was seen, and still is so when all of it has been read. */

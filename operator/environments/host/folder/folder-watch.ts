@@ -14,7 +14,7 @@ export interface FolderWatch {
 
 /**
  * Uses one watcher for each directory: on Linux, Node's recursive watching follows no symbolic link to a
- * directory, and it misses what is written into a new subfolder before its watcher is added.
+ * directory, and it misses files that are written into a new subfolder before its watcher exists.
  */
 export function watchFolders(onEvent: () => void, onWarn: (message: string) => void): FolderWatch {
   const watchers = new Map<string, FSWatcher>()

@@ -26,7 +26,7 @@ export interface Manifests {
   readonly manifests: readonly Manifest[]
   /** What could not be taken, a document each, and nothing of its neighbours. */
   readonly problems: readonly SourceProblem[]
-  /** What belongs to other API groups: `apps/v1 Deployment`, each once. */
+  /** The resources of other API groups: `apps/v1 Deployment`, each once. */
   readonly ignored: readonly string[]
 }
 
@@ -290,7 +290,7 @@ function startOf(event: Event): number {
   return event.type === EVENT_ID.MAPPING || event.type === EVENT_ID.SEQUENCE ? event.start : -1
 }
 
-/** Tells the line, from 1, of offsets that come in rising order. */
+/** Returns a function from offsets, which must rise, to line numbers from 1. */
 function countLines(text: string): (offset: number) => number {
   let line = 1
   let next = text.indexOf('\n')

@@ -26,8 +26,8 @@ export interface ResourceSetOptions {
  */
 export interface ResourceSet {
   /**
-   * Takes what the files say now, in the order in which they count. `nowMs` is monotonic. Tells whether
-   * `list` or `problems` is another than before, and when to come again because a resource will then count as
+   * Takes the current contents of the files, in the order of precedence. `nowMs` is monotonic. Returns
+   * whether `list` or `problems` changed, and when to call it again because a resource will then count as
    * deleted.
    */
   update(

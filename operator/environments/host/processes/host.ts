@@ -31,7 +31,7 @@ export interface HostOptions extends Pick<ReplicaOptions, 'hurry' | 'patience'> 
   /** How to choose another `bindHost`, likewise. */
   readonly hostAdvice?: string
   /**
-   * How long a replica that was replaced may take to be ready until the log says what holds up the others.
+   * The time for a replaced replica to become ready. After it, the log has the reason why the rollout waits.
    */
   readonly rolloutTimeoutMs?: number
 }
@@ -65,8 +65,8 @@ interface Running {
 }
 
 /**
- * Throws an `InfrastructureError` when another operator has the state folder. `apply` rejects when a port is
- * taken, and then leaves what runs as it is.
+ * Throws an `InfrastructureError` if another operator has the state folder. `apply` rejects if a port is
+ * taken, and then leaves running processes as they are.
  */
 export function createHostInfrastructure(options: HostOptions): HostInfrastructure {
   const { ownPortsFor, rolloutTimeoutMs = 30_000 } = options

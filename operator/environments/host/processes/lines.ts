@@ -9,7 +9,7 @@ export interface LogLine {
 
 export interface LineSplitter {
   write(chunk: Buffer): void
-  /** Hands out what was written after the last line break. */
+  /** Emits the text after the last line break. */
   end(): void
 }
 

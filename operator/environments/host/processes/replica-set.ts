@@ -75,7 +75,7 @@ export function createReplicaSet(options: ReplicaSetOptions): ReplicaSet {
     })
   }
 
-  /** Does what can be done now towards what is wanted. Runs after each change, and does nothing twice. */
+  /** Takes the next steps towards the wanted replicas. Runs after each change; a repetition has no effect. */
   const step = () => {
     if (wanted === undefined || ending !== undefined) return
     const workload = wanted

@@ -188,7 +188,7 @@ function launch(options: ReplicaOptions, uid: string, events: Events): ChildProc
     if (child.pid === undefined) end(`could not be started (${error.message})`)
   })
   child.on('exit', (code, signal) => {
-    // Whatever it started and left behind would keep its ports.
+    // Processes that it started and left running would keep its ports.
     killGroupOf(child.pid)
     end(signal === null ? `exited with code ${code}` : `was ended by ${signal}`)
   })

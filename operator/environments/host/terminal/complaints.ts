@@ -39,7 +39,7 @@ export function complaintsOf({ resources, replicas, problems }: StatusReport): r
 /** The most problems of one change that are printed. `tollway status` shows all of them. */
 const maxTold = 10
 
-/** Tells what became wrong since the report before, and what is right again. */
+/** Logs the problems that are new since the report before, and those that are resolved. */
 export function createComplaintsLog(log: {
   warn(text: string): void
   info(text: string): void

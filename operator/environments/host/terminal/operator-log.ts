@@ -31,8 +31,8 @@ export function createOperatorLog(options: {
 const sourceColumns = 'ratelimit-0'.length
 
 /**
- * Warnings and errors, and what has no level at all: the last words of a process that met a defect. Redis
- * greets and warns about its machine at every start; when it does not start, its words are part of that
+ * Returns true for warnings, errors, and lines without a level, such as the last output of a process that
+ * crashed. Redis warns about its machine at every start; if it does not start, its output is part of that
  * error.
  */
 function callsForAttention(source: string, text: string): boolean {

@@ -11,7 +11,7 @@ export interface ObjectEvent {
   readonly type: 'Normal' | 'Warning'
   /** One CamelCase word for programs: why. */
   readonly reason: string
-  /** One CamelCase word: what was done or tried. */
+  /** One CamelCase word: the action that was taken or tried. */
   readonly action: string
   /** For people. Beyond 1,024 bytes it is cut, for more is refused. */
   readonly note: string
@@ -21,7 +21,7 @@ export interface ObjectEvent {
 export interface EventRecorder {
   /** Never throws. The same Event is not recorded again within ten minutes. */
   record(event: ObjectEvent): void
-  /** Resolves when what was recorded so far has been sent, or given up. */
+  /** Resolves when all recorded Events have been sent or dropped. */
   settled(): Promise<void>
 }
 
@@ -123,6 +123,6 @@ function toObject(
 function shorten(note: string): string {
   const bytes = Buffer.from(note)
   if (bytes.length <= maxNoteBytes) return note
-  // Room for the ellipsis, and for what stands in the place of a character that is cut in two.
+  // Room for the ellipsis, and for the replacement of a character that is cut in two.
   return `${bytes.subarray(0, maxNoteBytes - 6).toString()}…`
 }

@@ -1,6 +1,6 @@
 import type { ApiResource, ObjectKey } from './kube-object.ts'
 
-/** A query of an address; what is undefined is left out. */
+/** The query of an address. Undefined values are omitted. */
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>
 
 /** The address of all objects of a kind, in one namespace or (without it) in all. */

@@ -36,7 +36,7 @@ export function secretAccess(
 ) {
   const owners = metadata.ownerReferences ?? []
   return {
-    /** undefined when there is none. */
+    /** Resolves with undefined if the Secret does not exist. */
     async get(name: string, signal: AbortSignal): Promise<SecretContent | undefined> {
       const found = await client.get(secretResource, { namespace, name }, { signal })
       return found && toContent(found, owners)

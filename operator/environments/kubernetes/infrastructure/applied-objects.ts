@@ -9,7 +9,7 @@ import { createRepairPace } from './repair-pace.ts'
  * changed by another program is repaired at the pace of repairs.
  */
 export interface AppliedObjects {
-  /** What to do about an object that is wanted, where `live` is what is known of it. */
+  /** Returns the next step for a wanted object; `live` is its last known state. */
   judge(key: string, wanted: KubeObject, live: KubeObject | undefined): Judgement
   /** An apply of `wanted` resulted in this. */
   applied(key: string, wanted: KubeObject, result: KubeObject): void
@@ -88,7 +88,7 @@ export function createAppliedObjects(clock: Clock): AppliedObjects {
   }
 }
 
-/** Whether what is known of an object is from before the last write to it. */
+/** Returns whether the known state of an object is older than the last write to it. */
 function isBehindOf(last: Applied, live: KubeObject | undefined): boolean {
   if (live === undefined) return !last.seen
   const isOlder = isOlderVersion(versionOf(live), versionOf(last.result))

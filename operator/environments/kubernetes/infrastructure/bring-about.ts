@@ -6,20 +6,20 @@ import type { KindObject, OwnObjects } from './own-objects.ts'
 import { isOutage } from './refusal.ts'
 
 export interface Wish {
-  /** What shall be, in the order in which it is made. */
+  /** The desired objects, in the order of their creation. */
   readonly objects: readonly KubeObject[]
   /** With how many replicas a Deployment begins that scales by itself. */
   readonly replicas: number
-  /** What there is of the workload. */
+  /** The existing objects of the workload. */
   readonly found: readonly KindObject[]
   readonly own: Pick<OwnObjects, 'get'>
   readonly writer: ObjectWriter
 }
 
 /**
- * Makes what shall be, then deletes what is there beside it. An object that is refused does not hold up the
- * others, but nothing is deleted then. Resolves with the time after which to look again, where something is
- * not to be done now; rejects with an `InfrastructureError` that names all that was refused.
+ * Applies the desired objects, then deletes the other objects of the workload. A rejected object does not
+ * delay the others, but prevents the deletions. Resolves with the delay before the next call, if one is
+ * needed; rejects with an `InfrastructureError` that names all rejected objects.
  */
 export async function bringAbout({
   objects,

@@ -70,7 +70,7 @@ function itemLike(live: readonly unknown[], wanted: unknown, keys: readonly stri
   return live.find(isLike)
 }
 
-/** Equal in every field, whatever their order. */
+/** Equal in every field, in any order of the fields. */
 function isSame(live: unknown, wanted: unknown): boolean {
   if (Array.isArray(wanted)) {
     if (!Array.isArray(live) || live.length !== wanted.length) return false

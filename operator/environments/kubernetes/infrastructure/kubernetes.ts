@@ -53,11 +53,11 @@ const defaultTiming: KubernetesTiming = {
   backends: {},
 }
 
-/** How often, and with how long a wait for what is newer, a deletion that met another state is tried. */
+/** The tries of a deletion that meets a changed object, and the wait for its newer state. */
 const maxDeleteTries = 5
 const newerStateMs = 1_000
 
-/** The workloads of a cluster, as Deployments with what belongs to them. */
+/** The workloads of a cluster: Deployments with their other objects. */
 export interface KubernetesInfrastructure extends Infrastructure {
   /** How far a workload has come; undefined when it is not there. */
   progress(name: string): Progress | undefined
@@ -205,7 +205,7 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
     throw new InfrastructureError(`${name}: not gone yet: ${names.join(', ')}; does a finalizer hold them?`)
   }
 
-  /** While the status of an object changes, what is known of it may be a moment too old for its deletion. */
+  /** While the status of an object changes, its known version may be too old for a deletion. */
   async function deleteAll(name: string, left: () => readonly KubeObject[]): Promise<void> {
     const versions = () =>
       left()

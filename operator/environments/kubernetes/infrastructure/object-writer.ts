@@ -44,7 +44,7 @@ export function createObjectWriter(options: ObjectWriterOptions): ObjectWriter {
   const client = leadersClient(options)
   /** The reported problem of each object, until it is over. */
   const told = new Map<string, string>()
-  /** Objects that differ from what was applied, and are repaired later. */
+  /** Objects that differ from their applied state and are repaired later. */
   const withheld = new Set<string>()
   /** When the deletion of an object with this uid was asked for. */
   const removedMs = new Map<string, number>()
@@ -93,7 +93,7 @@ export function createObjectWriter(options: ObjectWriterOptions): ObjectWriter {
     return undefined
   }
 
-  /** The copy may still show what was deleted a moment ago. */
+  /** The watched copy may still contain an object that was just deleted. */
   function wasRemovedLately(uid: string): boolean {
     const nowMs = clock.monotonicMs()
     for (const [other, atMs] of removedMs) {
@@ -143,7 +143,7 @@ function leadersClient({ client, mayWrite, signal }: ObjectWriterOptions): Objec
   }
 }
 
-/** Whether another program changed what was applied. */
+/** Returns whether another program changed an applied object. */
 function isForeignChange(judgement: Judgement): boolean {
   if (judgement.what === 'wait') return judgement.why === 'fight'
   return judgement.what === 'apply' && judgement.isRepair

@@ -37,7 +37,7 @@ function observePod(pod: KubeObject): Replica {
   }
 }
 
-/** Why a pod is not ready: the first of what holds it up. */
+/** Returns the first cause why a pod is not ready. */
 function reasonOf(pod: KubeObject, status: Fields): string {
   const scheduled = conditionOf(status, 'PodScheduled')
   if (scheduled['status'] === 'False') return `no node takes it: ${textOf(scheduled['message'])}`

@@ -12,7 +12,7 @@ export interface OwnObjects {
   /** Those of one workload that the operator owns, in the order in which they are made. */
   ofWorkload(workload: string): readonly KindObject[]
   pods(): readonly KubeObject[]
-  /** Whether everything has been listed once: before that, what is missing may only be unknown. */
+  /** Whether everything has been listed once. Until then, a missing object may exist. */
   hasSynced(): boolean
   /**
    * Called after each change, and when everything is known for the first time. It says nothing about
@@ -36,7 +36,7 @@ export interface OwnObjectsOptions {
   readonly timing?: Partial<ReflectorTiming> | undefined
 }
 
-/** Begins at once to follow what has the labels of the installation, in its namespace. */
+/** Follows the objects with the labels of the installation, in its namespace, from now on. */
 export function followOwnObjects(options: OwnObjectsOptions): OwnObjects {
   const { place } = options
   const pods = follow(podResource, options)

@@ -2,7 +2,7 @@ import type { Replica } from '../../../infrastructure/provider.ts'
 import { isRecord, type KubeObject } from '../api/kube-object.ts'
 import { revisionAnnotation } from './objects/deployment.ts'
 
-/** How far a workload has come on its way to what was applied last. It is there when `ready` is `wanted`. */
+/** The progress of a workload towards its last apply, which is complete when `ready` equals `wanted`. */
 export interface Progress {
   readonly wanted: number
   /** Replicas of the newest description. */
@@ -11,7 +11,7 @@ export interface Progress {
   readonly ready: number
   /** How many replicas of an older description take calls, at the most. */
   readonly earlier: number
-  /** What holds it up, for people; empty when all is there. */
+  /** The cause of the wait, for people; empty when the rollout is complete. */
   readonly message: string
 }
 

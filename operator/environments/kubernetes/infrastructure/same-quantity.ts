@@ -28,7 +28,7 @@ export function sameQuantity(a: unknown, b: unknown): boolean {
   return Math.abs(left - right) <= Math.max(Math.abs(left), Math.abs(right)) * 1e-12
 }
 
-/** NaN for what is no quantity. */
+/** Returns NaN for a value that is not a quantity. */
 function toNumber(value: unknown): number {
   if (typeof value === 'number') return value
   if (typeof value !== 'string') return Number.NaN

@@ -18,7 +18,7 @@ export interface LastGoodLayout {
   /** Adds the new version of an entry to the layout. */
   put(uid: string, entry: LastGoodEntry): void
   remove(uid: string): void
-  /** An object that differs from what was written; undefined when there is none. */
+  /** Returns an object that differs from its written state; undefined if all are written. */
   nextUnwritten(): string | undefined
   /** What the object must hold now, for one write; without a key when the object is to be deleted. */
   take(object: string): ObjectData

@@ -15,7 +15,7 @@ export function encodeLastGood(content: Named): string {
   return text
 }
 
-/** undefined for what is not of our making, or is not of the resource `name`. */
+/** Returns undefined for text that is not such content, or not of the resource `name`. */
 export function decodeLastGood<Content extends Named>(
   { isContent }: Pick<FedKind<Content>, 'isContent'>,
   text: unknown,

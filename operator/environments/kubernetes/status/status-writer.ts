@@ -28,7 +28,7 @@ export interface StatusWriterOptions {
   readonly mayWrite: () => boolean
   /** Whether a resource is ready, or why not, has become another one and has been written. */
   readonly onTransition: (resource: StoredResource, ready: Condition) => void
-  /** Told of each write, and of each that failed. */
+  /** Called after each write, successful or not. */
   readonly onWritten?: (ok: boolean) => void
   readonly onError: (name: string, error: unknown, retryMs: number) => void
   /** Uniform in [0, 1). */
@@ -215,7 +215,7 @@ interface Written {
   readonly answer: StoredResource | undefined
 }
 
-/** Hands on, all at once, what was added within that time since the first. */
+/** Passes on, in one go, all keys that were added within that time since the first one. */
 function createDelay(ms: number, handOn: (uid: string) => void) {
   const held = new Set<string>()
   let timer: NodeJS.Timeout | undefined

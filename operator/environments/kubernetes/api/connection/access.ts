@@ -24,9 +24,9 @@ const serviceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccount'
 const maxCredentialBytes = 1024 * 1024
 
 /**
- * As kubectl finds its way: KUBECONFIG, else the pod's own account, else `~/.kube/config`.
+ * Finds the API server as kubectl does: KUBECONFIG, else the pod's own account, else `~/.kube/config`.
  *
- * @throws Error that names what is missing; never with a credential.
+ * @throws Error that names the missing part, and never a credential
  */
 export function accessFromEnvironment(env: NodeJS.ProcessEnv): Promise<ApiAccess> {
   const named = env['KUBECONFIG'] ?? ''

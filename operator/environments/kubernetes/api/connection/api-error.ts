@@ -1,6 +1,6 @@
 import { isRecord } from '../kube-object.ts'
 
-/** Why a call did not do what was asked, where the API server gave no status of its own. */
+/** The cause of a failed call for which the API server sent no status. */
 export type LocalReason = 'Timeout' | 'Unreachable' | 'BadAnswer' | 'TooLarge'
 
 /**

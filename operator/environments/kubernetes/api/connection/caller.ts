@@ -32,7 +32,7 @@ export interface KubeClientOptions {
   readonly random: () => number
   readonly clock?: Clock
   readonly limits?: Partial<KubeClientLimits>
-  /** Told of each request that goes out: its verb, and the kind of resource that it is about. */
+  /** Called for each request with its verb and the kind of its resource. */
   readonly onRequest?: (method: string, resource: string) => void
 }
 

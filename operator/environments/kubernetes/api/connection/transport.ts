@@ -18,7 +18,7 @@ export interface HttpCall {
 
 /** Carries calls to the API server over connections that are kept. */
 export interface Transport {
-  /** Resolves with the head of the answer, whatever its status; its body is to be read or destroyed. */
+  /** Resolves with the head of any answer. The caller reads or destroys its body. */
   open(call: HttpCall): Promise<IncomingMessage>
   close(): void
 }
