@@ -24,7 +24,7 @@ export interface Notifier {
   begun(request: LoggedRequest): void
   /** The notifications that are not delivered yet. */
   readonly queued: number
-  /** Attempts what is left once more, drops the rest after a time, and ends. */
+  /** Attempts the queued notifications once more, drops the rest after a time, and ends. */
   stop(timeoutMs: number): Promise<void>
 }
 
@@ -67,9 +67,9 @@ export const defaultNotifierLimits: NotifierLimits = {
 
 /**
  * Each route has its own queue and its own attempts, so that a receiver that fails does not delay the
- * notifications of other routes. The queues are bounded: what exceeds a bound is dropped and counted. The URL
- * and the secrets are those of the route at the time of an attempt; a route without a webhook loses what is
- * queued.
+ * notifications of other routes. The queues are bounded: notifications beyond a bound are dropped and
+ * counted. The URL and the secrets are those of the route at the time of an attempt; a route without a
+ * webhook loses its queue.
  */
 export function createNotifier(options: NotifierOptions): Notifier {
   const { streamLog, routes, stats, clock, random } = options

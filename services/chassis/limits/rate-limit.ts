@@ -11,7 +11,7 @@ export interface RateLimit {
   take(key: string): number
   /** As `take`, without counting. */
   waitOf(key: string): number
-  /** Refuses the key for that time, whatever was counted here. */
+  /** Refuses the key for that time, independent of its count here. */
   block(key: string, waitMs: number): void
 }
 

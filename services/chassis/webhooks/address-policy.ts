@@ -64,7 +64,7 @@ function familyOf(address: string): 'ipv4' | 'ipv6' {
   return isIPv4(address) ? 'ipv4' : 'ipv6'
 }
 
-/** `::ffff:10.0.0.1` is connected to as 10.0.0.1, and judged as that. An address with a zone is none here. */
+/** `::ffff:10.0.0.1` connects to 10.0.0.1, so it is checked as that. Undefined for an address with a zone. */
 function unmapped(address: string): string | undefined {
   if (isIPv4(address)) return address
   if (!isIPv6(address) || address.includes('%')) return undefined

@@ -48,8 +48,8 @@ const userAgent = 'tollway-webhooks/1.0'
 
 /**
  * Posts to a URL that a stranger has chosen. The name is looked up once, every address of it is checked, and
- * the connection goes to one of those and nowhere else, whatever the name server says next. Redirects are an
- * answer like any other. No connection is kept, and no proxy is used.
+ * the connection goes to one of these, so that a later answer of the name server has no effect. Redirects
+ * are not followed. No connection is kept, and no proxy is used.
  *
  * @throws PostError
  */

@@ -10,8 +10,8 @@ export interface Signed {
 }
 
 /**
- * The headers that say what it is and prove who sends it: one signature a secret, of the scheme `v1` of the
- * Standard Webhooks specification, version 1.0.
+ * Returns the headers that identify the message and prove its sender: one signature for each secret, of the
+ * scheme `v1` of the Standard Webhooks specification, version 1.0.
  */
 export function signatureHeaders(
   { id, timestampMs, body }: Signed,

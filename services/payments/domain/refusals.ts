@@ -5,8 +5,8 @@ import {
 } from './transaction/processing-errors.ts'
 
 /**
- * Every error of the API by its code: the HTTP status of its answer and what is said. The specification's
- * 4xx and 5xx, and the statuses of the public API.
+ * Every error of the API by its code, with the HTTP status and the message of its answer. The codes are the
+ * specification's 4xx and 5xx, the statuses those of the public API.
  */
 export const refusals = {
   invalid_request: { status: 400, message: 'Some fields are missing or not valid.' },
@@ -69,7 +69,7 @@ export interface FieldError {
   /** Its path, `company.country`. */
   readonly field: string
   readonly code: FieldErrorCode
-  /** Names what was found and what is allowed. */
+  /** Names the found and the allowed value. */
   readonly message: string
 }
 

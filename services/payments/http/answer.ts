@@ -12,7 +12,7 @@ export interface Answer {
   readonly type?: 'text/csv'
 }
 
-/** 200, or 201 for what was made. */
+/** 200, or 201 for a new record. */
 export function answer(status: 200 | 201, body: JsonObject): Answer {
   return { status, body: JSON.stringify(body) }
 }

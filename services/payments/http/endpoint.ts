@@ -7,10 +7,10 @@ import type { Once, OnceRequest } from '../storage/idempotency/idempotency.ts'
 import type { Tx } from '../storage/storage.ts'
 import type { Answer } from './answer.ts'
 
-/** A request as an endpoint gets it: who asks is known, and nothing of what is asked was looked into yet. */
+/** A request as an endpoint receives it: the caller is authenticated, and the input is not validated yet. */
 export interface Call {
   readonly payments: Payments
-  /** Of the path; an id that is none names nothing. */
+  /** The parameters of the path. A text that is not an id matches no record. */
   readonly params: Readonly<Record<string, string>>
   /** The query's fields, names with brackets as objects. */
   readonly query: unknown

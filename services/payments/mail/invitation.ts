@@ -41,9 +41,9 @@ denne mail. Kontoen kan til enhver tid ophæve dit medlemskab.
 }
 
 /**
- * The invitation, from what was stored with it. Anybody can make a merchant and invite anybody, so nothing
- * that the merchant wrote is in the subject, and of its name only what can be neither a link nor a message.
- * The country decides the language: Danish in Denmark, Greenland and the Faroes, English elsewhere.
+ * Returns the invitation for its stored content. Anybody can create a merchant and invite anybody, so the
+ * subject has no text of the merchant, and its name is reduced so that it can be neither a link nor a
+ * message. The country decides the language: Danish in Denmark, Greenland and the Faroes, English elsewhere.
  */
 export function invitation(content: JsonObject): MailText {
   return texts[languageOf(content['country'])](plainName(content['merchantName']) || '–')

@@ -60,7 +60,7 @@ async function sendOver(
 const maxMessageCharacters = 300
 
 /**
- * Only what was said of this mail can be for good: a refused login or greeting is the server's own trouble.
+ * Only errors about this mail can be permanent. A refused login or greeting is a fault of the server.
  */
 function mailErrorOf(error: NodemailerError): MailError {
   const aboutMail = error.code === 'EENVELOPE' || error.code === 'EMESSAGE'

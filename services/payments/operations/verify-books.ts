@@ -37,7 +37,7 @@ const statementTimeoutMs = 30 * 60 * 1000
 
 /**
  * Replays and verifies all records in one state of the database, while other processes continue. Each entry
- * balances, each line is what was posted, each transaction is the result of its trail, each balance is the
+ * balances, each line equals its posting, each transaction is the result of its trail, each balance is the
  * sum of its lines, and no record is an orphan. Reads part by part, and has only one part in memory.
  */
 export function verifyBooks(storage: Storage): Promise<Verification> {

@@ -45,7 +45,7 @@ export function checkNumber(text: string, isTest: boolean): CardFieldError | und
   return isTest && !testPrefixes.includes(number.slice(0, 8)) ? 'number-real' : undefined
 }
 
-/** `12 / 30`, and what else people write: `12/2030`, `1-30`, `1230`. Undefined for what is no month. */
+/** Parses `12 / 30`, and other usual forms: `12/2030`, `1-30`, `1230`. Undefined for other texts. */
 export function readExpiry(text: string): CardExpiry | undefined {
   const parts = /^(\d{1,2})\s*[/.-]?\s*(20\d\d|\d\d)$/.exec(text.trim())
   if (parts === null) return undefined

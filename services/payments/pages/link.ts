@@ -99,7 +99,7 @@ function faultOf([first]: readonly FieldError[]): LinkFault {
   return faultOfField[first?.field ?? ''] ?? 'malformed'
 }
 
-/** What may be other in an address that leads from one page of a link to the next. */
+/** The parts of an address that may differ between two pages of one link. */
 export interface LinkChange {
   readonly locale?: Locale
   readonly currency?: string | null

@@ -259,7 +259,7 @@ export function createPayHandlers(options: PayHandlersOptions): PayHandlers {
         if (token === undefined) return askCard(link, 400, { message: textsOf(link.locale).card.formExpired })
         const read = readCardFields(body, { isTest: link.merchant.test, nowMs: clock.nowMs() })
         if ('card' in read) {
-          // What follows of this attempt, such as the answer to a challenge, is not counted once more.
+          // Later steps of this attempt, such as the answer to a challenge, are not counted again.
           const retryAfterMs = options.attempts.take({ address, merchantId: link.merchant.id })
           if (retryAfterMs > 0) return tooManyAttempts(link, retryAfterMs)
           return begin(link, token.idempotencyKey, read.card)

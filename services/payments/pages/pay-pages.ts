@@ -119,7 +119,7 @@ function send(reply: FastifyReply, answer: PageAnswer): FastifyReply {
   return reply.code(answer.status).type('text/html; charset=utf-8').send(answer.page)
 }
 
-/** 303: what follows is loaded by GET, whatever was sent before (RFC 9110, section 15.4.4). */
+// 303: the next page is loaded by GET after any method (RFC 9110, section 15.4.4).
 function redirect(reply: FastifyReply, location: string): FastifyReply {
   return reply.code(303).header('location', location).send()
 }

@@ -7,7 +7,7 @@ import type { RandomBytes } from '../domain/ids.ts'
  */
 export interface Seal {
   close<T>(purpose: Purpose<T>, binding: string, value: T): string
-  /** Undefined for what was not sealed here for this purpose and binding, or is too old. */
+  /** Returns undefined for a text that is too old, or was not sealed here for this purpose and binding. */
   open<T>(purpose: Purpose<T>, binding: string, sealed: unknown): T | undefined
 }
 
@@ -21,8 +21,8 @@ export interface Purpose<T> {
 
 export interface SealOptions {
   /**
-   * The secrets of now, each of at least 32 bytes, the same in all processes that answer for one another. The
-   * first seals; all of them open, so that what was sealed before a rotation stays readable.
+   * Returns the current secrets, each of at least 32 bytes, and the same in all processes of the service. The
+   * first one seals; all of them open, so that texts from before a rotation stay readable.
    */
   readonly secrets: () => readonly Uint8Array[]
   /** Milliseconds since the epoch. */
@@ -31,7 +31,7 @@ export interface SealOptions {
 }
 
 const minSecretBytes = 32
-/** Beyond it nothing is decrypted; what is sealed here has a few thousand at the most. */
+/** A longer text is not decrypted. Sealed texts have a few thousand characters at most. */
 const maxSealedCharacters = 16_384
 const cipher = 'aes-256-gcm'
 const nonceBytes = 12

@@ -3,9 +3,9 @@ import { toDate } from './statements.ts'
 import type { SqlValue, Tx } from './storage.ts'
 
 /**
- * A part of a list. Without cursors it begins with the newest. `before` gives what is older than the element
- * of that id; `after` gives what is newer, and turns the order around (the specification's pagination). With
- * both, it is what lies between them.
+ * A part of a list. Without cursors it begins with the newest element. `before` selects older elements than
+ * that of the id; `after` selects newer ones and reverses the order (the specification's pagination). Both
+ * together select the elements between them.
  */
 export interface PageQuery {
   /** The most elements that come. */
@@ -25,7 +25,7 @@ export type Page<Item> =
 
 /** How the elements of one kind of list are read. */
 export interface ListSource<Row, Item> {
-  /** What stands between SELECT and FROM. */
+  /** The columns of the SELECT. */
   readonly columns: string
   /** A table, or a join. */
   readonly from: string
@@ -56,8 +56,8 @@ type Parameter = Parameters<Condition>[0]
 export type ListFilters = Readonly<Record<string, SqlValue | undefined>>
 
 /**
- * Positions follow the order of commits within one owner, so walking a list by its cursors, in any direction,
- * shows each element once, whatever is inserted meanwhile.
+ * Positions follow the order of commits within one owner. Walking a list by its cursors, in any direction,
+ * therefore shows each element once, also while others are inserted.
  */
 export async function listPage<Row, Item>(
   tx: Tx,

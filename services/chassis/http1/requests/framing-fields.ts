@@ -5,8 +5,8 @@ import { fieldValue, isFieldName, tab } from './octets.ts'
 const listSeparator = /[ \t]*,[ \t]*/
 
 /**
- * The headers that determine the end of a request and of its connection. Whatever two servers may parse
- * differently is rejected, so that no request can be hidden in another (RFC 9112, 6.3 and 11.2).
+ * The headers that determine the end of a request and of its connection. Headers that two servers may parse
+ * differently are rejected, so that no request can be hidden in another (RFC 9112, 6.3 and 11.2).
  */
 export class FramingFields {
   /** The body's length; undefined without a Content-Length. */

@@ -36,7 +36,7 @@ export function text(maxCharacters: number): Reader<string> {
   }
 }
 
-/** Text that people write and read. The number of a card is none of it. */
+/** Text that people write and read. The number of a card is rejected. */
 export function wording(maxCharacters: number): Reader<string> {
   const read = text(maxCharacters)
   return (value, place) => {
@@ -155,6 +155,6 @@ export const iban: Reader<string> = (value, place) => {
   const found = ibanText(value, place)
   if (found === invalid) return invalid
   const normalised = normaliseIban(found)
-  // The message does not repeat what may be an account number with one wrong digit.
+  // The message does not repeat the value, which may be an account number with one wrong digit.
   return isIban(normalised) ? normalised : refuseValue(place, 'format', 'is no IBAN, or has a wrong digit')
 }

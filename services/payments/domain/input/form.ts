@@ -40,7 +40,7 @@ function decode(text: string): string | undefined {
   }
 }
 
-/** `a[b][c]` to a, b and c. A name `__proto__` is none, for it would not become a field of its own. */
+/** `a[b][c]` to a, b and c. Undefined for `__proto__`, which would not become an own field. */
 function pathOf(name: string): readonly string[] | undefined {
   const [, first, brackets = ''] = namePattern.exec(name) ?? []
   if (first === undefined) return undefined

@@ -3,7 +3,7 @@ import { type FieldError, type FieldErrorCode, type Refused, refuseFields } from
 /** How an input was written: in a form every value is text. */
 export type Encoding = 'json' | 'form'
 
-/** Where a value was found, and where to say what is wrong with it. */
+/** The path of a value, for messages about it. */
 export interface Place {
   readonly path: string
   readonly encoding: Encoding
@@ -14,11 +14,11 @@ export interface Place {
 export const invalid = Symbol('invalid')
 export type Invalid = typeof invalid
 
-/** Makes a value of what was sent, or says what is wrong with it. */
+/** Converts an input to a value, or returns its problem. */
 export type Reader<T> = (value: unknown, place: Place) => T | Invalid
 
 export interface Field<T> {
-  /** What stands for a field that is not there; `invalid` when it has to be. */
+  /** The value of a missing field; `invalid` if the field is required. */
   readonly absent: T | Invalid
   readonly read: Reader<T>
 }
@@ -26,7 +26,7 @@ export interface Field<T> {
 /** The most fields that one input reports. The first ones are the useful ones. */
 export const maxFieldErrors = 50
 
-/** Quoted in a message, what was sent is cut here. */
+/** The length of an input in a message; the rest is cut. */
 const maxQuoted = 60
 
 export function required<T>(read: Reader<T>): Field<T> {

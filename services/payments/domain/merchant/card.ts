@@ -1,4 +1,4 @@
-/** What may be known of a card. The number and the verification code are with the processor only. */
+/** The known details of a card. Only the processor has the number and the verification code. */
 export interface CardDetails {
   /** The first 6 digits of the number. */
   readonly bin: string

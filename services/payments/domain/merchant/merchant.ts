@@ -50,6 +50,6 @@ export interface Balances {
    * and payouts. The next payout takes all of it. Negative when the merchant owes money.
    */
   readonly available: Money
-  /** What can still be captured or voided, by the currency of the transactions. Never zero. */
+  /** The amounts that can still be captured or voided, by currency of the transactions. Never zero. */
   readonly pending: readonly Money[]
 }

@@ -23,7 +23,7 @@ export function isCurrency(code: string): boolean {
   return exponents.has(code)
 }
 
-/** How many digits the minor unit has: 2 for DKK, 0 for JPY, 3 for KWD. Throws for what is no currency. */
+/** Returns the digits of the minor unit: 2 for DKK, 0 for JPY, 3 for KWD. Throws for an unknown currency. */
 export function exponentOf(currency: string): number {
   const exponent = exponents.get(currency)
   if (exponent === undefined) throw new RangeError(`${JSON.stringify(currency)} is no currency of ISO 4217`)

@@ -22,7 +22,7 @@ export interface FeeRule {
   readonly rate: Ratio
 }
 
-/** Per funding currency and operation; what is not in it costs nothing. */
+/** By funding currency and operation. A missing operation costs nothing. */
 export type FeeTable = ReadonlyMap<string, Readonly<Partial<Record<FeeOperation, FeeRule>>>>
 
 /**

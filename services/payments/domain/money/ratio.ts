@@ -8,7 +8,8 @@ export interface Ratio {
 const decimalPattern = /^(\d{1,12})(?:\.(\d{1,12}))?$/
 
 /**
- * A decimal number as text, `7.4604`, exactly; undefined for what is none, or has more than 12 digits a side.
+ * Parses a decimal number such as `7.4604` exactly. Returns undefined for other texts, and for more than 12
+ * digits before or after the point.
  */
 export function parseDecimal(text: string): Ratio | undefined {
   const [, whole, fraction = ''] = decimalPattern.exec(text) ?? []

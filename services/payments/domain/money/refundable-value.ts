@@ -19,12 +19,12 @@ const unit = 10n ** 18n
 const tolerance = 1_000n
 
 /**
- * Takes the value of a part of the refundable amount: its share of the exact value. However many parts are
- * taken, the value of all of them together is off by half a minor unit at most, and what takes the whole
- * takes all of the value.
+ * Takes the value of a part of the refundable amount: its share of the exact value. The value of any number
+ * of parts together differs from the exact one by half a minor unit at most, and the parts of the whole
+ * amount take the whole value.
  *
- * @param amount in minor units of the transaction's currency, at most what is refundable
- * @returns what was taken, never negative, and what is left
+ * @param amount in minor units of the transaction's currency, at most the refundable amount
+ * @returns the taken value, never negative, and the remaining one
  */
 export function takeValue(
   transaction: Transaction,

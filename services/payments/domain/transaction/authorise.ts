@@ -20,7 +20,7 @@ export interface AuthorisationInput {
   readonly custom: JsonObject | null
 }
 
-/** What there is to charge. */
+/** The card to charge. */
 export interface CardSource {
   readonly card: CardDetails
   readonly cardReference: CardReference
@@ -48,7 +48,7 @@ export interface Authorisation {
 }
 
 /**
- * What can be refused before the processor is asked: a closed merchant, and a currency that could not be
+ * Returns the refusals that need no answer of the processor: a closed merchant, and a currency that cannot be
  * exchanged to the merchant's at the capture (processing error 1).
  */
 export function checkAuthorisation(

@@ -46,7 +46,7 @@ export interface Movement {
   readonly disputeId: string | null
 }
 
-/** A ledger entry and the line that derives from it: its balance is what was posted to the merchant. */
+/** A ledger entry and its line. The balance of the line is the amount posted to the merchant. */
 export function book(
   movement: Movement,
   transactionId: string | null,

@@ -59,10 +59,10 @@ export interface DisputeChange extends Change {
  * Opens a dispute: its amount leaves the merchant's balance, with the fee, and is held until the dispute is
  * won or lost. The trail gets an entry only then.
  *
- * The payer's bank does not know of refunds, so a dispute may exceed what can still be refunded or was
- * captured. It is booked in full: the excess leaves the balance too, which may become negative, and cannot be
- * refunded after a win. The excess converts at the average rate of the captures, or at the present rate if
- * there are none.
+ * The payer's bank does not know of refunds, so a dispute may exceed the refundable and the captured amount.
+ * It is booked in full: the excess leaves the balance too, which may become negative, and cannot be refunded
+ * after a win. The excess converts at the average rate of the captures, or at the present rate if there are
+ * none.
  */
 export function raiseDispute(
   transaction: Transaction,
@@ -148,9 +148,9 @@ function total(values: readonly bigint[]): bigint {
 }
 
 /**
- * A dispute ends. Won, what was held returns to the merchant's balance and can be refunded again; lost, it
- * goes to the payer. The fee stays paid. The trail's entry has the effect of the whole dispute on the
- * balance.
+ * Ends a dispute. If it is won, the held amount returns to the merchant's balance and can be refunded again;
+ * if it is lost, the payer keeps it. The fee stays paid. The trail's entry has the effect of the whole
+ * dispute on the balance.
  */
 export function resolveDispute(
   transaction: Transaction,

@@ -14,10 +14,10 @@ export interface RefundInput {
 }
 
 /**
- * Gives a part of what was captured back to the payer, from the merchant's balance, which may become
- * negative. Converts at the average rate of the captures that it takes from, never at that of the day:
- * refunding everything takes exactly what the captures gave. The captured amount stays; refunds and disputes
- * together never exceed it.
+ * Returns a part of the captured amount to the payer, from the merchant's balance, which may become negative.
+ * Converts at the average rate of the captures that it takes from, and never at that of the day: refunding
+ * everything takes exactly the amount that the captures added. The captured amount stays; refunds and
+ * disputes together never exceed it.
  */
 export function refundTransaction(
   transaction: Transaction,

@@ -23,7 +23,7 @@ export interface Transaction extends RefundableValue {
   /** All that was ever captured; a refund does not lower it. */
   readonly capturedAmount: bigint
   readonly refundedAmount: bigint
-  /** What can never be captured; of a declined transaction, all of it. */
+  /** The amount that can never be captured. All of a declined transaction. */
   readonly voidedAmount: bigint
   /** In disputes that run or were lost. One that is won leaves it. */
   readonly disputedAmount: bigint
@@ -41,7 +41,7 @@ export interface Transaction extends RefundableValue {
   readonly recurring: boolean
   /** Why it was declined; null for a successful one. */
   readonly error: ProcessingErrorCode | null
-  /** When what is still pending becomes void. */
+  /** The time at which the pending amount becomes void. */
   readonly expiresMs: number
   /** The processor's name of the authorisation; null for a declined one. */
   readonly processorReference: string | null
@@ -55,7 +55,7 @@ export interface Transaction extends RefundableValue {
 export const tdsResults = ['attempt', 'full'] as const
 export type Tds = (typeof tdsResults)[number]
 
-/** What can be refunded. */
+/** Returns the amount that can be refunded. */
 export function refundableAmount(transaction: Transaction): bigint {
   const { capturedAmount, refundedAmount, disputedAmount, excessDisputedAmount } = transaction
   return capturedAmount - refundedAmount - disputedAmount + excessDisputedAmount

@@ -123,7 +123,7 @@ function success(answer: Example | null, type = 'application/json'): JsonObject 
   return { description: 'Done.', headers, content: { [type]: { ...answer } } }
 }
 
-/** What can be refused, by status. Details are in the body's code. */
+/** The refusals by status. The codes in the bodies have the details. */
 function errorsOf(method: Endpoint['method'], kind: Endpoint['kind'], declines: boolean): JsonObject {
   const invalid = declines
     ? { description: 'Fields that are wrong, or a payment that was declined.', schema: anyError }

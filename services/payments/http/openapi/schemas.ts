@@ -13,7 +13,7 @@ import { trailKinds } from '../../domain/transaction/trail.ts'
 import { tdsResults } from '../../domain/transaction/transaction.ts'
 import { eventTypes } from '../../operations/announce.ts'
 
-/** JSON Schemas (2020-12) of what comes in and goes out, by their names in the OpenAPI document. */
+/** JSON Schemas (2020-12) of requests and answers, by their names in the OpenAPI document. */
 const id = { type: 'string', format: 'uuid' }
 const date = { type: 'string', format: 'date-time' }
 const flag = { type: 'boolean' }

@@ -21,7 +21,7 @@ const encodings: ReadonlyMap<string, Encoding> = new Map([
   ['application/x-www-form-urlencoded', 'form'],
 ])
 
-/** Both encodings are UTF-8, whatever else is said. */
+/** Both encodings are subsets of UTF-8. */
 const charsets = new Set(['utf-8', 'utf8', 'us-ascii'])
 
 const decoder = new TextDecoder('utf-8', { fatal: true })

@@ -2,8 +2,8 @@
 export const maxJsonDepth = 32
 
 /**
- * A JSON text, as its value or as what is wrong with it. Refused besides what is no JSON: a name that an
- * object has twice, for two readers may take two values for it (RFC 8259, section 4), and deep nesting.
+ * Parses JSON to its value, or returns the fault. It also rejects a name that an object has twice, because
+ * two parsers may take two values for it (RFC 8259, section 4), and deep nesting.
  */
 export function readJson(text: string): { readonly value: unknown } | { readonly fault: string } {
   let value: unknown

@@ -6,8 +6,8 @@ const longNumber = /(?:\d-?){13,}/g
 const maxCardDigits = 19
 
 /**
- * The id under which a request is logged and answered: the caller's `x-request-id` where it is one, else a
- * new one. What could be a card number is none, for it must not get into a log.
+ * Returns the id for the log and the answer of a request: the caller's `x-request-id` if it is valid, else a
+ * new one. A text that could be a card number is not valid, because it must not get into a log.
  */
 export function requestIdOf(given: unknown, nowMs: number, random: RandomBytes): string {
   if (typeof given === 'string' && sane.test(given) && !hasCardNumber(given)) return given

@@ -28,7 +28,7 @@ export interface ApiServerOptions extends JsonServerOptions {
   readonly guard: CallGuard | null
   /** Whether the database answers, and the process is not about to end. */
   readonly ready: () => Promise<boolean>
-  /** Told of each answer that was given before. */
+  /** Called for each answer that repeats an earlier one. */
   readonly onReplay: () => void
   /** Adds what else is served on the port, such as the payment page. */
   readonly extend?: (app: FastifyInstance) => void
@@ -67,7 +67,7 @@ function routeOf(path: string): string {
   return path.replace(/\{(\w+)\}/g, ':$1')
 }
 
-/** What can be refused before the body is read. */
+/** Makes the checks that do not need the body. */
 async function checkDoor(
   { kind, document }: Endpoint,
   request: FastifyRequest,

@@ -14,12 +14,12 @@ import { type Body, maxBodyBytes, noBody, readBody } from '../request/read-body.
 import { requestIdOf } from '../request/request-id.ts'
 import { answerSocketError } from './socket-error.ts'
 
-/** A server of JSON, whatever its routes are: ids, limits, errors and the end are the same for all. */
+/** A server of JSON with any routes: ids, limits, errors and shutdown are the same for all. */
 export interface JsonServerOptions {
   readonly log: Log
   readonly clock: Clock
   readonly randomBytes: RandomBytes
-  /** Told of every answer. `route` is the pattern of the path, never the path. */
+  /** Called for every answer. `route` is the pattern of the path, never the path. */
   readonly onAnswer: (answer: AnsweredRequest) => void
   /** Certificate files, followed when they change; plain HTTP without. */
   readonly tls?: TlsFiles | undefined
@@ -171,7 +171,7 @@ function followCertificates(server: Server, tls: TlsFiles | undefined): () => vo
   })
 }
 
-/** The body that came, whatever the method. */
+/** Returns the body of a request with any method. */
 export function bodyOf(request: FastifyRequest): Body {
   return (request.body as Body | undefined) ?? noBody
 }

@@ -12,7 +12,7 @@ const answers: Readonly<Record<string, readonly [status: number, message: string
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request took too long.'],
 }
 
-/** Answers what is no HTTP in the form of every other error, and ends the connection. */
+/** Answers bytes that are not HTTP in the form of every other error, and ends the connection. */
 export function answerSocketError(
   error: ClientError,
   socket: Duplex,

@@ -7,7 +7,7 @@ import { nextId, type Payments } from '../operation.ts'
 
 export interface CreatedApp {
   readonly app: App
-  /** Told here and never again. */
+  /** Returned only here. The database has its hash. */
   readonly key: string
 }
 

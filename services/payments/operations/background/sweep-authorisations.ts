@@ -32,8 +32,8 @@ export interface SweptAttempt {
 }
 
 /**
- * Cancels at the processor what it was asked to authorise and what has no payment after
- * `authorisationSweepMs`: an answer that could not be stored, and whose request did not come again.
+ * Cancels authorisations at the processor that have no payment after `authorisationSweepMs`: the answer could
+ * not be stored, and the request was not repeated.
  *
  * The reference is taken from its idempotency key before the processor is asked. The same request therefore
  * gets a new reference afterwards, and a process that was stopped in between cannot store a cancelled

@@ -17,7 +17,7 @@ function decimalOf(amount: bigint, exponent: number): Intl.StringNumericLiteral 
   return `${digits.slice(0, digits.length - exponent)}${fraction}` as Intl.StringNumericLiteral
 }
 
-/** Whether what was typed would be an amount if the currency had more decimals. */
+/** Returns whether the text would be an amount in a currency with more decimals. */
 export function hasTooManyDecimals(typed: string, currency: string, locale: Locale): boolean {
   const isAmount = (text: string) => parseAmount(text, currency, locale) !== undefined
   return !isAmount(typed) && isAmount(typed.replace(/[.,]\d+\s*$/, '')) && /[.,]\d+\s*$/.test(typed)
@@ -31,9 +31,9 @@ const groupedPatterns: Readonly<Record<Locale, RegExp>> = {
 const groupSeparators: Readonly<Record<Locale, string>> = { en: ',', da: '.' }
 
 /**
- * What a person typed as an amount, in minor units: `12.50`, `12,50`, `1 250`, and with the locale's own
- * groups of three, `1,250.00` or `1.250,00`. Undefined for what is no amount, has more decimals than the
- * currency, is zero or too large. `1.250` is a thousand and more in Danish, and no amount of dollars in
+ * Parses a typed amount to minor units: `12.50`, `12,50`, `1 250`, and with the locale's groups of three,
+ * `1,250.00` or `1.250,00`. Returns undefined for other texts, for more decimals than the currency has, for
+ * zero and for too large amounts. `1.250` is a thousand and more in Danish, and not an amount of dollars in
  * English.
  */
 export function parseAmount(typed: string, currency: string, locale: Locale): bigint | undefined {

@@ -102,7 +102,7 @@ export interface DeclinedTexts {
   readonly tryAgain: string
 }
 
-/** What can be wrong with a request of a page, besides a link's own faults. */
+/** The problems of a request of a page: the faults of links, and others. */
 export type Problem = LinkFault | OtherProblem
 export const otherProblems = [
   'not-found',

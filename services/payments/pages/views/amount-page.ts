@@ -8,7 +8,7 @@ import { html, type Markup } from './html.ts'
 import { layOut } from './layout.ts'
 
 export interface AmountPage {
-  /** What can be chosen where the link has no currency. */
+  /** The currencies to choose from, if the link has none. */
   readonly currencies: readonly string[]
   /** The refused input. */
   readonly refused?: { readonly amount: string; readonly currency: string | null }

@@ -12,8 +12,8 @@ import {
 import type { Page, PageElement } from './page-elements.ts'
 
 /**
- * Makes the card form help while it is filled in: digits in groups, the scheme, and what is wrong with a
- * field once it was left. Runs in the browser: see browser-script.ts.
+ * Helps while the card form is filled in: it groups digits, names the scheme, and shows the problem of a
+ * field that the payer has left. Runs in the browser: see browser-script.ts.
  */
 export function enhanceCardForm(page: Page, nowMs: () => number): void {
   const form = page.querySelector('form[data-card]')
@@ -80,7 +80,7 @@ export function formatInPlace(
   input.setSelectionRange(caret, caret)
 }
 
-/** Says what is wrong with a field beside it, to eyes and to screen readers; an empty text takes it back. */
+/** Shows the problem of a field beside it, also to screen readers. An empty text removes it. */
 export function showFieldError(page: Page, input: PageElement, message: string): void {
   const place = page.querySelector(`#${input.id}-error`)
   if (place !== null) place.textContent = message

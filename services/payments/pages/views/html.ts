@@ -5,7 +5,7 @@ export interface Markup {
 
 const markup = Symbol('markup')
 
-/** What may stand in a template; null, undefined and false leave nothing behind. */
+/** The content of a template. null, undefined and false render nothing. */
 export type Content = string | number | bigint | Markup | readonly Markup[] | null | undefined | false
 
 const escapes: Readonly<Record<string, string>> = {

@@ -9,7 +9,7 @@ export interface Layout {
   readonly title: string
   readonly shop?: string
   readonly isTest?: boolean
-  /** Where the same page is in another language. Left out where there is none, as after a form was sent. */
+  /** The address of the same page in another language. Left out after a form was sent. */
   readonly languageLink?: (locale: Locale) => string
   /** Leads from this page's address to the folder of the pages. */
   readonly base?: string

@@ -24,7 +24,7 @@ export interface PageElement {
 
 export interface PageEvent {
   readonly defaultPrevented: boolean
-  /** Of an input event: what was done, such as `insertText` or `deleteContentBackward`. */
+  /** The kind of an input event, such as `insertText` or `deleteContentBackward`. */
   readonly inputType?: string
   /** Of a pageshow event: the page was kept as it was left. */
   readonly persisted?: boolean

@@ -14,7 +14,7 @@ export interface ProblemPage {
   readonly base?: string
 }
 
-/** Says what is wrong and what to do. */
+/** Renders the problem and the advice. */
 export function problemPage(
   problem: Problem,
   { locale, details = [], startOver, base = './' }: ProblemPage,

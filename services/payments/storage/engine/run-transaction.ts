@@ -55,7 +55,7 @@ export function createTransactionRunner(
   options: TransactionRunnerOptions,
 ): Pick<Storage, 'transaction' | 'read'> {
   const { clock, random, limits } = options
-  // Tells a transaction inside another one, which on a single connection would wait for itself.
+  /** Detects a transaction inside another one, which would wait for itself on a single connection. */
   const insideTransaction = new AsyncLocalStorage<true>()
 
   async function run<T>(

@@ -1,7 +1,7 @@
 import type { CardDetails, CardReference, CardScheme } from '../../domain/merchant/card.ts'
 import type { SqlValue } from '../storage.ts'
 
-/** How tables keep a card: what may be known of it, and what the processor knows it by. Never its number. */
+/** The columns of a card: its known details and the processor's token. Never its number. */
 export interface CardRow {
   readonly card_bin: string
   readonly card_last4: string

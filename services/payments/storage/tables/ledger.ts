@@ -102,7 +102,7 @@ const selectEntries = `SELECT e.id, e.merchant_id, e.test, e.created, e.kind, e.
     array_agg(p.amount::text ORDER BY p.number) AS amounts
   FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id`
 
-/** Entries that lines show, whatever they are of. */
+/** Returns the entries of these lines, of any kind. */
 export async function entriesOfLines(tx: Tx, lineIds: readonly string[]): Promise<readonly LedgerEntry[]> {
   const sql = `${selectEntries} WHERE e.line_id = ANY ($1::uuid[]) GROUP BY e.id`
   return (await tx.query<EntryRow>(sql, [lineIds])).map(entryOf)

@@ -21,8 +21,8 @@ export function decodeReports(text: string): readonly Report[] {
 }
 
 /**
- * A position in an inbox: the key of a request, and the position of its slowest reader, null if there is
- * none.
+ * A position in an inbox: the key of a request, and the position of its slowest reader, or null without
+ * readers.
  */
 export type Report = readonly [key: string, position: number | null]
 
