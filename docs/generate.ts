@@ -5,7 +5,7 @@
  */
 import { parseArgs } from 'node:util'
 import { writeGenerated } from '@tollway/crds/generation/write-generated.ts'
-import { pages } from './pages.ts'
+import { pages } from './generator/pages.ts'
 
 const { values, positionals } = parseArgs({
   options: { check: { type: 'boolean', default: false } },

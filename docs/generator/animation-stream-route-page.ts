@@ -8,7 +8,7 @@ export const exampleRoute = 'examples/every-field/kiosk.yaml'
 
 /** The page of AnimationStreamRoute, without the notice of where it comes from. */
 export function animationStreamRoutePage(): string {
-  const example = readFileSync(join(import.meta.dirname, '..', exampleRoute), 'utf8')
+  const example = readFileSync(join(import.meta.dirname, '../..', exampleRoute), 'utf8')
   return `# AnimationStreamRoute
 
 ${animationStreamRouteKind.description}

@@ -40,7 +40,7 @@ export function pages(): readonly Page[] {
     { name: 'payments-settings.md', text: paymentsSettingsPage() },
     {
       name: 'payments-reference.md',
-      text: `${notice('docs/payments-reference-page.ts')}\n\n${paymentsReferencePage()}`,
+      text: `${notice('docs/generator/payments-reference-page.ts')}\n\n${paymentsReferencePage()}`,
     },
     { name: 'payment-page-inventory.md', text: paymentPageInventory() },
     { name: 'helm-values.md', text: valuesPage() },
@@ -127,7 +127,7 @@ ${describeSettings(paymentsSettings)}`
 }
 
 function resourcePage(): string {
-  const example = readFileSync(join(import.meta.dirname, '..', exampleOfEveryField), 'utf8')
+  const example = readFileSync(join(import.meta.dirname, '../..', exampleOfEveryField), 'utf8')
   const { maxDescriptorLevels } = rateLimitConfigLimits
   return `${notice('crds/rate-limit-config.ts')}
 

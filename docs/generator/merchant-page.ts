@@ -8,7 +8,7 @@ export const exampleMerchant = 'examples/every-field/shop.yaml'
 
 /** The page of Merchant, without the notice of where it comes from. */
 export function merchantPage(): string {
-  const example = readFileSync(join(import.meta.dirname, '..', exampleMerchant), 'utf8')
+  const example = readFileSync(join(import.meta.dirname, '../..', exampleMerchant), 'utf8')
   return `# Merchant
 
 ${merchantKind.description}

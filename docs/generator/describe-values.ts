@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import { clusterConfigSchema } from '@tollway/crds/cluster-config.ts'
 import type { Schema } from '@tollway/crds/schema.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
-import { valuesSchema } from '../charts/values-schema.ts'
+import { valuesSchema } from '../../charts/values-schema.ts'
 import { boundsOf, typeOf } from './describe-resource.ts'
 
-const valuesFile = join(import.meta.dirname, '../charts/tollway/values.yaml')
+const valuesFile = join(import.meta.dirname, '../../charts/tollway/values.yaml')
 
 /** One value that a user can set. */
 interface ValueRow {
