@@ -71,7 +71,7 @@ export function openSession(
   function introduce(request: DiscoveryRequest): FeedClient {
     const introduced = readClient(request, id, call.peer)
     if (!options.admit(introduced)) {
-      log.warn('the feed refused a client', { ...introduced })
+      log.warn('reject a client of the feed', { ...introduced })
       throw new GrpcError(
         'PERMISSION_DENIED',
         `the feed has nothing for the node with the uid ${introduced.uid}`,
@@ -83,7 +83,7 @@ export function openSession(
   function tellOfUnknownType(typeUrl: string): void {
     if (isTold) return
     isTold = true
-    log.warn('a client asked the feed for a type that it does not have', { pod: client?.pod, typeUrl })
+    log.warn('ignore the request of a client: the feed has no such type', { pod: client?.pod, typeUrl })
   }
 
   function send(typeUrl: string, type: PublishedType, from: StreamState, to: FeedClient): void {

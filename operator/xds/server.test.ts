@@ -258,7 +258,7 @@ test('a type that the feed does not have is told once and not answered', async t
   client.ask({ typeUrl: 'type.googleapis.com/other' })
   client.ask()
   assert.equal(await client.receives(1), 'a=1')
-  assert.deepEqual(warnings, ['a client asked the feed for a type that it does not have'])
+  assert.deepEqual(warnings, ['ignore the request of a client: the feed has no such type'])
 })
 
 test('a client that is not admitted gets nothing', async t => {

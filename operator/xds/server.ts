@@ -108,7 +108,7 @@ export function createFeed(options: FeedOptions): Feed {
   async function* stream(requests: AsyncIterable<DiscoveryRequest>, call: Call): AsyncGenerator<Response> {
     if (closed) throw shuttingDown()
     if (sessions.size >= limits.maxStreams) {
-      log.warn('the feed refused a stream: there are too many', { maxStreams: limits.maxStreams })
+      log.warn('reject a stream of the feed: too many', { maxStreams: limits.maxStreams })
       throw new GrpcError('RESOURCE_EXHAUSTED', `the feed has ${limits.maxStreams} streams already`)
     }
     const session = openSession(requests, call, { id: ids(), types, log, admit, onChange })

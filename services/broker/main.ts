@@ -25,12 +25,12 @@ runUntilStopped({
   },
   // Only the stack: the fields of a driver's error can contain the data that it sent, including a password.
   onFatal: error => {
-    log.error('ended by a defect', { error: error instanceof Error ? error.stack : String(error) })
+    log.error('exit: internal error', { error: error instanceof Error ? error.stack : String(error) })
   },
 })
 try {
   service = await startService(read.value, log)
 } catch (error) {
-  log.error('cannot start', { reason: (error as Error).message })
+  log.error('start: failed', { reason: (error as Error).message })
   process.exit(1)
 }

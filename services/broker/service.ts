@@ -100,7 +100,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
     methods: animationMethods(broker, { publicName: settings.nvidiaAceNames }),
     health: healthTable,
     onDefect: (path, error) =>
-      log.error('a call met a defect', { path, error: (error as Error).stack ?? String(error) }),
+      log.error('call failed: internal error', { path, error: (error as Error).stack ?? String(error) }),
     limits: {
       maxReceiveBytes: settings.maxMessageBytes,
       maxSendBytes: Number.MAX_SAFE_INTEGER,
@@ -214,11 +214,11 @@ function watchLog(streamLog: StreamLog): BackendWatch {
 
 function tellOfLog(streamLog: StreamLog, log: Log): void {
   streamLog.onHealth(healthy => {
-    if (healthy) log.info('the stream log answers')
-    else log.warn('the stream log is unavailable', { problem: streamLog.problem })
+    if (healthy) log.info('the stream log answers again')
+    else log.warn('use the stream log: it does not answer', { problem: streamLog.problem })
   })
   const first = setTimeout(() => {
-    if (!streamLog.healthy) log.warn('the stream log is unavailable', { problem: streamLog.problem })
+    if (!streamLog.healthy) log.warn('use the stream log: it does not answer', { problem: streamLog.problem })
   }, firstHealthMs)
   first.unref()
 }

@@ -77,7 +77,7 @@ test('an unusable file is logged and ignored', async () => {
     writeFileSync(path, content)
     assert.equal(file.read(), undefined)
     assert.match(warnings.at(-1) ?? '', reason)
-    assert.match(warnings.at(-1) ?? '', /^the last good configuration cannot be used/)
+    assert.match(warnings.at(-1) ?? '', /^use the last good configuration: failed/)
   }
   assert.equal(warnings.length, cases.length)
 })
@@ -90,7 +90,7 @@ test('a failed write is logged once, and has no other effect', async () => {
     await file.close()
   }
   assert.deepEqual(warnings, [
-    `write of the last good configuration failed ${join(folder, 'missing/last-good')} ENOENT`,
+    `write the last good configuration: failed ${join(folder, 'missing/last-good')} ENOENT`,
   ])
 })
 

@@ -165,7 +165,7 @@ async function useLastGood(session: DiscoverySession, file: LastGoodFile, log: L
     const ageSeconds = Math.round(found.ageMs / 1000)
     log.warn('the management server sent no configuration: use the last good one', { path, ageSeconds })
   } catch (error) {
-    log.warn('the last good configuration cannot be used', { path, reason: (error as Error).message })
+    log.warn('use the last good configuration: failed', { path, reason: (error as Error).message })
   }
 }
 

@@ -77,7 +77,7 @@ function repeat(
     try {
       while (!stopped && (await task()));
     } catch (error) {
-      log.warn('work in the background failed, and is tried again', { name, error: describeError(error) })
+      log.warn('background work: failed, and will be retried', { name, error: describeError(error) })
     }
     if (!stopped) timer = setTimeout(begin, intervalMs)
   }
@@ -98,7 +98,7 @@ async function tellProcessor({ payments, log, onInstructed }: BackgroundOptions)
   const { due, failures } = await instructProcessor(payments)
   onInstructed('failed', failures.length)
   onInstructed('taken', due - failures.length)
-  for (const failure of failures) log.warn('the processor did not take an instruction', { ...failure })
+  for (const failure of failures) log.warn('send an instruction to the processor: failed', { ...failure })
   return due === maxInstructionsAtOnce
 }
 

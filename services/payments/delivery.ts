@@ -74,7 +74,7 @@ function createPayoutTask({ payoutTime }: Settings, payments: Payments, log: Log
       count += 1
     })
     paidPeriod = period
-    log.info('merchants were paid out', { period, count })
+    log.info('paid out merchants', { period, count })
     return false
   }
 }

@@ -31,7 +31,7 @@ runUntilStopped({
     log.info('stopping', { reason })
     await service?.stop()
   },
-  onFatal: error => log.error('ended by a defect', { error: describeError(error) }),
+  onFatal: error => log.error('exit: internal error', { error: describeError(error) }),
 })
 try {
   const fileOf = ({ name }: { readonly name: string }) => process.env[`${name}_FILE`] || undefined
@@ -42,6 +42,6 @@ try {
   // Not before: a new embedded database takes seconds, in which this thread does nothing else.
   showSignsOfLife()
 } catch (error) {
-  log.error('cannot start', { reason: (error as Error).message })
+  log.error('start: failed', { reason: (error as Error).message })
   process.exit(1)
 }

@@ -20,8 +20,9 @@ export async function openStorage(settings: Settings, log: Log): Promise<Storage
   const storage = await openDatabase(settings, log)
   try {
     const { applied, unknown } = await migrate(storage, readMigrations(), systemClock)
-    if (applied.length > 0) log.info('the schema of the database was brought up to date', { applied })
-    if (unknown.length > 0) log.warn('the database has migrations of a newer program', { unknown })
+    if (applied.length > 0) log.info('migrated the database', { applied })
+    if (unknown.length > 0)
+      log.warn('migrate the database: it has migrations of a newer version', { unknown })
     return storage
   } catch (error) {
     await storage.close()
@@ -32,7 +33,7 @@ export async function openStorage(settings: Settings, log: Log): Promise<Storage
 async function openEmbedded(settings: Settings, log: Log): Promise<Storage> {
   const { openPglite } = await import('./storage/engine/pglite.ts')
   const folder = folderOf(settings)
-  log.info('payments are kept in the embedded database, which survives no loss of power', { folder })
+  log.info('store payments in the embedded database: a loss of power can lose them', { folder })
   return openPglite({ folder, clock: systemClock, random: Math.random })
 }
 
@@ -44,6 +45,6 @@ async function openServer(settings: Settings, log: Log): Promise<Storage> {
     random: Math.random,
     maxConnections: settings.databaseConnections,
     statementTimeoutMs: settings.databaseStatementTimeoutMs,
-    onIdleError: error => log.warn('an idle connection to the database broke', { error }),
+    onIdleError: error => log.warn('idle connection to the database: lost', { error }),
   })
 }

@@ -104,7 +104,7 @@ export async function startService(
   const provisionToken = followSecret({
     first: settings.provisionToken,
     path: provisionTokenFile,
-    onWarning: text => log.warn('PROVISION_TOKEN_FILE cannot be followed', { reason: text }),
+    onWarning: text => log.warn('follow PROVISION_TOKEN_FILE: failed', { reason: text }),
   })
   const provision = createProvision(settings, { ...shared, provisionToken }, tls.provision)
   const admin = await startAdmin(settings, shared)
@@ -196,7 +196,7 @@ function pagesOf(settings: Settings, payments: Payments, log: Log, secrets: () =
     clock: systemClock,
     randomBytes,
     onError: (error, { id }) =>
-      log.error('a page met a defect', { requestId: id, error: describeError(error) }),
+      log.error('page failed: internal error', { requestId: id, error: describeError(error) }),
   })
 }
 

@@ -35,13 +35,13 @@ runUntilStopped({
   },
   // Logs only the stack: the fields of a driver's error can contain sent data, including a password.
   onFatal: error => {
-    log.error('ended by a defect', { error: error instanceof Error ? error.stack : String(error) })
+    log.error('exit: internal error', { error: error instanceof Error ? error.stack : String(error) })
   },
 })
 try {
   await start(read.value)
 } catch (error) {
-  log.error('cannot start', { reason: (error as Error).message })
+  log.error('start: failed', { reason: (error as Error).message })
   process.exit(1)
 }
 

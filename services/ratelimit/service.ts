@@ -239,11 +239,12 @@ function logBackend(
   counters.onHealth(healthy => {
     if (healthy) log.info('the backend of the counters answers')
     // The process closes its connections when it shuts down.
-    else if (!health.terminating()) log.warn('the backend of the counters is away', problemOf(counters))
+    else if (!health.terminating())
+      log.warn('use the backend of the counters: it does not answer', problemOf(counters))
   })
   const patience = setTimeout(() => {
     if (backendHealth.healthy) return
-    log.warn('the backend of the counters has not answered yet', problemOf(backendHealth))
+    log.warn('wait for the backend of the counters', problemOf(backendHealth))
   }, backendPatienceMs)
   patience.unref()
 }

@@ -65,7 +65,7 @@ test('an address that cannot be had is told by its setting before any configurat
     const { program } = await startRateLimit(t, { ...waitsForEver, ...env })
     assert.equal(await program.exited(), 1)
     const name = Object.keys(env).at(-1)
-    assert.match(program.output(), new RegExp(`msg="cannot start" reason="${name}: .*EADDRINUSE.*:${port}"`))
+    assert.match(program.output(), new RegExp(`msg="start: failed" reason="${name}: .*EADDRINUSE.*:${port}"`))
   }
 })
 
@@ -107,7 +107,7 @@ test('what a setting names and is wrong is told before any configuration is ther
     wrong.map(async ([env, reason]) => {
       const { program } = await startRateLimit(t, { ...waitsForEver, ...env })
       assert.equal(await program.exited(), 1)
-      assert.match(program.output(), new RegExp(`msg="cannot start" reason="${reason}`))
+      assert.match(program.output(), new RegExp(`msg="start: failed" reason="${reason}`))
     }),
   )
 })

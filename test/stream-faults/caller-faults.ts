@@ -106,7 +106,9 @@ async function runFuzz({ t, isLong, seed }: Extent): Promise<StreamFaultReport> 
       ...(isAlive ? [] : [`the broker ended: ${broker.program.output()}`]),
       ...(answer.startsWith('SUCCESS') ? [] : [`the healthy producer got ${answer}`]),
       ...(loss === undefined ? [] : [`the healthy consumer ${loss}`]),
-      ...(/a call met a defect/.test(broker.program.output()) ? [broker.program.output().slice(0, 500)] : []),
+      ...(/call failed: internal error/.test(broker.program.output())
+        ? [broker.program.output().slice(0, 500)]
+        : []),
     ],
   }
 }

@@ -87,7 +87,6 @@ function stopOnSignal(starting: ReturnType<typeof startInCluster>, log: Log): vo
       await running?.stop()
     },
     hurry: () => process.exit(exitCodes.failed),
-    onFatal: error =>
-      log.error('a defect ends the operator', { error: (error as Error).stack ?? `${error}` }),
+    onFatal: error => log.error('exit: internal error', { error: (error as Error).stack ?? `${error}` }),
   })
 }

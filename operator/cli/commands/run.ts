@@ -131,7 +131,7 @@ function stopOnSignal(
       const standalone = await starting.catch(() => undefined)
       await standalone?.stop()
     },
-    onFatal: error => output.printError(`tollway run: ended by a defect: ${(error as Error).stack}\n`),
+    onFatal: error => output.printError(`tollway run: exit: internal error: ${(error as Error).stack}\n`),
   })
   // A failed start ends the process even if the other end of its channel is still open.
   process.channel?.unref()

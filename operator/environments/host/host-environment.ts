@@ -61,7 +61,7 @@ export function hostEnvironment(options: HostEnvironmentOptions): Environment<Co
       const runner = createRunner({
         reconcile: () => resources.reconcile().finally(first.resolve),
         onError: (error, retryMs) => {
-          log.error('reconciling failed', { error: `${error}`, retryMs: Math.round(retryMs) })
+          log.error('reconcile: failed', { error: `${error}`, retryMs: Math.round(retryMs) })
         },
         random: Math.random,
       })

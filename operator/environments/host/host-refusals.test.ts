@@ -64,7 +64,7 @@ test('resources that the feed refuses at the start are reported, and enforced on
   await kind.start()
   assert.equal(feed.published(rateLimitTypeUrl), undefined)
   await waitFor('the report', () => errors.length > 0)
-  assert.match(errors[0] ?? '', /^reconciling failed .*at most 100 bytes are allowed/)
+  assert.match(errors[0] ?? '', /^reconcile: failed .*at most 100 bytes are allowed/)
   rmSync(long)
   await waitFor('the snapshot', () => feed.published(rateLimitTypeUrl)?.resources.size === 1)
   assert.deepEqual(statuses, [], 'a report without the other kinds')

@@ -237,7 +237,7 @@ async function serve(
 ): Promise<void> {
   const grpc = createGrpcServer({
     methods: [...feed.methods, ...loads.methods],
-    onDefect: (path, error) => log.error('a call met a defect', { path, error: `${error}` }),
+    onDefect: (path, error) => log.error('call failed: internal error', { path, error: `${error}` }),
   })
   await grpc.listen({ host: loopback, port: feedPort })
   started.defer(async () => {

@@ -172,7 +172,7 @@ async function startWithin(
   const patience = Promise.withResolvers<void>()
   const timer = setTimeout(() => {
     const details = { kind: kind.definition.kind }
-    log.warn('a kind has not been read yet, and is not waited for; is its definition there?', details)
+    log.warn('read a kind: no answer yet, continue without it; does its definition exist?', details)
     patience.resolve()
   }, patienceMs)
   await Promise.race([start(), patience.promise])
@@ -220,7 +220,7 @@ function openStatuses(
       events.record({ regarding, type, reason, action: 'Reconcile', note: message })
     },
     onError(name, error, retryMs) {
-      log.warn('a status could not be written', { name, error: `${error}`, retryMs: Math.round(retryMs) })
+      log.warn('write a status: failed', { name, error: `${error}`, retryMs: Math.round(retryMs) })
     },
     random: Math.random,
   })

@@ -184,18 +184,18 @@ function openLeadership(client: KubeClient, place: Place, { config, pod, log }: 
         ]),
         identity,
         onStarted() {
-          log.info('this operator is the one that writes')
+          log.info('acquired the Lease: this operator writes')
           term.onStarted()
         },
         async onStopped() {
-          log.info('this operator is no longer the one that writes')
+          log.info('lost the Lease: this operator no longer writes')
           await term.onStopped()
         },
         onRival(holder) {
           const ip = holder === undefined ? undefined : names.addressOfHolder(holder)
           term.onRival(ip && (ip.includes(':') ? `[${ip}]:${config.feedPort}` : `${ip}:${config.feedPort}`))
         },
-        onError: error => log.warn('the lease could not be looked at', { error: `${error}` }),
+        onError: error => log.warn('read the Lease: failed', { error: `${error}` }),
         random: Math.random,
         timing: {
           leaseMs: durationSeconds * 1000,
@@ -424,7 +424,7 @@ async function serveFeed(
   const grpc = createGrpcServer({
     methods,
     limits: feedConnection,
-    onDefect: (path, error) => log.error('a call met a defect', { path, error: `${error}` }),
+    onDefect: (path, error) => log.error('call failed: internal error', { path, error: `${error}` }),
   })
   await grpc.listen({ host: pod.host, port: config.feedPort, tls: certificates.serverTls })
   started.defer(() => grpc.drain(0))

@@ -79,7 +79,7 @@ export function createLeaderCall(
       } catch (error) {
         const reason = (error as Error).message
         if (reason !== told && !signal.aborted)
-          log.warn('cannot report to the leader', { leader, what, reason })
+          log.warn('report to the leader: failed', { leader, what, reason })
         told = reason
         if (!signal.aborted) options.onUnreachable?.()
       }

@@ -59,7 +59,7 @@ export function createPeers(options: PeersOptions): Peers {
     if (closed) throw shuttingDown()
     const refusal = reasonToRefuse(call.peerCertificate, operatorName)
     if (refusal !== undefined) {
-      log.warn('a report was refused', { peer: call.peer, reason: refusal })
+      log.warn('reject a report', { peer: call.peer, reason: refusal })
       throw new GrpcError('PERMISSION_DENIED', refusal)
     }
     const stream = ids()
@@ -96,7 +96,7 @@ export function createPeers(options: PeersOptions): Peers {
       outbox.end()
     } catch (error) {
       const isWrong = error instanceof PeerTableError
-      if (isWrong) log.warn('a report was refused', { reason: error.message })
+      if (isWrong) log.warn('reject a report', { reason: error.message })
       outbox.end(isWrong ? new GrpcError('FAILED_PRECONDITION', error.message) : (error as Error))
     }
   }

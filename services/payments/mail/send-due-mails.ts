@@ -71,11 +71,11 @@ async function sendOne(mailing: Mailing, mail: Mail): Promise<void> {
   const fields = { mail: id, template: mail.template, attempts, reason: error.message }
   const isLast = nowMs - createdMs >= maxAgeMs || (error.permanent && attempts >= maxRefusals)
   if (isLast) {
-    mailing.log.error('a mail could not be sent, and is given up', fields)
+    mailing.log.error('send a mail: failed for the last time, and it is dropped', fields)
     await storage.transaction(tx => giveUpMail(tx, id, nowMs))
   } else {
     const dueMs = nowMs + mailWaitMs(attempts, mailing.random)
-    mailing.log.warn('a mail could not be sent, and is tried again', { ...fields, at: new Date(dueMs) })
+    mailing.log.warn('send a mail: failed, and will be retried', { ...fields, at: new Date(dueMs) })
     await storage.transaction(tx => postponeMail(tx, id, dueMs))
   }
   onOutcome?.(isLast ? 'given-up' : 'postponed')

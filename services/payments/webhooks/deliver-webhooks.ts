@@ -99,7 +99,7 @@ export function createWebhookDeliverer(delivering: WebhookDelivering): WebhookDe
     const end = deliver(delivering, delivery)
       .catch((error: Error) => {
         const { eventId: event, endpointId: endpoint } = delivery
-        log.warn('the outcome of a webhook could not be noted, and it is sent again', {
+        log.warn('store the outcome of a webhook: failed, and it will be sent again', {
           ...{ event, endpoint, reason: error.message },
         })
       })
@@ -148,7 +148,7 @@ async function deliver(delivering: WebhookDelivering, delivery: WebhookDelivery)
   const error = 'status' in answer ? `the answer was ${answer.status}` : answer.message
   const fields = { endpoint: endpointId, event: eventId, attempts, reason: error }
   if ('status' in answer && answer.status === 410) {
-    log.warn('an endpoint of webhooks is gone, and is disabled', fields)
+    log.warn('disable a webhook endpoint: it answers 410 Gone', fields)
     await storage.transaction(async tx => {
       await giveUpDelivery(tx, delivery, { error, atMs: nowMs })
       await disableWebhookEndpoint(tx, endpointId, nowMs)
@@ -159,10 +159,10 @@ async function deliver(delivering: WebhookDelivering, delivery: WebhookDelivery)
   const retryAfterSeconds = 'status' in answer ? answer.retryAfterSeconds : null
   const waitMs = deliveryWaitMs(attempts, delivering.random, retryAfterSeconds)
   if (waitMs === null) {
-    log.warn('a webhook could not be delivered, and is given up', fields)
+    log.warn('deliver a webhook: failed for the last time, and it is dropped', fields)
     await storage.transaction(tx => giveUpDelivery(tx, delivery, { error, atMs: nowMs }))
   } else {
-    log.debug('a webhook could not be delivered, and is tried again', fields)
+    log.debug('deliver a webhook: failed, and will be retried', fields)
     await storage.transaction(tx => postponeDelivery(tx, delivery, { error, dueMs: nowMs + waitMs }))
   }
   onOutcome?.(waitMs === null ? 'given-up' : 'postponed')

@@ -206,7 +206,7 @@ function sendError(reply: FastifyReply, request: FastifyRequest, error: unknown,
     if (status >= 500) log.warn('a request failed', { requestId: request.id, error: describeError(error) })
     return sendRefusal(reply, refused)
   }
-  log.error('a request met a defect', { requestId: request.id, error: describeError(error) })
+  log.error('request failed: internal error', { requestId: request.id, error: describeError(error) })
   const { code, status, message } = refuse('internal_error').refusal
   return sendAnswer(reply, { status, body: JSON.stringify({ code, message, requestId: request.id }) })
 }

@@ -39,7 +39,7 @@ export function openMemcached(settings: MemcachedSettings, stats: BackendStats, 
       stats,
       random: Math.random,
       onWarning: text => log.warn(text),
-      onUncounted: (hits, problem) => log.warn('hits were answered and not counted', { hits, problem }),
+      onUncounted: (hits, problem) => log.warn('count hits: calls were answered without', { hits, problem }),
       ...(tls && { tls }),
     })
   } catch (error) {
