@@ -180,7 +180,7 @@ test('a file without a valid configuration is logged, and the feed keeps waiting
   const [port = 0] = await freePorts(1)
   const { inForce, warnings } = startWithFile(t, `127.0.0.1:${port}`, path)
   await waitFor('the warning', () =>
-    warnings.some(text => text.startsWith('the last good configuration cannot')),
+    warnings.some(text => text.startsWith('use the last good configuration: failed')),
   )
   assert.equal(inForce(), undefined)
 })
