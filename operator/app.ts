@@ -5,8 +5,8 @@ import { type BackendFailures, watchBackendFailures } from './infrastructure/bac
 import type { Infrastructure } from './infrastructure/provider.ts'
 import type { ServiceName } from './ir.ts'
 import type { RouteSecrets } from './kinds/animation-stream-route/route-secrets.ts'
-import type { FedKind, Named } from './kinds/fed-kind.ts'
-import { type FedKinds, openFedKinds } from './kinds/registry.ts'
+import type { KindAdapter, Named } from './kinds/kind-adapter.ts'
+import { type KindAdapters, openKindAdapters } from './kinds/registry.ts'
 import { createStreamLoads, type StreamLoads } from './xds/loads/stream-loads.ts'
 import type { Peers } from './xds/peers/peers.ts'
 import { createFeed, type Feed } from './xds/server.ts'
@@ -47,7 +47,7 @@ export interface Environment<Kind extends Controller> {
   /** The acknowledgements of other operators' pods. Left out if there is one operator. */
   readonly peers?: Peers
   openKind<Content extends Named, Fed extends object>(
-    kind: FedKind<Content, Fed>,
+    kind: KindAdapter<Content, Fed>,
     parts: AppParts,
   ): Kind & FedController<Content>
   openMerchants(parts: AppParts): Kind
@@ -57,8 +57,8 @@ export interface Environment<Kind extends Controller> {
 
 /** The controllers of the kinds whose contents the feed carries. */
 type FedControllers<Kind> = {
-  readonly [Name in keyof FedKinds]: Kind &
-    FedController<FedKinds[Name] extends FedKind<infer Content, infer _> ? Content : never>
+  readonly [Name in keyof KindAdapters]: Kind &
+    FedController<KindAdapters[Name] extends KindAdapter<infer Content, infer _> ? Content : never>
 }
 
 /** An operator without its servers: the feed and the controllers that fill it. */
@@ -77,15 +77,15 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
   const { infrastructure, services, domainGrants, routeSecrets, operatorName, peers } = environment
   const backends = watchBackendFailures({ infrastructure, workloads: services })
   const loads = createStreamLoads(operatorName === undefined ? {} : { operatorName })
-  const fedKinds = openFedKinds({ domainGrants, routeSecrets, loads })
-  const listed = Object.entries<FedKind<Named, object>>(fedKinds)
+  const fedKinds = openKindAdapters({ domainGrants, routeSecrets, loads })
+  const listed = Object.entries<KindAdapter<Named, object>>(fedKinds)
   const typeUrls = listed.map(([, { typeUrl }]) => typeUrl)
   const feed = createFeed({
     typeUrls,
     ids: randomUUID,
     clock: systemClock,
     log,
-    ...(peers && { elsewhere: peers }),
+    ...(peers && { remotePeers: peers }),
   })
   const parts = { feed, loads, backends }
   const fed = Object.fromEntries(
@@ -112,7 +112,7 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
         })
       }
       for (const [name, { dependencies = [] }] of listed) {
-        const { trigger } = fed[name as keyof FedKinds]
+        const { trigger } = fed[name as keyof KindAdapters]
         for (const part of dependencies) part.onChange(trigger)
       }
       await environment.start(kinds)

@@ -4,8 +4,8 @@ import { createFileSource } from '../environments/host/folder/files.ts'
 import { folderSecrets } from '../environments/host/folder/folder-secrets.ts'
 import { openRememberedFile, rememberedPath } from '../environments/host/remembered-file.ts'
 import { readStatusReport } from '../environments/host/status-file.ts'
-import type { FedKind, Named } from '../kinds/fed-kind.ts'
-import { type FedKinds, openFedKinds, rememberedKinds, unknownKinds } from '../kinds/registry.ts'
+import type { KindAdapter, Named } from '../kinds/kind-adapter.ts'
+import { type KindAdapters, openKindAdapters, rememberedKinds, unknownKinds } from '../kinds/registry.ts'
 import type { Memory } from '../reconcilers/remembered.ts'
 import type { SourcedResource, SourceProblem } from '../sources/source.ts'
 import { type Output, UsageError } from './command.ts'
@@ -18,9 +18,9 @@ export interface FolderContent {
   /** Those of them that may hide a resource. */
   readonly unread: readonly SourceProblem[]
   /** The kinds, as they are in this folder. */
-  readonly kinds: FedKinds
+  readonly kinds: KindAdapters
   /** What the operator remembers of the resources of a kind; nothing for a folder that was named. */
-  memoriesOf<Content extends Named>(kind: FedKind<Content>): ReadonlyMap<string, Memory<Content>>
+  memoriesOf<Content extends Named>(kind: KindAdapter<Content>): ReadonlyMap<string, Memory<Content>>
 }
 
 /**
@@ -54,10 +54,10 @@ export async function readFolder(
   }
 }
 
-function kindsOf(resources: readonly SourcedResource[]): FedKinds {
+function kindsOf(resources: readonly SourcedResource[]): KindAdapters {
   const routeSecrets = folderSecrets({ list: () => resources, onChange: () => {} })
   const loads = { of: () => ({ activeStreams: 0, consumers: 0 }), onChange: () => {} }
-  return openFedKinds({ routeSecrets, loads })
+  return openKindAdapters({ routeSecrets, loads })
 }
 
 function folderOfOperator(stateDir: string): string {

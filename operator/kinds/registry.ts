@@ -10,7 +10,7 @@ import {
 } from './animation-stream-route/animation-stream-route.ts'
 import { isStreamRoute } from './animation-stream-route/is-stream-route.ts'
 import type { RouteSecrets } from './animation-stream-route/route-secrets.ts'
-import type { FedKind, KindColumns } from './fed-kind.ts'
+import type { KindAdapter, KindColumns } from './kind-adapter.ts'
 import { merchantColumns } from './merchant/merchant.ts'
 import type { Reservations } from './rate-limit-config/claim-domains.ts'
 import { isRateLimitDomain } from './rate-limit-config/is-rate-limit-domain.ts'
@@ -26,17 +26,17 @@ export interface KindContext {
 }
 
 /** Opens the kinds whose contents the feed carries, in the order of their start. */
-export function openFedKinds({ domainGrants, routeSecrets, loads }: KindContext) {
+export function openKindAdapters({ domainGrants, routeSecrets, loads }: KindContext) {
   return {
     limits: rateLimitConfigs(domainGrants),
     routes: animationStreamRoutes({ secrets: routeSecrets, loads }),
   }
 }
 
-export type FedKinds = ReturnType<typeof openFedKinds>
+export type KindAdapters = ReturnType<typeof openKindAdapters>
 
 /** The kinds whose contents an operator remembers. */
-export const rememberedKinds: readonly Pick<FedKind, 'definition' | 'isContent'>[] = [
+export const rememberedKinds: readonly Pick<KindAdapter, 'definition' | 'isContent'>[] = [
   { definition: rateLimitConfigKind, isContent: isRateLimitDomain },
   { definition: animationStreamRouteKind, isContent: isStreamRoute },
 ]

@@ -1,6 +1,6 @@
 import type { Slices } from '@tollway/chassis/slices.ts'
 import type { Claims, Refusal } from '../kinds/claims.ts'
-import type { FedKind, Named } from '../kinds/fed-kind.ts'
+import type { KindAdapter, Named } from '../kinds/kind-adapter.ts'
 import type { Translation } from '../kinds/translation.ts'
 import type { SourcedResource } from '../sources/source.ts'
 import type { Memory } from './remembered.ts'
@@ -27,7 +27,7 @@ export function nameOf({ namespace, name }: Pick<SourcedResource, 'namespace' | 
 }
 
 export function translateResource<Content extends Named>(
-  kind: Pick<FedKind<Content>, 'translate'>,
+  kind: Pick<KindAdapter<Content>, 'translate'>,
   resource: SourcedResource,
 ): Translation<Content> {
   const { apiVersion, namespace, name, spec } = resource

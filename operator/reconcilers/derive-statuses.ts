@@ -1,6 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Slices } from '@tollway/chassis/slices.ts'
-import type { Doubt, FedKind, Named } from '../kinds/fed-kind.ts'
+import type { Doubt, KindAdapter, Named } from '../kinds/kind-adapter.ts'
 import type { SourcedResource } from '../sources/source.ts'
 import { type Condition, withTransitionTimes } from '../status/conditions.ts'
 import { deriveConditions, type Facts, type ResourceStatus } from '../status/resource-status.ts'
@@ -8,7 +8,7 @@ import type { ContentEnforcement } from '../xds/content-feed.ts'
 import type { Ready } from './fed-resources.ts'
 
 /** Facts that all resources share in one run. */
-export interface Surroundings<Fed> {
+export interface SharedFacts<Fed> {
   /** The processes of the kind. */
   readonly uids: readonly string[]
   /** Those of them that take calls. */
@@ -21,7 +21,7 @@ export interface Surroundings<Fed> {
   readonly backendFailure: string | undefined
   /** See `Facts`. */
   readonly obstacle: string | undefined
-  /** By the names of resources; see `FedKind.doubtsOf`. */
+  /** By the names of resources; see `KindAdapter.doubtsOf`. */
   readonly doubts: ReadonlyMap<string, Doubt>
 }
 
@@ -41,16 +41,16 @@ interface Derived {
 
 /** Derives the statuses of one kind, each again only when a fact about its resource changed. */
 export function createStatuses<Content extends Named, Fed>(
-  kind: Pick<FedKind<Content, Fed>, 'subjectOf' | 'countsOf'>,
+  kind: Pick<KindAdapter<Content, Fed>, 'subjectOf' | 'countsOf'>,
   { clock, storedConditions }: StatusOptions,
 ) {
   let known: ReadonlyMap<string, Derived> = new Map()
 
-  function deriveOne(item: Ready<Content, Fed>, surroundings: Surroundings<Fed>): Derived {
+  function deriveOne(item: Ready<Content, Fed>, shared: SharedFacts<Fed>): Derived {
     const { resource, content, translation } = item
     const before = known.get(resource.uid)
-    const facts = factsOf(item, surroundings)
-    const counts = kind.countsOf(content, surroundings.uids)
+    const facts = factsOf(item, shared)
+    const counts = kind.countsOf(content, shared.uids)
     const stored = storedConditions?.(resource)
     const isSame =
       before !== undefined &&
@@ -80,12 +80,12 @@ export function createStatuses<Content extends Named, Fed>(
   return {
     async derive(
       all: readonly Ready<Content, Fed>[],
-      surroundings: Surroundings<Fed>,
+      shared: SharedFacts<Fed>,
       slices: Slices,
     ): Promise<readonly ResourceStatus[]> {
       const derived = new Map<string, Derived>()
       for (const item of all) {
-        derived.set(item.resource.uid, deriveOne(item, surroundings))
+        derived.set(item.resource.uid, deriveOne(item, shared))
         await slices.rest()
       }
       known = derived
@@ -97,9 +97,9 @@ export function createStatuses<Content extends Named, Fed>(
 const byNone: ContentEnforcement = { acknowledged: new Set<string>(), refusals: [], lacking: [] }
 const none: readonly never[] = []
 
-function factsOf<Content, Fed>(item: Ready<Content, Fed>, surroundings: Surroundings<Fed>): Facts {
+function factsOf<Content, Fed>(item: Ready<Content, Fed>, shared: SharedFacts<Fed>): Facts {
   const { name, translation, refusal, content, completed, resource } = item
-  const { taking, switchedOff, unpublished, backendFailure, obstacle, enforcement, doubts } = surroundings
+  const { taking, switchedOff, unpublished, backendFailure, obstacle, enforcement, doubts } = shared
   const present = 'value' in translation ? translation.value : undefined
   const { acknowledged, refusals, lacking } =
     completed === undefined || unpublished !== undefined ? byNone : enforcement(completed.fed)

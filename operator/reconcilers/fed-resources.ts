@@ -1,14 +1,14 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { createSlices, type Slices } from '@tollway/chassis/slices.ts'
 import type { Infrastructure } from '../infrastructure/provider.ts'
-import type { Completed, Doubt, FedKind, Named } from '../kinds/fed-kind.ts'
+import type { Completed, Doubt, KindAdapter, Named } from '../kinds/kind-adapter.ts'
 import type { Translation } from '../kinds/translation.ts'
 import type { Source, SourcedResource } from '../sources/source.ts'
 import type { Condition } from '../status/conditions.ts'
 import type { ResourceStatus } from '../status/resource-status.ts'
 import type { ContentFeed } from '../xds/content-feed.ts'
 import { type Chosen, chooseContents, translateResource } from './choose-contents.ts'
-import { createStatuses, type Surroundings } from './derive-statuses.ts'
+import { createStatuses, type SharedFacts } from './derive-statuses.ts'
 import { gather } from './gather.ts'
 import type { Memory, Remembered } from './remembered.ts'
 
@@ -54,7 +54,7 @@ export interface Ready<Content, Fed> extends Chosen<Content> {
  * encoding, its memory and its status are those of the run before. Long runs are divided into slices.
  */
 export function createFedResources<Content extends Named, Fed>(
-  kind: FedKind<Content, Fed>,
+  kind: KindAdapter<Content, Fed>,
   options: FedResourcesOptions<Content, Fed>,
 ): FedResources<Content> {
   const { source, remembered, feed, infrastructure, clock } = options
@@ -114,7 +114,7 @@ export function createFedResources<Content extends Named, Fed>(
       await slices.rest()
       const replicas = infrastructure.observe(kind.workload)
       const uids = replicas.map(({ uid }) => uid)
-      const surroundings: Surroundings<Fed> = {
+      const shared: SharedFacts<Fed> = {
         uids,
         taking: replicas.flatMap(({ ready, uid }) => (ready ? [uid] : [])),
         switchedOff: options.switchedOff,
@@ -124,7 +124,7 @@ export function createFedResources<Content extends Named, Fed>(
         enforcement: feed.enforcement(uids),
         doubts: kind.doubtsOf?.(all.flatMap(({ content }) => content ?? [])) ?? noDoubts,
       }
-      const derived = await statuses.derive(all, surroundings, slices)
+      const derived = await statuses.derive(all, shared, slices)
       try {
         options.writeStatus(derived)
       } finally {
@@ -140,7 +140,7 @@ export function createFedResources<Content extends Named, Fed>(
 const noDoubts = new Map<string, Doubt>()
 
 /** Translates a resource once, until it changes. */
-function createTranslations<Content extends Named>(kind: FedKind<Content>) {
+function createTranslations<Content extends Named>(kind: KindAdapter<Content>) {
   const known = new Map<string, { readonly resource: SourcedResource; readonly made: Translation<Content> }>()
 
   function of(resource: SourcedResource): Translation<Content> {

@@ -1,6 +1,6 @@
 import type { Slices } from '@tollway/chassis/slices.ts'
 import { apiGroup } from '@tollway/crds/resource-kind.ts'
-import type { FedKind, Named } from '../kinds/fed-kind.ts'
+import type { KindAdapter, Named } from '../kinds/kind-adapter.ts'
 import type { Translation } from '../kinds/translation.ts'
 import type { SourcedResource, SourceProblem } from '../sources/source.ts'
 import { type Gathered, nameOf } from './choose-contents.ts'
@@ -23,7 +23,7 @@ export interface Sighting<Content> {
  * these until a restart; after it, only their memory keeps them in force.
  */
 export async function gather<Content extends Named>(
-  { definition }: Pick<FedKind<Content>, 'definition'>,
+  { definition }: Pick<KindAdapter<Content>, 'definition'>,
   { resources, unread, memories, nowMs }: Sighting<Content>,
   translate: (resource: SourcedResource) => Translation<Content>,
   slices: Slices,

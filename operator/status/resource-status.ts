@@ -1,6 +1,6 @@
 import type { Refusal } from '../kinds/claims.ts'
-import type { Doubt, Lack } from '../kinds/fed-kind.ts'
 import { type FieldProblem, formatFieldProblem } from '../kinds/field-problem.ts'
+import type { Doubt, UnmetDependency } from '../kinds/kind-adapter.ts'
 import type { Condition, NewCondition } from './conditions.ts'
 
 /** The status of a resource, as `tollway status` shows it and the API server stores it. */
@@ -39,7 +39,7 @@ export interface Facts {
   /** Why the feed did not take what should be in force. */
   readonly unpublished: string | undefined
   /** An unmet dependency, because of which the feed does not carry what the author intends. */
-  readonly lacking: Lack | undefined
+  readonly lacking: UnmetDependency | undefined
   /** A doubt about a valid resource that is probably not intended. */
   readonly doubt?: Doubt | undefined
   /** Why no process is to run that would enforce it; undefined where some are. */

@@ -87,7 +87,7 @@ interface Known extends OwnStanding {
 export function createAcknowledgements(
   clock: Clock,
   limits: AcknowledgementLimits = defaultAcknowledgementLimits,
-  elsewhere: (id: string) => readonly Standing[] = () => [],
+  remotePeers: (id: string) => readonly Standing[] = () => [],
 ): Acknowledgements {
   const clients = new Map<string, Known>()
   let revisions = 0
@@ -109,7 +109,7 @@ export function createAcknowledgements(
 
   function standingsOf(id: string): readonly Standing[] {
     const own = clients.get(id)
-    return thoseThatCount(own ? [own, ...elsewhere(id)] : elsewhere(id))
+    return thoseThatCount(own ? [own, ...remotePeers(id)] : remotePeers(id))
   }
 
   /** Those of the client of this uid, or of each of its workers; empty for those that were not heard of. */

@@ -14,7 +14,7 @@ import {
 import { createDiscoveryCodec, discoveryPath } from './discovery.ts'
 import { type FeedSession, openSession, type PublishedType } from './feed-session.ts'
 import type { Snapshot } from './snapshot.ts'
-import { clientId, type Elsewhere, type FeedClient } from './standing.ts'
+import { clientId, type FeedClient, type RemotePeers } from './standing.ts'
 import type { Response } from './stream.ts'
 import { createTurns, type TurnLimits } from './turns.ts'
 
@@ -57,7 +57,7 @@ export interface FeedOptions {
   /** Whether a client may have the feed; everybody when left out. Asked once a stream. */
   readonly admit?: (client: FeedClient) => boolean
   /** The state of clients of other operators. `enforcement` and `clients` include it. */
-  readonly elsewhere?: Elsewhere
+  readonly remotePeers?: RemotePeers
   readonly limits?: Partial<FeedLimits>
 }
 
@@ -79,10 +79,10 @@ export const defaultFeedLimits: FeedLimits = {
 
 export function createFeed(options: FeedOptions): Feed {
   const limits = { ...defaultFeedLimits, ...options.limits }
-  const { typeUrls, ids, clock, log, admit = () => true, elsewhere } = options
+  const { typeUrls, ids, clock, log, admit = () => true, remotePeers } = options
   const types: ReadonlyMap<string, PublishedType> = new Map(
     typeUrls.map(typeUrl => {
-      const known = (id: string) => elsewhere?.standings(typeUrl, id) ?? []
+      const known = (id: string) => remotePeers?.standings(typeUrl, id) ?? []
       return [
         typeUrl,
         { snapshot: undefined, acknowledgements: createAcknowledgements(clock, limits, known) },
@@ -97,12 +97,12 @@ export function createFeed(options: FeedOptions): Feed {
   const onChange = () => {
     for (const listener of listeners) listener()
   }
-  elsewhere?.onChange(onChange)
+  remotePeers?.onChange(onChange)
 
   function allClients(): readonly FeedClient[] {
     const own = [...sessions].flatMap(({ client }) => client ?? [])
     const ids = new Set(own.map(clientId))
-    return [...own, ...(elsewhere?.clients() ?? []).filter(client => !ids.has(clientId(client)))]
+    return [...own, ...(remotePeers?.clients() ?? []).filter(client => !ids.has(clientId(client)))]
   }
 
   async function* stream(requests: AsyncIterable<DiscoveryRequest>, call: Call): AsyncGenerator<Response> {

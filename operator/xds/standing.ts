@@ -60,7 +60,7 @@ export interface HeldRefusal {
 }
 
 /** What other operators know of clients. A client has a standing with each at which it had streams. */
-export interface Elsewhere {
+export interface RemotePeers {
   standings(typeUrl: string, clientId: string): readonly Standing[]
   /** Those that have a stream there. */
   clients(): readonly FeedClient[]

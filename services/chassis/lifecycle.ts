@@ -9,7 +9,7 @@ export interface LifecycleOptions {
   /** Shuts down in order; the caller limits its time. */
   stop(reason: string): Promise<void>
   /** Called at a second signal, from a user who does not want to wait for `stop`. */
-  hurry?(): void
+  forceShutdown?(): void
   /** Called with an uncaught error, just before the process exits with code 1. */
   onFatal(error: unknown): void
   readonly clock?: Clock
@@ -24,7 +24,7 @@ export function runUntilStopped(options: LifecycleOptions): void {
   const stop = (reason: string) => {
     const nowMs = clock.monotonicMs()
     if (stoppedAtMs !== undefined) {
-      if (nowMs - stoppedAtMs > sameWishMs) options.hurry?.()
+      if (nowMs - stoppedAtMs > sameWishMs) options.forceShutdown?.()
       return
     }
     stoppedAtMs = nowMs

@@ -1,5 +1,5 @@
 /** How long a child process may send no sign of life. */
-export interface Patience {
+export interface HeartbeatTimeouts {
   /** From its start to the first sign. */
   readonly firstSignMs: number
   /** From one sign to the next. */
@@ -23,7 +23,7 @@ const checksPerSign = 5
  * @param onSilent called once, with the time without a message
  */
 export function watchSigns(
-  { firstSignMs, nextSignMs }: Patience,
+  { firstSignMs, nextSignMs }: HeartbeatTimeouts,
   onSilent: (ms: number) => void,
 ): SignsOfLife {
   const everyMs = nextSignMs / checksPerSign

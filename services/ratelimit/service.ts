@@ -31,7 +31,7 @@ import { createLimitStats } from './stats/registry/limit-stats.ts'
 import { createStats, type Stats } from './stats/registry/stats.ts'
 import { countingSpans } from './tracing/spans.ts'
 import { warmUp } from './warm-up.ts'
-import { openOutlets } from './workers/outlets.ts'
+import { openStatsEndpoints } from './workers/stats-endpoints.ts'
 import type { WorkerLink } from './workers/worker-link.ts'
 
 /** The service's name in grpc.health.v1, as in the reference. */
@@ -92,9 +92,9 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
   if (settings.backendType !== 'memory') {
     stats.gauge('ratelimit.backend.failing', () => Number(backendProblem() !== ''))
   }
-  const outlets =
+  const statsEndpoints =
     worker?.attach({ stats, rules }) ??
-    (await openOutlets(settings, { stats, rules, problem: health.problem, backendProblem, log }))
+    (await openStatsEndpoints(settings, { stats, rules, problem: health.problem, backendProblem, log }))
   const feed = await openFeed(settings, configuration, stats, log)
   feed.start()
   const warm = warmUp(settings)
@@ -117,7 +117,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
       await servers.drain(settings.drainTimeoutMs)
       await feed.stop()
       await counters.close()
-      await outlets.stop()
+      await statsEndpoints.stop()
       await tracing?.stop(traceFlushTimeoutMs)
     },
   }

@@ -228,7 +228,7 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'operator/kinds/',
     content:
-      'one folder for each kind: translation to the ir (pure, tested by golden files), claims, encoding for the feed, the counts of its status; `fed-kind.ts` is the contract',
+      'one folder for each kind: translation to the ir (pure, tested by golden files), claims, encoding for the feed, the counts of its status; `kind-adapter.ts` is the contract, `registry.ts` lists the kinds',
     mayImport: ['crds/', 'operator/ir.ts', 'operator/sources/', 'operator/xds/', 'services/chassis/clock.ts'],
   },
   {

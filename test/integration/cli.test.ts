@@ -356,7 +356,7 @@ test('routes are judged and translated beside limits, with the Secrets that they
     'm/route.yaml': `${route('kiosk', 'shop', '{match: {streamIdPrefix: k-}, tokenSecretRef: {name: tokens}}')}---\n${secret}`,
     'm/same.yaml': route('kiosk', 'shop2', '{match: {streamIdPrefix: k-vip-}}'),
     'm/locked.yaml': route('locked', 'shop', '{tokenSecretRef: {name: none}}'),
-    'm/wrong.yaml': route('wrong', 'shop', '{slowConsumers: hurry}'),
+    'm/wrong.yaml': route('wrong', 'shop', '{slowConsumers: forceShutdown}'),
   })
   const folder = join(place, 'm')
   const judged = await inThisProcess('validate', '-f', folder)
@@ -364,7 +364,7 @@ test('routes are judged and translated beside limits, with the Secrets that they
   const patterns = [
     /: AnimationStreamRoute shop2?\/kiosk: spec\.match\.streamIdPrefix: "k-.*" overlaps "k-.*; shop2?\/kiosk stands in /m,
     /^warning: locked\.yaml: .*: the Secret shop\/none is not there; the route is closed to everybody until then$/m,
-    /^wrong\.yaml: AnimationStreamRoute shop\/wrong: spec\.slowConsumers: "hurry" is not one of wait, /m,
+    /^wrong\.yaml: AnimationStreamRoute shop\/wrong: spec\.slowConsumers: "forceShutdown" is not one of wait, /m,
   ]
   for (const pattern of patterns) assert.match(judged.out, pattern)
   assert.equal(judged.out.trimEnd().split('\n').length, patterns.length)

@@ -86,7 +86,7 @@ function stopOnSignal(starting: ReturnType<typeof startInCluster>, log: Log): vo
       const running = await starting.catch(() => undefined)
       await running?.stop()
     },
-    hurry: () => process.exit(exitCodes.failed),
+    forceShutdown: () => process.exit(exitCodes.failed),
     onFatal: error => log.error('exit: internal error', { error: (error as Error).stack ?? `${error}` }),
   })
 }

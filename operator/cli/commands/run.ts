@@ -96,10 +96,10 @@ Examples:
   async run(args, output) {
     const options = readOptions(args)
     const giveUp = new AbortController()
-    const hurry = new AbortController()
-    const signals = { signal: giveUp.signal, hurry: hurry.signal }
+    const forceShutdown = new AbortController()
+    const signals = { signal: giveUp.signal, forceShutdown: forceShutdown.signal }
     const starting = startStandalone({ ...options, print: output.print, ...signals })
-    stopOnSignal(starting, { giveUp, hurry }, output)
+    stopOnSignal(starting, { giveUp, forceShutdown }, output)
     try {
       await starting
       return await untilStopped
@@ -117,13 +117,13 @@ const untilStopped = new Promise<never>(() => {})
 
 function stopOnSignal(
   starting: ReturnType<typeof startStandalone>,
-  { giveUp, hurry }: { readonly giveUp: AbortController; readonly hurry: AbortController },
+  { giveUp, forceShutdown }: { readonly giveUp: AbortController; readonly forceShutdown: AbortController },
   output: Output,
 ): void {
   runUntilStopped({
-    hurry() {
+    forceShutdown() {
       output.printError('killing every process\n')
-      hurry.abort()
+      forceShutdown.abort()
     },
     stop: async reason => {
       output.printError(`\nending every process (${reason})\n`)

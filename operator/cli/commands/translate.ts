@@ -1,8 +1,8 @@
 import { type Command, exitCodes } from '../command.ts'
-import { type FedSnapshot, formatFinding, judgeFolder } from '../judge-folder.ts'
 import { folderOptions, folderOptionsHelp, parseFormat, parseOptions } from '../options.ts'
 import { readFolder } from '../read-folder.ts'
 import { render, renderTable } from '../render.ts'
+import { type FedSnapshot, formatFinding, validateFolder } from '../validate-folder.ts'
 
 export const translate: Command = {
   name: 'translate',
@@ -25,7 +25,7 @@ Examples:
   async run(args, output) {
     const { values } = parseOptions(args, folderOptions)
     const format = parseFormat(values.output, 'yaml')
-    const { findings, fed } = await judgeFolder(await readFolder(values.file, values['state-dir'], output))
+    const { findings, fed } = await validateFolder(await readFolder(values.file, values['state-dir'], output))
     output.printError(findings.map(formatFinding).join(''))
     const carried = fed.filter(({ snapshot }) => snapshot.resources.size > 0)
     // Of a folder without anything the first type stands for all.

@@ -4,10 +4,10 @@ import { match } from '@tollway/ratelimit/rules/match.ts'
 import { replacedLimits } from '@tollway/ratelimit/rules/replaces.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'
 import { parseEntries } from '../entries.ts'
-import { formatFinding, judgeFolder } from '../judge-folder.ts'
 import { folderOptions, folderOptionsHelp, parseFormat, parseOptions } from '../options.ts'
 import { readFolder } from '../read-folder.ts'
 import { printable, render } from '../render.ts'
+import { formatFinding, validateFolder } from '../validate-folder.ts'
 
 export const tryCommand: Command = {
   name: 'try',
@@ -41,7 +41,7 @@ Examples:
     if (domain === undefined) throw new UsageError('name the domain with --domain')
     if (values.entries === undefined) throw new UsageError('name the entries with --entries KEY=VALUE')
     const descriptors = values.entries.map(parseEntries)
-    const { findings, domains } = await judgeFolder(
+    const { findings, domains } = await validateFolder(
       await readFolder(values.file, values['state-dir'], output),
     )
     output.printError(findings.map(formatFinding).join(''))

@@ -1,9 +1,9 @@
 import { isOurs } from '../../kinds/registry.ts'
 import { type Command, exitCodes } from '../command.ts'
-import { formatFinding, judgeFolder } from '../judge-folder.ts'
 import { folderOptions, folderOptionsHelp, parseFormat, parseOptions } from '../options.ts'
 import { readFolder } from '../read-folder.ts'
 import { render } from '../render.ts'
+import { formatFinding, validateFolder } from '../validate-folder.ts'
 
 export const validate: Command = {
   name: 'validate',
@@ -27,7 +27,7 @@ Examples:
     const { values } = parseOptions(args, folderOptions)
     const format = parseFormat(values.output, 'table')
     const content = await readFolder(values.file, values['state-dir'], output)
-    const { findings } = await judgeFolder(content)
+    const { findings } = await validateFolder(content)
     const isWrong = findings.some(({ severity }) => severity === 'error')
     if (format !== 'table') output.print(render(findings, format))
     else {

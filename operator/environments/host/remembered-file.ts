@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { FedKind, Named } from '../../kinds/fed-kind.ts'
+import type { KindAdapter, Named } from '../../kinds/kind-adapter.ts'
 import type { Memory, Remembered } from '../../reconcilers/remembered.ts'
 import { writeAtomically } from './write-atomically.ts'
 
@@ -20,7 +20,10 @@ export interface FiledMemories<Content> extends Remembered<Content> {
 }
 
 /** The part of a kind that decides which content can be remembered. */
-export type RememberedKind<Content extends Named = Named> = Pick<FedKind<Content>, 'definition' | 'isContent'>
+export type RememberedKind<Content extends Named = Named> = Pick<
+  KindAdapter<Content>,
+  'definition' | 'isContent'
+>
 
 interface Entry extends Memory<Named> {
   readonly kind: string

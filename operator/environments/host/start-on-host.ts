@@ -7,7 +7,7 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import { logStrayOutput } from '@tollway/chassis/log/log-stray-output.ts'
 import { nodeEnvironment } from '@tollway/chassis/node-environment.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
-import type { Patience } from '@tollway/chassis/signs-of-life.ts'
+import type { HeartbeatTimeouts } from '@tollway/chassis/signs-of-life.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
 import { type AppParts, openApp } from '../../app.ts'
@@ -29,9 +29,9 @@ import type { PortWish } from './processes/port-probe.ts'
 import { type RunningRedis, startRedisFor } from './processes/redis.ts'
 import { rememberedPath } from './remembered-file.ts'
 import { removeStatusReport, writeStatusReport } from './status-file.ts'
-import { createComplaintsLog } from './terminal/complaints.ts'
 import { openLogFile } from './terminal/log-file.ts'
 import { createOperatorLog, type OperatorLog } from './terminal/operator-log.ts'
+import { createProblemLog } from './terminal/problem-log.ts'
 import { renderWelcome } from './terminal/welcome.ts'
 import { writeAtomically } from './write-atomically.ts'
 
@@ -46,7 +46,7 @@ export interface StandaloneOptions {
   /** Aborted when the start is to be given up. */
   readonly signal: AbortSignal
   /** Aborted when the end shall wait for nothing any more. */
-  readonly hurry: AbortSignal
+  readonly forceShutdown: AbortSignal
 }
 
 const loopback = '127.0.0.1'
@@ -90,7 +90,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
     createFileSource({ folder, clock: systemClock, onWarn: text => log.warn(text) }),
     config.payments ? [paymentsApiLimits(config.paymentsEnv)] : [],
   )
-  const complain = createComplaintsLog(log)
+  const complain = createProblemLog(log)
   let report = describe(options, [], host, [])
   const environment = hostEnvironment({
     source,
@@ -203,9 +203,12 @@ function operatorPorts({ feedPort, operatorPort }: OperatorConfig): readonly Por
 }
 
 /** A process that makes itself a database shows none for seconds, and on a busy machine for many of them. */
-const patience: Patience = { firstSignMs: 60_000, nextSignMs: 5_000 }
+const patience: HeartbeatTimeouts = { firstSignMs: 60_000, nextSignMs: 5_000 }
 
-function openHost({ stateDir, config, hurry }: StandaloneOptions, log: OperatorLog): HostInfrastructure {
+function openHost(
+  { stateDir, config, forceShutdown }: StandaloneOptions,
+  log: OperatorLog,
+): HostInfrastructure {
   return createHostInfrastructure({
     stateDir,
     clock: systemClock,
@@ -215,7 +218,7 @@ function openHost({ stateDir, config, hurry }: StandaloneOptions, log: OperatorL
     log: log.fromProcess,
     portAdvice,
     hostAdvice: `choose another one with ${option('--host ADDRESS')}`,
-    hurry,
+    forceShutdown,
     patience,
     commandFor(service) {
       const { main, options, env = {} } = programs[service]
@@ -271,7 +274,7 @@ async function openRedis(
 }
 
 async function startRedis(
-  { stateDir, config, hurry }: StandaloneOptions,
+  { stateDir, config, forceShutdown }: StandaloneOptions,
   log: OperatorLog,
 ): Promise<RunningRedis> {
   try {
@@ -280,7 +283,7 @@ async function startRedis(
       clock: systemClock,
       random: Math.random,
       newUid: randomUUID,
-      hurry,
+      forceShutdown,
       log: log.fromProcess,
     })
   } catch (error) {

@@ -8,7 +8,7 @@ import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import { isReady, type StatusReport } from '../../status/status-report.ts'
 import { mayRun, readStatusReport, removeStatusReport, writeStatusReport } from './status-file.ts'
-import { complaintsOf, createComplaintsLog } from './terminal/complaints.ts'
+import { complaintsOf, createProblemLog } from './terminal/problem-log.ts'
 
 function place(): string {
   const folder = temporaryFolder('status')
@@ -139,7 +139,7 @@ test('complaints name the file, the resource and the field, and what stays', () 
 
 test('the log tells a complaint once, its end once, and not too many of them', () => {
   const said: string[] = []
-  const tell = createComplaintsLog({
+  const tell = createProblemLog({
     warn: text => said.push(`warn ${text}`),
     info: text => said.push(`info ${text}`),
   })

@@ -25,7 +25,7 @@ import { apiVersion, applyStatusOf, customResource } from './api/custom-resource
 import type { EventRecorder } from './api/events.ts'
 import type { KubeObject } from './api/kube-object.ts'
 import { secretAccess } from './api/secrets.ts'
-import type { ClusterKind } from './cluster-kind.ts'
+import type { ClusterController } from './cluster-controller.ts'
 import { type FollowedKind, followKind } from './followed-kind.ts'
 import {
   isSameStatus,
@@ -71,7 +71,7 @@ interface ClusterMerchant extends MerchantResource {
 }
 
 /** Reconciles the Merchants of a cluster with the payments service, their Secrets and statuses. */
-export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterKind {
+export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterController {
   const { client, provisioner, addresses, mayWrite, granted, pace, backendFailure, log } = options
   const followed = followKind(client, resourceKind, options.watchNamespaces, log)
   const shared = createSharedReads(

@@ -8,7 +8,7 @@ import { paymentAddressesOf } from '../../services/payments/cluster-payments-wor
 import type { Peers } from '../../xds/peers/peers.ts'
 import type { KubeClient } from './api/client.ts'
 import type { EventRecorder } from './api/events.ts'
-import { type ClusterKind, openClusterKind, startKinds } from './cluster-kind.ts'
+import { type ClusterController, openClusterController, startKinds } from './cluster-controller.ts'
 import { openClusterMerchants } from './cluster-merchants.ts'
 import type { KubernetesInfrastructure } from './infrastructure/kubernetes.ts'
 import type { Place } from './infrastructure/objects/place.ts'
@@ -35,7 +35,7 @@ export interface KubernetesEnvironmentOptions {
 }
 
 /** Returns the environment in a cluster: resources and statuses of the API server, pods, and Secrets. */
-export function kubernetesEnvironment(options: KubernetesEnvironmentOptions): Environment<ClusterKind> {
+export function kubernetesEnvironment(options: KubernetesEnvironmentOptions): Environment<ClusterController> {
   const { config, namespace, client, infrastructure, tenants, operatorName, peers, log } = options
   const { watchNamespaces } = config
   return {
@@ -46,7 +46,7 @@ export function kubernetesEnvironment(options: KubernetesEnvironmentOptions): En
     operatorName,
     peers,
     openKind: (kind, { feed, backends }) =>
-      openClusterKind(kind, {
+      openClusterController(kind, {
         ...{ client, watchNamespaces, feed, infrastructure, backends, log },
         mayWrite: options.mayWrite,
         metrics: options.metrics,

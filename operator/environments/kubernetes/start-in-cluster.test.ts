@@ -27,7 +27,7 @@ import { createFeed, type Feed } from '../../xds/server.ts'
 import { createKubeClient } from './api/client.ts'
 import type { ApiAccess } from './api/connection/access.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testdata/service-account.ts'
-import { openClusterKind, startKinds } from './cluster-kind.ts'
+import { openClusterController, startKinds } from './cluster-controller.ts'
 import { startInCluster } from './start-in-cluster.ts'
 
 const namespace = 'tollway-system'
@@ -208,7 +208,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
         published.push(resources.size)
       },
     }
-    const kind = openClusterKind(rateLimitConfigs(), {
+    const kind = openClusterController(rateLimitConfigs(), {
       ...{
         client,
         watchNamespaces: [],

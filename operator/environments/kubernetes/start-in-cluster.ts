@@ -25,7 +25,7 @@ import type { ApiAccess } from './api/connection/access.ts'
 import { createEventRecorder, type EventRecorder } from './api/events.ts'
 import { leaseAccess } from './api/leases.ts'
 import { secretAccess } from './api/secrets.ts'
-import { type ClusterKind, openRunner } from './cluster-kind.ts'
+import { type ClusterController, openRunner } from './cluster-controller.ts'
 import { createKubernetesInfrastructure, type KubernetesInfrastructure } from './infrastructure/kubernetes.ts'
 import type { Place } from './infrastructure/objects/place.ts'
 import { kubernetesEnvironment } from './kubernetes-environment.ts'
@@ -315,7 +315,7 @@ function openReporter(
 interface MeasuredParts {
   readonly leadership: { mayWrite(): boolean }
   readonly feed: Feed
-  readonly kinds: readonly ClusterKind[]
+  readonly kinds: readonly ClusterController[]
   readonly certificates: Certificates
   readonly infrastructure: Pick<KubernetesInfrastructure, 'contests' | 'observe'>
 }
@@ -354,7 +354,7 @@ function openOperators(started: AsyncDisposableStack, client: KubeClient, place:
 
 function describe(
   { config, pod }: ClusterOptions,
-  kinds: readonly ClusterKind[],
+  kinds: readonly ClusterController[],
   infrastructure: KubernetesInfrastructure,
   operators: Operators,
   certificateProblem: string,

@@ -282,7 +282,7 @@ test('a route that is wrong goes on as it was, and still asks for its token', as
   world.secret('shop/tokens', { token: 'abc' })
   world.route('shop/kiosk', withToken)
   await world.reconcile()
-  world.route('shop/kiosk', { match: { streamIdPrefix: 'kiosk-' }, slowConsumers: 'hurry' })
+  world.route('shop/kiosk', { match: { streamIdPrefix: 'kiosk-' }, slowConsumers: 'forceShutdown' })
   assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: 1')
   assert.equal(reasonsOf(world.status('shop/kiosk')), 'Invalid LastGoodInForce LastGoodInForce Invalid')
   world.restart()

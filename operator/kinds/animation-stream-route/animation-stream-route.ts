@@ -1,7 +1,7 @@
 import { animationStreamRouteKind as definition } from '@tollway/crds/animation-stream-route.ts'
 import type { OpenedStreamRoute, StreamRoute } from '../../ir.ts'
 import type { RouteLoad, StreamLoads } from '../../xds/loads/stream-loads.ts'
-import type { Completed, FedKind, KindColumns, Lack } from '../fed-kind.ts'
+import type { Completed, KindAdapter, KindColumns, UnmetDependency } from '../kind-adapter.ts'
 import { openStreamMatchClaims } from './claim-stream-matches.ts'
 import { encodeStreamRoute, showStreamRoute, streamRouteTypeUrl } from './encode-stream-route.ts'
 import { findOpenOverlaps } from './find-open-overlaps.ts'
@@ -19,7 +19,7 @@ export const animationStreamRouteColumns: KindColumns = {
   ],
 }
 
-export interface StreamRouteSurroundings {
+export interface StreamRouteContext {
   readonly secrets: RouteSecrets
   /** The streams that processes carry of a route. */
   readonly loads: Pick<StreamLoads, 'of' | 'onChange'>
@@ -28,7 +28,7 @@ export interface StreamRouteSurroundings {
 export function animationStreamRoutes({
   secrets,
   loads,
-}: StreamRouteSurroundings): FedKind<StreamRoute, OpenedStreamRoute> {
+}: StreamRouteContext): KindAdapter<StreamRoute, OpenedStreamRoute> {
   const completed = new WeakMap<StreamRoute, KnownSecrets & Completed<OpenedStreamRoute>>()
   return {
     definition,
@@ -124,7 +124,10 @@ function hashesOf(tokens: Tokens | undefined): readonly Uint8Array[] {
 }
 
 /** Returns the first unmet dependency among the Secrets that the route names. */
-function lackOfAny(places: ReturnType<typeof tokenPlacesOf>, found: KnownSecrets['found']): Lack | undefined {
+function lackOfAny(
+  places: ReturnType<typeof tokenPlacesOf>,
+  found: KnownSecrets['found'],
+): UnmetDependency | undefined {
   for (const grant of grants) {
     const [place, tokens] = [places[grant], found[grant]]
     const lack = place && tokens && lackOf(place, tokens, { without: closedBy[grant], old: oldTokens })
@@ -150,7 +153,7 @@ const webhookEffects: Effects = {
 function lackOfWebhook(
   place: SecretPlace | undefined,
   signing: SigningSecrets | undefined,
-): Lack | undefined {
+): UnmetDependency | undefined {
   return place && signing && lackOf(place, signing, webhookEffects)
 }
 
@@ -165,7 +168,7 @@ function lackOf(
   { namespace, secret, key }: SecretPlace,
   known: Tokens | SigningSecrets,
   { without, old }: Effects,
-): Lack | undefined {
+): UnmetDependency | undefined {
   const name = `the Secret ${namespace}/${secret}`
   const isKnown = 'hashes' in known || 'secrets' in known
   if ('forbidden' in known && known.forbidden !== undefined) {

@@ -1,5 +1,5 @@
 import type { StreamRoute } from '../../ir.ts'
-import type { Doubt } from '../fed-kind.ts'
+import type { Doubt } from '../kind-adapter.ts'
 
 /** A message names at most this many routes. */
 const maxNamed = 3

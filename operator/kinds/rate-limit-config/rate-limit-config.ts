@@ -1,6 +1,6 @@
 import { rateLimitConfigKind as definition } from '@tollway/crds/rate-limit-config.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
-import type { FedKind, KindColumns } from '../fed-kind.ts'
+import type { KindAdapter, KindColumns } from '../kind-adapter.ts'
 import { openDomainClaims, type Reservations } from './claim-domains.ts'
 import { encodeRateLimitDomain, rateLimitTypeUrl, showRateLimitConfig } from './encode-rate-limit-domain.ts'
 import { isRateLimitDomain } from './is-rate-limit-domain.ts'
@@ -12,7 +12,7 @@ export const rateLimitConfigColumns: KindColumns = {
 }
 
 /** @param reservations domains that only some namespaces may have. */
-export function rateLimitConfigs(reservations?: Reservations): FedKind<RateLimitDomain, RateLimitDomain> {
+export function rateLimitConfigs(reservations?: Reservations): KindAdapter<RateLimitDomain, RateLimitDomain> {
   return {
     definition,
     workload: 'ratelimit',

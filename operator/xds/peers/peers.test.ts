@@ -51,7 +51,7 @@ async function startOperator(t: TestContext, name: string) {
   const log: Log = { ...silentLog, warn: note, info: note }
   const shared = { ids: nextId, clock: systemClock, log }
   const peers = createPeers({ ...shared, operatorName, limits: { graceMs } })
-  const feed = createFeed({ ...shared, typeUrls: [typeUrl], elsewhere: peers })
+  const feed = createFeed({ ...shared, typeUrls: [typeUrl], remotePeers: peers })
   let changes = 0
   feed.onChange(() => {
     changes += 1

@@ -5,7 +5,7 @@ import { checkSubjectAltName } from '@tollway/chassis/net/tls.ts'
 import type { AnyMethod, Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { createOutbox } from '../outbox.ts'
-import type { Elsewhere } from '../standing.ts'
+import type { RemotePeers } from '../standing.ts'
 import {
   createPeerTable,
   defaultPeerTableLimits,
@@ -19,7 +19,7 @@ import { type AgedReport, reportCodec, reportPath } from './report-codec.ts'
  * The reports of other operators about their clients, for the feed of this one (`FeedOptions.elsewhere`).
  * Every operator accepts reports, with or without the Lease.
  */
-export interface Peers extends Elsewhere {
+export interface Peers extends RemotePeers {
   /** For the server of the feed. It has to ask for client certificates. */
   readonly methods: readonly AnyMethod[]
   /** Ends every stream with UNAVAILABLE, and refuses new ones. */

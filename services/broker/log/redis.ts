@@ -5,8 +5,8 @@ import { ByteBudget, defaultMaxKeptBytes } from './byte-budget.ts'
 import { connectRedis, type RedisConnection } from './redis/connection.ts'
 import { createDirectory, type KnownRequest } from './redis/directory/directory.ts'
 import { createDirectorySync } from './redis/directory/directory-sync.ts'
+import { startLife } from './redis/directory/heartbeat.ts'
 import { interruptRequests } from './redis/directory/interrupt-requests.ts'
-import { startLife } from './redis/directory/life.ts'
 import { redisKeys } from './redis/keys.ts'
 import { awayStatus, lostDataStatus } from './redis/producing/local-request.ts'
 import { createProducers } from './redis/producing/producers.ts'
@@ -155,14 +155,14 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
   }
 
   /** While the process was paused it could not read messages: all timeouts start again. */
-  function excuseOwnPause(): void {
+  function extendDeadlinesAfterStall(): void {
     const nowMs = clock.monotonicMs()
-    if (nowMs - tickedMs > timings.positionsMs + timings.stallMs / 2) life.excuseOwnPause()
+    if (nowMs - tickedMs > timings.positionsMs + timings.stallMs / 2) life.extendDeadlinesAfterStall()
     tickedMs = nowMs
   }
 
   function tick(): void {
-    excuseOwnPause()
+    extendDeadlinesAfterStall()
     for (const local of producers.running()) local.tick()
     feeds.sweep()
     producers.sweep()

@@ -1,6 +1,6 @@
 import { showEnd } from '../log/stream-log.ts'
 import type { Broker, RequestView } from '../streams/broker.ts'
-import { howMany } from '../streams/how-many.ts'
+import { pluralize } from '../streams/pluralize.ts'
 
 type Shown = Pick<Broker, 'requests' | 'waitingPulls'>
 
@@ -57,8 +57,8 @@ const columns = ['stream', 'request', 'object', 'source', 'route', 'age', 'state
 /** The same data as a page that reloads every two seconds. */
 export function streamsPage(broker: Shown, nowMs: number): string {
   const { streams, total, waitingPulls } = streamsJson(broker, nowMs)
-  const requests = howMany(total, 'request is', 'requests are')
-  const pulls = howMany(waitingPulls, 'pull waits', 'pulls wait')
+  const requests = pluralize(total, 'request is', 'requests are')
+  const pulls = pluralize(waitingPulls, 'pull waits', 'pulls wait')
   const rows = streams.map(stream =>
     row('td', [
       stream.streamId,

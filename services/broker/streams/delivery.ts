@@ -5,8 +5,8 @@ import type { Route } from '../routes/route.ts'
 import type { RouteStats } from '../stats/broker-stats.ts'
 import { encodeStatusMessage } from '../wire/encode-status.ts'
 import type { Status } from '../wire/status.ts'
-import { howMany } from './how-many.ts'
 import { type Beginning, seekBeginning } from './late-join.ts'
+import { pluralize } from './pluralize.ts'
 import { startRequestSpan } from './request-span.ts'
 import type { StreamContext } from './stream-context.ts'
 
@@ -199,7 +199,7 @@ export class Delivery {
     const messages = this.#gap
     this.#recordGap(messages)
     this.#gap = 0
-    const dropped = `${howMany(messages, 'message was', 'messages were')} dropped`
+    const dropped = `${pluralize(messages, 'message was', 'messages were')} dropped`
     return encodeStatusMessage({ code: 'WARNING', message: `${dropped}, ${nextIs(cursor.position)}` })
   }
 
@@ -211,7 +211,7 @@ export class Delivery {
     counters.consumers_cut_off += 1
     const { bufferBytes, bufferSeconds } = this.route.limits
     const kept = `${bufferBytes} bytes or ${bufferSeconds} s`
-    const behind = howMany(messages, 'message', 'messages')
+    const behind = pluralize(messages, 'message', 'messages')
     throw new GrpcError('RESOURCE_EXHAUSTED', `too slow: ${behind} behind what is kept, ${kept}`)
   }
 
@@ -247,7 +247,7 @@ function errorOfLog(error: unknown): GrpcError | undefined {
 function noticeOf({ at }: Beginning, skipped: number, position: number): Status {
   const next = nextIs(position)
   if (at !== 'message') return { code: 'INFO', message: `joined late, ${next}` }
-  const gone = `${howMany(skipped, 'message is', 'messages are')} not kept any more`
+  const gone = `${pluralize(skipped, 'message is', 'messages are')} not kept any more`
   return { code: 'WARNING', message: `${gone}, ${next}` }
 }
 

@@ -6,9 +6,9 @@ import type { AnimationIds } from '../wire/animation-ids.ts'
 import type { Status } from '../wire/status.ts'
 import { admits, hashToken, refusal } from './admission.ts'
 import { Delivery } from './delivery.ts'
-import { howMany } from './how-many.ts'
 import { findBeginning, type Received, readReceived, receivedMetadata } from './late-join.ts'
 import { createOutlet } from './outlet.ts'
+import { pluralize } from './pluralize.ts'
 import { type Caller, routeOf, type StreamContext } from './stream-context.ts'
 import { Turns } from './turns.ts'
 
@@ -316,7 +316,7 @@ function hasPlace(
 }
 
 function tooManyConsumers(ids: string, { limits: { consumers } }: Route): string {
-  const many = howMany(consumers, 'consumer, which is', 'consumers, which are')
+  const many = pluralize(consumers, 'consumer, which is', 'consumers, which are')
   return `the request ${ids} has ${many} all that its route allows`
 }
 

@@ -22,8 +22,8 @@ import type { HeaderMessage, Message } from '../wire/message.ts'
 import { readMessage } from '../wire/read-message.ts'
 import type { Status } from '../wire/status.ts'
 import { admits, refusal, type TokenHash } from './admission.ts'
-import { howMany } from './how-many.ts'
 import { createMediaTiming } from './media-timing.ts'
+import { pluralize } from './pluralize.ts'
 import { hashSecret, newSecret, type PresentedToken, resumptionOf, tokenOf } from './resume-token.ts'
 import { routeOf, type StreamContext } from './stream-context.ts'
 
@@ -102,7 +102,7 @@ export async function beginRequest(
   const warnings = judge(rules, ofRoute, header, 0)
   assertAlone(context, header, route)
   if (!requestsOfRoute.take(route.name, route.limits.streams)) {
-    const many = howMany(route.limits.streams, 'running request, which is', 'running requests, which are')
+    const many = pluralize(route.limits.streams, 'running request, which is', 'running requests, which are')
     throw new GrpcError('RESOURCE_EXHAUSTED', `${describeRoute(route)} has ${many} all that it allows`)
   }
   const secret = newSecret()
@@ -265,7 +265,7 @@ function createPushedRequest(context: StreamContext, parts: Parts): PushedReques
   }
 }
 
-const countOf = ({ messages }: Received) => howMany(messages, 'message', 'messages')
+const countOf = ({ messages }: Received) => pluralize(messages, 'message', 'messages')
 
 function headerOf(message: Message): HeaderMessage {
   if (message.part !== 'header') {

@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Patience } from '@tollway/chassis/signs-of-life.ts'
+import type { HeartbeatTimeouts } from '@tollway/chassis/signs-of-life.ts'
 import type { MergedStats } from './merged-stats.ts'
 import type { Question } from './messages.ts'
 import { type Ending, openWorkerChannel, type WorkerChannel } from './worker-channel.ts'
@@ -47,7 +47,7 @@ export interface WorkerOptions {
 
 export interface WorkerLimits {
   /** A process without signs of life is killed and restarted. */
-  readonly patience: Patience
+  readonly patience: HeartbeatTimeouts
   /**
    * A process that accepts calls and is not healthy yet counts as absent for this time, since its backend may
    * connect soon.

@@ -9,7 +9,7 @@ import { createStats } from '../stats/registry/stats.ts'
 import { keepWorker, type Worker } from './keep-worker.ts'
 import { createMergedStats } from './merged-stats.ts'
 import type { Question } from './messages.ts'
-import { openOutlets } from './outlets.ts'
+import { openStatsEndpoints } from './stats-endpoints.ts'
 import { judgeWhole, newWhole, type Whole } from './whole-health.ts'
 import type { Ending } from './worker-channel.ts'
 
@@ -44,7 +44,14 @@ export async function startSupervisor(
   const merged = createMergedStats(stats)
   const shown = { rules: '' }
   const rules = () => shown.rules
-  const outlets = await openOutlets(settings, { stats, rules, problem, backendProblem, log, refresh })
+  const statsEndpoints = await openStatsEndpoints(settings, {
+    stats,
+    rules,
+    problem,
+    backendProblem,
+    log,
+    refresh,
+  })
   const started = Promise.withResolvers<void>()
   const workers: Worker[] = []
   let whole: Whole = newWhole
@@ -88,7 +95,7 @@ export async function startSupervisor(
   async function endAll(graceMs: number): Promise<void> {
     stopping = true
     await Promise.all(workers.map(worker => worker.stop(graceMs)))
-    await outlets.stop()
+    await statsEndpoints.stop()
   }
 
   function onEnd(worker: number, { how, byItself }: Ending, waitMs: number): void {

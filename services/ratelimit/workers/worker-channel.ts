@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
-import { type Patience, watchSigns } from '@tollway/chassis/signs-of-life.ts'
+import { type HeartbeatTimeouts, watchSigns } from '@tollway/chassis/signs-of-life.ts'
 import type { FromSupervisor, FromWorker, Question } from './messages.ts'
 import type { SeriesDelta } from './series-deltas.ts'
 
@@ -37,7 +37,7 @@ export const askTimeoutMs = 500
 
 export function openWorkerChannel(
   child: ChildProcess,
-  patience: Patience,
+  patience: HeartbeatTimeouts,
   events: WorkerEvents,
 ): WorkerChannel {
   const asked = new Map<number, (text: string) => void>()

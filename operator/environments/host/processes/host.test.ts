@@ -194,13 +194,13 @@ test('a replica that never shows a sign of life is killed too', async t => {
 })
 
 test('who hurries waits for no grace', async t => {
-  const hurry = new AbortController()
-  const h = await open(t, { hurry: hurry.signal })
+  const forceShutdown = new AbortController()
+  const h = await open(t, { forceShutdown: forceShutdown.signal })
   await h.host.apply({ ...h.workload(1, { BEHAVIOUR: 'stubborn' }), stopGraceMs: 60_000 })
   await h.ready(1)
   const closing = h.host.close()
   await h.see('the end to begin', ([replica]) => replica?.reason === 'stopping')
-  hurry.abort()
+  forceShutdown.abort()
   await closing
 })
 

@@ -11,7 +11,7 @@ import { InfrastructureError } from '../../../infrastructure/provider.ts'
 import type { LogLine } from './lines.ts'
 import { type ReplicaOptions, startReplica } from './replica.ts'
 
-export interface RedisOptions extends Pick<ReplicaOptions, 'clock' | 'random' | 'newUid' | 'hurry'> {
+export interface RedisOptions extends Pick<ReplicaOptions, 'clock' | 'random' | 'newUid' | 'forceShutdown'> {
   /** Where its socket lies; one that this process has locked. */
   readonly stateDir: string
   readonly log: (line: LogLine) => void

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { type Patience, watchSigns } from '@tollway/chassis/signs-of-life.ts'
+import { type HeartbeatTimeouts, watchSigns } from '@tollway/chassis/signs-of-life.ts'
 import type { Replica } from '../../../infrastructure/provider.ts'
 import { type LogLine, splitLines } from './lines.ts'
 
@@ -30,9 +30,9 @@ export interface ReplicaOptions {
   /** Called when the process ended without being asked to, with how: `exited with code 1`. */
   readonly onEnd?: (how: string) => void
   /** Aborted to kill the process instead of waiting for its end. */
-  readonly hurry?: AbortSignal
+  readonly forceShutdown?: AbortSignal
   /** After it a silent process is killed and started again; `replicaLimits` where left out. */
-  readonly patience?: Patience
+  readonly patience?: HeartbeatTimeouts
 }
 
 /** One process that is kept running. */
@@ -139,7 +139,7 @@ export function startReplica(options: ReplicaOptions): ReplicaProcess {
     await gone.promise
   }
 
-  options.hurry?.addEventListener('abort', () => killGroupOf(child?.pid))
+  options.forceShutdown?.addEventListener('abort', () => killGroupOf(child?.pid))
   start(0)
   return {
     observe: () => ({ name, ...state, addresses: options.addresses }),

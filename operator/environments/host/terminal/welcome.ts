@@ -4,7 +4,7 @@ import type { Replica } from '../../../infrastructure/provider.ts'
 import type { ServiceName } from '../../../ir.ts'
 import type { StatusReport } from '../../../status/status-report.ts'
 import { defaultStateDir } from '../state-dir.ts'
-import { complaintsOf } from './complaints.ts'
+import { complaintsOf } from './problem-log.ts'
 
 export interface WelcomeFacts {
   readonly report: StatusReport

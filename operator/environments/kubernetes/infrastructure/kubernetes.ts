@@ -10,7 +10,6 @@ import type { KubeClient } from '../api/client.ts'
 import { isConflict } from '../api/connection/api-error.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import { type BackendPollTiming, type PolledPod, pollBackends } from './backend-poll.ts'
-import { bringAbout } from './bring-about.ts'
 import { type Contest, createContests } from './contests.ts'
 import { createObjectWriter } from './object-writer.ts'
 import { labelNames, objectName, type Place } from './objects/place.ts'
@@ -19,6 +18,7 @@ import { workloadObjects } from './objects/workload-objects.ts'
 import { observePods } from './observe-pod.ts'
 import { followOwnObjects } from './own-objects.ts'
 import { type Progress, progressOf } from './progress.ts'
+import { reconcileObjects } from './reconcile-objects.ts'
 
 export interface KubernetesOptions {
   readonly client: Pick<KubeClient, 'get' | 'list' | 'watch' | 'apply' | 'delete'>
@@ -133,7 +133,7 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
     const workload = keepDigest(wanted.get(name), own.get('Deployment', objectName(place, name)))
     const objects = workload === undefined ? [] : workloadObjects(workload, shapeFor(workload.service), place)
     const found = [...own.ofWorkload(name), ...writer.unseen(name)]
-    return bringAbout({ objects, replicas: workload?.replicas ?? 0, found, own, writer })
+    return reconcileObjects({ objects, replicas: workload?.replicas ?? 0, found, own, writer })
   }
 
   const podsOf = (name: string) =>

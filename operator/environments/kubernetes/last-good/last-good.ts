@@ -1,5 +1,5 @@
 import { gunzipSync, gzipSync } from 'node:zlib'
-import type { FedKind, Named } from '../../../kinds/fed-kind.ts'
+import type { KindAdapter, Named } from '../../../kinds/kind-adapter.ts'
 
 /** More than any resource of an API server can say. */
 const maxJsonBytes = 64 * 1024 * 1024
@@ -17,7 +17,7 @@ export function encodeLastGood(content: Named): string {
 
 /** Returns undefined for text that is not such content, or not of the resource `name`. */
 export function decodeLastGood<Content extends Named>(
-  { isContent }: Pick<FedKind<Content>, 'isContent'>,
+  { isContent }: Pick<KindAdapter<Content>, 'isContent'>,
   text: unknown,
   name: string,
 ): Content | undefined {

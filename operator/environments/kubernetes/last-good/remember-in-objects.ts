@@ -1,4 +1,4 @@
-import type { FedKind, Named } from '../../../kinds/fed-kind.ts'
+import type { KindAdapter, Named } from '../../../kinds/kind-adapter.ts'
 import type { Memory, Remembered } from '../../../reconcilers/remembered.ts'
 import type { StoredResource } from '../status/stored-resource.ts'
 import { decodeLastGood } from './last-good.ts'
@@ -19,7 +19,7 @@ export interface RememberedInObjects<Content> extends Remembered<Content> {
  * objects.
  */
 export function rememberInObjects<Content extends Named>(
-  kind: Pick<FedKind<Content>, 'isContent'>,
+  kind: Pick<KindAdapter<Content>, 'isContent'>,
   store: Pick<LastGoodStore, 'read' | 'want'>,
   resources: () => readonly StoredResource[],
 ): RememberedInObjects<Content> {
@@ -48,7 +48,7 @@ export function rememberInObjects<Content extends Named>(
 
 /** The newer of what the objects and the status hold. */
 function readMemory<Content extends Named>(
-  kind: Pick<FedKind<Content>, 'isContent'>,
+  kind: Pick<KindAdapter<Content>, 'isContent'>,
   { metadata, status }: StoredResource,
   stored: LastGoodEntry | undefined,
 ): Memory<Content> | undefined {

@@ -6,7 +6,7 @@
  */
 export interface RedisKeys {
   /**
-   * Hash, the directory: key of a request -> its entry (see `FiledRequest`), for running and for kept ended
+   * Hash, the directory: key of a request -> its entry (see `DirectoryEntry`), for running and for kept ended
    * requests. Brokers read all of it when they connect, and periodically.
    */
   readonly requests: string

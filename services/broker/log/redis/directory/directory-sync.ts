@@ -4,7 +4,7 @@ import type { FollowedStream } from '../reading/read-loop.ts'
 import { directoryScript, forgetScript } from '../scripts.ts'
 import { directoryExpiryMs, type RedisLogSetup } from '../setup.ts'
 import type { Directory, KnownRequest } from './directory.ts'
-import { decodeFiled, type FiledRequest, idsField } from './filed-request.ts'
+import { type DirectoryEntry, decodeFiled, idsField } from './filed-request.ts'
 
 /**
  * Synchronizes the known requests with Redis: each change when it is reported, and periodically all of them,
@@ -18,7 +18,7 @@ export interface DirectorySync {
   /**
    * Ends a request for all brokers, unless it has ended; see `endRequest`. Returns whether it got this end.
    */
-  end(filed: FiledRequest, end: RequestEnd, from?: 'owner' | 'any'): Promise<boolean>
+  end(filed: DirectoryEntry, end: RequestEnd, from?: 'owner' | 'any'): Promise<boolean>
 }
 
 export interface DirectorySyncOptions {
@@ -40,7 +40,7 @@ export function createDirectorySync(options: DirectorySyncOptions): DirectorySyn
   const { podId, keys, commands, clock } = setup
   let after = '0-0'
 
-  function learn(filed: FiledRequest): void {
+  function learn(filed: DirectoryEntry): void {
     // A request that begins at this broker is added to the directory together with its producer.
     if (filed.podId !== podId || filed.ended !== undefined) directory.learn(filed)
   }
@@ -50,7 +50,7 @@ export function createDirectorySync(options: DirectorySyncOptions): DirectorySyn
     onVanished(known)
   }
 
-  async function endFor(filed: FiledRequest, wanted: RequestEnd, from?: 'owner' | 'any'): Promise<boolean> {
+  async function endFor(filed: DirectoryEntry, wanted: RequestEnd, from?: 'owner' | 'any'): Promise<boolean> {
     const answer = await endRequest(setup, filed, wanted, from)
     if (answer.what === 'moved') return false
     if (answer.what === 'gone') {
@@ -64,14 +64,14 @@ export function createDirectorySync(options: DirectorySyncOptions): DirectorySyn
   }
 
   /** Ends a request of a producer of this broker that is running only according to Redis. */
-  async function endIfOver(filed: FiledRequest): Promise<void> {
+  async function endIfOver(filed: DirectoryEntry): Promise<void> {
     if (filed.podId !== podId || filed.ended !== undefined) return
     const how = endOfOwn(filed.key)
     if (how !== undefined) await endFor(filed, how)
   }
 
   /** Removes an expired request from the directory. */
-  async function forgetIfExpired({ key, ids, ended }: FiledRequest): Promise<void> {
+  async function forgetIfExpired({ key, ids, ended }: DirectoryEntry): Promise<void> {
     if (ended === undefined || directory.get(key) !== undefined) return
     const names = [keys.entries(key), keys.requests, keys.running]
     await commands.call('EVAL', forgetScript, names.length, ...names, idsField(ids), key)
@@ -107,8 +107,8 @@ export function createDirectorySync(options: DirectorySyncOptions): DirectorySyn
 }
 
 /** By their keys, oldest first. */
-function decodeAll(pairs: readonly Uint8Array[]): ReadonlyMap<string, FiledRequest> {
-  const found: FiledRequest[] = []
+function decodeAll(pairs: readonly Uint8Array[]): ReadonlyMap<string, DirectoryEntry> {
+  const found: DirectoryEntry[] = []
   for (let index = 0; index < pairs.length; index += 2) {
     const filed = decodeFiled(String(pairs[index]), String(pairs[index + 1]))
     if (filed !== undefined) found.push(filed)

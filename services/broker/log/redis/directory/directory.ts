@@ -2,7 +2,7 @@ import { type AnimationIds, matchesIds } from '../../../wire/animation-ids.ts'
 import type { Ring } from '../../ring.ts'
 import type { LoggedRequest, RingCursor, RingReader } from '../../stream-log.ts'
 import type { LocalRequest } from '../producing/local-request.ts'
-import type { FiledRequest } from './filed-request.ts'
+import type { DirectoryEntry } from './filed-request.ts'
 
 /** The requests that this broker knows from the directory in Redis. */
 export interface Directory {
@@ -15,9 +15,9 @@ export interface Directory {
    * Reports a new request to the watchers, unless it ended too long ago; updates the end and the owner of a
    * known one.
    */
-  learn(filed: FiledRequest): void
+  learn(filed: DirectoryEntry): void
   /** Like `learn`, for a request whose producer connects to this broker. */
-  host(filed: FiledRequest, createLocal: (request: LoggedRequest) => LocalRequest): void
+  host(filed: DirectoryEntry, createLocal: (request: LoggedRequest) => LocalRequest): void
   forget(key: string): void
   /** Forgets requests that ended long enough ago. */
   sweep(): void
@@ -26,7 +26,7 @@ export interface Directory {
 }
 
 export interface KnownRequest {
-  readonly filed: FiledRequest
+  readonly filed: DirectoryEntry
   readonly request: LoggedRequest
   /** Set while the producer is at this broker and has not ended it; after that Redis has all entries. */
   readonly local: LocalRequest | undefined
@@ -38,13 +38,13 @@ export interface DirectoryOptions {
   /** Called once per request, when its end becomes known. */
   readonly onEnded: (known: KnownRequest) => void
   /** The producer has continued the request at another broker. `local` is the local part of the request. */
-  readonly onMoved: (filed: FiledRequest, local: LocalRequest | undefined) => void
+  readonly onMoved: (filed: DirectoryEntry, local: LocalRequest | undefined) => void
   /** Called when the retention of an ended request is over, or Redis has lost it. */
   readonly onForgotten: (key: string) => void
 }
 
 interface Known extends KnownRequest {
-  filed: FiledRequest
+  filed: DirectoryEntry
   local: LocalRequest | undefined
   /** The ring of a former local producer, while it has readers. */
   endedRing: Ring | undefined
@@ -57,7 +57,7 @@ export function createDirectory(options: DirectoryOptions): Directory {
   const watchers = new Set<(request: LoggedRequest) => void>()
   const sorted = () => [...requests.values()].sort((a, b) => a.filed.epoch - b.filed.epoch)
 
-  function add(filed: FiledRequest, createLocal?: (request: LoggedRequest) => LocalRequest): void {
+  function add(filed: DirectoryEntry, createLocal?: (request: LoggedRequest) => LocalRequest): void {
     const forgetAtMs = forgetAt(filed, nowMs())
     if (forgetAtMs <= nowMs()) return
     const request = requestOf(filed, () => known, read)
@@ -74,14 +74,14 @@ export function createDirectory(options: DirectoryOptions): Directory {
     onForgotten(key)
   }
 
-  function move(known: Known, filed: FiledRequest): void {
+  function move(known: Known, filed: DirectoryEntry): void {
     const { local } = known
     known.filed = filed
     known.local = undefined
     onMoved(filed, local)
   }
 
-  function end(known: Known, filed: FiledRequest): void {
+  function end(known: Known, filed: DirectoryEntry): void {
     known.filed = filed
     known.forgetAtMs = forgetAt(filed, nowMs())
     onEnded(known)
@@ -126,7 +126,7 @@ export function createDirectory(options: DirectoryOptions): Directory {
   }
 }
 
-function requestOf(filed: FiledRequest, known: () => Known, read: DirectoryOptions['read']): LoggedRequest {
+function requestOf(filed: DirectoryEntry, known: () => Known, read: DirectoryOptions['read']): LoggedRequest {
   const { key, ids, sourceServiceId, route, traceparent, openedMs } = filed
   return {
     key,
@@ -146,6 +146,6 @@ function requestOf(filed: FiledRequest, known: () => Known, read: DirectoryOptio
 }
 
 /** The clocks of two brokers may differ: an end cannot be in the future. */
-function forgetAt({ ended, limits }: FiledRequest, nowMs: number): number {
+function forgetAt({ ended, limits }: DirectoryEntry, nowMs: number): number {
   return ended === undefined ? Number.POSITIVE_INFINITY : Math.min(ended.atMs, nowMs) + limits.keepMs
 }

@@ -2,7 +2,7 @@ import type { AnimationIds } from '../../../wire/animation-ids.ts'
 import type { RequestEnd, RingLimits } from '../../stream-log.ts'
 
 /** The directory entry of a request in Redis, with all data that a broker needs to serve it. */
-export interface FiledRequest {
+export interface DirectoryEntry {
   readonly key: string
   /** The first part of the ids of its entries. A later request has a greater epoch. */
   readonly epoch: number
@@ -34,14 +34,14 @@ export interface EndedAt {
 }
 
 /** The directory entry without the epoch, which Redis adds. */
-export function encodeFiled(filed: Omit<FiledRequest, 'key' | 'epoch'>): string {
+export function encodeFiled(filed: Omit<DirectoryEntry, 'key' | 'epoch'>): string {
   const { podId, owner, graceMs, ids, sourceServiceId, route, traceparent, openedMs, limits, ended } = filed
   const named = { podId, owner, graceMs, ids, sourceServiceId, route, traceparent, openedMs, limits, ended }
   return JSON.stringify(named)
 }
 
 /** Undefined for an invalid value; brokers write no other values there. */
-export function decodeFiled(key: string, value: string): FiledRequest | undefined {
+export function decodeFiled(key: string, value: string): DirectoryEntry | undefined {
   const space = value.indexOf(' ')
   try {
     // Older versions of the broker write neither owner nor grace.

@@ -1,6 +1,6 @@
 import type { Ring } from '../../ring.ts'
 import { entryOverheadBytes, type Progress } from '../../stream-log.ts'
-import type { FiledRequest } from '../directory/filed-request.ts'
+import type { DirectoryEntry } from '../directory/filed-request.ts'
 import { appendScript } from '../scripts.ts'
 import type { RedisLogSetup } from '../setup.ts'
 
@@ -45,7 +45,7 @@ const minTrimBytes = 2 * 1024
 
 export function createAppendQueue(
   { keys, commands, budget }: RedisLogSetup,
-  { key, epoch, owner }: FiledRequest,
+  { key, epoch, owner }: DirectoryEntry,
   ring: Ring,
 ): AppendQueue {
   let entries: QueuedEntry[] = []

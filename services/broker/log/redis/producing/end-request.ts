@@ -1,5 +1,5 @@
 import type { RequestEnd } from '../../stream-log.ts'
-import { type EndedAt, encodeFiled, type FiledRequest, idsField } from '../directory/filed-request.ts'
+import { type DirectoryEntry, type EndedAt, encodeFiled, idsField } from '../directory/filed-request.ts'
 import { endId } from '../keys.ts'
 import { endScript } from '../scripts.ts'
 import { endGraceMs, type RedisLogSetup } from '../setup.ts'
@@ -30,7 +30,7 @@ export function decodeEnd(text: string): StoredEnd {
  */
 export async function endRequest(
   setup: RedisLogSetup,
-  filed: FiledRequest,
+  filed: DirectoryEntry,
   end: RequestEnd,
   from: 'owner' | 'any' = 'owner',
 ): Promise<EndAnswer> {

@@ -9,7 +9,7 @@ import {
   type ResumedRequest,
   type WriterEnd,
 } from '../../stream-log.ts'
-import type { FiledRequest } from '../directory/filed-request.ts'
+import type { DirectoryEntry } from '../directory/filed-request.ts'
 import { createRemoteReaders, type RemoteReaders } from '../reading/remote-readers.ts'
 import type { RedisLogSetup } from '../setup.ts'
 import { createAppendQueue } from './append-queue.ts'
@@ -22,7 +22,7 @@ import { isOutOfMemory, outOfMemory } from './out-of-memory.ts'
  * collected.
  */
 export interface LocalRequest {
-  readonly filed: FiledRequest
+  readonly filed: DirectoryEntry
   readonly ring: Ring
   /** The only writer that may append; the previous one is `continued`. */
   openWriter(): RequestWriter
@@ -43,14 +43,14 @@ export interface LocalRequest {
   /** The readers at other brokers. */
   readonly readers: RemoteReaders
   /** The process was paused, and may have an unread reply. */
-  excuseOwnPause(): void
+  extendDeadlinesAfterStall(): void
   /** Checks the timeouts. */
   tick(): void
 }
 
 export interface LocalRequestOptions {
   readonly setup: RedisLogSetup
-  readonly filed: FiledRequest
+  readonly filed: DirectoryEntry
   readonly header: Uint8Array
   readonly request: LoggedRequest
   /** The ring of the request, for a producer that comes from another broker. */
@@ -279,7 +279,7 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
       await done.catch(() => {})
     },
     readers,
-    excuseOwnPause() {
+    extendDeadlinesAfterStall() {
       if (owedSinceMs !== undefined) owedSinceMs = clock.monotonicMs()
     },
     tick() {

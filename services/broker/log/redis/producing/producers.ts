@@ -8,7 +8,7 @@ import {
   type RequestWriter,
 } from '../../stream-log.ts'
 import type { Directory } from '../directory/directory.ts'
-import { encodeFiled, type FiledRequest, idsField } from '../directory/filed-request.ts'
+import { type DirectoryEntry, encodeFiled, idsField } from '../directory/filed-request.ts'
 import type { Report } from '../reading/positions.ts'
 import { forgetScript, openScript } from '../scripts.ts'
 import { directoryExpiryMs, endGraceMs, type RedisLogSetup } from '../setup.ts'
@@ -26,7 +26,7 @@ export interface Producers {
   /** Until the work is done, a request with this key that is about to start here is not treated as lost. */
   expecting<T>(key: string, work: () => Promise<T>): Promise<T>
   /** Continues a request that another broker began, and whose ring is complete. */
-  takeOver(filed: FiledRequest, taken: TakenOver): RequestWriter
+  takeOver(filed: DirectoryEntry, taken: TakenOver): RequestWriter
   /** The positions of readers at another broker. */
   heard(podId: string, reports: readonly Report[]): void
   /**
@@ -55,7 +55,7 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
   const owed = new Map<string, RequestEnd>()
   let count = 0
 
-  async function begin(key: string, filed: Omit<FiledRequest, 'key' | 'epoch'>, opened: Opening) {
+  async function begin(key: string, filed: Omit<DirectoryEntry, 'key' | 'epoch'>, opened: Opening) {
     const { ids, header, resume, progress = {} } = opened
     const names = [
       ...[keys.running, keys.requests, keys.epoch, keys.news],
@@ -73,7 +73,7 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
    * Adds the stored bytes of an ended request to the budget, and removes it from Redis when later ones need
    * the room.
    */
-  function keep(filed: FiledRequest, bytes: number): void {
+  function keep(filed: DirectoryEntry, bytes: number): void {
     budget.spend(bytes)
     ended.add({
       bytes,
@@ -86,14 +86,14 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
   }
 
   /** Entries that are not discarded expire a little later. */
-  async function discard({ key, ids }: FiledRequest): Promise<void> {
+  async function discard({ key, ids }: DirectoryEntry): Promise<void> {
     directory.forget(key)
     await commands.call('UNLINK', keys.entries(key), keys.header(key), keys.producer(key))
     const names = [keys.entries(key), keys.requests, keys.running]
     await commands.call('EVAL', forgetScript, names.length, ...names, idsField(ids), key)
   }
 
-  function add(filed: FiledRequest, taken: TakenOver): RequestWriter {
+  function add(filed: DirectoryEntry, taken: TakenOver): RequestWriter {
     function onEnd({ end, by }: StoredEnd, storedBytes: number): void {
       running.delete(filed.key)
       keep(filed, storedBytes)

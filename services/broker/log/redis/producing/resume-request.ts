@@ -1,7 +1,7 @@
 import { ended, type ResumeState, runGone, useToken } from '../../resume-state.ts'
 import { describeEnd, LogRefusal, type ResumedRequest, type Resumption } from '../../stream-log.ts'
 import type { Directory } from '../directory/directory.ts'
-import { decodeFiled, encodeFiled, type FiledRequest } from '../directory/filed-request.ts'
+import { type DirectoryEntry, decodeFiled, encodeFiled } from '../directory/filed-request.ts'
 import type { Feeds } from '../reading/feeds.ts'
 import { resumeScript } from '../scripts.ts'
 import type { RedisLogSetup } from '../setup.ts'
@@ -38,7 +38,7 @@ export async function resumeRequest(parts: ResumeParts, resumption: Resumption):
 }
 
 interface Stored {
-  readonly filed: FiledRequest
+  readonly filed: DirectoryEntry
   readonly header: Uint8Array
   readonly owner: string
   readonly state: ResumeState | undefined
@@ -88,7 +88,7 @@ async function tryOnce(parts: ResumeParts, resumption: Resumption): Promise<Resu
 interface Use {
   readonly resumption: Resumption
   readonly owner: string
-  readonly next: FiledRequest
+  readonly next: DirectoryEntry
   readonly isNew: boolean
 }
 

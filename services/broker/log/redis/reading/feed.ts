@@ -1,6 +1,6 @@
 import { Ring, type RingWatch } from '../../ring.ts'
 import { LogRefusal } from '../../stream-log.ts'
-import type { FiledRequest } from '../directory/filed-request.ts'
+import type { DirectoryEntry } from '../directory/filed-request.ts'
 import { entryId, positionOf } from '../keys.ts'
 import { decodeEnd, type StoredEnd } from '../producing/end-request.ts'
 import type { RedisLogSetup } from '../setup.ts'
@@ -8,7 +8,7 @@ import type { FollowedStream } from './read-loop.ts'
 
 /** A request of another broker in a local ring, filled from Redis. */
 export interface Feed {
-  readonly filed: FiledRequest
+  readonly filed: DirectoryEntry
   readonly ring: Ring
   /** For the read loop, which continues at the position of the initial load. */
   readonly stream: FollowedStream
@@ -16,7 +16,7 @@ export interface Feed {
    * The request has ended, and Redis will forget it: reads the remaining entries at once, even for slow
    * readers.
    */
-  hurry(): void
+  forceShutdown(): void
 }
 
 export interface FeedOptions {
@@ -38,7 +38,7 @@ type Entries = readonly (readonly [Uint8Array, readonly Uint8Array[]])[]
  */
 export async function loadFeed(
   setup: RedisLogSetup,
-  filed: FiledRequest,
+  filed: DirectoryEntry,
   { onEnd, watch }: FeedOptions,
 ): Promise<Feed> {
   const { keys, commands } = setup
@@ -79,7 +79,7 @@ async function entriesAfter({ keys, commands }: RedisLogSetup, key: string, id: 
 /** @param ring is filled after its last entry */
 export function createFeed(
   setup: RedisLogSetup,
-  filed: FiledRequest,
+  filed: DirectoryEntry,
   ring: Ring,
   onEnd: (stored: StoredEnd) => void,
 ): Feed {
@@ -110,7 +110,7 @@ export function createFeed(
         }
       },
     },
-    hurry() {
+    forceShutdown() {
       inHurry = true
     },
   }

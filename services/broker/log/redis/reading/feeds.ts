@@ -1,6 +1,6 @@
 import type { Ring, RingWatch } from '../../ring.ts'
 import { LogRefusal, type RequestEnd, type RingCursor, type RingReader } from '../../stream-log.ts'
-import type { FiledRequest } from '../directory/filed-request.ts'
+import type { DirectoryEntry } from '../directory/filed-request.ts'
 import type { StoredEnd } from '../producing/end-request.ts'
 import type { RedisLogSetup } from '../setup.ts'
 import { catchUp, createFeed, type Feed, type FeedOptions, loadFeed } from './feed.ts'
@@ -9,7 +9,7 @@ import type { ReadLoop } from './read-loop.ts'
 /** The requests of other brokers with local readers. A feed exists while it has readers. */
 export interface Feeds {
   /** Rejects with a `LogRefusal` as `LoggedRequest.read` does. */
-  read(filed: FiledRequest, reader: RingReader): Promise<RingCursor>
+  read(filed: DirectoryEntry, reader: RingReader): Promise<RingCursor>
   /** The directory reports the end of the request; its last entries may still be on their way. */
   ended(key: string): void
   /** Redis will provide no more entries: readers of the request get this end. */
@@ -18,14 +18,14 @@ export interface Feeds {
   /** Keeps the rings within the budget. */
   sweep(): void
   /** The request has another owner. */
-  moved(filed: FiledRequest): void
+  moved(filed: DirectoryEntry): void
   /** The producer has left this broker: the ring is filled from Redis from now on. */
-  adopt(filed: FiledRequest, ring: Ring): void
+  adopt(filed: DirectoryEntry, ring: Ring): void
   /**
    * Returns the ring of a request with all entries from Redis, for a producer that continues at this broker:
    * it is no longer a feed. Rejects as `read` does.
    */
-  handOver<T>(filed: FiledRequest, take: (ring: Ring) => T): Promise<T>
+  handOver<T>(filed: DirectoryEntry, take: (ring: Ring) => T): Promise<T>
   /** Drops the request; its readers can read it to its end. */
   forget(key: string): void
   /**
@@ -36,7 +36,7 @@ export interface Feeds {
 }
 
 export interface SlowestReader {
-  readonly filed: FiledRequest
+  readonly filed: DirectoryEntry
   readonly position: number
 }
 
@@ -44,15 +44,15 @@ export interface FeedsOptions {
   readonly setup: RedisLogSetup
   readonly loop: ReadLoop
   /** All entries and the end of the request were read; the directory may report the end later. */
-  readonly onEnd: (filed: FiledRequest, stored: StoredEnd) => void
+  readonly onEnd: (filed: DirectoryEntry, stored: StoredEnd) => void
   /** `slowest` has changed enough for a report. */
   readonly onProgress: () => void
   /** No reader holds entries of the request any more. */
-  readonly onLeft: (filed: FiledRequest) => void
+  readonly onLeft: (filed: DirectoryEntry) => void
 }
 
 interface UsedFeed {
-  filed: FiledRequest
+  filed: DirectoryEntry
   readonly loading: Promise<Feed>
   /** Set after it was loaded. */
   feed: Feed | undefined
@@ -69,7 +69,7 @@ const progressShare = 1 / 4
 export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOptions): Feeds {
   const feeds = new Map<string, UsedFeed>()
 
-  function begin(filed: FiledRequest, open: (options: FeedOptions) => Promise<Feed>): UsedFeed {
+  function begin(filed: DirectoryEntry, open: (options: FeedOptions) => Promise<Feed>): UsedFeed {
     const watch: RingWatch = {
       worthBytes: filed.limits.bytes * progressShare,
       onProgress: () => changed(used),
@@ -81,7 +81,7 @@ export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOpt
     return used
   }
 
-  const find = (filed: FiledRequest) =>
+  const find = (filed: DirectoryEntry) =>
     feeds.get(filed.key) ?? begin(filed, options => loadFeed(setup, filed, options))
 
   /** Runs after the feed was loaded, and keeps it until then. */
@@ -174,7 +174,7 @@ export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOpt
     ended(key) {
       const feed = feeds.get(key)?.feed
       if (feed === undefined || feed.stream.wanted || feed.ring.end !== undefined) return
-      feed.hurry()
+      feed.forceShutdown()
       loop.wake()
     },
     giveUp(key, end) {

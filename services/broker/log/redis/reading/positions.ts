@@ -1,4 +1,4 @@
-import type { FiledRequest } from '../directory/filed-request.ts'
+import type { DirectoryEntry } from '../directory/filed-request.ts'
 import type { RedisLogSetup } from '../setup.ts'
 import type { SlowestReader } from './feeds.ts'
 
@@ -12,7 +12,7 @@ export interface PositionReports {
   /** Checks whether reports are due. */
   tick(): void
   /** No local reader holds entries of this request any more. */
-  left(filed: FiledRequest): void
+  left(filed: DirectoryEntry): void
 }
 
 /** The content of an inbox message, after the id of the sending broker. */

@@ -10,7 +10,7 @@ import type { Stats } from '../stats/registry/stats.ts'
 import { openSink } from '../stats/sinks/open-sink.ts'
 import type { Question } from './messages.ts'
 
-export interface OutletOptions {
+export interface StatsEndpointsOptions {
   readonly stats: Stats
   /** Returns the active configuration, one limit per line. */
   readonly rules: () => string
@@ -29,9 +29,9 @@ export interface OutletOptions {
  * answers probes. Rejects with a system error when the debug server's address cannot be bound, and as
  * `openSink`.
  */
-export async function openOutlets(
+export async function openStatsEndpoints(
   settings: Settings,
-  { stats, rules, problem, backendProblem, log, refresh }: OutletOptions,
+  { stats, rules, problem, backendProblem, log, refresh }: StatsEndpointsOptions,
 ): Promise<{ stop(): Promise<void> }> {
   const probes = createProbePages(problem, backendProblem)
   const pages = createDebugServer({ stats, rules, clock: systemClock, probes })

@@ -5,7 +5,7 @@ import type { ObjectWriter } from './object-writer.ts'
 import type { KindObject, OwnObjects } from './own-objects.ts'
 import { isOutage } from './refusal.ts'
 
-export interface Wish {
+export interface DesiredState {
   /** The desired objects, in the order of their creation. */
   readonly objects: readonly KubeObject[]
   /** With how many replicas a Deployment begins that scales by itself. */
@@ -21,13 +21,13 @@ export interface Wish {
  * delay the others, but prevents the deletions. Resolves with the delay before the next call, if one is
  * needed; rejects with an `InfrastructureError` that names all rejected objects.
  */
-export async function bringAbout({
+export async function reconcileObjects({
   objects,
   replicas,
   found,
   own,
   writer,
-}: Wish): Promise<number | undefined> {
+}: DesiredState): Promise<number | undefined> {
   const steps = objects.map(
     object => () => writer.put(object, own.get(kindOf(object), object.metadata.name), replicas),
   )

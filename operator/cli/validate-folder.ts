@@ -2,8 +2,8 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { createSlices } from '@tollway/chassis/slices.ts'
 import { merchantKind } from '@tollway/crds/merchant.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
-import type { Doubt, FedKind, Lack, Named } from '../kinds/fed-kind.ts'
 import { type FieldProblem, formatFieldProblem } from '../kinds/field-problem.ts'
+import type { Doubt, KindAdapter, Named, UnmetDependency } from '../kinds/kind-adapter.ts'
 import { translateMerchant } from '../kinds/merchant/translate-merchant.ts'
 import { isOurs, knownKinds } from '../kinds/registry.ts'
 import { type Chosen, chooseContents, nameOf, translateResource } from '../reconcilers/choose-contents.ts'
@@ -25,7 +25,7 @@ export interface Finding {
   readonly message: string
 }
 
-export interface JudgedFolder {
+export interface ValidatedFolder {
   readonly findings: readonly Finding[]
   /** What such an operator has in force, in the order of the names. */
   readonly domains: readonly RateLimitDomain[]
@@ -40,7 +40,7 @@ export interface FedSnapshot {
 }
 
 /** Judges all that a folder holds as an operator does that remembers this of it. */
-export async function judgeFolder(content: FolderContent): Promise<JudgedFolder> {
+export async function validateFolder(content: FolderContent): Promise<ValidatedFolder> {
   const { folder, resources, problems, kinds } = content
   const limits = await judgeKind(kinds.limits, content)
   const routes = await judgeKind(kinds.routes, content)
@@ -58,7 +58,7 @@ export async function judgeFolder(content: FolderContent): Promise<JudgedFolder>
 }
 
 async function judgeKind<Content extends Named, Fed>(
-  kind: FedKind<Content, Fed>,
+  kind: KindAdapter<Content, Fed>,
   { resources, unread, memoriesOf }: FolderContent,
 ) {
   const sighting = { resources, unread, memories: memoriesOf(kind), nowMs: systemClock.nowMs() }
@@ -104,7 +104,7 @@ const nothing = { fed: undefined, lacking: undefined }
 function findingsOf(
   { resource, translation, refusal, memory, content }: Chosen<Named>,
   owners: ReadonlyMap<string, string>,
-  lacking: Lack | undefined,
+  lacking: UnmetDependency | undefined,
 ): readonly Finding[] {
   const place = { origin: resource.origin, resource: `${resource.kind} ${nameOf(resource)}` }
   const told = (severity: Finding['severity']) => (one: FieldProblem) => ({ severity, ...place, ...one })

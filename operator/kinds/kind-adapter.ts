@@ -15,7 +15,7 @@ export interface Named {
  * `Content` is the translated content of a resource, which is remembered; `Fed` is the published content,
  * completed with content from elsewhere.
  */
-export interface FedKind<Content extends Named = Named, Fed = unknown> extends KindColumns {
+export interface KindAdapter<Content extends Named = Named, Fed = unknown> extends KindColumns {
   readonly definition: ResourceKind
   /** Whose processes enforce it. */
   readonly workload: string
@@ -70,10 +70,10 @@ export interface Column {
 export interface Completed<Fed> {
   readonly fed: Fed
   /** An unmet dependency: the resource is in force, but not as its author intends. */
-  readonly lacking?: Lack | undefined
+  readonly lacking?: UnmetDependency | undefined
 }
 
-export interface Lack {
+export interface UnmetDependency {
   /** For programs: `SecretMissing`. */
   readonly reason: string
   readonly message: string

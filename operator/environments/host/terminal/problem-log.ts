@@ -40,7 +40,7 @@ export function complaintsOf({ resources, replicas, problems }: StatusReport): r
 const maxTold = 10
 
 /** Logs the problems that are new since the report before, and those that are resolved. */
-export function createComplaintsLog(log: {
+export function createProblemLog(log: {
   warn(text: string): void
   info(text: string): void
 }): (report: StatusReport) => void {

@@ -4,7 +4,7 @@ import type { Controller, FedController } from '../../app.ts'
 import { createLastErrors } from '../../controller/last-errors.ts'
 import { createRunner, type Runner } from '../../controller/runner.ts'
 import type { BackendFailures } from '../../infrastructure/backend-failures.ts'
-import type { FedKind, Named } from '../../kinds/fed-kind.ts'
+import type { KindAdapter, Named } from '../../kinds/kind-adapter.ts'
 import { createFedResources } from '../../reconcilers/fed-resources.ts'
 import { createContentFeed } from '../../xds/content-feed.ts'
 import type { Feed } from '../../xds/server.ts'
@@ -23,7 +23,7 @@ import { createStatusWriter, type StatusWriter } from './status/status-writer.ts
 import type { StoredResource } from './status/stored-resource.ts'
 
 /** The controller of one kind in a cluster, from the API server to the feed and back. */
-export interface ClusterKind extends Controller {
+export interface ClusterController extends Controller {
   readonly kind: ReportedKind
   /** The resources, as they are stored. */
   list(): readonly StoredResource[]
@@ -39,12 +39,12 @@ export interface ClusterKind extends Controller {
 }
 
 /** What a report needs to know of a kind. */
-export type ReportedKind = Pick<FedKind, 'definition' | 'counts' | 'subjectOf'> & {
+export type ReportedKind = Pick<KindAdapter, 'definition' | 'counts' | 'subjectOf'> & {
   /** Returns the details in a stored status. */
   detailsOf?(status: Readonly<Record<string, unknown>>): Readonly<Record<string, string>>
 }
 
-export interface ClusterKindOptions {
+export interface ClusterControllerOptions {
   readonly client: KubeClient
   /** Empty for all. */
   readonly watchNamespaces: readonly string[]
@@ -62,10 +62,10 @@ export interface ClusterKindOptions {
   readonly log: Log
 }
 
-export function openClusterKind<Content extends Named, Fed extends object>(
-  kind: FedKind<Content, Fed>,
-  options: ClusterKindOptions,
-): ClusterKind & FedController<Content> {
+export function openClusterController<Content extends Named, Fed extends object>(
+  kind: KindAdapter<Content, Fed>,
+  options: ClusterControllerOptions,
+): ClusterController & FedController<Content> {
   const { client, watchNamespaces, feed, infrastructure, metrics, log } = options
   const followed = followKind(client, customResource(kind.definition), watchNamespaces, log)
   const store = openStore(kind, options, () => {
@@ -156,7 +156,7 @@ const kindPatienceMs = 5_000
  * for a kind that cannot be read keep what they have; the others are fed.
  */
 export async function startKinds(
-  [first, ...others]: readonly ClusterKind[],
+  [first, ...others]: readonly ClusterController[],
   log: Pick<Log, 'warn'>,
 ): Promise<void> {
   const starting = others.map(other => startWithin(kindPatienceMs, other, log))
@@ -166,7 +166,7 @@ export async function startKinds(
 
 async function startWithin(
   patienceMs: number,
-  { kind, start }: ClusterKind,
+  { kind, start }: ClusterController,
   log: Pick<Log, 'warn'>,
 ): Promise<void> {
   const patience = Promise.withResolvers<void>()
@@ -180,8 +180,8 @@ async function startWithin(
 }
 
 function openStore(
-  kind: Pick<FedKind, 'definition' | 'isContent'>,
-  { client, place, mayWrite, log }: ClusterKindOptions,
+  kind: Pick<KindAdapter, 'definition' | 'isContent'>,
+  { client, place, mayWrite, log }: ClusterControllerOptions,
   onStored: () => void,
 ): LastGoodStore {
   return createLastGoodStore({
@@ -200,10 +200,10 @@ function openStore(
 }
 
 function openStatuses(
-  kind: Pick<FedKind, 'definition' | 'counts'>,
+  kind: Pick<KindAdapter, 'definition' | 'counts'>,
   followed: FollowedKind,
   store: Pick<LastGoodStore, 'isStored'>,
-  { client, mayWrite, metrics, events, log }: ClusterKindOptions,
+  { client, mayWrite, metrics, events, log }: ClusterControllerOptions,
 ): StatusWriter {
   const resource = customResource(kind.definition)
   return createStatusWriter({

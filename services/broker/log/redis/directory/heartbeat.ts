@@ -17,7 +17,7 @@ export interface Life {
   /** The time since reads have failed; 0 if they work. */
   readsAwayMs(): number
   /** The process was paused: all timeouts start again. */
-  excuseOwnPause(): void
+  extendDeadlinesAfterStall(): void
   /** Removes the heartbeat of this broker. */
   close(): Promise<void>
 }
@@ -136,9 +136,9 @@ export function startLife(options: LifeOptions): Life {
       return () => listeners.delete(listener)
     },
     readsAwayMs: () => (awaySinceMs === undefined ? 0 : clock.monotonicMs() - awaySinceMs),
-    excuseOwnPause() {
+    extendDeadlinesAfterStall() {
       resetDeadlines()
-      for (const local of producers.running()) local.excuseOwnPause()
+      for (const local of producers.running()) local.extendDeadlinesAfterStall()
       if (awaySinceMs !== undefined) awaySinceMs = clock.monotonicMs()
     },
     async close() {
