@@ -203,7 +203,7 @@ function operatorPorts({ feedPort, operatorPort }: OperatorConfig): readonly Por
 }
 
 /** A process that makes itself a database shows none for seconds, and on a busy machine for many of them. */
-const patience: HeartbeatTimeouts = { firstSignMs: 60_000, nextSignMs: 5_000 }
+const heartbeat: HeartbeatTimeouts = { firstSignMs: 60_000, nextSignMs: 5_000 }
 
 function openHost(
   { stateDir, config, forceShutdown }: StandaloneOptions,
@@ -219,7 +219,7 @@ function openHost(
     portAdvice,
     hostAdvice: `choose another one with ${option('--host ADDRESS')}`,
     forceShutdown,
-    patience,
+    heartbeat,
     commandFor(service) {
       const { main, options, env = {} } = programs[service]
       return { command: process.execPath, args: [...options, fileURLToPath(main)], env }

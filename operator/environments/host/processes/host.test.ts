@@ -174,7 +174,7 @@ test('a replica that takes no calls is not ready, and says so', async t => {
 })
 
 test('a replica that shows no sign of life is not ready, and is killed and started again', async t => {
-  const h = await open(t, { patience: { firstSignMs: 20_000, nextSignMs: 1_000 } })
+  const h = await open(t, { heartbeat: { firstSignMs: 20_000, nextSignMs: 1_000 } })
   await h.host.apply(h.workload(1))
   await h.ready(1)
   const { pid } = await h.ask(0)
@@ -188,7 +188,7 @@ test('a replica that shows no sign of life is not ready, and is killed and start
 })
 
 test('a replica that never shows a sign of life is killed too', async t => {
-  const h = await open(t, { patience: { firstSignMs: 500, nextSignMs: 100 } })
+  const h = await open(t, { heartbeat: { firstSignMs: 500, nextSignMs: 100 } })
   await h.host.apply(h.workload(1, { BEHAVIOUR: 'mute' }))
   await h.see('a restart', ([replica]) => (replica?.restarts ?? 0) > 0)
 })

@@ -8,7 +8,7 @@ import type { Command, ReplicaOptions } from './replica.ts'
 import { createReplicaSet, type ReplicaSet } from './replica-set.ts'
 import { lockStateDir } from './state-lock.ts'
 
-export interface HostOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'patience'> {
+export interface HostOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'heartbeat'> {
   /** Locked for as long as the infrastructure is open. */
   readonly stateDir: string
   readonly clock: Clock

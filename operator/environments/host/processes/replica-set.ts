@@ -4,7 +4,7 @@ import type { Workload } from '../../../ir.ts'
 import type { LogLine } from './lines.ts'
 import { type Command, type ReplicaOptions, type ReplicaProcess, startReplica } from './replica.ts'
 
-export interface ReplicaSetOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'patience'> {
+export interface ReplicaSetOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'heartbeat'> {
   readonly name: string
   readonly command: Command
   readonly envFor: (workload: Workload, index: number, uid: string) => Readonly<Record<string, string>>

@@ -32,7 +32,7 @@ export interface ReplicaOptions {
   /** Aborted to kill the process instead of waiting for its end. */
   readonly forceShutdown?: AbortSignal
   /** After it a silent process is killed and started again; `replicaLimits` where left out. */
-  readonly patience?: HeartbeatTimeouts
+  readonly heartbeat?: HeartbeatTimeouts
 }
 
 /** One process that is kept running. */
@@ -49,7 +49,7 @@ export const replicaLimits = {
   healthyForMs: 30_000,
   /** A process that closed its channel must end by itself within this. */
   channelGraceMs: 5_000,
-  patience: { firstSignMs: 20_000, nextSignMs: 5_000 },
+  heartbeat: { firstSignMs: 20_000, nextSignMs: 5_000 },
 } as const
 
 /** When a process that ended is started again; `healthyForMs` begins this anew. */
@@ -177,7 +177,7 @@ function launch(options: ReplicaOptions, uid: string, events: Events): ChildProc
     return undefined
   }
   let hasEnded = false
-  const signs = watchSigns(options.patience ?? replicaLimits.patience, events.silent)
+  const signs = watchSigns(options.heartbeat ?? replicaLimits.heartbeat, events.silent)
   const end = (how: string) => {
     if (hasEnded) return
     hasEnded = true
