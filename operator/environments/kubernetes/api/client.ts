@@ -34,7 +34,7 @@ export interface KubeClient {
   create(resource: ApiResource, object: KubeObject, options?: CallOptions): Promise<KubeObject>
   /** The whole object; 409 when it is no longer of the resourceVersion that it carries. */
   replace(resource: ApiResource, object: KubeObject, options?: CallOptions): Promise<KubeObject>
-  /** Server-side apply: sets the fields of `object` and takes their ownership, or creates the object. */
+  /** Server-side apply: sets and owns the fields of `object`, or creates it. See `ApplyOptions.force`. */
   apply(resource: ApiResource, object: KubeObject, options?: ApplyOptions): Promise<KubeObject>
   /** The same for `/status`. Never creates. */
   applyStatus(resource: ApiResource, object: KubeObject, options?: ApplyOptions): Promise<KubeObject>
