@@ -31,13 +31,17 @@ export function createReceivedRun(): ReceivedRun {
     }
   }
 
-  /** The status with the name of the run follows each header. */
+  /** The status with the name of the run follows each header. A broker that does not know runs sends none. */
   function takeName(
     message: AnimationDataStream,
     named: AnimationDataStream,
   ): readonly AnimationDataStream[] {
     const { case: part, value } = message.streamPart
     const name = part === 'status' ? namedRun.exec(value.message)?.[1] : undefined
+    if (name === undefined) {
+      run = undefined
+      return [named, message]
+    }
     const isNew = name !== run
     run = name
     lastStatus = 0

@@ -177,11 +177,16 @@ class Received:
         else:
             self._last_status = 1
 
-    def begin(self, status):
-        """Returns whether this status, which follows each header, names another run than before."""
-        run = NAMED_RUN.search(status.message)[1]
-        is_new, self.run, self._last_status = run != self.run, run, 0
-        return is_new
+    def begin(self, message):
+        """Takes the message after a header. Returns whether it names a run, and whether the header is a new one.
+
+        A broker that does not know runs sends no name.
+        """
+        found = NAMED_RUN.search(message.status.message)
+        run = found[1] if found else None
+        is_new = run is None or run != self.run
+        self.run, self._last_status = run, 0
+        return found is not None, is_new
 
 
 def pull(channel, ids, metadata):
@@ -200,9 +205,12 @@ def pull(channel, ids, metadata):
                 if message.WhichOneof("stream_part") == "animation_data_stream_header":
                     header = message
                     continue
-                if header is not None and received.begin(message.status):
-                    yield header
-                is_name, header = header is not None, None
+                is_name = False
+                if header is not None:
+                    is_name, is_new = received.begin(message)
+                    if is_new:
+                        yield header
+                    header = None
                 received.take(message)
                 if not is_name:
                     yield message

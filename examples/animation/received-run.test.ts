@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { create } from '@bufbuild/protobuf'
+import {
+  AnimationDataStreamSchema,
+  Status_Code,
+} from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
+import type { StreamPart } from './animation-client.ts'
+import { createReceivedRun } from './received-run.ts'
+
+/** `header`, `data`, or the text of a status. */
+function message(text: string) {
+  const parts: Record<string, StreamPart> = {
+    header: { case: 'animationDataStreamHeader', value: {} },
+    data: { case: 'animationData', value: {} },
+  }
+  const status: StreamPart = { case: 'status', value: { code: Status_Code.INFO, message: text } }
+  return create(AnimationDataStreamSchema, { streamPart: parts[text] ?? status })
+}
+
+/** Receives the messages, and returns those that are shown. */
+function receive(received: ReturnType<typeof createReceivedRun>, ...texts: string[]): readonly string[] {
+  received.begin()
+  return texts
+    .flatMap(text => received.take(message(text)))
+    .map(({ streamPart: { case: part, value } }) => {
+      if (part === 'status') return value.message
+      return part === 'animationData' ? 'data' : 'header'
+    })
+}
+
+test('a run is counted, and its header and name are not shown again when it is resumed', () => {
+  const received = createReceivedRun()
+  assert.equal(received.metadata(), 'none')
+  const first = receive(received, 'header', 'run a, the next is message 1', 'data', 'data')
+  assert.deepEqual(first, ['header', 'data', 'data'])
+  assert.equal(received.metadata(), 'a=3')
+  const rest = receive(received, 'header', 'run a, the next is message 3', 'data', 'all is said')
+  assert.deepEqual(rest, ['data', 'all is said'])
+  assert.equal(received.metadata(), 'a=4')
+})
+
+test('the header of another run is shown', () => {
+  const received = createReceivedRun()
+  receive(received, 'header', 'run a, the next is message 1', 'data')
+  const shown = receive(received, 'header', 'run b, the next is message 1', 'data')
+  assert.deepEqual(shown, ['header', 'data'])
+  assert.equal(received.metadata(), 'b=2')
+})
+
+test('a broker that names no runs loses no message', () => {
+  const received = createReceivedRun()
+  receive(received, 'header', 'run a, the next is message 1', 'data')
+  assert.deepEqual(receive(received, 'header', 'data', 'data', 'all is said'), [
+    'header',
+    'data',
+    'data',
+    'all is said',
+  ])
+  assert.equal(received.metadata(), 'none')
+  assert.deepEqual(receive(received, 'header', 'all is said'), ['header', 'all is said'])
+})
