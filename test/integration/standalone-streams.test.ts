@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { openAnimationClient } from '@tollway/broker/servers/testdata/animation-client.ts'
 import { bytesOf } from '@tollway/broker/streams/simulation-under-test.ts'
+import { encodeHeader } from '@tollway/broker/wire/encode-messages.ts'
 import { requireProgram } from '../support/require-server.ts'
-import { startTollway, type Tollway } from '../support/tollway.ts'
+import { root, startTollway, type Tollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const route = (limits: string) => `apiVersion: tollway.dev/v1alpha1
@@ -92,4 +95,28 @@ test('several brokers share their streams in the Redis that is started along', a
     producer.end()
     assert.equal(await consumer.end, 'OK')
   }
+})
+
+test('the example of a route with every field protects its streams, whatever source a caller names', async t => {
+  const example = readFileSync(join(root, 'examples/every-field/kiosk.yaml'), 'utf8')
+  const tollway = await startTollway(t, { 'kiosk.yaml': example }, ['--broker-replicas', '1'])
+  await tollway.ready()
+  const client = openAnimationClient(t, `127.0.0.1:${tollway.brokerPort}`)
+  const push = (sourceServiceId: string, headers?: Readonly<Record<string, string>>) => {
+    const call = client.push(headers)
+    const ids = { streamId: 'kiosk-1', requestId: `of-${sourceServiceId}`, targetObjectId: 'claire' }
+    call.write(encodeHeader({ animationIds: ids, sourceServiceId }))
+    call.write(bytesOf('SUCCESS'))
+    call.end()
+    return call.answer
+  }
+  for (const source of ['a2f', 'another', '']) {
+    assert.match(await push(source), /^(UNAUTHENTICATED|PERMISSION_DENIED) /, source)
+    const foreign = { authorization: 'Bearer change-me-for-consumers' }
+    assert.match(await push(source, foreign), /^(UNAUTHENTICATED|PERMISSION_DENIED) /, source)
+  }
+  assert.match(
+    await push('a2f', { authorization: 'Bearer change-me-for-producers' }),
+    /^(SUCCESS|WARNING|INFO) /,
+  )
 })
