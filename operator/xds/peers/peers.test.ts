@@ -167,7 +167,8 @@ test('when the leader changes, the new one is told the whole table', async t => 
 test('a leader that is not there yet is tried until it is', async t => {
   const follower = await startOperator(t, 'two')
   follower.reporter.setLeader('127.0.0.1:1')
-  await waitFor('the complaint', () => follower.said.some(line => line.startsWith('report to the leader: failed')))
+  const failed = 'report to the leader: failed'
+  await waitFor('the warning', () => follower.said.some(line => line.startsWith(failed)))
   const leader = await startOperator(t, 'one')
   follower.reporter.setLeader(leader.address)
   await waitFor('the report', () => follower.said.some(line => line.startsWith('reporting to the leader')))
