@@ -7,7 +7,7 @@ import type { Once, OnceRequest } from '../storage/idempotency/idempotency.ts'
 import type { Tx } from '../storage/storage.ts'
 import type { Answer } from './answer.ts'
 
-/** A request as an endpoint receives it. An API key has been checked where one is needed; the input has not. */
+/** A request as an endpoint receives it: the API key is checked if one is needed, and the input is not. */
 export interface Call {
   readonly payments: Payments
   /** The parameters of the path. A text that is not an id matches no record. */
