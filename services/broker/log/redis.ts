@@ -5,7 +5,7 @@ import { ByteBudget, defaultMaxKeptBytes } from './byte-budget.ts'
 import { connectRedis, type RedisConnection } from './redis/connection.ts'
 import { createDirectory, type KnownRequest } from './redis/directory/directory.ts'
 import { createDirectorySync } from './redis/directory/directory-sync.ts'
-import { startLife } from './redis/directory/heartbeat.ts'
+import { startHeartbeat } from './redis/directory/heartbeat.ts'
 import { interruptRequests } from './redis/directory/interrupt-requests.ts'
 import { redisKeys } from './redis/keys.ts'
 import { awayStatus, lostDataStatus } from './redis/producing/local-request.ts'
@@ -118,7 +118,7 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
     onLeft: reports.left,
   })
   const inbox = createInbox(setup, producers.heard)
-  const life = startLife({
+  const heartbeat = startHeartbeat({
     ...{ setup, reads, directory, producers, sync },
     onSynced: () => loop.follow(sync.news),
   })
@@ -157,7 +157,7 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
   /** While the process was paused it could not read messages: all timeouts start again. */
   function extendDeadlinesAfterStall(): void {
     const nowMs = clock.monotonicMs()
-    if (nowMs - tickedMs > timings.positionsMs + timings.stallMs / 2) life.extendDeadlinesAfterStall()
+    if (nowMs - tickedMs > timings.positionsMs + timings.stallMs / 2) heartbeat.extendDeadlinesAfterStall()
     tickedMs = nowMs
   }
 
@@ -166,7 +166,7 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
     for (const local of producers.running()) local.tick()
     feeds.sweep()
     producers.sweep()
-    if (life.readsAwayMs() > readersWaitFactor * timings.awayMs) feeds.giveUpAll(logAway)
+    if (heartbeat.readsAwayMs() > readersWaitFactor * timings.awayMs) feeds.giveUpAll(logAway)
     reports.tick()
     directory.sweep()
   }
@@ -176,7 +176,7 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
   return {
     async open(opening) {
       if (closed) throw new LogRefusal('unavailable', 'the broker is shutting down')
-      if (life.unsupported !== '') throw new LogRefusal('unavailable', life.unsupported)
+      if (heartbeat.unsupported !== '') throw new LogRefusal('unavailable', heartbeat.unsupported)
       return await producers.open(opening)
     },
     async resume(resumption) {
@@ -187,12 +187,12 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
     list: () => directory.all().map(({ request }) => request),
     interrupt: (streamId, requestId) => interruptRequests(setup, directory, sync, streamId, requestId),
     get healthy() {
-      return life.healthy
+      return heartbeat.healthy
     },
     get problem() {
-      return life.problem
+      return heartbeat.problem
     },
-    onHealth: life.onHealth,
+    onHealth: heartbeat.onHealth,
     onEnd(listener) {
       endListeners.add(listener)
       return () => endListeners.delete(listener)
@@ -209,7 +209,7 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
         pause(commands.ready ? closeMs : 0, undefined, { ref: false }),
       ])
       for (const local of producers.running()) local.lose(shuttingDown)
-      await life.close()
+      await heartbeat.close()
       reads.close()
       commands.close()
     },

@@ -4,7 +4,7 @@ import type { FollowedStream } from '../reading/read-loop.ts'
 import { directoryScript, forgetScript } from '../scripts.ts'
 import { directoryExpiryMs, type RedisLogSetup } from '../setup.ts'
 import type { Directory, KnownRequest } from './directory.ts'
-import { type DirectoryEntry, decodeFiled, idsField } from './filed-request.ts'
+import { type DirectoryEntry, decodeEntry, idsField } from './directory-entry.ts'
 
 /**
  * Synchronizes the known requests with Redis: each change when it is reported, and periodically all of them,
@@ -86,7 +86,7 @@ export function createDirectorySync(options: DirectorySyncOptions): DirectorySyn
       wanted: true,
       take(id, fields) {
         after = id
-        const filed = decodeFiled(String(fields[0]), String(fields[1]))
+        const filed = decodeEntry(String(fields[0]), String(fields[1]))
         if (filed !== undefined) learn(filed)
       },
     },
@@ -110,7 +110,7 @@ export function createDirectorySync(options: DirectorySyncOptions): DirectorySyn
 function decodeAll(pairs: readonly Uint8Array[]): ReadonlyMap<string, DirectoryEntry> {
   const found: DirectoryEntry[] = []
   for (let index = 0; index < pairs.length; index += 2) {
-    const filed = decodeFiled(String(pairs[index]), String(pairs[index + 1]))
+    const filed = decodeEntry(String(pairs[index]), String(pairs[index + 1]))
     if (filed !== undefined) found.push(filed)
   }
   found.sort((a, b) => a.epoch - b.epoch)

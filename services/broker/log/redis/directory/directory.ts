@@ -2,7 +2,7 @@ import { type AnimationIds, matchesIds } from '../../../wire/animation-ids.ts'
 import type { Ring } from '../../ring.ts'
 import type { LoggedRequest, RingCursor, RingReader } from '../../stream-log.ts'
 import type { LocalRequest } from '../producing/local-request.ts'
-import type { DirectoryEntry } from './filed-request.ts'
+import type { DirectoryEntry } from './directory-entry.ts'
 
 /** The requests that this broker knows from the directory in Redis. */
 export interface Directory {

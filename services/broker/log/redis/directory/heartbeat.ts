@@ -8,7 +8,7 @@ import type { DirectorySync } from './directory-sync.ts'
 import { createPods } from './pods.ts'
 
 /** The periodic work of a broker in Redis, and its health. */
-export interface Life {
+export interface Heartbeat {
   readonly healthy: boolean
   readonly problem: string
   /** The required version if Redis is too old for the log; empty otherwise. */
@@ -22,7 +22,7 @@ export interface Life {
   close(): Promise<void>
 }
 
-export interface LifeOptions {
+export interface HeartbeatOptions {
   readonly setup: RedisLogSetup
   readonly reads: RedisConnection
   readonly directory: Directory
@@ -39,7 +39,7 @@ const lostBroker: RequestEnd = {
 /** The expiry of a running request in Redis is renewed this number of times before it passes. */
 const refreshesPerExpiry = 3
 
-export function startLife(options: LifeOptions): Life {
+export function startHeartbeat(options: HeartbeatOptions): Heartbeat {
   const { setup, reads, directory, producers, sync } = options
   const { keys, podId, commands, clock, repeat, timings } = setup
   const pods = createPods(setup)

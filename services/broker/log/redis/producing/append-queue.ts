@@ -1,6 +1,6 @@
 import type { Ring } from '../../ring.ts'
 import { entryOverheadBytes, type Progress } from '../../stream-log.ts'
-import type { DirectoryEntry } from '../directory/filed-request.ts'
+import type { DirectoryEntry } from '../directory/directory-entry.ts'
 import { appendScript } from '../scripts.ts'
 import type { RedisLogSetup } from '../setup.ts'
 

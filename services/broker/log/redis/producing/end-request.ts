@@ -1,5 +1,5 @@
 import type { RequestEnd } from '../../stream-log.ts'
-import { type DirectoryEntry, type EndedAt, encodeFiled, idsField } from '../directory/filed-request.ts'
+import { type DirectoryEntry, type EndedAt, encodeEntry, idsField } from '../directory/directory-entry.ts'
 import { endId } from '../keys.ts'
 import { endScript } from '../scripts.ts'
 import { endGraceMs, type RedisLogSetup } from '../setup.ts'
@@ -43,7 +43,7 @@ export async function endRequest(
     6,
     ...[keys.entries(key), keys.header(key), keys.requests, keys.running, keys.news, keys.producer(key)],
     ...[idsField(filed.ids), key, endId(epoch), text],
-    `${epoch} ${encodeFiled({ ...filed, ended: { end, by, atMs: clock.nowMs() } })}`,
+    `${epoch} ${encodeEntry({ ...filed, ended: { end, by, atMs: clock.nowMs() } })}`,
     Math.round(filed.limits.keepMs) + endGraceMs,
     from === 'any' ? '' : filed.owner,
   )

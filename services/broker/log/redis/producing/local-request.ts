@@ -9,7 +9,7 @@ import {
   type ResumedRequest,
   type WriterEnd,
 } from '../../stream-log.ts'
-import type { DirectoryEntry } from '../directory/filed-request.ts'
+import type { DirectoryEntry } from '../directory/directory-entry.ts'
 import { createRemoteReaders, type RemoteReaders } from '../reading/remote-readers.ts'
 import type { RedisLogSetup } from '../setup.ts'
 import { createAppendQueue } from './append-queue.ts'

@@ -8,7 +8,7 @@ import {
   type RequestWriter,
 } from '../../stream-log.ts'
 import type { Directory } from '../directory/directory.ts'
-import { type DirectoryEntry, encodeFiled, idsField } from '../directory/filed-request.ts'
+import { type DirectoryEntry, encodeEntry, idsField } from '../directory/directory-entry.ts'
 import type { Report } from '../reading/positions.ts'
 import { forgetScript, openScript } from '../scripts.ts'
 import { directoryExpiryMs, endGraceMs, type RedisLogSetup } from '../setup.ts'
@@ -63,7 +63,7 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
       keys.producer(key),
     ]
     const values = [
-      ...[idsField(ids), key, encodeFiled(filed), header, timings.orphanMs, directoryExpiryMs],
+      ...[idsField(ids), key, encodeEntry(filed), header, timings.orphanMs, directoryExpiryMs],
       ...[resume?.tokenHash ?? '', JSON.stringify(progress)],
     ]
     return String(await commands.call('EVAL', openScript, names.length, ...names, ...values))

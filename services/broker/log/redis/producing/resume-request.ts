@@ -1,7 +1,7 @@
 import { ended, type ResumeState, runGone, useToken } from '../../resume-state.ts'
 import { describeEnd, LogRefusal, type ResumedRequest, type Resumption } from '../../stream-log.ts'
 import type { Directory } from '../directory/directory.ts'
-import { type DirectoryEntry, decodeFiled, encodeFiled } from '../directory/filed-request.ts'
+import { type DirectoryEntry, decodeEntry, encodeEntry } from '../directory/directory-entry.ts'
 import type { Feeds } from '../reading/feeds.ts'
 import { resumeScript } from '../scripts.ts'
 import type { RedisLogSetup } from '../setup.ts'
@@ -50,7 +50,7 @@ async function read({ keys, commands }: RedisLogSetup, run: string): Promise<Sto
     commands.call('GET', keys.header(run)),
     commands.call('HMGET', keys.producer(run), 'owner', 'token', 'previous', 'uses'),
   ]).catch(unavailable)
-  const filed = value instanceof Uint8Array ? decodeFiled(run, String(value)) : undefined
+  const filed = value instanceof Uint8Array ? decodeEntry(run, String(value)) : undefined
   if (filed === undefined || !(header instanceof Uint8Array)) throw runGone(run)
   const [owner, tokenHash, previousHash, uses] = (fields as (Uint8Array | null)[]).map(field =>
     field === null ? '' : String(field),
@@ -100,7 +100,7 @@ async function use(
   const { keys, commands, timings } = setup
   const { run, tokenHash, nextTokenHash } = resumption
   const names = [keys.producer(run), keys.requests, keys.news, keys.entries(run), keys.header(run)]
-  const filed = isNew ? `${next.epoch} ${encodeFiled(next)}` : ''
+  const filed = isNew ? `${next.epoch} ${encodeEntry(next)}` : ''
   const values = [run, owner, tokenHash, nextTokenHash, next.owner, filed, timings.orphanMs]
   const reply = await commands
     .call('EVAL', resumeScript, names.length, ...names, ...values)

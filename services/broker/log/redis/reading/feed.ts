@@ -1,6 +1,6 @@
 import { Ring, type RingWatch } from '../../ring.ts'
 import { LogRefusal } from '../../stream-log.ts'
-import type { DirectoryEntry } from '../directory/filed-request.ts'
+import type { DirectoryEntry } from '../directory/directory-entry.ts'
 import { entryId, positionOf } from '../keys.ts'
 import { decodeEnd, type StoredEnd } from '../producing/end-request.ts'
 import type { RedisLogSetup } from '../setup.ts'

@@ -1,6 +1,6 @@
 import type { Ring, RingWatch } from '../../ring.ts'
 import { LogRefusal, type RequestEnd, type RingCursor, type RingReader } from '../../stream-log.ts'
-import type { DirectoryEntry } from '../directory/filed-request.ts'
+import type { DirectoryEntry } from '../directory/directory-entry.ts'
 import type { StoredEnd } from '../producing/end-request.ts'
 import type { RedisLogSetup } from '../setup.ts'
 import { catchUp, createFeed, type Feed, type FeedOptions, loadFeed } from './feed.ts'

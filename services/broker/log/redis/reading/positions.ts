@@ -1,4 +1,4 @@
-import type { DirectoryEntry } from '../directory/filed-request.ts'
+import type { DirectoryEntry } from '../directory/directory-entry.ts'
 import type { RedisLogSetup } from '../setup.ts'
 import type { SlowestReader } from './feeds.ts'
 

@@ -34,14 +34,14 @@ export interface EndedAt {
 }
 
 /** The directory entry without the epoch, which Redis adds. */
-export function encodeFiled(filed: Omit<DirectoryEntry, 'key' | 'epoch'>): string {
+export function encodeEntry(filed: Omit<DirectoryEntry, 'key' | 'epoch'>): string {
   const { podId, owner, graceMs, ids, sourceServiceId, route, traceparent, openedMs, limits, ended } = filed
   const named = { podId, owner, graceMs, ids, sourceServiceId, route, traceparent, openedMs, limits, ended }
   return JSON.stringify(named)
 }
 
 /** Undefined for an invalid value; brokers write no other values there. */
-export function decodeFiled(key: string, value: string): DirectoryEntry | undefined {
+export function decodeEntry(key: string, value: string): DirectoryEntry | undefined {
   const space = value.indexOf(' ')
   try {
     // Older versions of the broker write neither owner nor grace.
