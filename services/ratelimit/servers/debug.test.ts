@@ -3,8 +3,9 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { createStats, type Stats } from '../stats/registry/stats.ts'
-import { createDebugServer } from './debug.ts'
+import { debugListener } from './debug.ts'
 import { createProbePages } from './probe-pages.ts'
 import { listen } from './testing/open-limiter.ts'
 
@@ -17,7 +18,7 @@ async function start(t: TestContext, stats: Stats = createStats()) {
   const rules = 'd.user: unit=MINUTE requests_per_unit=3, shadow_mode: false, quota_mode: false\n'
   const address = await listen(
     t,
-    createDebugServer({ stats, rules: () => rules, clock: systemClock, probes }),
+    createGuardedServer(debugListener({ stats, rules: () => rules, clock: systemClock, probes })),
   )
   /** Sends the path unchanged; fetch would normalize it. */
   return async (path: string) => {

@@ -1,6 +1,5 @@
-import type { Server, ServerResponse } from 'node:http'
+import type { RequestListener, ServerResponse } from 'node:http'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { printable } from '../rules/printable.ts'
 import type { Stats } from '../stats/registry/stats.ts'
 import type { ProbePages } from './probe-pages.ts'
@@ -14,8 +13,8 @@ export interface DebugServerOptions {
   readonly probes: ProbePages
 }
 
-/** Creates the debug server for operators: pages of text, and profiles; `/` lists them. */
-export function createDebugServer(options: DebugServerOptions): Server {
+/** Returns the listener of the debug server: pages of text, and profiles; `/` lists them. */
+export function debugListener(options: DebugServerOptions): RequestListener {
   const probe = (path: string, help: string): DebugPage => ({
     help,
     show(_, response) {
@@ -49,13 +48,13 @@ export function createDebugServer(options: DebugServerOptions): Server {
     .sort()
     .map(path => `${path}: ${pages[path]?.help}\n`)
     .join('')
-  return createGuardedServer((request, response) => {
+  return (request, response) => {
     const [path = '', query = ''] = (request.url ?? '').split('?', 2)
     if (path === '/') return send(response, 200, index)
     const page = Object.hasOwn(pages, path) ? pages[path] : undefined
     if (page === undefined) return send(response, 404, `page not found; the pages are:\n${index}`)
     page.show(new URLSearchParams(query), response)
-  })
+  }
 }
 
 function send(response: ServerResponse, status: number, body: string, type = 'text/plain; charset=utf-8') {

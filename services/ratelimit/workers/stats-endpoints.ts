@@ -1,9 +1,9 @@
-import type { Server } from 'node:http'
+import type { RequestListener } from 'node:http'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
-import { createDebugServer } from '../servers/debug.ts'
+import { debugListener } from '../servers/debug.ts'
 import { createProbePages } from '../servers/probe-pages.ts'
 import type { Settings } from '../settings.ts'
 import type { Stats } from '../stats/registry/stats.ts'
@@ -34,8 +34,8 @@ export async function openStatsEndpoints(
   { stats, rules, problem, backendProblem, log, refresh }: StatsEndpointsOptions,
 ): Promise<{ stop(): Promise<void> }> {
   const probes = createProbePages(problem, backendProblem)
-  const pages = createDebugServer({ stats, rules, clock: systemClock, probes })
-  const debug = refresh === undefined ? pages : refreshed(pages, refresh)
+  const pages = debugListener({ stats, rules, clock: systemClock, probes })
+  const debug = createGuardedServer(refresh === undefined ? pages : refreshed(pages, refresh))
   await listenHttp(debug, { host: settings.debugHost, port: settings.debugPort })
   const sink = await openSink(settings, {
     stats,
@@ -55,12 +55,12 @@ export async function openStatsEndpoints(
 }
 
 /** Refreshes the values of a page before it answers. Probes are not delayed. */
-function refreshed(pages: Server, refresh: (what: Question) => Promise<void>): Server {
-  return createGuardedServer((request, response) => {
+function refreshed(pages: RequestListener, refresh: (what: Question) => Promise<void>): RequestListener {
+  return (request, response) => {
     const { url = '' } = request
-    const answer = () => pages.emit('request', request, response)
+    const answer = () => pages(request, response)
     if (url.startsWith('/rlconfig')) void refresh('rules').then(answer)
     else if (url.startsWith('/stats')) void refresh('statistics').then(answer)
     else answer()
-  })
+  }
 }

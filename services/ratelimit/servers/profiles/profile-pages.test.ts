@@ -4,15 +4,18 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { createStats } from '../../stats/registry/stats.ts'
-import { createDebugServer } from '../debug.ts'
+import { debugListener } from '../debug.ts'
 import { listen } from '../testing/open-limiter.ts'
 
 function start(t: TestContext): Promise<string> {
   return listen(
     t,
-    createDebugServer({ stats: createStats(), rules: () => '', clock: systemClock, probes: () => undefined }),
+    createGuardedServer(
+      debugListener({ stats: createStats(), rules: () => '', clock: systemClock, probes: () => undefined }),
+    ),
   )
 }
 
