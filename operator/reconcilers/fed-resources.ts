@@ -108,7 +108,6 @@ export function createFedResources<Content extends Named, Fed>(
       const gathered = await gatherAll(slices)
       await slices.rest()
       const chosen = await chooseContents(gathered, kind.openClaims(), slices)
-      await slices.rest()
       const all = await completeAll(chosen, slices)
       const failure = publish(all)
       await slices.rest()

@@ -195,7 +195,7 @@ const certificateBlock = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE--
 /**
  * Parses every certificate of a text in PEM, in order; text between them is ignored.
  *
- * @throws Error without a certificate, and if one is damaged
+ * @throws Error if the text has no certificate, or a damaged one
  */
 export function parseCertificates(pem: string): readonly X509Certificate[] {
   const begun = pem.split('-----BEGIN CERTIFICATE-----').length - 1

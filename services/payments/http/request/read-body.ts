@@ -21,7 +21,7 @@ const encodings: ReadonlyMap<string, Encoding> = new Map([
   ['application/x-www-form-urlencoded', 'form'],
 ])
 
-/** Both encodings are subsets of UTF-8. */
+/** The character sets that are read as UTF-8: its names, and its subset ASCII. */
 const charsets = new Set(['utf-8', 'utf8', 'us-ascii'])
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
