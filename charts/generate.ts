@@ -13,8 +13,8 @@ import {
   makeRules,
   mountedSecretNames,
   ownSecretNames,
-  workloads,
 } from '../operator/environments/kubernetes/api/permissions.ts'
+import { serviceNames } from '../operator/ir.ts'
 import { dashboard } from './dashboard.ts'
 import { valuesSchema } from './values-schema.ts'
 
@@ -26,7 +26,7 @@ const installation = '$NAME'
 const namesOf = (names: readonly string[]) => names.map(name => `${installation}-${name}`)
 const permissions = dump(
   {
-    accounts: namesOf(workloads),
+    accounts: namesOf(serviceNames),
     ownSecrets: namesOf(ownSecretNames),
     mountedSecrets: namesOf(mountedSecretNames),
     own: makeRules('own', { installation }),

@@ -122,8 +122,10 @@ export interface MerchantWebhook {
 /** What a merchant's Secret holds. */
 export type CredentialName = 'apiKey' | 'appId' | 'merchantId' | 'publicKey' | 'baseUrl' | 'payPageUrl'
 
-/** Our services: the rate limit service, the broker of animation streams, and payments. */
-export type ServiceName = 'ratelimit' | 'broker' | 'payments'
+/** The services that the operator runs. */
+export const serviceNames = ['ratelimit', 'broker', 'payments'] as const
+
+export type ServiceName = (typeof serviceNames)[number]
 
 /** A service to run, with a number of equal replicas. */
 export interface Workload {
@@ -169,6 +171,15 @@ export interface ServicePort {
   readonly reach?: 'each' | 'any' | 'pods'
   /** Who may call it: anybody when left out, or the operator alone. Only a cluster asks who calls. */
   readonly callers?: 'operator'
+}
+
+/** The ports that one process on this machine does not share with the others, on the loopback address. */
+export interface OwnPorts {
+  readonly debug: number
+  /** Undefined if there are no metrics, or if the port for debugging serves them. */
+  readonly metrics?: number
+  /** Only the operator calls it. */
+  readonly provision?: number
 }
 
 /** A GET that is answered by 200, or by nothing and errors. */

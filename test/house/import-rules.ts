@@ -266,7 +266,7 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'operator/services/',
     content:
-      'one folder for each service that the operator runs: its settings, and its workload on a machine and in a cluster',
+      'one folder for each service that the operator runs: its settings, its options of `tollway run`, and its workloads; `service.ts` is the contract, `registry.ts` lists the services',
     mayImport: [
       'crds/cluster-config.ts',
       chassis,
@@ -277,6 +277,8 @@ export const importRules: readonly ImportRule[] = [
       'services/ratelimit/settings.ts',
       'services/broker/settings.ts',
       'services/payments/settings.ts',
+      'services/ratelimit/node-options.ts',
+      'services/broker/node-options.ts',
     ],
   },
   {
@@ -322,12 +324,7 @@ export const importRules: readonly ImportRule[] = [
     place: host,
     content:
       'the operator on one machine: `folder/`, manifests; `processes/`, the services; `terminal/`, what a person sees; files for state and credentials',
-    mayImport: [
-      ...withoutEnvironments,
-      'services/ratelimit/node-options.ts',
-      'services/broker/node-options.ts',
-      'services/payments/settings.ts',
-    ],
+    mayImport: [...withoutEnvironments, 'services/payments/settings.ts'],
   },
   {
     place: 'operator/environments/host/processes/',
@@ -343,7 +340,7 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'operator/environments/kubernetes/api/',
     content: 'the API server: client, events, permissions',
-    mayImport: [chassis, 'operator/controller/'],
+    mayImport: [chassis, 'operator/ir.ts', 'operator/controller/'],
   },
   {
     place: 'operator/environments/kubernetes/infrastructure/',
@@ -390,7 +387,7 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'charts/',
     content: 'the chart; `generate.ts` generates the parts that follow from the code',
-    mayImport: ['crds/', 'operator/environments/kubernetes/api/permissions.ts'],
+    mayImport: ['crds/', 'operator/ir.ts', 'operator/environments/kubernetes/api/permissions.ts'],
   },
   {
     place: 'docs/',

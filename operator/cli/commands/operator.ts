@@ -27,7 +27,7 @@ It reaches the API server by KUBECONFIG, else as the pod that it runs in, else b
 POD_NAME, POD_NAMESPACE and POD_IP are those of its own pod. REVISION identifies the release of the chart; its
 reports and its Deployments carry it.
 
-Exit code: 0 when it was told to end, 2 when it could not start.
+Exit code: 0 after a signal, 2 if it could not start.
 
 Examples:
   tollway operator

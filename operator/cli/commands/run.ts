@@ -2,91 +2,37 @@ import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { runUntilStopped } from '@tollway/chassis/lifecycle.ts'
 import {
-  defaultOperatorConfig as defaults,
+  type Judged,
   judgeOperatorConfig,
-  type OperatorConfig,
   parseOperatorConfig,
+  options as table,
   type WrittenConfig,
 } from '../../environments/host/operator-config.ts'
 import { startStandalone } from '../../environments/host/start-on-host.ts'
 import { defaultStateDir } from '../../environments/host/state-dir.ts'
 import { InfrastructureError } from '../../infrastructure/provider.ts'
-import { brokerEnv } from '../../services/broker/broker-env.ts'
-import { paymentsEnv } from '../../services/payments/payments-env.ts'
-import { rateLimitEnv } from '../../services/ratelimit/rate-limit-env.ts'
+import type { HostOption } from '../../services/host-option.ts'
 import type { ServiceEnv } from '../../services/service-env.ts'
 import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
 import { parseOptions } from '../options.ts'
-
-const flags = {
-  replicas: 'replicas',
-  'redis-url': 'redisUrl',
-  host: 'host',
-  'grpc-port': 'grpcPort',
-  'http-port': 'httpPort',
-  'debug-port': 'debugPort',
-  metrics: 'metrics',
-  'metrics-port': 'metricsPort',
-  'feed-port': 'feedPort',
-  'operator-port': 'operatorPort',
-  'envoy-timeout-ms': 'envoyTimeoutMs',
-  'log-level': 'logLevel',
-  'broker-replicas': 'brokerReplicas',
-  'broker-port': 'brokerPort',
-  'broker-debug-port': 'brokerDebugPort',
-  payments: 'payments',
-  'payments-port': 'paymentsPort',
-  'payments-debug-port': 'paymentsDebugPort',
-  'payments-provision-port': 'paymentsProvisionPort',
-} as const satisfies Record<string, keyof OperatorConfig>
-
-/** Options that are given again for each setting, and whose settings they are. */
-const envFlags = {
-  env: { field: 'rateLimitEnv', settings: rateLimitEnv },
-  'broker-env': { field: 'brokerEnv', settings: brokerEnv },
-  'payments-env': { field: 'paymentsEnv', settings: paymentsEnv },
-} as const
+import { optionsHelp } from '../options-help.ts'
 
 export const run: Command = {
   name: 'run',
   summary: 'enforce a folder of manifests on this machine',
   help: `Usage: tollway run -f FOLDER [OPTIONS]
 
-Watches the manifests below FOLDER and enforces them with processes of the rate limit service and of the
-broker of animation streams, which it starts on this machine, without Kubernetes; with --payments it runs the
-payments service too, and provisions Merchants. Ends all of them on Ctrl-C, and at once on a second one.
+Watches the manifests in FOLDER and enforces them on this machine, without Kubernetes: it starts processes of
+the rate limit service and of the broker of animation streams. With --payments it also runs the payments
+service and provisions Merchants. Ctrl-C stops all processes; a second Ctrl-C kills them.
 
-  -f, --file FOLDER     the manifests
-  --replicas N          rate limit processes (default ${defaults.replicas}); several count in one Redis
-  --redis-url URL       host:port, a unix socket's path or redis://…; without it a redis-server on the
-                        PATH is started where there are several processes of a service
-  --host ADDRESS        where calls are taken (default ${defaults.host})
-  --grpc-port PORT      rate limit calls by gRPC (default ${defaults.grpcPort})
-  --http-port PORT      rate limit calls by HTTP (default ${defaults.httpPort})
-  --debug-port PORT     debug pages of the first process, on loopback (default ${defaults.debugPort})
-  --metrics             each process serves Prometheus metrics, on loopback (default ${defaults.metrics})
-  --metrics-port PORT   those of the first process (default ${defaults.metricsPort})
-  --feed-port PORT      the feed, on loopback (default ${defaults.feedPort})
-  --operator-port PORT  the operator's own pages, on loopback (default ${defaults.operatorPort})
-  --envoy-timeout-ms N  of Envoy's rate limit filter (default ${defaults.envoyTimeoutMs}); with a Redis,
-                        BACKEND_DEADLINE is three quarters of it
-  --env NAME=VALUE      a setting of the rate limit service; again for another one
-  --broker-replicas N   brokers of animation streams (default ${defaults.brokerReplicas}; 0 for none);
-                        several share their streams in one Redis
-  --broker-port PORT    animation streams by gRPC (default ${defaults.brokerPort})
-  --broker-debug-port N pages and metrics of the first one, on loopback (default ${defaults.brokerDebugPort})
-  --broker-env X=VALUE  a setting of the broker; again for another one
-  --payments            run the payments service too, with its database in the state folder
-  --payments-port PORT  its API and payment page (default ${defaults.paymentsPort})
-  --payments-debug-port N      its pages and metrics, on loopback (default ${defaults.paymentsDebugPort})
-  --payments-provision-port N  for the operator, on loopback (default ${defaults.paymentsProvisionPort})
-  --payments-env X=VALUE       a setting of the payments service; again for another one
-  --log-level LEVEL     debug, info, warn or error (default ${defaults.logLevel})
-  --state-dir DIR       what outlives a restart, and the logs (default ${defaultStateDir})
-  --config FILE         all of these as YAML: replicas, redisUrl, grpcPort, …, rateLimitEnv: {NAME: VALUE},
-                        brokerEnv: {NAME: VALUE}, paymentsEnv: {NAME: VALUE}
+  -f, --file FOLDER               the manifests
+${optionsHelp(Object.values(table))}
+  --state-dir DIR                 the folder for state and logs (default ${defaultStateDir})
+  --config FILE                   a YAML file with these options: replicas, redisUrl, grpcPort, …,
+                                  rateLimitEnv: {NAME: VALUE}, brokerEnv, paymentsEnv
 
-Exit code: 0 when it was told to end, 2 when it could not start.
+Exit code: 0 after a signal, 2 if it could not start.
 
 Examples:
   tollway run -f examples/quickstart
@@ -138,60 +84,46 @@ function stopOnSignal(
 }
 
 function readOptions(args: readonly string[]) {
-  const text = { type: 'string' } as const
+  const given = Object.values(table).map(({ flag, env, placeholder }) => {
+    const form = env === undefined ? {} : { multiple: true }
+    return [flag, { type: placeholder === '' ? 'boolean' : 'string', ...form } as const] as const
+  })
   const { values } = parseOptions(args, {
+    ...Object.fromEntries(given),
     file: { type: 'string', short: 'f' },
     'state-dir': { type: 'string', default: defaultStateDir },
-    config: text,
-    env: { type: 'string', multiple: true },
-    replicas: text,
-    'redis-url': text,
-    host: text,
-    'grpc-port': text,
-    'http-port': text,
-    'debug-port': text,
-    metrics: { type: 'boolean' },
-    'metrics-port': text,
-    'feed-port': text,
-    'operator-port': text,
-    'envoy-timeout-ms': text,
-    'log-level': text,
-    'broker-replicas': text,
-    'broker-port': text,
-    'broker-debug-port': text,
-    'broker-env': { type: 'string', multiple: true },
-    payments: { type: 'boolean' },
-    'payments-port': text,
-    'payments-debug-port': text,
-    'payments-provision-port': text,
-    'payments-env': { type: 'string', multiple: true },
+    config: { type: 'string' },
   })
   if (values.file === undefined) throw new UsageError('name the folder of manifests with -f')
   if (!existsSync(values.file)) throw new UsageError(`${values.file}: no such file or folder`)
-  if (values['redis-url']?.includes('@')) {
-    throw new UsageError(
-      '--redis-url: every user of the machine could read the password; put redisUrl into --config FILE',
-    )
-  }
-  const { config: file } = values
+  const judged = judgeOptions(values, values.config)
+  if ('problems' in judged) throw new UsageError(judged.problems.join('\n  '))
+  return { folder: resolve(values.file), stateDir: resolve(values['state-dir']), config: judged.value }
+}
+
+/** Validates the options of the command line together with the fields of the file. */
+function judgeOptions(values: Readonly<Record<string, unknown>>, file: string | undefined): Judged {
   const fromFile = file === undefined ? {} : readConfigFile(file)
   const written: Record<string, unknown> = { ...fromFile }
   const spellings = new Map(Object.keys(fromFile).map(field => [field, `${file}: ${field}`]))
-  for (const [flag, field] of Object.entries(flags)) {
-    const value = values[flag as keyof typeof flags]
+  for (const [field, { flag, env }] of Object.entries<HostOption>(table)) {
+    const value = values[flag]
     if (value === undefined) continue
-    written[field] = value
+    if (flag === 'redis-url') refusePassword(value as string)
+    written[field] =
+      env === undefined
+        ? value
+        : withEnv(fromFile[field], parseEnv(value as string[], `--${flag}`, field, env))
     spellings.set(field, `--${flag}`)
   }
-  for (const [flag, { field, settings }] of Object.entries(envFlags)) {
-    const pairs = values[flag as keyof typeof envFlags]
-    if (pairs === undefined) continue
-    written[field] = withEnv(fromFile[field], parseEnv(pairs, `--${flag}`, field, settings))
-    spellings.set(field, `--${flag}`)
-  }
-  const judged = judgeOperatorConfig(written, field => spellings.get(field) ?? field)
-  if ('problems' in judged) throw new UsageError(judged.problems.join('\n  '))
-  return { folder: resolve(values.file), stateDir: resolve(values['state-dir']), config: judged.value }
+  return judgeOperatorConfig(written, field => spellings.get(field) ?? field)
+}
+
+function refusePassword(redisUrl: string): void {
+  if (!redisUrl.includes('@')) return
+  throw new UsageError(
+    '--redis-url: every user of the machine could read the password; put redisUrl into --config FILE',
+  )
 }
 
 function readConfigFile(path: string): WrittenConfig {

@@ -3,12 +3,8 @@ import { test } from 'node:test'
 import type { ServiceName } from '../../ir.ts'
 import { brokerEnv } from '../../services/broker/broker-env.ts'
 import { rateLimitEnv } from '../../services/ratelimit/rate-limit-env.ts'
-import {
-  defaultOperatorConfig,
-  judgeOperatorConfig,
-  ownPorts,
-  parseOperatorConfig,
-} from './operator-config.ts'
+import { services } from '../../services/registry.ts'
+import { defaultOperatorConfig, judgeOperatorConfig, parseOperatorConfig } from './operator-config.ts'
 
 test('what is left out, or null, is the default, and numbers may be texts', () => {
   assert.deepEqual(judgeOperatorConfig({}), { value: defaultOperatorConfig })
@@ -21,7 +17,7 @@ test('what is left out, or null, is the default, and numbers may be texts', () =
 
 /** What someone wrote, and each problem that it has. */
 const wrong: readonly [Readonly<Record<string, unknown>>, readonly RegExp[]][] = [
-  [{ replica: 3 }, [/^replica: there is no such field; there are replicas, redisUrl, /]],
+  [{ replica: 3 }, [/^replica: there is no such field; there are replicas, grpcPort, /]],
   [{ replicas: 0 }, [/^replicas: 0 is not a whole number from 1 to 64$/]],
   [
     { replicas: 65, grpcPort: '80a' },
@@ -102,7 +98,7 @@ test('a field is spelled as its writer spells it', () => {
 test('a file that is no YAML is told by line, without a word of what stands there', () => {
   const parsed = parseOperatorConfig('host: "x\nredisUrl: redis://user:secret@host\n')
   assert.deepEqual(parsed, { problem: 'line 2: deficient indentation' })
-  assert.match(JSON.stringify(parseOperatorConfig('- a')), /must be a mapping of replicas, /)
+  assert.match(JSON.stringify(parseOperatorConfig('- a')), /must be a mapping of replicas, grpcPort, /)
   assert.deepEqual(parseOperatorConfig('a: 1\n---\nb: 2'), { problem: 'it must be one document, not 2' })
   assert.deepEqual(parseOperatorConfig('# nothing yet\n'), { value: {} })
   assert.deepEqual(parseOperatorConfig('replicas: 2'), { value: { replicas: 2 } })
@@ -116,7 +112,7 @@ test('no secret is told in a problem', () => {
 
 test('the first process has the ports that people know, the others ports of their own', () => {
   const portsOf = (service: ServiceName, indexes: readonly number[], config = defaultOperatorConfig) =>
-    indexes.map(index => ownPorts(config, service, index))
+    indexes.map(index => services[service].onHost.ownPorts(config, index))
   assert.deepEqual(portsOf('ratelimit', [0, 1, 63]), [{ debug: 6070 }, { debug: 6101 }, { debug: 6163 }])
   assert.deepEqual(portsOf('broker', [0, 1, 63]), [{ debug: 6072 }, { debug: 6201 }, { debug: 6263 }])
   const withMetrics = { ...defaultOperatorConfig, metrics: true }

@@ -1,27 +1,35 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { nodeOptions as brokerOptions } from '@tollway/broker/node-options.ts'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { logStrayOutput } from '@tollway/chassis/log/log-stray-output.ts'
-import { nodeEnvironment } from '@tollway/chassis/node-environment.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import type { HeartbeatTimeouts } from '@tollway/chassis/signs-of-life.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
-import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
 import { type AppParts, openApp } from '../../app.ts'
 import { InfrastructureError, type Replica } from '../../infrastructure/provider.ts'
-import type { ServiceName } from '../../ir.ts'
+import { type ServiceName, serviceNames } from '../../ir.ts'
 import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
 import { unknownKinds } from '../../kinds/registry.ts'
+import { services } from '../../services/registry.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import { firstReady } from './first-ready.ts'
 import { createFileSource } from './folder/files.ts'
 import { withBuiltIn } from './folder/with-built-in.ts'
 import { hostEnvironment } from './host-environment.ts'
-import { localWorkloads, redisUsers } from './local-workloads.ts'
-import { type OperatorConfig, ownPorts } from './operator-config.ts'
+import {
+  adviceForPort,
+  commandFor,
+  firstReadyMs,
+  hostWorkloads,
+  option,
+  portAdvice,
+  redisUsers,
+  serviceAddresses,
+  shownHost,
+  switchedOff,
+} from './host-services.ts'
+import type { OperatorConfig } from './operator-config.ts'
 import { createOperatorServer } from './operator-server.ts'
 import { paymentsApiLimits } from './payments-limits.ts'
 import { createHostInfrastructure, type HostInfrastructure } from './processes/host.ts'
@@ -51,26 +59,6 @@ export interface StandaloneOptions {
 
 const loopback = '127.0.0.1'
 
-const noBroker = 'No process is to enforce it: --broker-replicas is 0'
-
-interface ServiceProgram {
-  readonly main: URL
-  /** The options of Node. */
-  readonly options: readonly string[]
-  readonly env?: Readonly<Record<string, string>>
-}
-
-/** The program of each service. Written out, so that a bundle of the operator can follow it. */
-const programs: Readonly<Record<ServiceName, ServiceProgram>> = {
-  ratelimit: {
-    main: new URL('../../../services/ratelimit/main.ts', import.meta.url),
-    options: nodeOptions,
-    env: nodeEnvironment,
-  },
-  broker: { main: new URL('../../../services/broker/main.ts', import.meta.url), options: brokerOptions },
-  payments: { main: new URL('../../../services/payments/main.ts', import.meta.url), options: [] },
-}
-
 /**
  * Runs the operator on this machine. Resolves when the present resources are in force. Rejects with an
  * `InfrastructureError` if the machine lacks something, and with the signal's reason; everything that was
@@ -95,8 +83,8 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   const environment = hostEnvironment({
     source,
     infrastructure: host,
-    services: Object.keys(programs) as ServiceName[],
-    whySwitchedOff: workload => (workload === 'broker' && config.brokerReplicas === 0 ? noBroker : undefined),
+    services: serviceNames,
+    whySwitchedOff: workload => switchedOff(config, workload),
     rememberedPath: rememberedPath(stateDir),
     merchants: { stateDir, ...openPayments(started, options) },
     log,
@@ -109,7 +97,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   const app = openApp(environment, log)
   started.defer(() => app.stop())
   const redisUrlFile = join(stateDir, 'redis-url')
-  const workloads = localWorkloads(config, {
+  const workloads = hostWorkloads(config, {
     feedAddress: `${loopback}:${config.feedPort}`,
     redisUrlFile,
     stateDir,
@@ -129,7 +117,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
     host,
     workloads,
     signal,
-    deadlineMs: config.payments ? firstReadyWithPaymentsMs : firstReadyMs,
+    deadlineMs: firstReadyMs(config),
     isFed: () => app.typeUrls.every(typeUrl => app.feed.published(typeUrl) !== undefined),
     advice: adviceFor(config, logFile),
   })
@@ -167,37 +155,15 @@ function openPayments(started: AsyncDisposableStack, { stateDir, config }: Stand
   return { provisioner, addresses }
 }
 
-const portOptions: Readonly<Record<ServiceName | 'operator', Readonly<Record<string, string>>>> = {
-  ratelimit: {
-    grpc: '--grpc-port',
-    http: '--http-port',
-    debug: '--debug-port',
-    metrics: '--metrics-port',
-  },
-  broker: { grpc: '--broker-port', debug: '--broker-debug-port' },
-  payments: {
-    http: '--payments-port',
-    debug: '--payments-debug-port',
-    provision: '--payments-provision-port',
-  },
-  operator: { feed: '--feed-port', pages: '--operator-port' },
-}
-
-/** Who came by `make run` gives options to that. */
-const option = (text: string) => (process.env['MAKELEVEL'] ? `ARGS='${text}'` : text)
-
-const portAdvice = (name: string, whose: keyof typeof portOptions) =>
-  `choose another one with ${option(`${portOptions[whose][name]} PORT`)}`
-
 /** What the operator serves itself. */
 function operatorPorts({ feedPort, operatorPort }: OperatorConfig): readonly PortWish[] {
   return [
-    { host: loopback, port: feedPort, wantedBy: 'the feed', advice: portAdvice('feed', 'operator') },
+    { host: loopback, port: feedPort, wantedBy: 'the feed', advice: adviceForPort('feedPort') },
     {
       host: loopback,
       port: operatorPort,
       wantedBy: "the operator's pages",
-      advice: portAdvice('pages', 'operator'),
+      advice: adviceForPort('operatorPort'),
     },
   ]
 }
@@ -220,13 +186,10 @@ function openHost(
     hostAdvice: `choose another one with ${option('--host ADDRESS')}`,
     forceShutdown,
     heartbeat,
-    commandFor(service) {
-      const { main, options, env = {} } = programs[service]
-      return { command: process.execPath, args: [...options, fileURLToPath(main)], env }
-    },
+    commandFor,
     // Code that was compiled before is not stripped of its types again, which takes 20 MiB and half a second.
     env: { NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? join(stateDir, 'compile-cache') },
-    ownPortsFor: (index, service) => ownPorts(config, service, index),
+    ownPortsFor: (index, service) => services[service].onHost.ownPorts(config, index),
   })
 }
 
@@ -288,28 +251,21 @@ async function startRedis(
     })
   } catch (error) {
     if (!(error instanceof InfrastructureError)) throw error
-    const [user] = redisUsers(config)
-    const [count, what] =
-      user === 'broker' ? [config.brokerReplicas, 'streams'] : [config.replicas, 'counters']
-    const why = `${count} processes share their ${what} in Redis`
+    const [user = 'ratelimit'] = redisUsers(config)
+    const { processes, state } = services[user].onHost
+    const why = `${processes(config)} processes share their ${state} in Redis`
     throw new InfrastructureError(`${error.message}; ${why}: name one with --redis-url, or run one process`)
   }
 }
-
-const firstReadyMs = 30_000
-/** The payments service's database is made at its first start. */
-const firstReadyWithPaymentsMs = 60_000
 
 function adviceFor({ redisUrl }: OperatorConfig, logFile: string): string {
   const redis = redisUrl === '' ? '' : 'is the Redis that was named reachable? '
   return `${redis}${logFile} has what they said`
 }
 
-const shownHost = (address: string) => (address.includes(':') ? `[${address}]` : address)
-
 /** The processes of all services. */
 function observeAll(host: HostInfrastructure): readonly Replica[] {
-  return Object.keys(programs).flatMap(host.observe)
+  return serviceNames.flatMap(host.observe)
 }
 
 function describe(
@@ -318,22 +274,14 @@ function describe(
   host: HostInfrastructure,
   problems: StatusReport['problems'],
 ): StatusReport {
-  const { grpcPort, httpPort, brokerReplicas, brokerPort, feedPort, operatorPort } = config
-  const shown = shownHost(config.host)
   return {
     pid: process.pid,
     updatedAt: new Date(systemClock.nowMs()).toISOString(),
     folder,
     addresses: {
-      grpc: `${shown}:${grpcPort}`,
-      http: `http://${shown}:${httpPort}`,
-      ...(brokerReplicas > 0 && { broker: `${shown}:${brokerPort}` }),
-      ...(config.payments && {
-        payments: `http://${shown}:${config.paymentsPort}`,
-        payPage: `http://${shown}:${config.paymentsPort}/pay`,
-      }),
-      feed: `${loopback}:${feedPort}`,
-      operator: `http://${loopback}:${operatorPort}`,
+      ...serviceAddresses(config),
+      feed: `${loopback}:${config.feedPort}`,
+      operator: `http://${loopback}:${config.operatorPort}`,
     },
     resources,
     replicas: observeAll(host),

@@ -1,9 +1,9 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { Environment } from '../../app.ts'
-import type { ServiceName } from '../../ir.ts'
+import { serviceNames } from '../../ir.ts'
 import type { Provisioner } from '../../kinds/merchant/provisioner.ts'
-import { clusterServices, switchedOff } from '../../services/cluster-services.ts'
+import { switchedOff } from '../../services/cluster-services.ts'
 import { paymentAddressesOf } from '../../services/payments/cluster-payments-workload.ts'
 import type { Peers } from '../../xds/peers/peers.ts'
 import type { KubeClient } from './api/client.ts'
@@ -40,7 +40,7 @@ export function kubernetesEnvironment(options: KubernetesEnvironmentOptions): En
   const { watchNamespaces } = config
   return {
     infrastructure,
-    services: Object.keys(clusterServices) as ServiceName[],
+    services: serviceNames,
     routeSecrets: tenants.routes,
     domainGrants: new Map(config.domainGrants.map(({ domain, namespaces }) => [domain, namespaces])),
     operatorName,

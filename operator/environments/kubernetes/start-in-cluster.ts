@@ -12,8 +12,9 @@ import { type Certificates, createCertificates } from '../../certificates/certif
 import { createLeaseElector, type LeaseElector } from '../../controller/lease-elector.ts'
 import { failingReplicas } from '../../infrastructure/backend-failures.ts'
 import { InfrastructureError } from '../../infrastructure/provider.ts'
+import { serviceNames } from '../../ir.ts'
 import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
-import { clusterServices, clusterWorkloads, podShapeOf } from '../../services/cluster-services.ts'
+import { clusterWorkloads, podShapeOf } from '../../services/cluster-services.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import { createLoadRelay } from '../../xds/loads/load-relay.ts'
 import type { LeaderCall } from '../../xds/peers/leader-call.ts'
@@ -326,10 +327,7 @@ function openMetrics(parts: () => MeasuredParts): OperatorMetrics {
     contestedObjects: () => parts().infrastructure.contests().length,
     failingBackends: () =>
       Object.fromEntries(
-        Object.keys(clusterServices).map(name => [
-          name,
-          failingReplicas(parts().infrastructure.observe(name)).length,
-        ]),
+        serviceNames.map(name => [name, failingReplicas(parts().infrastructure.observe(name)).length]),
       ),
     isLeader: () => parts().leadership.mayWrite(),
     connectedPods: () =>

@@ -2,18 +2,30 @@ import { join } from 'node:path'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { SecretFiles, ServicePort, Workload } from '../../ir.ts'
 import { closeMs, feedAddressOf, podEnv, secretFilesOf, sharedStateOf } from '../pod-env.ts'
+import type { ClusterService } from '../service.ts'
 import { brokerEnv } from './broker-env.ts'
 import { brokerWorkload } from './broker-workload.ts'
 
 const tlsFolder = '/etc/tollway/tls'
 const adminFolder = '/etc/tollway/admin'
 
+export const brokerInCluster: ClusterService = {
+  field: 'broker',
+  workload,
+  addresses: ({ broker: { grpcPort, tlsSecret, admin } }, hostOf) => ({
+    broker: `${hostOf()}:${grpcPort}`,
+    ...(admin.enabled && {
+      brokerAdmin: `${tlsSecret.name === '' ? 'http' : 'https'}://${hostOf('admin')}:${admin.port}`,
+    }),
+  }),
+}
+
 /** Returns the workload of the broker in a cluster. The settings in `broker.env` take precedence. */
-export function clusterBrokerWorkload(config: ClusterConfig, namespace: string): Workload {
+function workload(config: ClusterConfig, namespace: string): Workload {
   const { broker, logLevel, name } = config
   const { autoscaling, streamLog, grpcPort, metricsPort } = broker
   const env = { ...podEnv(config, namespace), ...ownEnv(broker), ...broker.env }
-  const workload = brokerWorkload({
+  const shared = brokerWorkload({
     replicas: broker.replicas,
     streamLog: sharedStateOf(streamLog),
     grpcPort,
@@ -25,10 +37,10 @@ export function clusterBrokerWorkload(config: ClusterConfig, namespace: string):
   })
   const { minReplicas, maxReplicas, targetCpuPercent } = autoscaling
   return {
-    ...workload,
+    ...shared,
     ...(autoscaling.enabled && { autoscaling: { minReplicas, maxReplicas, targetCpuPercent } }),
     secretFiles: [...secretFilesOf(config, streamLog), ...filesOf(broker)],
-    ports: [...workload.ports, ...adminPorts(broker), { name: 'metrics', port: metricsPort, reach: 'pods' }],
+    ports: [...shared.ports, ...adminPorts(broker), { name: 'metrics', port: metricsPort, reach: 'pods' }],
     probes: {
       ready: { port: 'metrics', path: '/healthcheck' },
       alive: { port: 'metrics', path: '/livez' },

@@ -4,6 +4,7 @@ import { feedHost, paymentsHost, paymentsSecret, rateLimitHost } from '../../env
 import type { Workload } from '../../ir.ts'
 import type { PaymentAddresses } from '../../kinds/merchant/merchants.ts'
 import { closeMs, feedFilesOf, feedFolder } from '../pod-env.ts'
+import type { ClusterService } from '../service.ts'
 import { paymentsEnv } from './payments-env.ts'
 import { paymentsWorkload } from './payments-workload.ts'
 
@@ -17,10 +18,19 @@ export const sharedSecrets = {
   payPageSecret: 'PAY_PAGE_SECRET',
 } as const
 
+export const paymentsInCluster: ClusterService = {
+  field: 'payments',
+  workload,
+  addresses(config, _, namespace) {
+    const { baseUrl, payPageUrl } = paymentAddressesOf(config, namespace)
+    return { payments: baseUrl, payPage: payPageUrl }
+  },
+}
+
 /**
  * Returns the payments service of the configuration. Variables of its `env` take precedence over all others.
  */
-export function clusterPaymentsWorkload(config: ClusterConfig, namespace: string): Workload {
+function workload(config: ClusterConfig, namespace: string): Workload {
   const { payments, logLevel, name } = config
   const { autoscaling, database, mail, metricsPort } = payments
   const { urlSecret } = database
@@ -30,7 +40,7 @@ export function clusterPaymentsWorkload(config: ClusterConfig, namespace: string
     ...pageCheckEnv(config, namespace),
     ...payments.env,
   }
-  const workload = paymentsWorkload({
+  const shared = paymentsWorkload({
     replicas: payments.replicas,
     storage: { type: 'postgres', urlFile: join(databaseFolder, urlSecret.key) },
     port: payments.port,
@@ -49,7 +59,7 @@ export function clusterPaymentsWorkload(config: ClusterConfig, namespace: string
   })
   const { minReplicas, maxReplicas, targetCpuPercent } = autoscaling
   return {
-    ...workload,
+    ...shared,
     ...(autoscaling.enabled && { autoscaling: { minReplicas, maxReplicas, targetCpuPercent } }),
     secretFiles: [
       feedFilesOf(name),
@@ -57,7 +67,7 @@ export function clusterPaymentsWorkload(config: ClusterConfig, namespace: string
       { name: 'payments', secretName: paymentsSecret(name), folder: ownFolder },
       ...mailFiles(mail),
     ],
-    ports: [...workload.ports, { name: 'metrics', port: metricsPort, reach: 'pods' }],
+    ports: [...shared.ports, { name: 'metrics', port: metricsPort, reach: 'pods' }],
     probes: {
       ready: { port: 'metrics', path: '/readyz' },
       alive: { port: 'metrics', path: '/healthz' },

@@ -1,18 +1,28 @@
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { Workload } from '../../ir.ts'
 import { closeMs, feedAddressOf, podEnv, secretFilesOf, sharedStateOf } from '../pod-env.ts'
+import type { ClusterService } from '../service.ts'
 import { rateLimitEnv } from './rate-limit-env.ts'
 import { rateLimitWorkload } from './rate-limit-workload.ts'
+
+export const rateLimitInCluster: ClusterService = {
+  field: 'rateLimit',
+  workload,
+  addresses: ({ rateLimit: { grpcPort, httpPort } }, hostOf) => ({
+    grpc: `${hostOf()}:${grpcPort}`,
+    http: `http://${hostOf('http')}:${httpPort}`,
+  }),
+}
 
 /**
  * Returns the workload of the rate limit service for a configuration. The settings in its `env` take
  * precedence over all others.
  */
-export function clusterRateLimitWorkload(config: ClusterConfig, namespace: string): Workload {
+function workload(config: ClusterConfig, namespace: string): Workload {
   const { rateLimit, logLevel } = config
   const { autoscaling, backend, envoyTimeoutMs, grpcPort, httpPort, metricsPort } = rateLimit
   const env = { ...podEnv(config, namespace), ...ownEnv(metricsPort), ...rateLimit.env }
-  const workload = rateLimitWorkload({
+  const shared = rateLimitWorkload({
     replicas: rateLimit.replicas,
     backend: sharedStateOf(backend),
     envoyTimeoutMs,
@@ -25,7 +35,7 @@ export function clusterRateLimitWorkload(config: ClusterConfig, namespace: strin
   })
   const { minReplicas, maxReplicas, targetCpuPercent } = autoscaling
   return {
-    ...workload,
+    ...shared,
     ...(autoscaling.enabled && { autoscaling: { minReplicas, maxReplicas, targetCpuPercent } }),
     secretFiles: secretFilesOf(config, backend),
     ports: [

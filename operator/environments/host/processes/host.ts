@@ -1,10 +1,10 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { type Infrastructure, InfrastructureError } from '../../../infrastructure/provider.ts'
 import { createTurns } from '../../../infrastructure/turns.ts'
-import type { ServiceName, Workload } from '../../../ir.ts'
+import type { OwnPorts, ServiceName, Workload } from '../../../ir.ts'
 import type { LogLine } from './lines.ts'
 import { assertPortsFree, type PortWish } from './port-probe.ts'
-import type { Command, ReplicaOptions } from './replica.ts'
+import type { ReplicaCommand, ReplicaOptions } from './replica.ts'
 import { createReplicaSet, type ReplicaSet } from './replica-set.ts'
 import { lockStateDir } from './state-lock.ts'
 
@@ -17,7 +17,7 @@ export interface HostOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'hea
   /** Unique for ever: a replica gets one with each start. */
   readonly newUid: () => string
   /** The program of a service: `{ command: process.execPath, args: ['services/ratelimit/main.ts'] }`. */
-  readonly commandFor: (service: ServiceName) => Command
+  readonly commandFor: (service: ServiceName) => ReplicaCommand
   /** The address of the ports that callers use. */
   readonly bindHost: string
   /** What a replica writes, line by line. */
@@ -34,14 +34,6 @@ export interface HostOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'hea
    * The time for a replaced replica to become ready. After it, the log has the reason why the rollout waits.
    */
   readonly rolloutTimeoutMs?: number
-}
-
-export interface OwnPorts {
-  readonly debug: number
-  /** Left out where there are no metrics. */
-  readonly metrics?: number
-  /** Of what only the operator calls. */
-  readonly provision?: number
 }
 
 /** The workloads of one machine, as child processes. */

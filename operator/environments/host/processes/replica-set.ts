@@ -2,11 +2,11 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Replica } from '../../../infrastructure/provider.ts'
 import type { Workload } from '../../../ir.ts'
 import type { LogLine } from './lines.ts'
-import { type Command, type ReplicaOptions, type ReplicaProcess, startReplica } from './replica.ts'
+import { type ReplicaCommand, type ReplicaOptions, type ReplicaProcess, startReplica } from './replica.ts'
 
 export interface ReplicaSetOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'heartbeat'> {
   readonly name: string
-  readonly command: Command
+  readonly command: ReplicaCommand
   readonly envFor: (workload: Workload, index: number, uid: string) => Readonly<Record<string, string>>
   readonly addressesFor: (workload: Workload, index: number) => Readonly<Record<string, string>>
   readonly rolloutTimeoutMs: number

@@ -5,7 +5,8 @@ import { type HeartbeatTimeouts, watchSigns } from '@tollway/chassis/signs-of-li
 import type { Replica } from '../../../infrastructure/provider.ts'
 import { type LogLine, splitLines } from './lines.ts'
 
-export interface Command {
+/** The program of a service. */
+export interface ReplicaCommand {
   readonly command: string
   readonly args: readonly string[]
   /** The variables that this program needs for every workload. */
@@ -15,7 +16,7 @@ export interface Command {
 export interface ReplicaOptions {
   /** `ratelimit-0`. */
   readonly name: string
-  readonly command: Command
+  readonly command: ReplicaCommand
   /** All that the process gets: nothing of this process's own environment is inherited. */
   readonly envFor: (uid: string) => Readonly<Record<string, string>>
   readonly addresses: Readonly<Record<string, string>>

@@ -1,3 +1,4 @@
+import { serviceNames } from '../../../ir.ts'
 import { lastGoodObjectNames } from './last-good-objects.ts'
 
 /** What the operator may do, in the words of RBAC, and why. The chart's roles are made of this list alone. */
@@ -29,15 +30,12 @@ export const ownSecretNames = ['ca', 'feed-server', 'feed-client', 'payments'] a
 /** Those of them that pods mount. */
 export const mountedSecretNames = ['feed-client', 'payments'] as const
 
-/** The workloads, each with an account of its name. */
-export const workloads = ['ratelimit', 'broker', 'payments'] as const
-
 /** A role cannot limit a list or a watch to names. */
 const ownChildren = (
   group: string,
   resource: string,
   why: string,
-  names: readonly string[] = workloads,
+  names: readonly string[] = serviceNames,
 ): readonly Permission[] => [
   { group, resource, verbs: reflect, scope: 'own', why },
   { group, resource, verbs: write, scope: 'own', names, why },
@@ -99,8 +97,8 @@ export const permissions: readonly Permission[] = [
   },
   ...ownChildren('apps', 'deployments', 'the services'),
   ...ownChildren('', 'services', 'the addresses of the services', [
-    ...workloads,
-    ...workloads.map(workload => `${workload}-http`),
+    ...serviceNames,
+    ...serviceNames.map(workload => `${workload}-http`),
     'broker-admin',
   ]),
   ...ownChildren('', 'serviceaccounts', 'the identities of the services, which have no rights'),

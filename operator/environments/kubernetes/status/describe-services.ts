@@ -1,6 +1,6 @@
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { Replica } from '../../../infrastructure/provider.ts'
-import { clusterServices } from '../../../services/cluster-services.ts'
+import { services } from '../../../services/registry.ts'
 import type { SourceProblem } from '../../../sources/source.ts'
 import type { KubernetesInfrastructure } from '../infrastructure/kubernetes.ts'
 import { objectName } from '../infrastructure/objects/place.ts'
@@ -18,9 +18,9 @@ export function describeServices(
   namespace: string,
   infrastructure: Pick<KubernetesInfrastructure, 'observe' | 'obstacle' | 'progress'>,
 ): ServicesStatus {
-  const enabled = Object.entries(clusterServices).filter(([, { field }]) => config[field].enabled)
-  const addresses = enabled.map(([name, service]) =>
-    service.addresses(config, port => `${objectName(config, name, port)}.${namespace}.svc`, namespace),
+  const enabled = Object.entries(services).filter(([, { inCluster }]) => config[inCluster.field].enabled)
+  const addresses = enabled.map(([name, { inCluster }]) =>
+    inCluster.addresses(config, port => `${objectName(config, name, port)}.${namespace}.svc`, namespace),
   )
   return {
     addresses: Object.assign({}, ...addresses),

@@ -1,0 +1,82 @@
+import { isIPv6 } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { type ServiceName, serviceNames, type Workload } from '../../ir.ts'
+import { services } from '../../services/registry.ts'
+import type { HostFacts } from '../../services/service.ts'
+import { flagOf, type OperatorConfig } from './operator-config.ts'
+import type { ReplicaCommand } from './processes/replica.ts'
+
+export interface HostWorkloadsOptions
+  extends Pick<HostFacts, 'feedAddress' | 'stateDir' | 'provisionTokenFile'> {
+  /** The file with the address of the Redis, for the services whose processes share one. */
+  readonly redisUrlFile: string
+}
+
+/** Returns the workloads of the services that are switched on. */
+export function hostWorkloads(config: OperatorConfig, options: HostWorkloadsOptions): readonly Workload[] {
+  const { redisUrlFile: urlFile, ...facts } = options
+  const rateLimitAddress = `${reachableHost(config.host)}:${config.grpcPort}`
+  return enabledServices(config).map(name => {
+    const { onHost } = services[name]
+    const sharedState = onHost.sharesRedis(config)
+      ? ({ type: 'redis', urlFile } as const)
+      : ({ type: 'memory' } as const)
+    return onHost.workload(config, { ...facts, rateLimitAddress, sharedState })
+  })
+}
+
+function enabledServices(config: OperatorConfig): readonly ServiceName[] {
+  return serviceNames.filter(name => services[name].onHost.processes(config) > 0)
+}
+
+/** The services whose processes share a Redis. */
+export function redisUsers(config: OperatorConfig): readonly ServiceName[] {
+  return enabledServices(config).filter(name => services[name].onHost.sharesRedis(config))
+}
+
+/** Returns why no process runs for the workload; undefined if one does. */
+export function switchedOff(config: OperatorConfig, workload: string): string | undefined {
+  const { onHost } = services[workload as ServiceName]
+  return onHost.processes(config) > 0 ? undefined : `No process is to enforce it: ${onHost.offBy}`
+}
+
+export function commandFor(service: ServiceName): ReplicaCommand {
+  const { main, options, env = {} } = services[service].onHost.program
+  return { command: process.execPath, args: [...options, fileURLToPath(main)], env }
+}
+
+/** Returns the option to use if a port is not free: `choose another one with --grpc-port PORT`. */
+export function portAdvice(portName: string, service: ServiceName): string {
+  return adviceForPort(services[service].onHost.portFields[portName] ?? '')
+}
+
+/** Returns the option to use if the port of a field is not free. */
+export function adviceForPort(field: string): string {
+  return `choose another one with ${option(`${flagOf(field)} PORT`)}`
+}
+
+/** Spells an option for `make run`, if that is how the operator was started. */
+export function option(text: string): string {
+  return process.env['MAKELEVEL'] ? `ARGS='${text}'` : text
+}
+
+/** Returns the addresses at which callers reach the services, by their names in the status report. */
+export function serviceAddresses(config: OperatorConfig): Readonly<Record<string, string>> {
+  const addresses = enabledServices(config).map(name =>
+    services[name].onHost.addresses(config, shownHost(config.host)),
+  )
+  return Object.assign({}, ...addresses)
+}
+
+export function firstReadyMs(config: OperatorConfig): number {
+  return Math.max(...enabledServices(config).map(name => services[name].onHost.firstReadyMs))
+}
+
+export function shownHost(address: string): string {
+  return isIPv6(address) ? `[${address}]` : address
+}
+
+/** Returns the host at which a process of this machine reaches a listener of the address. */
+function reachableHost(host: string): string {
+  return host === '0.0.0.0' || host === '::' ? '127.0.0.1' : shownHost(host)
+}

@@ -1,0 +1,122 @@
+import type { ServiceEnv } from './service-env.ts'
+
+/** An option of `tollway run`. It is also a field of the configuration file. */
+export interface HostOption<Value = unknown> {
+  /** The name on the command line, without the dashes: `grpc-port`. */
+  readonly flag: string
+  /** What the help calls the value: `PORT`. Empty for a switch. */
+  readonly placeholder: string
+  /** The text of the help, without the default. */
+  readonly help: string
+  readonly fallback: Value
+  /** The service that has the settings; only for an option that is repeated for each setting. */
+  readonly env?: ServiceEnv
+  /**
+   * Reads a value of the file or of the command line, where numbers and switches may be text. A problem does
+   * not contain the name of the option, nor a value that may be a secret.
+   */
+  read(found: unknown): Read<Value>
+}
+
+export type Read<Value> = { readonly value: Value } | { readonly problems: readonly string[] }
+
+export type HostOptions = Readonly<Record<string, HostOption>>
+
+/** The values of a table of options. */
+export type HostConfig<Options> = {
+  readonly [Field in keyof Options]: Options[Field] extends HostOption<infer Value> ? Value : never
+}
+
+/** What an option says about itself. */
+interface About<Value> {
+  readonly flag: string
+  readonly help: string
+  readonly fallback: Value
+}
+
+export const maxReplicas = 64
+export const maxPort = 65_535
+
+export function wholeNumber(
+  about: About<number> & { readonly placeholder?: string; readonly min?: number; readonly max: number },
+): HostOption<number> {
+  const { placeholder = 'N', min = 1, max, ...rest } = about
+  return {
+    ...rest,
+    placeholder,
+    read(found) {
+      const value = typeof found !== 'object' && /^\d{1,9}$/.test(String(found)) ? Number(found) : -1
+      return value < min || value > max
+        ? notAllowed(found, `a whole number from ${min} to ${max}`)
+        : { value }
+    },
+  }
+}
+
+export function port(about: About<number>): HostOption<number> {
+  return wholeNumber({ ...about, placeholder: 'PORT', max: maxPort })
+}
+
+export function switchedOn(about: Omit<About<boolean>, 'fallback'>): HostOption<boolean> {
+  return {
+    ...about,
+    fallback: false,
+    placeholder: '',
+    read: found =>
+      ['true', 'false'].includes(String(found))
+        ? { value: String(found) === 'true' }
+        : notAllowed(found, 'true or false'),
+  }
+}
+
+/** Problems of the text do not contain it, since it may be a secret. */
+export function text(about: About<string> & { readonly placeholder: string }): HostOption<string> {
+  return {
+    ...about,
+    read: found =>
+      typeof found === 'string' ? { value: found || about.fallback } : { problems: ['is not a text'] },
+  }
+}
+
+export function oneOf<const Name extends string>(
+  names: readonly Name[],
+  about: About<Name> & { readonly placeholder: string },
+): HostOption<Name> {
+  return {
+    ...about,
+    read(found) {
+      const value = names.find(name => name === found)
+      return value === undefined ? notAllowed(found, `one of ${names.join(', ')}`) : { value }
+    },
+  }
+}
+
+type Settings = Readonly<Record<string, string>>
+
+/** Settings of a service by their names. They take precedence over those that the operator sets. */
+export function settingsOf(env: ServiceEnv, about: Omit<About<Settings>, 'fallback'>): HostOption<Settings> {
+  return {
+    ...about,
+    env,
+    fallback: {},
+    placeholder: 'NAME=VALUE',
+    read(found) {
+      if (!isMapping(found)) return { problems: ['must be a mapping of settings and their values'] }
+      const nested = Object.entries(found).filter(([, value]) => typeof value === 'object')
+      const value = Object.fromEntries(Object.entries(found).map(([name, each]) => [name, String(each)]))
+      const problems =
+        nested.length > 0
+          ? nested.map(([name]) => `${name}: is not a text, a number, true or false`)
+          : env.judge(value, 'machine')
+      return problems.length > 0 ? { problems } : { value }
+    },
+  }
+}
+
+function notAllowed(found: unknown, allowed: string): { readonly problems: readonly string[] } {
+  return { problems: [`${JSON.stringify(found)} is not ${allowed}`] }
+}
+
+export function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,92 @@
+import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
+import type { OwnPorts, Workload } from '../ir.ts'
+import type { HostOptions } from './host-option.ts'
+import type { ServiceEnv } from './service-env.ts'
+import type { SharedState } from './workload-options.ts'
+
+/** A service that the operator runs. `Config` is what the service reads of the options of `tollway run`. */
+export interface Service<Config> {
+  readonly env: ServiceEnv
+  readonly onHost: HostService<Config>
+  readonly inCluster: ClusterService
+}
+
+/** A service on one machine. */
+export interface HostService<Config> {
+  readonly program: Program
+  readonly options: HostOptions
+  /** The number of processes; 0 if the service is switched off. */
+  processes(config: Config): number
+  /** The option that switches the service off, for a person: `--broker-replicas is 0`. */
+  readonly offBy?: string
+  /** Returns the workload. Called only if there are processes. */
+  workload(config: Config, facts: HostFacts): Workload
+  /** The field of `options` that sets each port, by the name of the port. */
+  readonly portFields: Readonly<Record<string, string>>
+  /**
+   * Returns the ports of one process alone. The first process has the well-known ports; the ports of the
+   * others are higher, so that they do not collide.
+   */
+  ownPorts(config: Config, index: number): OwnPorts
+  /**
+   * Returns the addresses for callers, by their names in the status report.
+   *
+   * @param host the host of the addresses, in brackets if it is an IPv6 address
+   */
+  addresses(config: Config, host: string): Readonly<Record<string, string>>
+  /** What the processes share: `counters`. They share it in Redis if `sharesRedis` returns true. */
+  readonly state: string
+  sharesRedis(config: Config): boolean
+  /** Returns problems of options that exclude each other, as the field and the text after it. */
+  problems?(
+    config: Config,
+  ): readonly { readonly field: string; readonly problem: string; readonly with: string }[]
+  /** How long the first start may take until all processes are ready. */
+  readonly firstReadyMs: number
+}
+
+/** A program of the operator's package. */
+export interface Program {
+  /** A literal URL, so that a bundler finds the file. */
+  readonly main: URL
+  /** The options of Node. */
+  readonly options: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
+}
+
+/** What the operator of one machine decides for all services. */
+export interface HostFacts {
+  /** `host:port` of the feed. */
+  readonly feedAddress: string
+  /** `host:port` of the rate limit service. */
+  readonly rateLimitAddress: string
+  /** Where the processes of the service keep what they share. */
+  readonly sharedState: SharedState
+  readonly stateDir: string
+  /** The file with the token with which the operator provisions merchants. */
+  readonly provisionTokenFile: string
+}
+
+/** A service in a cluster. */
+export interface ClusterService {
+  /** The section of the configuration. */
+  readonly field: 'rateLimit' | 'broker' | 'payments'
+  workload(config: ClusterConfig, namespace: string): Workload
+  /**
+   * Returns the addresses for callers, by what they call:
+   * `http` -> `http://tollway-ratelimit-http.tollway.svc:8080`.
+   *
+   * @param hostOf returns the name of a Service of the workload; with a port, of the Service for that port
+   */
+  addresses(
+    config: ClusterConfig,
+    hostOf: (port?: string) => string,
+    namespace: string,
+  ): Readonly<Record<string, string>>
+}
+
+/** After the drain a process on the same machine closes its feed and its state within this time. */
+export const closeOnHostMs = 3_000
+
+/** Callers on the same machine notice at once that a process is ending. */
+export const hostDrainDelay = { DRAIN_DELAY: '200ms' } as const
