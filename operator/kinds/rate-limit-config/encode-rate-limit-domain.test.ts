@@ -10,6 +10,7 @@ import type {
   RateLimitPolicy,
   RateLimitRule,
 } from '@tollway/ratelimit/rules/config.ts'
+import { enforcedFeatures, type Feature, features } from '@tollway/ratelimit/rules/extensions/features.ts'
 import fc from 'fast-check'
 import { encodeRateLimitDomain } from './encode-rate-limit-domain.ts'
 
@@ -97,6 +98,79 @@ test('windows and calendars reach the pod, and name the features that it needs',
   }
 })
 
+test('algorithms, several limits, headers and atomic requests are encoded, and name their features', () => {
+  const member = policy({ unit: 'MINUTE', algorithm: 'TokenBucket', burst: 7 })
+  const limits = [
+    member,
+    policy({ unit: 'MINUTE', name: 'b', shadowMode: true, quotaMode: true, unitMultiplier: 2 }),
+  ]
+  const cases: readonly (readonly [
+    Partial<RateLimitRule>,
+    Partial<RateLimitDomain>,
+    readonly string[],
+    unknown,
+  ])[] = [
+    [{ rateLimit: policy({ algorithm: 'FixedWindow', headers: true }) }, { allOrNothing: false }, [], {}],
+    [
+      { rateLimit: policy({ algorithm: 'SlidingWindow' }) },
+      {},
+      ['algorithms'],
+      { algorithm: 'SLIDING_WINDOW' },
+    ],
+    [{ rateLimit: policy({ headers: false }) }, {}, ['headers'], { headersOff: true }],
+    [{ rateLimit: policy() }, { allOrNothing: true }, ['allOrNothing'], {}],
+  ]
+  for (const [fields, more, features, shown] of cases) {
+    const given = { ...domain(rule(fields)), ...more }
+    assert.deepEqual(encodeRateLimitDomain(given).features, features)
+    const { descriptors = [], allOrNothing } = decoded(given) as Shown
+    assert.equal(allOrNothing, more.allOrNothing || undefined)
+    assert.deepEqual(descriptors[0]?.rateLimit, { unit: 'MINUTE', requestsPerUnit: 3, ...(shown as object) })
+  }
+  const several = domain(rule({ limits }))
+  assert.deepEqual(encodeRateLimitDomain(several).features, ['windows', 'algorithms', 'limits'])
+  assert.deepEqual((decoded(several) as Shown).descriptors?.[0]?.limits, [
+    { unit: 'MINUTE', requestsPerUnit: 3, algorithm: 'TOKEN_BUCKET', burst: 7 },
+    { unit: 'MINUTE', requestsPerUnit: 3, name: 'b', shadowMode: true, quotaMode: true, unitMultiplier: 2 },
+  ])
+})
+
+interface Shown {
+  readonly allOrNothing?: boolean
+  readonly descriptors?: readonly { readonly rateLimit?: unknown; readonly limits?: unknown }[]
+}
+
+test('a pod decodes the features that it lists, and refuses the others by name', () => {
+  const cases: readonly (readonly [Feature, Partial<RateLimitRule>, Partial<RateLimitDomain>])[] = [
+    ['windows', { rateLimit: policy({ unitMultiplier: 2 }) }, {}],
+    ['calendar', { rateLimit: policy({ unit: 'day', calendar: { timeZone: 'UTC' } }) }, {}],
+    ['algorithms', { rateLimit: policy({ algorithm: 'TokenBucket', burst: 5 }) }, {}],
+    ['limits', { limits: [policy({ name: 'a', shadowMode: true }), policy({ quotaMode: true })] }, {}],
+    ['allOrNothing', { rateLimit: policy() }, { allOrNothing: true }],
+    ['headers', { rateLimit: policy({ headers: false }) }, {}],
+  ]
+  assert.deepEqual(
+    cases.map(([feature]) => feature),
+    features,
+  )
+  const upper = (limit: RateLimitPolicy) => ({ ...limit, unit: limit.unit.toUpperCase() })
+  for (const [feature, fields, more] of cases) {
+    const { bytes, features: needed } = encodeRateLimitDomain({ ...domain(rule(fields)), ...more })
+    assert.deepEqual(needed, [feature])
+    if (enforcedFeatures.includes(feature)) {
+      const { rateLimit, limits } = fields
+      const received = rule({
+        ...(rateLimit && { rateLimit: upper(rateLimit) }),
+        ...(limits && { limits: limits.map(upper) }),
+      })
+      assert.deepEqual(decodeResource(bytes), { ...domain(received), ...more })
+    } else {
+      const refusal = new RegExp(`needs ${feature}, which this version of the program does not enforce`)
+      assert.throws(() => decodeResource(bytes), refusal)
+    }
+  }
+})
+
 test('a pod refuses fields of later versions by their number, and names the message', () => {
   const unknown = (path: readonly number[], no: number) => {
     let bytes = new BinaryWriter().tag(no, 0).uint32(1).finish()
@@ -104,7 +178,7 @@ test('a pod refuses fields of later versions by their number, and names the mess
     return () => decodeResource(bytes)
   }
   assert.throws(unknown([], 1003), /field 1003 of RateLimitConfig is unknown: it needs a newer version/)
-  assert.throws(unknown([3], 1003), /field 1003 of ratelimit\.config\.ratelimit\.v3\.RateLimitDescriptor is/)
+  assert.throws(unknown([3], 1004), /field 1004 of ratelimit\.config\.ratelimit\.v3\.RateLimitDescriptor is/)
   assert.throws(unknown([3, 4, 3], 1999), /field 1999 of .*RateLimitPolicy is unknown/)
   assert.throws(unknown([3, 3, 1002], 9), /field 9 of .*RateLimitCalendar is unknown/)
   assert.doesNotThrow(unknown([3, 3], 99))

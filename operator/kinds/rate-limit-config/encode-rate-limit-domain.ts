@@ -8,6 +8,7 @@ import {
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import { weekdays } from '@tollway/ratelimit/rules/calendar/calendar.ts'
 import {
+  algorithms,
   type CalendarAnchors,
   type Json,
   type JsonObject,
@@ -30,8 +31,13 @@ export const rateLimitTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.
  * metadata in the order of its names, however it was written down.
  */
 export function encodeRateLimitDomain(content: RateLimitDomain): Resource {
-  const { name, domain, descriptors } = content
-  const message = create(RateLimitConfigSchema, { name, domain, descriptors: descriptors.map(toDescriptor) })
+  const { name, domain, descriptors, allOrNothing = false } = content
+  const message = create(RateLimitConfigSchema, {
+    name,
+    domain,
+    descriptors: descriptors.map(toDescriptor),
+    allOrNothing,
+  })
   return createResource(name, toBinary(RateLimitConfigSchema, message), featuresOf(content))
 }
 
@@ -41,10 +47,11 @@ export function showRateLimitConfig(bytes: Uint8Array): unknown {
 }
 
 function toDescriptor(rule: RateLimitRule): MessageInitShape<typeof RateLimitDescriptorSchema> {
-  const { rateLimit, metadata, descriptors, ...rest } = rule
+  const { rateLimit, limits, metadata, descriptors, ...rest } = rule
   return {
     ...rest,
     ...(rateLimit && { rateLimit: toPolicy(rateLimit) }),
+    ...(limits && { limits: limits.map(toPolicy) }),
     ...(metadata && { metadata: sorted(metadata) }),
     descriptors: descriptors.map(toDescriptor),
   }
@@ -59,6 +66,11 @@ function toPolicy(policy: RateLimitPolicy): MessageInitShape<typeof RateLimitPol
     replaces: policy.replaces.map(name => ({ name })),
     ...(policy.unitMultiplier !== undefined && { unitMultiplier: policy.unitMultiplier }),
     ...(policy.calendar && { calendar: toCalendar(policy.calendar) }),
+    algorithm: algorithms.indexOf(policy.algorithm ?? 'FixedWindow'),
+    burst: policy.burst ?? 0,
+    headersOff: policy.headers === false,
+    shadowMode: policy.shadowMode ?? false,
+    quotaMode: policy.quotaMode ?? false,
   }
 }
 

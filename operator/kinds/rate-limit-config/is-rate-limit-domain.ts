@@ -5,14 +5,15 @@ import type {
   RateLimitPolicy,
   RateLimitRule,
 } from '@tollway/ratelimit/rules/config.ts'
-import { isRequestsPerUnit, parseUnit } from '@tollway/ratelimit/rules/config.ts'
+import { algorithms, isRequestsPerUnit, parseUnit } from '@tollway/ratelimit/rules/config.ts'
 
 type Fields<T> = { readonly [K in keyof T]?: unknown }
 
 /** Whether a value that was written down before, by this version or another one, is still such a domain. */
 export function isRateLimitDomain(value: unknown): value is RateLimitDomain {
   if (!isObject<RateLimitDomain>(value)) return false
-  const { name, domain, descriptors } = value
+  const { name, domain, descriptors, allOrNothing } = value
+  if (!isOptional(allOrNothing, 'boolean')) return false
   return typeof name === 'string' && typeof domain === 'string' && isList(descriptors, isRule)
 }
 
@@ -20,10 +21,11 @@ const flags = ['shadowMode', 'detailedMetric', 'quotaMode', 'valueToMetric', 'sh
 
 function isRule(value: unknown): value is RateLimitRule {
   if (!isObject<RateLimitRule>(value)) return false
-  const { key, value: wanted, rateLimit, metadata, descriptors } = value
+  const { key, value: wanted, rateLimit, limits, metadata, descriptors } = value
   if (typeof key !== 'string' || typeof wanted !== 'string') return false
   if (flags.some(flag => typeof value[flag] !== 'boolean')) return false
   if (metadata !== undefined && !isObject(metadata)) return false
+  if (limits !== undefined && !isList(limits, isPolicy)) return false
   return (rateLimit === undefined || isPolicy(rateLimit)) && isList(descriptors, isRule)
 }
 
@@ -31,7 +33,10 @@ function isPolicy(value: unknown): value is RateLimitPolicy {
   if (!isObject<RateLimitPolicy>(value)) return false
   const { unit, requestsPerUnit, unlimited, name, replaces, unitMultiplier, calendar } = value
   if (typeof unlimited !== 'boolean' || typeof name !== 'string') return false
-  if (unitMultiplier !== undefined && typeof unitMultiplier !== 'number') return false
+  if (![unitMultiplier, value.burst].every(number => isOptional(number, 'number'))) return false
+  const { algorithm, headers, shadowMode, quotaMode } = value
+  if (![headers, shadowMode, quotaMode].every(flag => isOptional(flag, 'boolean'))) return false
+  if (algorithm !== undefined && !algorithms.some(each => each === algorithm)) return false
   if (calendar !== undefined && !isCalendar(calendar)) return false
   const isLimit = parseUnit(`${unit}`) !== undefined && isRequestsPerUnit(requestsPerUnit)
   return (isLimit || unlimited) && isList(replaces, replaced => typeof replaced === 'string')
@@ -40,10 +45,13 @@ function isPolicy(value: unknown): value is RateLimitPolicy {
 function isCalendar(value: unknown): value is CalendarAnchors {
   if (!isObject<CalendarAnchors>(value)) return false
   const { timeZone, anchorMonth, anchorDay, anchorWeekday } = value
-  if ([anchorMonth, anchorDay].some(anchor => anchor !== undefined && typeof anchor !== 'number'))
-    return false
+  if (![anchorMonth, anchorDay].every(anchor => isOptional(anchor, 'number'))) return false
   const isWeekday = anchorWeekday === undefined || weekdays.some(weekday => weekday === anchorWeekday)
   return typeof timeZone === 'string' && isWeekday
+}
+
+function isOptional(value: unknown, type: 'boolean' | 'number'): boolean {
+  return value === undefined || typeof value === type
 }
 
 function isObject<T>(value: unknown): value is Fields<T> {

@@ -1,6 +1,7 @@
 import { fromBinary, type Message } from '@bufbuild/protobuf'
 import { BinaryReader } from '@bufbuild/protobuf/wire'
 import {
+  RateLimitAlgorithm as AlgorithmNumber,
   type RateLimitCalendar as CalendarMessage,
   type RateLimitDescriptor as DescriptorMessage,
   type RateLimitPolicy as PolicyMessage,
@@ -8,38 +9,45 @@ import {
   RateLimitUnit,
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import { weekdays } from '../rules/calendar/calendar.ts'
-import type {
-  CalendarAnchors,
-  JsonObject,
-  RateLimitDomain,
-  RateLimitPolicy,
-  RateLimitRule,
+import {
+  type Algorithm,
+  algorithms,
+  type CalendarAnchors,
+  type JsonObject,
+  type RateLimitDomain,
+  type RateLimitPolicy,
+  type RateLimitRule,
 } from '../rules/config.ts'
+import { checkFeatures } from '../rules/extensions/features.ts'
 
 /**
  * Decodes a resource of the feed, an encoded ratelimit.config.ratelimit.v3.RateLimitConfig, to the common
  * form of configurations. It does not validate. Descriptors are decoded one at a time: the messages of
  * 100,000 together would take 200 MiB.
  *
- * @throws Error for bytes that are not such a message
+ * @throws Error for bytes that are not such a message, and for extensions that this version does not enforce
  */
 export function decodeResource(bytes: Uint8Array): RateLimitDomain {
   const reader = new BinaryReader(bytes)
   const descriptors: RateLimitRule[] = []
   let name = ''
   let domain = ''
+  let allOrNothing = false
   while (reader.pos < reader.len) {
     const [fieldNumber, wireType] = reader.tag()
     if (fieldNumber === 1) name = reader.string()
     else if (fieldNumber === 2) domain = reader.string()
     else if (fieldNumber === 3) descriptors.push(decodeDescriptor(readDescriptor(reader.bytes())))
+    else if (fieldNumber === 1001) allOrNothing = reader.bool()
     else if (fieldNumber >= firstOwnField) {
       throw new Error(
         `field ${fieldNumber} of RateLimitConfig is unknown: it needs a newer version of this program`,
       )
     } else reader.skip(wireType, fieldNumber)
   }
-  return { name, domain, descriptors }
+  const value = { name, domain, descriptors, ...(allOrNothing && { allOrNothing }) }
+  checkFeatures(value)
+  return value
 }
 
 function readDescriptor(bytes: Uint8Array): DescriptorMessage {
@@ -58,6 +66,7 @@ function decodeDescriptor(message: DescriptorMessage): RateLimitRule {
     valueToMetric,
     shareThreshold,
     ...(message.rateLimit && { rateLimit: decodePolicy(message.rateLimit) }),
+    ...(message.limits.length > 0 && { limits: message.limits.map(decodePolicy) }),
     ...(message.metadata && { metadata: message.metadata as JsonObject }),
     descriptors: message.descriptors.map(decodeDescriptor),
   }
@@ -73,7 +82,20 @@ function decodePolicy(message: PolicyMessage): RateLimitPolicy {
     replaces: message.replaces.map(({ name }) => name),
     ...(message.unitMultiplier !== 0 && { unitMultiplier: message.unitMultiplier }),
     ...(message.calendar && { calendar: decodeCalendar(message.calendar) }),
+    ...(message.algorithm !== AlgorithmNumber.FIXED_WINDOW && { algorithm: decodeAlgorithm(message) }),
+    ...(message.burst !== 0 && { burst: message.burst }),
+    ...(message.headersOff && { headers: false }),
+    ...(message.shadowMode && { shadowMode: true }),
+    ...(message.quotaMode && { quotaMode: true }),
   }
+}
+
+function decodeAlgorithm({ algorithm: number }: PolicyMessage): Algorithm {
+  const algorithm = algorithms[number]
+  if (algorithm === undefined) {
+    throw new Error(`algorithm ${number} is unknown: it needs a newer version of this program`)
+  }
+  return algorithm
 }
 
 function decodeCalendar(message: CalendarMessage): CalendarAnchors {

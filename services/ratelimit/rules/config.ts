@@ -9,6 +9,8 @@ export interface RateLimitDomain {
   readonly name: string
   readonly domain: string
   readonly descriptors: readonly RateLimitRule[]
+  /** A request is counted by all of its descriptors or by none. */
+  readonly allOrNothing?: boolean
 }
 
 export interface RateLimitRule {
@@ -16,6 +18,8 @@ export interface RateLimitRule {
   /** Empty for an entry that matches any value. May contain `*` anywhere. */
   readonly value: string
   readonly rateLimit?: RateLimitPolicy
+  /** `minLimits` to `maxLimits` limits instead of `rateLimit`: all of them count a request, or none does. */
+  readonly limits?: readonly RateLimitPolicy[]
   readonly shadowMode: boolean
   readonly detailedMetric: boolean
   readonly quotaMode: boolean
@@ -40,7 +44,29 @@ export interface RateLimitPolicy {
   readonly unitMultiplier?: number
   /** The windows are those of a calendar instead of the epoch. */
   readonly calendar?: CalendarAnchors
+  /** How requests are counted; `FixedWindow` when left out. */
+  readonly algorithm?: Algorithm
+  /** The size of a `TokenBucket` in requests, an integer from 1 to 2^32-1; `requestsPerUnit` when left out. */
+  readonly burst?: number
+  /** Whether headers of answers list the limit; true when left out. */
+  readonly headers?: boolean
+  /** As the flags of the descriptor, for a member of `limits`; false when left out. */
+  readonly shadowMode?: boolean
+  readonly quotaMode?: boolean
 }
+
+/**
+ * `FixedWindow` counts the requests since the window began. `SlidingWindow` adds the share of the previous
+ * window that is not over yet. `TokenBucket` admits `burst` requests at once, and `requestsPerUnit` in each
+ * window.
+ */
+export const algorithms = ['FixedWindow', 'SlidingWindow', 'TokenBucket'] as const
+
+export type Algorithm = (typeof algorithms)[number]
+
+/** The number of members of `limits`. */
+export const minLimits = 2
+export const maxLimits = 8
 
 /** A time zone, and where the windows of its calendar begin. See `CalendarWindows` for each field. */
 export interface CalendarAnchors {

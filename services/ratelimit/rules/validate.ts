@@ -11,7 +11,7 @@ import {
   units,
 } from './config.ts'
 import { findConfusableKeys, type Sibling } from './confusable-keys.ts'
-import { validateWindows } from './extensions/validate-windows.ts'
+import { type LimitProblem, validateLimit, validateLimits } from './extensions/validate-limit.ts'
 import { createFindings, type Findings, fieldPath } from './findings.ts'
 
 /** The most levels of nested descriptors. No request has so many entries. */
@@ -111,16 +111,46 @@ function checkSiblings(
   }
 }
 
-function checkDescriptor(context: Context, { source, path, descriptor }: Sibling, finalKey: string): void {
+function checkDescriptor(context: Context, sibling: Sibling, finalKey: string): void {
   const { findings, names } = context
-  const { rateLimit, shareThreshold } = descriptor
+  const { source, path, descriptor } = sibling
+  const { rateLimit, limits, shareThreshold } = descriptor
   if (rateLimit !== undefined) {
     checkRateLimit(context, source, fieldPath(path, names.rateLimit), rateLimit)
   }
+  if (limits !== undefined) checkLimits(context, sibling, limits)
   if (shareThreshold && !finalKey.includes('*')) {
     const rule = `share_threshold can only be used with wildcard values (containing '*')`
     const place = fieldPath(path, names.shareThreshold)
     findings.problem(source, place, `${rule}, but found key '${finalKey}'`)
+  }
+}
+
+function checkLimits(
+  context: Context,
+  { source, path, descriptor }: Sibling,
+  limits: readonly RateLimitPolicy[],
+): void {
+  const { findings, names } = context
+  const place = fieldPath(path, 'limits')
+  if (descriptor.rateLimit !== undefined) {
+    findings.problem(source, place, `limits is not allowed beside ${names.rateLimit}`, 'one of the two')
+  }
+  report(findings, source, place, validateLimits(limits))
+  for (const [index, limit] of limits.entries()) checkRateLimit(context, source, `${place}[${index}]`, limit)
+  const seen = new Set<string>()
+  for (const [index, { name }] of limits.entries()) {
+    if (name === '') continue
+    const message = `the limits share the name '${name}', and therefore their statistics`
+    if (seen.has(name)) findings.warn(source, `${place}[${index}].name`, message)
+    seen.add(name)
+  }
+}
+
+function report(findings: Findings, source: string, parent: string, problems: readonly LimitProblem[]): void {
+  for (const { path, message, allowed } of problems) {
+    const place = path === '' || path.startsWith('[') ? `${parent}${path}` : fieldPath(parent, path)
+    findings.problem(source, place, message, allowed)
   }
 }
 
@@ -143,9 +173,7 @@ function checkRateLimit(context: Context, source: string, path: string, rateLimi
     const message = `${names.requestsPerUnit} cannot be ${requestsPerUnit}`
     findings.problem(source, countPath, message, `a whole number from 0 to ${maxRequestsPerUnit}`)
   }
-  for (const { path: field, message, allowed } of validateWindows(rateLimit)) {
-    findings.problem(source, fieldPath(path, field), message, allowed)
-  }
+  report(findings, source, path, validateLimit(rateLimit))
   for (const [index, replaced] of replaces.entries()) {
     const place = `${fieldPath(path, 'replaces')}[${index}].name`
     if (replaced === '') findings.problem(source, place, 'should not have an empty replaces entry')

@@ -32,6 +32,13 @@ export declare type RateLimitConfig = Message<"ratelimit.config.ratelimit.v3.Rat
    * @generated from field: repeated ratelimit.config.ratelimit.v3.RateLimitDescriptor descriptors = 3;
    */
   descriptors: RateLimitDescriptor[];
+
+  /**
+   * Ours alone. A request is counted by all of its descriptors or by none. Feature allOrNothing.
+   *
+   * @generated from field: bool all_or_nothing = 1001;
+   */
+  allOrNothing: boolean;
 };
 
 /**
@@ -95,6 +102,14 @@ export declare type RateLimitDescriptor = Message<"ratelimit.config.ratelimit.v3
    * @generated from field: bool share_threshold = 1002;
    */
   shareThreshold: boolean;
+
+  /**
+   * 2 to 8 limits instead of rate_limit, which all count a request or none. Feature limits, so that a program that does
+   * not know the field never gets it.
+   *
+   * @generated from field: repeated ratelimit.config.ratelimit.v3.RateLimitPolicy limits = 1003;
+   */
+  limits: RateLimitPolicy[];
 };
 
 /**
@@ -147,6 +162,39 @@ export declare type RateLimitPolicy = Message<"ratelimit.config.ratelimit.v3.Rat
    * @generated from field: ratelimit.config.ratelimit.v3.RateLimitCalendar calendar = 1002;
    */
   calendar?: RateLimitCalendar | undefined;
+
+  /**
+   * Feature algorithms, as burst.
+   *
+   * @generated from field: ratelimit.config.ratelimit.v3.RateLimitAlgorithm algorithm = 1003;
+   */
+  algorithm: RateLimitAlgorithm;
+
+  /**
+   * The size of a token bucket in requests; 0 is requests_per_unit.
+   *
+   * @generated from field: uint32 burst = 1004;
+   */
+  burst: number;
+
+  /**
+   * Headers of answers leave the limit out. Feature headers.
+   *
+   * @generated from field: bool headers_off = 1005;
+   */
+  headersOff: boolean;
+
+  /**
+   * For members of limits; other limits have the flags of their descriptor.
+   *
+   * @generated from field: bool shadow_mode = 1006;
+   */
+  shadowMode: boolean;
+
+  /**
+   * @generated from field: bool quota_mode = 1007;
+   */
+  quotaMode: boolean;
 };
 
 /**
@@ -205,6 +253,31 @@ export declare type RateLimitReplace = Message<"ratelimit.config.ratelimit.v3.Ra
  * Use `create(RateLimitReplaceSchema)` to create a new message.
  */
 export declare const RateLimitReplaceSchema: GenMessage<RateLimitReplace>;
+
+/**
+ * @generated from enum ratelimit.config.ratelimit.v3.RateLimitAlgorithm
+ */
+export enum RateLimitAlgorithm {
+  /**
+   * @generated from enum value: FIXED_WINDOW = 0;
+   */
+  FIXED_WINDOW = 0,
+
+  /**
+   * @generated from enum value: SLIDING_WINDOW = 1;
+   */
+  SLIDING_WINDOW = 1,
+
+  /**
+   * @generated from enum value: TOKEN_BUCKET = 2;
+   */
+  TOKEN_BUCKET = 2,
+}
+
+/**
+ * Describes the enum ratelimit.config.ratelimit.v3.RateLimitAlgorithm.
+ */
+export declare const RateLimitAlgorithmSchema: GenEnum<RateLimitAlgorithm>;
 
 /**
  * @generated from enum ratelimit.config.ratelimit.v3.RateLimitUnit
