@@ -46,11 +46,11 @@ export interface RateLimitPolicy {
   readonly calendar?: CalendarAnchors
   /** How requests are counted; `FixedWindow` when left out. */
   readonly algorithm?: Algorithm
-  /** The size of a `TokenBucket` in requests, an integer from 1 to 2^32-1; `requestsPerUnit` when left out. */
+  /** The requests that a full `TokenBucket` admits, from 1 to 2^32-1; `requestsPerUnit` when left out. */
   readonly burst?: number
   /** Whether headers of answers list the limit; true when left out. */
   readonly headers?: boolean
-  /** As the flags of the descriptor, for a member of `limits`; false when left out. */
+  /** For a member of `limits`, as the flags of a descriptor; false when left out. */
   readonly shadowMode?: boolean
   readonly quotaMode?: boolean
 }
