@@ -21,6 +21,7 @@ const withoutEnvironments = [
   'operator/node-options.ts',
   'operator/certificates/',
   'operator/controller/',
+  'operator/counters/',
   'operator/infrastructure/',
   'operator/kinds/',
   'operator/reconcilers/',
@@ -291,6 +292,12 @@ export const importRules: readonly ImportRule[] = [
     content:
       'the feed; `stream.ts` and `snapshot.ts` are pure state machines. `peers/` reports acknowledgements, and `loads/` the load of brokers, to the operator that writes statuses',
     mayImport: serviceBase,
+  },
+  {
+    place: 'operator/counters/',
+    content:
+      '`pod-sessions.ts`, the contract: what the rate limit processes report, and what the operator asks of them',
+    mayImport: [...serviceBase, 'operator/xds/'],
   },
   {
     place: 'operator/infrastructure/',

@@ -1,0 +1,288 @@
+import { ExpectedError } from '@tollway/chassis/expected-error.ts'
+
+/**
+ * What the operator knows of the decisions of its rate limit processes, and what it can ask of them. All
+ * results are plain data that JSON can express. Every operator answers for all processes, with or without
+ * the Lease.
+ *
+ * Each method rejects with a `PodSessionsError`. A process that does not answer by the deadline does not fail
+ * a call as long as another one answers: `missing` then has its name. Numbers of hits are summed over the
+ * workers of a pod and over all pods.
+ */
+export interface PodSessions {
+  /** One item for each pod, sorted by namespace and name. */
+  pods(page?: Page): Promise<Paged<PodState>>
+  /** The domains that the pods enforce, sorted by name. */
+  domains(page?: Page): Promise<Paged<DomainTotals>>
+  /** The rules of a domain that have had hits, sorted by name. Rejects with `unknown-domain`. */
+  rules(domain: string, page?: Page): Promise<Paged<RuleTotals>>
+  /** Reads the counter of one descriptor where it lies. */
+  counter(at: CounterAddress): Promise<CounterReading>
+  /** Sets the counter to 0, and drops its key from the local caches of all pods. */
+  reset(at: CounterAddress): Promise<CounterChange>
+  /**
+   * Grants `by` more hits until the window ends: an integer from 1 to `maxRaise`. Rejects with `invalid` and
+   * the field `by` for another number.
+   */
+  raise(at: CounterAddress, by: number): Promise<CounterChange>
+  /**
+   * Returns the keys of a rule with the most hits. The first call starts the count, and resolves when every
+   * pod has reported once, after about 1 s; the count continues until 60 s after the last call.
+   */
+  top(of: TopQuery): Promise<TopKeys>
+  /** Yields one point a second until the signal is aborted. A renewed connection of a pod continues it. */
+  series(of: Watched, signal: AbortSignal): AsyncIterable<SeriesPoint>
+  /**
+   * Yields sampled decisions, at least an empty batch each second, until the signal is aborted. Rejects with
+   * `switched-off` if no pod allows it.
+   */
+  tap(of: Watched, signal: AbortSignal): AsyncIterable<TapBatch>
+  /**
+   * Replays the recorded decisions of all pods with another configuration of a domain.
+   *
+   * @param resource an encoded ratelimit.config.ratelimit.v3.RateLimitConfig, in base64, at most
+   *   `maxWhatIfBytes` before the encoding
+   * @returns progress, several times, and then the result as the last item
+   */
+  whatIf(of: WhatIfQuery, signal: AbortSignal): AsyncIterable<WhatIfStep>
+}
+
+/** The largest grant of a raise. */
+export const maxRaise = 0xffffffff
+/** The largest encoded configuration of a what-if. */
+export const maxWhatIfBytes = 10 * 1024 * 1024
+/** The most items of a page. */
+export const maxPageItems = 1_000
+
+export interface Page {
+  /** The `next` of the page before; the first page when left out. */
+  readonly after?: string | undefined
+  /** The most items, from 1 to `maxPageItems`, which is the default. */
+  readonly limit?: number | undefined
+}
+
+export interface Paged<T> {
+  readonly items: readonly T[]
+  /** Undefined on the last page. */
+  readonly next?: string
+}
+
+/** Numbers of hits. */
+export interface HitCounts {
+  readonly allowed: number
+  readonly refused: number
+  /** Allowed hits near the limit. */
+  readonly near: number
+  /** Hits over the limit that were allowed because of the shadow mode. */
+  readonly shadow: number
+}
+
+export interface PodState {
+  readonly uid: string
+  readonly pod: string
+  readonly namespace: string
+  /** The workers of the pod that are connected, of how many. */
+  readonly workers: number
+  readonly expectedWorkers: number
+  /** False when a worker is not connected, or has not reported for 10 s. Such a pod is kept for 10 minutes. */
+  readonly isReporting: boolean
+  readonly lastReportMsAgo: number
+  readonly backend: string
+  /** The cause of a failure of the backend; empty if it answers. */
+  readonly backendProblem: string
+  readonly decisionsPerSecond: number
+  /** Of the last 5 s, in milliseconds: the largest value of the workers; 0 without decisions. */
+  readonly p50Ms: number
+  readonly p99Ms: number
+  readonly droppedReports: number
+  /** `tap`, `replay`, `hashed-keys`. */
+  readonly features: readonly string[]
+}
+
+export interface DomainTotals extends HitCounts {
+  readonly domain: string
+  /** The number of rules with a limit. */
+  readonly rules: number
+  readonly pods: number
+  /** Hits of the last 5 s, as a rate. */
+  readonly allowedPerSecond: number
+  readonly refusedPerSecond: number
+}
+
+export interface RuleTotals extends HitCounts {
+  /** `domain.key_value.key2`, as in listings of the configuration. */
+  readonly rule: string
+  readonly allowedPerSecond: number
+  readonly refusedPerSecond: number
+  /** The totals of each pod, by its uid. */
+  readonly pods: Readonly<Record<string, HitCounts>>
+}
+
+export interface CounterAddress {
+  readonly domain: string
+  /** The entries of one descriptor, in order. */
+  readonly entries: readonly Entry[]
+}
+
+export interface Entry {
+  readonly key: string
+  readonly value: string
+}
+
+export interface CounterReading {
+  /** One for each limit of the rule; most rules have one. */
+  readonly counters: readonly CounterState[]
+  /** The pods with counters of their own that did not answer. */
+  readonly missing: readonly string[]
+}
+
+export interface CounterState {
+  readonly rule: string
+  /** The key in the backend, including its window. */
+  readonly key: string
+  /** Negative after a raise by more than was counted. */
+  readonly value: number
+  /** With counters in the memory of several pods, the sum of their limits. */
+  readonly limit: number
+  /** 0 if the limit is reached. */
+  readonly remaining: number
+  /** Whole seconds until the window ends. */
+  readonly resetSeconds: number
+}
+
+/** The counter after a change. */
+export interface CounterChange extends CounterReading {
+  /** The pods that have dropped the key from their local caches. `missing` has the others. */
+  readonly confirmed: readonly string[]
+}
+
+export interface TopQuery {
+  readonly domain: string
+  readonly rule: string
+  /** Whether refused hits are counted, or all hits. */
+  readonly by: 'refused' | 'hits'
+}
+
+export interface TopKeys {
+  /** Most hits first, at most 100. A count is too high by at most its error. */
+  readonly keys: readonly {
+    readonly entries: readonly Entry[]
+    readonly count: number
+    readonly error: number
+  }[]
+  /** The most hits that a key can have that is missing here. */
+  readonly missingAtMost: number
+  /** The time that was counted. */
+  readonly sinceMs: number
+  readonly missing: readonly string[]
+}
+
+export interface Watched {
+  readonly domain: string
+  /** The whole domain when left out. */
+  readonly rule?: string | undefined
+}
+
+export interface SeriesPoint extends HitCounts {
+  /** Unix time in milliseconds. */
+  readonly atMs: number
+  /** The number of pods that reported. */
+  readonly pods: number
+}
+
+export interface TapBatch {
+  readonly decisions: readonly TappedDecision[]
+  /** Decisions that were not sampled. */
+  readonly skipped: number
+}
+
+export interface TappedDecision {
+  /** Unix time in milliseconds. */
+  readonly atMs: number
+  readonly pod: string
+  readonly entries: readonly Entry[]
+  /** Empty if no rule with a limit matched. */
+  readonly rule: string
+  readonly over: boolean
+  /** One line for people. */
+  readonly reason: string
+  readonly hits: number
+  readonly limit: number
+  readonly remaining: number
+}
+
+export interface WhatIfQuery {
+  readonly domain: string
+  readonly resource: string
+}
+
+export type WhatIfStep =
+  | { readonly kind: 'progress' /** From 0 to 1. */; readonly progress: number }
+  | { readonly kind: 'result'; readonly result: WhatIfResult }
+
+export interface WhatIfResult {
+  /** Hits by rule with the active configuration, and with the proposed one. */
+  readonly now: readonly ReplayedRule[]
+  readonly then: readonly ReplayedRule[]
+  /** The keys whose refused hits change most, at most 100. */
+  readonly keys: readonly ReplayedKey[]
+  readonly coverage: Coverage
+}
+
+export interface ReplayedRule {
+  readonly rule: string
+  readonly allowed: number
+  readonly refused: number
+}
+
+export interface ReplayedKey {
+  readonly entries: readonly Entry[]
+  readonly hits: number
+  readonly refusedNow: number
+  readonly refusedThen: number
+}
+
+export interface Coverage {
+  /** Unix time in milliseconds of the first recorded call; undefined if there is none. */
+  readonly fromMs?: number
+  /** The recorded calls of the domain, of all its calls since then. */
+  readonly recordedCalls: number
+  readonly calls: number
+  readonly pods: number
+  /** The pods that did not answer, or have no recording. */
+  readonly missing: readonly string[]
+}
+
+export type PodSessionsErrorCode =
+  /** No connected pod has a session. */
+  | 'no-pods'
+  | 'unknown-domain'
+  /** No rule matches the entries, or the watched rule does not exist. */
+  | 'no-rule'
+  /** The rule is unlimited, so it has no counter. */
+  | 'unlimited'
+  /** The backend of the counters failed. */
+  | 'backend-failed'
+  /** No pod answered by the deadline. */
+  | 'deadline'
+  /** A setting of the pods switches the function off. */
+  | 'switched-off'
+  /** The counters do not support the change. */
+  | 'not-supported'
+  /** The proposed configuration, or another argument, is invalid. */
+  | 'invalid'
+  /** More subscriptions or replays run than allowed. */
+  | 'too-many'
+
+export class PodSessionsError extends ExpectedError {
+  override readonly name = 'PodSessionsError'
+  readonly code: PodSessionsErrorCode
+  /** The argument at fault, such as `by`; empty for the call as a whole. */
+  readonly field: string
+
+  constructor(code: PodSessionsErrorCode, message: string, field = '') {
+    super(message)
+    this.code = code
+    this.field = field
+  }
+}
