@@ -17,7 +17,7 @@ export function describeFound(value: unknown): string {
 
 /** The values that a schema allows, as messages show them: `a string of 1 to 253 characters`. */
 export function describeAllowed(schema: Schema): string {
-  const { type, minLength = 0, maxLength, minimum, maximum, maxItems } = schema
+  const { type, minLength = 0, maxLength, minimum, maximum, minItems, maxItems } = schema
   if (schema.enum !== undefined) return `${schema.enum.length > 1 ? 'one of ' : ''}${schema.enum.join(', ')}`
   switch (type) {
     case 'string':
@@ -31,6 +31,7 @@ export function describeAllowed(schema: Schema): string {
     case 'boolean':
       return 'true or false'
     case 'array':
+      if (minItems !== undefined) return `a list of ${minItems} to ${maxItems} items`
       return maxItems === undefined ? 'a list' : `a list of at most ${maxItems} items`
     case 'object':
       return 'a map'

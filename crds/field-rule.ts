@@ -15,6 +15,11 @@ export interface PolicyRule extends FieldRule {
    * definition cannot have this form, because the cost of optional values is estimated as unlimited.
    */
   readonly inPolicy: readonly string[]
+  /**
+   * A condition in CEL without which the rule cannot be violated. The policy evaluates it first, and all rules
+   * with the same one together, so that few descriptors cost more than it.
+   */
+  readonly policyGuard?: string
 }
 
 export function withRules(

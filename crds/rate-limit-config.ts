@@ -4,8 +4,8 @@ import { describeFound } from './describe.ts'
 import type { PolicyRule } from './field-rule.ts'
 import { feedColumns } from './generation/printer-columns.ts'
 import { limitBounds } from './rate-limit/limit-bounds.ts'
-import { problemIf, rulesOfRateLimit } from './rate-limit/limit-rules.ts'
-import { rateLimitSchema, withRulesOfLevel } from './rate-limit/limit-schema.ts'
+import { costlyRulesOfMember, problemIf, rulesOfMember, rulesOfRateLimit } from './rate-limit/limit-rules.ts'
+import { limitsSchema, rateLimitSchema, withRulesOfLevel } from './rate-limit/limit-schema.ts'
 import type { Resource, ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
 import { type JsonObject, type Schema, typed } from './schema.ts'
@@ -27,6 +27,9 @@ const limits = rateLimitConfigLimits
 
 /** A limit: either `unlimited`, or a `unit` and its `requestsPerUnit`. */
 export type RateLimit = DeepReadonly<Static<ReturnType<typeof rateLimitSchema>>>
+
+/** A member of `limits`. */
+export type LimitOfList = NonNullable<Descriptor['limits']>[number]
 
 /** A rule, or only a parent of other rules. Validation always sets `value`. */
 export interface Descriptor extends DescriptorFields {
@@ -57,15 +60,36 @@ const sharedByWildcard: PolicyRule = {
   },
 }
 
-/** A rule of one descriptor, with the field that is its `self`; '' is the descriptor itself. */
+const oneKindOfLimits: PolicyRule = {
+  cel: {
+    rule: '!has(self.rateLimit) || !has(self.limits)',
+    message: 'set either rateLimit or limits, not both',
+  },
+  inPolicy: ['self.?rateLimit.hasValue() <= !self.?limits.hasValue()'],
+  judge: ({ rateLimit, limits }) =>
+    problemIf(
+      rateLimit !== undefined && limits !== undefined,
+      'limits',
+      'is not allowed beside rateLimit; leave out one of the two',
+    ),
+}
+
+const ownRules = [sharedByWildcard, oneKindOfLimits] as const
+
+/** A rule of descriptors in the admission policy. */
 export interface DescriptorRule {
-  readonly field: '' | 'rateLimit'
+  /** The `self` of the rule: '' is the descriptor itself, `limits[*]` each of its limits. */
+  readonly field: '' | 'rateLimit' | 'limits[*]'
   readonly rule: PolicyRule
+  /** The first level with the rule in the policy; the definition has it for those above. */
+  readonly fromLevel: 1 | 2
 }
 
 export const rulesOfDescriptors: readonly DescriptorRule[] = [
-  { field: '', rule: sharedByWildcard },
-  ...rulesOfRateLimit.map(rule => ({ field: 'rateLimit' as const, rule })),
+  ...ownRules.map(rule => ({ field: '' as const, rule, fromLevel: 2 as const })),
+  ...rulesOfRateLimit.map(rule => ({ field: 'rateLimit' as const, rule, fromLevel: 2 as const })),
+  ...rulesOfMember.map(rule => ({ field: 'limits[*]' as const, rule, fromLevel: 2 as const })),
+  ...costlyRulesOfMember.map(rule => ({ field: 'limits[*]' as const, rule, fromLevel: 1 as const })),
 ]
 
 /** A descriptor without its nested descriptors, which differ by level. */
@@ -91,6 +115,7 @@ function descriptorSchema(level: number) {
         }),
       ),
       rateLimit: Type.Optional(rateLimitSchema(level)),
+      limits: Type.Optional(limitsSchema(level)),
       ...descriptorFlags(),
       metadata: Type.Optional(
         typed<JsonObject>({
@@ -105,7 +130,7 @@ function descriptorSchema(level: number) {
       ),
     },
     {
-      ...withRulesOfLevel(level, [sharedByWildcard]),
+      ...withRulesOfLevel(level, ownRules),
       description:
         'Matches one entry of a request. No two descriptors of a list have the same key and value.',
     },
@@ -188,6 +213,13 @@ const spec = Type.Object(
         'names it. Cannot be changed.',
     }),
     descriptors: typed<readonly Descriptor[]>(descriptorList(1)),
+    allOrNothing: Type.Optional(
+      Type.Boolean({
+        description:
+          'A request with several descriptors counts in all of their limits or, if one of them refuses it, in ' +
+          'none. Needs all counters in one place: memory, or a Redis with one main instance.',
+      }),
+    ),
   },
   { description: 'The domain and its limits.' },
 )

@@ -21,6 +21,7 @@ export interface Schema {
   readonly minimum?: number
   readonly maximum?: number
   readonly items?: Schema
+  readonly minItems?: number
   readonly maxItems?: number
   readonly properties?: Readonly<Record<string, Schema>>
   readonly required?: readonly string[] | undefined

@@ -11,7 +11,7 @@ import type { JsonObject } from '../schema.ts'
 export const policyName = `${rateLimitConfigKind.plural}.${apiGroup}`
 
 /**
- * The rules of descriptors below the first level, where a definition cannot have CEL: a
+ * The rules of descriptors that a definition cannot have in CEL, most of them below the first level: a
  * ValidatingAdmissionPolicy and its binding (admissionregistration.k8s.io/v1). One expression has all rules,
  * and visits each descriptor once; only a message searches for the rule and the level with the problem. An
  * update that does not change the descriptors passes, so that a resource that breaks a newer rule can still
@@ -47,7 +47,7 @@ export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonOb
       ],
       validations: [
         {
-          expression: forAllBelowFirst(rulesOfDescriptors),
+          expression: forAllLevels(rulesOfDescriptors),
           messageExpression: messageOf(rulesOfDescriptors),
           reason: 'Invalid',
         },
@@ -65,25 +65,43 @@ export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonOb
 
 const { maxDescriptorLevels } = rateLimitConfigLimits
 
-/** The rules for one descriptor. Each level has a variable of its own, `d1` for those of the first one. */
+/**
+ * The rules for one descriptor, if the definition does not have them for this level. Each level has a
+ * variable of its own, `d1` for those of the first one.
+ */
 function forOne(level: number, rules: readonly DescriptorRule[]): readonly string[] {
-  return rules.flatMap(({ field, rule: { inPolicy } }) => {
-    const self = field === '' ? `d${level}` : `d${level}.?${field}`
-    return inPolicy.map(condition => condition.replaceAll(/\bself\b/g, self))
-  })
+  const conditionsOf = (wanted: DescriptorRule['field'], self: string) => {
+    const ofField = rules.filter(({ field, fromLevel }) => field === wanted && level >= fromLevel)
+    const byGuard = Map.groupBy(ofField, ({ rule }) => rule.policyGuard)
+    const conditions = [...byGuard].flatMap(([guard, guarded]) => {
+      const own = guarded.flatMap(({ rule }) => rule.inPolicy)
+      return guard === undefined ? own : [`(${guard}) ? ${areTrue(own)} : true`]
+    })
+    return conditions.map(condition => condition.replaceAll(/\bself\b/g, self))
+  }
+  const ofMembers = conditionsOf('limits[*]', 'limit')
+  return [
+    ...conditionsOf('', `d${level}`),
+    ...conditionsOf('rateLimit', `d${level}.?rateLimit`),
+    ...(ofMembers.length > 0 ? [`d${level}.?limits.orValue([]).all(limit, ${areTrue(ofMembers)})`] : []),
+  ]
+}
+
+function areTrue(conditions: readonly string[]): string {
+  return conditions.length === 1 ? `${conditions}` : `!(false in [${conditions.join(', ')}])`
 }
 
 /** Whether the conditions are true for all descriptors of the level in `parent`. See `PolicyRule`. */
 function forAll(parent: string, level: number, conditions: readonly string[]): string {
-  return `${parent}.?descriptors.orValue([]).all(d${level}, !(false in [${conditions.join(', ')}]))`
+  return `${parent}.?descriptors.orValue([]).all(d${level}, ${areTrue(conditions)})`
 }
 
-function forAllBelowFirst(rules: readonly DescriptorRule[]): string {
+function forAllLevels(rules: readonly DescriptorRule[]): string {
   let conditions = forOne(maxDescriptorLevels, rules)
-  for (let level = maxDescriptorLevels; level > 2; level--) {
+  for (let level = maxDescriptorLevels; level > 1; level--) {
     conditions = [...forOne(level - 1, rules), forAll(`d${level - 1}`, level, conditions)]
   }
-  return forAll('object.spec', 1, [forAll('d1', 2, conditions)])
+  return forAll('object.spec', 1, conditions)
 }
 
 function forAllOfLevel(wanted: number, rule: DescriptorRule): string {
@@ -97,17 +115,17 @@ function messageOf(rules: readonly DescriptorRule[]): string {
   const [last, ...others] = rules.toReversed()
   if (last === undefined) throw new Error('the policy has no rules')
   let text = messageFor(last)
-  for (const rule of others) text = `!${forAllBelowFirst([rule])} ? (${messageFor(rule)}) : (${text})`
+  for (const rule of others) text = `!${forAllLevels([rule])} ? (${messageFor(rule)}) : (${text})`
   return text
 }
 
 /** Names the first level that violates the rule: `spec.descriptors[*].descriptors[*].rateLimit: …`. */
 function messageFor(wanted: DescriptorRule): string {
-  const { field, rule } = wanted
+  const { field, rule, fromLevel } = wanted
   const place = (level: number) => `spec${'.descriptors[*]'.repeat(level)}${field && `.${field}`}`
   const textFor = (level: number) => JSON.stringify(`${place(level)}: ${rule.cel.message}`)
   let text = textFor(maxDescriptorLevels)
-  for (let level = maxDescriptorLevels - 1; level >= 2; level--) {
+  for (let level = maxDescriptorLevels - 1; level >= fromLevel; level--) {
     text = `!${forAllOfLevel(level, wanted)} ? ${textFor(level)} : ${text}`
   }
   return text

@@ -64,6 +64,7 @@ const keywords = [
   'maxLength',
   'minimum',
   'maximum',
+  'minItems',
   'maxItems',
   'maxProperties',
   'x-kubernetes-list-type',

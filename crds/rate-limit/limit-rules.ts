@@ -1,7 +1,16 @@
 import { describeFound } from '../describe.ts'
 import type { PolicyRule } from '../field-rule.ts'
 import { type Fields, isFields, type Problem } from '../schema.ts'
-import { anchorUnits, calendarUnits, limitBounds, type Unit, units } from './limit-bounds.ts'
+import {
+  algorithms,
+  anchorUnits,
+  calendarUnits,
+  endOfExactProducts,
+  limitBounds,
+  type Unit,
+  unitSeconds,
+  units,
+} from './limit-bounds.ts'
 
 export function problemIf(wrong: boolean, path: string, message: string): readonly Problem[] {
   return wrong ? [{ path, message }] : []
@@ -51,6 +60,7 @@ const replacesOthers: PolicyRule = {
     rule: '!has(self.name) || !has(self.replaces) || self.replaces.all(replaced, replaced.name != self.name)',
     message: 'replaces names the rule itself; name other rules only',
   },
+  policyGuard: 'self.?replaces.hasValue()',
   inPolicy: ["self.?replaces.orValue([]).all(replaced, replaced.name != self.?name.orValue(''))"],
   judge({ name, replaces }) {
     if (typeof name !== 'string' || name === '' || !Array.isArray(replaces)) return []
@@ -64,7 +74,7 @@ const replacesOthers: PolicyRule = {
   },
 }
 
-const fieldsOfLimited = ['unitMultiplier', 'calendar'] as const
+const fieldsOfLimited = ['algorithm', 'burst', 'unitMultiplier', 'calendar'] as const
 
 const nothingBesideUnlimited: PolicyRule = {
   cel: {
@@ -73,7 +83,8 @@ const nothingBesideUnlimited: PolicyRule = {
       `!(${fieldsOfLimited.map(name => `has(self.${name})`).join(' || ')})`,
     message: `unlimited: true excludes ${fieldsOfLimited.join(', ')}`,
   },
-  inPolicy: fieldsOfLimited.map(name => `${isUnlimited} <= !self.?${name}.hasValue()`),
+  policyGuard: isUnlimited,
+  inPolicy: fieldsOfLimited.map(name => `!self.?${name}.hasValue()`),
   judge(rateLimit) {
     if (rateLimit['unlimited'] !== true) return []
     return fieldsOfLimited.flatMap(name =>
@@ -86,6 +97,81 @@ const nothingBesideUnlimited: PolicyRule = {
   },
 }
 
+const algorithmInCel = "self.?algorithm.orValue('FixedWindow')"
+const hasCalendar = 'self.?calendar.hasValue()'
+
+const burstOfTokenBucket: PolicyRule = {
+  cel: {
+    rule: "!has(self.burst) || (has(self.algorithm) && self.algorithm == 'TokenBucket')",
+    message: 'burst needs algorithm: TokenBucket',
+  },
+  policyGuard: 'self.?burst.hasValue()',
+  inPolicy: [`${algorithmInCel} == 'TokenBucket'`],
+  judge({ burst, algorithm = 'FixedWindow', unlimited }) {
+    if (burst === undefined || unlimited === true || !isOneOf(algorithms, algorithm)) return []
+    return problemIf(
+      algorithm !== 'TokenBucket',
+      'burst',
+      `${describeFound(burst)} needs algorithm: TokenBucket, not ${algorithm}`,
+    )
+  },
+}
+
+const calendarOfFixedWindow: PolicyRule = {
+  cel: {
+    rule: "!has(self.calendar) || !has(self.algorithm) || self.algorithm == 'FixedWindow'",
+    message: 'calendar needs algorithm: FixedWindow',
+  },
+  policyGuard: hasCalendar,
+  inPolicy: [`${algorithmInCel} == 'FixedWindow'`],
+  judge({ calendar, algorithm = 'FixedWindow', unlimited }) {
+    if (calendar === undefined || unlimited === true || !isOneOf(algorithms, algorithm)) return []
+    const message = `needs algorithm: FixedWindow, not ${algorithm}`
+    return problemIf(algorithm !== 'FixedWindow', 'calendar', message)
+  },
+}
+
+const secondsInCel = `{${Object.entries(unitSeconds)
+  .map(([unit, seconds]) => `'${unit}': ${seconds}`)
+  .join(', ')}}`
+
+/** Division, because a product could exceed 64 bits. */
+function mostRequestsInCel(unit: string, unitMultiplier: string): string {
+  return `${endOfExactProducts - 1} / (${secondsInCel}[${unit}] * ${unitMultiplier})`
+}
+
+const exactProducts: PolicyRule = {
+  cel: {
+    rule:
+      "!has(self.algorithm) || self.algorithm == 'FixedWindow' || !has(self.unit) || " +
+      '[has(self.requestsPerUnit) ? self.requestsPerUnit : 0, has(self.burst) ? self.burst : 0].max() <= ' +
+      mostRequestsInCel('self.unit', '(has(self.unitMultiplier) ? self.unitMultiplier : 1)'),
+    message:
+      'with SlidingWindow and TokenBucket, requestsPerUnit and burst times the seconds of the window must be ' +
+      `below 2^52, ${endOfExactProducts}`,
+  },
+  policyGuard: `${algorithmInCel} != 'FixedWindow'`,
+  inPolicy: [
+    '[self.?requestsPerUnit.orValue(0), self.?burst.orValue(0)].max() <= ' +
+      mostRequestsInCel("self.?unit.orValue('second')", 'self.?unitMultiplier.orValue(1)'),
+  ],
+  judge(limit) {
+    const { algorithm, unit, unitMultiplier = 1 } = limit
+    if (!isOneOf(algorithms, algorithm) || algorithm === 'FixedWindow' || !isUnit(unit)) return []
+    if (typeof unitMultiplier !== 'number' || !(unitMultiplier >= 1)) return []
+    const windowSeconds = unitSeconds[unit] * unitMultiplier
+    const most = Math.floor((endOfExactProducts - 1) / windowSeconds)
+    return ['requestsPerUnit', 'burst'].flatMap(name => {
+      const count = limit[name]
+      return problemIf(
+        typeof count === 'number' && count <= limitBounds.maxRequestsPerUnit && count > most,
+        name,
+        `${count} is too large for ${algorithm} with a window of ${windowSeconds} s; at most ${most} is allowed`,
+      )
+    })
+  },
+}
+
 /** Empty if it is left out, which is the problem of another rule. */
 const unitInCel = "self.?unit.orValue('')"
 
@@ -94,7 +180,8 @@ const calendarOfDays: PolicyRule = {
     rule: `!has(self.calendar) || !has(self.unit) || self.unit in ${listInCel(calendarUnits)}`,
     message: `calendar needs a unit of ${calendarUnits.join(', ')}`,
   },
-  inPolicy: [`self.?calendar.hasValue() <= (${unitInCel} in ${listInCel(['', ...calendarUnits])})`],
+  policyGuard: hasCalendar,
+  inPolicy: [`${unitInCel} in ${listInCel(['', ...calendarUnits])}`],
   judge({ calendar, unit }) {
     if (calendar === undefined || !isUnit(unit)) return []
     return problemIf(
@@ -118,6 +205,7 @@ const anchorsOfUnit: PolicyRule = {
       .join(' && ')})`,
     message: `in calendar, ${anchors.map(describeAnchor).join(', ')}`,
   },
+  policyGuard: hasCalendar,
   inPolicy: anchors.map(
     ([name, allowed]) =>
       `self.?calendar.?${name}.hasValue() <= (${unitInCel} in ${listInCel(['', ...allowed])})`,
@@ -142,6 +230,7 @@ const knownTimeZone: PolicyRule = {
       "timestamp('2000-01-01T00:00:00Z').getHours(self.calendar.timeZone) >= 0",
     message: 'calendar.timeZone is a name of the IANA time zone database, such as Europe/Copenhagen',
   },
+  policyGuard: hasCalendar,
   inPolicy: ["timestamp('2000-01-01T00:00:00Z').getHours(self.?calendar.?timeZone.orValue('UTC')) >= 0"],
   judge({ calendar }) {
     const timeZone = isFields(calendar) ? calendar['timeZone'] : undefined
@@ -154,15 +243,42 @@ const knownTimeZone: PolicyRule = {
   },
 }
 
+const limitedMember: PolicyRule = {
+  cel: {
+    rule: '!has(self.unlimited) || !self.unlimited',
+    message: 'unlimited is not allowed inside limits; use rateLimit for an unlimited rule',
+  },
+  inPolicy: [`!${isUnlimited}`],
+  judge: ({ unlimited }) =>
+    problemIf(
+      unlimited === true,
+      'unlimited',
+      'true is not allowed inside limits; use rateLimit for an unlimited rule',
+    ),
+}
+
+const commonRules = [
+  burstOfTokenBucket,
+  calendarOfFixedWindow,
+  exactProducts,
+  calendarOfDays,
+  anchorsOfUnit,
+  knownTimeZone,
+] as const
+
 /** The rules of `rateLimit`. */
 export const rulesOfRateLimit: readonly PolicyRule[] = [
   limitedOrUnlimited,
   replacesOthers,
   nothingBesideUnlimited,
-  calendarOfDays,
-  anchorsOfUnit,
-  knownTimeZone,
+  ...commonRules,
 ]
+
+/** The rules of a member of `limits`, except those of `costlyRulesOfMember`. */
+export const rulesOfMember: readonly PolicyRule[] = [limitedMember, ...commonRules]
+
+/** With these, a definition would exceed the cost that an API server allows. */
+export const costlyRulesOfMember: readonly PolicyRule[] = [replacesOthers]
 
 function listInCel(words: readonly string[]): string {
   return `[${words.map(word => `'${word}'`).join(', ')}]`

@@ -1,8 +1,8 @@
 import Type from 'typebox'
 import { type FieldRule, withRules } from '../field-rule.ts'
 import type { Schema } from '../schema.ts'
-import { limitBounds, units, weekdays } from './limit-bounds.ts'
-import { rulesOfRateLimit } from './limit-rules.ts'
+import { algorithms, limitBounds, units, weekdays } from './limit-bounds.ts'
+import { costlyRulesOfMember, rulesOfMember, rulesOfRateLimit } from './limit-rules.ts'
 
 /**
  * The API server estimates the cost of CEL in a definition, and rejects it inside nested lists. Below the top
@@ -15,41 +15,21 @@ export function withRulesOfLevel(
   return level === 1 ? withRules(rules) : { ...withRules(rules), 'x-kubernetes-validations': [] }
 }
 
-/** `rateLimit`: the limit of a descriptor. */
+/** `rateLimit`: the only limit of a descriptor. */
 export function rateLimitSchema(level: number) {
   return Type.Object(
     {
-      unit: Type.Optional(
-        Type.Enum(units, {
-          type: 'string',
-          description:
-            'The length of the window in which requests are counted. Windows are aligned to the Unix ' +
-            'epoch: a week begins on Thursday at 00:00 UTC, a month is 30 days and a year 365 days. ' +
-            'Required unless unlimited.',
-        }),
-      ),
-      requestsPerUnit: Type.Optional(
-        Type.Integer({
-          format: 'int64',
-          minimum: 0,
-          maximum: limitBounds.maxRequestsPerUnit,
-          description:
-            'The number of requests that are allowed in a unit; 0 blocks every request. Required unless unlimited.',
-        }),
-      ),
+      unit: Type.Optional(unitField(' Required unless unlimited.')),
+      requestsPerUnit: Type.Optional(requestsField(' Required unless unlimited.')),
       unlimited: Type.Optional(
         Type.Boolean({
           description: 'Every request is allowed, and none is counted. Replaces unit and requestsPerUnit.',
         }),
       ),
-      name: Type.Optional(
-        Type.String({
-          maxLength: limitBounds.maxNameLength,
-          description:
-            'The name of the rule. Other rules can replace it by this name, and responses contain it.',
-        }),
+      name: nameField(
+        'The name of the rule. Other rules can replace it by this name, and responses contain it.',
       ),
-      ...replacesAndWindows(),
+      ...commonFields(),
     },
     {
       ...withRulesOfLevel(level, rulesOfRateLimit),
@@ -61,7 +41,65 @@ export function rateLimitSchema(level: number) {
   )
 }
 
-function replacesAndWindows() {
+/** `limits`: several limits of a descriptor. */
+export function limitsSchema(level: number) {
+  return Type.Array(memberSchema(level), {
+    minItems: limitBounds.minLimits,
+    maxItems: limitBounds.maxLimits,
+    'x-kubernetes-list-type': 'atomic',
+    description:
+      'Several limits instead of rateLimit. A request is allowed if every limit allows it; then all limits ' +
+      'count it, otherwise none does.',
+  })
+}
+
+function memberSchema(level: number) {
+  const flag = (description: string) => Type.Optional(Type.Boolean({ description }))
+  return Type.Object(
+    {
+      unit: unitField(),
+      requestsPerUnit: requestsField(),
+      unlimited: flag('Not allowed here: use rateLimit for an unlimited rule.'),
+      name: nameField(
+        'The name of the limit in statistics and responses, and for rules that replace it. Without a name, ' +
+          'statistics and responses have its index.',
+      ),
+      ...commonFields(),
+      shadowMode: flag('Tests the limit: it counts requests and updates the statistics, but refuses none.'),
+      quotaMode: flag('Makes the limit a quota, as the field of the same name does for a descriptor.'),
+    },
+    {
+      ...withRulesOfLevel(level, rulesOfMember),
+      rules: [...rulesOfMember, ...costlyRulesOfMember].map(({ judge }) => judge),
+      description: 'One of the limits.',
+    },
+  )
+}
+
+function unitField(more = '') {
+  return Type.Enum(units, {
+    type: 'string',
+    description:
+      'The length of the window in which requests are counted. Windows are aligned to the Unix ' +
+      `epoch: a week begins on Thursday at 00:00 UTC, a month is 30 days and a year 365 days.${more}`,
+  })
+}
+
+function requestsField(more = '') {
+  return Type.Integer({
+    format: 'int64',
+    minimum: 0,
+    maximum: limitBounds.maxRequestsPerUnit,
+    description: `The number of requests that are allowed in a unit; 0 blocks every request.${more}`,
+  })
+}
+
+function nameField(description: string) {
+  return Type.Optional(Type.String({ maxLength: limitBounds.maxNameLength, description }))
+}
+
+/** The fields that `rateLimit` and a member of `limits` have. */
+function commonFields() {
   return {
     replaces: Type.Optional(
       Type.Array(replacedRule(), {
@@ -70,6 +108,23 @@ function replacesAndWindows() {
         description:
           'Rules that do not apply to a request if it also matches this rule. A replaced rule ' +
           'neither counts the request nor decides on it.',
+      }),
+    ),
+    algorithm: Type.Optional(
+      Type.Enum(algorithms, {
+        type: 'string',
+        description:
+          'How requests are counted. FixedWindow, the default, counts the requests since the window began. ' +
+          'SlidingWindow adds the part of the previous window that is not over yet. TokenBucket allows burst ' +
+          'requests at once, and requestsPerUnit in each window. Both count only requests that they allow.',
+      }),
+    ),
+    burst: Type.Optional(
+      Type.Integer({
+        format: 'int64',
+        minimum: 1,
+        maximum: limitBounds.maxRequestsPerUnit,
+        description: 'The size of the TokenBucket in requests; requestsPerUnit if left out.',
       }),
     ),
     unitMultiplier: Type.Optional(
@@ -83,6 +138,11 @@ function replacesAndWindows() {
       }),
     ),
     calendar: Type.Optional(calendarSchema()),
+    headers: Type.Optional(
+      Type.Boolean({
+        description: 'Whether headers of responses list the limit; true if left out.',
+      }),
+    ),
   }
 }
 
@@ -116,7 +176,7 @@ function calendarSchema() {
     {
       description:
         'Windows are those of the local calendar instead of the Unix epoch: a window begins at the first ' +
-        'instant of its local date. Needs the unit day, week, month or year.',
+        'instant of its local date. Needs the algorithm FixedWindow, and the unit day, week, month or year.',
     },
   )
 }
@@ -127,7 +187,7 @@ function replacedRule() {
       name: Type.String({
         minLength: 1,
         maxLength: limitBounds.maxNameLength,
-        description: 'The name in rateLimit.name of the rule that is replaced.',
+        description: 'The name of the rule that is replaced: in rateLimit.name, or of a member of limits.',
       }),
     },
     { description: 'A rule that is replaced.' },

@@ -10,11 +10,14 @@ function mostly<T>(right: fc.Arbitrary<T>): fc.Arbitrary<unknown> {
 
 const name = fc.constantFrom('a', 'b', 'pay')
 
-/** A limit with a window of each kind; about half of the combinations are right. */
+/** A limit with fields of each kind; about half of the combinations are right. */
 const window = fc.record(
   {
     unit: unit(),
-    requestsPerUnit: fc.nat(),
+    requestsPerUnit: fc.oneof(fc.nat(100), fc.nat(0xffffffff)),
+    algorithm: fc.constantFrom('FixedWindow', 'SlidingWindow', 'TokenBucket', 'TokenBucket'),
+    burst: fc.oneof(fc.integer({ min: 0, max: 3 }), fc.nat(0xffffffff)),
+    headers: fc.boolean(),
     unitMultiplier: fc.constantFrom(1, 15, 1_000_000, 1_000_001),
     calendar: fc.record(
       {
@@ -28,6 +31,8 @@ const window = fc.record(
   },
   { requiredKeys: ['unit', 'requestsPerUnit'] },
 )
+
+const limits = fc.array(mostly(window), { minLength: 1, maxLength: 4 })
 
 const rateLimit = fc.oneof(
   { weight: 6, arbitrary: fc.record({ unit: mostly(unit()), requestsPerUnit: mostly(fc.nat()) }) },
@@ -69,6 +74,7 @@ const { descriptors } = fc.letrec<{ descriptors: unknown[] }>(tie => ({
             key: mostly(fc.constantFrom('a', 'b', 'c', 'd', 'e')),
             value: mostly(fc.constantFrom('', 'a', 'b', 'c*', '*')),
             rateLimit: mostly(rateLimit),
+            limits: mostly(limits),
             shadowMode: mostly(fc.boolean()),
             shareThreshold: mostly(fc.constant(false)),
             metadata: mostly(fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 2 }), { maxKeys: 3 })),
@@ -86,7 +92,9 @@ const { descriptors } = fc.letrec<{ descriptors: unknown[] }>(tie => ({
 /** An unknown field in every second descriptor would leave none that is right. */
 function dropMost(descriptor: Readonly<Record<string, unknown>>): unknown {
   const { oops, ...others } = descriptor
-  const { metadata, value } = others
+  const { metadata, value, limits, ...rest } = others
+  // Both limits and rateLimit in every second descriptor would leave few that are right.
+  if (limits !== undefined && value !== 'b') return value === 'a' ? { ...rest, value, limits } : { ...rest, value }
   return oops === null && metadata === undefined && value === 'b' ? descriptor : others
 }
 

@@ -7,6 +7,11 @@ const { maxReplaces, maxMetadataFields, maxNameLength } = rateLimitConfigLimits
 
 const smallest = { domain: 'a', descriptors: [] }
 
+const rule = { unit: 'minute', requestsPerUnit: 3, name: 'a', replaces: [{ name: 'b' }] }
+const slidingMember = { ...rule, algorithm: 'SlidingWindow' }
+const bucketMember = { ...rule, algorithm: 'TokenBucket', burst: 9 }
+const unboundMember = { ...rule, burst: 9 }
+
 /** RateLimitConfigs at their limits and one beyond, which are too long for files. */
 export const largeCases: readonly Case[] = [
   large('every string at its limit, counted in characters', {
@@ -52,6 +57,18 @@ export const largeCases: readonly Case[] = [
   ]),
   large('as many replaced rules as there may be', withReplaces(maxReplaces)),
   large('thousands of limits below the first level', { domain: 'a', descriptors: grid(70) }),
+  large('thousands of descriptors with several limits below the first level', {
+    domain: 'a',
+    descriptors: grid(60, () => ({ limits: [slidingMember, bucketMember] })),
+  }),
+  large(
+    'a wrong limit among thousands of descriptors below the first level',
+    {
+      domain: 'a',
+      descriptors: grid(60, last => ({ limits: [slidingMember, last ? unboundMember : bucketMember] })),
+    },
+    ['spec.descriptors[59].descriptors[59].limits[1].burst: 9 needs algorithm: TokenBucket, not FixedWindow'],
+  ),
   large('as much metadata as there may be', withMetadata(maxMetadataFields)),
   large('more metadata than there may be', withMetadata(maxMetadataFields + 1), [
     'spec.descriptors[0].metadata: has 65 fields; at most 64 are allowed',
@@ -82,13 +99,11 @@ function siblings(count: number): unknown[] {
   return Array.from({ length: count }, (_, index) => ({ key: 'user', value: `${index}` }))
 }
 
-/** Returns `side` parents with `side` limits each. */
-function grid(side: number): unknown[] {
-  const limits = siblings(side).map(leaf => ({
-    ...(leaf as object),
-    rateLimit: { unit: 'minute', requestsPerUnit: 3, name: 'a', replaces: [{ name: 'b' }] },
-  }))
-  return siblings(side).map(step => ({ ...(step as object), descriptors: limits }))
+/** Returns `side` parents with `side` rules each; `fieldsOf` is called with true for the last rule. */
+function grid(side: number, fieldsOf: (isLast: boolean) => object = () => ({ rateLimit: rule })): unknown[] {
+  const rules = (isLast: boolean) =>
+    siblings(side).map((leaf, index) => ({ ...(leaf as object), ...fieldsOf(isLast && index === side - 1) }))
+  return siblings(side).map((step, index) => ({ ...(step as object), descriptors: rules(index === side - 1) }))
 }
 
 function nested(levels: number, last: object = {}): unknown {

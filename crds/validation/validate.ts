@@ -126,10 +126,14 @@ function judgeList(schema: Schema, value: unknown, path: string, report: Report)
     reportType(schema, value, path, report)
     return value
   }
-  const { items, maxItems = Infinity, tooManyItems } = schema
+  const { items, minItems = 0, maxItems = Infinity, tooManyItems } = schema
   if (value.length > maxItems) {
     report(path, tooManyItems ?? `has ${value.length} items; at most ${maxItems} are allowed`)
     return value
+  }
+  if (value.length < minItems) {
+    const found = value.length === 1 ? '1 item' : `${value.length} items`
+    report(path, `has ${found}; expected ${describeAllowed(schema)}`)
   }
   const judged = value.map((item: unknown, index) =>
     items === undefined ? item : judge(items, item, `${path}[${index}]`, report),

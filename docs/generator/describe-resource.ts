@@ -72,13 +72,14 @@ function defaultOf(schema: Schema): string {
 
 /** The allowed values, in Markdown; empty for any value of the type. */
 export function boundsOf(schema: Schema): string {
-  const { minLength = 0, maxLength, minimum, maximum, maxItems, maxProperties, pattern } = schema
+  const { minLength = 0, maxLength, minimum, maximum, minItems, maxItems, maxProperties, pattern } = schema
   const bounds: string[] = []
   if (schema.enum !== undefined) bounds.push(schema.enum.map(word => `\`${word}\``).join(', '))
   if (maxLength !== undefined) bounds.push(`${minLength} to ${maxLength} characters`)
   if (minimum !== undefined)
     bounds.push(maximum === undefined ? `from ${minimum}` : `${minimum} to ${maximum}`)
-  if (maxItems !== undefined) bounds.push(`at most ${maxItems} items`)
+  if (maxItems !== undefined)
+    bounds.push(minItems === undefined ? `at most ${maxItems} items` : `${minItems} to ${maxItems} items`)
   if (maxProperties !== undefined) bounds.push(`at most ${maxProperties} fields`)
   if (pattern !== undefined) bounds.push(`\`${pattern}\``)
   return bounds.join('; ')

@@ -1,4 +1,4 @@
-import type { Descriptor, RateLimitConfigSpec } from '@tollway/crds/rate-limit-config.ts'
+import type { Descriptor, LimitOfList, RateLimit, RateLimitConfigSpec } from '@tollway/crds/rate-limit-config.ts'
 import { validateRateLimitConfig } from '@tollway/crds/validation/validate-rate-limit-config.ts'
 import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '@tollway/ratelimit/rules/config.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
@@ -21,19 +21,22 @@ export function translateRateLimitConfig(name: string, resource: unknown): Trans
   return { value, warnings: warnings.map(({ path, message }) => ({ path: `spec.${path}`, message })) }
 }
 
-/** How many of these rules, and of those below them, carry a limit. */
+/** Returns the number of limits of these rules and of those below them. */
 export function countLimits(rules: readonly RateLimitRule[]): number {
   let count = 0
-  for (const rule of rules) count += (rule.rateLimit ? 1 : 0) + countLimits(rule.descriptors)
+  for (const { rateLimit, limits = [], descriptors } of rules) {
+    count += (rateLimit ? 1 : 0) + limits.length + countLimits(descriptors)
+  }
   return count
 }
 
 function toDomain(name: string, spec: RateLimitConfigSpec): RateLimitDomain {
-  return { name, domain: spec.domain, descriptors: (spec.descriptors ?? []).map(toRule) }
+  const { domain, descriptors, allOrNothing } = spec
+  return { name, domain, descriptors: descriptors.map(toRule), ...(allOrNothing && { allOrNothing }) }
 }
 
 function toRule(descriptor: Descriptor): RateLimitRule {
-  const { rateLimit, metadata } = descriptor
+  const { rateLimit, limits, metadata } = descriptor
   return {
     key: descriptor.key,
     value: descriptor.value ?? '',
@@ -43,19 +46,27 @@ function toRule(descriptor: Descriptor): RateLimitRule {
     valueToMetric: descriptor.valueToMetric ?? false,
     shareThreshold: descriptor.shareThreshold ?? false,
     ...(rateLimit && { rateLimit: toPolicy(rateLimit) }),
+    ...(limits && { limits: limits.map(toPolicy) }),
     ...(metadata && { metadata }),
     descriptors: (descriptor.descriptors ?? []).map(toRule),
   }
 }
 
-function toPolicy(limit: NonNullable<Descriptor['rateLimit']>): RateLimitPolicy {
+/** Fields that are left out keep their absence, so that equal rules of older versions have equal bytes. */
+function toPolicy(limit: RateLimit & Partial<LimitOfList>): RateLimitPolicy {
+  const { unitMultiplier, calendar, algorithm, burst, headers, shadowMode, quotaMode } = limit
   return {
     unit: limit.unit ?? '',
     requestsPerUnit: limit.requestsPerUnit,
     unlimited: limit.unlimited ?? false,
     name: limit.name ?? '',
     replaces: (limit.replaces ?? []).map(replaced => replaced.name),
-    ...(limit.unitMultiplier !== undefined && { unitMultiplier: limit.unitMultiplier }),
-    ...(limit.calendar && { calendar: limit.calendar }),
+    ...(unitMultiplier !== undefined && { unitMultiplier }),
+    ...(calendar && { calendar }),
+    ...(algorithm && { algorithm }),
+    ...(burst !== undefined && { burst }),
+    ...(headers !== undefined && { headers }),
+    ...(shadowMode && { shadowMode }),
+    ...(quotaMode && { quotaMode }),
   }
 }
