@@ -1,4 +1,9 @@
-import type { Descriptor, LimitOfList, RateLimit, RateLimitConfigSpec } from '@tollway/crds/rate-limit-config.ts'
+import type {
+  Descriptor,
+  LimitOfList,
+  RateLimit,
+  RateLimitConfigSpec,
+} from '@tollway/crds/rate-limit-config.ts'
 import { validateRateLimitConfig } from '@tollway/crds/validation/validate-rate-limit-config.ts'
 import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '@tollway/ratelimit/rules/config.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
