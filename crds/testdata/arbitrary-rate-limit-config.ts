@@ -94,7 +94,7 @@ function dropMost(descriptor: Readonly<Record<string, unknown>>): unknown {
   const { oops, ...others } = descriptor
   const { metadata, value, limits, ...rest } = others
   // Both limits and rateLimit in every second descriptor would leave few that are right.
-  if (limits !== undefined && value !== 'b') return value === 'a' ? { ...rest, value, limits } : { ...rest, value }
+  if (limits !== undefined && value !== 'b') return { ...rest, value, ...(value === 'a' && { limits }) }
   return oops === null && metadata === undefined && value === 'b' ? descriptor : others
 }
 

@@ -101,9 +101,10 @@ function siblings(count: number): unknown[] {
 
 /** Returns `side` parents with `side` rules each; `fieldsOf` is called with true for the last rule. */
 function grid(side: number, fieldsOf: (isLast: boolean) => object = () => ({ rateLimit: rule })): unknown[] {
+  const last = side - 1
   const rules = (isLast: boolean) =>
-    siblings(side).map((leaf, index) => ({ ...(leaf as object), ...fieldsOf(isLast && index === side - 1) }))
-  return siblings(side).map((step, index) => ({ ...(step as object), descriptors: rules(index === side - 1) }))
+    siblings(side).map((leaf, index) => ({ ...(leaf as object), ...fieldsOf(isLast && index === last) }))
+  return siblings(side).map((step, index) => ({ ...(step as object), descriptors: rules(index === last) }))
 }
 
 function nested(levels: number, last: object = {}): unknown {
