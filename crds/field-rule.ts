@@ -16,8 +16,8 @@ export interface PolicyRule extends FieldRule {
    */
   readonly inPolicy: readonly string[]
   /**
-   * A condition in CEL without which the rule cannot be violated. The policy evaluates it once for all rules that
-   * have it, and their expressions only if it is true.
+   * A condition in CEL without which the rule cannot be violated. The policy evaluates it once for all rules
+   * that have it, and their expressions only if it is true.
    */
   readonly policyGuard?: string
 }
