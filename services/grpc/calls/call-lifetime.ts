@@ -50,7 +50,7 @@ export function createCallLifetime(options: LifetimeOptions): CallLifetime {
   const abort = new AbortController()
   const { signal } = abort
   let over: { readonly reason: GrpcError | undefined } | undefined
-  let tellOver: (reason?: GrpcError) => void = () => {}
+  let notifyOver: (reason?: GrpcError) => void = () => {}
   let working = false
   let trailers = noTrailers
   const deadlineTimer = startDeadline(options.deadlineMs, () => cut(deadlineExceeded()))
@@ -58,19 +58,14 @@ export function createCallLifetime(options: LifetimeOptions): CallLifetime {
   function end(reason?: GrpcError): void {
     over = { reason }
     clearTimeout(deadlineTimer)
-    tellOver(reason)
+    notifyOver(reason)
     if (reason) abort.abort(reason)
     if (!working) options.onEnd()
   }
 
   function answer(status: CallStatus): void {
     if (over) return
-    try {
-      options.sendStatus(status)
-    } catch (error) {
-      options.sendStatus(internalError)
-      options.onDefect(error)
-    }
+    sendStatus(options, status)
     end()
   }
 
@@ -81,12 +76,8 @@ export function createCallLifetime(options: LifetimeOptions): CallLifetime {
   }
 
   function fail(error: unknown): void {
-    if (error instanceof GrpcError) {
-      answer({ code: error.code, message: error.message, trailers: merge(trailers, error.trailers) })
-    } else {
-      reportDefect(error)
-      answer(internalError)
-    }
+    if (!(error instanceof GrpcError)) reportDefect(error)
+    answer(statusOf(error, trailers))
   }
 
   function reportDefect(error: unknown): void {
@@ -107,7 +98,7 @@ export function createCallLifetime(options: LifetimeOptions): CallLifetime {
       options.onEnd()
     },
     onOver(listener) {
-      tellOver = listener
+      notifyOver = listener
       if (over) listener(over.reason)
     },
     setTrailers(wanted) {
@@ -115,8 +106,7 @@ export function createCallLifetime(options: LifetimeOptions): CallLifetime {
     },
     disconnect(isCancelled) {
       if (over) return
-      const late = options.deadlineMs !== undefined && systemClock.monotonicMs() >= options.deadlineMs
-      end(late ? deadlineExceeded() : callerGone(isCancelled))
+      end(hasPassed(options.deadlineMs) ? deadlineExceeded() : callerGone(isCancelled))
     },
     cut,
     reportDefect,
@@ -127,6 +117,26 @@ function startDeadline(deadlineMs: number | undefined, onLate: () => void): Node
   if (deadlineMs === undefined) return undefined
   const waitMs = Math.max(0, deadlineMs - systemClock.monotonicMs())
   return waitMs > longestTimerMs ? undefined : setTimeout(onLate, waitMs)
+}
+
+function hasPassed(deadlineMs: number | undefined): boolean {
+  return deadlineMs !== undefined && systemClock.monotonicMs() >= deadlineMs
+}
+
+/** Sends the status, or INTERNAL if its trailers are invalid. */
+function sendStatus(options: Pick<LifetimeOptions, 'sendStatus' | 'onDefect'>, status: CallStatus): void {
+  try {
+    options.sendStatus(status)
+  } catch (error) {
+    options.sendStatus(internalError)
+    options.onDefect(error)
+  }
+}
+
+/** Returns the status for an error of a handler. The caller learns nothing of an unexpected error. */
+function statusOf(error: unknown, trailers: Metadata): CallStatus {
+  if (!(error instanceof GrpcError)) return internalError
+  return { code: error.code, message: error.message, trailers: merge(trailers, error.trailers) }
 }
 
 function deadlineExceeded(): GrpcError {

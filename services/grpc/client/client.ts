@@ -1,18 +1,11 @@
-import {
-  Client,
-  type ClientDuplexStream,
-  connectivityState,
-  credentials,
-  type ServiceError,
-} from '@grpc/grpc-js'
+import type { ClientDuplexStream, ServiceError } from '@grpc/grpc-js'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { Codec, Metadata } from '../server.ts'
 import { GrpcError, statusName } from '../status.ts'
-import { type ClientTls, toChannelCredentials } from './client-tls.ts'
+import { type ChannelOptions, createChannel } from './channel.ts'
 import { asBuffer, fromGrpcJsMetadata, toGrpcJsMetadata } from './grpc-js-metadata.ts'
 import { logGrpcJs } from './log-grpc-js.ts'
-import { withTcpKeepalive } from './tcp-keepalive.ts'
 
 /** One connection to a gRPC server. The first call opens it, and a later one reopens it after a loss. */
 export interface GrpcClient {
@@ -27,31 +20,9 @@ export interface GrpcClient {
   close(): void
 }
 
-export interface GrpcClientOptions {
-  /** A longer answer is RESOURCE_EXHAUSTED. Defaults to 4 MiB. */
-  readonly maxReceiveBytes?: number | undefined
-  /**
-   * The flow-control window of the connection and of each call, in bytes. Defaults to 65,535, with which each
-   * MiB of an answer costs 16 round trips. Set it for a trusted server with large answers.
-   */
-  readonly windowBytes?: number | undefined
+export interface GrpcClientOptions extends ChannelOptions {
   /** Sent with every call; a call's metadata with the same name takes precedence. */
   readonly metadata?: Metadata | undefined
-  /** Without it, calls are not encrypted. */
-  readonly tls?: ClientTls | undefined
-  /**
-   * The interval of HTTP/2 pings while a call runs; no pings when left out. Servers limit pings: grpc-go
-   * permits one in 5 minutes by default and closes a connection that exceeds it, after which the interval
-   * doubles. Set it only for servers that permit it. TCP keepalive finds half-open connections without pings.
-   */
-  readonly keepaliveMs?: number | undefined
-  /** Calls become UNAVAILABLE when a ping has no answer for this long. Defaults to 10,000. */
-  readonly keepaliveTimeoutMs?: number | undefined
-  /**
-   * A connection that takes longer is abandoned, and the calls that wait for it are UNAVAILABLE. Defaults to
-   * 3,000.
-   */
-  readonly connectTimeoutMs?: number | undefined
   /** Receives the library's messages, for every client in this process; they go to the console without it. */
   readonly log?: Log | undefined
 }
@@ -84,43 +55,10 @@ export interface BidiCall<In, Out> {
   readonly headers: Promise<Metadata>
 }
 
-const defaultMaxReceiveBytes = 4 * 1024 * 1024
-const defaultKeepaliveTimeoutMs = 10_000
-const defaultConnectTimeoutMs = 3_000
-
-/** Short delays, since callers have their own policies for retries. */
-const initialReconnectMs = 100
-const maxReconnectMs = 1_000
-
 /** Creates a client for `host:port` or `unix:/path`. It does not connect yet, so it never fails. */
 export function createGrpcClient(target: string, options: GrpcClientOptions = {}): GrpcClient {
-  const { connectTimeoutMs = defaultConnectTimeoutMs, log } = options
-  if (log !== undefined) logGrpcJs(log)
-  let client = openChannel(target, options)
-  let patience: NodeJS.Timeout | undefined
-
-  /** Returns the channel for a call, and limits the time of its connection attempt. */
-  function channel(): Client {
-    if (patience === undefined && stateOf(client) !== connectivityState.READY) {
-      patience = setTimeout(giveUpConnecting, connectTimeoutMs)
-      patience.unref()
-    }
-    return client
-  }
-
-  /**
-   * The library waits as long as the kernel does: an address that was removed between two attempts costs more
-   * than a minute of silence, although the name may resolve to another address by then. The library does not
-   * report it either: after a first failure the channel is in TRANSIENT_FAILURE until it is connected.
-   */
-  function giveUpConnecting(): void {
-    patience = undefined
-    const state = stateOf(client)
-    if (state === connectivityState.READY || state === connectivityState.IDLE) return
-    const stuck = client
-    client = openChannel(target, options)
-    stuck.close()
-  }
+  if (options.log !== undefined) logGrpcJs(options.log)
+  const channel = createChannel(target, options)
 
   function unary<In, Out>(
     path: string,
@@ -130,7 +68,7 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
   ): Promise<Out> {
     if (signal?.aborted) return Promise.reject(cancelled())
     const { promise, resolve, reject } = Promise.withResolvers<Out>()
-    const call = channel().makeUnaryRequest<In, Out>(
+    const call = channel.open().makeUnaryRequest<In, Out>(
       path,
       message => asBuffer(codec.encode(message)),
       bytes => codec.decode(bytes),
@@ -153,7 +91,7 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
     { signal, metadata }: CallOptions = {},
   ): BidiCall<In, Out> {
     if (signal?.aborted) return cancelledCall()
-    const stream = channel().makeBidiStreamRequest<In, Out>(
+    const stream = channel.open().makeBidiStreamRequest<In, Out>(
       path,
       message => asBuffer(codec.encode(message)),
       bytes => codec.decode(bytes),
@@ -173,36 +111,9 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
   return {
     unary,
     bidi,
-    close() {
-      clearTimeout(patience)
-      client.close()
-    },
+    close: () => channel.close(),
   }
 }
-
-/** Running calls of the channel continue when it is closed. */
-function openChannel(target: string, options: GrpcClientOptions): Client {
-  const { tls } = options
-  const channelCredentials = tls ? toChannelCredentials(tls) : credentials.createInsecure()
-  return new Client(target, withTcpKeepalive(channelCredentials), {
-    'grpc.max_receive_message_length': options.maxReceiveBytes ?? defaultMaxReceiveBytes,
-    'grpc.max_send_message_length': -1,
-    ...(options.windowBytes !== undefined && { 'grpc-node.flow_control_window': options.windowBytes }),
-    ...(options.keepaliveMs !== undefined && { 'grpc.keepalive_time_ms': options.keepaliveMs }),
-    'grpc.keepalive_timeout_ms': options.keepaliveTimeoutMs ?? defaultKeepaliveTimeoutMs,
-    'grpc.keepalive_permit_without_calls': 0,
-    ...(tls && { 'grpc.ssl_target_name_override': tls.serverName }),
-    'grpc.initial_reconnect_backoff_ms': initialReconnectMs,
-    'grpc.max_reconnect_backoff_ms': maxReconnectMs,
-    'grpc.dns_min_time_between_resolutions_ms': maxReconnectMs,
-    'grpc.service_config_disable_resolution': 1,
-    'grpc.use_local_subchannel_pool': 1,
-    'grpc.enable_http_proxy': 0,
-    'grpc.enable_channelz': 0,
-  })
-}
-
-const stateOf = (client: Client) => client.getChannel().getConnectivityState(false)
 
 function toBidiCall<In, Out>(stream: ClientDuplexStream<In, Out>): BidiCall<In, Out> {
   let failure: ServiceError | undefined

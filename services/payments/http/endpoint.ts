@@ -3,7 +3,7 @@ import type { JsonObject, JsonValue } from '../domain/json.ts'
 import type { App } from '../domain/merchant/app.ts'
 import type { Refused } from '../domain/refusals.ts'
 import type { Payments } from '../operations/operation.ts'
-import type { Once, OnceRequest } from '../storage/idempotency/idempotency.ts'
+import type { Once, OnceRequest } from '../storage/idempotency/answers.ts'
 import type { Tx } from '../storage/storage.ts'
 import type { Answer } from './answer.ts'
 

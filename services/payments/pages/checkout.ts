@@ -2,22 +2,21 @@ import type { Merchant } from '../domain/merchant/merchant.ts'
 import type { ProcessingErrorCode } from '../domain/transaction/processing-errors.ts'
 import type { CardInput } from '../processor/processor.ts'
 
-/** What the payment page asks of the service behind it. */
+/** The operations of the payments service that the payment page needs. */
 export interface Checkout {
-  /** By the public key of a link. A closed merchant is found too. */
+  /** Finds a merchant by the public key of a link. A closed merchant is found too. */
   findMerchant(key: string): Promise<Merchant | undefined>
-  /** Whether a card processor moves the merchant's money; without one, no card is asked for. */
+  /** Whether the merchant has a card processor. Without one, the page does not ask for a card. */
   takesPayments(merchant: Merchant): boolean
-  /** Whether a payment in this currency could be captured into the merchant's. */
+  /** Whether a payment in this currency can be captured in the merchant's currency. */
   acceptsCurrency(merchant: Merchant, currency: string): boolean
-  /** Hands the card to the processor, which nothing else here keeps. Authorises nothing. */
+  /** Passes the card to the processor; the service does not keep it. Authorises nothing. */
   authenticate(request: PaymentDetails & { readonly card: CardInput }): Promise<AuthenticationOutcome>
-  /** The payer's answer to a challenge. */
+  /** Passes the payer's answer to a challenge to the processor. */
   answerChallenge(answer: ChallengeAnswer): Promise<AuthenticationOutcome>
   /**
-   * Makes a payment: of all requests with one idempotency key, one at the most is authorised, and the others
-   * get its outcome. A rejected promise means that the outcome is not known, and that the same request can be
-   * made again.
+   * Makes a payment. Of all requests with one idempotency key, at most one is authorised, and the others get
+   * its outcome. A rejected promise means that the outcome is unknown; the same request can be repeated.
    */
   pay(request: AttemptDetails & { readonly authentication: string }): Promise<PaymentOutcome>
   /** Finds a payment without making it. */
@@ -40,7 +39,7 @@ export interface AttemptDetails extends PaymentDetails {
 
 export interface ChallengeAnswer {
   readonly merchant: Merchant
-  /** The processor's reference, of the challenge. */
+  /** The processor's reference of the challenge. */
   readonly authentication: string
   readonly confirmed: boolean
 }
@@ -56,13 +55,13 @@ interface MerchantClosed {
 }
 
 export type AuthenticationOutcome =
-  /** `challenge`: the payer's bank wants to be asked. `authentication` is the processor's reference. */
+  /** `challenge`: the payer's bank requires one. `authentication` is the processor's reference. */
   { readonly kind: 'ready' | 'challenge'; readonly authentication: string } | Declined | MerchantClosed
 
 export type PaymentOutcome =
   | { readonly kind: 'approved'; readonly transactionId: string }
   | Declined
-  /** A request with the same key runs right now. */
+  /** Another request with the same key is running. */
   | { readonly kind: 'in-progress'; readonly retryAfterMs: number }
   | MerchantClosed
 

@@ -5,23 +5,23 @@ import type { Money } from '../domain/money/money.ts'
 import type { FieldError } from '../domain/refusals.ts'
 import type { Checkout } from './checkout.ts'
 
-/** A payment link or point-of-sale link whose merchant is there and whose currency can be paid in. */
+/** A payment link or point-of-sale link with an existing merchant and an accepted currency. */
 export interface Link {
   readonly merchant: Merchant
   readonly locale: Locale
-  /** Null where the payer chooses: a point-of-sale link without a currency. */
+  /** Null if the payer chooses it: a point-of-sale link without a currency. */
   readonly currency: string | null
-  /** In minor units. Null asks for it first. */
+  /** In minor units. Null if the payer enters it. */
   readonly amount: bigint | null
   readonly reference: string | null
   readonly text: string | null
-  /** An address of the web, http or https. */
+  /** An http or https URL. */
   readonly redirect: URL | null
   /** The payer chose the amount, and can choose it again. */
   readonly isPointOfSale: boolean
 }
 
-/** A link with an amount. One without a currency means the merchant's own. */
+/** A link with an amount. Its currency defaults to the merchant's. */
 export interface PaymentLink extends Link, Money {
   readonly currency: string
   readonly amount: bigint
@@ -43,7 +43,7 @@ export type LinkFault = (typeof linkFaults)[number]
 
 export interface FaultyLink {
   readonly fault: LinkFault
-  /** 404 where there is no such merchant, 400 where the link itself is wrong. */
+  /** 404 if the merchant cannot be paid, 400 if the link is invalid. */
   readonly status: 400 | 404
   readonly locale: Locale
   /** Details for the author of the link. */
@@ -109,7 +109,7 @@ export interface LinkChange {
   readonly outcome?: string
 }
 
-/** The query of a link, with its question mark. Parameters that are not ours are gone. */
+/** Returns the query of a link, with its question mark. It drops unknown parameters. */
 export function queryOf(link: Link, change: LinkChange = {}): string {
   const { merchant, currency, amount, reference, text, redirect, locale, isPointOfSale } = {
     ...link,
@@ -130,7 +130,7 @@ export function queryOf(link: Link, change: LinkChange = {}): string {
   return `?${new URLSearchParams(given)}`
 }
 
-/** What a sealed value of a link belongs to: it opens for no other payment. The language may change. */
+/** Returns the binding of sealed values to a payment. It ignores the language, which may change. */
 export function bindingOf({ merchant, currency, amount, reference, text, redirect }: Link): string {
   return JSON.stringify([merchant.id, currency, String(amount), reference, text, redirect?.href ?? null])
 }

@@ -6,12 +6,8 @@ import { isRefused } from '../domain/refusals.ts'
 import { RefusedError, refusalOf } from '../http/failure.ts'
 import { assets } from './browser/assets.ts'
 import { pageHeaders } from './browser/page-headers.ts'
-import {
-  createPayHandlers,
-  type FormFields,
-  type PageAnswer,
-  type PayHandlersOptions,
-} from './pay-handlers.ts'
+import type { PageAnswer } from './page-answers.ts'
+import { createPayHandlers, type FormFields, type PayHandlersOptions } from './pay-handlers.ts'
 import type { Problem } from './texts/texts.ts'
 import { type ProblemPage, problemPage } from './views/problem-page.ts'
 

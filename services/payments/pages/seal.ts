@@ -2,8 +2,8 @@ import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
 import type { RandomBytes } from '../domain/ids.ts'
 
 /**
- * What a page hands to the browser and gets back unread and unchanged, so that nothing has to be kept between
- * two requests, by whichever process they are answered.
+ * Encrypts and authenticates state that the browser keeps between two requests, so that any process can
+ * answer the next request and none stores the state.
  */
 export interface Seal {
   close<T>(purpose: Purpose<T>, binding: string, value: T): string
@@ -11,11 +11,11 @@ export interface Seal {
   open<T>(purpose: Purpose<T>, binding: string, sealed: unknown): T | undefined
 }
 
-/** What a sealed value is for: it opens for nothing else. Values are what JSON carries. */
+/** The purpose of a sealed value, which opens for no other purpose. Values are of JSON. */
 export interface Purpose<T> {
   readonly name: string
   readonly maxAgeMs: number
-  /** Only its type counts. */
+  /** Carries only the type of the value. */
   readonly value?: T
 }
 

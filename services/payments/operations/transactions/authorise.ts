@@ -8,7 +8,7 @@ import {
 } from '../../domain/transaction/authorise.ts'
 import type { Transaction } from '../../domain/transaction/transaction.ts'
 import type { AuthorisationAnswer, AuthorisationSource, CardProcessor } from '../../processor/processor.ts'
-import { type Answer, keyIdOf, type Once, type OnceRequest } from '../../storage/idempotency/idempotency.ts'
+import { type Answer, keyIdOf, type Once, type OnceRequest } from '../../storage/idempotency/answers.ts'
 import { StorageError, type Tx } from '../../storage/storage.ts'
 import { insertAttempt, removeAttempt } from '../../storage/tables/authorisation-attempts.ts'
 import { insertTransaction } from '../../storage/tables/transactions.ts'

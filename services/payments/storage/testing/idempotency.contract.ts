@@ -3,12 +3,8 @@ import { randomBytes } from 'node:crypto'
 import { describe, test } from 'node:test'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { refuse } from '../../domain/refusals.ts'
-import {
-  createIdempotency,
-  type Idempotency,
-  type OnceRequest,
-  type Settled,
-} from '../idempotency/idempotency.ts'
+import type { OnceRequest } from '../idempotency/answers.ts'
+import { createIdempotency, type Idempotency, type Settled } from '../idempotency/idempotency.ts'
 import { removeExpiredKeys } from '../idempotency/idempotency-keys.ts'
 import { requestFingerprint } from '../idempotency/sealed-answer.ts'
 import type { Storage, Tx } from '../storage.ts'

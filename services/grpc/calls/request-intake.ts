@@ -1,0 +1,134 @@
+import { type HeldMemory, uncountedBytes } from '@tollway/chassis/request-memory.ts'
+import type { Stream } from '../http2/streams/stream.ts'
+import { GrpcError } from '../status.ts'
+import { atTurnEnd } from './at-turn-end.ts'
+import { type CallContext, type CallHead, noMemoryLeft } from './call-context.ts'
+import { MessageReader } from './message-reader.ts'
+import { RequestTimeout } from './request-timeout.ts'
+import type { RunningCall } from './run-call.ts'
+
+/**
+ * The requests of a call that arrive in a stream. Delivers one message for each read. Unread messages keep
+ * their part of the flow-control window.
+ */
+export class RequestIntake {
+  readonly #context: CallContext
+  readonly #stream: Stream
+  readonly #reader: MessageReader
+  readonly #timeout: RequestTimeout
+  /** Whether the method takes one request. */
+  readonly #takesOne: boolean
+  #call: RunningCall | undefined
+  #wanted = false
+  #ended = false
+  /** The bytes that arrived and were not returned to the flow-control window. */
+  #uncredited = 0
+  /** The size of the only request of a method that takes one, which waits for the end of the requests. */
+  #takenBytes = 0
+  #held: HeldMemory | undefined
+
+  constructor(context: CallContext, { method, compression }: CallHead, stream: Stream) {
+    this.#context = context
+    this.#stream = stream
+    this.#reader = new MessageReader(context.limits.maxReceiveBytes, compression)
+    this.#timeout = new RequestTimeout(context, { cut: error => this.#cut(error) })
+    this.#takesOne = method.kind === 'server-stream' || method.kind === 'server-sink'
+  }
+
+  /** Begins to deliver messages to the call. */
+  start(call: RunningCall): void {
+    this.#call = call
+    this.#deliver()
+  }
+
+  /** Asks for one message, or for the end of the requests. */
+  read(): void {
+    this.#wanted = true
+    this.#deliver()
+  }
+
+  /** Adds bytes of the stream, which are lent until the end of the turn. */
+  push(bytes: Buffer): void {
+    this.#uncredited += bytes.length
+    this.#reader.push(bytes)
+    this.#deliver()
+    if (this.#reader.lends) keepAtTurnEnd(this)
+    else this.#count()
+  }
+
+  /** The caller has ended the requests. */
+  end(): void {
+    this.#ended = true
+    this.#deliver()
+    this.#count()
+  }
+
+  /** Copies unread bytes to own memory, which is counted. */
+  keep(): void {
+    if (this.#reader.lends) this.#reader.keep()
+    this.#count()
+  }
+
+  /** Releases the unread bytes. */
+  drop(): void {
+    this.#reader.clear()
+    this.#takenBytes = 0
+    this.#held?.resize(0)
+    this.#timeout.stop()
+  }
+
+  #cut(error: GrpcError): void {
+    this.drop()
+    this.#call?.cut(error)
+  }
+
+  #count(): void {
+    if (this.#ended) this.#takenBytes = 0
+    const bytes = this.#reader.ownBytes + this.#takenBytes
+    // A message that the handler does not want yet is no delay of the caller.
+    if (this.#wanted && !this.#ended && bytes > uncountedBytes) this.#timeout.start()
+    else this.#timeout.stop()
+    if (bytes > uncountedBytes) this.#held ??= this.#context.memory.open(() => this.#cut(noMemoryLeft()))
+    this.#held?.resize(bytes)
+  }
+
+  #deliver(): void {
+    const call = this.#call
+    if (!call || !this.#wanted) return
+    const message = this.#take(call)
+    if (message) {
+      this.#wanted = false
+      if (this.#takesOne) this.#takenBytes += message.length
+      call.receive(message)
+    } else if (this.#ended) {
+      this.#wanted = false
+      if (this.#reader.heldBytes === 0) call.halfClose()
+      else call.cut(new GrpcError('INTERNAL', 'the requests end within a message'))
+    }
+    this.#credit()
+  }
+
+  #take(call: RunningCall): Uint8Array | undefined {
+    try {
+      return this.#reader.take()
+    } catch (error) {
+      if (!(error instanceof GrpcError)) throw error
+      this.#wanted = false
+      call.cut(error)
+      return undefined
+    }
+  }
+
+  /** A message that the handler waits for may arrive completely, whatever its length. */
+  #credit(): void {
+    const used = this.#wanted ? this.#uncredited : Math.max(0, this.#uncredited - this.#reader.heldBytes)
+    this.#uncredited -= used
+    if (used > 0) this.#stream.credit(used)
+  }
+}
+
+/**
+ * A handler that keeps reading takes the messages of one chunk within the turn, without a copy; the rest is
+ * copied then.
+ */
+const keepAtTurnEnd = atTurnEnd<RequestIntake>(intake => intake.keep())

@@ -1,0 +1,102 @@
+import { Client, connectivityState, credentials } from '@grpc/grpc-js'
+import { type ClientTls, toChannelCredentials } from './client-tls.ts'
+import { withTcpKeepalive } from './tcp-keepalive.ts'
+
+export interface ChannelOptions {
+  /** A longer answer is RESOURCE_EXHAUSTED. Defaults to 4 MiB. */
+  readonly maxReceiveBytes?: number | undefined
+  /**
+   * The flow-control window of the connection and of each call, in bytes. Defaults to 65,535, with which each
+   * MiB of an answer costs 16 round trips. Set it for a trusted server with large answers.
+   */
+  readonly windowBytes?: number | undefined
+  /** Without it, calls are not encrypted. */
+  readonly tls?: ClientTls | undefined
+  /**
+   * The interval of HTTP/2 pings while a call runs; no pings when left out. Servers limit pings: grpc-go
+   * permits one in 5 minutes by default and closes a connection that exceeds it, after which the interval
+   * doubles. Set it only for servers that permit it. TCP keepalive finds half-open connections without pings.
+   */
+  readonly keepaliveMs?: number | undefined
+  /** Calls become UNAVAILABLE when a ping has no answer for this long. Defaults to 10,000. */
+  readonly keepaliveTimeoutMs?: number | undefined
+  /**
+   * A connection that takes longer is abandoned, and the calls that wait for it are UNAVAILABLE. Defaults to
+   * 3,000.
+   */
+  readonly connectTimeoutMs?: number | undefined
+}
+
+/** The connection of a client. */
+export interface Channel {
+  /** Returns the library's client for a call, and limits the time of its connection attempt. */
+  open(): Client
+  /** Rejects later calls. Running calls continue. */
+  close(): void
+}
+
+const defaultMaxReceiveBytes = 4 * 1024 * 1024
+const defaultKeepaliveTimeoutMs = 10_000
+const defaultConnectTimeoutMs = 3_000
+
+/** Short delays, since callers have their own policies for retries. */
+const initialReconnectMs = 100
+const maxReconnectMs = 1_000
+
+export function createChannel(target: string, options: ChannelOptions): Channel {
+  const { connectTimeoutMs = defaultConnectTimeoutMs } = options
+  let client = createClient(target, options)
+  let connectTimeout: NodeJS.Timeout | undefined
+
+  /**
+   * The library waits as long as the kernel does: an address that was removed between two attempts costs more
+   * than a minute of silence, although the name may resolve to another address by then. The library does not
+   * report it either: after a first failure the channel is in TRANSIENT_FAILURE until it is connected.
+   */
+  function abandonAttempt(): void {
+    connectTimeout = undefined
+    const state = stateOf(client)
+    if (state === connectivityState.READY || state === connectivityState.IDLE) return
+    const stuck = client
+    client = createClient(target, options)
+    stuck.close()
+  }
+
+  return {
+    open() {
+      if (connectTimeout === undefined && stateOf(client) !== connectivityState.READY) {
+        connectTimeout = setTimeout(abandonAttempt, connectTimeoutMs)
+        connectTimeout.unref()
+      }
+      return client
+    },
+    close() {
+      clearTimeout(connectTimeout)
+      client.close()
+    },
+  }
+}
+
+/** Running calls of the library's client continue when it is closed. */
+function createClient(target: string, options: ChannelOptions): Client {
+  const { tls } = options
+  const channelCredentials = tls ? toChannelCredentials(tls) : credentials.createInsecure()
+  return new Client(target, withTcpKeepalive(channelCredentials), {
+    'grpc.max_receive_message_length': options.maxReceiveBytes ?? defaultMaxReceiveBytes,
+    'grpc.max_send_message_length': -1,
+    ...(options.windowBytes !== undefined && { 'grpc-node.flow_control_window': options.windowBytes }),
+    ...(options.keepaliveMs !== undefined && { 'grpc.keepalive_time_ms': options.keepaliveMs }),
+    'grpc.keepalive_timeout_ms': options.keepaliveTimeoutMs ?? defaultKeepaliveTimeoutMs,
+    'grpc.keepalive_permit_without_calls': 0,
+    ...(tls && { 'grpc.ssl_target_name_override': tls.serverName }),
+    'grpc.initial_reconnect_backoff_ms': initialReconnectMs,
+    'grpc.max_reconnect_backoff_ms': maxReconnectMs,
+    'grpc.dns_min_time_between_resolutions_ms': maxReconnectMs,
+    'grpc.service_config_disable_resolution': 1,
+    'grpc.use_local_subchannel_pool': 1,
+    'grpc.enable_http_proxy': 0,
+    'grpc.enable_channelz': 0,
+  })
+}
+
+const stateOf = (client: Client) => client.getChannel().getConnectivityState(false)

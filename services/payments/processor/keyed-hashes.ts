@@ -1,0 +1,20 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+
+/** Keyed hashes of texts, by which the test processor recognises its own tokens and references. */
+export interface KeyedHashes {
+  sign(...parts: readonly string[]): string
+  isSignature(found: string, ...parts: readonly string[]): boolean
+}
+
+export function createKeyedHashes(key: Uint8Array): KeyedHashes {
+  const sign = (...parts: readonly string[]) =>
+    createHmac('sha256', key).update(JSON.stringify(parts)).digest('hex').slice(0, 32)
+  return {
+    sign,
+    isSignature(found, ...parts) {
+      const expected = Buffer.from(sign(...parts))
+      const given = Buffer.from(found)
+      return given.length === expected.length && timingSafeEqual(given, expected)
+    },
+  }
+}
