@@ -1,4 +1,5 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
+import type { Member, MemberOutcome } from './admission/member.ts'
 
 /**
  * Counters of hits. A key names its window, so a counter only grows and then expires. `counters-contract.ts`
@@ -18,6 +19,19 @@ export interface Counters {
    * when the backend failed or did not answer in time; any part of the batch may have been counted then.
    */
   add(batch: readonly Hit[]): readonly number[] | Promise<readonly number[]>
+  /**
+   * Admits a call by all its limits or by none, in one atomic step among all processes that share the
+   * backend. Returns an outcome for each member, in order. Undefined if the backend cannot do it. Rejects as
+   * `add` does; the call may have been counted then.
+   */
+  readonly admit?: Admit
+  /**
+   * Finds out why `admit` would fail although the backend answers, such as a command that the login may not
+   * run. Resolves with the empty string if there is no reason, or if the backend does not answer.
+   *
+   * @param keyPrefix the prefix of the keys that the login may use
+   */
+  findObstacle?(keyPrefix: string): Promise<string>
   /** Whether the backend answers. Starts false, except for a backend within the process. */
   readonly healthy: boolean
   /** Why the backend is unhealthy, in a few words and without secrets; empty when it is healthy. */
@@ -27,6 +41,10 @@ export interface Counters {
   /** Closes the connections. Running and later calls of `add` are rejected. */
   close(): Promise<void>
 }
+
+export type Admit = (
+  members: readonly Member[],
+) => readonly MemberOutcome[] | Promise<readonly MemberOutcome[]>
 
 export interface Hit {
   /** The whole key, including the start of the window. */

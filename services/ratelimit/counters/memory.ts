@@ -1,6 +1,9 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Member, MemberOutcome } from './admission/member.ts'
+import { createMemoryAdmission } from './admission/memory-admission.ts'
 import { look, stoppedBatch } from './batching/split-batch.ts'
 import { type Counters, CountersError, type Hit, maxCount } from './counters.ts'
+import { createExpirySchedule } from './expiry-schedule.ts'
 
 export interface MemoryCountersOptions {
   /**
@@ -17,6 +20,7 @@ export interface MemoryCountersOptions {
 export interface MemoryCounters extends Counters {
   /** Returns the values at once. Returns a promise, which rejects, only after `close`. */
   add(batch: readonly Hit[]): readonly number[] | Promise<never>
+  admit(members: readonly Member[]): readonly MemberOutcome[] | Promise<never>
   /** The number of counters, including expired ones that were not swept yet. */
   readonly size: number
 }
@@ -95,6 +99,12 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
     return batch.map(hit => addOne(hit, nowSeconds))
   }
 
+  const admit = createMemoryAdmission({
+    clock,
+    maxKeys,
+    count: (member, hits) => addOne({ ...member, hits }, clock.monotonicMs() / 1000),
+  })
+
   // The size is a field: V8 would keep an object with an accessor as a hash table.
   const memory: MemoryCounters & { size: number } = {
     size: 0,
@@ -106,6 +116,8 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
       memory.size = counters.size
       return values
     },
+    admit: members =>
+      closed ? Promise.reject(new CountersError('the counters are closed')) : admit(members),
     healthy: true,
     problem: '',
     onHealth() {},
@@ -122,57 +134,4 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
 /** Rounds up, since a counter is kept for at least its expiry. */
 function endOf({ expirySeconds, jitterSeconds = 0 }: Hit, nowSeconds: number): number {
   return Math.ceil(nowSeconds + expirySeconds + jitterSeconds)
-}
-
-/**
- * Keys by the second in which they expire: one bucket for each second, without a timer or heap entry for each
- * key.
- */
-interface ExpirySchedule {
-  put(expiresAt: number, key: string): void
-  /** Returns the first second in which a key expires; infinity when there are no keys. */
-  soonest(): number
-  /** Removes the key that was put last into the soonest second. */
-  take(taken: (key: string, expiresAt: number) => void): void
-}
-
-function createExpirySchedule(): ExpirySchedule {
-  const keysBySecond = new Map<number, string[]>()
-  /** Latest first, so that the soonest is popped. */
-  const seconds: number[] = []
-
-  function insert(second: number): void {
-    let low = 0
-    let high = seconds.length
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      if ((seconds[middle] ?? 0) > second) low = middle + 1
-      else high = middle
-    }
-    seconds.splice(low, 0, second)
-  }
-
-  return {
-    put(expiresAt, key) {
-      const keys = keysBySecond.get(expiresAt)
-      if (keys !== undefined) {
-        keys.push(key)
-        return
-      }
-      keysBySecond.set(expiresAt, [key])
-      insert(expiresAt)
-    },
-    soonest: () => seconds.at(-1) ?? Number.POSITIVE_INFINITY,
-    take(taken) {
-      const second = seconds.at(-1)
-      if (second === undefined) return
-      const keys = keysBySecond.get(second) ?? []
-      const key = keys.pop()
-      if (keys.length === 0) {
-        seconds.pop()
-        keysBySecond.delete(second)
-      }
-      if (key !== undefined) taken(key, second)
-    },
-  }
 }

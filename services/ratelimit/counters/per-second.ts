@@ -57,5 +57,8 @@ export function createPerSecondCounters(options: PerSecondOptions): Counters {
     await Promise.all([counters.close(), perSecond.close()])
   }
 
-  return withHealth({ add, onHealth, close }, { healthy: () => healthy, problem })
+  // Calls with algorithms or several limits are counted in the main backend, whatever their units.
+  const { admit, findObstacle } = counters
+  const parts = { add, onHealth, close, ...(admit && { admit }), ...(findObstacle && { findObstacle }) }
+  return withHealth(parts, { healthy: () => healthy, problem })
 }

@@ -4,16 +4,17 @@ import { createDeadlines, type Waiting } from './deadlines.ts'
 
 /**
  * Batches concurrent calls of `add`. It is independent of the backend: `send` encodes and writes the calls.
+ * An item is one hit of a call, whose answer is a number, or one limit of a call, whose answer is an outcome.
  */
-export interface Pipeline {
-  /** As `Counters.add`. */
-  add(batch: readonly Hit[]): Promise<readonly number[]>
+export interface Pipeline<Item = Hit, Value = number> {
+  /** As `Counters.add`, or `Counters.admit`. */
+  add(batch: readonly Item[]): Promise<readonly Value[]>
   /** Rejects running and later calls. */
   close(): void
 }
 
-export interface PipelineOptions {
-  readonly send: SendCalls
+export interface PipelineOptions<Item = Hit, Value = number> {
+  readonly send: SendCalls<Item, Value>
   /** The timeout of an `add`, from the call on. */
   readonly deadlineMs: number
   /** How long calls are collected; 0 for one turn of the event loop. */
@@ -29,10 +30,13 @@ export interface PipelineOptions {
 }
 
 /** Writes the calls at once, and calls `onAnswers` at most once, possibly before it returns. */
-export type SendCalls = (calls: readonly Call[], onAnswers: (answerOf: AnswerOf) => void) => void
+export type SendCalls<Item = Hit, Value = number> = (
+  calls: readonly Call<Item>[],
+  onAnswers: (answerOf: AnswerOf<Value>) => void,
+) => void
 
-export interface Call {
-  readonly batch: readonly Hit[]
+export interface Call<Item = Hit> {
+  readonly batch: readonly Item[]
 }
 
 /**
@@ -41,11 +45,11 @@ export interface Call {
  * @param index the index of the call among the calls of the write
  * @param from the index of the call's first hit among the hits of all calls
  */
-export type AnswerOf = (index: number, from: number) => readonly number[] | CountersError
+export type AnswerOf<Value = number> = (index: number, from: number) => readonly Value[] | CountersError
 
 /** A call of `add` that waits for its values. */
-interface Add extends Waiting, Call {
-  readonly resolve: (values: readonly number[]) => void
+interface Add<Item, Value> extends Waiting, Call<Item> {
+  readonly resolve: (values: readonly Value[]) => void
 }
 
 /**
@@ -58,17 +62,19 @@ export const hitsPerWrite = 50
 
 const closedText = 'the counters are closed'
 
-export function createPipeline(options: PipelineOptions): Pipeline {
+export function createPipeline<Item = Hit, Value = number>(
+  options: PipelineOptions<Item, Value>,
+): Pipeline<Item, Value> {
   const { send, deadlineMs, windowMs, limit, maxHitsInFlight, clock = systemClock } = options
   const mostHits = limit > 0 ? limit : windowMs > 0 ? Number.POSITIVE_INFINITY : hitsPerWrite
   const deadlines = createDeadlines(deadlineMs, clock)
-  let collected: Add[] = []
+  let collected: Add<Item, Value>[] = []
   let collectedHits = 0
   let cancelWindow: (() => void) | undefined
   let hitsInFlight = 0
   let closed = false
 
-  function collect(add: Add): void {
+  function collect(add: Add<Item, Value>): void {
     cancelWindow ??= schedule(sendCollected, windowMs)
     collected.push(add)
     collectedHits += add.batch.length
@@ -108,9 +114,9 @@ export function createPipeline(options: PipelineOptions): Pipeline {
         return Promise.reject(new CountersError(`${problem}; the limit is ${maxHitsInFlight}`))
       }
       hitsInFlight += batch.length
-      const { promise, resolve, reject } = Promise.withResolvers<readonly number[]>()
+      const { promise, resolve, reject } = Promise.withResolvers<readonly Value[]>()
       const startedMs = clock.monotonicMs()
-      const add: Add = { batch, startedMs, resolve, reject, settled: false, next: undefined }
+      const add: Add<Item, Value> = { batch, startedMs, resolve, reject, settled: false, next: undefined }
       deadlines.watch(add)
       collect(add)
       return promise
@@ -137,7 +143,7 @@ function schedule(task: () => void, windowMs: number): () => void {
 }
 
 /** Settles each call with its values, except those that were rejected meanwhile. */
-function settle(adds: readonly Add[], answerOf: AnswerOf): void {
+function settle<Item, Value>(adds: readonly Add<Item, Value>[], answerOf: AnswerOf<Value>): void {
   let index = 0
   let from = 0
   for (const add of adds) {

@@ -1,12 +1,16 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Member, MemberOutcome } from '../admission/member.ts'
+import { type FoldedCalls, type FoldedOutcomes, sendFolded } from '../batching/fold-equal-calls.ts'
 import { type Call, createPipeline, type Pipeline, type SendCalls } from '../batching/pipeline.ts'
 import { missingAnswer, type Send } from '../batching/send.ts'
 import { type Count, type Increment, sendSums } from '../batching/sum-equal-keys.ts'
 import { createTouchedKeys } from '../batching/touched-keys.ts'
 import { CountersError, type Hit } from '../counters.ts'
+import { admissionScript, type TimeMicros } from './admission-script.ts'
 import type { RespConnection } from './resp/connection.ts'
 import { createIncrementSender } from './send-increments.ts'
 import { createScriptSender } from './send-scripts.ts'
+import { stopWhenOverScript } from './stop-when-over-script.ts'
 
 /** The counters of one Redis, which may have all of them or those of some slots. */
 export interface RedisNode {
@@ -15,9 +19,12 @@ export interface RedisNode {
   add(batch: readonly Hit[]): Promise<readonly number[]>
   /** As `add`, but where a key would exceed its limit only such keys are incremented. The call is atomic. */
   addUnlessOver(batch: readonly Hit[]): Promise<readonly number[]>
+  /** As `Counters.admit`. With a cluster, the keys of all members must be in one slot. */
+  admit(members: readonly Member[]): Promise<readonly MemberOutcome[]>
   /** Sends without batching, for items that another node redirected here. */
   readonly sendIncrements: Send<Increment, Count>
   readonly sendCalls: Send<Call, readonly number[]>
+  readonly sendAdmissions: Send<FoldedCalls, FoldedOutcomes>
   close(): Promise<void>
 }
 
@@ -46,6 +53,7 @@ export interface RedisLimits {
   readonly maxTouchedKeys: number
   /** For the deadlines. Defaults to the system's clock. */
   readonly clock?: Clock
+  readonly timeMicros?: TimeMicros
 }
 
 /** @param of returns the function of another node that sends the same kind of items */
@@ -61,32 +69,38 @@ export function createRedisNode(options: RedisNodeOptions): RedisNode {
   const { problem = () => connection.problem } = options
   const touchedKeys = createTouchedKeys(limits.maxTouchedKeys)
   const sendIncrements = createIncrementSender(connection, onRefusal)
-  const sendCalls = createScriptSender(connection, touchedKeys, onRefusal)
+  const sendCalls = createScriptSender(connection, stopWhenOverScript(touchedKeys), onRefusal)
+  const sendAdmissions = createScriptSender(connection, admissionScript(limits.timeMicros), onRefusal)
   const increments = follow(sendIncrements, node => node.sendIncrements)
   const calls = follow(sendCalls, node => node.sendCalls)
+  const folded = follow(sendAdmissions, node => node.sendAdmissions)
   const sums = createPipeline({ ...limits, send: sendSums(increments, touchedKeys) })
   const scripts = createPipeline({ ...limits, send: eachForItself(calls) })
+  const admissions = createPipeline<Member, MemberOutcome>({ ...limits, send: sendFolded(folded) })
   // Redis may have restarted without data, so every key may be new to it.
   connection.onHealth(healthy => {
     if (!healthy) touchedKeys.clear()
   })
   let closed = false
 
-  function addTo(pipeline: Pipeline, batch: readonly Hit[]): Promise<readonly number[]> {
+  function addTo<Item, Value>(pipeline: Pipeline<Item, Value>, batch: readonly Item[]) {
     if (closed || connection.usable) return pipeline.add(batch)
-    return Promise.reject(new CountersError(problem()))
+    return Promise.reject<readonly Value[]>(new CountersError(problem()))
   }
 
   return {
     connection,
     add: batch => addTo(sums, batch),
     addUnlessOver: batch => addTo(scripts, batch),
+    admit: members => addTo(admissions, members),
     sendIncrements,
     sendCalls,
+    sendAdmissions,
     close() {
       closed = true
       sums.close()
       scripts.close()
+      admissions.close()
       return connection.close()
     },
   }

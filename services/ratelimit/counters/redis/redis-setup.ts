@@ -1,11 +1,13 @@
 import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Member, MemberOutcome } from '../admission/member.ts'
 import { type BackendStats, unreadStats } from '../backend-stats.ts'
 import { defaultMaxTouchedKeys } from '../batching/touched-keys.ts'
 import type { BusyPollMode } from '../connections/busy-poll.ts'
 import { breakerSilenceMs, type CreateBreaker, createBreakers } from '../connections/circuit-breaker.ts'
 import type { TlsOptions } from '../connections/connect-socket.ts'
 import type { Counters, Hit } from '../counters.ts'
+import type { TimeMicros } from './admission-script.ts'
 import { createEvictionWarning } from './eviction-warning.ts'
 import type { RedisAddress } from './redis-address.ts'
 import type { RedisLimits } from './redis-node.ts'
@@ -56,6 +58,8 @@ export interface RedisCountersOptions {
   readonly busyPoll?: BusyPollMode
   /** For the deadlines. Defaults to the system's clock. */
   readonly clock?: Clock
+  /** Defaults to the time of Redis. */
+  readonly timeMicros?: TimeMicros
   /** Where the connections' statistics are kept, and under which name; none when left out. */
   readonly stats?: BackendStats
   readonly pool?: PoolName
@@ -67,6 +71,8 @@ export interface RedisCountersOptions {
 
 export interface RedisCounters extends Counters {
   add(batch: readonly Hit[]): Promise<readonly number[]>
+  admit(members: readonly Member[]): Promise<readonly MemberOutcome[]>
+  findObstacle(keyPrefix: string): Promise<string>
   /**
    * The statistics of the connections that carry counters, without those that only find out where Redis is.
    */
@@ -91,7 +97,7 @@ export interface RedisSetup {
 }
 
 export function createRedisSetup(options: RedisCountersOptions, address: RedisAddress): RedisSetup {
-  const { random, clock, onWarning, tls } = options
+  const { random, clock, timeMicros, onWarning, tls } = options
   const secure = tls ?? ('secure' in address && address.secure ? {} : undefined)
   const transport = {
     ...(secure === undefined ? {} : { tls: secure }),
@@ -115,6 +121,7 @@ export function createRedisSetup(options: RedisCountersOptions, address: RedisAd
       maxHitsInFlight: options.maxHitsInFlight ?? 20_000,
       maxTouchedKeys: options.maxTouchedKeys ?? defaultMaxTouchedKeys,
       ...(clock === undefined ? {} : { clock }),
+      ...(timeMicros === undefined ? {} : { timeMicros }),
     },
     stopWhenOver: options.stopWhenOver ?? false,
     clusterRefreshMs: options.clusterRefreshMs ?? 5_000,

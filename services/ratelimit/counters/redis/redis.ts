@@ -1,6 +1,7 @@
 import { endpointText } from '../connections/connect-socket.ts'
 import { withHealth } from '../with-health.ts'
 import { createClusterCounters } from './cluster/redis-cluster.ts'
+import { findScriptObstacle } from './find-script-obstacle.ts'
 import { parseLogin, parseRedisAddress, type RedisAddress } from './redis-address.ts'
 import { createRedisNode } from './redis-node.ts'
 import {
@@ -46,9 +47,11 @@ function createSingleCounters(
   })
   setup.inspect(connection)
   const node = createRedisNode({ connection, limits })
+  const { admit } = node
   const add = stopWhenOver ? node.addUnlessOver : node.add
+  const findObstacle = (keyPrefix: string) => findScriptObstacle(admit, keyPrefix)
   return withHealth(
-    { add, onHealth: connection.onHealth, close: node.close, pool },
+    { add, admit, findObstacle, onHealth: connection.onHealth, close: node.close, pool },
     {
       healthy: () => connection.healthy,
       problem: () => (connection.healthy ? '' : connection.problem),

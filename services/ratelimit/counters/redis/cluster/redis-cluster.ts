@@ -1,9 +1,11 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
+import type { Member, MemberOutcome } from '../../admission/member.ts'
 import { type Again, type OnAnswers, type Send, sendAgain } from '../../batching/send.ts'
 import { addInTwoSteps, addSplit } from '../../batching/split-batch.ts'
 import { createRefreshSchedule } from '../../connections/refresh-schedule.ts'
 import { CountersError, type Hit } from '../../counters.ts'
 import { withHealth } from '../../with-health.ts'
+import { findScriptObstacle } from '../find-script-obstacle.ts'
 import type { HostPort } from '../redis-address.ts'
 import { createRedisNode, type Follow, type RedisNode } from '../redis-node.ts'
 import type { RedisCounters, RedisSetup } from '../redis-setup.ts'
@@ -237,6 +239,18 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
     return stopWhenOver ? addUnlessOver(batch) : addToOwners(batch)
   }
 
+  /** The keys of a call with several limits have a hash tag, so that they are in one slot. */
+  async function admit(members: readonly Member[]): Promise<readonly MemberOutcome[]> {
+    if (closed) throw new CountersError(closedText)
+    const [slot, ...others] = new Set(members.map(({ key }) => slotOf(key)))
+    if (slot === undefined) return []
+    if (others.length > 0) throw new CountersError('the limits of a call are in several slots of the cluster')
+    const owner = owners.of(slot)
+    if (owner === undefined) throw new CountersError(problem())
+    if (!owner.connection.usable) throw new CountersError(problemOf(owner))
+    return await owner.admit(members)
+  }
+
   function onHealth(listener: (healthy: boolean) => void): void {
     listeners.push(listener)
   }
@@ -248,7 +262,8 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
     checkHealth()
   }
 
-  return withHealth({ add, onHealth, close, pool }, { healthy: () => healthy, problem })
+  const findObstacle = (keyPrefix: string) => findScriptObstacle(admit, keyPrefix)
+  return withHealth({ add, admit, findObstacle, onHealth, close, pool }, { healthy: () => healthy, problem })
 }
 
 /** Items sent to a node, which may redirect them. */

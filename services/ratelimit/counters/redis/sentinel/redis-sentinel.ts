@@ -1,4 +1,5 @@
 import { withHealth } from '../../with-health.ts'
+import { findScriptObstacle } from '../find-script-obstacle.ts'
 import type { RedisAddress, RedisLogin } from '../redis-address.ts'
 import { createRedisNode } from '../redis-node.ts'
 import type { RedisCounters, RedisSetup } from '../redis-setup.ts'
@@ -44,12 +45,14 @@ export function createSentinelCounters(
       if (text.startsWith('READONLY')) connection.renew(text)
     },
   })
+  const { admit } = node
   const add = stopWhenOver ? node.addUnlessOver : node.add
+  const findObstacle = (keyPrefix: string) => findScriptObstacle(admit, keyPrefix)
   const close = async () => {
     await Promise.all([node.close(), watch.close()])
   }
   return withHealth(
-    { add, onHealth: connection.onHealth, close, pool },
+    { add, admit, findObstacle, onHealth: connection.onHealth, close, pool },
     {
       healthy: () => connection.healthy,
       problem: () => (connection.healthy ? '' : problem()),

@@ -1,0 +1,65 @@
+/** One of the limits that admit a call together: every limit admits the call, or none counts it. */
+export interface Member {
+  /** The whole key. With `FixedWindow` it includes the start of the window, otherwise no time. */
+  readonly key: string
+  readonly algorithm: 'FixedWindow' | 'SlidingWindow' | 'TokenBucket'
+  /** The hits of the call, an integer from 0 to 2^53-1; 0 only checks whether one more would be admitted. */
+  readonly hits: number
+  /** The hits that a window admits. */
+  readonly limit: number
+  /** The hits that a full token bucket admits; the other algorithms ignore it. */
+  readonly burst: number
+  /** The length of a window in ticks. The products with `limit` and `burst` are below 2^52. */
+  readonly windowTicks: number
+  /** 1, 1,000 or 1,000,000. */
+  readonly ticksPerSecond: number
+  /** How long the counter of a fixed window is kept, in whole seconds. */
+  readonly expirySeconds: number
+  /** Whether the limit is only tested: it refuses no call, and does not count a call that it would refuse. */
+  readonly shadow: boolean
+}
+
+export interface MemberOutcome {
+  /** Whether the limit admits the call; another limit may refuse it. */
+  readonly admitted: boolean
+  /** The hits that the limit would admit now, after this call. */
+  readonly remaining: number
+  /**
+   * The seconds until the limit would admit the same call if no other call came, with fractions; undefined if
+   * it never would. 0 with `FixedWindow`, whose windows the caller knows.
+   */
+  readonly waitSeconds: number | undefined
+}
+
+/** The state of one limit, computed for an instant. */
+export interface LimitState {
+  /** Returns whether the limit admits this number of hits, at least 1. */
+  admits(hits: number): boolean
+  add(hits: number): void
+  remaining(): number
+  /** Returns the ticks until the hits would be admitted; undefined if they never would be. */
+  wait(hits: number): number | undefined
+}
+
+/**
+ * Decides a call and counts it in the states if all limits admit it. A call of 0 hits changes nothing.
+ *
+ * @param states the state of each member
+ */
+export function admitAll(
+  members: readonly Member[],
+  states: readonly LimitState[],
+): readonly MemberOutcome[] {
+  const admitted = members.map(({ hits }, index) => states[index]?.admits(Math.max(1, hits)) === true)
+  const refused = members.some(({ shadow }, index) => !(shadow || admitted[index]))
+  return members.map(({ hits, ticksPerSecond }, index) => {
+    const state = states[index] as LimitState
+    if (!refused && admitted[index]) state.add(hits)
+    const wait = state.wait(Math.max(1, hits))
+    return {
+      admitted: admitted[index] === true,
+      remaining: state.remaining(),
+      waitSeconds: wait === undefined ? undefined : wait / ticksPerSecond,
+    }
+  })
+}

@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { assert as assertProperty, property } from 'fast-check'
+import type { Oracle } from '../../../../test/oracles/algorithms.ts'
+import {
+  callsOf,
+  decideByOracle,
+  memberOf,
+  oracles,
+  type TracedAlgorithm,
+  type TracedCall,
+  trace,
+} from '../testing/traces.ts'
+import type { Member, MemberOutcome } from './member.ts'
+import { createMemoryAdmission } from './memory-admission.ts'
+import { TokenBucket } from './token-bucket.ts'
+
+/** More ticks than the longest wait of the traces. */
+const longestWait = 400
+
+const numRuns = Number(process.env['TRACES'] ?? 1_000)
+
+/** Admission at an instant that the test sets, with counters of fixed windows in a map. */
+function openAdmission(maxKeys = 1_000) {
+  const counts = new Map<string, number>()
+  let nowMs = 0
+  let monotonicMs = 0
+  const admit = createMemoryAdmission({
+    clock: { nowMs: () => nowMs, monotonicMs: () => monotonicMs },
+    maxKeys,
+    count({ key }, hits) {
+      counts.set(key, (counts.get(key) ?? 0) + hits)
+      return counts.get(key) ?? 0
+    },
+  })
+  return {
+    counts,
+    at(seconds: number, members: readonly Member[], passed = 0): readonly MemberOutcome[] {
+      nowMs = seconds * 1000
+      monotonicMs = passed * 1000
+      return admit(members)
+    },
+  }
+}
+
+function firstAdmitted(oracle: Oracle, { now, hits, limit, burst }: TracedCall): number | undefined {
+  for (let wait = 0; wait <= longestWait; wait++) {
+    if (oracle.clone().call(now + wait, Math.max(1, hits), limit, burst, false)) return wait
+  }
+  return undefined
+}
+
+function mostAdmitted(oracle: Oracle, { now, limit, burst }: TracedCall): number {
+  let hits = 0
+  while (oracle.clone().call(now, hits + 1, limit, burst, false)) hits += 1
+  return hits
+}
+
+for (const algorithm of Object.keys(oracles) as TracedAlgorithm[]) {
+  test(`${algorithm} equals its oracle in admission, remaining hits and wait on random traces`, () => {
+    const equals = property(trace, traced => {
+      const oracle = oracles[algorithm](traced.window)
+      const { at } = openAdmission()
+      for (const call of callsOf(traced)) {
+        const [outcome] = at(call.now, [memberOf(algorithm, 'key', traced.window, call)])
+        assert.equal(outcome?.admitted, decideByOracle(oracle, call), 'admitted')
+        // A check changes nothing, so the oracle has no state at a clock that stepped back.
+        if (call.hits === 0) continue
+        assert.equal(outcome?.remaining, mostAdmitted(oracle, call), 'remaining')
+        assert.equal(outcome?.waitSeconds, firstAdmitted(oracle, call), 'wait')
+      }
+    })
+    assertProperty(equals, { numRuns })
+  })
+}
+
+const fixed = (over: Partial<Member> = {}): Member => ({
+  key: 'fixed',
+  algorithm: 'FixedWindow',
+  hits: 1,
+  limit: 2,
+  burst: 2,
+  windowTicks: 60,
+  ticksPerSecond: 1,
+  expirySeconds: 60,
+  shadow: false,
+  ...over,
+})
+
+const bucket = (over: Partial<Member> = {}) =>
+  fixed({ key: 'bucket', algorithm: 'TokenBucket', limit: 1, burst: 3, ...over })
+
+const admittedOf = (outcomes: readonly MemberOutcome[]) => outcomes.map(({ admitted }) => admitted)
+
+test('a call counts in every limit or in none', () => {
+  const { at, counts } = openAdmission()
+  const members = [fixed(), bucket()]
+  assert.deepEqual(admittedOf(at(0, members)), [true, true])
+  assert.deepEqual(admittedOf(at(0, members)), [true, true])
+  const [first, second] = at(0, members)
+  assert.deepEqual(first, { admitted: false, remaining: 0, waitSeconds: 0 })
+  assert.deepEqual(second, { admitted: true, remaining: 1, waitSeconds: 0 })
+  assert.equal(counts.get('fixed'), 2)
+})
+
+test('a shadow limit refuses no call, and does not count what it would refuse', () => {
+  const { at, counts } = openAdmission()
+  const members = [fixed({ limit: 1, shadow: true }), bucket()]
+  assert.deepEqual(admittedOf(at(0, members)), [true, true])
+  assert.deepEqual(admittedOf(at(0, members)), [false, true])
+  assert.equal(counts.get('fixed'), 1)
+  assert.equal(at(0, [bucket({ hits: 0 })])[0]?.remaining, 1)
+})
+
+test('a call of 0 hits changes nothing, and says whether one more hit would be admitted', () => {
+  const { at, counts } = openAdmission()
+  assert.deepEqual(admittedOf(at(0, [fixed({ hits: 0 }), bucket({ hits: 0 })])), [true, true])
+  assert.equal(counts.get('fixed'), 0)
+  at(0, [bucket({ hits: 3 })])
+  assert.deepEqual(admittedOf(at(0, [bucket({ hits: 0 })])), [false])
+})
+
+test('a state expires when it equals an empty one, and a flood of keys keeps the number of states', () => {
+  const { at } = openAdmission(10)
+  at(0, [bucket({ hits: 3 })])
+  assert.equal(at(0, [bucket({ hits: 0 })], 179)[0]?.remaining, 0)
+  assert.equal(at(0, [bucket({ hits: 0 })], 180)[0]?.remaining, 3)
+  for (let index = 0; index < 100; index++) at(0, [bucket({ key: `flood ${index}`, limit: 60 })], 180)
+  assert.equal(at(0, [bucket({ key: 'flood 1', hits: 0 })], 180)[0]?.remaining, 2)
+  assert.equal(at(0, [bucket({ key: 'flood 50', hits: 0 })], 180)[0]?.remaining, 3)
+})
+
+test('a change of the limit that changes the tick admits no more, and at most one tick later', () => {
+  const day = 86_400
+  const slow = { limit: 1_000, burst: 1_000, windowTicks: day * 1_000_000, ticksPerSecond: 1_000_000 }
+  const fast = { limit: 1e7, burst: 1e7, windowTicks: day * 1_000, ticksPerSecond: 1_000 }
+  const full = new TokenBucket(undefined, 0, slow)
+  full.add(1_000)
+  const faster = new TokenBucket(full.stored(), 0, fast)
+  assert.equal(faster.remaining(), 1e7 - 1_000)
+  const back = new TokenBucket(faster.stored(), 0, slow)
+  assert.equal(back.remaining(), 0)
+  assert.equal(back.wait(1), day * 1_000)
+})
+
+test('numbers at the end of the exact range are exact', () => {
+  const limit = 2 ** 32 - 1
+  const window = Math.floor((2 ** 52 - 1) / limit)
+  const { at } = openAdmission()
+  for (const algorithm of ['TokenBucket', 'SlidingWindow'] as const) {
+    const member = { limit, burst: limit, windowTicks: window, algorithm, key: algorithm }
+    assert.deepEqual(at(window, [fixed({ ...member, hits: limit - 1 })])[0]?.remaining, 1, algorithm)
+    assert.equal(at(window, [fixed({ ...member, hits: 2 })])[0]?.admitted, false)
+    assert.equal(at(window, [fixed({ ...member, hits: 1 })])[0]?.admitted, true)
+    assert.deepEqual(at(window, [fixed({ ...member, hits: 1, limit: 1, burst: 1 })])[0]?.admitted, false)
+  }
+})

@@ -1,0 +1,90 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { createExpirySchedule } from '../expiry-schedule.ts'
+import { FixedWindow } from './fixed-window.ts'
+import { admitAll, type LimitState, type Member, type MemberOutcome } from './member.ts'
+import { SlidingWindow, type Windows } from './sliding-window.ts'
+import { type Bucket, TokenBucket } from './token-bucket.ts'
+
+export interface MemoryAdmissionOptions {
+  /** `nowMs` is the time of the algorithms, `monotonicMs` that of expiry. */
+  readonly clock: Clock
+  /** The most states that are kept; at the limit the one that expires soonest is dropped. */
+  readonly maxKeys: number
+  /** Adds hits to the counter of a fixed window and returns its value; 0 only reads. */
+  readonly count: (member: Member, hits: number) => number
+}
+
+interface Entry {
+  readonly stored: Bucket | Windows
+  /** In whole seconds of the monotonic clock. */
+  readonly expiresAt: number
+}
+
+/** The number of expired states that a new one sweeps, so that sweeping outpaces a flood of new keys. */
+const sweptPerNewKey = 8
+
+/** Returns a function that admits calls with the states in this process. */
+export function createMemoryAdmission(
+  options: MemoryAdmissionOptions,
+): (members: readonly Member[]) => readonly MemberOutcome[] {
+  const { clock, maxKeys, count } = options
+  const entries = new Map<string, Entry>()
+  const schedule = createExpirySchedule()
+
+  /** Deletes the state if it expires at that time: a prolonged state has another entry in the schedule. */
+  function drop(key: string, expiresAt: number): void {
+    if (entries.get(key)?.expiresAt === expiresAt) entries.delete(key)
+  }
+
+  function makeRoom(nowSeconds: number): void {
+    for (let swept = 0; swept < sweptPerNewKey && schedule.soonest() <= nowSeconds; swept += 1) {
+      schedule.take(drop)
+    }
+    while (entries.size >= maxKeys) schedule.take(drop)
+  }
+
+  function open(member: Member, nowMs: number, nowSeconds: number): LimitState {
+    if (member.algorithm === 'FixedWindow') return new FixedWindow(count(member, 0), member.limit)
+    const now = Math.floor((nowMs * member.ticksPerSecond) / 1000)
+    const entry = entries.get(member.key)
+    const stored = entry !== undefined && entry.expiresAt > nowSeconds ? entry.stored : undefined
+    return member.algorithm === 'TokenBucket'
+      ? new TokenBucket(stored as Bucket | undefined, now, member)
+      : new SlidingWindow(inTicks(stored as Windows | undefined, member), now, member)
+  }
+
+  function save(member: Member, state: LimitState, nowSeconds: number): void {
+    if (state instanceof FixedWindow) {
+      if (state.added > 0) count(member, state.added)
+    } else if (state instanceof TokenBucket || state instanceof SlidingWindow) {
+      if (!state.changed || member.hits === 0) return
+      const before = entries.get(member.key)
+      if (before === undefined) makeRoom(nowSeconds)
+      const lastSecond = Math.ceil(nowSeconds + state.expiry() / member.ticksPerSecond)
+      const expiresAt = Math.max(before?.expiresAt ?? 0, lastSecond)
+      const stored = state instanceof SlidingWindow ? inSeconds(state.stored(), member) : state.stored()
+      entries.set(member.key, { stored, expiresAt })
+      if (before?.expiresAt !== expiresAt) schedule.put(expiresAt, member.key)
+    }
+  }
+
+  return members => {
+    const nowMs = clock.nowMs()
+    const nowSeconds = clock.monotonicMs() / 1000
+    const states = members.map(member => open(member, nowMs, nowSeconds))
+    const outcomes = admitAll(members, states)
+    for (const [index, member] of members.entries()) {
+      save(member, states[index] as LimitState, nowSeconds)
+    }
+    return outcomes
+  }
+}
+
+/** A window begins at a whole second, so its start is the same for every tick. */
+function inSeconds(windows: Windows, { ticksPerSecond }: Member): Windows {
+  return { ...windows, start: windows.start / ticksPerSecond }
+}
+
+function inTicks(windows: Windows | undefined, { ticksPerSecond }: Member): Windows | undefined {
+  return windows && { ...windows, start: windows.start * ticksPerSecond }
+}

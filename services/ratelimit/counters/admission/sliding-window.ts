@@ -1,0 +1,85 @@
+import type { LimitState, Member } from './member.ts'
+
+export type WindowLimit = Pick<Member, 'limit' | 'windowTicks'>
+
+/** What is stored: the admitted hits of the window that begins at a tick, and of the window before it. */
+export interface Windows {
+  readonly start: number
+  readonly previous: number
+  readonly current: number
+}
+
+/**
+ * A window that slides: the hits of the window before count by the share of it that a window ending now
+ * covers. Windows are aligned to the epoch. If the clock has stepped back to an earlier window, both counts
+ * are taken to be those of that window.
+ */
+export class SlidingWindow implements LimitState {
+  readonly #limit: WindowLimit
+  readonly #start: number
+  /** The ticks until the next window. */
+  readonly #rest: number
+  readonly #previous: number
+  #current: number
+  /** Whether the state must be stored: a call was counted, or the clock has stepped back. */
+  changed: boolean
+
+  /** @param now the tick for which the state is computed */
+  constructor(stored: Windows | undefined, now: number, limit: WindowLimit) {
+    const { windowTicks } = limit
+    this.#limit = limit
+    this.#start = now - (now % windowTicks)
+    this.#rest = this.#start + windowTicks - now
+    const { previous, current } = countsAt(stored, this.#start, windowTicks)
+    this.#previous = previous
+    this.#current = current
+    this.changed = stored !== undefined && this.#start < stored.start
+  }
+
+  /** The products are compared, and not added: their sum can exceed 2^53 after the limit was lowered. */
+  admits(hits: number): boolean {
+    const { limit, windowTicks } = this.#limit
+    return hits <= limit && this.#previous * this.#rest <= (limit - this.#current - hits) * windowTicks
+  }
+
+  add(hits: number): void {
+    this.#current += hits
+    if (hits > 0) this.changed = true
+  }
+
+  remaining(): number {
+    const { limit, windowTicks } = this.#limit
+    const left = limit * windowTicks - this.#previous * this.#rest
+    return Math.max(0, Math.floor(left / windowTicks) - this.#current)
+  }
+
+  wait(hits: number): number | undefined {
+    const { limit, windowTicks } = this.#limit
+    if (hits > limit) return undefined
+    const room = limit - this.#current - hits
+    // As the hits of the previous window lose weight, or those of this window as the previous one.
+    if (room >= 0) return Math.max(0, this.#rest - restThatFits(this.#previous, room, windowTicks))
+    const rest = restThatFits(this.#current, limit - hits, windowTicks)
+    return this.#rest + Math.max(0, windowTicks - rest)
+  }
+
+  /** Returns the ticks after which both counts have no weight. */
+  expiry(): number {
+    if (this.#current > 0) return this.#rest + this.#limit.windowTicks
+    return this.#previous > 0 ? this.#rest : 0
+  }
+
+  stored(): Windows {
+    return { start: this.#start, previous: this.#previous, current: this.#current }
+  }
+}
+
+function countsAt(stored: Windows | undefined, start: number, windowTicks: number): Omit<Windows, 'start'> {
+  if (stored === undefined || start > stored.start + windowTicks) return { previous: 0, current: 0 }
+  return start > stored.start ? { previous: stored.current, current: 0 } : stored
+}
+
+/** Returns the longest rest of a window for which hits of the window before take at most `room`. */
+function restThatFits(hits: number, room: number, windowTicks: number): number {
+  return hits === 0 ? windowTicks : Math.floor((room * windowTicks) / hits)
+}

@@ -1,0 +1,84 @@
+import type { LimitState, Member } from './member.ts'
+
+export type BucketLimit = Pick<Member, 'limit' | 'burst' | 'windowTicks' | 'ticksPerSecond'>
+
+/** What is stored of a bucket. */
+export interface Bucket {
+  /** Below `maxDebt`. */
+  readonly debt: number
+  /** The tick at which the debt was computed. */
+  readonly time: number
+  readonly ticksPerSecond: number
+}
+
+/** The largest debt. Only a change of the tick can reach it, when the limit is lowered. */
+export const maxDebt = 2 ** 52
+
+/**
+ * A token bucket, as GCRA in exact integers: a hit adds the window's ticks to the debt, and each tick takes
+ * `limit` from it. A debt of `burst` windows is a full bucket.
+ */
+export class TokenBucket implements LimitState {
+  readonly #limit: BucketLimit
+  readonly #now: number
+  #debt: number
+  /** Whether the state must be stored: a call was counted, or the clock has stepped back. */
+  changed: boolean
+
+  /** @param now the tick for which the state is computed */
+  constructor(stored: Bucket | undefined, now: number, limit: BucketLimit) {
+    const before = stored === undefined ? { debt: 0, time: now } : inTicksOf(stored, limit.ticksPerSecond)
+    this.#limit = limit
+    this.#now = now
+    this.#debt = drained(before.debt, now - before.time, limit.limit)
+    this.changed = stored !== undefined && now < before.time
+  }
+
+  admits(hits: number): boolean {
+    const { burst, windowTicks } = this.#limit
+    return this.#isPossible(hits) && this.#debt + hits * windowTicks <= burst * windowTicks
+  }
+
+  add(hits: number): void {
+    this.#debt += hits * this.#limit.windowTicks
+    if (hits > 0) this.changed = true
+  }
+
+  remaining(): number {
+    const { limit, burst, windowTicks } = this.#limit
+    return limit === 0 ? 0 : Math.max(0, Math.floor((burst * windowTicks - this.#debt) / windowTicks))
+  }
+
+  wait(hits: number): number | undefined {
+    if (!this.#isPossible(hits)) return undefined
+    const { limit, burst, windowTicks } = this.#limit
+    return Math.max(0, Math.ceil((this.#debt + hits * windowTicks - burst * windowTicks) / limit))
+  }
+
+  /** Returns the ticks after which the bucket is empty. */
+  expiry(): number {
+    return this.#limit.limit === 0 ? 0 : Math.ceil(this.#debt / this.#limit.limit)
+  }
+
+  stored(): Bucket {
+    return { debt: this.#debt, time: this.#now, ticksPerSecond: this.#limit.ticksPerSecond }
+  }
+
+  #isPossible(hits: number): boolean {
+    return this.#limit.limit > 0 && hits <= this.#limit.burst
+  }
+}
+
+/** The elapsed time is limited to what empties the bucket, so that the product is exact. */
+function drained(debt: number, elapsed: number, limit: number): number {
+  if (limit === 0) return debt
+  return Math.max(0, debt - Math.min(Math.max(0, elapsed), Math.ceil(debt / limit)) * limit)
+}
+
+/** Rounds against the caller, so that a change of the limit never admits more. */
+function inTicksOf({ debt, time, ticksPerSecond }: Bucket, wanted: number): Omit<Bucket, 'ticksPerSecond'> {
+  if (ticksPerSecond === wanted) return { debt, time }
+  const scaled = (ticks: number) =>
+    wanted > ticksPerSecond ? ticks * (wanted / ticksPerSecond) : Math.ceil(ticks / (ticksPerSecond / wanted))
+  return { debt: Math.min(maxDebt, scaled(debt)), time: scaled(time) }
+}

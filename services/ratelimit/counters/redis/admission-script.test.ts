@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, type TestContext, test } from 'node:test'
+import { sample } from 'fast-check'
+import { type RedisServer, startRedis } from '../../../../test/support/redis-server.ts'
+import { missingProgram } from '../../../../test/support/require-server.ts'
+import type { Member, MemberOutcome } from '../admission/member.ts'
+import { createMemoryAdmission } from '../admission/memory-admission.ts'
+import {
+  callsOf,
+  decideByOracle,
+  memberOf,
+  oracles,
+  type TracedAlgorithm,
+  type TracedCall,
+  trace,
+} from '../testing/traces.ts'
+import type { RedisCounters } from './redis-setup.ts'
+import { openRedis, problemOf } from './testing/open-redis-counters.ts'
+
+/** The traces of each algorithm. `make soak` runs a million. */
+const traces = Number(process.env['TRACES'] ?? 10_000)
+/** The traces that run at once, each with keys of its own. */
+const atOnce = 500
+
+const secondsOfBeginning = 1_700_000_000
+
+describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
+  let redis: RedisServer
+  before(async () => {
+    redis = await startRedis()
+  })
+  after(() => redis.stop())
+
+  async function open(t: TestContext, timeMicros?: (members: readonly Member[]) => number | undefined) {
+    const counters = await openRedis(t, { url: redis.socketPath, ...(timeMicros && { timeMicros }) })
+    t.after(() => counters.close())
+    return counters
+  }
+
+  for (const algorithm of Object.keys(oracles) as TracedAlgorithm[]) {
+    test(`${algorithm} equals its oracle and the algorithm in memory on ${traces} traces`, async t => {
+      const times = new Map<string, number>()
+      const counters = await open(t, ([member]) => (times.get(member?.key ?? '') ?? 0) * 1_000_000)
+      const all = sample(trace, traces)
+      for (let from = 0; from < all.length; from += atOnce) {
+        await Promise.all(
+          all
+            .slice(from, from + atOnce)
+            .map((traced, index) =>
+              runTrace(counters, times, algorithm, traced, `${algorithm} ${from + index}`),
+            ),
+        )
+        await redis.command('FLUSHALL')
+      }
+    })
+  }
+
+  test('calls of one turn with the same limits have the answers of their order', async t => {
+    const counters = await open(t)
+    const member = memberOf('TokenBucket', 'folded', 60, { hits: 1, limit: 1, burst: 3 })
+    const outcomes = await Promise.all(Array.from({ length: 5 }, () => counters.admit([member])))
+    assert.deepEqual(
+      outcomes.map(([outcome]) => [outcome?.admitted, outcome?.remaining]),
+      [
+        [true, 2],
+        [true, 1],
+        [true, 0],
+        [false, 0],
+        [false, 0],
+      ],
+    )
+  })
+
+  test('a call counts in every limit or in none, also the counter of a fixed window', async t => {
+    const counters = await open(t)
+    const whole = { hits: 1, limit: 2, burst: 2 }
+    const window: Member = { ...memberOf('TokenBucket', '{a}fixed', 60, whole), algorithm: 'FixedWindow' }
+    const members = [window, memberOf('SlidingWindow', '{a}sliding', 600, { ...whole, limit: 5 })]
+    for (const expected of [true, true, false, false]) {
+      const outcomes = await counters.admit(members)
+      assert.deepEqual(
+        outcomes.map(({ admitted }) => admitted),
+        [expected, true],
+      )
+    }
+    assert.equal(await redis.command('GET', '{a}fixed'), '2')
+    assert.equal(await redis.command('HGET', '{a}sliding', 'current'), '2')
+    assert.ok(Number(await redis.command('TTL', '{a}fixed')) > 0)
+    assert.deepEqual(await counters.add([{ key: '{a}fixed', hits: 1, expirySeconds: 60, limit: 2 }]), [3])
+  })
+
+  test('a check creates no key, and a state expires when it equals an empty one', async t => {
+    const counters = await open(t)
+    const member = memberOf('TokenBucket', 'expiring', 60, { hits: 2, limit: 30, burst: 10 })
+    const [checked] = await counters.admit([{ ...member, hits: 0 }])
+    assert.deepEqual(checked, { admitted: true, remaining: 10, waitSeconds: 0 })
+    assert.equal(await redis.command('EXISTS', 'expiring'), '0')
+    await counters.admit([member])
+    const ttl = Number(await redis.command('PTTL', 'expiring'))
+    assert.ok(ttl > 3_000 && ttl <= 4_000, `${ttl}`)
+  })
+
+  test('a change of the tick keeps the state', async t => {
+    const counters = await open(t, () => secondsOfBeginning * 1_000_000)
+    const day = 86_400
+    const slow = memberOf('TokenBucket', 'ticks', day * 1_000_000, {
+      hits: 1_000,
+      limit: 1_000,
+      burst: 1_000,
+    })
+    const [first] = await counters.admit([{ ...slow, ticksPerSecond: 1_000_000 }])
+    assert.deepEqual(first, { admitted: true, remaining: 0, waitSeconds: day })
+    const fast = memberOf('TokenBucket', 'ticks', day * 1_000, { hits: 0, limit: 1e7, burst: 1e7 })
+    const [second] = await counters.admit([{ ...fast, ticksPerSecond: 1_000 }])
+    assert.equal(second?.remaining, 1e7 - 1_000)
+  })
+
+  test('a login without scripts has an obstacle that names the command, and one without HSET too', async t => {
+    await redis.command('ACL', 'SETUSER', 'plain', 'on', '>pw', '~*', '+@all', '-@scripting')
+    await redis.command('ACL', 'SETUSER', 'flat', 'on', '>pw', '~p:*', '+@all', '-hset')
+    const obstacleOf = async (user: string) => {
+      const counters = await openRedis(t, { url: redis.socketPath, auth: `${user}:pw` })
+      t.after(() => counters.close())
+      return await counters.findObstacle('p:')
+    }
+    assert.match(await obstacleOf('plain'), /no permissions to run the 'evalsha' command/)
+    assert.match(await obstacleOf('flat'), /can't run this command.*the script needs GET, HMGET, HSET/)
+    assert.equal(await (await open(t)).findObstacle(''), '')
+    assert.equal(await redis.command('EXISTS', '{tollway-probe}:TokenBucket'), '1')
+  })
+
+  test('a key of another type is an error of the call', async t => {
+    const counters = await open(t)
+    await redis.command('SET', 'text', 'x')
+    const call = counters.admit([memberOf('TokenBucket', 'text', 60, { hits: 1, limit: 1, burst: 1 })])
+    assert.match(await problemOf(call), /WRONGTYPE/)
+  })
+})
+
+/** Runs the calls of a trace one after the other, and compares each with the oracle and with memory. */
+async function runTrace(
+  counters: RedisCounters,
+  times: Map<string, number>,
+  algorithm: TracedAlgorithm,
+  traced: Parameters<typeof callsOf>[0],
+  key: string,
+): Promise<void> {
+  const oracle = oracles[algorithm](traced.window)
+  const inMemory = openMemory()
+  for (const call of callsOf(traced)) {
+    times.set(key, call.now)
+    const member = memberOf(algorithm, key, traced.window, call)
+    const [outcome] = await counters.admit([member])
+    const text = () => `${key}: ${JSON.stringify(traced)}`
+    assert.deepEqual(outcome, inMemory(call, member), text())
+    assert.equal(outcome?.admitted, decideByOracle(oracle, call), text())
+  }
+}
+
+function openMemory(): (call: TracedCall, member: Member) => MemberOutcome | undefined {
+  let nowMs = 0
+  const clock = { nowMs: () => nowMs, monotonicMs: () => 0 }
+  const admit = createMemoryAdmission({ clock, maxKeys: 10, count: () => 0 })
+  return ({ now }, member) => {
+    nowMs = now * 1000
+    return admit([member])[0]
+  }
+}

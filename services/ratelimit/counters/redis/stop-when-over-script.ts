@@ -1,0 +1,63 @@
+import type { Call } from '../batching/pipeline.ts'
+import { needsExpiry, type TouchedKeys } from '../batching/touched-keys.ts'
+import { CountersError, maxCount } from '../counters.ts'
+import { isArrayReply } from './resp/reply-parser.ts'
+import type { Script } from './send-scripts.ts'
+
+/**
+ * Where a key would exceed its limit only such keys are incremented, otherwise all keys are. This is the
+ * reference's rule, but atomic. The arguments of each key are its hits, its limit, its expiry, and 1 if the
+ * expiry is to be set although the key is not new. A script's numbers are exact up to 2^53; a counter beyond
+ * that stays as it is.
+ */
+const text = `\
+local befores, values, over = {}, {}, false
+for i, key in ipairs(KEYS) do
+  local before = tonumber(redis.call('GET', key) or '0')
+  if not before then return redis.error_reply('ERR value is not an integer or out of range') end
+  befores[key] = before
+  if before + tonumber(ARGV[4 * i - 3]) > tonumber(ARGV[4 * i - 2]) then over = true end
+end
+local afters = {}
+for i, key in ipairs(KEYS) do
+  local hits, limit = tonumber(ARGV[4 * i - 3]), tonumber(ARGV[4 * i - 2])
+  local after, expire = afters[key] or befores[key], ARGV[4 * i] == '1'
+  if hits > 0 and after < 2^53 and (not over or befores[key] + hits > limit) then
+    after = redis.call('INCRBY', key, ARGV[4 * i - 3])
+    expire = expire or after == hits
+  end
+  if expire then redis.call('EXPIRE', key, ARGV[4 * i - 1]) end
+  afters[key] = after
+  values[i] = math.min(after, 2^53)
+end
+return values
+`
+
+/** @param touchedKeys remembers the expiries that were sent */
+export function stopWhenOverScript(touchedKeys: TouchedKeys): Script<Call, readonly number[]> {
+  return {
+    text,
+    argumentCount: ({ batch }) => 5 * batch.length,
+    keyCount: ({ batch }) => batch.length,
+    write(requests, { batch }) {
+      for (const { key } of batch) requests.text(key)
+      for (const { key, hits, limit, expirySeconds, jitterSeconds = 0 } of batch) {
+        const touched = touchedKeys.of(key)
+        const expire = hits > 0 && needsExpiry(touched, expirySeconds)
+        if (expire) touched.expirySentSeconds = expirySeconds + jitterSeconds
+        requests.integer(hits)
+        requests.integer(limit)
+        requests.integer(expirySeconds + jitterSeconds)
+        requests.integer(expire ? 1 : 0)
+      }
+    },
+    read(reply) {
+      if (!isArrayReply(reply)) return new CountersError('Redis did not answer a script with a list')
+      return reply.map(value => (typeof value === 'number' ? Math.min(value, maxCount) : maxCount))
+    },
+    // The expiries of a failed run may not have been set.
+    onFailure({ batch }) {
+      for (const { key } of batch) touchedKeys.of(key).expirySentSeconds = 0
+    },
+  }
+}
