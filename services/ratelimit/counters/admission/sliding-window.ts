@@ -2,7 +2,7 @@ import type { LimitState, Member } from './member.ts'
 
 export type WindowLimit = Pick<Member, 'limit' | 'windowTicks'>
 
-/** What is stored: the admitted hits of the window that begins at a tick, and of the window before it. */
+/** The stored state: the admitted hits of the window that begins at a tick, and of the window before it. */
 export interface Windows {
   readonly start: number
   readonly previous: number

@@ -2,7 +2,7 @@ import type { LimitState, Member } from './member.ts'
 
 export type BucketLimit = Pick<Member, 'limit' | 'burst' | 'windowTicks' | 'ticksPerSecond'>
 
-/** What is stored of a bucket. */
+/** The stored state of a bucket. */
 export interface Bucket {
   /** Below `maxDebt`. */
   readonly debt: number
