@@ -2,8 +2,8 @@ import { parseArgs } from 'node:util'
 import { findFiles } from './feeds/find-files.ts'
 import { readFiles } from './feeds/read-files.ts'
 import type { Problem } from './rules/config.ts'
-import { formatProblem } from './rules/format-problem.ts'
-import { printable } from './rules/printable.ts'
+import { formatProblem } from './rules/findings/format-problem.ts'
+import { printable } from './rules/findings/printable.ts'
 import { validate } from './rules/validate.ts'
 
 /** The result of checking a folder of configuration files. */

@@ -18,6 +18,7 @@ import { openCounters } from './counters/open-counters.ts'
 import { type Configuration, type ConfigurationOptions, createConfiguration } from './feeds/configuration.ts'
 import { openFeed } from './feeds/open-feed.ts'
 import { createHealth, type Health } from './health.ts'
+import { findObstacle } from './limiter/find-obstacle.ts'
 import type { Limiter } from './limiter/limiter.ts'
 import { openLimiter } from './limiter/open-limiter.ts'
 import { describeRules } from './rules/describe.ts'
@@ -55,7 +56,7 @@ export interface Service {
  * settings cannot be used. The ports for statistics and probes open at once, the ports for calls when
  * `waitUntilReady` resolves.
  *
- * Each part is created from the ones above it: statistics, configuration, counters, limiter, feed, servers. A
+ * Each part is created from the ones above it: statistics, counters, configuration, limiter, feed, servers. A
  * worker publishes its statistics and rules through its supervisor, and its health for callers is that of all
  * workers together.
  */
@@ -67,8 +68,13 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
   const limitStats = createLimitStats(stats, what =>
     log.warn(`too many names of statistics: further ${what} are counted together as "overflow"`),
   )
-  const configuration = openConfiguration(settings, { stats, limitStats, log })
   const counters = openBackend(settings, stats, log)
+  const configuration = openConfiguration(settings, {
+    stats,
+    limitStats,
+    log,
+    findObstacle: features => findObstacle(settings, counters, features),
+  })
   const errors = openErrorWatch(log)
   const backendHealth = openBackendHealth(settings, counters, errors)
   const limiter = openLimiter(settings, {
@@ -136,7 +142,7 @@ function openErrorWatch(log: Log): ErrorWatch {
 
 function openConfiguration(
   { mergeDomainConfigs, configType }: Settings,
-  parts: Pick<ConfigurationOptions, 'stats' | 'limitStats' | 'log'>,
+  parts: Pick<ConfigurationOptions, 'stats' | 'limitStats' | 'log' | 'findObstacle'>,
 ): Configuration {
   const spelling = configType === 'FILE' ? 'snake' : 'camel'
   return createConfiguration({ ...parts, mergeDomainConfigs, spelling })

@@ -1,5 +1,6 @@
-import { compile, type LimitSettings, windowAt } from '@tollway/ratelimit/rules/compile.ts'
+import { compile } from '@tollway/ratelimit/rules/compile.ts'
 import { type Explanation, explain } from '@tollway/ratelimit/rules/explain.ts'
+import { type LimitSettings, windowAt } from '@tollway/ratelimit/rules/limit.ts'
 import { match } from '@tollway/ratelimit/rules/match.ts'
 import { replacedLimits } from '@tollway/ratelimit/rules/replaces.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'

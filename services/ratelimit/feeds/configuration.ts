@@ -2,7 +2,9 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import { type Domain, openDomain, type RuleSet } from '../rules/compile.ts'
 import { compileDomain } from '../rules/compile-domain.ts'
 import type { FieldSpelling, Problem } from '../rules/config.ts'
-import { formatProblem } from '../rules/format-problem.ts'
+import type { DomainTable } from '../rules/domain-table.ts'
+import type { Feature } from '../rules/extensions/features.ts'
+import { formatProblem } from '../rules/findings/format-problem.ts'
 import type { LimitStats, LimitStatsTable } from '../stats/registry/limit-stats.ts'
 import type { Stats } from '../stats/registry/stats.ts'
 import { type KnownPart, readChanges } from './read-changes.ts'
@@ -31,6 +33,11 @@ export interface ConfigurationOptions {
   readonly log: Log
   readonly mergeDomainConfigs: boolean
   readonly spelling: FieldSpelling
+  /**
+   * Resolves with the reason why this process cannot enforce the features, or with the empty string. Called
+   * for each configuration that needs some. Nothing is checked when left out.
+   */
+  readonly findObstacle?: (features: readonly Feature[]) => Promise<string>
   /** Larger changes are read in a thread. Defaults to `maxInlineBytes`. */
   readonly inlineBytes?: number
 }
@@ -74,6 +81,16 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
     }
   }
 
+  /** Returns a problem for each configuration with features that this process cannot enforce. */
+  async function findObstacles(tables: readonly DomainTable[]): Promise<readonly Problem[]> {
+    const problems: Problem[] = []
+    for (const { source, features } of tables.flatMap(({ extensions }) => extensions)) {
+      const message = (await options.findObstacle?.(features)) ?? ''
+      if (message !== '') problems.push({ source, path: '', message })
+    }
+    return problems
+  }
+
   function refuse(problems: readonly Problem[]): void {
     failures.value += 1
     for (const problem of problems.slice(0, maxLoggedProblems)) {
@@ -107,9 +124,11 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
     async load(reading) {
       try {
         const changes = await read(reading)
-        if (changes.problems.length === 0) enforce(reading, changes)
-        else refuse(changes.problems)
-        return changes.problems
+        const invalid = changes.problems.length > 0
+        const problems = invalid ? changes.problems : await findObstacles(changes.tables)
+        if (problems.length === 0) enforce(reading, changes)
+        else refuse(problems)
+        return problems
       } catch (error) {
         // An error, such as a thread that runs out of memory, rejects this load only.
         const problems = [{ source: 'configuration', path: '', message: (error as Error).message }]

@@ -1,7 +1,7 @@
 import type { Subscription } from '@tollway/discovery/discovery-session.ts'
 import { enforcedFeatures } from '../rules/extensions/features.ts'
-import { maxFindings } from '../rules/findings.ts'
-import { formatProblem } from '../rules/format-problem.ts'
+import { maxFindings } from '../rules/findings/findings.ts'
+import { formatProblem } from '../rules/findings/format-problem.ts'
 import type { Configuration } from './configuration.ts'
 import { rateLimitTypeUrl } from './resource-type.ts'
 

@@ -1,6 +1,8 @@
+import type { Member, MemberOutcome } from '../counters/admission/member.ts'
 import { look } from '../counters/batching/split-batch.ts'
 import { type Counters, type Hit, maxCount } from '../counters/counters.ts'
 import { MalformedKeyError } from '../counters/memcached/protocol/legal-key.ts'
+import { createAdmitting } from './admitting.ts'
 import type { OverLimitCache } from './over-limit-cache.ts'
 
 /** The result of a call whose hits could not be counted: an error, or a decision without the backend. */
@@ -18,17 +20,22 @@ export interface Counting {
    * @param nowSeconds Unix time in whole seconds
    */
   add(batch: readonly Hit[], nowSeconds: number): readonly number[] | Promise<readonly number[]>
+  /** As `Counters.admit`, with the local cache and the failure mode. */
+  admit(
+    members: readonly Member[],
+    nowMs: number,
+  ): readonly MemberOutcome[] | Promise<readonly MemberOutcome[]>
 }
 
 export interface CountingOptions {
-  readonly counters: Pick<Counters, 'add'>
+  readonly counters: Pick<Counters, 'add' | 'admit'>
   /** The cache of keys that are over their limit; none when left out. */
   readonly cache?: OverLimitCache | undefined
   /** When one key of a call is known to be over, the other keys are read and not counted. */
   readonly stopWhenOver: boolean
   readonly mode: FailureMode
   /** The counters of this process; for the mode `local`. */
-  readonly local: Pick<Counters, 'add'>
+  readonly local: Pick<Counters, 'add' | 'admit'>
   /** The share of each limit that this process may admit, above 0 and at most 1; for the mode `local`. */
   readonly localShare: number
   /** Called once for each call whose hits the backend counted asynchronously. */
@@ -100,6 +107,7 @@ export function createCounting(options: CountingOptions): Counting {
   }
 
   return {
+    admit: createAdmitting(options),
     add(batch, nowSeconds) {
       if (cache === undefined) return ask(batch, nowSeconds)
       const isKnown = batch.map(({ key }) => cache.has(key, nowSeconds))

@@ -51,8 +51,11 @@ export interface DescriptorDecision {
     readonly name: string
     readonly requestsPerUnit: number
     readonly unit: Unit
-    /** Whole seconds until the window ends, at least 1. */
-    readonly resetSeconds: number
+    /**
+     * Whole seconds until a fixed window ends, at least 1. With another algorithm the seconds until the same
+     * call would be admitted; undefined if it never would be.
+     */
+    readonly resetSeconds: number | undefined
   }
 }
 

@@ -112,6 +112,7 @@ async function hitOf(windows: Partial<RateLimitPolicy> & { readonly unit: string
       hits.push(...batch)
       return batch.map(() => 1)
     },
+    admit: () => [],
   }
   const rateLimit = { requestsPerUnit: 3, unlimited: false, name: '', replaces: [], ...windows }
   const rule: RateLimitRule = {
@@ -243,6 +244,7 @@ function watchedCounters() {
       batches.push(batch)
       return Promise.resolve(batch.map(({ hits }) => hits))
     },
+    admit: () => [],
   }
   return { counting, batches }
 }
@@ -299,13 +301,15 @@ test('a call without hits is answered synchronously', () => {
 
 test('a failure of the backend is the error of the call', async () => {
   const { limiter } = open(basic, {
-    counting: { add: () => Promise.reject(new CountersError('CLUSTERDOWN')) },
+    counting: { add: () => Promise.reject(new CountersError('CLUSTERDOWN')), admit: () => [] },
   })
   await assert.rejects(async () => limiter.decide(request('user=alice')), { message: 'CLUSTERDOWN' })
 })
 
 test('a key that is cached as over is over, and is counted separately', async () => {
-  const { limiter, stats } = open(basic, { counting: { add: batch => batch.map(() => knownOver) } })
+  const { limiter, stats } = open(basic, {
+    counting: { add: batch => batch.map(() => knownOver), admit: () => [] },
+  })
   const decision = await limiter.decide(request('user=alice #2; path=/watched'))
   assert.deepEqual(
     decision.statuses.map(({ over, remaining }) => [over, remaining]),

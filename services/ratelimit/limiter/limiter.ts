@@ -1,16 +1,25 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Span } from '@tollway/chassis/tracing/tracing.ts'
+import type { MemberOutcome } from '../counters/admission/member.ts'
 import { type Hit, maxCount } from '../counters/counters.ts'
 import { MalformedKeyError } from '../counters/memcached/protocol/legal-key.ts'
-import type { Limit, RuleSet } from '../rules/compile.ts'
+import type { RuleSet } from '../rules/compile.ts'
+import type { Limit } from '../rules/limit.ts'
 import { type Match, match, overrideLimit } from '../rules/match.ts'
 import { replacedLimits } from '../rules/replaces.ts'
 import type { LimitStats, LimitStatsTable } from '../stats/registry/limit-stats.ts'
 import type { Stats } from '../stats/registry/stats.ts'
 import type { StartCounting } from '../tracing/spans.ts'
+import {
+  type Admission,
+  type AdmittedDescriptor,
+  admissionsOf,
+  isAdmitted,
+  recordAdmission,
+} from './admission.ts'
 import { appended } from './appended.ts'
 import { type Counting, knownOver } from './counting.ts'
-import { decide, isOverall, nearLimitThreshold, shadowedHits } from './decide.ts'
+import { decide, isOverall, nearLimitThreshold, shadowedHits, type Votes } from './decide.ts'
 import {
   type Decision,
   type DecisionRequest,
@@ -54,6 +63,8 @@ export interface LimiterOptions {
   readonly dynamicMetadata: boolean
 }
 
+type Mutable<T> = { -readonly [Name in keyof T]: T[Name] }
+
 /** The remaining requests of each OK descriptor without a limit. */
 const unlimitedRemaining = 0xffffffff
 
@@ -73,9 +84,11 @@ interface Call {
   readonly nowSeconds: number
 }
 
+const nothingAdmitted: ReadonlyMap<number, AdmittedDescriptor> = new Map()
+
 export function createLimiter(options: LimiterOptions): Limiter {
   const { clock, counting, startCounting, stats, limitStats, quotaMode, shadowMode, headerNames } = options
-  const { cacheKeyPrefix, expirationJitterMaxSeconds, nearLimitRatio } = options
+  const { cacheKeyPrefix, nearLimitRatio } = options
   const serviceErrors = stats.counter('ratelimit.service.call.should_rate_limit.service_error')
   const globalShadow = stats.counter('ratelimit.service.global_shadow_mode')
 
@@ -96,12 +109,12 @@ export function createLimiter(options: LimiterOptions): Limiter {
     return matches.some(mayReplace) ? withoutReplaced(matches) : matches
   }
 
-  /** Returns one hit for each match that is counted. */
-  function hitsOf(request: DecisionRequest, matches: Matches, nowSeconds: number): readonly Hit[] {
+  /** Returns one hit for each match that is only counted. */
+  function hitsOf(request: DecisionRequest, matches: Matches, nowSeconds: number, allOrNothing: boolean) {
     let batch: Hit[] | undefined
     for (let index = 0; index < matches.length; index++) {
       const found = matches[index]
-      if (found === undefined || found.limit.unlimited) continue
+      if (found === undefined || found.limit.unlimited || isAdmitted(found, allOrNothing)) continue
       const { requestsPerUnit, unitSeconds, boundaries, stats } = found.limit
       const hits = request.descriptors[index]?.hitsAddend ?? Math.max(1, request.hitsAddend)
       const key = `${cacheKeyPrefix}${found.stem}${windowStart(nowSeconds, found.limit)}`
@@ -109,26 +122,31 @@ export function createLimiter(options: LimiterOptions): Limiter {
         key,
         hits,
         expirySeconds: expirySeconds(nowSeconds, found.limit),
-        jitterSeconds: jitterSeconds(),
+        jitterSeconds: jitterSeconds(options),
         limit: requestsPerUnit,
         perSecond: unitSeconds === 1 && boundaries === undefined,
       })
       stats.totalHits += hits
     }
-    return batch ?? []
+    return batch ?? noHits
   }
 
-  function jitterSeconds(): number {
-    if (expirationJitterMaxSeconds === 0) return 0
-    return Math.floor(options.random() * expirationJitterMaxSeconds)
-  }
-
-  /** Builds the decision. `batch` and `values` have one item for each match that is counted, in order. */
-  function answer({ request, matches, batch, nowSeconds }: Call, values: readonly number[]): Decision {
+  /**
+   * Builds the decision. `batch` and `values` have one item for each match that is only counted, in order.
+   *
+   * @param admitted the decisions for the other descriptors, by their index
+   */
+  function answer(
+    { request, matches, batch, nowSeconds }: Call,
+    values: readonly number[],
+    admitted = nothingAdmitted,
+  ): Decision {
     const votes = { over: 0, quotas: 0, quotasOver: 0 }
     let place = 0
-    const statuses = matches.map(found => {
+    const statuses = matches.map((found, index) => {
       if (found?.limit.unlimited) return unlimited
+      const decided = admitted === nothingAdmitted ? undefined : admitted.get(index)
+      if (decided !== undefined) return vote(votes, decided)
       let status = noLimit
       if (found !== undefined) {
         status = record(found.limit, batch[place]?.hits ?? 0, values[place] ?? maxCount, nowSeconds)
@@ -145,6 +163,24 @@ export function createLimiter(options: LimiterOptions): Limiter {
     const decision = { over: over && !shadowMode, statuses }
     if (headerNames === undefined && !options.dynamicMetadata) return decision
     return { ...decision, ...extras(request, matches, statuses) }
+  }
+
+  /** Counts the hits and admits the rest of the call, both at once, and then builds the decision. */
+  function answerAdmitted(
+    call: Call,
+    admissions: readonly Admission[],
+    values: readonly number[] | Promise<readonly number[]>,
+  ): Decision | Promise<Decision> {
+    const { nowSeconds } = call
+    const outcomes = admissions.map(({ members }) => counting.admit(members, clock.nowMs()))
+    const build = (counted: readonly number[], all: readonly (readonly MemberOutcome[])[]) => {
+      const recorded = admissions.map((admission, index) =>
+        recordAdmission(admission, all[index] ?? [], { nowSeconds, nearLimitRatio, quotaMode }),
+      )
+      return answer(call, counted, new Map(recorded.flatMap(descriptors => [...descriptors])))
+    }
+    if (!(values instanceof Promise) && outcomes.every(isSettled)) return build(values, outcomes)
+    return Promise.all([values, Promise.all(outcomes)]).then(([counted, all]) => build(counted, all), failed)
   }
 
   /** Separate, so that only asynchronous calls allocate closures. */
@@ -208,15 +244,38 @@ export function createLimiter(options: LimiterOptions): Limiter {
       try {
         const matches = matchesOf(request)
         const nowSeconds = Math.floor(clock.nowMs() / 1000)
-        const batch = hitsOf(request, matches, nowSeconds)
+        const allOrNothing = options.rules()?.domains.get(request.domain)?.table.allOrNothing === true
+        const admissions = admissionsOf(request, matches, { cacheKeyPrefix, nowSeconds, allOrNothing })
+        const batch = hitsOf(request, matches, nowSeconds, allOrNothing)
         const values = count(batch, nowSeconds, span)
         const call = { request, matches, batch, nowSeconds }
+        if (admissions.length > 0) return answerAdmitted(call, admissions, values)
         return values instanceof Promise ? answerLater(call, values) : answer(call, values)
       } catch (error) {
         return failed(error)
       }
     },
   }
+}
+
+function jitterSeconds({ random, expirationJitterMaxSeconds }: LimiterOptions): number {
+  return expirationJitterMaxSeconds === 0 ? 0 : Math.floor(random() * expirationJitterMaxSeconds)
+}
+
+const noHits: readonly Hit[] = []
+
+function isSettled(
+  outcomes: readonly MemberOutcome[] | Promise<readonly MemberOutcome[]>,
+): outcomes is readonly MemberOutcome[] {
+  return !(outcomes instanceof Promise)
+}
+
+/** Adds the votes of a descriptor, and returns its status. */
+function vote(votes: Mutable<Votes>, { status, quota, overByQuota }: AdmittedDescriptor): DescriptorDecision {
+  if (quota) votes.quotas += 1
+  if (overByQuota) votes.quotasOver += 1
+  else if (status.over) votes.over += 1
+  return status
 }
 
 function mayReplace(found: Found): boolean {
@@ -241,12 +300,16 @@ function matchOwnLimit(
   return overrideLimit(domain, entries, { requestsPerUnit, unit }, limitStats.attachRequested)
 }
 
-/** An unlimited rule cannot be replaced. */
+/** An unlimited rule cannot be replaced. Of several limits, those are left out that are replaced. */
 function withoutReplaced(matches: Matches): Matches {
   const replaced = replacedLimits(matches)
-  return matches.map(found =>
-    found && !found.limit.unlimited && replaced.has(found.limit.name) ? undefined : found,
-  )
+  return matches.map(found => {
+    if (found === undefined || found.limit.unlimited) return found
+    const { limit } = found
+    if (limit.members === undefined) return replaced.has(limit.name) ? undefined : found
+    const members = limit.members.filter(({ name }) => !replaced.has(name))
+    return members.length === 0 ? undefined : { ...found, limit: { ...limit, members } }
+  })
 }
 
 /** Checks the reference's three service errors, with its texts and in its order. */

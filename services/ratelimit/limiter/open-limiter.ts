@@ -31,7 +31,7 @@ export interface LimiterSettings
 
 export interface LimiterParts
   extends Pick<LimiterOptions, 'rules' | 'stats' | 'limitStats' | 'clock' | 'random' | 'startCounting'> {
-  readonly counters: Pick<Counters, 'add'>
+  readonly counters: Pick<Counters, 'add' | 'admit'>
   /** Receives the outcome of each call that the counters answer asynchronously. */
   readonly errors: Pick<ErrorWatch, 'succeeded' | 'failed'>
 }
@@ -63,7 +63,7 @@ export function openLimiter(
 }
 
 /** Only the mode `local` uses them. */
-function localCounters(mode: FailureMode, clock: Clock): Pick<Counters, 'add'> {
+function localCounters(mode: FailureMode, clock: Clock): Pick<Counters, 'add' | 'admit'> {
   return mode === 'local' ? createMemoryCounters({ clock }) : { add: () => [] }
 }
 

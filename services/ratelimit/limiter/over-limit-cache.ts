@@ -5,6 +5,8 @@
 export interface OverLimitCache {
   /** Returns whether the key is known to be over its limit. */
   has(key: string, nowSeconds: number): boolean
+  /** Returns the Unix time until which the key is over its limit; undefined if it is not known to be. */
+  until(key: string, nowSeconds: number): number | undefined
   /**
    * Caches the key as over its limit until `untilSeconds`. Keys longer than `maxKeyLength` are not cached.
    */
@@ -72,12 +74,16 @@ class TwoGenerations implements OverLimitCache {
   }
 
   has(key: string, nowSeconds: number): boolean {
+    return this.until(key, nowSeconds) !== undefined
+  }
+
+  until(key: string, nowSeconds: number): number | undefined {
     const counts = this.#counts
     counts.lookupCount += 1
     const untilSeconds = this.#until(key, nowSeconds)
     if (untilSeconds !== undefined && nowSeconds < untilSeconds) {
       counts.hitCount += 1
-      return true
+      return untilSeconds
     }
     if (untilSeconds !== undefined) {
       counts.expiredCount += 1
@@ -86,7 +92,7 @@ class TwoGenerations implements OverLimitCache {
       this.#newerBytes -= key.length + entryBytes
     }
     counts.missCount += 1
-    return false
+    return undefined
   }
 
   add(key: string, untilSeconds: number, nowSeconds: number): void {

@@ -35,6 +35,6 @@ export function responseHeaders(
   return [
     { key: names.limit, value: `${requestsPerUnit}` },
     { key: names.remaining, value: `${closest.remaining}` },
-    { key: names.reset, value: `${resetSeconds}` },
+    ...(resetSeconds === undefined ? [] : [{ key: names.reset, value: `${resetSeconds}` }]),
   ]
 }

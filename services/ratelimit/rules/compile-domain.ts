@@ -9,6 +9,7 @@ import {
   topLevel,
   unitShift,
 } from './domain-table.ts'
+import { featuresOf } from './extensions/features.ts'
 
 /**
  * Compiles the configurations of one domain, in their order. Requires configurations in which `validate`
@@ -34,7 +35,7 @@ export function compileDomain(domain: string, configs: readonly RateLimitDomain[
   }
 
   function addRule(descriptor: RateLimitRule, level: number, parent: number): number {
-    const { key, value, rateLimit, metadata } = descriptor
+    const { key, value, rateLimit, limits, metadata } = descriptor
     const rule = records.add(level, texts.add(key), texts.add(value), hashOf(level, key, value))
     records.set(rule, field.parent, parent)
     const above = parent === none ? undefined : records.get(parent, field.flags)
@@ -44,7 +45,7 @@ export function compileDomain(domain: string, configs: readonly RateLimitDomain[
       records.set(rule, field.requestsPerUnit, rateLimit.requestsPerUnit ?? 0)
       records.set(rule, field.name, texts.add(rateLimit.name))
       records.set(rule, field.options, texts.add(optionsOf(rateLimit)))
-    }
+    } else if (limits !== undefined) records.set(rule, field.options, texts.add(optionsOfLimits(limits)))
     if (metadata !== undefined) records.set(rule, field.metadata, texts.add(JSON.stringify(metadata)))
     // Rules with a `*` in their key are in one list for each level, those with one in their value in one for
     // each key.
@@ -63,14 +64,25 @@ export function compileDomain(domain: string, configs: readonly RateLimitDomain[
 
   for (const { descriptors } of configs) addAll(descriptors, topLevel, none)
   const all = records.finish()
-  return { domain, records: all, slots: slotsOf(all), texts: texts.finish(), hasWildcards: heads.size > 0 }
+  return {
+    domain,
+    records: all,
+    slots: slotsOf(all),
+    texts: texts.finish(),
+    hasWildcards: heads.size > 0,
+    allOrNothing: configs.some(({ allOrNothing }) => allOrNothing),
+    extensions: configs
+      .map(config => ({ source: config.name, features: featuresOf(config) }))
+      .filter(({ features }) => features.length > 0),
+  }
 }
 
 function flagsOf(descriptor: RateLimitRule, above: number | undefined, hasOpenParent: boolean): number {
-  const { key, value, rateLimit } = descriptor
+  const { key, value, rateLimit, limits } = descriptor
   const inherited = above ?? flag.literal
   const isWildcard = key.includes('*') || value.includes('*')
   let flags = rateLimit === undefined ? 0 : flag.hasLimit | limitFlags(rateLimit)
+  if (limits !== undefined) flags |= flag.hasLimit
   if (descriptor.shadowMode) flags |= flag.shadowMode
   if (descriptor.quotaMode) flags |= flag.quotaMode
   if (descriptor.detailedMetric) flags |= flag.detailedMetric
@@ -86,12 +98,29 @@ function limitFlags({ unit, unlimited }: RateLimitPolicy): number {
 }
 
 /** The fields of a limit that few limits have. */
-export type LimitOptions = Pick<RateLimitPolicy, 'replaces' | 'unitMultiplier' | 'calendar'>
+export type LimitOptions = Pick<
+  RateLimitPolicy,
+  'replaces' | 'unitMultiplier' | 'calendar' | 'algorithm' | 'burst' | 'headers'
+> & {
+  /** The limits of a rule that has several. */
+  readonly limits?: readonly RateLimitPolicy[]
+}
 
 /** `LimitOptions` as JSON; empty if the limit has none. */
-function optionsOf({ replaces, unitMultiplier, calendar }: RateLimitPolicy): string {
-  if (replaces.length === 0 && unitMultiplier === undefined && calendar === undefined) return ''
-  return JSON.stringify({ replaces, unitMultiplier, calendar } satisfies Record<keyof LimitOptions, unknown>)
+function optionsOf(policy: RateLimitPolicy): string {
+  const { replaces, unitMultiplier, calendar, algorithm, burst, headers } = policy
+  const rare = { unitMultiplier, calendar, algorithm, burst, headers }
+  if (replaces.length === 0 && Object.values(rare).every(value => value === undefined)) return ''
+  return JSON.stringify({ replaces, ...rare } satisfies {
+    [name in keyof Omit<LimitOptions, 'limits'>]: unknown
+  })
+}
+
+function optionsOfLimits(limits: readonly RateLimitPolicy[]): string {
+  return JSON.stringify({
+    replaces: limits.flatMap(({ replaces }) => replaces),
+    limits,
+  } satisfies LimitOptions)
 }
 
 const initialWords = 16 * recordWords

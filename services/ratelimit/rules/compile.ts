@@ -1,14 +1,5 @@
-import { type Calendar, type CalendarUnit, calendarOf, type Window } from './calendar/calendar.ts'
 import { compileDomain, type LimitOptions } from './compile-domain.ts'
-import {
-  type CalendarAnchors,
-  finalKeyOf,
-  type JsonObject,
-  type RateLimitDomain,
-  type Unit,
-  unitSeconds,
-  units,
-} from './config.ts'
+import { finalKeyOf, type RateLimitDomain, unitSeconds, units } from './config.ts'
 import {
   type DomainTable,
   field,
@@ -20,6 +11,7 @@ import {
   unitShift,
   wordOf,
 } from './domain-table.ts'
+import { givenOptions, type Limit, type LimitSettings, limitOf, memberOf } from './limit.ts'
 import { sanitizeStatName } from './names.ts'
 import { compileWildcard, type Wildcard } from './wildcard.ts'
 
@@ -55,36 +47,6 @@ export interface KnownRule<S> {
   readonly stem: string
   /** Whether the limit and the stem are the same for every request that matches this rule. */
   readonly isFixed: boolean
-}
-
-export interface Limit<S> extends LimitSettings {
-  readonly stats: S
-  /** The boundaries of the windows, if they are those of a calendar. */
-  readonly boundaries: Calendar | undefined
-}
-
-export interface LimitSettings {
-  /** The limit's name, which other limits may replace and which answers report. Empty when it has none. */
-  readonly name: string
-  /** `domain.key_value.key2_value2`: the name of the limit in listings. */
-  readonly fullKey: string
-  /** The same, as a name for statistics. */
-  readonly statName: string
-  /** 0 to 2^32-1. */
-  readonly requestsPerUnit: number
-  /** `second` for an unlimited one, where it has no meaning. */
-  readonly unit: Unit
-  /** The length of the window; without meaning if it is one of a calendar. */
-  readonly unitSeconds: number
-  /** The number of units in a window; 1 if left out. */
-  readonly unitMultiplier?: number
-  readonly calendar?: CalendarAnchors
-  /** Unlimited requests pass and are not counted. */
-  readonly unlimited: boolean
-  readonly shadowMode: boolean
-  readonly quotaMode: boolean
-  readonly replaces: readonly string[]
-  readonly metadata: JsonObject | undefined
 }
 
 export interface CompileOptions<S> {
@@ -124,7 +86,10 @@ export function openDomain<S>(table: DomainTable, attach: (statName: string) => 
 export function* limitsOf({ domains }: RuleSet<unknown>): Generator<LimitSettings, undefined> {
   for (const { table } of domains.values()) {
     for (let record = 0; record < recordCount(table); record++) {
-      if (hasFlag(table, record, flag.hasLimit)) yield settingsOf(table, record)
+      if (!hasFlag(table, record, flag.hasLimit)) continue
+      const settings = settingsOf(table, record)
+      if (settings.limits === undefined) yield settings
+      else yield* settings.limits
     }
   }
   return undefined
@@ -140,11 +105,7 @@ export function knownRule<S>(domain: Domain<S>, record: number): KnownRule<S> {
   const isOfOneValue = wordOf(table, record, field.value) !== 0
   const isNamedByRequest = hasFlag(table, record, flag.detailedMetric | flag.valueToMetricInPath)
   const made: KnownRule<S> = {
-    limit: {
-      ...settings,
-      stats: domain.attach(settings.statName),
-      boundaries: boundariesOf(settings),
-    },
+    limit: limitOf(settings, domain.attach),
     stem: isLiteral ? stemOf(table, record) : '',
     isFixed: isLiteral && isOfOneValue && !isNamedByRequest,
   }
@@ -152,40 +113,30 @@ export function knownRule<S>(domain: Domain<S>, record: number): KnownRule<S> {
   return made
 }
 
-/** The window of a limit that contains this instant, in seconds since the epoch. */
-export function windowAt(limit: LimitSettings, nowSeconds: number): Window {
-  const boundaries = boundariesOf(limit)
-  if (boundaries !== undefined) return boundaries.windowAt(nowSeconds)
-  const start = nowSeconds - (nowSeconds % limit.unitSeconds)
-  return { start, end: start + limit.unitSeconds }
-}
-
-function boundariesOf({ unit, unitMultiplier, calendar }: LimitSettings): Calendar | undefined {
-  if (calendar === undefined) return undefined
-  return calendarOf({ ...calendar, unit: unit as CalendarUnit, unitMultiplier })
-}
-
 function settingsOf(table: DomainTable, record: number): LimitSettings {
   const flags = wordOf(table, record, field.flags)
   const unit = units[flags >>> unitShift] ?? 'second'
   const options = textOf(table, record, field.options)
-  const { replaces, ...windows }: LimitOptions = options === '' ? noOptions : JSON.parse(options)
+  const { replaces, limits, ...rare }: LimitOptions = options === '' ? noOptions : JSON.parse(options)
   const metadata = textOf(table, record, field.metadata)
   const fullKey = fullKeyOf(table, record)
-  return {
+  const rule = {
     name: textOf(table, record, field.name),
     fullKey,
     statName: sanitizeStatName(fullKey),
     requestsPerUnit: wordOf(table, record, field.requestsPerUnit) >>> 0,
     unit,
-    unitSeconds: unitSeconds[unit] * (windows.unitMultiplier ?? 1),
-    ...windows,
+    unitSeconds: unitSeconds[unit] * (rare.unitMultiplier ?? 1),
+    ...givenOptions(rare),
     unlimited: (flags & flag.unlimited) !== 0,
     shadowMode: (flags & flag.shadowMode) !== 0,
     quotaMode: (flags & flag.quotaMode) !== 0,
     replaces,
     metadata: metadata === '' ? undefined : JSON.parse(metadata),
   }
+  return limits === undefined
+    ? rule
+    : { ...rule, limits: limits.map((one, index) => memberOf(rule, one, index)) }
 }
 
 const noOptions: LimitOptions = { replaces: [] }

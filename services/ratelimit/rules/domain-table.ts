@@ -1,3 +1,5 @@
+import type { Feature } from './extensions/features.ts'
+
 /**
  * The compiled rules of one domain as flat buffers. The garbage collector visits none of them, 100,000 rules
  * take about 15 MiB, and they move to another thread without a copy.
@@ -17,6 +19,10 @@ export interface DomainTable {
   /** UTF-16 code units. A text is its length, in two units, and then its units. The empty text is at 0. */
   readonly texts: Uint16Array
   readonly hasWildcards: boolean
+  /** A request is counted by all of its descriptors or by none. */
+  readonly allOrNothing: boolean
+  /** The extensions that each configuration of the domain needs, without configurations that need none. */
+  readonly extensions: readonly { readonly source: string; readonly features: readonly Feature[] }[]
 }
 
 /** The words of a record. Texts are offsets in `texts`. */

@@ -1,5 +1,6 @@
-import { fullKeyOf, keyAndValueOf, type LimitSettings, type RuleSet, rulesOfLevel } from './compile.ts'
+import { fullKeyOf, keyAndValueOf, type RuleSet, rulesOfLevel } from './compile.ts'
 import { type DomainTable, field, flag, hasFlag, none, topLevel, wordOf } from './domain-table.ts'
+import type { LimitSettings } from './limit.ts'
 import { type Entry, matchOf, walk } from './match.ts'
 
 /** Why a request's descriptor has its limit, or none. Plain data. */
@@ -53,7 +54,7 @@ export function explain(rules: RuleSet<unknown>, domain: string, entries: readon
     return { entries: explained, result: `no limit: ${whyNoLimit(table, last)}` }
   }
   const { limit, stem } = matchOf(found, last, entries, undefined)
-  const { stats: _, boundaries: __, ...shown } = limit
+  const { stats: _, boundaries: __, admission: ___, members: ____, ...shown } = limit
   return { entries: explained, result: resultOf(limit), limit: shown, stem }
 }
 

@@ -263,6 +263,8 @@ descriptors:
     metadata: { team: ['a', 1, null] },
     stats: 'shop.host_10_0_0_1_80',
     boundaries: undefined,
+    admission: undefined,
+    members: undefined,
   })
 })
 
@@ -374,7 +376,7 @@ descriptors:
 `)
   const [configured] = limitsOf(rules)
   const found = match(rules, 'd', entriesOf('a=b'))
-  const attached = { stats: 'd.a', boundaries: undefined }
+  const attached = { stats: 'd.a', boundaries: undefined, admission: undefined, members: undefined }
   assert.deepEqual(found?.limit, { ...configured, fullKey: 'd.a_b', statName: 'd.a_b', ...attached })
 })
 
@@ -396,6 +398,8 @@ test('a limit that the caller sends is named after the request, and has no modes
       metadata: undefined,
       stats: 'd.a_b.c.ip_1_2_3_4',
       boundaries: undefined,
+      admission: undefined,
+      members: undefined,
     },
     stem: 'd_a_b_c__ip_1.2.3.4_',
   })

@@ -1,6 +1,7 @@
-import { type Domain, keyAndValueOf, knownRule, type Limit, type RuleSet, wildcardOf } from './compile.ts'
+import { type Domain, keyAndValueOf, knownRule, type RuleSet, wildcardOf } from './compile.ts'
 import { finalKeyOf, type Unit, unitSeconds } from './config.ts'
 import { type DomainTable, field, findRecord, flag, hasFlag, none, topLevel, wordOf } from './domain-table.ts'
+import type { Limit } from './limit.ts'
 import { sanitizeStatName } from './names.ts'
 import { matchesWildcard } from './wildcard.ts'
 
@@ -109,8 +110,21 @@ export function matchOf<S>(
     fullKey = `.${part(table, above, entry)}${fullKey}`
   })
   fullKey = table.domain + fullKey
+  return { limit: renamed(limit, fullKey, attach), stem }
+}
+
+/** Returns the limit with the name and the statistics of a request; its members are named after it. */
+function renamed<S>(
+  limit: Limit<S>,
+  fullKey: string,
+  attach: ((statName: string) => S) | undefined,
+): Limit<S> {
   const statName = sanitizeStatName(fullKey)
-  return { limit: { ...limit, fullKey, statName, stats: attach?.(statName) ?? limit.stats }, stem }
+  const members = limit.members?.map((member, index) =>
+    renamed(member, `${fullKey}.${member.name || index}`, attach),
+  )
+  const stats = members?.[0]?.stats ?? attach?.(statName) ?? limit.stats
+  return { ...limit, fullKey, statName, stats, members }
 }
 
 type NamePart = (table: DomainTable, record: number, entry: Entry) => string
@@ -215,6 +229,8 @@ export function overrideLimit<S>(
     metadata: undefined,
     stats: attach(statName),
     boundaries: undefined,
+    admission: undefined,
+    members: undefined,
   }
   return { limit, stem }
 }

@@ -10,9 +10,9 @@ import {
   type RateLimitRule,
   units,
 } from './config.ts'
-import { findConfusableKeys, type Sibling } from './confusable-keys.ts'
 import { type LimitProblem, validateLimit, validateLimits } from './extensions/validate-limit.ts'
-import { createFindings, type Findings, fieldPath } from './findings.ts'
+import { findConfusableKeys, type Sibling } from './findings/confusable-keys.ts'
+import { createFindings, type Findings, fieldPath } from './findings/findings.ts'
 
 /** The most levels of nested descriptors. No request has so many entries. */
 export const maxDescriptorDepth = 64

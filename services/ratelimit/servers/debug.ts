@@ -1,6 +1,6 @@
 import type { RequestListener, ServerResponse } from 'node:http'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { printable } from '../rules/printable.ts'
+import { printable } from '../rules/findings/printable.ts'
 import type { Stats } from '../stats/registry/stats.ts'
 import type { ProbePages } from './probe-pages.ts'
 import { createProfilePages, type DebugPage } from './profiles/profile-pages.ts'

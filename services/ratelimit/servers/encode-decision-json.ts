@@ -35,5 +35,6 @@ function statusText({ over, remaining, limit }: DescriptorDecision): string {
   const nameText = name === '' ? '' : `"name":${JSON.stringify(name)},`
   const requests = requestsPerUnit === 0 ? '' : `"requestsPerUnit":${requestsPerUnit},`
   const current = `,"currentLimit":{${nameText}${requests}"unit":${unitTexts[unit]}}`
-  return `${code}${current}${left},"durationUntilReset":"${resetSeconds}s"}`
+  const reset = resetSeconds === undefined ? '' : `,"durationUntilReset":"${resetSeconds}s"`
+  return `${code}${current}${left}${reset}}`
 }

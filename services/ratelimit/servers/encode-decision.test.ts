@@ -40,7 +40,7 @@ function toStatus({ over, remaining, limit }: DescriptorDecision): MessageInitSh
   return {
     ...status,
     currentLimit: { name, requestsPerUnit, unit: responseUnits[unit] },
-    durationUntilReset: { seconds: BigInt(resetSeconds) },
+    ...(resetSeconds !== undefined && { durationUntilReset: { seconds: BigInt(resetSeconds) } }),
   }
 }
 

@@ -37,7 +37,9 @@ function encodeStatuses(over: boolean, statuses: Decision['statuses']): Buffer {
 function statusSize({ remaining, limit }: DescriptorDecision): number {
   const size = 2 + uintSize(remaining)
   if (limit === undefined) return size
-  return size + messageSize(limitSize(limit)) + messageSize(uintSize(limit.resetSeconds))
+  const { resetSeconds } = limit
+  const resetSize = resetSeconds === undefined ? 0 : messageSize(uintSize(resetSeconds))
+  return size + messageSize(limitSize(limit)) + resetSize
 }
 
 function writeStatus(bytes: Buffer, start: number, { over, remaining, limit }: DescriptorDecision): number {
@@ -47,7 +49,7 @@ function writeStatus(bytes: Buffer, start: number, { over, remaining, limit }: D
     at = writeLimit(bytes, at, limit)
   }
   at = writeUint(bytes, at, varint(3), remaining)
-  if (limit === undefined) return at
+  if (limit?.resetSeconds === undefined) return at
   at = writeHead(bytes, at, delimited(4), uintSize(limit.resetSeconds))
   return writeUint(bytes, at, varint(1), limit.resetSeconds)
 }

@@ -29,6 +29,8 @@ export interface MemberOutcome {
    * it never would. 0 with `FixedWindow`, whose windows the caller knows.
    */
   readonly waitSeconds: number | undefined
+  /** Whether the local cache knew the refusal. */
+  readonly fromLocalCache?: true
 }
 
 /** The state of one limit, computed for an instant. */

@@ -115,7 +115,7 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
     assert.equal(second?.remaining, 1e7 - 1_000)
   })
 
-  test('a login without scripts has an obstacle that names the command, and one without HSET too', async t => {
+  test('a login without scripts, or without HSET, has an obstacle that names the command', async t => {
     await redis.command('ACL', 'SETUSER', 'plain', 'on', '>pw', '~*', '+@all', '-@scripting')
     await redis.command('ACL', 'SETUSER', 'flat', 'on', '>pw', '~p:*', '+@all', '-hset')
     const obstacleOf = async (user: string) => {

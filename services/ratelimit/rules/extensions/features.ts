@@ -9,7 +9,13 @@ export const features = ['windows', 'calendar', 'algorithms', 'limits', 'allOrNo
 export type Feature = (typeof features)[number]
 
 /** The features that this version enforces, which its pods list. */
-export const enforcedFeatures: readonly Feature[] = ['windows', 'calendar']
+export const enforcedFeatures: readonly Feature[] = [
+  'windows',
+  'calendar',
+  'algorithms',
+  'limits',
+  'allOrNothing',
+]
 
 /** The features that a process needs to enforce the domain, in the order of `features`. */
 export function featuresOf({

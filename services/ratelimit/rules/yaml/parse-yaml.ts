@@ -8,7 +8,7 @@ import {
   type RateLimitPolicy,
   type RateLimitRule,
 } from '../config.ts'
-import { createFindings, type Findings, fieldPath } from '../findings.ts'
+import { createFindings, type Findings, fieldPath } from '../findings/findings.ts'
 import { isList, isMap, readYaml, type YamlMap, type YamlValue } from './yaml-document.ts'
 
 /**

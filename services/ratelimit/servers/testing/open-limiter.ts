@@ -54,7 +54,8 @@ export function openLimiter(failure?: string) {
 }
 
 function failingCounters(text: string): Counting {
-  return { add: () => Promise.reject(new CountersError(text)) }
+  const fail = () => Promise.reject(new CountersError(text))
+  return { add: fail, admit: fail }
 }
 
 /** Converts the generated message, with which the handwritten decoders are compared. */
@@ -80,7 +81,7 @@ const limits = fc.record({
   name: fc.oneof(fc.constant(''), fc.string({ unit: 'grapheme', size: 'medium' })),
   requestsPerUnit: uint32,
   unit: fc.constantFrom(...units),
-  resetSeconds: fc.integer({ min: 1, max: 31_536_000 }),
+  resetSeconds: fc.option(fc.nat(31_536_000), { nil: undefined }),
 })
 const statuses = fc.record(
   { over: fc.boolean(), remaining: uint32, limit: limits },

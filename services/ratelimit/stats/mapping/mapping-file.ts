@@ -1,5 +1,5 @@
 import type { Problem } from '../../rules/config.ts'
-import { createFindings } from '../../rules/findings.ts'
+import { createFindings } from '../../rules/findings/findings.ts'
 import { isMap, readYaml } from '../../rules/yaml/yaml-document.ts'
 import { defaultBuckets, globPattern, type Mapping, type MetricKind } from './mapping.ts'
 import { compilePattern, maxPatternCharacters } from './pattern.ts'

@@ -1,4 +1,4 @@
-import { type Findings, fieldPath } from '../../rules/findings.ts'
+import { type Findings, fieldPath } from '../../rules/findings/findings.ts'
 import { isList, isMap, type YamlMap, type YamlValue } from '../../rules/yaml/yaml-document.ts'
 
 /** A value of a file, and its path. */

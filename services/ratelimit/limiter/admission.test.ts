@@ -1,0 +1,230 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Member } from '../counters/admission/member.ts'
+import { CountersError } from '../counters/counters.ts'
+import { createMemoryCounters } from '../counters/memory.ts'
+import { compile } from '../rules/compile.ts'
+import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../rules/config.ts'
+import { createLimitStats } from '../stats/registry/limit-stats.ts'
+import { createStats } from '../stats/registry/stats.ts'
+import { createCounting, type FailureMode } from './counting.ts'
+import { createLimiter, type LimiterOptions } from './limiter.ts'
+import { createOverLimitCache } from './over-limit-cache.ts'
+
+const limit = (more: Partial<RateLimitPolicy> = {}): RateLimitPolicy => ({
+  unit: 'minute',
+  requestsPerUnit: 60,
+  unlimited: false,
+  name: '',
+  replaces: [],
+  ...more,
+})
+
+const rule = (key: string, more: Partial<RateLimitRule>): RateLimitRule => ({
+  key,
+  value: '',
+  shadowMode: false,
+  detailedMetric: false,
+  quotaMode: false,
+  valueToMetric: false,
+  shareThreshold: false,
+  descriptors: [],
+  ...more,
+})
+
+const bucket = limit({ algorithm: 'TokenBucket', burst: 2 })
+
+interface Opened extends Partial<LimiterOptions> {
+  readonly mode?: FailureMode
+  /** The backend fails with this text. */
+  readonly failure?: string
+}
+
+/** Opens a limiter with these rules, counters in memory and a clock that `advance` advances. */
+function open(
+  descriptors: readonly RateLimitRule[],
+  { mode = 'error', failure, ...more }: Opened = {},
+  domain: Partial<RateLimitDomain> = {},
+) {
+  let nowMs = 960_000_000
+  const clock: Clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
+  const stats = createStats()
+  const limitStats = createLimitStats(stats, () => {})
+  const config = { name: 'd', domain: 'd', descriptors, ...domain }
+  const rules = compile([config], { mergeDomainConfigs: false, attach: limitStats.attach })
+  const memory = createMemoryCounters({ clock })
+  const calls: (readonly Member[])[] = []
+  const fail = () => Promise.reject(new CountersError(failure ?? ''))
+  const limiter = createLimiter({
+    rules: () => rules,
+    counting: createCounting({
+      counters: {
+        add: failure === undefined ? memory.add : fail,
+        admit(members) {
+          calls.push(members)
+          return failure === undefined ? memory.admit(members) : fail()
+        },
+      },
+      cache: createOverLimitCache(0),
+      stopWhenOver: false,
+      mode,
+      local: createMemoryCounters({ clock }),
+      localShare: 0.5,
+      onSuccess() {},
+      onFailure() {},
+    }),
+    stats,
+    limitStats,
+    clock,
+    random: () => 0,
+    cacheKeyPrefix: '',
+    expirationJitterMaxSeconds: 0,
+    nearLimitRatio: 0.8,
+    shadowMode: false,
+    quotaMode: false,
+    dynamicMetadata: false,
+    ...more,
+  })
+  const decide = async (text: string) => {
+    const descriptors = text.split(' ').map(part => {
+      const [pair = '', hits] = part.split('#')
+      const [key = '', value = ''] = pair.split('=')
+      return { entries: [{ key, value }], ...(hits !== undefined && { hitsAddend: Number(hits) }) }
+    })
+    return await limiter.decide({ domain: 'd', descriptors, hitsAddend: 0 })
+  }
+  return {
+    decide,
+    calls,
+    advance(seconds: number) {
+      nowMs += seconds * 1000
+    },
+    async codes(text: string, times: number) {
+      const all: string[] = []
+      for (let call = 0; call < times; call++) all.push((await decide(text)).over ? 'OVER' : 'OK')
+      return all.join(' ')
+    },
+    statOf: (name: string) => stats.counter(`ratelimit.service.rate_limit.d.${name}`).value,
+  }
+}
+
+test('a token bucket admits a burst, and then as fast as it drains', async () => {
+  const { codes, decide, advance, calls } = open([rule('user', { rateLimit: bucket })])
+  assert.equal(await codes('user=a', 3), 'OK OK OVER')
+  advance(1)
+  assert.equal(await codes('user=a', 2), 'OK OVER')
+  const { statuses } = await decide('user=b')
+  const currentLimit = { name: '', requestsPerUnit: 60, unit: 'minute', resetSeconds: 0 }
+  assert.deepEqual(statuses, [{ over: false, remaining: 1, limit: currentLimit }])
+  assert.equal(calls[0]?.[0]?.key, 'd_user_a_TokenBucket:60')
+  assert.equal((await decide('user=a#5')).statuses[0]?.limit?.resetSeconds, undefined)
+})
+
+test('a sliding window remembers the window before', async () => {
+  const { codes, advance } = open([
+    rule('user', { rateLimit: limit({ algorithm: 'SlidingWindow', requestsPerUnit: 2 }) }),
+  ])
+  assert.equal(await codes('user=a', 3), 'OK OK OVER')
+  advance(60)
+  assert.equal(await codes('user=a', 1), 'OVER')
+  advance(30)
+  assert.equal(await codes('user=a', 2), 'OK OVER')
+})
+
+test('a check of 0 hits counts nothing, and a refusal counts nothing', async () => {
+  const { codes, decide, statOf } = open([rule('user', { rateLimit: bucket })])
+  assert.equal(await codes('user=a#0', 5), 'OK OK OK OK OK')
+  assert.equal(await codes('user=a', 4), 'OK OK OVER OVER')
+  assert.equal((await decide('user=a#0')).over, true)
+  const names = ['total_hits', 'within_limit', 'over_limit', 'near_limit']
+  assert.deepEqual(
+    names.map(name => statOf(`user.${name}`)),
+    [4, 2, 2, 1],
+  )
+})
+
+test('a refusal is cached until the call would be admitted', async () => {
+  const { codes, advance, calls, statOf } = open([rule('user', { rateLimit: bucket })])
+  assert.equal(await codes('user=a', 5), 'OK OK OVER OVER OVER')
+  assert.equal(calls.length, 3)
+  assert.equal(statOf('user.over_limit_with_local_cache'), 2)
+  advance(1)
+  assert.equal(await codes('user=a', 1), 'OK')
+})
+
+const several = rule('user', {
+  limits: [
+    limit({ name: 'burst', unit: 'second', unitMultiplier: 15, requestsPerUnit: 2 }),
+    limit({ unit: 'day', requestsPerUnit: 3, algorithm: 'SlidingWindow' }),
+  ],
+})
+
+test('several limits of a descriptor count a call together or not at all', async () => {
+  const { codes, decide, advance, calls, statOf } = open([several])
+  assert.equal(await codes('user=a', 4), 'OK OK OVER OVER')
+  advance(15)
+  const { statuses } = await decide('user=a')
+  assert.equal(statuses[0]?.remaining, 0)
+  assert.equal(statuses[0]?.limit?.unit, 'day')
+  const refused = (await decide('user=a')).statuses[0]
+  assert.equal(refused?.over, true)
+  assert.equal(refused?.limit?.requestsPerUnit, 3)
+  const [fixed, sliding] = calls[0] ?? []
+  assert.match(fixed?.key ?? '', /^\{[\w-]{22}\}:FixedWindow:15:\d+$/)
+  assert.match(sliding?.key ?? '', /^\{[\w-]{22}\}:SlidingWindow:86400$/)
+  assert.equal(fixed?.key.slice(0, 24), sliding?.key.slice(0, 24))
+  const counts = (member: string) =>
+    ['total_hits', 'within_limit', 'over_limit'].map(each => statOf(`user.${member}.${each}`))
+  assert.deepEqual(counts('burst'), [6, 4, 2])
+  assert.deepEqual(counts('1'), [6, 5, 1])
+})
+
+test('members with the same algorithm and window have counters of their own', async () => {
+  const members = [limit({ requestsPerUnit: 5 }), limit({ requestsPerUnit: 2 })]
+  const { codes, calls } = open([rule('user', { limits: members })])
+  assert.equal(await codes('user=a', 3), 'OK OK OVER')
+  assert.equal(new Set(calls[0]?.map(({ key }) => key)).size, 2)
+})
+
+test('a shadow member refuses no call, and a quota member refuses as a quota', async () => {
+  const shadow = limit({ requestsPerUnit: 1, shadowMode: true })
+  const first = open([rule('user', { limits: [shadow, limit({ unit: 'hour', requestsPerUnit: 3 })] })])
+  assert.equal(await first.codes('user=a', 4), 'OK OK OK OVER')
+  assert.deepEqual([first.statOf('user.0.shadow_mode'), first.statOf('user.0.over_limit')], [3, 3])
+  const quota = limit({ requestsPerUnit: 1, quotaMode: true })
+  const limits = [quota, limit({ unit: 'hour', requestsPerUnit: 5 })]
+  const second = open([rule('user', { limits }), rule('other', { rateLimit: limit({}), quotaMode: true })])
+  assert.equal(await second.codes('user=a other=b', 3), 'OK OK OK')
+  assert.equal(await second.codes('user=a', 1), 'OVER')
+})
+
+test('the names of members can be replaced', async () => {
+  const all = rule('all', {
+    limits: [limit({ name: 'one', requestsPerUnit: 1 }), limit({ unit: 'hour', requestsPerUnit: 9 })],
+  })
+  const plan = rule('plan', { rateLimit: limit({ name: 'plan', replaces: ['one'] }) })
+  const { codes } = open([all, plan])
+  assert.equal(await codes('all=x plan=y', 3), 'OK OK OK')
+  assert.equal(await codes('all=z', 2), 'OK OVER')
+})
+
+test('a refused descriptor does not undo what others counted, unless the request is atomic', async () => {
+  const rules = [rule('a', { rateLimit: limit({ requestsPerUnit: 1 }) }), rule('b', { rateLimit: bucket })]
+  const plain = open(rules)
+  assert.equal(await plain.codes('a=x b=y', 3), 'OK OVER OVER')
+  assert.equal(await plain.codes('b=y', 1), 'OVER')
+  const atomic = open(rules, {}, { allOrNothing: true })
+  assert.equal(await atomic.codes('a=x b=y', 3), 'OK OVER OVER')
+  assert.equal(await atomic.codes('b=y', 2), 'OK OVER')
+  assert.equal(atomic.calls[0]?.length, 2)
+})
+
+test('without the backend, calls are answered as the failure mode says', async () => {
+  const rules = [rule('user', { rateLimit: limit({ algorithm: 'TokenBucket', burst: 4 }) })]
+  const codesOf = (mode: FailureMode) => open(rules, { mode, failure: 'away' }).codes('user=a', 3)
+  assert.equal(await codesOf('allow'), 'OK OK OK')
+  assert.equal(await codesOf('deny'), 'OVER OVER OVER')
+  assert.equal(await codesOf('local'), 'OK OK OVER')
+  await assert.rejects(codesOf('error'), { message: 'away' })
+})

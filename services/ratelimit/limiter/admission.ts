@@ -1,0 +1,205 @@
+import { hash } from 'node:crypto'
+import type { Member, MemberOutcome } from '../counters/admission/member.ts'
+import type { Limit } from '../rules/limit.ts'
+import { admissionOf } from '../rules/limit.ts'
+import type { Match } from '../rules/match.ts'
+import type { LimitStats } from '../stats/registry/limit-stats.ts'
+import { decide, nearLimitThreshold } from './decide.ts'
+import type { DecisionRequest, DescriptorDecision } from './decision.ts'
+import { expirySeconds, secondsUntilReset, windowStart } from './window.ts'
+
+/** Limits of a call that admit it together: those of one descriptor, or of all its descriptors. */
+export interface Admission {
+  readonly members: readonly Member[]
+  /** The limit of each member. */
+  readonly limits: readonly Limit<LimitStats>[]
+  /** The index of each member's descriptor. */
+  readonly places: readonly number[]
+}
+
+type Found = Match<LimitStats> | undefined
+
+export interface AdmissionOptions {
+  readonly cacheKeyPrefix: string
+  readonly nowSeconds: number
+  /** Whether the descriptors of the request are counted together. */
+  readonly allOrNothing: boolean
+}
+
+/** Returns whether the counters admit the descriptor by its limits, instead of only counting it. */
+export function isAdmitted(found: NonNullable<Found>, allOrNothing: boolean): boolean {
+  if (found.limit.unlimited) return false
+  return allOrNothing || found.limit.admission !== undefined || found.limit.members !== undefined
+}
+
+const none: readonly Admission[] = []
+
+/** Returns the admissions that a call needs; the same empty list for every call that needs none. */
+export function admissionsOf(
+  request: DecisionRequest,
+  matches: readonly Found[],
+  options: AdmissionOptions,
+): readonly Admission[] {
+  let admissions: Admission[] | undefined
+  for (let place = 0; place < matches.length; place++) {
+    const found = matches[place]
+    if (found === undefined || !isAdmitted(found, options.allOrNothing)) continue
+    const hits = request.descriptors[place]?.hitsAddend ?? Math.max(1, request.hitsAddend)
+    admissions ??= []
+    admissions.push(admissionOfDescriptor(found, place, hits, options))
+  }
+  if (admissions === undefined) return none
+  return options.allOrNothing ? [joined(admissions)] : admissions
+}
+
+function joined(admissions: readonly Admission[]): Admission {
+  return {
+    members: admissions.flatMap(({ members }) => members),
+    limits: admissions.flatMap(({ limits }) => limits),
+    places: admissions.flatMap(({ places }) => places),
+  }
+}
+
+function admissionOfDescriptor(
+  { limit, stem }: NonNullable<Found>,
+  place: number,
+  hits: number,
+  { cacheKeyPrefix, nowSeconds }: AdmissionOptions,
+): Admission {
+  const limits = limit.members ?? [limit]
+  const tag = limit.members === undefined ? undefined : hashOf(stem)
+  const members = limits.map((each): Member => {
+    const { algorithm, capacity, ticksPerSecond, keySuffix } = each.admission ?? admissionOf(each)
+    const start = algorithm === 'FixedWindow' ? `${windowStart(nowSeconds, each)}` : ''
+    const alone = algorithm === 'FixedWindow' ? `${stem}${start}` : `${stem}${keySuffix}`
+    const together = start === '' ? `{${tag}}:${keySuffix}` : `{${tag}}:${keySuffix}:${start}`
+    return {
+      key: `${cacheKeyPrefix}${tag === undefined ? alone : together}`,
+      algorithm,
+      hits,
+      limit: each.requestsPerUnit,
+      burst: capacity,
+      windowTicks: each.unitSeconds * ticksPerSecond,
+      ticksPerSecond,
+      expirySeconds: expirySeconds(nowSeconds, each),
+      shadow: each.shadowMode,
+    }
+  })
+  return { members, limits, places: limits.map(() => place) }
+}
+
+const tagLength = 22
+
+/** Returns 132 bits of a hash of the domain and the entries, for the hash tag of a Redis Cluster. */
+function hashOf(stem: string): string {
+  return hash('sha256', stem, 'base64url').slice(0, tagLength)
+}
+
+/** The decision for a descriptor whose limits admit calls, and what it contributes to the request. */
+export interface AdmittedDescriptor {
+  readonly status: DescriptorDecision
+  /** Whether one of the limits is a quota. */
+  readonly quota: boolean
+  /** Whether only quotas refused it. */
+  readonly overByQuota: boolean
+}
+
+export interface RecordOptions {
+  readonly nowSeconds: number
+  readonly nearLimitRatio: number
+  /** Whether every limit is a quota. */
+  readonly quotaMode: boolean
+}
+
+/** Updates the statistics of an admission's limits, and returns the decision for each of its descriptors. */
+export function recordAdmission(
+  { members, limits, places }: Admission,
+  outcomes: readonly MemberOutcome[],
+  options: RecordOptions,
+): ReadonlyMap<number, AdmittedDescriptor> {
+  const verdicts = limits.map((limit, index) => {
+    const [member, outcome] = [members[index] as Member, outcomes[index] as MemberOutcome]
+    record(limit, member, outcome, options.nearLimitRatio)
+    return { limit, outcome, resetSeconds: resetSecondsOf(limit, member, outcome, options.nowSeconds) }
+  })
+  const descriptors = new Map<number, AdmittedDescriptor>()
+  for (const [place, indexes] of Map.groupBy(places.keys(), index => places[index] as number)) {
+    const own = indexes.map(index => verdicts[index] as Verdict)
+    descriptors.set(place, descriptorOf(own, options.quotaMode))
+  }
+  return descriptors
+}
+
+interface Verdict {
+  readonly limit: Limit<LimitStats>
+  readonly outcome: MemberOutcome
+  /** Undefined if the limit would never admit the call. */
+  readonly resetSeconds: number | undefined
+}
+
+/** A refused call adds nothing to the limits that admit it, but their statistics count it as if it did. */
+function record(
+  { stats, shadowMode }: Limit<LimitStats>,
+  member: Member,
+  outcome: MemberOutcome,
+  ratio: number,
+) {
+  const { hits, burst: capacity } = member
+  stats.totalHits += hits
+  if (!outcome.admitted) {
+    stats.overLimit += hits
+    if (outcome.fromLocalCache === true) stats.overLimitWithLocalCache += hits
+    if (shadowMode) stats.shadowMode += hits
+    return
+  }
+  const after = Math.max(hits, capacity - outcome.remaining)
+  const { nearLimitHits, withinLimitHits } = decide(
+    capacity,
+    nearLimitThreshold(capacity, ratio),
+    hits,
+    after,
+  )
+  stats.nearLimit += nearLimitHits
+  stats.withinLimit += withinLimitHits
+}
+
+function resetSecondsOf(
+  limit: Limit<LimitStats>,
+  { algorithm }: Member,
+  { waitSeconds }: MemberOutcome,
+  nowSeconds: number,
+): number | undefined {
+  if (algorithm === 'FixedWindow') return secondsUntilReset(nowSeconds, limit)
+  return waitSeconds === undefined ? undefined : Math.ceil(waitSeconds)
+}
+
+/**
+ * Returns the decision by the refusing limit with the longest wait, or otherwise by the limit with the fewest
+ * remaining hits. Shadow limits decide only where there are no others.
+ */
+function descriptorOf(verdicts: readonly Verdict[], quotaMode: boolean): AdmittedDescriptor {
+  const deciding = verdicts.filter(({ limit }) => !limit.shadowMode)
+  const refusing = deciding.filter(({ outcome }) => !outcome.admitted)
+  const candidates = deciding.length === 0 ? verdicts : deciding
+  const chosen =
+    refusing.length > 0
+      ? refusing.reduce((a, b) => (waitOf(b) > waitOf(a) ? b : a))
+      : candidates.reduce((a, b) => (b.outcome.remaining < a.outcome.remaining ? b : a))
+  const { limit, outcome, resetSeconds } = chosen
+  const { name, requestsPerUnit, unit } = limit
+  const over = refusing.length > 0
+  const isQuota = (verdict: Verdict) => quotaMode || verdict.limit.quotaMode
+  return {
+    status: {
+      over,
+      remaining: outcome.remaining,
+      limit: { name, requestsPerUnit, unit, resetSeconds },
+    },
+    quota: verdicts.some(isQuota),
+    overByQuota: over && refusing.every(isQuota),
+  }
+}
+
+function waitOf({ resetSeconds }: Verdict): number {
+  return resetSeconds ?? Number.POSITIVE_INFINITY
+}

@@ -1,0 +1,48 @@
+import type { Counters } from '../counters/counters.ts'
+import type { Feature } from '../rules/extensions/features.ts'
+
+export interface ObstacleSettings {
+  readonly backendType: 'redis' | 'memory' | 'memcache'
+  readonly redisType: string
+  readonly cacheKeyPrefix: string
+}
+
+/** A backend that does not answer for this long is not checked. */
+const patienceMs = 3_000
+
+/** The features that count a call in one step of the backend. */
+const inOneStep: readonly Feature[] = ['algorithms', 'limits', 'allOrNothing']
+
+/**
+ * Returns the reason why these settings and counters cannot enforce the features, or the empty string. The
+ * backend is asked only for features that it counts in one step.
+ */
+export async function findObstacle(
+  { backendType, redisType, cacheKeyPrefix }: ObstacleSettings,
+  counters: Pick<Counters, 'findObstacle' | 'healthy' | 'onHealth'>,
+  features: readonly Feature[],
+): Promise<string> {
+  const needed = features.filter(feature => inOneStep.includes(feature))
+  if (needed.length === 0) return ''
+  const needs = `it needs ${needed.join(', ')}, which`
+  if (backendType === 'memcache') return `${needs} memcached cannot count; use BACKEND_TYPE redis or memory`
+  if (features.includes('limits') && /[{}]/.test(cacheKeyPrefix)) {
+    return `${needs} CACHE_KEY_PREFIX with braces does not allow; remove the braces`
+  }
+  if (backendType !== 'redis') return ''
+  if (features.includes('allOrNothing') && redisType.toLowerCase() === 'cluster') {
+    return 'it needs allOrNothing, which a Redis Cluster cannot count, since its keys are on several masters'
+  }
+  await firstAnswer(counters)
+  const obstacle = (await counters.findObstacle?.(cacheKeyPrefix)) ?? ''
+  return obstacle === '' ? '' : `${needs} Redis refuses: ${obstacle}`
+}
+
+/** Resolves when the backend has answered, or after a while. */
+async function firstAnswer(counters: Pick<Counters, 'healthy' | 'onHealth'>): Promise<void> {
+  if (counters.healthy) return
+  await new Promise<void>(resolve => {
+    counters.onHealth(() => resolve())
+    setTimeout(resolve, patienceMs).unref()
+  })
+}

@@ -1,0 +1,146 @@
+import { type Calendar, type CalendarUnit, calendarOf, type Window } from './calendar/calendar.ts'
+import {
+  type Algorithm,
+  type CalendarAnchors,
+  type JsonObject,
+  parseUnit,
+  type RateLimitPolicy,
+  type Unit,
+  unitSeconds,
+} from './config.ts'
+import { ticksPerSecond } from './extensions/ticks.ts'
+import { sanitizeStatName } from './names.ts'
+
+export interface Limit<S> extends LimitSettings {
+  readonly stats: S
+  /** The boundaries of the windows, if they are those of a calendar. */
+  readonly boundaries: Calendar | undefined
+  /** How calls are admitted by a limit that not only counts; undefined for a fixed window by itself. */
+  readonly admission: LimitAdmission | undefined
+  /** The limits that admit calls together, instead of this one; undefined if there is only this one. */
+  readonly members: readonly Limit<S>[] | undefined
+}
+
+/** The numbers of a limit that the counters admit calls by. */
+export interface LimitAdmission {
+  readonly algorithm: Algorithm
+  /** The hits that the limit admits at once. */
+  readonly capacity: number
+  readonly ticksPerSecond: number
+  /** The end of the cache key, without the start of a fixed window. */
+  readonly keySuffix: string
+}
+
+export interface LimitSettings {
+  /** The limit's name, which other limits may replace and which answers report. Empty when it has none. */
+  readonly name: string
+  /** `domain.key_value.key2_value2`: the name of the limit in listings. */
+  readonly fullKey: string
+  /** The same, as a name for statistics. */
+  readonly statName: string
+  /** 0 to 2^32-1. */
+  readonly requestsPerUnit: number
+  /** `second` for an unlimited one, where it has no meaning. */
+  readonly unit: Unit
+  /** The length of the window; without meaning if it is one of a calendar. */
+  readonly unitSeconds: number
+  /** The number of units in a window; 1 if left out. */
+  readonly unitMultiplier?: number
+  readonly calendar?: CalendarAnchors
+  /** `FixedWindow` if left out. */
+  readonly algorithm?: Algorithm
+  readonly burst?: number
+  readonly headers?: boolean
+  /** The limits of a rule that has several; the fields of the rule itself have no meaning then. */
+  readonly limits?: readonly LimitSettings[]
+  /** Unlimited requests pass and are not counted. */
+  readonly unlimited: boolean
+  readonly shadowMode: boolean
+  readonly quotaMode: boolean
+  readonly replaces: readonly string[]
+  readonly metadata: JsonObject | undefined
+}
+
+/** Creates a limit; `attach` creates the statistics with a name. */
+export function limitOf<S>(settings: LimitSettings, attach: (statName: string) => S): Limit<S> {
+  const { limits, algorithm } = settings
+  const members = limits?.map((member, index) => ({
+    ...limitOf(member, attach),
+    admission: admissionOf(member, placeAmongEqual(limits, index)),
+  }))
+  return {
+    ...settings,
+    // Only the members of a rule with several limits have statistics.
+    stats: members?.[0]?.stats ?? attach(settings.statName),
+    boundaries: boundariesOf(settings),
+    admission: limits === undefined && algorithm !== undefined ? admissionOf(settings) : undefined,
+    members,
+  }
+}
+
+/** @param place the number of members before this one that would have the same key */
+export function admissionOf(settings: LimitSettings, place = 0): LimitAdmission {
+  const { algorithm = 'FixedWindow', burst, requestsPerUnit, unitSeconds: windowSeconds } = settings
+  const capacity = algorithm === 'TokenBucket' ? (burst ?? requestsPerUnit) : requestsPerUnit
+  return {
+    algorithm,
+    capacity,
+    ticksPerSecond: ticksPerSecond(Math.max(capacity, requestsPerUnit), windowSeconds) ?? 1,
+    keySuffix: `${algorithm}:${windowSeconds}${place === 0 ? '' : `#${place}`}`,
+  }
+}
+
+function placeAmongEqual(limits: readonly LimitSettings[], index: number): number {
+  const { algorithm, unitSeconds: windowSeconds } = limits[index] ?? {}
+  const before = limits.slice(0, index)
+  return before.filter(each => each.algorithm === algorithm && each.unitSeconds === windowSeconds).length
+}
+
+/** The window of a limit that contains this instant, in seconds since the epoch. */
+export function windowAt(limit: LimitSettings, nowSeconds: number): Window {
+  const boundaries = boundariesOf(limit)
+  if (boundaries !== undefined) return boundaries.windowAt(nowSeconds)
+  const start = nowSeconds - (nowSeconds % limit.unitSeconds)
+  return { start, end: start + limit.unitSeconds }
+}
+
+function boundariesOf({ unit, unitMultiplier, calendar }: LimitSettings): Calendar | undefined {
+  if (calendar === undefined) return undefined
+  return calendarOf({ ...calendar, unit: unit as CalendarUnit, unitMultiplier })
+}
+
+/** Returns a member of `limits`, which has the name and the flags of its own. */
+export function memberOf(rule: LimitSettings, policy: RateLimitPolicy, index: number): LimitSettings {
+  const { name, shadowMode = false, quotaMode = false, replaces, requestsPerUnit = 0 } = policy
+  const unit = parseUnit(policy.unit) ?? 'second'
+  const fullKey = `${rule.fullKey}.${name || index}`
+  return {
+    ...givenOptions(policy),
+    name,
+    fullKey,
+    statName: sanitizeStatName(fullKey),
+    requestsPerUnit,
+    unit,
+    unitSeconds: unitSeconds[unit] * (policy.unitMultiplier ?? 1),
+    unlimited: false,
+    shadowMode: shadowMode || rule.shadowMode,
+    quotaMode: quotaMode || rule.quotaMode,
+    replaces,
+    metadata: undefined,
+  }
+}
+
+/** Returns the fields that are given; `FixedWindow` is the same as no algorithm. */
+export function givenOptions(options: Partial<Record<keyof RareFields, unknown>>): RareFields {
+  const { algorithm, unitMultiplier, calendar, burst, headers } = options
+  const named = {
+    unitMultiplier,
+    calendar,
+    algorithm: algorithm === 'FixedWindow' ? undefined : algorithm,
+    burst,
+    headers,
+  }
+  return Object.fromEntries(Object.entries(named).filter(([, value]) => value !== undefined))
+}
+
+type RareFields = Pick<RateLimitPolicy, 'unitMultiplier' | 'calendar' | 'algorithm' | 'burst' | 'headers'>
