@@ -152,7 +152,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
         status = record(found.limit, batch[place]?.hits ?? 0, values[place] ?? maxCount, nowSeconds)
         place += 1
       }
-      const quota = isQuota(found)
+      // In the global quota mode a descriptor without a limit is a quota too.
+      const quota = quotaMode || found?.limit.quotaMode === true
       if (quota) votes.quotas += 1
       if (status.over && quota) votes.quotasOver += 1
       else if (status.over) votes.over += 1
@@ -188,13 +189,9 @@ export function createLimiter(options: LimiterOptions): Limiter {
     return values.then(later => answer(call, later), failed)
   }
 
-  /** In the global quota mode every descriptor that is not unlimited is a quota, also without a limit. */
-  function isQuota(found: Found): boolean {
-    return quotaMode || found?.limit.quotaMode === true
-  }
-
   function extras(request: DecisionRequest, matches: Matches, statuses: readonly DescriptorDecision[]) {
-    const isOver = (index: number) => statuses[index]?.over === true && !isQuota(matches[index])
+    const isOver = (index: number) =>
+      statuses[index]?.over === true && !(quotaMode || matches[index]?.limit.quotaMode === true)
     const ofPassed = matches.flatMap((found, index) => {
       // An unlimited rule has no limit that a call could pass: the reference leaves its metadata out.
       const passed = found?.limit.unlimited === false && statuses[index]?.over === false
