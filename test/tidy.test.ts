@@ -67,7 +67,7 @@ const homes: readonly [RegExp, RegExp][] = [
   [/^@opentelemetry\//, /^services\/chassis\/tracing\/tracing\.ts$/],
   [/^@grpc\/grpc-js$/, /^services\/grpc\//],
   [/^pino$/, /^services\/chassis\/log\/log\.ts$/],
-  [/^typebox/, /^crds\//],
+  [/^typebox/, /^(crds|operator\/api)\//],
   [/^prom-client$/, /^operator\/environments\/kubernetes\/metrics\.ts$/],
   [/^esbuild$/, /^images\//],
   [/^@kubernetes\/client-node$/, /^operator\/environments\/kubernetes\/api\//],

@@ -16,6 +16,7 @@ const kubernetes = 'operator/environments/kubernetes/'
 const withoutEnvironments = [
   ...serviceBase,
   'crds/',
+  'operator/api/',
   'operator/app.ts',
   'operator/ir.ts',
   'operator/node-options.ts',
@@ -298,6 +299,20 @@ export const importRules: readonly ImportRule[] = [
     content:
       '`pod-sessions.ts`, the contract: what the rate limit processes report, and what the operator asks of them',
     mayImport: [...serviceBase, 'operator/xds/'],
+  },
+  {
+    place: 'operator/api/',
+    content:
+      'the API of the operator: `shapes.ts`, the JSON; `endpoints.ts`, the calls, from which the OpenAPI document is made; `create-api.ts`, the listener',
+    mayImport: [
+      chassis,
+      'crds/',
+      'operator/counters/',
+      'operator/kinds/',
+      'operator/status/',
+      'operator/xds/',
+      'services/ratelimit/rules/',
+    ],
   },
   {
     place: 'operator/infrastructure/',

@@ -1,0 +1,256 @@
+import Type, { type TSchema } from 'typebox'
+import * as examples from './examples.ts'
+import * as shapes from './shapes.ts'
+
+/** One call of the API. */
+export interface Endpoint {
+  /** The same as the name of its handler. */
+  readonly id: string
+  readonly method: 'GET' | 'POST'
+  /** Below /api/v1. A part in braces is a parameter of any text, percent-encoded. */
+  readonly path: string
+  readonly summary: string
+  readonly parameters: readonly Parameter[]
+  readonly body?: { readonly schema: TSchema; readonly maxBytes: number; readonly example: unknown }
+  readonly answer: TSchema
+  /** Names of events, by the schema of their data. Only for endpoints that answer with an event stream. */
+  readonly events?: Readonly<Record<string, TSchema>>
+  readonly example: unknown
+  /** The right in a cluster, in the words of RBAC. Left out if no right is needed. */
+  readonly right?: Right
+}
+
+export interface Parameter {
+  readonly name: string
+  readonly in: 'query' | 'path'
+  readonly required: boolean
+  /** May be repeated. */
+  readonly isList?: boolean
+  readonly description: string
+  readonly schema: TSchema
+}
+
+export interface Right {
+  readonly verb: 'get' | 'update' | 'list'
+  /** Of the API group tollway.dev. */
+  readonly resource: string
+}
+
+const readCounters: Right = { verb: 'get', resource: 'ratelimitconfigs/counters' }
+const changeCounters: Right = { verb: 'update', resource: 'ratelimitconfigs/counters' }
+const listRules: Right = { verb: 'list', resource: 'ratelimitconfigs' }
+
+/** The most items of a page. */
+export const maxPageItems = 1_000
+const pageItems = 100
+/** The largest body of a change of a counter. */
+const maxChangeBytes = 128 * 1024
+/** The largest proposed resource. */
+export const maxWhatIfBytes = 10 * 1024 * 1024
+
+const query = (name: string, schema: TSchema, description: string, required = false): Parameter => ({
+  name,
+  in: 'query',
+  required,
+  description,
+  schema,
+})
+
+const text = (maxLength = 65_536) => Type.String({ minLength: 1, maxLength })
+const page = [
+  query('after', text(1024 * 1024), 'The `next` of the page before.'),
+  query(
+    'limit',
+    Type.Integer({ minimum: 1, maximum: maxPageItems, default: pageItems }),
+    'The most items of the page.',
+  ),
+]
+const inNamespace = query('namespace', text(253), 'Only this namespace. All namespaces if left out.')
+const domain = query('domain', text(), 'The domain.', true)
+const domainInPath: Parameter = {
+  name: 'domain',
+  in: 'path',
+  required: true,
+  description: 'The domain.',
+  schema: text(),
+}
+const rule = (required: boolean, description: string) =>
+  query('rule', text(1024 * 1024), description, required)
+
+/** The calls of the API, in the order of the documentation. */
+export const endpoints = [
+  {
+    id: 'openapi',
+    method: 'GET',
+    path: '/openapi.json',
+    summary: 'Returns this document.',
+    parameters: [],
+    answer: Type.Object({ openapi: Type.String() }),
+    example: { openapi: '3.1.0' },
+  },
+  {
+    id: 'domains',
+    method: 'GET',
+    path: '/domains',
+    summary: 'Lists the domains.',
+    parameters: [inNamespace, ...page],
+    answer: shapes.domainList,
+    example: examples.domainList,
+    right: listRules,
+  },
+  {
+    id: 'rules',
+    method: 'GET',
+    path: '/domains/{domain}/rules',
+    summary: 'Lists the rules of a domain that have had hits.',
+    parameters: [domainInPath, ...page],
+    answer: shapes.ruleList,
+    example: examples.ruleList,
+    right: listRules,
+  },
+  {
+    id: 'counter',
+    method: 'GET',
+    path: '/counters',
+    summary: 'Reads the counter of one descriptor.',
+    parameters: [
+      domain,
+      {
+        ...query(
+          'descriptor',
+          Type.Array(Type.String(), { minItems: 1, maxItems: 64 }),
+          'One entry as KEY=VALUE; repeated for each entry, in order. `=` and `,` in a key are percent-encoded.',
+          true,
+        ),
+        isList: true,
+      },
+    ],
+    answer: shapes.counter,
+    example: examples.counter,
+    right: readCounters,
+  },
+  {
+    id: 'reset',
+    method: 'POST',
+    path: '/counters/reset',
+    summary: 'Sets the counter of one descriptor to 0.',
+    parameters: [],
+    body: { schema: shapes.resetBody, maxBytes: maxChangeBytes, example: examples.resetBody },
+    answer: shapes.counterChange,
+    example: examples.counterChange,
+    right: changeCounters,
+  },
+  {
+    id: 'raise',
+    method: 'POST',
+    path: '/counters/raise',
+    summary: 'Grants more hits to one descriptor until its window ends.',
+    parameters: [],
+    body: { schema: shapes.raiseBody, maxBytes: maxChangeBytes, example: examples.raiseBody },
+    answer: shapes.counterChange,
+    example: examples.raised,
+    right: changeCounters,
+  },
+  {
+    id: 'top',
+    method: 'GET',
+    path: '/domains/{domain}/top',
+    summary: 'Returns the keys of a rule with the most hits. The first call starts the count.',
+    parameters: [
+      domainInPath,
+      rule(true, 'The rule, such as `checkout.user`.'),
+      query(
+        'by',
+        Type.Enum(['refused', 'hits'], { type: 'string', default: 'refused' }),
+        'Which hits are counted.',
+      ),
+    ],
+    answer: shapes.topKeys,
+    example: examples.topKeys,
+    right: readCounters,
+  },
+  {
+    id: 'series',
+    method: 'GET',
+    path: '/series',
+    summary: 'Streams the hits of each second of a domain or a rule.',
+    parameters: [domain, rule(false, 'The rule. The whole domain if left out.')],
+    answer: shapes.seriesPoint,
+    events: { point: shapes.seriesPoint },
+    example: examples.seriesPoint,
+    right: listRules,
+  },
+  {
+    id: 'tap',
+    method: 'GET',
+    path: '/tap',
+    summary: 'Streams sampled decisions of a domain or a rule.',
+    parameters: [domain, rule(false, 'The rule. The whole domain if left out.')],
+    answer: shapes.tapBatch,
+    events: { decisions: shapes.tapBatch },
+    example: examples.tapBatch,
+    right: readCounters,
+  },
+  {
+    id: 'whatIf',
+    method: 'POST',
+    path: '/whatif',
+    summary: 'Replays the recorded calls of a domain with a proposed RateLimitConfig.',
+    parameters: [],
+    body: {
+      schema: Type.Unsafe<unknown>({
+        type: 'object',
+        'x-kubernetes-preserve-unknown-fields': true,
+        description: 'A RateLimitConfig with its apiVersion, kind, metadata and spec.',
+      }),
+      maxBytes: maxWhatIfBytes,
+      example: examples.whatIfBody,
+    },
+    answer: shapes.whatIfAnswer,
+    example: examples.whatIfAnswer,
+    right: readCounters,
+  },
+  {
+    id: 'resources',
+    method: 'GET',
+    path: '/resources',
+    summary: 'Lists the resources with their conditions, and the pods by the version that they enforce.',
+    parameters: [
+      query(
+        'kind',
+        Type.Enum(['RateLimitConfig', 'AnimationStreamRoute', 'Merchant'], {
+          type: 'string',
+          default: 'RateLimitConfig',
+        }),
+        'The kind of the resources.',
+      ),
+      inNamespace,
+      ...page,
+    ],
+    answer: shapes.resourceList,
+    example: examples.resourceList,
+    right: listRules,
+  },
+  {
+    id: 'streams',
+    method: 'GET',
+    path: '/streams',
+    summary: 'Lists the requests of the brokers.',
+    parameters: page,
+    answer: shapes.streamList,
+    example: examples.streamList,
+    right: { verb: 'list', resource: 'animationstreamroutes' },
+  },
+  {
+    id: 'merchants',
+    method: 'GET',
+    path: '/merchants',
+    summary: 'Lists the merchants with the state of their credentials.',
+    parameters: [inNamespace, ...page],
+    answer: shapes.merchantList,
+    example: examples.merchantList,
+    right: { verb: 'list', resource: 'merchants' },
+  },
+] as const satisfies readonly Endpoint[]
+
+export type EndpointId = (typeof endpoints)[number]['id']

@@ -1,0 +1,223 @@
+import type * as shapes from './shapes.ts'
+
+/** An example of each answer and each body, for the OpenAPI document and for tests of pages. */
+
+const entries = [{ key: 'user', value: 'alice' }]
+const hits = { allowed: 1200, refused: 34, near: 60, shadow: 0 }
+const state = {
+  rule: 'checkout.user',
+  key: 'checkout_user_alice_1764000000',
+  value: 10,
+  limit: 10,
+  remaining: 0,
+  reset: 42,
+}
+const ready = {
+  type: 'Ready',
+  status: 'True',
+  reason: 'Enforced',
+  message: '2 of 2 processes enforce it',
+  lastTransitionTime: '2026-11-23T16:00:00Z',
+  observedGeneration: 3,
+}
+
+export const domainList: shapes.DomainList = {
+  items: [
+    {
+      domain: 'checkout',
+      owner: { namespace: 'shop', name: 'checkout' },
+      rules: 2,
+      pods: 2,
+      ...hits,
+      callsPerSecond: 20.4,
+      refusalsPerSecond: 0.8,
+    },
+  ],
+  next: 'checkout',
+}
+
+export const ruleList: shapes.RuleList = {
+  items: [
+    {
+      rule: 'checkout.user',
+      ...hits,
+      callsPerSecond: 20.4,
+      refusalsPerSecond: 0.8,
+      pods: {
+        '6f1c1f9e-0d6c-4f57-9a9e-6a3f4d0f4a10': { allowed: 600, refused: 14, near: 30, shadow: 0 },
+        'b0f4f6a4-5a3e-4b8f-8f0f-51d1c6a0f1f2': { allowed: 600, refused: 20, near: 30, shadow: 0 },
+      },
+    },
+  ],
+  domain: 'checkout',
+  conditions: [ready],
+}
+
+export const resetBody: shapes.ResetBody = { domain: 'checkout', entries }
+export const raiseBody: shapes.RaiseBody = { domain: 'checkout', entries, by: 5 }
+
+export const counter: shapes.Counter = {
+  domain: 'checkout',
+  entries,
+  ...state,
+  counters: [state],
+  missing: [],
+}
+
+const emptied = { ...state, value: 0, remaining: 10 }
+
+export const counterChange: shapes.CounterChange = {
+  domain: 'checkout',
+  entries,
+  ...emptied,
+  counters: [emptied],
+  missing: [],
+  confirmed: ['tollway-ratelimit-7d4b9-x2x7k', 'tollway-ratelimit-7d4b9-p9q4z'],
+}
+
+const granted = { ...state, value: 5, remaining: 5 }
+
+export const raised: shapes.CounterChange = { ...counterChange, ...granted, counters: [granted] }
+
+export const topKeys: shapes.TopKeysAnswer = {
+  domain: 'checkout',
+  rule: 'checkout.user',
+  by: 'refused',
+  keys: [{ entries, count: 34, error: 0 }],
+  missingAtMost: 0,
+  sinceMs: 60_000,
+  missing: [],
+}
+
+export const seriesPoint: shapes.SeriesPointEvent = {
+  atMs: 1_795_453_200_000,
+  allowed: 20,
+  refused: 1,
+  near: 2,
+  shadow: 0,
+  pods: 2,
+}
+
+export const tapBatch: shapes.TapBatchEvent = {
+  decisions: [
+    {
+      atMs: 1_795_453_200_000,
+      pod: 'tollway-ratelimit-7d4b9-x2x7k',
+      entries,
+      rule: 'checkout.user',
+      over: true,
+      reason: 'over the limit of 10 per minute',
+      hits: 1,
+      limit: 10,
+      remaining: 0,
+    },
+  ],
+  skipped: 0,
+}
+
+export const whatIfBody = {
+  apiVersion: 'tollway.dev/v1alpha1',
+  kind: 'RateLimitConfig',
+  metadata: { namespace: 'shop', name: 'checkout' },
+  spec: {
+    domain: 'checkout',
+    descriptors: [{ key: 'user', rateLimit: { unit: 'minute', requestsPerUnit: 5 } }],
+  },
+}
+
+export const whatIfAnswer: shapes.WhatIfAnswer = {
+  domain: 'checkout',
+  rules: [
+    {
+      rule: 'checkout.user',
+      now: { allowed: 1200, refused: 34 },
+      proposed: { allowed: 900, refused: 334 },
+    },
+  ],
+  keys: [{ entries, hits: 44, refusedNow: 34, refusedProposed: 39 }],
+  coverage: { fromMs: 1_795_453_000_000, recordedCalls: 1234, calls: 1234, pods: 2, missing: [] },
+}
+
+export const resourceList: shapes.ResourceList = {
+  items: [
+    {
+      kind: 'RateLimitConfig',
+      namespace: 'shop',
+      name: 'checkout',
+      subject: 'checkout',
+      origin: 'checkout.yaml',
+      observedGeneration: 3,
+      counts: { rules: 2 },
+      enforced: '2/2',
+      rejections: [],
+      problems: [],
+      conditions: [ready],
+    },
+  ],
+  feeds: [
+    {
+      kind: 'RateLimitConfig',
+      version: 'b1946ac92492d234',
+      versions: [{ version: 'b1946ac92492d234', pods: 2 }],
+    },
+  ],
+  pods: [
+    {
+      pod: 'tollway-ratelimit-7d4b9-x2x7k',
+      namespace: 'tollway',
+      isReporting: true,
+      lastReportMsAgo: 1200,
+      backend: 'redis',
+      backendProblem: '',
+      decisionsPerSecond: 20.4,
+      p50Ms: 0.4,
+      p99Ms: 2.1,
+      features: ['replay'],
+    },
+  ],
+}
+
+export const streamList: shapes.StreamList = {
+  items: [
+    {
+      key: '01J2',
+      streamId: 'kiosk-7',
+      requestId: 'utterance-3',
+      targetObjectId: 'avatar',
+      sourceServiceId: 'tts',
+      route: 'shop/kiosks',
+      state: 'running',
+      end: '',
+      ageMs: 4200,
+      producers: ['10.0.0.7:51234'],
+      consumers: [
+        { broker: 'http://127.0.0.1:6072', peer: '10.0.0.9:40022', messagesBehind: 1, bytesBehind: 4096 },
+      ],
+      messages: 120,
+      bytes: 491_520,
+    },
+  ],
+  missing: [],
+}
+
+export const merchantList: shapes.MerchantList = {
+  items: [
+    {
+      namespace: 'shop',
+      name: 'cafe',
+      subject: 'Café Nord',
+      details: { merchantId: '0190b7c2-7f2b-7cc3-98c4-dc0c0c07398f' },
+      credentials: { ready: true, reason: 'Written', message: 'The Secret has the credentials' },
+      conditions: [ready],
+    },
+  ],
+}
+
+export const errorAnswer: shapes.ErrorAnswer = {
+  error: {
+    code: 'invalid',
+    message: 'by: -1 is not allowed; expected a whole number from 1 to 4294967295',
+    field: 'by',
+    problems: [{ field: 'by', message: '-1 is not allowed; expected a whole number from 1 to 4294967295' }],
+  },
+}

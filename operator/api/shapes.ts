@@ -1,0 +1,411 @@
+import Type, { type Static, type TProperties, type TSchema } from 'typebox'
+
+/**
+ * The JSON of the operator's API. The types of answers, the OpenAPI document and the checks of bodies follow
+ * from these schemas.
+ */
+
+const text = (description: string) => Type.String({ description })
+const count = (description: string) => Type.Integer({ minimum: 0, description })
+const rate = (description: string) => Type.Number({ minimum: 0, description })
+const unixMs = (description: string) =>
+  Type.Integer({ description: `${description} Unix time in milliseconds.` })
+
+/** Unknown fields are an error in what callers send; answers may get more fields in later versions. */
+const answer = <Fields extends TProperties>(fields: Fields, description: string) =>
+  Type.Object(fields, { description })
+
+/** One page of a list. `next` is missing on the last page. */
+const paged = <Item extends TSchema, More extends TProperties>(item: Item, more: More, description: string) =>
+  Type.Object(
+    {
+      items: Type.Array(item),
+      next: Type.Optional(text('The value of `after` for the next page. Missing on the last page.')),
+      ...more,
+    },
+    { description },
+  )
+
+const hits = {
+  allowed: count('Allowed hits.'),
+  refused: count('Refused hits.'),
+  near: count('Allowed hits near the limit.'),
+  shadow: count('Hits over the limit that were allowed because of the shadow mode.'),
+}
+
+const missing = {
+  missing: Type.Array(Type.String(), { description: 'The names of the pods that did not answer in time.' }),
+}
+
+const entry = Type.Object(
+  {
+    key: Type.String({ minLength: 1, maxLength: 65_536, description: 'The key, such as `user`.' }),
+    value: Type.String({ maxLength: 1_048_576, description: 'The value, such as `alice`.' }),
+  },
+  { description: 'One entry of a descriptor.' },
+)
+
+const entries = Type.Array(entry, {
+  minItems: 1,
+  maxItems: 64,
+  description: 'The entries of one descriptor, in order.',
+})
+
+const domain = Type.String({
+  minLength: 1,
+  maxLength: 65_536,
+  description: 'The domain, such as `checkout`.',
+})
+
+/** The largest grant of a raise: a limit has 32 bits. */
+export const maxRaise = 0xffffffff
+
+export const resetBody = Type.Object({ domain, entries }, { description: 'The counter of one descriptor.' })
+
+export const raiseBody = Type.Object(
+  {
+    domain,
+    entries,
+    by: Type.Integer({
+      minimum: 1,
+      maximum: maxRaise,
+      description: 'The number of hits that are granted until the window ends.',
+    }),
+  },
+  { description: 'The counter of one descriptor, and a number of hits.' },
+)
+
+export const domainList = paged(
+  answer(
+    {
+      domain,
+      owner: Type.Union(
+        [
+          Type.Object({ namespace: text('The namespace.'), name: text('The name.') }),
+          Type.Null({ description: 'No resource defines the domain any more.' }),
+        ],
+        { description: 'The RateLimitConfig that defines the domain.' },
+      ),
+      rules: count('The number of rules with a limit.'),
+      pods: count('The number of pods that enforce the domain.'),
+      ...hits,
+      callsPerSecond: rate('Hits of the last 5 s, as a rate.'),
+      refusalsPerSecond: rate('Refused hits of the last 5 s, as a rate.'),
+    },
+    'One domain.',
+  ),
+  {},
+  'Domains, sorted by name.',
+)
+
+const condition = answer(
+  {
+    type: text('The type, such as `Ready`.'),
+    status: text('`True`, `False` or `Unknown`.'),
+    reason: text('The reason, for programs.'),
+    message: text('The reason, for people.'),
+    lastTransitionTime: Type.Optional(text('When the status last changed.')),
+    observedGeneration: Type.Optional(count('The generation of the resource.')),
+  },
+  'A condition of a resource.',
+)
+
+export const ruleList = paged(
+  answer(
+    {
+      rule: text('`domain.key_value.key2`, as in listings of the configuration.'),
+      ...hits,
+      callsPerSecond: rate('Hits of the last 5 s, as a rate.'),
+      refusalsPerSecond: rate('Refused hits of the last 5 s, as a rate.'),
+      pods: Type.Record(Type.String(), answer(hits, 'The totals of one pod.'), {
+        description: 'The totals of each pod, by its uid.',
+      }),
+    },
+    'One rule with its totals since the start of the pods.',
+  ),
+  {
+    domain,
+    conditions: Type.Array(condition, { description: 'The conditions of the resource with the rules.' }),
+  },
+  'Rules with hits, sorted by name.',
+)
+
+const counterFields = {
+  rule: text('The rule that matches the entries.'),
+  key: text('The key of the counter in the backend, including its window.'),
+  value: Type.Integer({
+    description: 'The hits that are counted. Negative after a raise by more than them.',
+  }),
+  limit: count('The limit. With counters in the memory of several pods, the sum of their limits.'),
+  remaining: count('The hits that are left.'),
+  reset: count('Whole seconds until the window ends.'),
+}
+
+const reading = {
+  domain,
+  entries,
+  ...counterFields,
+  counters: Type.Array(answer(counterFields, 'One counter.'), {
+    description:
+      'One counter for each limit of the rule. The fields above are those of the counter with the least left.',
+  }),
+  ...missing,
+}
+
+export const counter = answer(reading, 'The counter of one descriptor.')
+
+export const counterChange = answer(
+  {
+    ...reading,
+    confirmed: Type.Array(Type.String(), {
+      description:
+        'The names of the pods that have dropped the key from their caches; `missing` has the others.',
+    }),
+  },
+  'The counter after the change.',
+)
+
+export const topKeys = answer(
+  {
+    domain,
+    rule: text('The rule.'),
+    by: text('`refused` or `hits`: which hits are counted.'),
+    keys: Type.Array(
+      answer(
+        { entries, count: count('The hits.'), error: count('The count is too high by at most this number.') },
+        'One key.',
+      ),
+      { maxItems: 100, description: 'The keys with the most hits, most first.' },
+    ),
+    missingAtMost: count('The most hits that a key can have that is not listed.'),
+    sinceMs: count('For how many milliseconds the keys have been counted.'),
+    ...missing,
+  },
+  'The keys of a rule with the most hits.',
+)
+
+export const seriesPoint = answer(
+  { atMs: unixMs('The end of the second.'), ...hits, pods: count('The number of pods that reported.') },
+  'The hits of one second: the data of an event `point`.',
+)
+
+export const tapBatch = answer(
+  {
+    decisions: Type.Array(
+      answer(
+        {
+          atMs: unixMs('The time of the decision.'),
+          pod: text('The pod.'),
+          entries: Type.Array(entry),
+          rule: text('The rule; empty if no rule with a limit matched.'),
+          over: Type.Boolean({ description: 'Whether the call was over the limit.' }),
+          reason: text('The reason, in one line for people.'),
+          hits: count('The hits of the call.'),
+          limit: count('The limit.'),
+          remaining: count('The hits that were left.'),
+        },
+        'One decision.',
+      ),
+    ),
+    skipped: count('The decisions of this second that were not sampled.'),
+  },
+  'Sampled decisions: the data of an event `decisions`.',
+)
+
+const share = (description: string) => answer({ allowed: hits.allowed, refused: hits.refused }, description)
+
+export const whatIfAnswer = answer(
+  {
+    domain,
+    rules: Type.Array(
+      answer(
+        {
+          rule: text('The rule.'),
+          now: share('With the active configuration.'),
+          proposed: share('With the proposed configuration.'),
+        },
+        'The hits of one rule.',
+      ),
+      { description: 'Sorted by name. At most 10,000 rules: those with hits.' },
+    ),
+    keys: Type.Array(
+      answer(
+        {
+          entries,
+          hits: count('All recorded hits of the key.'),
+          refusedNow: count('Refused with the active configuration.'),
+          refusedProposed: count('Refused with the proposed configuration.'),
+        },
+        'One key.',
+      ),
+      { maxItems: 100, description: 'The keys whose refused hits change most.' },
+    ),
+    coverage: answer(
+      {
+        fromMs: Type.Optional(unixMs('The first recorded call. Missing if there is none.')),
+        recordedCalls: count('The recorded calls of the domain.'),
+        calls: count('All calls of the domain since then.'),
+        pods: count('The pods that replayed their recordings.'),
+        missing: Type.Array(Type.String(), {
+          description: 'The pods that did not answer, or have no recording.',
+        }),
+      },
+      'The part of the traffic that the answer is based on.',
+    ),
+  },
+  'What the recorded calls would have met.',
+)
+
+export const resourceList = paged(
+  answer(
+    {
+      kind: text('`RateLimitConfig`, `AnimationStreamRoute` or `Merchant`.'),
+      namespace: text('The namespace.'),
+      name: text('The name.'),
+      subject: text('The domain, the prefix of the stream ids, or the name of the merchant.'),
+      origin: text('The file on one machine; the namespace and the name in a cluster.'),
+      observedGeneration: count('The generation that the conditions describe.'),
+      counts: Type.Record(Type.String(), Type.Number(), {
+        description: 'Numbers of the kind, such as `rules`.',
+      }),
+      enforced: text('The pods that enforce the resource, of those that take calls: `2/2`.'),
+      rejections: Type.Array(
+        answer({ pod: text('The pod.'), message: text('The text of its NACK.') }, 'A rejection by a pod.'),
+        { description: 'The pods that rejected the resource.' },
+      ),
+      problems: Type.Array(answer({ path: text('The field.'), message: text('The problem.') }, 'A problem.')),
+      conditions: Type.Array(condition),
+    },
+    'One resource.',
+  ),
+  {
+    feeds: Type.Array(
+      answer(
+        {
+          kind: text('The kind whose resources the feed carries.'),
+          version: text('The published version; empty before the first one.'),
+          versions: Type.Array(
+            answer({ version: text('The version.'), pods: count('The pods that enforce it.') }, 'A version.'),
+          ),
+        },
+        'One type of the feed.',
+      ),
+      { description: 'The pods by the version of the feed that they enforce.' },
+    ),
+    pods: Type.Array(
+      answer(
+        {
+          pod: text('The name.'),
+          namespace: text('The namespace.'),
+          isReporting: Type.Boolean({ description: 'False if the pod has not reported for 10 s.' }),
+          lastReportMsAgo: count('Milliseconds since its last report.'),
+          backend: text('`memory`, `redis` or `memcache`.'),
+          backendProblem: text('The cause of a failure of the backend; empty if it answers.'),
+          decisionsPerSecond: rate('Decisions of the last 5 s, as a rate.'),
+          p50Ms: rate('Half of the decisions took at most this time.'),
+          p99Ms: rate('99 % of the decisions took at most this time.'),
+          features: Type.Array(Type.String(), { description: '`tap`, `replay`, `hashed-keys`.' }),
+        },
+        'A pod of the rate limit service.',
+      ),
+      { description: 'The pods of the rate limit service, at most 1,000.' },
+    ),
+  },
+  'Resources, sorted by kind, namespace and name.',
+)
+
+export const streamList = paged(
+  answer(
+    {
+      key: text('Identifies the request at every broker.'),
+      streamId: text('The stream id.'),
+      requestId: text('The request id.'),
+      targetObjectId: text('The target object id.'),
+      sourceServiceId: text('The source service id.'),
+      route: text('`namespace/name` of the route, or `default`.'),
+      state: text('`running` or `ended`.'),
+      end: text('How the request ended; empty while it runs.'),
+      ageMs: rate('Milliseconds since its begin.'),
+      producers: Type.Array(Type.String(), { description: 'The addresses of the producers.' }),
+      consumers: Type.Array(
+        answer(
+          {
+            broker: text('The broker.'),
+            peer: text('The address of the consumer.'),
+            messagesBehind: count('The messages that it has not taken.'),
+            bytesBehind: count('Their bytes.'),
+          },
+          'A consumer.',
+        ),
+        { description: 'The consumers.' },
+      ),
+      messages: Type.Optional(count('The messages of the producer, if a broker knows them.')),
+      bytes: Type.Optional(count('Their bytes.')),
+    },
+    'One request.',
+  ),
+  {
+    missing: Type.Array(
+      answer({ broker: text('The broker.'), problem: text('The cause.') }, 'A broker without an answer.'),
+    ),
+  },
+  'Requests of the brokers, oldest first.',
+)
+
+export const merchantList = paged(
+  answer(
+    {
+      namespace: text('The namespace.'),
+      name: text('The name.'),
+      subject: text('The name that people see.'),
+      details: Type.Record(Type.String(), Type.String(), { description: 'Ids and links. No secret.' }),
+      credentials: answer(
+        {
+          ready: Type.Boolean({ description: 'Whether the Secret has the API key and the ids.' }),
+          reason: text('The reason, for programs.'),
+          message: text('The reason, for people.'),
+        },
+        'The state of the credentials.',
+      ),
+      conditions: Type.Array(condition),
+    },
+    'One merchant.',
+  ),
+  {},
+  'Merchants, sorted by namespace and name.',
+)
+
+export const errorAnswer = answer(
+  {
+    error: answer(
+      {
+        code: text('For programs: `invalid`, `unknown-domain`, `forbidden`.'),
+        message: text('For people: the field, what was found, and what is allowed.'),
+        field: Type.Optional(text('The parameter or field at fault, such as `entries[0].key`.')),
+        problems: Type.Optional(
+          Type.Array(
+            answer({ field: text('The parameter or field.'), message: text('The problem.') }, 'A problem.'),
+            { description: 'All problems of the input, at most 100.' },
+          ),
+        ),
+      },
+      'The error.',
+    ),
+  },
+  'An error.',
+)
+
+export type DomainList = Static<typeof domainList>
+export type RuleList = Static<typeof ruleList>
+export type ResetBody = Static<typeof resetBody>
+export type RaiseBody = Static<typeof raiseBody>
+export type Counter = Static<typeof counter>
+export type CounterChange = Static<typeof counterChange>
+export type TopKeysAnswer = Static<typeof topKeys>
+export type SeriesPointEvent = Static<typeof seriesPoint>
+export type TapBatchEvent = Static<typeof tapBatch>
+export type WhatIfAnswer = Static<typeof whatIfAnswer>
+export type ResourceList = Static<typeof resourceList>
+export type StreamList = Static<typeof streamList>
+export type MerchantList = Static<typeof merchantList>
+export type ErrorAnswer = Static<typeof errorAnswer>
