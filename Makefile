@@ -74,7 +74,8 @@ e2e: install ## Test in the whole cluster of KUBECONFIG, or in one of kind (ARGS
 	@exec $(NODE) test/e2e/run.ts $(ARGS)
 
 soak: install ## The long forms of the fault and property tests (HOURS=1)
-	@NODE_COMPILE_CACHE="$$PWD/out/compile-cache" SOAK=1 FC_RUNS=$${FC_RUNS:-100000} HOURS=$${HOURS:-1} $(NODE) --test --test-concurrency=1 $(UNIT) $(ACROSS)
+	@NODE_COMPILE_CACHE="$$PWD/out/compile-cache" SOAK=1 FC_RUNS=$${FC_RUNS:-100000} \
+	  TRACES=$${TRACES:-1000000} HOURS=$${HOURS:-1} $(NODE) --test --test-concurrency=1 $(UNIT) $(ACROSS)
 
 clean: ## Remove build results and the state of `make run`
 	@rm -rf node_modules out .tollway

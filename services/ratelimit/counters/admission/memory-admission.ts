@@ -45,7 +45,7 @@ export function createMemoryAdmission(
 
   function open(member: Member, nowMs: number, nowSeconds: number): LimitState {
     if (member.algorithm === 'FixedWindow') return new FixedWindow(count(member, 0), member.limit)
-    const now = Math.floor((nowMs * member.ticksPerSecond) / 1000)
+    const now = ticksAt(nowMs, member.ticksPerSecond)
     const entry = entries.get(member.key)
     const stored = entry !== undefined && entry.expiresAt > nowSeconds ? entry.stored : undefined
     return member.algorithm === 'TokenBucket'
@@ -78,6 +78,11 @@ export function createMemoryAdmission(
     }
     return outcomes
   }
+}
+
+/** Divides or multiplies by a whole number, since a product with both would exceed 2^53. */
+function ticksAt(nowMs: number, ticksPerSecond: number): number {
+  return Math.floor(ticksPerSecond === 1 ? nowMs / 1000 : nowMs * (ticksPerSecond / 1000))
 }
 
 /** A window begins at a whole second, so its start is the same for every tick. */

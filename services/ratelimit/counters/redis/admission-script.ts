@@ -154,7 +154,7 @@ for _, m in ipairs(members) do
       redis.call('HSET', m.key, 'debt', m.debt, 'time', m.now, 'rate', m.rate)
       if m.limit > 0 then ticks = math.ceil(m.debt / m.limit) end
     end
-    if m.added > 0 then
+    if m.added > 0 and ARGV[1] == '-1' then
       redis.call('PEXPIRE', m.key, math.min(${maxExpiryMs}, math.ceil(ticks * (1000 / m.rate))))
     end
   end
@@ -164,7 +164,7 @@ return replies
 
 /**
  * Returns the time of the algorithms for a call, in microseconds since the epoch; undefined for that of
- * Redis. Only tests pass one.
+ * Redis. Only tests pass one; the state does not expire then, since expiry has the time of Redis.
  */
 export type TimeMicros = (members: readonly Member[]) => number | undefined
 
