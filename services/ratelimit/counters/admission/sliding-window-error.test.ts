@@ -77,7 +77,10 @@ function seeded(): () => number {
   }
 }
 
-/** Each row: the arrivals, the least and the largest admitted share of an exact log, the most hits in a window. */
+/**
+ * Each row: the arrivals, the least and the largest admitted share of an exact log, the most hits in a
+ * window.
+ */
 const rows: readonly (readonly [string, Arrivals, number, number, number])[] = [
   ['independent callers, 0.8 × the limit', steady(0.8), 0.99, 1.01, 120],
   ['independent callers, at the limit', steady(1), 0.98, 1.02, 125],

@@ -114,8 +114,8 @@ export function memberOf(
 }
 
 /**
- * Decides the call by the oracle and compares the outcome: the call is admitted, `remaining` hits are the most
- * that would be, and the same call would be admitted after the wait and no tick earlier.
+ * Decides the call by the oracle and compares the outcome: the call is admitted, `remaining` hits are the
+ * most that would be, and the same call would be admitted after the wait and no tick earlier.
  */
 export function assertEqualsOracle(
   oracle: Oracle,
