@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, type TestContext, test } from 'node:test'
+import { RateLimitResponse_Code as Code } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import { callRateLimit, startRateLimit } from '../support/rate-limit-process.ts'
+import { type RedisServer, startRedis } from '../support/redis-server.ts'
+import { missingProgram } from '../support/require-server.ts'
+import { domainOf, policy, startRuleFeed } from '../support/rule-feed.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const generous = 1_000_000
+
+/** Rules of one descriptor, each with another algorithm or several limits. */
+const variants = [
+  { rateLimit: policy('minute', generous) },
+  { rateLimit: policy('minute', generous + 1, { algorithm: 'TokenBucket', burst: generous }) },
+  { rateLimit: policy('hour', generous + 2, { algorithm: 'SlidingWindow' }) },
+  { rateLimit: policy('second', generous + 3, { unitMultiplier: 15 }) },
+  {
+    limits: [
+      policy('day', generous + 4, { algorithm: 'TokenBucket' }),
+      policy('week', generous + 5, { algorithm: 'SlidingWindow' }),
+    ],
+  },
+] as const
+
+describe('algorithms in processes that follow a feed', { skip: missingProgram('redis-server') }, () => {
+  let redis: RedisServer
+  before(async () => {
+    redis = await startRedis()
+  })
+  after(() => redis.stop())
+
+  async function open(t: TestContext, fields: Parameters<typeof domainOf>[2], settings = {}) {
+    const feed = await startRuleFeed([domainOf('shop', 'user', fields)])
+    t.after(() => feed.stop())
+    const service = await startRateLimit(t, {
+      KVSTORE_SOCKET_TYPE: 'tcp',
+      KVSTORE_URL: `127.0.0.1:${redis.port}`,
+      ...feed.settings('pod'),
+      ...settings,
+    })
+    return { feed, service, caller: callRateLimit(t, service.grpcPort) }
+  }
+
+  const requestOf = (value: string, hitsAddend = 0) => ({
+    domain: 'shop',
+    hitsAddend,
+    descriptors: [{ entries: [{ key: 'user', value }] }],
+  })
+
+  test('a token bucket is enforced, with the wait until the next request', async t => {
+    const rateLimit = policy('hour', 60, { algorithm: 'TokenBucket', burst: 3, name: 'bucket' })
+    const { service, caller } = await open(t, { rateLimit })
+    await service.serves()
+    const answers = []
+    for (let call = 0; call < 4; call += 1) answers.push(await caller.shouldRateLimit(requestOf('a')))
+    assert.deepEqual(
+      answers.map(({ overallCode, statuses }) => [overallCode, statuses[0]?.limitRemaining]),
+      [
+        [Code.OK, 2],
+        [Code.OK, 1],
+        [Code.OK, 0],
+        [Code.OVER_LIMIT, 0],
+      ],
+    )
+    const [refused] = answers.at(-1)?.statuses ?? []
+    assert.equal(refused?.currentLimit?.name, 'bucket')
+    assert.ok(Number(refused?.durationUntilReset?.seconds) > 50, `${refused?.durationUntilReset?.seconds}`)
+    const never = await caller.shouldRateLimit(requestOf('b', 4))
+    assert.equal(never.overallCode, Code.OVER_LIMIT)
+    assert.equal(never.statuses[0]?.durationUntilReset, undefined)
+    const stats = await service.stats()
+    assert.equal(stats['ratelimit.service.rate_limit.shop.user.over_limit'], 5)
+  })
+
+  test('changes of algorithm, window and limits under load cause no error and no mixed decision', async t => {
+    const { feed, service, caller } = await open(t, variants[0])
+    await service.serves()
+    const limits = new Set([generous, generous + 1, generous + 2, generous + 3, generous + 4, generous + 5])
+    const seen = new Set<number>()
+    let running = true
+    async function call(): Promise<void> {
+      while (running) {
+        const { overallCode, statuses } = await caller.shouldRateLimit(requestOf('a'))
+        const limit = statuses[0]?.currentLimit?.requestsPerUnit ?? 0
+        assert.equal(overallCode, Code.OK)
+        assert.ok(limits.has(limit), `${limit}`)
+        seen.add(limit)
+      }
+    }
+    const callers = Promise.all(Array.from({ length: 20 }, call))
+    for (let round = 0; round < 20; round += 1) {
+      const fields = variants[round % variants.length] ?? variants[0]
+      feed.publish([domainOf('shop', 'user', fields)])
+      await feed.acknowledged('pod')
+    }
+    running = false
+    await callers
+    assert.ok(seen.size >= variants.length, [...seen].join())
+    const stats = await service.stats()
+    assert.equal(stats['ratelimit.service.call.should_rate_limit.redis_error'] ?? 0, 0)
+  })
+
+  test('a Redis login without scripts rejects such rules by name, and fixed windows go on', async t => {
+    await redis.command('ACL', 'SETUSER', 'plain', 'on', '>pw', '~*', '+@all', '-@scripting')
+    const { feed, service } = await open(t, { rateLimit: policy('day', 2) }, { KVSTORE_AUTH: 'plain:pw' })
+    await service.serves()
+    feed.publish([domainOf('shop', 'user', variants[1])])
+    await waitFor('the rejection', () => feed.rejection('pod').includes('evalsha'))
+    assert.match(feed.rejection('pod'), /it needs algorithms, which Redis refuses: NOPERM.*'evalsha' command/)
+    const codes = []
+    for (let call = 0; call < 3; call += 1) codes.push(await service.ask('shop', 'user', 'restricted'))
+    assert.deepEqual(codes, [200, 200, 429])
+  })
+})
