@@ -223,7 +223,7 @@ export type WhatIfStep =
 export interface WhatIfResult {
   /** Hits by rule with the active configuration, and with the proposed one. */
   readonly now: readonly ReplayedRule[]
-  readonly then: readonly ReplayedRule[]
+  readonly proposed: readonly ReplayedRule[]
   /** The keys whose refused hits change most, at most 100. */
   readonly keys: readonly ReplayedKey[]
   readonly coverage: Coverage
@@ -239,7 +239,7 @@ export interface ReplayedKey {
   readonly entries: readonly Entry[]
   readonly hits: number
   readonly refusedNow: number
-  readonly refusedThen: number
+  readonly refusedProposed: number
 }
 
 export interface Coverage {

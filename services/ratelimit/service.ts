@@ -5,6 +5,7 @@ import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import { openTracing } from '@tollway/chassis/tracing/open-tracing.ts'
 import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import { type BackendWatch, watchBackend } from '@tollway/chassis/watch-backend.ts'
+import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
 import { assertAddressesFree } from '@tollway/grpc/server/assert-addresses-free.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { createHealthTable } from '@tollway/grpc/server/health.ts'
@@ -18,9 +19,12 @@ import { openCounters } from './counters/open-counters.ts'
 import { type Configuration, type ConfigurationOptions, createConfiguration } from './feeds/configuration.ts'
 import { openFeed } from './feeds/open-feed.ts'
 import { createHealth, type Health } from './health.ts'
+import type { ObserverSlot } from './limiter/decision-observer.ts'
 import { findObstacle } from './limiter/find-obstacle.ts'
 import type { Limiter } from './limiter/limiter.ts'
 import { openLimiter } from './limiter/open-limiter.ts'
+import type { ReportsParts } from './reports/open-reports.ts'
+import type { ReportSession } from './reports/report-session.ts'
 import { describeRules } from './rules/describe.ts'
 import { countHealthChecks, rateLimitMethods } from './servers/grpc-methods.ts'
 import { openGrpcTls } from './servers/grpc-tls.ts'
@@ -77,7 +81,9 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
   })
   const errors = openErrorWatch(log)
   const backendHealth = openBackendHealth(settings, counters, errors)
+  const slot: ObserverSlot = { observer: undefined }
   const limiter = openLimiter(settings, {
+    observation: slot,
     rules: configuration.rules,
     counters,
     errors,
@@ -101,8 +107,10 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
   const statsEndpoints =
     worker?.attach({ stats, rules }) ??
     (await openStatsEndpoints(settings, { stats, rules, problem: health.problem, backendProblem, log }))
-  const feed = await openFeed(settings, configuration, stats, log)
+  const { feed, connection } = await openFeed(settings, configuration, stats, log)
   feed.start()
+  const reportParts = { limiter, slot, counters, configuration, stats, backendProblem, log }
+  const reports = await startReports(settings, connection, reportParts)
   const warm = warmUp(settings)
   await waitUntilReady({
     ...settings,
@@ -121,12 +129,26 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
       backend.stop()
       await new Promise(resolve => setTimeout(resolve, settings.drainDelayMs))
       await servers.drain(settings.drainTimeoutMs)
+      await reports?.stop()
       await feed.stop()
       await counters.close()
       await statsEndpoints.stop()
       await tracing?.stop(traceFlushTimeoutMs)
     },
   }
+}
+
+/** Only a feed has an operator. The messages are imported only if needed. */
+async function startReports(
+  settings: Settings,
+  connection: FeedConnection | undefined,
+  parts: Omit<ReportsParts, 'connection'>,
+): Promise<ReportSession | undefined> {
+  if (connection === undefined || !settings.reportDecisions) return undefined
+  const { openReports } = await import('./reports/open-reports.ts')
+  const reports = openReports(settings, { ...parts, connection })
+  reports.start()
+  return reports
 }
 
 /** Logs when the backend rejects every call: its connections stay open, so no other part reports it. */

@@ -5,6 +5,7 @@ import { configurationSettings } from './settings/configuration-settings.ts'
 import { decisionSettings } from './settings/decision-settings.ts'
 import { memcachedSettings } from './settings/memcached-settings.ts'
 import { redisCompatibilitySettings, redisSettings } from './settings/redis-settings.ts'
+import { reportSettings } from './settings/report-settings.ts'
 import { serverSettings } from './settings/server-settings.ts'
 import { statisticsSettings } from './settings/statistics-settings.ts'
 
@@ -20,6 +21,7 @@ export const settings = settingsTable({
   ...memcachedSettings,
   ...decisionSettings,
   ...statisticsSettings,
+  ...reportSettings,
   ...tracingSettings('RateLimit'),
 })
 

@@ -49,7 +49,10 @@ export type Admit = (
 export interface Hit {
   /** The whole key, including the start of the window. */
   readonly key: string
-  /** An integer from 0 to 2^53-1. */
+  /**
+   * An integer from -(2^53-1) to 2^53-1. Calls have no negative hits: they change a counter by hand. A counter
+   * in memcached ends at 0, and every other one may become negative.
+   */
   readonly hits: number
   /**
    * The seconds of the limit's unit: an integer, at least 1. The counter is kept for at least that long after

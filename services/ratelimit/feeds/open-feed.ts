@@ -1,10 +1,17 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
+import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
 import type { Settings } from '../settings.ts'
 import type { Stats } from '../stats/registry/stats.ts'
 import type { Configuration } from './configuration.ts'
 import type { Feed } from './feed.ts'
 import { createFileFeed } from './files.ts'
 import { subscribe } from './subscribe.ts'
+
+export interface OpenedFeed {
+  readonly feed: Feed
+  /** The connection to the management server, which the feed closes; undefined for files. */
+  readonly connection: FeedConnection | undefined
+}
 
 /**
  * Opens the feed that the settings ask for. The gRPC client is imported only if needed, since it takes 6 MiB.
@@ -16,9 +23,9 @@ export async function openFeed(
   configuration: Configuration,
   stats: Stats,
   log: Log,
-): Promise<Feed> {
+): Promise<OpenedFeed> {
   if (settings.configType === 'FILE') {
-    return createFileFeed({
+    const feed = createFileFeed({
       root: settings.runtimeRoot,
       subdirectory: settings.runtimeSubdirectory,
       appDirectory: settings.runtimeAppDirectory,
@@ -28,7 +35,8 @@ export async function openFeed(
       stats,
       log,
     })
+    return { feed, connection: undefined }
   }
   const { openXdsFeed } = await import('@tollway/discovery/open-xds-feed.ts')
-  return openXdsFeed(settings, subscribe(configuration), log).feed
+  return openXdsFeed(settings, subscribe(configuration), log)
 }

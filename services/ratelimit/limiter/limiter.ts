@@ -27,6 +27,7 @@ import {
   type DescriptorRequest,
   RequestError,
 } from './decision.ts'
+import type { ObserverSlot } from './decision-observer.ts'
 import { dynamicMetadata } from './dynamic-metadata.ts'
 import { type ResponseHeaderNames, responseHeaders } from './response-headers.ts'
 import { expirySeconds, secondsUntilReset, windowStart } from './window.ts'
@@ -61,6 +62,8 @@ export interface LimiterOptions {
   readonly headerNames?: ResponseHeaderNames | undefined
   /** Whether each answer has metadata about its request and rules. */
   readonly dynamicMetadata: boolean
+  /** Receives the decisions; none when left out. */
+  readonly observation?: ObserverSlot | undefined
 }
 
 type Mutable<T> = { -readonly [Name in keyof T]: T[Name] }
@@ -70,6 +73,8 @@ const unlimitedRemaining = 0xffffffff
 
 const noLimit: DescriptorDecision = { over: false, remaining: 0 }
 const unlimited: DescriptorDecision = { over: false, remaining: unlimitedRemaining }
+
+const unobserved: ObserverSlot = { observer: undefined }
 
 type Found = Match<LimitStats> | undefined
 
@@ -88,7 +93,7 @@ const nothingAdmitted: ReadonlyMap<number, AdmittedDescriptor> = new Map()
 
 export function createLimiter(options: LimiterOptions): Limiter {
   const { clock, counting, startCounting, stats, limitStats, quotaMode, shadowMode, headerNames } = options
-  const { cacheKeyPrefix, nearLimitRatio } = options
+  const { cacheKeyPrefix, nearLimitRatio, observation = unobserved } = options
   const serviceErrors = stats.counter('ratelimit.service.call.should_rate_limit.service_error')
   const globalShadow = stats.counter('ratelimit.service.global_shadow_mode')
 
@@ -161,6 +166,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
     })
     const over = isOverall(votes)
     if (over && shadowMode) globalShadow.value += 1
+    const { observer } = observation
+    if (observer !== undefined) observer.decided(request, matches, statuses, nowSeconds)
     const decision = { over: over && !shadowMode, statuses }
     if (headerNames === undefined && !options.dynamicMetadata) return decision
     return { ...decision, ...extras(request, matches, statuses) }

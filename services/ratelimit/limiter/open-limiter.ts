@@ -30,17 +30,26 @@ export interface LimiterSettings
 }
 
 export interface LimiterParts
-  extends Pick<LimiterOptions, 'rules' | 'stats' | 'limitStats' | 'clock' | 'random' | 'startCounting'> {
+  extends Pick<
+    LimiterOptions,
+    'rules' | 'stats' | 'limitStats' | 'clock' | 'random' | 'startCounting' | 'observation'
+  > {
   readonly counters: Pick<Counters, 'add' | 'admit'>
   /** Receives the outcome of each call that the counters answer asynchronously. */
   readonly errors: Pick<ErrorWatch, 'succeeded' | 'failed'>
+}
+
+/** A limiter with a local cache of keys that are over their limit. */
+export interface OpenedLimiter extends Limiter {
+  /** Drops keys from the local cache: their counters have changed. */
+  forget(keys: readonly string[]): void
 }
 
 /** Opens the limiter that the settings ask for, with these counters. */
 export function openLimiter(
   settings: LimiterSettings,
   { counters, errors, ...parts }: LimiterParts,
-): Limiter {
+): OpenedLimiter {
   const { clock, stats } = parts
   const failures = stats.counter('ratelimit.service.call.should_rate_limit.redis_error')
   const cache = settings.localCacheBytes > 0 ? openCache(settings.localCacheBytes, stats) : undefined
@@ -59,7 +68,12 @@ export function openLimiter(
   })
   const { limitHeader: limit, remainingHeader: remaining, resetHeader: reset } = settings
   const headerNames = settings.responseHeaders ? { limit, remaining, reset } : undefined
-  return createLimiter({ ...settings, ...parts, counting, headerNames })
+  return {
+    ...createLimiter({ ...settings, ...parts, counting, headerNames }),
+    forget(keys) {
+      for (const key of keys) cache?.delete(key)
+    },
+  }
 }
 
 /** Only the mode `local` uses them. */

@@ -11,6 +11,8 @@ export interface OverLimitCache {
    * Caches the key as over its limit until `untilSeconds`. Keys longer than `maxKeyLength` are not cached.
    */
   add(key: string, untilSeconds: number, nowSeconds: number): void
+  /** Drops the key. */
+  delete(key: string): void
   readonly counts: OverLimitCacheCounts
 }
 
@@ -102,6 +104,14 @@ class TwoGenerations implements OverLimitCache {
       this.#counts.overwriteCount += 1
       this.#newer.set(key, untilSeconds)
     }
+  }
+
+  delete(key: string): void {
+    // A found key is in the newer generation afterwards.
+    if (this.#until(key, 0) === undefined) return
+    this.#newerSeconds -= this.#newerSeconds / this.#newer.size
+    this.#newer.delete(key)
+    this.#newerBytes -= key.length + entryBytes
   }
 
   get counts(): OverLimitCacheCounts {

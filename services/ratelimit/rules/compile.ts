@@ -47,6 +47,11 @@ export interface KnownRule<S> {
   readonly stem: string
   /** Whether the limit and the stem are the same for every request that matches this rule. */
   readonly isFixed: boolean
+  /**
+   * The statistics of the requests after which the limit is named, or each of its members; undefined if there
+   * are none.
+   */
+  named: Set<S>[] | undefined
 }
 
 export interface CompileOptions<S> {
@@ -108,6 +113,7 @@ export function knownRule<S>(domain: Domain<S>, record: number): KnownRule<S> {
     limit: limitOf(settings, domain.attach),
     stem: isLiteral ? stemOf(table, record) : '',
     isFixed: isLiteral && isOfOneValue && !isNamedByRequest,
+    named: undefined,
   }
   domain.known[record] = made
   return made

@@ -54,7 +54,7 @@ export function explain(rules: RuleSet<unknown>, domain: string, entries: readon
     return { entries: explained, result: `no limit: ${whyNoLimit(table, last)}` }
   }
   const { limit, stem } = matchOf(found, last, entries, undefined)
-  const { stats: _, boundaries: __, admission: ___, members: ____, ...shown } = limit
+  const { stats: _, configuredKey: _key, boundaries: __, admission: ___, members: ____, ...shown } = limit
   return { entries: explained, result: resultOf(limit), limit: shown, stem }
 }
 

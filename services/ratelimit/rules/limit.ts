@@ -13,6 +13,8 @@ import { sanitizeStatName } from './names.ts'
 
 export interface Limit<S> extends LimitSettings {
   readonly stats: S
+  /** `fullKey` as configured: that of a limit may be named after a request. Empty for a caller's limit. */
+  readonly configuredKey: string
   /** The boundaries of the windows, if they are those of a calendar. */
   readonly boundaries: Calendar | undefined
   /** How calls are admitted by a limit that not only counts; undefined for a fixed window by itself. */
@@ -70,6 +72,7 @@ export function limitOf<S>(settings: LimitSettings, attach: (statName: string) =
   }))
   return {
     ...settings,
+    configuredKey: settings.fullKey,
     // Only the members of a rule with several limits have statistics.
     stats: members?.[0]?.stats ?? attach(settings.statName),
     boundaries: boundariesOf(settings),

@@ -1,4 +1,4 @@
-import { type Domain, keyAndValueOf, knownRule, type RuleSet, wildcardOf } from './compile.ts'
+import { type Domain, type KnownRule, keyAndValueOf, knownRule, type RuleSet, wildcardOf } from './compile.ts'
 import { finalKeyOf, type Unit, unitSeconds } from './config.ts'
 import { type DomainTable, field, findRecord, flag, hasFlag, none, topLevel, wordOf } from './domain-table.ts'
 import type { Limit } from './limit.ts'
@@ -110,7 +110,16 @@ export function matchOf<S>(
     fullKey = `.${part(table, above, entry)}${fullKey}`
   })
   fullKey = table.domain + fullKey
-  return { limit: renamed(limit, fullKey, attach), stem }
+  const named = renamed(limit, fullKey, attach)
+  if (attach !== undefined) noteNamed(rule, named)
+  return { limit: named, stem }
+}
+
+/** Notes the statistics of a limit that is named after a request, for the totals of its rule. */
+function noteNamed<S>(rule: KnownRule<S>, { members, stats }: Limit<S>): void {
+  rule.named ??= (members ?? [undefined]).map(() => new Set())
+  if (members === undefined) rule.named[0]?.add(stats)
+  else for (const [index, member] of members.entries()) rule.named[index]?.add(member.stats)
 }
 
 /** Returns the limit with the name and the statistics of a request; its members are named after it. */
@@ -218,6 +227,7 @@ export function overrideLimit<S>(
   const limit: Limit<S> = {
     name: '',
     fullKey,
+    configuredKey: '',
     statName,
     requestsPerUnit,
     unit,

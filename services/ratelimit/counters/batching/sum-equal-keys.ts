@@ -6,7 +6,7 @@ import type { TouchedKey, TouchedKeys } from './touched-keys.ts'
 /** The command for one key, which counts one hit or several. */
 export interface Increment {
   readonly key: string
-  /** An integer up to 2^53-1; 0 only reads. */
+  /** An integer from -(2^53-1) to 2^53-1; 0 only reads. */
   readonly by: number
   /** How long the counter is kept at least, and how much longer it may be kept. */
   readonly expirySeconds: number

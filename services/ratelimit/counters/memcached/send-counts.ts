@@ -6,7 +6,7 @@ import { CountersError } from '../counters.ts'
 import type { CallStats } from './call-stats.ts'
 import type { Connection } from './protocol/connection.ts'
 import { isErrorReply, isValueReply, type Reply } from './protocol/reply-parser.ts'
-import { addRequest, expiryOf, getRequest, incrRequest, touchRequest } from './protocol/request.ts'
+import { addRequest, changeRequest, expiryOf, getRequest, touchRequest } from './protocol/request.ts'
 
 export type SendCounts = Send<Increment, Count>
 
@@ -86,7 +86,7 @@ function writeItems(items: readonly Increment[], nowMs: number) {
       requests += kind === 'add' ? addRequest(key, expiry) : touchRequest(key, expiry)
       requestCount += 1
     }
-    requests += by === 0 ? getRequest(key) : incrRequest(key, by)
+    requests += by === 0 ? getRequest(key) : changeRequest(key, by)
   }
   return { requests, requestCount, before }
 }

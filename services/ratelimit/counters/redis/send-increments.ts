@@ -109,7 +109,7 @@ function readReplies(
       if (isFailure(reply) || isFailure(replies[position])) increment.touched.expirySentSeconds = 0
       position += 1
       first += 1
-    } else if (increment.by > 0 && reply === increment.by) renewed.push(increment)
+    } else if (increment.by !== 0 && reply === increment.by) renewed.push(increment)
   }
   return { answers, renewed }
 }

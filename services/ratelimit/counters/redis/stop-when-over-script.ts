@@ -22,7 +22,7 @@ local afters = {}
 for i, key in ipairs(KEYS) do
   local hits, limit = tonumber(ARGV[4 * i - 3]), tonumber(ARGV[4 * i - 2])
   local after, expire = afters[key] or befores[key], ARGV[4 * i] == '1'
-  if hits > 0 and after < 2^53 and (not over or befores[key] + hits > limit) then
+  if hits ~= 0 and after < 2^53 and (not over or befores[key] + hits > limit) then
     after = redis.call('INCRBY', key, ARGV[4 * i - 3])
     expire = expire or after == hits
   end
@@ -43,7 +43,7 @@ export function stopWhenOverScript(touchedKeys: TouchedKeys): Script<Call, reado
       for (const { key } of batch) requests.text(key)
       for (const { key, hits, limit, expirySeconds, jitterSeconds = 0 } of batch) {
         const touched = touchedKeys.of(key)
-        const expire = hits > 0 && needsExpiry(touched, expirySeconds)
+        const expire = hits !== 0 && needsExpiry(touched, expirySeconds)
         if (expire) touched.expirySentSeconds = expirySeconds + jitterSeconds
         requests.integer(hits)
         requests.integer(limit)

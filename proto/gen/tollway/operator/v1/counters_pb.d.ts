@@ -273,6 +273,13 @@ export declare type DomainTotals = Message<"tollway.operator.v1.DomainTotals"> &
    * @generated from field: repeated tollway.operator.v1.RuleTotals changed = 3;
    */
   changed: RuleTotals[];
+
+  /**
+   * The configuration of the domain is new to this stream: rules of earlier messages may not exist any more.
+   *
+   * @generated from field: bool whole = 4;
+   */
+  whole: boolean;
 };
 
 /**
@@ -927,9 +934,9 @@ export declare type Replay = Message<"tollway.operator.v1.Replay"> & {
   now: ReplayedRule[];
 
   /**
-   * @generated from field: repeated tollway.operator.v1.ReplayedRule then = 6;
+   * @generated from field: repeated tollway.operator.v1.ReplayedRule proposed = 6;
    */
-  then: ReplayedRule[];
+  proposed: ReplayedRule[];
 
   /**
    * The keys whose refused hits change most.
@@ -1005,9 +1012,9 @@ export declare type ReplayedKey = Message<"tollway.operator.v1.ReplayedKey"> & {
   refusedNow: bigint;
 
   /**
-   * @generated from field: uint64 refused_then = 3;
+   * @generated from field: uint64 refused_proposed = 3;
    */
-  refusedThen: bigint;
+  refusedProposed: bigint;
 
   /**
    * @generated from field: uint64 hits = 4;

@@ -3,9 +3,9 @@ const maxRelativeSeconds = 30 * 24 * 60 * 60
 /** Memcached stores an expiry as a signed 32-bit integer. */
 const maxExpiry = 2 ** 31 - 1
 
-/** Adds to an existing counter. */
-export function incrRequest(key: string, by: number): string {
-  return `incr ${key} ${by}\r\n`
+/** Adds to an existing counter, or subtracts from it until it is 0. */
+export function changeRequest(key: string, by: number): string {
+  return by < 0 ? `decr ${key} ${-by}\r\n` : `incr ${key} ${by}\r\n`
 }
 
 /** Creates a counter of 0 if there is none; `expiry` as returned by `expiryOf`. */

@@ -9,7 +9,7 @@ export interface RequestWriter {
   begin(head: RequestHead): void
   /** Writes an argument as UTF-8. */
   text(argument: string): void
-  /** Writes an argument that is an integer from 0 to 2^53-1, in decimal. */
+  /** Writes an argument that is an integer from -(2^53-1) to 2^53-1, in decimal. */
   integer(argument: number): void
   /** Returns the bytes since the last `clear`, as a view that the next call of `begin` may overwrite. */
   bytes(): Buffer
@@ -27,13 +27,14 @@ export function requestHead(name: string, argumentCount: number): RequestHead {
 const initialBytes = 16_384
 /** A larger buffer, grown by a burst, is freed. */
 const maxKeptBytes = 1_048_576
-/** `$`, a length or a number of up to 16 digits, and the line end. */
-const maxLineBytes = 19
+/** `$`, a length or a number of up to 16 digits with a sign, and the line end. */
+const maxLineBytes = 20
 /** The most bytes of UTF-8 for one UTF-16 code unit; a surrogate pair takes four. */
 const maxBytesPerUnit = 3
 
 const dollar = 0x24
 const zero = 0x30
+const minus = 0x2d
 const carriageReturn = 0x0d
 const lineFeed = 0x0a
 
@@ -96,9 +97,14 @@ export function createRequestWriter(): RequestWriter {
     },
     integer(argument) {
       reserve(2 * maxLineBytes)
-      const count = digitCount(argument)
-      lengthLine(count)
-      digits(argument, count)
+      const absolute = Math.abs(argument)
+      const count = digitCount(absolute)
+      if (argument < 0) {
+        lengthLine(count + 1)
+        buffer[length] = minus
+        length += 1
+      } else lengthLine(count)
+      digits(absolute, count)
       endLine()
     },
     bytes: () => buffer.subarray(0, length),

@@ -1,0 +1,25 @@
+import type { Match } from '../rules/match.ts'
+import type { LimitStats } from '../stats/registry/limit-stats.ts'
+import type { DecisionRequest, DescriptorDecision } from './decision.ts'
+
+/** Receives each decision while there is a use for it. It must not throw. */
+export interface DecisionObserver {
+  /**
+   * Called after a call was decided.
+   *
+   * @param matches the match of each descriptor; undefined for none
+   * @param statuses the decision of each descriptor
+   * @param nowSeconds Unix time in whole seconds
+   */
+  decided(
+    request: DecisionRequest,
+    matches: readonly (Match<LimitStats> | undefined)[],
+    statuses: readonly DescriptorDecision[],
+    nowSeconds: number,
+  ): void
+}
+
+/** The place of the observer. While it is empty, a decision costs one comparison more. */
+export interface ObserverSlot {
+  observer: DecisionObserver | undefined
+}

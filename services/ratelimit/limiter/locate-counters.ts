@@ -1,0 +1,55 @@
+import type { Member } from '../counters/admission/member.ts'
+import type { RuleSet } from '../rules/compile.ts'
+import type { Limit } from '../rules/limit.ts'
+import { match } from '../rules/match.ts'
+import type { LimitStats } from '../stats/registry/limit-stats.ts'
+import { admissionsOf, isAdmitted } from './admission.ts'
+import type { Entry } from './decision.ts'
+import { secondsUntilReset } from './window.ts'
+
+/** The counters that a call with one descriptor would use. */
+export interface Location {
+  /** Undefined if no rule with a limit matches. */
+  readonly limit: Limit<LimitStats> | undefined
+  /** One for each limit of the rule; none for an unlimited one. */
+  readonly counters: readonly LocatedCounter[]
+}
+
+export interface LocatedCounter {
+  readonly limit: Limit<LimitStats>
+  /** Its key, algorithm and numbers, with no hits. */
+  readonly member: Member
+  /** Whether it is in the separate backend for limits per second, if there is one. */
+  readonly perSecond: boolean
+  /** Whole seconds until the window of a fixed window ends. */
+  readonly resetSeconds: number
+}
+
+/**
+ * Finds the counters of one descriptor at this moment. Returns undefined for a domain without a configuration.
+ * It changes no statistics.
+ */
+export function locateCounters(
+  rules: RuleSet<LimitStats> | undefined,
+  domain: string,
+  entries: readonly Entry[],
+  { cacheKeyPrefix, nowSeconds }: { readonly cacheKeyPrefix: string; readonly nowSeconds: number },
+): Location | undefined {
+  const table = rules?.domains.get(domain)?.table
+  if (rules === undefined || table === undefined) return undefined
+  const found = match(rules, domain, entries)
+  if (found === undefined || found.limit.unlimited) return { limit: found?.limit, counters: [] }
+  const { allOrNothing } = table
+  const reading = { domain, descriptors: [{ entries, hitsAddend: 0 }], hitsAddend: 0 }
+  // Each limit is one member then, also one that only counts, with the same key.
+  const [admission] = admissionsOf(reading, [found], { cacheKeyPrefix, nowSeconds, allOrNothing: true })
+  const { members = [], limits = [] } = admission ?? {}
+  const counters = members.flatMap((member, index) => {
+    const limit = limits[index]
+    if (limit === undefined) return []
+    const perSecond =
+      limit.unitSeconds === 1 && limit.boundaries === undefined && !isAdmitted(found, allOrNothing)
+    return [{ limit, member, perSecond, resetSeconds: secondsUntilReset(nowSeconds, limit) }]
+  })
+  return { limit: found.limit, counters }
+}

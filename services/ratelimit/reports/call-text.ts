@@ -1,0 +1,111 @@
+import type { DecisionRequest, DescriptorRequest, Entry } from '../limiter/decision.ts'
+
+/** The most UTF-16 code units of a call that is recorded. */
+export const maxCallUnits = 4_096
+
+/** The two halves of the hash of a call's content, without an allocation for each call. */
+export const callHash = { low: 0, high: 0 }
+
+/**
+ * Hashes the content that `writeCall` writes into `callHash`. Returns the number of units that `writeCall`
+ * needs; 0 for a call that is not recorded: it is too long, or has no descriptor that rules can match.
+ */
+export function hashCall(request: DecisionRequest): number {
+  callHash.low = 0x811c9dc5
+  callHash.high = 0x2f0b4a27
+  let units = headUnits + hashText(request.domain)
+  hashNumber(request.hitsAddend)
+  let descriptors = 0
+  for (const descriptor of request.descriptors) {
+    if (descriptor.limit !== undefined) continue
+    descriptors += 1
+    units += descriptorUnits
+    hashNumber(descriptor.hitsAddend ?? -1)
+    for (const { key, value } of descriptor.entries) units += entryUnits + hashText(key) + hashText(value)
+    hashNumber(descriptor.entries.length)
+  }
+  return descriptors === 0 || units > maxCallUnits ? 0 : units
+}
+
+/** FNV-1a, and a second hash of the same form. Together a collision in a recording is improbable. */
+function hashText(text: string): number {
+  const { length } = text
+  let { low, high } = callHash
+  for (let at = 0; at < length; at++) {
+    const unit = text.charCodeAt(at)
+    low = Math.imul(low ^ unit, 0x01000193)
+    high = Math.imul(high ^ unit, 0x5bd1e995) + 1
+  }
+  callHash.low = Math.imul(low ^ (length | 0x10000), 0x01000193)
+  callHash.high = Math.imul(high ^ (high >>> 15), 0x5bd1e995)
+  return length
+}
+
+function hashNumber(value: number): void {
+  callHash.low = Math.imul(callHash.low ^ (value | 0), 0x01000193)
+  callHash.high = Math.imul(callHash.high ^ Math.trunc(value / 0x100000000), 0x5bd1e995) + (value | 0)
+}
+
+/** The length of the domain, the hits in four units, and the number of descriptors. */
+const headUnits = 6
+/** The hits in four units, whether there are any, and the number of entries. */
+const descriptorUnits = 6
+/** The lengths of key and value. */
+const entryUnits = 2
+const unitBits = 0x10000
+
+/** Writes the content of a call at `start`, where `hashCall` returned the number of free units or less. */
+export function writeCall(into: Uint16Array, start: number, request: DecisionRequest): void {
+  let at = writeText(into, start, request.domain)
+  at = writeNumber(into, at, request.hitsAddend)
+  const recorded = request.descriptors.filter(({ limit }) => limit === undefined)
+  into[at++] = recorded.length
+  for (const { hitsAddend, entries } of recorded) {
+    into[at++] = Number(hitsAddend !== undefined)
+    at = writeNumber(into, at, hitsAddend ?? 0)
+    into[at++] = entries.length
+    for (const { key, value } of entries) at = writeText(into, writeText(into, at, key), value)
+  }
+}
+
+function writeText(into: Uint16Array, start: number, text: string): number {
+  let at = start
+  into[at++] = text.length
+  for (let index = 0; index < text.length; index++) into[at++] = text.charCodeAt(index)
+  return at
+}
+
+function writeNumber(into: Uint16Array, start: number, value: number): number {
+  let rest = value
+  for (let at = start; at < start + 4; at++) {
+    into[at] = rest % unitBits
+    rest = Math.floor(rest / unitBits)
+  }
+  return start + 4
+}
+
+/** Reads what `writeCall` has written. */
+export function readCall(from: Uint16Array, start: number): DecisionRequest {
+  let at = start
+  const word = () => from[at++] ?? 0
+  const text = () => {
+    const length = word()
+    at += length
+    return String.fromCharCode.apply(null, from.subarray(at - length, at) as never)
+  }
+  const number = () => {
+    at += 4
+    return [1, 2, 3, 4].reduce((sum, back) => sum * unitBits + (from[at - back] ?? 0), 0)
+  }
+  const domain = text()
+  const hitsAddend = number()
+  const descriptors: DescriptorRequest[] = []
+  for (let left = word(); left > 0; left--) {
+    const hasHits = word() === 1
+    const hits = number()
+    const entries: Entry[] = []
+    for (let more = word(); more > 0; more--) entries.push({ key: text(), value: text() })
+    descriptors.push(hasHits ? { entries, hitsAddend: hits } : { entries })
+  }
+  return { domain, descriptors, hitsAddend }
+}

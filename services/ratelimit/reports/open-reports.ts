@@ -1,0 +1,63 @@
+import { systemClock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
+import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
+import type { Counters } from '../counters/counters.ts'
+import type { Configuration } from '../feeds/configuration.ts'
+import type { ObserverSlot } from '../limiter/decision-observer.ts'
+import type { OpenedLimiter } from '../limiter/open-limiter.ts'
+import type { Settings } from '../settings.ts'
+import type { Stats } from '../stats/registry/stats.ts'
+import { createCallRecording } from './call-recording.ts'
+import { hideValues } from './hide-keys.ts'
+import { createReportSession, type Identity, type ReportSession } from './report-session.ts'
+
+export interface ReportsParts {
+  readonly connection: FeedConnection
+  readonly limiter: OpenedLimiter
+  readonly slot: ObserverSlot
+  readonly counters: Pick<Counters, 'add' | 'admit'>
+  readonly configuration: Pick<Configuration, 'rules' | 'onLoad'>
+  readonly stats: Stats
+  readonly backendProblem: () => string
+  readonly log: Log
+}
+
+/** Opens the reports that the settings ask for. Import this module only if there is a feed. */
+export function openReports(settings: Settings, parts: ReportsParts): ReportSession {
+  const { decisionRecordingBytes: bytes, hashReportedKeys, backendType } = settings
+  const { configuration, ...same } = parts
+  return createReportSession({
+    ...same,
+    rules: configuration.rules,
+    onRules: configuration.onLoad,
+    identity: identityOf(settings),
+    cacheKeyPrefix: settings.cacheKeyPrefix,
+    canBeNegative: backendType !== 'memcache',
+    allowTap: settings.decisionTap,
+    recording: bytes === 0 ? undefined : createCallRecording(bytes),
+    replaySettings: settings,
+    show: hashReportedKeys ? hideValues(settings.reportedKeysSalt) : entries => entries,
+    clock: systemClock,
+    random: Math.random,
+  })
+}
+
+function identityOf(settings: Settings): Identity {
+  const { xdsNodeId: nodeId, xdsNodeMetadata, backendType: backend } = settings
+  const text = (name: string) => xdsNodeMetadata.get(name) ?? ''
+  const switched = {
+    tap: settings.decisionTap,
+    replay: settings.decisionRecordingBytes > 0,
+    'hashed-keys': settings.hashReportedKeys,
+  }
+  return {
+    uid: text('uid') || nodeId,
+    pod: text('pod') || nodeId,
+    namespace: text('namespace'),
+    nodeId,
+    worker: Number(text('worker') || 0),
+    workers: Number(text('workers') || 0),
+    features: Object.entries(switched).flatMap(([name, isOn]) => (isOn ? [name] : [])),
+    backend,
+  }
+}

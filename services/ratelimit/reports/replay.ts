@@ -1,0 +1,266 @@
+import { createHash } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { silentLog } from '@tollway/chassis/log/log.ts'
+import { createMemoryCounters } from '../counters/memory.ts'
+import { createConfiguration } from '../feeds/configuration.ts'
+import { rateLimitTypeUrl } from '../feeds/resource-type.ts'
+import { createCounting } from '../limiter/counting.ts'
+import type { DecisionRequest, Entry } from '../limiter/decision.ts'
+import type { DecisionObserver } from '../limiter/decision-observer.ts'
+import { createLimiter, type LimiterOptions } from '../limiter/limiter.ts'
+import { openDomain, type RuleSet } from '../rules/compile.ts'
+import { formatProblem } from '../rules/findings/format-problem.ts'
+import { createLimitStats, type LimitStats, type LimitStatsTable } from '../stats/registry/limit-stats.ts'
+import { createStats, type Stats } from '../stats/registry/stats.ts'
+import type { RecordedCall, RecordedCalls } from './call-recording.ts'
+import { limitsIn } from './rule-totals.ts'
+
+export interface ReplayRequest {
+  readonly domain: string
+  /** An encoded ratelimit.config.ratelimit.v3.RateLimitConfig. */
+  readonly resource: Uint8Array
+  /** The number of processes that share the counters: each recorded hit represents this many. */
+  readonly processes: number
+}
+
+/** The settings of decisions that a replay has in common with the process. */
+export type ReplaySettings = Pick<LimiterOptions, 'nearLimitRatio' | 'shadowMode' | 'quotaMode'> & {
+  readonly mergeDomainConfigs: boolean
+}
+
+export interface ReplayParts {
+  readonly settings: ReplaySettings
+  readonly rules: () => RuleSet<LimitStats> | undefined
+  readonly calls: RecordedCalls
+  /** Called with values from 0 to 1. */
+  readonly onProgress: (progress: number) => void
+  readonly signal: AbortSignal
+}
+
+export interface ReplayResult {
+  readonly now: readonly ReplayedRule[]
+  readonly proposed: readonly ReplayedRule[]
+  /** The keys whose refused hits change most, at most 100. */
+  readonly keys: readonly ReplayedKey[]
+}
+
+export interface ReplayedRule {
+  readonly rule: string
+  readonly allowed: number
+  readonly refused: number
+}
+
+export interface ReplayedKey {
+  readonly entries: readonly Entry[]
+  readonly hits: number
+  readonly refusedNow: number
+  readonly refusedProposed: number
+}
+
+/** A slice of a replay takes this long, and decisions run for at least `pauseMs` between two slices. */
+const sliceMs = 0.5
+const pauseMs = 2
+const callsBetweenChecks = 8
+/** Equal calls of one second are replayed in at most this many parts. */
+const maxParts = 16
+const maxKeys = 100
+/** The keys that are compared. Later ones are counted in the rules only. */
+const maxComparedKeys = 50_000
+const maxCounters = 100_000
+
+/**
+ * Replays recorded calls of a domain with the active rules and with the proposed ones, by the same limiter that
+ * decides calls, with counters in memory and a clock that follows the recording. Both replays begin with empty
+ * counters. Resolves with the problems of the proposed configuration if it is invalid. Rejects when aborted.
+ */
+export async function replay(
+  request: ReplayRequest,
+  parts: ReplayParts,
+): Promise<ReplayResult | { readonly problem: string }> {
+  const proposed = await openPlayer(request, parts, proposeRules)
+  if ('problem' in proposed) return proposed
+  const active = await openPlayer(request, parts, activeRules)
+  if ('problem' in active) return active
+  const { calls, signal, onProgress } = parts
+  let done = 0
+  let sliceEndMs = performance.now() + sliceMs
+  for (const call of calls.records()) {
+    active.play(call)
+    proposed.play(call)
+    done += 1
+    if (done % callsBetweenChecks !== 0 || performance.now() < sliceEndMs) continue
+    await pause(pauseMs, undefined, { signal })
+    onProgress(done / Math.max(1, calls.length))
+    sliceEndMs = performance.now() + sliceMs
+  }
+  return {
+    now: active.rules(),
+    proposed: proposed.rules(),
+    keys: changedKeys(active.keys, proposed.keys, request.processes),
+  }
+}
+
+type OpenRules = (
+  request: ReplayRequest,
+  parts: ReplayParts,
+  to: { readonly stats: Stats; readonly limitStats: LimitStatsTable },
+) => Promise<RuleSet<LimitStats> | { readonly problem: string }>
+
+/** The active rules with statistics of their own. */
+const activeRules: OpenRules = async ({ domain }, { rules }, { limitStats }) => {
+  const table = rules()?.domains.get(domain)?.table
+  return { domains: new Map(table === undefined ? [] : [[domain, openDomain(table, limitStats.attach)]]) }
+}
+
+/** Reads the proposed configuration as the feed does; a large one is read in a thread. */
+const proposeRules: OpenRules = async ({ domain, resource }, { settings }, { stats, limitStats }) => {
+  const { mergeDomainConfigs } = settings
+  const configuration = createConfiguration({
+    ...{ stats, limitStats, mergeDomainConfigs, log: silentLog, spelling: 'camel' },
+  })
+  const typeUrl = rateLimitTypeUrl
+  const hashes = [createHash('sha256').update(resource).digest('hex')]
+  const resources = [{ typeUrl, value: resource }]
+  const problems = await configuration.load({ from: 'response', typeUrl, resources, hashes })
+  const rules = configuration.rules()
+  if (problems.length > 0 || rules === undefined) {
+    return { problem: problems.slice(0, maxReportedProblems).map(formatProblem).join('\n') }
+  }
+  return rules.domains.has(domain) ? rules : { problem: `the configuration is not of the domain '${domain}'` }
+}
+
+const maxReportedProblems = 20
+
+interface PlayedKey {
+  readonly entries: readonly Entry[]
+  hits: number
+  refused: number
+}
+
+/** A limiter for a replay, and the hits of its rules and keys. */
+async function openPlayer({ processes, ...request }: ReplayRequest, parts: ReplayParts, open: OpenRules) {
+  const stats = createStats()
+  const limitStats = createLimitStats(stats, () => {})
+  const rules = await open({ ...request, processes }, parts, { stats, limitStats })
+  if ('problem' in rules) return rules
+  let nowMs = 0
+  const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
+  const keys = new Map<string, PlayedKey>()
+  const byRule = new Map<string, { allowed: number; refused: number }>()
+  const limiter = createLimiter({
+    ...parts.settings,
+    rules: () => rules,
+    counting: createCounting({
+      counters: createMemoryCounters({ clock, maxKeys: maxCounters }),
+      ...{ stopWhenOver: false, mode: 'error', local: { add: () => [] }, localShare: 1 },
+      onSuccess() {},
+      onFailure() {},
+    }),
+    ...{
+      stats,
+      limitStats,
+      clock,
+      cacheKeyPrefix: '',
+      expirationJitterMaxSeconds: 0,
+      dynamicMetadata: false,
+    },
+    random: () => 0,
+    observation: { observer: countHits(byRule, keys) },
+  })
+  return {
+    keys,
+    play({ request: call, seconds, count }: RecordedCall): void {
+      nowMs = seconds * 1000
+      for (const calls of partsOf(count)) limiter.decide(multiplied(call, calls * processes))
+    },
+    rules: (): readonly ReplayedRule[] =>
+      Array.from(byRule, ([rule, { allowed, refused }]) => ({
+        rule,
+        allowed: Math.round(allowed / processes),
+        refused: Math.round(refused / processes),
+      })).sort((a, b) => (a.rule < b.rule ? -1 : 1)),
+  }
+}
+
+/** The statistics of a limit are exact where a call is partly over; an observer sees what each call adds. */
+function countHits(
+  byRule: Map<string, { allowed: number; refused: number }>,
+  keys: Map<string, PlayedKey>,
+): DecisionObserver {
+  const before = new Map<LimitStats, { hits: number; refused: number }>()
+  return {
+    decided({ descriptors }, matches) {
+      for (const [index, found] of matches.entries()) {
+        if (found === undefined || found.limit.unlimited) continue
+        let mostRefused = 0
+        let mostHits = 0
+        for (const { stats, configuredKey } of limitsIn(found.limit)) {
+          const last = before.get(stats) ?? { hits: 0, refused: 0 }
+          const refusedNow = stats.overLimit - stats.shadowMode
+          const hits = stats.totalHits - last.hits
+          const refused = refusedNow - last.refused
+          before.set(stats, { hits: stats.totalHits, refused: refusedNow })
+          const rule = byRule.get(configuredKey) ?? { allowed: 0, refused: 0 }
+          rule.allowed += hits - refused
+          rule.refused += refused
+          byRule.set(configuredKey, rule)
+          mostRefused = Math.max(mostRefused, refused)
+          mostHits = Math.max(mostHits, hits)
+        }
+        addKey(keys, descriptors[index]?.entries ?? [], mostHits, mostRefused)
+      }
+    },
+  }
+}
+
+function addKey(
+  keys: Map<string, PlayedKey>,
+  entries: readonly Entry[],
+  hits: number,
+  refused: number,
+): void {
+  const name = JSON.stringify(entries.map(({ key, value }) => [key, value]))
+  const known = keys.get(name)
+  if (known !== undefined) {
+    known.hits += hits
+    known.refused += refused
+  } else if (keys.size < maxComparedKeys) keys.set(name, { entries, hits, refused })
+}
+
+/** Splits the number of equal calls, since some algorithms reject a call as a whole. */
+function partsOf(count: number): readonly number[] {
+  const parts = Math.min(count, maxParts)
+  const size = Math.floor(count / parts)
+  return Array.from({ length: parts }, (_, index) => size + Number(index < count % parts))
+}
+
+function multiplied(call: DecisionRequest, by: number): DecisionRequest {
+  if (by === 1) return call
+  const hitsOf = (hits: number | undefined) => (hits ?? Math.max(1, call.hitsAddend)) * by
+  return {
+    ...call,
+    descriptors: call.descriptors.map(({ entries, hitsAddend }) => ({
+      entries,
+      hitsAddend: hitsOf(hitsAddend),
+    })),
+  }
+}
+
+function changedKeys(
+  active: ReadonlyMap<string, PlayedKey>,
+  proposed: ReadonlyMap<string, PlayedKey>,
+  processes: number,
+): readonly ReplayedKey[] {
+  const changed: ReplayedKey[] = []
+  for (const name of new Set([...active.keys(), ...proposed.keys()])) {
+    const now = active.get(name)
+    const other = proposed.get(name)
+    const refusedNow = Math.round((now?.refused ?? 0) / processes)
+    const refusedProposed = Math.round((other?.refused ?? 0) / processes)
+    if (refusedNow === refusedProposed) continue
+    const hits = Math.round(Math.max(now?.hits ?? 0, other?.hits ?? 0) / processes)
+    changed.push({ entries: now?.entries ?? other?.entries ?? [], hits, refusedNow, refusedProposed })
+  }
+  const change = ({ refusedNow, refusedProposed }: ReplayedKey) => Math.abs(refusedProposed - refusedNow)
+  return changed.sort((a, b) => change(b) - change(a)).slice(0, maxKeys)
+}

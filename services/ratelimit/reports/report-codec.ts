@@ -1,0 +1,152 @@
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import {
+  CounterAnswer_Outcome,
+  CounterCall_Action,
+  SessionReportSchema,
+  type SessionRequest,
+  SessionRequestSchema,
+  Subscribe_What,
+} from '@tollway/proto/tollway/operator/v1/counters'
+import type { RecordedCalls } from './call-recording.ts'
+import type { CounterAction, CounterResult } from './counter-calls.ts'
+import type { ShowEntries } from './hide-keys.ts'
+import type { ReplayResult } from './replay.ts'
+import type { HitTotals, TotalsReport } from './rule-totals.ts'
+import type { WatchReport, WatchRequest } from './watches.ts'
+
+export const sessionPath = '/tollway.operator.v1.CounterService/Session'
+
+export type Report = NonNullable<MessageInitShape<typeof SessionReportSchema>['report']>
+export type Request = SessionRequest['request']
+
+export const sessionCodec = {
+  encode: (report: Report) => toBinary(SessionReportSchema, create(SessionReportSchema, { report })),
+  decode: (bytes: Uint8Array): Request => fromBinary(SessionRequestSchema, bytes).request,
+}
+
+/** Rounds, since a message has whole numbers only. */
+const whole = (value: number) => BigInt(Math.max(0, Math.round(value)))
+
+function wholeHits({ allowed, refused, near, shadow }: HitTotals) {
+  return { allowed: whole(allowed), refused: whole(refused), near: whole(near), shadow: whole(shadow) }
+}
+
+export interface ProcessState {
+  readonly decisions: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  readonly backendProblem: string
+  readonly droppedReports: number
+  readonly intervalMs: number
+}
+
+export function totalsMessage({ domains, removedDomains }: TotalsReport, state: ProcessState): Report {
+  const { decisions, droppedReports, intervalMs, ...same } = state
+  return {
+    case: 'totals',
+    value: {
+      ...same,
+      domains: domains.map(({ domain, rules, isWhole, changed }) => ({
+        ...{ domain, rules, whole: isWhole },
+        changed: changed.map(({ rule, ...hits }) => ({ rule, ...wholeHits(hits) })),
+      })),
+      removedDomains: [...removedDomains],
+      decisions: whole(decisions),
+      droppedReports: whole(droppedReports),
+      intervalMs: whole(intervalMs),
+    },
+  }
+}
+
+export function watchMessage(report: WatchReport): Report {
+  const { id } = report
+  if (report.what === 'series') return { case: 'series', value: { id, ...wholeHits(report) } }
+  if (report.what === 'top') {
+    const { keys, sinceMs, missingAtMost } = report
+    return {
+      case: 'top',
+      value: {
+        id,
+        keys: keys.map(({ item, count, error }) => ({
+          ...{ entries: [...item], count: whole(count), error: whole(error) },
+        })),
+        sinceMs: whole(sinceMs),
+        missingAtMost: whole(missingAtMost),
+      },
+    }
+  }
+  const decisions = report.decisions.map(({ atMs, hits, limit, remaining, entries, ...same }) => ({
+    ...same,
+    entries: [...entries],
+    ...{ atMs: whole(atMs), hits: whole(hits), limit: whole(limit), remaining: whole(remaining) },
+  }))
+  return { case: 'tap', value: { id, decisions, skipped: whole(report.skipped) } }
+}
+
+const watchKinds = {
+  [Subscribe_What.SERIES]: 'series',
+  [Subscribe_What.TOP]: 'top',
+  [Subscribe_What.TAP]: 'tap',
+  [Subscribe_What.WHAT_UNSPECIFIED]: undefined,
+} as const
+
+/** Returns undefined for a subscription that this version does not know. */
+export function toWatch(message: (Request & { case: 'subscribe' })['value']): WatchRequest | undefined {
+  const { id, domain, rule, byRefused } = message
+  const what = watchKinds[message.what]
+  return what && { id, what, domain, rule, byRefused }
+}
+
+/** Returns undefined for an action that this version does not know. */
+export function toAction(message: (Request & { case: 'counter' })['value']): CounterAction | undefined {
+  if (message.action === CounterCall_Action.READ) return { do: 'read' }
+  if (message.action === CounterCall_Action.RESET) return { do: 'reset' }
+  return message.action === CounterCall_Action.RAISE ? { do: 'raise', by: Number(message.by) } : undefined
+}
+
+const outcomes: Readonly<Record<CounterResult['outcome'], CounterAnswer_Outcome>> = {
+  ok: CounterAnswer_Outcome.OK,
+  'unknown-domain': CounterAnswer_Outcome.UNKNOWN_DOMAIN,
+  'no-rule': CounterAnswer_Outcome.NO_RULE,
+  unlimited: CounterAnswer_Outcome.UNLIMITED,
+  'backend-failed': CounterAnswer_Outcome.BACKEND_FAILED,
+  'not-supported': CounterAnswer_Outcome.NOT_SUPPORTED,
+}
+
+export function counterMessage(id: bigint, result: CounterResult): Report {
+  const counters = result.outcome === 'ok' ? result.counters : []
+  return {
+    case: 'counter',
+    value: {
+      id,
+      outcome: outcomes[result.outcome],
+      problem: 'problem' in result ? result.problem : '',
+      counters: counters.map(({ rule, key, value, limit, resetSeconds }) => ({
+        ...{ rule, key, value: BigInt(value), limit: whole(limit), resetSeconds: whole(resetSeconds) },
+      })),
+    },
+  }
+}
+
+export function replayMessage(
+  id: bigint,
+  { now, proposed, keys }: ReplayResult,
+  { fromSeconds, recorded, calls }: RecordedCalls,
+  show: ShowEntries,
+): Report {
+  const rules = (list: ReplayResult['now']) =>
+    list.map(({ rule, allowed, refused }) => ({ rule, allowed: whole(allowed), refused: whole(refused) }))
+  return {
+    case: 'replay',
+    value: {
+      ...{ id, progress: 1, done: true, now: rules(now), proposed: rules(proposed) },
+      keys: keys.map(({ entries, hits, refusedNow, refusedProposed }) => ({
+        entries: [...show(entries)],
+        ...{ hits: whole(hits), refusedNow: whole(refusedNow), refusedProposed: whole(refusedProposed) },
+      })),
+      fromMs: whole((fromSeconds ?? 0) * 1000),
+      recordedCalls: whole(recorded),
+      calls: whole(calls),
+    },
+  }
+}

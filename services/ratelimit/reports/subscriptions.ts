@@ -1,0 +1,81 @@
+import type { DecisionObserver, ObserverSlot } from '../limiter/decision-observer.ts'
+import { openWatch, type Watch, type WatchParts, type WatchReport, type WatchRequest } from './watches.ts'
+
+/** The running subscriptions of the operator. They end by themselves, unless they are renewed. */
+export interface Subscriptions {
+  /** Starts a subscription, or renews the one with this id. Returns false if too many run. */
+  subscribe(request: WatchRequest, ttlMs: number): boolean
+  unsubscribe(id: bigint): void
+  clear(): void
+}
+
+/** The most subscriptions that run at once. */
+export const maxSubscriptions = 200
+const reportIntervalMs = 1_000
+
+export interface SubscriptionOptions extends WatchParts {
+  /** The place of the observer of decisions. */
+  readonly slot: ObserverSlot
+  /** An observer that is always there; undefined for none. */
+  readonly always: DecisionObserver | undefined
+  /** Called every second for each subscription. */
+  readonly onReport: (report: WatchReport) => void
+  readonly allowTap: boolean
+}
+
+/** No timer runs and no decision is observed without a subscription. */
+export function createSubscriptions(options: SubscriptionOptions): Subscriptions {
+  const { slot, always, onReport, allowTap, clock } = options
+  const running = new Map<bigint, { readonly watch: Watch; endMs: number }>()
+  let timer: NodeJS.Timeout | undefined
+  slot.observer = always
+
+  function observe(): void {
+    const observers = [...running.values()].flatMap(({ watch: { observer } }) => observer ?? [])
+    if (always !== undefined) observers.unshift(always)
+    slot.observer = observers.length > 1 ? combined(observers) : observers[0]
+    if (running.size === 0) {
+      clearInterval(timer)
+      timer = undefined
+    } else timer ??= setInterval(reportAll, reportIntervalMs).unref()
+  }
+
+  function reportAll(): void {
+    const nowMs = clock.monotonicMs()
+    for (const [id, { watch, endMs }] of running) {
+      if (nowMs >= endMs) running.delete(id)
+      else onReport(watch.report())
+    }
+    observe()
+  }
+
+  return {
+    subscribe(request, ttlMs) {
+      const endMs = clock.monotonicMs() + ttlMs
+      const known = running.get(request.id)
+      if (known !== undefined) {
+        known.endMs = endMs
+        return true
+      }
+      if (running.size >= maxSubscriptions || (request.what === 'tap' && !allowTap)) return false
+      running.set(request.id, { watch: openWatch(request, options), endMs })
+      observe()
+      return true
+    },
+    unsubscribe(id) {
+      if (running.delete(id)) observe()
+    },
+    clear() {
+      running.clear()
+      observe()
+    },
+  }
+}
+
+function combined(observers: readonly DecisionObserver[]): DecisionObserver {
+  return {
+    decided(request, matches, statuses, nowSeconds) {
+      for (const observer of observers) observer.decided(request, matches, statuses, nowSeconds)
+    },
+  }
+}

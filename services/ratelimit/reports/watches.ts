@@ -1,0 +1,188 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { DecisionRequest, DescriptorDecision, Entry } from '../limiter/decision.ts'
+import type { DecisionObserver } from '../limiter/decision-observer.ts'
+import type { RuleSet } from '../rules/compile.ts'
+import type { Match } from '../rules/match.ts'
+import type { LimitStats } from '../stats/registry/limit-stats.ts'
+import type { ShowEntries } from './hide-keys.ts'
+import { type HitTotals, noHits, totalsOf } from './rule-totals.ts'
+import { type CountedItem, createSpaceSaving } from './space-saving.ts'
+
+/** A subscription of the operator. */
+export interface WatchRequest {
+  readonly id: bigint
+  readonly what: 'series' | 'top' | 'tap'
+  readonly domain: string
+  /** The rule by its `configuredKey`; empty for the whole domain. */
+  readonly rule: string
+  /** The keys of `top` are counted by their refused hits, and otherwise by all hits. */
+  readonly byRefused: boolean
+}
+
+export type WatchReport =
+  | ({ readonly what: 'series'; readonly id: bigint } & HitTotals)
+  | {
+      readonly what: 'top'
+      readonly id: bigint
+      readonly keys: readonly CountedItem<readonly Entry[]>[]
+      readonly sinceMs: number
+      readonly missingAtMost: number
+    }
+  | {
+      readonly what: 'tap'
+      readonly id: bigint
+      readonly decisions: readonly TappedDecision[]
+      readonly skipped: number
+    }
+
+export interface TappedDecision {
+  readonly atMs: number
+  readonly entries: readonly Entry[]
+  readonly rule: string
+  readonly over: boolean
+  readonly reason: string
+  readonly hits: number
+  readonly limit: number
+  readonly remaining: number
+}
+
+/** The observer of one subscription, and its report of each second. */
+export interface Watch {
+  /** Undefined if the statistics suffice. */
+  readonly observer: DecisionObserver | undefined
+  report(): WatchReport
+}
+
+/** The most keys of a sketch. */
+const maxTopKeys = 100
+/** The most decisions of a tap in one report. */
+export const maxTapped = 50
+
+export interface WatchParts {
+  readonly rules: () => RuleSet<LimitStats> | undefined
+  readonly clock: Clock
+  readonly show: ShowEntries
+}
+
+export function openWatch(request: WatchRequest, parts: WatchParts): Watch {
+  if (request.what === 'series') return openSeries(request, parts)
+  return request.what === 'top' ? openTop(request, parts) : openTap(request, parts)
+}
+
+/** The difference of totals: decisions do not depend on it. */
+function openSeries({ id, domain, rule }: WatchRequest, { rules }: WatchParts): Watch {
+  let before = totalsOf(rules(), domain, rule)
+  return {
+    observer: undefined,
+    report() {
+      const after = totalsOf(rules(), domain, rule)
+      const added = noHits()
+      // Totals of a rule that was configured again can be lower.
+      for (const name of ['allowed', 'refused', 'near', 'shadow'] as const)
+        added[name] = Math.max(0, after[name] - before[name])
+      before = after
+      return { what: 'series', id, ...added }
+    },
+  }
+}
+
+function openTop({ id, domain, rule, byRefused }: WatchRequest, { clock, show }: WatchParts): Watch {
+  const sketch = createSpaceSaving<readonly Entry[]>(maxTopKeys)
+  const startMs = clock.monotonicMs()
+  return {
+    observer: {
+      decided(request, matches, statuses) {
+        if (request.domain !== domain) return
+        for (let index = 0; index < statuses.length; index++) {
+          if (rule !== '' && !isOfRule(matches[index], rule)) continue
+          if (byRefused && statuses[index]?.over !== true) continue
+          const hits = hitsOf(request, index)
+          const entries = request.descriptors[index]?.entries ?? []
+          if (hits > 0) sketch.add(keyOf(entries), hits, () => entries)
+        }
+      },
+    },
+    report: () => ({
+      what: 'top',
+      id,
+      keys: sketch.top().map(({ item, ...count }) => ({ item: show(item), ...count })),
+      sinceMs: clock.monotonicMs() - startMs,
+      missingAtMost: sketch.missingAtMost(),
+    }),
+  }
+}
+
+function openTap({ id, domain, rule }: WatchRequest, { clock, show }: WatchParts): Watch {
+  let decisions: TappedDecision[] = []
+  let skipped = 0
+  return {
+    observer: {
+      decided(request, matches, statuses) {
+        if (request.domain !== domain) return
+        for (let index = 0; index < statuses.length; index++) {
+          const found = matches[index]
+          if (rule !== '' && !isOfRule(found, rule)) continue
+          const status = statuses[index]
+          if (status === undefined || decisions.length >= maxTapped) skipped += 1
+          else decisions.push(tapped(request, index, found, status, clock.nowMs()))
+        }
+      },
+    },
+    report() {
+      const taken = decisions.map(decision => ({ ...decision, entries: show(decision.entries) }))
+      const report = { what: 'tap', id, decisions: taken, skipped } as const
+      decisions = []
+      skipped = 0
+      return report
+    },
+  }
+}
+
+function tapped(
+  request: DecisionRequest,
+  index: number,
+  found: Match<LimitStats> | undefined,
+  status: DescriptorDecision,
+  atMs: number,
+): TappedDecision {
+  return {
+    atMs,
+    entries: request.descriptors[index]?.entries ?? [],
+    rule: found?.limit.configuredKey ?? '',
+    over: status.over,
+    reason: reasonOf(found, status),
+    hits: hitsOf(request, index),
+    limit: status.limit?.requestsPerUnit ?? 0,
+    remaining: status.remaining,
+  }
+}
+
+/** Whether the match is of this rule, or of a rule with this limit. */
+function isOfRule(found: Match<LimitStats> | undefined, rule: string): boolean {
+  if (found === undefined) return false
+  const { configuredKey, members } = found.limit
+  return configuredKey === rule || members?.some(member => member.configuredKey === rule) === true
+}
+
+function reasonOf(
+  found: Match<LimitStats> | undefined,
+  { over, remaining, limit }: DescriptorDecision,
+): string {
+  if (found === undefined) return 'no limit'
+  if (limit === undefined) return 'unlimited'
+  const name = `${limit.requestsPerUnit} per ${limit.unit}`
+  if (over) return `over the limit of ${name}`
+  const isShadowed = found.limit.shadowMode && remaining === 0
+  return isShadowed ? `shadow mode of the limit of ${name}` : `within the limit of ${name}`
+}
+
+function hitsOf({ descriptors, hitsAddend }: DecisionRequest, index: number): number {
+  return descriptors[index]?.hitsAddend ?? Math.max(1, hitsAddend)
+}
+
+/** The separators do not occur in entries of well-formed proxies; a collision merges two keys. */
+function keyOf(entries: readonly Entry[]): string {
+  let text = ''
+  for (const { key, value } of entries) text += `${key}\u0000${value}\u0001`
+  return text
+}
