@@ -1,6 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
+import { createPodSessions } from './counters/create-pod-sessions.ts'
+import type { PodSessions } from './counters/pod-sessions.ts'
+import { createSessionTable, type SessionTable } from './counters/session-table.ts'
 import { type BackendFailures, watchBackendFailures } from './infrastructure/backend-failures.ts'
 import type { Infrastructure } from './infrastructure/provider.ts'
 import type { ServiceName } from './ir.ts'
@@ -65,6 +68,10 @@ type FedControllers<Kind> = {
 export interface App<Kind extends Controller> extends AppParts, FedControllers<Kind> {
   /** The types of the feed. */
   readonly typeUrls: readonly string[]
+  /** The sessions of the rate limit processes that are connected to this operator. */
+  readonly sessions: Pick<SessionTable, 'methods' | 'close'>
+  /** What these processes report, and what can be asked of them. */
+  readonly podSessions: PodSessions
   /** All controllers, in the order of their start. */
   readonly kinds: readonly Kind[]
   start(): Promise<void>
@@ -87,6 +94,8 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
     log,
     ...(peers && { remotePeers: peers }),
   })
+  const sessions = createSessionTable({ clock: systemClock, log })
+  const podSessions = createPodSessions({ table: sessions, clock: systemClock })
   const parts = { feed, loads, backends }
   const fed = Object.fromEntries(
     listed.map(([name, kind]) => [name, environment.openKind(kind, parts)]),
@@ -95,6 +104,7 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
   let stopping: Promise<void> | undefined
 
   async function stopAll(): Promise<void> {
+    podSessions.close()
     for (const kind of kinds.toReversed()) await kind.stop()
     loads.stop()
     backends.stop()
@@ -104,6 +114,8 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
     ...parts,
     ...fed,
     typeUrls,
+    sessions,
+    podSessions,
     kinds,
     async start() {
       for (const part of [feed, infrastructure, backends]) {

@@ -6,7 +6,7 @@ import { logStrayOutput } from '@tollway/chassis/log/log-stray-output.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import type { HeartbeatTimeouts } from '@tollway/chassis/signs-of-life.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
-import { type AppParts, openApp } from '../../app.ts'
+import { type App, type Controller, openApp } from '../../app.ts'
 import { InfrastructureError, type Replica } from '../../infrastructure/provider.ts'
 import { type ServiceName, serviceNames } from '../../ir.ts'
 import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
@@ -197,17 +197,18 @@ function openHost(
 async function serve(
   started: AsyncDisposableStack,
   { feedPort, operatorPort }: OperatorConfig,
-  { feed, loads }: Pick<AppParts, 'feed' | 'loads'>,
+  { feed, loads, sessions }: Pick<App<Controller>, 'feed' | 'loads' | 'sessions'>,
   report: () => StatusReport,
   log: Log,
 ): Promise<void> {
   const grpc = createGrpcServer({
-    methods: [...feed.methods, ...loads.methods],
+    methods: [...feed.methods, ...loads.methods, ...sessions.methods],
     onDefect: (path, error) => log.error('call failed: internal error', { path, error: `${error}` }),
   })
   await grpc.listen({ host: loopback, port: feedPort })
   started.defer(async () => {
     feed.close()
+    sessions.close()
     await grpc.drain(0)
   })
   const http = createOperatorServer(report)

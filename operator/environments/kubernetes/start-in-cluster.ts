@@ -91,7 +91,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   })
   const app = openApp(environment, log)
   started.defer(() => app.stop())
-  const { feed, loads, kinds } = app
+  const { feed, loads, sessions, kinds } = app
   const digests = openSecretDigests(client, mayWrite, options)
   const provided = { config, client, place, infrastructure, digests, mayWrite }
   const providing = openRunner('apply the workloads', () => provideWorkloads(provided), log)
@@ -124,7 +124,9 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   started.defer(() => providing.stop())
   await app.start()
   notReady = 'there is no certificate for the feed yet'
-  await serveFeed(started, options, [...feed.methods, ...peers.methods, ...loads.methods], certificates)
+  const methods = [feed, peers, loads, sessions].flatMap(part => part.methods)
+  await serveFeed(started, options, methods, certificates)
+  started.defer(() => sessions.close())
   started.defer(() => peers.close())
   started.defer(() => feed.close())
   notReady = ''

@@ -50,8 +50,8 @@ export interface Hit {
   /** The whole key, including the start of the window. */
   readonly key: string
   /**
-   * An integer from -(2^53-1) to 2^53-1. Calls have no negative hits: they change a counter by hand. A counter
-   * in memcached ends at 0, and every other one may become negative.
+   * An integer from -(2^53-1) to 2^53-1. Calls have no negative hits: an operator changes a counter by them.
+   * A counter in memcached ends at 0, and every other one may become negative.
    */
   readonly hits: number
   /**

@@ -166,8 +166,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     })
     const over = isOverall(votes)
     if (over && shadowMode) globalShadow.value += 1
-    const { observer } = observation
-    if (observer !== undefined) observer.decided(request, matches, statuses, nowSeconds)
+    observation.observer?.decided(request, matches, statuses, nowSeconds)
     const decision = { over: over && !shadowMode, statuses }
     if (headerNames === undefined && !options.dynamicMetadata) return decision
     return { ...decision, ...extras(request, matches, statuses) }
@@ -210,12 +209,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     }
   }
 
-  function record(
-    limit: Limit<LimitStats>,
-    hits: number,
-    after: number,
-    nowSeconds: number,
-  ): DescriptorDecision {
+  function record(limit: Limit<LimitStats>, hits: number, after: number, nowSeconds: number) {
     const { requestsPerUnit, unit, name, stats } = limit
     const outcome = decide(requestsPerUnit, nearLimitThreshold(requestsPerUnit, nearLimitRatio), hits, after)
     stats.overLimit += outcome.overLimitHits

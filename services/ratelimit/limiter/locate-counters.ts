@@ -26,8 +26,8 @@ export interface LocatedCounter {
 }
 
 /**
- * Finds the counters of one descriptor at this moment. Returns undefined for a domain without a configuration.
- * It changes no statistics.
+ * Finds the counters of one descriptor at this moment. Returns undefined for a domain without a
+ * configuration. It changes no statistics.
  */
 export function locateCounters(
   rules: RuleSet<LimitStats> | undefined,

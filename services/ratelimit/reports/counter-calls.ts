@@ -87,7 +87,7 @@ function hitOf({ member, perSecond }: LocatedCounter, hits: number): Hit {
   return { key, hits, expirySeconds, limit: maxCount, perSecond }
 }
 
-/** Sliding windows and token buckets tell what remains. */
+/** Reads what remains: sliding windows and token buckets have no count of hits. */
 async function readAdmitted(
   { counters }: CounterParts,
   located: readonly LocatedCounter[],

@@ -69,8 +69,8 @@ const maxComparedKeys = 50_000
 const maxCounters = 100_000
 
 /**
- * Replays recorded calls of a domain with the active rules and with the proposed ones, by the same limiter that
- * decides calls, with counters in memory and a clock that follows the recording. Both replays begin with empty
+ * Replays recorded calls of a domain with the active rules and with the proposed ones. The limiter is the one
+ * that decides calls, with counters in memory and a clock that follows the recording. Both begin with empty
  * counters. Resolves with the problems of the proposed configuration if it is invalid. Rejects when aborted.
  */
 export async function replay(

@@ -78,7 +78,8 @@ export function createRequestHandler(
 
   async function answerWhatIf(request: (Request & { case: 'whatIf' })['value']): Promise<void> {
     const { id, domain, processes } = request
-    const refuse = (problem: string) => send({ case: 'replay', value: { id, done: true, problem } }, false)
+    const refuse = (problem: string, invalid = false) =>
+      send({ case: 'replay', value: { id, done: true, problem, invalid } }, false)
     if (recording === undefined) return refuse('DECISION_RECORDING_BYTES is 0: no calls are recorded')
     if (replays.size > 0) return refuse('another replay is running')
     const aborting = new AbortController()
@@ -98,7 +99,7 @@ export function createRequestHandler(
           },
         },
       )
-      if ('problem' in result) refuse(result.problem)
+      if ('problem' in result) refuse(result.problem, true)
       else send(replayMessage(id, result, calls, show), false)
     } catch (error) {
       if (!aborting.signal.aborted) refuse((error as Error).message)

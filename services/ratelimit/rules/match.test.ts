@@ -262,6 +262,7 @@ descriptors:
     replaces: ['x', 'y'],
     metadata: { team: ['a', 1, null] },
     stats: 'shop.host_10_0_0_1_80',
+    configuredKey: 'shop.host_10.0.0.1:80',
     boundaries: undefined,
     admission: undefined,
     members: undefined,
@@ -376,7 +377,13 @@ descriptors:
 `)
   const [configured] = limitsOf(rules)
   const found = match(rules, 'd', entriesOf('a=b'))
-  const attached = { stats: 'd.a', boundaries: undefined, admission: undefined, members: undefined }
+  const attached = {
+    stats: 'd.a',
+    configuredKey: 'd.a',
+    boundaries: undefined,
+    admission: undefined,
+    members: undefined,
+  }
   assert.deepEqual(found?.limit, { ...configured, fullKey: 'd.a_b', statName: 'd.a_b', ...attached })
 })
 
@@ -397,6 +404,7 @@ test('a limit that the caller sends is named after the request, and has no modes
       replaces: [],
       metadata: undefined,
       stats: 'd.a_b.c.ip_1_2_3_4',
+      configuredKey: '',
       boundaries: undefined,
       admission: undefined,
       members: undefined,

@@ -963,6 +963,13 @@ export declare type Replay = Message<"tollway.operator.v1.Replay"> & {
    * @generated from field: uint64 calls = 10;
    */
   calls: bigint;
+
+  /**
+   * The problem is one of the proposed configuration.
+   *
+   * @generated from field: bool invalid = 11;
+   */
+  invalid: boolean;
 };
 
 /**

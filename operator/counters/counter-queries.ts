@@ -1,0 +1,160 @@
+import {
+  CounterCall_Action as Action,
+  type CounterAnswer,
+  CounterAnswer_Outcome as Outcome,
+} from '@tollway/proto/tollway/operator/v1/counters'
+import { askProcesses, podNames } from './ask-processes.ts'
+import {
+  type CounterAddress,
+  type CounterChange,
+  type CounterReading,
+  type CounterState,
+  maxRaise,
+  PodSessionsError,
+  type PodSessionsErrorCode,
+} from './pod-sessions.ts'
+import type { ProcessSession } from './process-session.ts'
+
+export interface QueryDeadlines {
+  /** The time for the counters, and the time for the local caches. */
+  readonly counterMs: number
+  readonly forgetMs: number
+}
+
+/** Reads the counter at one process, or at every one that counts in its own memory. */
+export async function readCounter(
+  sessions: readonly ProcessSession[],
+  at: CounterAddress,
+  { counterMs }: QueryDeadlines,
+): Promise<CounterReading> {
+  return callCounter(sessionsOf(sessions, at.domain), at, Action.READ, 0, counterMs)
+}
+
+/** Changes the counter, and then drops its keys from the local caches of all processes. */
+export async function changeCounter(
+  sessions: readonly ProcessSession[],
+  at: CounterAddress,
+  by: number | 'reset',
+  { counterMs, forgetMs }: QueryDeadlines,
+): Promise<CounterChange> {
+  const isReset = by === 'reset'
+  if (!isReset && !(Number.isInteger(by) && by >= 1 && by <= maxRaise)) {
+    throw new PodSessionsError('invalid', `by: ${by} is not a whole number from 1 to ${maxRaise}`, 'by')
+  }
+  const ofDomain = sessionsOf(sessions, at.domain)
+  const action = isReset ? Action.RESET : Action.RAISE
+  const reading = await callCounter(ofDomain, at, action, isReset ? 0 : by, counterMs)
+  const keys = reading.counters.map(({ key }) => key)
+  const { answers, missing } = await askProcesses(
+    ofDomain,
+    id => ({ case: 'forget', value: { id, keys } }),
+    report => (report.case === 'forgotten' ? true : undefined),
+    forgetMs,
+  )
+  const away = podNames(missing)
+  return {
+    ...reading,
+    confirmed: podNames(answers.map(({ session }) => session)).filter(pod => !away.includes(pod)),
+    missing: [...new Set([...reading.missing, ...away])].sort(),
+  }
+}
+
+/** @throws PodSessionsError `no-pods` or `unknown-domain` */
+export function sessionsOf(sessions: readonly ProcessSession[], domain: string): readonly ProcessSession[] {
+  if (sessions.length === 0) {
+    throw new PodSessionsError('no-pods', 'no rate limit process is connected to an operator')
+  }
+  const found = sessions.filter(({ state }) => state.domains.has(domain))
+  if (found.length > 0) return found
+  throw new PodSessionsError('unknown-domain', `domain: no process enforces '${domain}'`, 'domain')
+}
+
+async function callCounter(
+  sessions: readonly ProcessSession[],
+  { domain, entries }: CounterAddress,
+  action: Action,
+  by: number,
+  deadlineMs: number,
+): Promise<CounterReading> {
+  const own = sessions.filter(({ identity }) => identity.backend === 'memory')
+  const asked = own.length > 0 ? own : await nextBest(sessions)
+  const shares = new Map(asked.map((session, index) => [session, shareOf(by, asked.length, index)]))
+  const { answers, missing } = await askCounters(asked, shares, { domain, entries }, action, deadlineMs)
+  const values = answers.map(({ value }) => value)
+  const failed = values.find(({ outcome }) => outcome !== Outcome.OK)
+  if (failed !== undefined) throw toError(failed)
+  if (values.length === 0) {
+    throw new PodSessionsError('deadline', `no process answered within ${deadlineMs} ms`)
+  }
+  return { counters: sumCounters(values), missing: podNames(missing) }
+}
+
+/** One of the processes that share the counters: the one that has reported last. */
+async function nextBest(sessions: readonly ProcessSession[]): Promise<readonly ProcessSession[]> {
+  const [best] = sessions.toSorted((a, b) => b.state.lastReportMs - a.state.lastReportMs)
+  return best === undefined ? [] : [best]
+}
+
+/** Processes that count separately grant their parts of a raise. */
+function shareOf(by: number, processes: number, index: number): number {
+  return Math.floor(by / processes) + Number(index < by % processes)
+}
+
+function askCounters(
+  asked: readonly ProcessSession[],
+  shares: ReadonlyMap<ProcessSession, number>,
+  { domain, entries }: CounterAddress,
+  action: Action,
+  deadlineMs: number,
+) {
+  const shareFor = (session: ProcessSession) => shares.get(session) ?? 0
+  return Promise.all(
+    asked.map(session => {
+      const by = BigInt(shareFor(session))
+      // A raise by 0 is a read.
+      const act = action === Action.RAISE && by === 0n ? Action.READ : action
+      return askProcesses<CounterAnswer>(
+        [session],
+        id => ({ case: 'counter', value: { id, action: act, domain, entries: [...entries], by } }),
+        report => (report.case === 'counter' ? report.value : undefined),
+        deadlineMs,
+      )
+    }),
+  ).then(parts => ({
+    answers: parts.flatMap(({ answers }) => answers),
+    missing: parts.flatMap(({ missing }) => missing),
+  }))
+}
+
+function sumCounters(answers: readonly CounterAnswer[]): readonly CounterState[] {
+  const sums = new Map<string, CounterState>()
+  for (const { counters } of answers) {
+    for (const { rule, key, value, limit, resetSeconds } of counters) {
+      const before = sums.get(key)
+      const sum = { value: Number(value) + (before?.value ?? 0), limit: Number(limit) + (before?.limit ?? 0) }
+      const remaining = Math.max(0, sum.limit - sum.value)
+      sums.set(key, { rule, key, ...sum, remaining, resetSeconds: Number(resetSeconds) })
+    }
+  }
+  return [...sums.values()]
+}
+
+const codes: Partial<Record<Outcome, PodSessionsErrorCode>> = {
+  [Outcome.UNKNOWN_DOMAIN]: 'unknown-domain',
+  [Outcome.NO_RULE]: 'no-rule',
+  [Outcome.UNLIMITED]: 'unlimited',
+  [Outcome.BACKEND_FAILED]: 'backend-failed',
+  [Outcome.NOT_SUPPORTED]: 'not-supported',
+}
+
+const texts: Partial<Record<Outcome, string>> = {
+  [Outcome.UNKNOWN_DOMAIN]: 'domain: the process does not enforce it any more',
+  [Outcome.NO_RULE]: 'entries: no rule with a limit matches them',
+  [Outcome.UNLIMITED]: 'entries: they match an unlimited rule, which has no counter',
+}
+
+function toError({ outcome, problem }: CounterAnswer): PodSessionsError {
+  const text = texts[outcome]
+  const field = text?.slice(0, text.indexOf(':')) ?? ''
+  return new PodSessionsError(codes[outcome] ?? 'not-supported', text ?? problem, field)
+}

@@ -1,0 +1,65 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { changeCounter, type QueryDeadlines, readCounter, sessionsOf } from './counter-queries.ts'
+import { watchSeries, watchTap } from './live-queries.ts'
+import { mergeDomains, mergePods, mergeRules } from './merge-totals.ts'
+import { pageOf } from './page-of.ts'
+import { type PodSessions, PodSessionsError, type WhatIfQuery, type WhatIfStep } from './pod-sessions.ts'
+import type { SessionTable } from './session-table.ts'
+import { createTopKeyCounts, type TopKeyTiming } from './top-keys.ts'
+import { createWatchedReports } from './watched-reports.ts'
+import { askWhatIf, type WhatIfTiming } from './what-if.ts'
+
+export interface PodSessionsOptions {
+  readonly table: SessionTable
+  readonly clock: Clock
+  readonly deadlines?: Partial<QueryDeadlines>
+  readonly topKeys?: TopKeyTiming
+  readonly whatIf?: WhatIfTiming
+}
+
+export const defaultDeadlines: QueryDeadlines = { counterMs: 2_000, forgetMs: 1_000 }
+
+/** Answers for the processes that are connected to this operator. */
+export function createPodSessions(options: PodSessionsOptions): PodSessions & { close(): void } {
+  const { table, clock } = options
+  const deadlines = { ...defaultDeadlines, ...options.deadlines }
+  const reports = createWatchedReports(table)
+  const live = { sessions: table.sessions, reports, clock }
+  const topKeys = createTopKeyCounts(live, options.topKeys)
+  let replays = 0
+
+  async function* whatIf(of: WhatIfQuery, signal: AbortSignal): AsyncGenerator<WhatIfStep> {
+    if (replays > 0) throw new PodSessionsError('too-many', 'another replay is running')
+    replays += 1
+    try {
+      yield* askWhatIf(table.sessions(), of, signal, options.whatIf)
+    } finally {
+      replays -= 1
+    }
+  }
+
+  return {
+    async pods(page) {
+      const pods = mergePods(table.sessions(), table.lost(), clock.monotonicMs())
+      return pageOf(pods, ({ namespace, pod, uid }) => `${namespace}/${pod} ${uid}`, page)
+    },
+    async domains(page) {
+      return pageOf(mergeDomains(table.sessions(), clock.monotonicMs()), ({ domain }) => domain, page)
+    },
+    async rules(domain, page) {
+      const found = sessionsOf(table.sessions(), domain)
+      return pageOf(mergeRules(found, domain, clock.monotonicMs()), ({ rule }) => rule, page)
+    },
+    counter: async at => readCounter(table.sessions(), at, deadlines),
+    reset: async at => changeCounter(table.sessions(), at, 'reset', deadlines),
+    raise: async (at, by) => changeCounter(table.sessions(), at, by, deadlines),
+    top: topKeys.query,
+    series: (of, signal) => watchSeries(live, of, signal),
+    tap: (of, signal) => watchTap(live, of, signal),
+    whatIf,
+    close() {
+      topKeys.close()
+      reports.close()
+    },
+  }
+}

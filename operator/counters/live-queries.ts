@@ -1,0 +1,98 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import { sessionsOf } from './counter-queries.ts'
+import {
+  PodSessionsError,
+  type SeriesPoint,
+  type TapBatch,
+  type TappedDecision,
+  type Watched,
+} from './pod-sessions.ts'
+import type { ProcessSession } from './process-session.ts'
+import type { WatchedReports } from './watched-reports.ts'
+
+interface LiveParts {
+  readonly sessions: () => readonly ProcessSession[]
+  readonly reports: WatchedReports
+  readonly clock: Clock
+}
+
+const intervalMs = 1_000
+/** A reader that is slower gets the newest decisions, and the number of the others. */
+const maxTapped = 1_000
+
+/** Yields the sum of the reports of each second. */
+export async function* watchSeries(
+  { sessions, reports, clock }: LiveParts,
+  { domain, rule = '' }: Watched,
+  signal: AbortSignal,
+): AsyncGenerator<SeriesPoint> {
+  sessionsOf(sessions(), domain)
+  let sum = { allowed: 0, refused: 0, near: 0, shadow: 0 }
+  let pods = new Set<string>()
+  const stop = reports.watch({ what: 'series', domain, rule, byRefused: false }, ({ identity }, report) => {
+    if (report.case !== 'series') return
+    const { allowed, refused, near, shadow } = report.value
+    sum.allowed += Number(allowed)
+    sum.refused += Number(refused)
+    sum.near += Number(near)
+    sum.shadow += Number(shadow)
+    pods.add(identity.uid)
+  })
+  const pause = createWakeablePause()
+  try {
+    for (;;) {
+      await pause.wait(intervalMs, signal)
+      if (signal.aborted) return
+      yield { atMs: clock.nowMs(), ...sum, pods: pods.size }
+      sum = { allowed: 0, refused: 0, near: 0, shadow: 0 }
+      pods = new Set()
+    }
+  } finally {
+    stop()
+  }
+}
+
+/** Yields sampled decisions as they arrive, and an empty batch after a second without any. */
+export async function* watchTap(
+  { sessions, reports }: LiveParts,
+  { domain, rule = '' }: Watched,
+  signal: AbortSignal,
+): AsyncGenerator<TapBatch> {
+  if (!sessionsOf(sessions(), domain).some(({ identity }) => identity.features.includes('tap'))) {
+    throw new PodSessionsError('switched-off', 'DECISION_TAP of the rate limit processes does not allow it')
+  }
+  let decisions: TappedDecision[] = []
+  let skipped = 0
+  const pause = createWakeablePause()
+  const stop = reports.watch({ what: 'tap', domain, rule, byRefused: false }, ({ identity }, report) => {
+    if (report.case !== 'tap') return
+    const { pod } = identity
+    for (const { atMs, hits, limit, remaining, entries, rule, over, reason } of report.value.decisions) {
+      decisions.push({
+        ...{ pod, rule, over, reason, atMs: Number(atMs), hits: Number(hits) },
+        ...{ limit: Number(limit), remaining: Number(remaining) },
+        entries: entries.map(({ key, value }) => ({ key, value })),
+      })
+    }
+    skipped += Number(report.value.skipped)
+    const surplus = decisions.length - maxTapped
+    if (surplus > 0) {
+      decisions = decisions.slice(surplus)
+      skipped += surplus
+    }
+    if (decisions.length > 0) pause.wake()
+  })
+  try {
+    for (;;) {
+      await pause.wait(intervalMs, signal)
+      if (signal.aborted) return
+      const batch = { decisions, skipped }
+      decisions = []
+      skipped = 0
+      yield batch
+    }
+  } finally {
+    stop()
+  }
+}

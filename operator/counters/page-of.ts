@@ -1,0 +1,24 @@
+import { maxPageItems, type Page, type Paged, PodSessionsError } from './pod-sessions.ts'
+
+/**
+ * Returns one page of a list.
+ *
+ * @param nameOf returns the unique name by which the items are sorted
+ * @throws PodSessionsError `invalid` for a limit that is not allowed
+ */
+export function pageOf<T>(items: readonly T[], nameOf: (item: T) => string, page: Page = {}): Paged<T> {
+  const { after, limit = maxPageItems } = page
+  if (!(Number.isInteger(limit) && limit >= 1 && limit <= maxPageItems)) {
+    throw new PodSessionsError(
+      'invalid',
+      `limit: ${limit} is not a whole number from 1 to ${maxPageItems}`,
+      'limit',
+    )
+  }
+  const named = items.map(item => ({ name: nameOf(item), item })).sort((a, b) => (a.name < b.name ? -1 : 1))
+  const rest = after === undefined ? named : named.filter(({ name }) => name > after)
+  const shown = rest.slice(0, limit)
+  const next = shown.at(-1)?.name
+  const listed = { items: shown.map(({ item }) => item) }
+  return rest.length > limit && next !== undefined ? { ...listed, next } : listed
+}

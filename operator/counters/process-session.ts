@@ -1,0 +1,140 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Hello, Totals } from '@tollway/proto/tollway/operator/v1/counters'
+import type { HitCounts } from './pod-sessions.ts'
+import type { Report, Request } from './session-codec.ts'
+
+/** One process of the rate limit service, for as long as its stream is open. */
+export interface ProcessSession {
+  readonly identity: Hello
+  /** The latest report. */
+  readonly state: ProcessState
+  /** Sends a request that has no answer. */
+  send(request: Request): void
+  /**
+   * Sends a request, and passes the reports with its id on until the function is called that it returns.
+   * `onReport` is called with undefined when the session ends.
+   */
+  follow(id: bigint, request: Request, onReport: (report: Report | undefined) => void): () => void
+}
+
+export interface ProcessState {
+  readonly domains: ReadonlyMap<string, ReportedDomain>
+  readonly lastReportMs: number
+  readonly decisionsPerSecond: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  readonly backendProblem: string
+  readonly droppedReports: number
+}
+
+export interface ReportedDomain {
+  readonly limits: number
+  readonly rules: ReadonlyMap<string, ReportedRule>
+}
+
+export interface ReportedRule extends HitCounts {
+  /** Hits in the last interval, as a rate. */
+  readonly allowedPerSecond: number
+  readonly refusedPerSecond: number
+  /** When it changed last, by the monotonic clock. */
+  readonly changedMs: number
+}
+
+/** The mutable side, for the owner of the stream. */
+export interface OpenProcessSession extends ProcessSession {
+  receive(report: Report): void
+  /** The stream has ended. */
+  close(): void
+}
+
+/** The most rules of one process that are kept. */
+const maxRules = 100_000
+
+export function openProcessSession(
+  identity: Hello,
+  send: (request: Request) => void,
+  clock: Clock,
+): OpenProcessSession {
+  const followers = new Map<bigint, (report: Report | undefined) => void>()
+  const domains = new Map<string, { limits: number; rules: Map<string, ReportedRule> }>()
+  const state = {
+    domains,
+    lastReportMs: clock.monotonicMs(),
+    decisionsPerSecond: 0,
+    p50Ms: 0,
+    p99Ms: 0,
+    backendProblem: '',
+    droppedReports: 0,
+  }
+  let rules = 0
+  let hasTotals = false
+
+  function takeTotals(totals: Totals): void {
+    const nowMs = clock.monotonicMs()
+    const seconds = Number(totals.intervalMs) / 1000
+    const rateOf = (count: number) => (seconds > 0 && hasTotals ? Math.max(0, count) / seconds : 0)
+    state.decisionsPerSecond = rateOf(Number(totals.decisions))
+    state.p50Ms = totals.p50Ms
+    state.p99Ms = totals.p99Ms
+    state.backendProblem = totals.backendProblem
+    state.droppedReports = Number(totals.droppedReports)
+    for (const name of totals.removedDomains) {
+      rules -= domains.get(name)?.rules.size ?? 0
+      domains.delete(name)
+    }
+    for (const { domain, rules: limits, changed, whole } of totals.domains) {
+      const before = domains.get(domain)?.rules ?? new Map<string, ReportedRule>()
+      const after = whole ? new Map<string, ReportedRule>() : before
+      if (whole) rules -= before.size
+      for (const { rule, ...hits } of changed) {
+        if (!after.has(rule)) rules += 1
+        if (rules > maxRules) continue
+        const counts = countsOf(hits)
+        const last = before.get(rule) ?? noCounts
+        after.set(rule, {
+          ...counts,
+          allowedPerSecond: rateOf(counts.allowed - last.allowed),
+          refusedPerSecond: rateOf(counts.refused - last.refused),
+          changedMs: nowMs,
+        })
+      }
+      domains.set(domain, { limits, rules: after })
+    }
+    hasTotals = true
+  }
+
+  return {
+    identity,
+    state,
+    send,
+    follow(id, request, onReport) {
+      followers.set(id, onReport)
+      send(request)
+      return () => void followers.delete(id)
+    },
+    receive(report) {
+      state.lastReportMs = clock.monotonicMs()
+      if (report.case === 'totals') takeTotals(report.value)
+      else if (report.case !== undefined && report.case !== 'hello') {
+        followers.get(report.value.id)?.(report)
+      }
+    },
+    close() {
+      for (const onReport of followers.values()) onReport(undefined)
+      followers.clear()
+    },
+  }
+}
+
+const noCounts: HitCounts = { allowed: 0, refused: 0, near: 0, shadow: 0 }
+
+type WireCounts = { readonly [Name in keyof HitCounts]: bigint }
+
+export function countsOf({ allowed, refused, near, shadow }: WireCounts): HitCounts {
+  return {
+    allowed: Number(allowed),
+    refused: Number(refused),
+    near: Number(near),
+    shadow: Number(shadow),
+  }
+}

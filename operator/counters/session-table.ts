@@ -1,0 +1,162 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
+import type { AnyMethod, Call } from '@tollway/grpc/server.ts'
+import { GrpcError } from '@tollway/grpc/status.ts'
+import { createOutbox } from '../xds/outbox.ts'
+import { type OpenProcessSession, openProcessSession, type ProcessSession } from './process-session.ts'
+import { type Report, type Request, sessionCodec, sessionPath } from './session-codec.ts'
+
+/** The sessions of the processes that are connected to this operator. */
+export interface SessionTable {
+  /** For the server of the feed. */
+  readonly methods: readonly AnyMethod[]
+  sessions(): readonly ProcessSession[]
+  /** The processes that were connected in the last 10 minutes and are not now. */
+  lost(): readonly LostProcess[]
+  /** Adds a listener that is called with each new session. */
+  onOpen(listener: (session: ProcessSession) => void): void
+  /** Ends every stream with UNAVAILABLE, and refuses new ones. */
+  close(): void
+}
+
+export interface LostProcess {
+  readonly session: ProcessSession
+  /** When its stream ended, by the monotonic clock. */
+  readonly endedMs: number
+}
+
+export interface SessionTableOptions {
+  readonly clock: Clock
+  readonly log: Log
+  readonly limits?: Partial<SessionLimits>
+}
+
+export interface SessionLimits {
+  /** One more is answered by RESOURCE_EXHAUSTED. */
+  readonly maxSessions: number
+  /** The most requests that wait for a process that does not read; beyond it the session ends. */
+  readonly maxWaiting: number
+  readonly keepLostMs: number
+}
+
+export const defaultSessionLimits: SessionLimits = {
+  maxSessions: 1_000,
+  maxWaiting: 1_000,
+  keepLostMs: 600_000,
+}
+
+const maxNameChars = 253
+
+export function createSessionTable({ clock, log, ...options }: SessionTableOptions): SessionTable {
+  const { maxSessions, maxWaiting, keepLostMs } = { ...defaultSessionLimits, ...options.limits }
+  const open = new Map<string, OpenProcessSession>()
+  const ends = new Map<OpenProcessSession, (error?: GrpcError) => void>()
+  const lost = new Map<string, LostProcess>()
+  const listeners: ((session: ProcessSession) => void)[] = []
+  let streams = 0
+  let closed = false
+
+  async function* handle(reports: AsyncIterable<Report>, call: Call): AsyncGenerator<Request> {
+    if (closed) throw shuttingDown()
+    if (streams >= maxSessions) {
+      log.warn('reject a session of a rate limit process: too many', { maxSessions })
+      throw new GrpcError('RESOURCE_EXHAUSTED', `there are ${maxSessions} sessions already`)
+    }
+    const outbox = createOutbox<Request>()
+    let waiting = 0
+    const send = (request: Request) => {
+      waiting += 1
+      if (waiting > maxWaiting) outbox.end(new GrpcError('RESOURCE_EXHAUSTED', 'the process does not read'))
+      else outbox.put(request)
+    }
+    const onAbort = () => outbox.end()
+    call.signal.addEventListener('abort', onAbort)
+    streams += 1
+    let session: OpenProcessSession | undefined
+    readAll(reports, outbox.end, report => {
+      if (session === undefined) session = begin(report, send, outbox.end)
+      else session.receive(report)
+    })
+    try {
+      for await (const request of outbox.items) {
+        waiting -= 1
+        yield request
+      }
+    } finally {
+      streams -= 1
+      call.signal.removeEventListener('abort', onAbort)
+      if (session !== undefined) end(session)
+    }
+  }
+
+  function begin(
+    report: Report,
+    send: (request: Request) => void,
+    endStream: (error?: GrpcError) => void,
+  ): OpenProcessSession {
+    if (report.case !== 'hello') throw new GrpcError('INVALID_ARGUMENT', 'the first message must be a Hello')
+    const hello = report.value
+    if (
+      hello.uid === '' ||
+      [hello.uid, hello.pod, hello.namespace].some(name => name.length > maxNameChars)
+    ) {
+      throw new GrpcError('INVALID_ARGUMENT', `uid: must have 1 to ${maxNameChars} characters, as the names`)
+    }
+    const session = openProcessSession(hello, send, clock)
+    const id = sessionId(session)
+    const before = open.get(id)
+    // The newest stream of a process counts.
+    if (before !== undefined) ends.get(before)?.(new GrpcError('ABORTED', 'the process has a newer session'))
+    open.set(id, session)
+    ends.set(session, endStream)
+    lost.delete(id)
+    for (const listener of listeners) listener(session)
+    return session
+  }
+
+  function end(session: OpenProcessSession): void {
+    const id = sessionId(session)
+    ends.delete(session)
+    session.close()
+    if (open.get(id) !== session) return
+    open.delete(id)
+    lost.set(id, { session, endedMs: clock.monotonicMs() })
+  }
+
+  return {
+    methods: [{ kind: 'bidi', path: sessionPath, ...sessionCodec, handle }],
+    sessions: () => [...open.values()],
+    lost() {
+      const sinceMs = clock.monotonicMs() - keepLostMs
+      for (const [id, { endedMs }] of lost) if (endedMs < sinceMs) lost.delete(id)
+      return [...lost.values()]
+    },
+    onOpen: listener => void listeners.push(listener),
+    close() {
+      closed = true
+      for (const endStream of [...ends.values()]) endStream(shuttingDown())
+    },
+  }
+}
+
+async function readAll(
+  reports: AsyncIterable<Report>,
+  end: (error?: Error) => void,
+  receive: (report: Report) => void,
+): Promise<void> {
+  try {
+    for await (const report of reports) receive(report)
+    end()
+  } catch (error) {
+    end(error as Error)
+  }
+}
+
+/** Identifies the process: a pod has one for each worker. */
+function sessionId({ identity: { uid, worker } }: ProcessSession): string {
+  return `${uid} ${worker}`
+}
+
+function shuttingDown(): GrpcError {
+  return new GrpcError('UNAVAILABLE', 'the operator is shutting down')
+}

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { silentLog } from '@tollway/chassis/log/log.ts'
+import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
+import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
+import { createPodSessions, type PodSessionsOptions } from '../../operator/counters/create-pod-sessions.ts'
+import { createSessionTable } from '../../operator/counters/session-table.ts'
+import {
+  encodeRateLimitDomain,
+  rateLimitTypeUrl,
+} from '../../operator/kinds/rate-limit-config/encode-rate-limit-domain.ts'
+import { createContentFeed } from '../../operator/xds/content-feed.ts'
+import { createFeed } from '../../operator/xds/server.ts'
+import { type RateLimitProcess, startRateLimit } from './rate-limit-process.ts'
+import type { Cleanup } from './tollway.ts'
+
+/** Parses a configuration in the format of files. */
+export function domainOf(yaml: string): RateLimitDomain {
+  const parsed = parseYaml('default/test', yaml)
+  assert.ok('value' in parsed, JSON.stringify(parsed))
+  return { ...parsed.value, name: 'default/test' }
+}
+
+/** Encodes a configuration for a what-if. */
+export function resourceOf(yaml: string): string {
+  return Buffer.from(encodeRateLimitDomain(domainOf(yaml)).bytes).toString('base64')
+}
+
+let streams = 0
+
+/** The feed of an operator with this configuration, and the sessions of its processes. */
+export async function startReportingOperator(
+  t: Cleanup,
+  yaml: string,
+  options: Partial<PodSessionsOptions> & { readonly port?: number } = {},
+) {
+  const ids = () => `${++streams}`
+  const feed = createFeed({ typeUrls: [rateLimitTypeUrl], ids, clock: systemClock, log: silentLog })
+  const table = createSessionTable({ clock: systemClock, log: silentLog })
+  const sessions = createPodSessions({ table, clock: systemClock, ...options })
+  const server = createGrpcServer({
+    methods: [...feed.methods, ...table.methods],
+    onDefect: (_, error) => assert.fail(String(error)),
+  })
+  const bound = await server.listen({ host: '127.0.0.1', port: options.port ?? 0 })
+  assert.ok('port' in bound)
+  const { port } = bound
+  const content = createContentFeed(feed, { typeUrl: rateLimitTypeUrl, encode: encodeRateLimitDomain })
+  const publish = (text: string) => content.publish([domainOf(text)])
+  publish(yaml)
+  let stopping: Promise<void> | undefined
+  const stop = () => {
+    sessions.close()
+    table.close()
+    feed.close()
+    stopping ??= server.drain(0)
+    return stopping
+  }
+  t.after(stop)
+  return { port, sessions, table, publish, stop }
+}
+
+/** Starts a rate limit process that follows the feed at this port as the pod with this uid. */
+export async function startReportingProcess(
+  t: Cleanup,
+  feedPort: number,
+  uid: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<RateLimitProcess> {
+  const started = await startRateLimit(t, {
+    BACKEND_TYPE: 'memory',
+    USE_STATSD: 'false',
+    DISABLE_STATS: 'true',
+    CONFIG_TYPE: 'GRPC_XDS_SOTW',
+    CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${feedPort}`,
+    CONFIG_GRPC_XDS_NODE_ID: uid,
+    CONFIG_GRPC_XDS_NODE_METADATA: `uid:${uid},pod:${uid},namespace:default`,
+    CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL: '50ms',
+    XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '50ms',
+    XDS_CLIENT_BACKOFF_MAX_INTERVAL: '200ms',
+    XDS_CLIENT_KEEPALIVE_INTERVAL: '1s',
+    XDS_CLIENT_KEEPALIVE_TIMEOUT: '1s',
+    ...env,
+  })
+  await started.serves()
+  return started
+}
