@@ -229,6 +229,7 @@ export const endpoints = [
     ],
     answer: shapes.resourceList,
     example: examples.resourceList,
+    // Of the kind that is asked for.
     right: listRules,
   },
   {

@@ -349,7 +349,7 @@ export const streamList = paged(
       answer({ broker: text('The broker.'), problem: text('The cause.') }, 'A broker without an answer.'),
     ),
   },
-  'Requests of the brokers, oldest first.',
+  'Requests of the brokers, sorted by key.',
 )
 
 export const merchantList = paged(

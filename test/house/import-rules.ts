@@ -29,6 +29,7 @@ const withoutEnvironments = [
   'operator/services/',
   'operator/sources/',
   'operator/status/',
+  'operator/streams/',
   'operator/xds/',
   'services/ratelimit/rules/',
 ]
@@ -310,9 +311,15 @@ export const importRules: readonly ImportRule[] = [
       'operator/counters/',
       'operator/kinds/',
       'operator/status/',
+      'operator/streams/',
       'operator/xds/',
       'services/ratelimit/rules/',
     ],
+  },
+  {
+    place: 'operator/streams/',
+    content: 'the requests of animation streams, from the pages of several brokers',
+    mayImport: [chassis],
   },
   {
     place: 'operator/infrastructure/',

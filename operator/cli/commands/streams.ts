@@ -1,10 +1,10 @@
 import { defaultStateDir } from '../../environments/host/state-dir.ts'
+import { type BrokerAddress, interrupt, readStreams } from '../../streams/broker-pages.ts'
+import { type BrokerLook, type Look, rowsOf } from '../../streams/stream-rows.ts'
 import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
 import { parseFormat, parseOptions, parseSeconds } from '../options.ts'
 import { render } from '../render.ts'
 import { addressOptions, findBrokers } from '../streams/broker-addresses.ts'
-import { type BrokerAddress, interrupt, readStreams } from '../streams/broker-pages.ts'
-import { type BrokerLook, type Look, rowsOf } from '../streams/stream-rows.ts'
 import { listTable } from '../streams/stream-table.ts'
 import { remarks, watchInLines, watchOnScreen } from '../streams/watch-streams.ts'
 

@@ -1,8 +1,8 @@
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import { defaultStateDir } from '../../environments/host/state-dir.ts'
 import { mayRun, readStatusReport } from '../../environments/host/status-file.ts'
+import type { BrokerAddress } from '../../streams/broker-pages.ts'
 import { UsageError } from '../command.ts'
-import type { BrokerAddress } from './broker-pages.ts'
 
 /** The options of every command that asks brokers. */
 export const addressOptions = {

@@ -1,5 +1,5 @@
+import type { RatedRow, StreamRow } from '../../streams/stream-rows.ts'
 import { renderTable } from '../render.ts'
-import type { RatedRow, StreamRow } from './stream-rows.ts'
 
 /** What `tollway streams list` prints. */
 export function listTable(rows: readonly StreamRow[]): string {

@@ -1,6 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import {
+  type BrokerLook,
+  changesOf,
+  type Look,
+  ratedRows,
+  rowsOf,
+  type StreamRow,
+} from '../../streams/stream-rows.ts'
 import { printable } from '../render.ts'
-import { type BrokerLook, changesOf, type Look, ratedRows, rowsOf, type StreamRow } from './stream-rows.ts'
 import { watchTable } from './stream-table.ts'
 
 export interface WatchOptions {

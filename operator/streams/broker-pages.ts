@@ -1,6 +1,5 @@
 import type { RequestOptions } from 'node:http'
 import { request } from '@tollway/chassis/net/node-http.ts'
-import { printable } from '../render.ts'
 
 /** `/streams` of a broker's debug server. Times are milliseconds. */
 export interface StreamsPage {
@@ -130,7 +129,9 @@ function problemOf({ name, message, ...error }: NodeJS.ErrnoException): string {
   return `cannot be asked: ${error.code ?? message}`
 }
 
-const firstLine = (text: string) => printable((text.split('\n', 1)[0] ?? '').slice(0, 200))
+const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
+
+const firstLine = (text: string) => (text.split('\n', 1)[0] ?? '').slice(0, 200).replace(unprintable, '?')
 
 /** Returns undefined for text that is not JSON. */
 function parse(text: string): unknown {

@@ -1,0 +1,29 @@
+import type { IncomingMessage } from 'node:http'
+import type { Right } from './endpoints.ts'
+
+/** Who may call the API. */
+export interface ApiAccess {
+  /** Resolves with the caller of a request. Rejects with an `ApiError` of status 401, or 503. */
+  authenticate(request: Pick<IncomingMessage, 'headers'>): Promise<ApiCaller>
+}
+
+export interface ApiCaller {
+  /** For logs and Events. */
+  readonly name: string
+  /** Rejects with an `ApiError` of status 403, or 503, if the caller does not have the right there. */
+  authorize(right: Right, place: RightPlace): Promise<void>
+}
+
+export interface RightPlace {
+  /** All namespaces if left out. */
+  readonly namespace?: string | undefined
+  /** The resource; any resource if left out. */
+  readonly name?: string | undefined
+}
+
+/** Every process of this machine that reaches the loopback address may call the API. */
+export const openAccess: ApiAccess = {
+  async authenticate() {
+    return { name: 'a user of this machine', async authorize() {} }
+  },
+}

@@ -1,0 +1,75 @@
+import { ExpectedError } from '@tollway/chassis/expected-error.ts'
+import { PodSessionsError, type PodSessionsErrorCode } from '../counters/pod-sessions.ts'
+import type { FieldProblem } from '../kinds/field-problem.ts'
+import { formatFieldProblem } from '../kinds/field-problem.ts'
+import type { ErrorAnswer } from './shapes.ts'
+
+/** An error answer of the API. The message contains no secret, because it is sent to the caller. */
+export class ApiError extends ExpectedError {
+  override readonly name = 'ApiError'
+  readonly status: number
+  readonly code: string
+  readonly problems: readonly FieldProblem[]
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor(
+    status: number,
+    code: string,
+    message: string,
+    more: { readonly problems?: readonly FieldProblem[]; readonly headers?: Record<string, string> } = {},
+  ) {
+    super(message)
+    this.status = status
+    this.code = code
+    this.problems = more.problems ?? []
+    this.headers = more.headers ?? {}
+  }
+}
+
+/** The error of invalid input. Its message names the first field, what was found and what is allowed. */
+export function invalid(problems: readonly FieldProblem[]): ApiError {
+  const [first = { path: '', message: 'is invalid' }] = problems
+  return new ApiError(400, 'invalid', formatFieldProblem(first), { problems })
+}
+
+const statuses: Readonly<Record<PodSessionsErrorCode, number>> = {
+  'no-pods': 503,
+  'unknown-domain': 404,
+  'no-rule': 404,
+  unlimited: 409,
+  'backend-failed': 503,
+  deadline: 504,
+  'switched-off': 409,
+  'not-supported': 409,
+  invalid: 400,
+  'too-many': 429,
+}
+
+const soon = { 'retry-after': '1' }
+
+/** Returns the answer for an error; undefined for a defect. */
+export function toApiError(error: unknown): ApiError | undefined {
+  if (error instanceof ApiError) return error
+  if (!(error instanceof PodSessionsError)) return undefined
+  const { code, field, message } = error
+  const status = statuses[code]
+  return new ApiError(status, code, message, {
+    ...(field !== '' && { problems: [{ path: field, message }] }),
+    ...((status === 429 || status === 503) && { headers: soon }),
+  })
+}
+
+/** The body of an error answer. */
+export function errorBody({ code, message, problems }: ApiError): ErrorAnswer {
+  const [first] = problems
+  return {
+    error: {
+      code,
+      message,
+      ...(first && {
+        field: first.path,
+        problems: problems.map(({ path, message }) => ({ field: path, message })),
+      }),
+    },
+  }
+}

@@ -1,0 +1,341 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { describe, test } from 'node:test'
+import Value from 'typebox/value'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { PodSessionsError } from '../counters/pod-sessions.ts'
+import { type Endpoint, endpoints } from './endpoints.ts'
+import * as examples from './examples.ts'
+import { errorAnswer } from './shapes.ts'
+import { serveApi } from './testing/serve-api.ts'
+
+const alice = '/counters?domain=checkout&descriptor=user=alice'
+const entries = [{ key: 'user', value: 'alice' }]
+
+/** A call of each endpoint that answers with JSON. */
+const calls: Readonly<Record<string, readonly [path: string, body?: unknown]>> = {
+  openapi: ['/openapi.json'],
+  domains: ['/domains'],
+  rules: ['/domains/checkout/rules'],
+  counter: [alice],
+  reset: ['/counters/reset', { domain: 'checkout', entries }],
+  raise: ['/counters/raise', { domain: 'checkout', entries, by: 5 }],
+  top: ['/domains/checkout/top?rule=checkout.user&by=refused'],
+  whatIf: ['/whatif', examples.whatIfBody],
+  resources: ['/resources'],
+  streams: ['/streams'],
+  merchants: ['/merchants'],
+}
+
+describe('each answer has the shape of the OpenAPI document', () => {
+  for (const { id, events, answer } of endpoints as readonly Endpoint[]) {
+    if (events !== undefined) continue
+    test(id, async t => {
+      const { ask, post } = await serveApi(t)
+      const [path, body] = calls[id] ?? ['']
+      const { status, body: found, headers } = await (body === undefined ? ask(path) : post(path, body))
+      assert.equal(status, 200, JSON.stringify(found))
+      assert.deepEqual(Value.Errors(answer, found), [])
+      assert.match(headers.get('content-security-policy') ?? '', /frame-ancestors 'none'/)
+      assert.equal(headers.get('cache-control'), 'no-store')
+    })
+  }
+
+  for (const id of ['series', 'tap'] as const) {
+    test(id, async t => {
+      const { url, pods } = await serveApi(t)
+      const end = new AbortController()
+      const response = await fetch(`${url}/${id}?domain=checkout`, { signal: end.signal })
+      assert.equal(response.headers.get('content-type'), 'text/event-stream')
+      const endpoint = (endpoints as readonly Endpoint[]).find(one => one.id === id)
+      const [event = '', schema] = Object.entries(endpoint?.events ?? {})[0] ?? []
+      const { name, data } = await firstEvent(response)
+      assert.equal(name, event)
+      assert.deepEqual(Value.Errors(schema ?? {}, data), [])
+      end.abort()
+      await waitFor('the stream to end at the pods', async () => pods.open === 0)
+    })
+  }
+})
+
+async function firstEvent(response: Response): Promise<{ name: string; data: unknown }> {
+  let text = ''
+  for await (const chunk of response.body ?? []) {
+    text += Buffer.from(chunk).toString()
+    const [, name = '', data = ''] = /event: (\w+)\ndata: (.*)\n\n/.exec(text) ?? []
+    if (name !== '') return { name, data: JSON.parse(data) }
+  }
+  throw new Error(`no event in ${text}`)
+}
+
+test('a reset and a raise change the counter, and are reported with the user', async t => {
+  const { ask, post, changes } = await serveApi(t)
+  const { body: before } = await ask(alice)
+  assert.deepEqual([before.value, before.remaining, before.reset], [10, 0, 30])
+  const { body: raised } = await post('/counters/raise', { domain: 'checkout', entries, by: 5 })
+  assert.deepEqual([raised.value, raised.remaining], [5, 5])
+  const { body: emptied } = await post('/counters/reset', { domain: 'checkout', entries })
+  assert.deepEqual([emptied.value, emptied.confirmed], [0, ['pod-a', 'pod-b']])
+  const owner = { namespace: 'shop', name: 'checkout' }
+  const change = { user: 'a user of this machine', domain: 'checkout', rule: 'checkout.user', owner }
+  assert.deepEqual(changes, [
+    { ...change, action: 'raise', by: 5 },
+    { ...change, action: 'reset', by: undefined },
+  ])
+})
+
+test('a reset names the pods that have not confirmed', async t => {
+  const { post, pods } = await serveApi(t)
+  pods.missing = ['pod-b']
+  const { status, body } = await post('/counters/reset', { domain: 'checkout', entries })
+  assert.equal(status, 200)
+  assert.deepEqual([body.confirmed, body.missing], [['pod-a'], ['pod-b']])
+})
+
+describe('the entries of a descriptor', () => {
+  const cases: readonly (readonly [query: string, ...entries: string[]])[] = [
+    ['descriptor=user=alice', 'user=alice'],
+    ['descriptor=user=a=b,c', 'user=a=b,c'],
+    ['descriptor=user%3Dalice', 'user=alice'],
+    ['descriptor=user=a%2Bb%20c+d', 'user=a+b c d'],
+    ['descriptor=user=alice&descriptor=path=/pay', 'user=alice', 'path=/pay'],
+    ['descriptor=user=', 'user='],
+    ['descriptor=user=%E2%80%AEevil', 'user=\u{202e}evil'],
+  ]
+  for (const [query, ...expected] of cases)
+    test(query, async t => {
+      const { ask } = await serveApi(t)
+      const { body } = await ask(`/counters?domain=checkout&${query}`)
+      assert.deepEqual(
+        body.entries.map(({ key, value }: { key: string; value: string }) => `${key}=${value}`),
+        expected,
+      )
+    })
+
+  test('a key with `=` is percent-encoded', async t => {
+    const { ask, pods } = await serveApi(t)
+    const asked: unknown[] = []
+    const { counter } = pods
+    pods.counter = async at => {
+      asked.push(at.entries)
+      return counter({ domain: 'checkout', entries })
+    }
+    await ask('/counters?domain=checkout&descriptor=a%3Db%2Cc=d')
+    await ask(`/counters?domain=checkout&descriptor=${encodeURIComponent('a%3Db%2Cc=d')}`)
+    assert.deepEqual(asked, [[{ key: 'a=b,c', value: 'd' }], [{ key: 'a=b,c', value: 'd' }]])
+  })
+})
+
+describe('an error names the field, the value and the allowed values', () => {
+  const raise = { domain: 'checkout', entries, by: 1 }
+  const whatIf = examples.whatIfBody
+  const byProblem = 'expected a whole number from 1 to 4294967295'
+  const cases: readonly (readonly [
+    text: string,
+    path: string,
+    body: unknown,
+    status: number,
+    field: string | undefined,
+    message: string,
+  ])[] = [
+    ['a raise by -1', '/counters/raise', { ...raise, by: -1 }, 400, 'by', `-1 is not allowed; ${byProblem}`],
+    ['a raise by 2^53', '/counters/raise', { ...raise, by: 2 ** 53 }, 400, 'by', byProblem],
+    ['a raise by 0', '/counters/raise', { ...raise, by: 0 }, 400, 'by', byProblem],
+    ['a raise by 1.5', '/counters/raise', { ...raise, by: 1.5 }, 400, 'by', byProblem],
+    ['a raise by a text', '/counters/raise', { ...raise, by: '5' }, 400, 'by', 'without quotes'],
+    ['a raise by nothing', '/counters/raise', { domain: 'checkout', entries }, 400, 'by', 'is missing'],
+    ['no entries', '/counters/reset', { domain: 'checkout', entries: [] }, 400, 'entries', '1 to 64 items'],
+    ['an unknown field', '/counters/reset', { ...raise, domian: 'x' }, 400, 'by', 'no such field'],
+    ['a list', '/counters/reset', [], 400, '', 'expected a map'],
+    ['no JSON', '/counters/reset', '{"domain": "hunter2', 400, '', 'the body is not JSON'],
+    ['an unknown domain', '/counters/reset', { domain: 'x', entries }, 404, 'domain', 'no such domain'],
+    [
+      'entries without a rule',
+      '/counters/reset',
+      { domain: 'checkout', entries: [{ key: 'ip', value: '' }] },
+      404,
+      'entries',
+      'no rule matches',
+    ],
+    [
+      'another kind',
+      '/whatif',
+      { ...whatIf, kind: 'Merchant' },
+      400,
+      'kind',
+      '"Merchant" is not RateLimitConfig',
+    ],
+    ['a what-if without a name', '/whatif', { ...whatIf, metadata: {} }, 400, 'metadata.name', 'not allowed'],
+    [
+      'a wrong unit',
+      '/whatif',
+      {
+        ...whatIf,
+        spec: {
+          domain: 'checkout',
+          descriptors: [{ key: 'user', rateLimit: { unit: 'minuet', requestsPerUnit: 1 } }],
+        },
+      },
+      400,
+      'spec.descriptors[0].rateLimit.unit',
+      '"minuet" is not one of',
+    ],
+    ['an unknown path', '/nothing', undefined, 404, undefined, 'openapi.json'],
+    ['another method', '/counters/reset', undefined, 405, undefined, 'expected POST'],
+    ['no domain', '/counters?descriptor=a=b', undefined, 400, 'domain', 'is missing'],
+    ['no descriptor', '/counters?domain=checkout', undefined, 400, 'descriptor', 'is missing'],
+    [
+      'a descriptor without a key',
+      '/counters?domain=checkout&descriptor==b',
+      undefined,
+      400,
+      'descriptor[0]',
+      'KEY=VALUE',
+    ],
+    ['a bad escape', '/counters?domain=%zz&descriptor=a=b', undefined, 400, 'domain', 'percent-encoded'],
+    ['a repeated domain', `${alice}&domain=x`, undefined, 400, 'domain', 'is given 2 times'],
+    ['an unknown parameter', `${alice}&dommain=x`, undefined, 400, 'dommain', 'no such field'],
+    ['a large limit', '/domains?limit=5000', undefined, 400, 'limit', 'from 1 to 1000'],
+    [
+      'a bad choice',
+      '/domains/checkout/top?rule=r&by=x',
+      undefined,
+      400,
+      'by',
+      '"x" is not one of refused, hits',
+    ],
+  ]
+  for (const [text, path, body, expected, field, message] of cases)
+    test(text, async t => {
+      const { ask, post } = await serveApi(t)
+      const { status, body: found } = await (body === undefined ? ask(path) : post(path, body))
+      assert.equal(status, expected, JSON.stringify(found))
+      assert.deepEqual(Value.Errors(errorAnswer, found), [])
+      assert.equal(found.error.field, field)
+      assert.ok(found.error.message.includes(message), found.error.message)
+      assert.ok(!JSON.stringify(found).includes('hunter2'))
+    })
+})
+
+test('a body of more than 10 MB is rejected with 413, with or without its length', async t => {
+  const { post, url } = await serveApi(t)
+  const large = { ...examples.whatIfBody, pad: 'x'.repeat(10 * 1024 * 1024) }
+  assert.equal((await post('/whatif', large)).status, 413)
+  const body = new Blob([JSON.stringify(large)]).stream()
+  const headers = { 'content-type': 'application/json' }
+  const sent = await fetch(`${url}/whatif`, { method: 'POST', body, headers, duplex: 'half' } as RequestInit)
+  assert.equal(sent.status, 413)
+})
+
+test('a POST needs the content type that no page of another site can send', async t => {
+  const { post, changes } = await serveApi(t)
+  const body = { domain: 'checkout', entries }
+  for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x']) {
+    const { status, body: found } = await post('/counters/reset', body, { 'content-type': type })
+    assert.equal(status, 415)
+    assert.match(found.error.message, /expected application\/json/)
+  }
+  assert.deepEqual(changes, [])
+})
+
+test('a page of another site reads and changes nothing', async t => {
+  const { port, changes } = await serveApi(t)
+  const status = async (start: string, ...headers: string[]) => {
+    const socket = connect(port, '127.0.0.1')
+    socket.end(`${[start, ...headers, 'Connection: close', '', ''].join('\r\n')}`)
+    const [answer] = (await once(socket, 'data')) as [Buffer]
+    return answer.toString().split(' ')[1]
+  }
+  const get = 'GET /api/v1/domains HTTP/1.1'
+  const reset = 'POST /api/v1/counters/reset HTTP/1.1'
+  assert.equal(await status(get, 'Host: localhost'), '200')
+  assert.equal(await status(get, 'Host: rebound.example'), '403')
+  assert.equal(await status(get, 'Host: localhost', 'Sec-Fetch-Site: cross-site'), '403')
+  assert.equal(await status(get, 'Host: localhost', 'Sec-Fetch-Site: same-site'), '403')
+  assert.equal(await status(get, 'Host: localhost', 'Sec-Fetch-Site: same-origin'), '200')
+  assert.equal(await status(reset, 'Host: localhost', 'Origin: https://evil.example'), '403')
+  assert.deepEqual(changes, [])
+})
+
+test('lists have pages', async t => {
+  const { ask } = await serveApi(t)
+  const { body: first } = await ask('/domains?limit=1')
+  assert.deepEqual(
+    first.items.map(({ domain }: { domain: string }) => domain),
+    ['checkout'],
+  )
+  const { body: second } = await ask(`/domains?limit=1&after=${first.next}`)
+  assert.deepEqual(
+    [second.items[0]?.domain, second.items[0]?.owner, second.next],
+    ['loans', { namespace: 'bank', name: 'loans' }, undefined],
+  )
+  const { body: ofBank } = await ask('/resources?namespace=bank')
+  assert.deepEqual(
+    ofBank.items.map(({ name }: { name: string }) => name),
+    ['loans'],
+  )
+})
+
+describe('an error of the pods', () => {
+  const cases = [
+    ['backend-failed', 503],
+    ['deadline', 504],
+    ['no-pods', 503],
+    ['unlimited', 409],
+    ['not-supported', 409],
+    ['too-many', 429],
+  ] as const
+  for (const [code, expected] of cases)
+    test(`${code} is answered by ${expected} with its cause`, async t => {
+      const { ask, pods } = await serveApi(t)
+      pods.problem = new PodSessionsError(code, 'Redis: connect ECONNREFUSED')
+      const { status, body } = await ask(alice)
+      assert.deepEqual([status, body.error], [expected, { code, message: 'Redis: connect ECONNREFUSED' }])
+    })
+
+  test('is an event of a stream', async t => {
+    const { url, pods } = await serveApi(t)
+    pods.problem = new PodSessionsError('switched-off', 'no pod allows the tap')
+    const { name, data } = await firstEvent(await fetch(`${url}/tap?domain=checkout`))
+    assert.equal(name, 'error')
+    assert.deepEqual(data, { error: { code: 'switched-off', message: 'no pod allows the tap' } })
+  })
+
+  test('is no error of lists while no pod is connected', async t => {
+    const { ask, pods } = await serveApi(t)
+    pods.problem = new PodSessionsError('no-pods', 'no pod is connected')
+    const { status, body } = await ask('/domains')
+    assert.deepEqual([status, body.items[0]?.callsPerSecond], [200, 0])
+  })
+})
+
+test('no more streams are open than allowed, and a closed one makes room', async t => {
+  const { url, pods } = await serveApi(t, { limits: { maxStreams: 2 } })
+  const ends = [new AbortController(), new AbortController()]
+  for (const { signal } of ends) await fetch(`${url}/series?domain=checkout`, { signal })
+  const refused = await fetch(`${url}/series?domain=checkout`)
+  assert.equal(refused.status, 429)
+  assert.equal(refused.headers.get('retry-after'), '1')
+  ends[0]?.abort()
+  await waitFor('the stream to end', async () => pods.open === 1)
+  const again = await fetch(`${url}/series?domain=checkout`, ends[1] && { signal: ends[1].signal })
+  assert.equal(again.status, 200)
+  ends[1]?.abort()
+})
+
+describe('a stream ends with an event', () => {
+  test('when the operator stops', async t => {
+    const { url, api } = await serveApi(t)
+    const response = await fetch(`${url}/series?domain=checkout`)
+    api.close()
+    assert.match(await response.text(), /event: end\ndata: {"reason":"stopping"}\n\n$/)
+    assert.equal((await fetch(`${url}/domains`)).status, 503)
+  })
+
+  test('after its longest time, so that rights are checked again', async t => {
+    const { url } = await serveApi(t, { limits: { maxStreamMs: 50 } })
+    const text = await (await fetch(`${url}/series?domain=checkout`)).text()
+    assert.match(text, /^retry: 1000\n\nevent: point\n.*event: end\ndata: {"reason":"renew"}\n\n$/s)
+  })
+})

@@ -1,0 +1,108 @@
+import { type DomainTotals, type Page, type Paged, PodSessionsError } from '../../counters/pod-sessions.ts'
+import { ApiError } from '../api-error.ts'
+import type { DomainList, RuleList } from '../shapes.ts'
+import { type ApiSources, ownerOf, readOwner } from '../sources.ts'
+import { type Handler, optionalText, textOf } from './handler.ts'
+import { pageOf } from './page-of.ts'
+
+const noHits = { allowed: 0, refused: 0, near: 0, shadow: 0 }
+
+/** The domains of resources and of pods: one may be missing in the other for a moment. */
+export const domains: Handler = {
+  placeOf: call => ({ namespace: optionalText(call, 'namespace') }),
+  async answer(call): Promise<DomainList> {
+    const { sources, parameters } = call
+    const namespace = optionalText(call, 'namespace')
+    const contents = new Map(sources.domains().map(content => [content.domain, content]))
+    const totals = new Map((await readAll(sources)).map(item => [item.domain, item]))
+    const names = [...new Set([...contents.keys(), ...totals.keys()])]
+    const listed = names.map(name => ({ name, owner: ownerIn(contents.get(name)?.name) }))
+    const chosen = listed.filter(({ owner }) => namespace === undefined || owner?.namespace === namespace)
+    const page = pageOf(chosen, ({ name }) => name, parameters)
+    return {
+      ...page,
+      items: page.items.map(({ name, owner }) => ({
+        domain: name,
+        owner,
+        ...describeTotals(totals.get(name)),
+      })),
+    }
+  },
+}
+
+const ownerIn = (name: string | undefined) => (name === undefined ? null : readOwner(name))
+
+function describeTotals(totals: DomainTotals | undefined) {
+  const { rules = 0, pods = 0, allowed, refused, near, shadow } = { ...noHits, ...totals }
+  const { allowedPerSecond = 0, refusedPerSecond = 0 } = totals ?? {}
+  return {
+    ...{ rules, pods, allowed, refused, near, shadow },
+    callsPerSecond: allowedPerSecond + refusedPerSecond,
+    refusalsPerSecond: refusedPerSecond,
+  }
+}
+
+const maxPages = 20
+
+async function readAll({ pods }: ApiSources): Promise<readonly DomainTotals[]> {
+  const all: DomainTotals[] = []
+  let page: Page = {}
+  for (let count = 0; count < maxPages; count++) {
+    const { items, next } = await withoutPods(pods.domains(page))
+    all.push(...items)
+    if (next === undefined) break
+    page = { after: next }
+  }
+  return all
+}
+
+/** No pod is connected: nothing is known of decisions, which is no error for a list. */
+export async function withoutPods<Item>(asked: Promise<Paged<Item>>): Promise<Paged<Item>> {
+  try {
+    return await asked
+  } catch (error) {
+    if (error instanceof PodSessionsError && error.code === 'no-pods') return { items: [] }
+    throw error
+  }
+}
+
+export const rules: Handler = {
+  placeOf: call => ownerOf(call.sources, textOf(call, 'domain')) ?? {},
+  async answer(call): Promise<RuleList> {
+    const { sources, parameters } = call
+    const domain = textOf(call, 'domain')
+    const owner = ownerOf(sources, domain)
+    const { after, limit } = parameters as { readonly after?: string; readonly limit: number }
+    const { items, next } = await ofDomain(sources.pods.rules(domain, { after, limit }), owner !== undefined)
+    const resource = sources
+      .report()
+      .resources.find(
+        ({ kind, namespace, name }) =>
+          kind === 'RateLimitConfig' && namespace === owner?.namespace && name === owner.name,
+      )
+    return {
+      items: items.map(({ rule, pods, allowed, refused, near, shadow, ...rates }) => ({
+        ...{ rule, allowed, refused, near, shadow },
+        callsPerSecond: rates.allowedPerSecond + rates.refusedPerSecond,
+        refusalsPerSecond: rates.refusedPerSecond,
+        pods: { ...pods },
+      })),
+      ...(next !== undefined && { next }),
+      domain,
+      conditions: [...(resource?.conditions ?? [])],
+    }
+  },
+}
+
+/** Pods learn of a new domain after the resource is accepted: such a domain has no rules with hits yet. */
+async function ofDomain<Item>(asked: Promise<Paged<Item>>, isOwned: boolean): Promise<Paged<Item>> {
+  try {
+    return await withoutPods(asked)
+  } catch (error) {
+    if (!(error instanceof PodSessionsError) || error.code !== 'unknown-domain') throw error
+    if (isOwned) return { items: [] }
+    throw new ApiError(404, 'unknown-domain', error.message, {
+      problems: [{ path: 'domain', message: error.message }],
+    })
+  }
+}

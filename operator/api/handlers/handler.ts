@@ -1,0 +1,38 @@
+import type { ApiCaller, RightPlace } from '../access.ts'
+import type { Right } from '../endpoints.ts'
+import type { Parameters } from '../input/read-parameters.ts'
+import type { ApiSources } from '../sources.ts'
+
+/** One call of the API, with its parameters and its body validated. */
+export interface ApiCall {
+  readonly parameters: Parameters
+  readonly body: unknown
+  readonly caller: ApiCaller
+  readonly sources: ApiSources
+  /** Aborted when the client has gone, and when the server stops. */
+  readonly signal: AbortSignal
+}
+
+export interface Handler {
+  /** Returns where the caller needs the right of the endpoint. */
+  placeOf(call: ApiCall): RightPlace
+  /** Returns the right if it depends on the call. */
+  rightOf?(call: ApiCall): Right
+  /** Resolves with the answer. Rejects with an `ApiError` or a `PodSessionsError`. */
+  answer(call: ApiCall): Promise<unknown>
+}
+
+/** A handler that answers with a stream of events. */
+export interface StreamHandler extends Pick<Handler, 'placeOf' | 'rightOf'> {
+  /** The name of its events. */
+  readonly event: string
+  stream(call: ApiCall): AsyncIterable<unknown>
+}
+
+/** Reads a text parameter that the endpoint requires. */
+export const textOf = ({ parameters }: Pick<ApiCall, 'parameters'>, name: string) =>
+  parameters[name] as string
+
+/** Reads a text parameter that may be left out. */
+export const optionalText = ({ parameters }: Pick<ApiCall, 'parameters'>, name: string) =>
+  parameters[name] as string | undefined

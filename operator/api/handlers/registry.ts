@@ -1,0 +1,17 @@
+import type { EndpointId } from '../endpoints.ts'
+import { openApiDocument } from '../openapi-document.ts'
+import { counter, raise, reset, top } from './counters.ts'
+import { domains, rules } from './domains.ts'
+import type { Handler, StreamHandler } from './handler.ts'
+import { merchants, resources } from './resources.ts'
+import { streams } from './streams.ts'
+import { series, tap } from './streams-of-decisions.ts'
+import { whatIf } from './what-if.ts'
+
+const openapi: Handler = { placeOf: () => ({}), answer: async () => openApiDocument() }
+
+/** The handler of each endpoint. */
+export const handlers: Readonly<Record<EndpointId, Handler | StreamHandler>> = {
+  ...{ openapi, domains, rules, counter, reset, raise, top, series, tap, whatIf },
+  ...{ resources, streams, merchants },
+}

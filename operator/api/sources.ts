@@ -1,0 +1,47 @@
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
+import type { PodSessions } from '../counters/pod-sessions.ts'
+import type { StatusReport } from '../status/status-report.ts'
+import type { BrokerLook } from '../streams/stream-rows.ts'
+import type { Feed } from '../xds/server.ts'
+
+/** What the API answers from. */
+export interface ApiSources {
+  readonly pods: PodSessions
+  readonly report: () => Pick<StatusReport, 'resources'>
+  /** The domains in force, each with the `namespace/name` of its resource. */
+  readonly domains: () => readonly RateLimitDomain[]
+  readonly feed: Pick<Feed, 'published' | 'standings' | 'enforcement' | 'clients'>
+  /** Reads the requests of all brokers that this operator can ask. */
+  readonly brokers: () => Promise<readonly BrokerLook[]>
+  /** Called after each change of a counter. */
+  readonly onCounterChange: (change: CounterChangeEvent) => void
+}
+
+/** A change of a counter, for logs and Events. Values of entries are left out, since they may be personal. */
+export interface CounterChangeEvent {
+  readonly user: string
+  readonly action: 'reset' | 'raise'
+  readonly domain: string
+  readonly rule: string
+  /** Hits; undefined for a reset. */
+  readonly by?: number | undefined
+  /** The RateLimitConfig of the domain. */
+  readonly owner: Owner | undefined
+}
+
+export interface Owner {
+  readonly namespace: string
+  readonly name: string
+}
+
+/** Returns the resource that defines a domain; undefined if there is none. */
+export function ownerOf({ domains }: Pick<ApiSources, 'domains'>, domain: string): Owner | undefined {
+  const found = domains().find(content => content.domain === domain)
+  return found && readOwner(found.name)
+}
+
+/** Splits `namespace/name`. */
+export function readOwner(text: string): Owner {
+  const [namespace = '', name = ''] = text.split('/')
+  return { namespace, name }
+}

@@ -1,0 +1,120 @@
+import {
+  type CounterAddress,
+  type CounterReading,
+  type PodSessions,
+  PodSessionsError,
+} from '../../counters/pod-sessions.ts'
+
+const names = ['pod-a', 'pod-b']
+const hits = { allowed: 12, refused: 3, near: 2, shadow: 0 }
+const limit = 10
+
+/** Pods of the domain `checkout` with one rule, `checkout.user`, of 10 a minute. */
+export interface PlayedPods extends PodSessions {
+  /** Every call rejects with this error; undefined for none. */
+  problem: PodSessionsError | undefined
+  /** Pods that do not answer. */
+  missing: readonly string[]
+  /** The streams that are open. */
+  open: number
+}
+
+/** Plays pods of the rate limit service for tests of the API. */
+export function playPods(): PlayedPods {
+  const counts = new Map<string, number>()
+
+  function read(at: CounterAddress): CounterReading {
+    check(at.domain)
+    const [entry] = at.entries
+    if (entry?.key !== 'user') throw new PodSessionsError('no-rule', 'no rule matches the entries', 'entries')
+    const value = counts.get(entry.value) ?? 10
+    const remaining = Math.max(0, limit - value)
+    const key = `${at.domain}_user_${entry.value}_0`
+    return {
+      counters: [{ rule: 'checkout.user', key, value, limit, remaining, resetSeconds: 30 }],
+      missing: pods.missing,
+    }
+  }
+
+  function check(domain: string): void {
+    if (pods.problem) throw pods.problem
+    if (domain !== 'checkout')
+      throw new PodSessionsError('unknown-domain', 'there is no such domain', 'domain')
+  }
+
+  function change(at: CounterAddress, by: number | undefined) {
+    const [counter] = read(at).counters
+    counts.set(at.entries[0]?.value ?? '', by === undefined ? 0 : (counter?.value ?? 0) - by)
+    return { ...read(at), confirmed: names.filter(name => !pods.missing.includes(name)) }
+  }
+
+  async function* each<Item>(item: Item, signal: AbortSignal): AsyncGenerator<Item> {
+    pods.open += 1
+    try {
+      yield item
+      if (!signal.aborted)
+        await new Promise(resolve => signal.addEventListener('abort', resolve, { once: true }))
+    } finally {
+      pods.open -= 1
+    }
+  }
+
+  const pods: PlayedPods = {
+    problem: undefined,
+    missing: [],
+    open: 0,
+    async pods() {
+      return { items: names.map(describePod) }
+    },
+    async domains() {
+      check('checkout')
+      const totals = { ...hits, rules: 1, pods: 2, allowedPerSecond: 2.4, refusedPerSecond: 0.6 }
+      return { items: [{ domain: 'checkout', ...totals }] }
+    },
+    async rules(domain) {
+      check(domain)
+      const rates = { allowedPerSecond: 2.4, refusedPerSecond: 0.6 }
+      return { items: [{ rule: 'checkout.user', ...hits, ...rates, pods: { a: hits } }] }
+    },
+    counter: async at => read(at),
+    reset: async at => change(at, undefined),
+    raise: async (at, by) => change(at, by),
+    async top({ domain }) {
+      check(domain)
+      const keys = [{ entries: [{ key: 'user', value: 'alice' }], count: 3, error: 0 }]
+      return { keys, missingAtMost: 0, sinceMs: 1000, missing: pods.missing }
+    },
+    async *series({ domain }, signal) {
+      check(domain)
+      yield* each({ atMs: 1000, ...hits, pods: 2 }, signal)
+    },
+    async *tap({ domain }, signal) {
+      check(domain)
+      yield* each({ decisions: [], skipped: 0 }, signal)
+    },
+    async *whatIf({ domain }) {
+      check(domain)
+      yield { kind: 'progress', progress: 0.5 }
+      yield {
+        kind: 'result',
+        result: {
+          now: [{ rule: 'checkout.user', allowed: 12, refused: 3 }],
+          proposed: [{ rule: 'checkout.user', allowed: 5, refused: 10 }],
+          keys: [
+            { entries: [{ key: 'user', value: 'alice' }], hits: 15, refusedNow: 3, refusedProposed: 10 },
+          ],
+          coverage: { fromMs: 1000, recordedCalls: 15, calls: 15, pods: 2, missing: pods.missing },
+        },
+      }
+    },
+  }
+  return pods
+}
+
+function describePod(pod: string) {
+  return {
+    ...{ uid: `uid-of-${pod}`, pod, namespace: 'tollway', workers: 1, expectedWorkers: 1 },
+    ...{ isReporting: true, lastReportMsAgo: 100, backend: 'redis', backendProblem: '' },
+    ...{ decisionsPerSecond: 3, p50Ms: 0.3, p99Ms: 1.5, droppedReports: 0, features: [] },
+  }
+}

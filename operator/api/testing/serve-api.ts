@@ -1,0 +1,83 @@
+import type { TestContext } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { createLog } from '@tollway/chassis/log/log.ts'
+import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
+import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
+import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/encode-stream-route.ts'
+import { rateLimitTypeUrl } from '../../kinds/rate-limit-config/encode-rate-limit-domain.ts'
+import { createFeed } from '../../xds/server.ts'
+import { type ApiAccess, openAccess } from '../access.ts'
+import { type ApiLimits, createApi } from '../create-api.ts'
+import { apiPath } from '../openapi-document.ts'
+import type { CounterChange, ErrorAnswer } from '../shapes.ts'
+import type { CounterChangeEvent, Owner } from '../sources.ts'
+import { playPods } from './played-pods.ts'
+
+const checkout: RateLimitDomain = { name: 'shop/checkout', domain: 'checkout', descriptors: [] }
+
+const condition = (type: string) => ({
+  ...{ type, status: 'True' as const, reason: 'Enforced', message: '2 of 2 processes enforce it' },
+  ...{ observedGeneration: 1, lastTransitionTime: '2026-01-01T00:00:00Z' },
+})
+
+const status = (kind: string, namespace: string, name: string) => ({
+  ...{ kind, namespace, name, uid: `uid-of-${name}`, origin: `${name}.yaml`, observedGeneration: 1 },
+  ...{ subject: name, counts: { rules: 1 }, enforced: '2/2', problems: [] },
+  conditions: [condition('Ready'), condition('CredentialsReady')],
+})
+
+/** The fields of answers that tests read. */
+export type AnswerBody = Omit<CounterChange, 'counters'> &
+  ErrorAnswer & {
+    readonly items: readonly { domain: string; owner: Owner; name: string; callsPerSecond: number }[]
+    readonly next?: string
+  }
+
+/** Serves the API on a loopback address with played pods, until the test ends. */
+export async function serveApi(
+  t: Pick<TestContext, 'after'>,
+  { access = openAccess, limits = {} }: { access?: ApiAccess; limits?: Partial<ApiLimits> } = {},
+) {
+  const lines: string[] = []
+  const log = createLog({ level: 'debug', format: 'json', write: line => lines.push(line) })
+  const pods = playPods()
+  const changes: CounterChangeEvent[] = []
+  const feed = createFeed({
+    typeUrls: [rateLimitTypeUrl, streamRouteTypeUrl],
+    ids: () => 'id',
+    clock: systemClock,
+    log,
+  })
+  const resources = [
+    status('RateLimitConfig', 'shop', 'checkout'),
+    status('RateLimitConfig', 'bank', 'loans'),
+    status('Merchant', 'shop', 'cafe'),
+  ]
+  const sources = {
+    pods,
+    report: () => ({ resources }),
+    domains: () => [checkout, { ...checkout, name: 'bank/loans', domain: 'loans' }],
+    feed,
+    brokers: async () => [{ address: 'http://127.0.0.1:1', problem: 'does not answer' }],
+    onCounterChange: (change: CounterChangeEvent) => void changes.push(change),
+  }
+  const api = createApi({ sources, access, log, limits })
+  const server = createGuardedServer((request, response) => {
+    if (!api.handle(request, response)) response.writeHead(404).end()
+  })
+  const port = await listenHttp(server, { host: '127.0.0.1', port: 0 })
+  t.after(() => closeHttp(server, 0))
+  const url = `http://127.0.0.1:${port}${apiPath}`
+  const ask = async (path: string, init?: RequestInit) => {
+    const response = await fetch(`${url}${path}`, init)
+    return { status: response.status, headers: response.headers, body: (await response.json()) as AnswerBody }
+  }
+  const post = (path: string, body: unknown, headers: Record<string, string> = {}) =>
+    ask(path, {
+      method: 'POST',
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+      headers: { 'content-type': 'application/json', ...headers },
+    })
+  return { api, pods, changes, lines, url, port, ask, post }
+}
