@@ -1,12 +1,7 @@
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
-import {
-  DiscoveryRequestSchema,
-  DiscoveryResponseSchema,
-} from '@tollway/proto/envoy/service/discovery/v3/discovery'
-import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
+import { RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
+import { encodeDomain, encodeResponse, startLimitFeed } from '../support/limit-feed.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 /** A domain with `rules` rules of one value each, and one for `probe`, which shows the active version. */
@@ -71,61 +66,23 @@ function yamlOf({ name, rules, limit, version }: LimitDomain): string {
   return lines.join('\n')
 }
 
-const typeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
-
 /** A management server that sends each content once to each stream. */
 export async function createFeedSource(): Promise<LimitSource> {
-  let response: Uint8Array | undefined
-  const waiting = new Set<() => void>()
-  const server = createGrpcServer({
-    methods: [
-      {
-        path: '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources',
-        kind: 'bidi',
-        decode: bytes => fromBinary(DiscoveryRequestSchema, bytes),
-        encode: (bytes: Uint8Array) => bytes,
-        async *handle(requests: AsyncIterable<unknown>) {
-          let sent: Uint8Array | undefined
-          for await (const _ of requests) {
-            while (response === undefined || response === sent) {
-              await new Promise<void>(resolve => waiting.add(resolve))
-            }
-            sent = response
-            yield response
-          }
-        },
-      },
-    ],
-    onDefect(_, error) {
-      throw error
-    },
-  })
-  const bound = await server.listen({ host: '127.0.0.1', port: 0 })
-  if (!('port' in bound)) throw new Error('the feed has no port')
+  const { settings, send } = await startLimitFeed()
   const known = new Map<string, Uint8Array>()
   let version = 0
   return {
-    settings: {
-      CONFIG_TYPE: 'GRPC_XDS_SOTW',
-      CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${bound.port}`,
-      CONFIG_GRPC_XDS_NODE_ID: 'bench',
-      XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES: '100000000',
-    },
+    settings,
     prepare(domains) {
       version += 1
       const resources = domains.map(domain => {
         const key = JSON.stringify(domain)
         const value = known.get(key) ?? messageOf(domain)
         known.set(key, value)
-        return { typeUrl, value }
+        return value
       })
-      const message = { versionInfo: `${version}`, nonce: `${version}`, typeUrl, resources }
-      const bytes = toBinary(DiscoveryResponseSchema, create(DiscoveryResponseSchema, message))
-      return () => {
-        response = bytes
-        for (const wake of waiting) wake()
-        waiting.clear()
-      }
+      const bytes = encodeResponse(`${version}`, resources)
+      return () => send(bytes)
     },
   }
 }
@@ -136,9 +93,6 @@ function messageOf({ name, rules, limit, version }: LimitDomain): Uint8Array {
     ...{ key: 'account', value: accountOf(index) },
     rateLimit: rateLimit(limit),
   }))
-  const message = {
-    ...{ name, domain: name },
-    descriptors: [{ key: 'probe', value: '', rateLimit: rateLimit(version) }, ...descriptors],
-  }
-  return toBinary(RateLimitConfigSchema, create(RateLimitConfigSchema, message))
+  const probe = { key: 'probe', value: '', rateLimit: rateLimit(version) }
+  return encodeDomain({ name, domain: name, descriptors: [probe, ...descriptors] })
 }

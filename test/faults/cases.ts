@@ -1,5 +1,6 @@
 import { cancellationsCase } from './cancellations.ts'
 import { clockStepsCase } from './clock-steps.ts'
+import { exactAlgorithmsCase } from './exact-algorithms.ts'
 import { exactnessCases } from './exactness.ts'
 import { failoverFaults } from './failover-faults.ts'
 import type { FaultCase } from './fault-case.ts'
@@ -18,6 +19,7 @@ export const cases: readonly FaultCase[] = [
   ...failoverFaults,
   ...memcachedFaults,
   ...exactnessCases,
+  exactAlgorithmsCase,
   ...processFaults,
   clockStepsCase,
 ]

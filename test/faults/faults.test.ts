@@ -50,6 +50,7 @@ const essential: ReadonlySet<string> = new Set([
   'memcached-killed',
   'exact-redis',
   'exact-memcached',
+  'exact-algorithms',
   'drain',
   'worker-killed',
   'clock-steps',
