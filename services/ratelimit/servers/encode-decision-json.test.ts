@@ -12,13 +12,14 @@ function check(decision: Decision): void {
   const text = encodeDecisionJson(decision)
   assert.equal(text, JSON.stringify(JSON.parse(text)), 'without extra spaces')
   const read = fromJsonString(RateLimitResponseSchema, text)
-  assert.deepEqual(read, fromBinary(RateLimitResponseSchema, encodeDecision(decision)))
+  assert.deepEqual(read, fromBinary(RateLimitResponseSchema, Uint8Array.from(encodeDecision(decision))))
 }
 
 test('the JSON answer equals the answer as a message', () => {
   const extras = fc.record(
     {
       headers: fc.array(fc.record({ key: fc.string(), value: fc.string({ unit: 'grapheme' }) })),
+      body: fc.string({ unit: 'grapheme', minLength: 1 }),
       metadata: fc.dictionary(fc.string(), fc.oneof(fc.string(), fc.integer(), fc.boolean())),
     },
     { requiredKeys: [] },

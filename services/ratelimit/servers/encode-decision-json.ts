@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import type { Decision, DescriptorDecision } from '../limiter/decision.ts'
 import { type Unit, units } from '../rules/config.ts'
 
@@ -13,7 +14,7 @@ const unitTexts = Object.fromEntries(units.map(unit => [unit, `"${unit.toUpperCa
  * are in the order of declaration, as Go writes them; the generated encoder orders them by number, which puts
  * a limit's name last.
  */
-export function encodeDecisionJson({ over, statuses, headers, metadata }: Decision): string {
+export function encodeDecisionJson({ over, statuses, headers, body, metadata }: Decision): string {
   let text = `{"overallCode":${over ? overText : okText},"statuses":[`
   let separator = ''
   for (const status of statuses) {
@@ -23,6 +24,7 @@ export function encodeDecisionJson({ over, statuses, headers, metadata }: Decisi
   text += ']'
   if (headers !== undefined && headers.length > 0)
     text += `,"responseHeadersToAdd":${JSON.stringify(headers)}`
+  if (body !== undefined) text += `,"rawBody":"${Buffer.from(body).toString('base64')}"`
   if (metadata !== undefined) text += `,"dynamicMetadata":${JSON.stringify(metadata)}`
   return `${text}}`
 }

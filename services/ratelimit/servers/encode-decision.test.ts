@@ -23,11 +23,12 @@ import { decisions } from './testing/open-limiter.ts'
 import { codeOf, overrideUnitNumbers, overrideUnits, responseUnits } from './wire-enums.ts'
 
 /** Encodes a decision with the generated message. */
-function encodeGenerated({ over, statuses, headers = [], metadata }: Decision): Uint8Array {
+function encodeGenerated({ over, statuses, headers = [], body, metadata }: Decision): Uint8Array {
   const message = create(RateLimitResponseSchema, {
     overallCode: codeOf(over),
     statuses: statuses.map(toStatus),
     responseHeadersToAdd: headers.map(({ key, value }) => ({ key, value })),
+    ...(body !== undefined && { rawBody: Buffer.from(body) }),
     ...(metadata && { dynamicMetadata: metadata as JsonStruct }),
   })
   return toBinary(RateLimitResponseSchema, message)
@@ -70,14 +71,15 @@ test('answers do not share their memory', () => {
   assert.deepEqual(Buffer.from(first), copy)
 })
 
-test('headers and metadata have the bytes that the generated encoder writes', () => {
+test('headers, the body and metadata have the bytes that the generated encoder writes', () => {
   const header = fc.record({ key: fc.string(), value: fc.string({ unit: 'grapheme' }) })
   const json = fc.jsonValue({ depthSize: 'medium' }) as fc.Arbitrary<Json>
   const metadata = fc.dictionary(fc.string({ unit: 'grapheme' }), json)
-  const extras = fc.tuple(decisions, fc.array(header), metadata)
+  const body = fc.string({ unit: 'grapheme' })
+  const extras = fc.tuple(decisions, fc.array(header), body, metadata)
   fc.assert(
-    fc.property(extras, ([decision, headers, more]) =>
-      assertEncodesTheSame({ ...decision, headers, metadata: more }),
+    fc.property(extras, ([decision, headers, text, more]) =>
+      assertEncodesTheSame({ ...decision, headers, ...(text !== '' && { body: text }), metadata: more }),
     ),
     { seed: 1, numRuns: 500 },
   )

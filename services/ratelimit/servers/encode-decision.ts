@@ -13,13 +13,14 @@ const delimited = (field: number) => (field << 3) | 2
  * Encodes an envoy.service.ratelimit.v3.RateLimitResponse with the same bytes as the generated encoder. Sizes
  * are computed first, so that the answer is written once, into a buffer of the exact size.
  *
- * Headers and metadata, which are rare and deep, have higher numbers than the statuses: their bytes are
+ * Headers, the body and metadata, which are rare, have higher numbers than the statuses: their bytes are
  * appended.
  */
-export function encodeDecision({ over, statuses, headers, metadata }: Decision): Uint8Array {
+export function encodeDecision(decision: Decision): Uint8Array {
+  const { over, statuses, headers, body, metadata } = decision
   const bytes = encodeStatuses(over, statuses)
-  if (headers === undefined && metadata === undefined) return bytes
-  return Buffer.concat([bytes, encodeExtras(headers, metadata)])
+  if (headers === undefined && body === undefined && metadata === undefined) return bytes
+  return Buffer.concat([bytes, encodeExtras(decision)])
 }
 
 function encodeStatuses(over: boolean, statuses: Decision['statuses']): Buffer {

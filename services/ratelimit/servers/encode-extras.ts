@@ -4,7 +4,7 @@ import type { Json, JsonObject } from '../rules/config.ts'
 
 /** The field numbers of the messages that are written, from rls.proto, base.proto and struct.proto. */
 const fields = {
-  response: { responseHeadersToAdd: 3, dynamicMetadata: 6 },
+  response: { responseHeadersToAdd: 3, rawBody: 5, dynamicMetadata: 6 },
   header: { key: 1, value: 2 },
   struct: { fields: 1 },
   entry: { key: 1, value: 2 },
@@ -12,12 +12,14 @@ const fields = {
   list: { values: 1 },
 } as const
 
+type Extras = Pick<Decision, 'headers' | 'body' | 'metadata'>
+
 /**
  * Encodes the rare fields of an envoy.service.ratelimit.v3.RateLimitResponse, with the same bytes as the
  * generated encoder. That encoder needs the descriptions of all messages in memory, 10 MiB for a process
  * without a feed.
  */
-export function encodeExtras(headers: Decision['headers'] = [], metadata: Decision['metadata']): Uint8Array {
+export function encodeExtras({ headers = [], body, metadata }: Extras): Uint8Array {
   const writer = new BinaryWriter()
   for (const { key, value } of headers) {
     message(writer, fields.response.responseHeadersToAdd, () => {
@@ -25,6 +27,7 @@ export function encodeExtras(headers: Decision['headers'] = [], metadata: Decisi
       if (value !== '') text(writer, fields.header.value, value)
     })
   }
+  if (body !== undefined) text(writer, fields.response.rawBody, body)
   if (metadata !== undefined) {
     message(writer, fields.response.dynamicMetadata, () => writeStruct(writer, metadata))
   }

@@ -1,4 +1,4 @@
-import { boolean, decimal, type Kind, settingsTable } from '@tollway/chassis/settings.ts'
+import { boolean, decimal, type Kind, oneOf, settingsTable } from '@tollway/chassis/settings.ts'
 
 const headerName: Kind<string> = {
   allowed: 'the name of a header, such as RateLimit-Limit',
@@ -48,6 +48,21 @@ export const decisionSettings = settingsTable({
     kind: headerName,
     fallback: 'RateLimit-Reset',
     help: 'The name of the header with the seconds to the reset.',
+  },
+  headerForm: {
+    name: 'RESPONSE_HEADERS',
+    kind: oneOf('reference', 'ietf-draft'),
+    fallback: 'reference',
+    help:
+      'The form of response headers. reference: those of LIMIT_RESPONSE_HEADERS_ENABLED. ietf-draft: ' +
+      'RateLimit-Policy and RateLimit with every limit, and Retry-After on a refusal, as in ' +
+      'draft-ietf-httpapi-ratelimit-headers-11; LIMIT_RESPONSE_HEADERS_ENABLED has no effect then.',
+  },
+  problemDetails: {
+    name: 'PROBLEM_DETAILS',
+    kind: boolean,
+    fallback: 'false',
+    help: 'A refusal has a body of type application/problem+json, with the names of the exceeded limits.',
   },
   dynamicMetadata: {
     name: 'RESPONSE_DYNAMIC_METADATA',

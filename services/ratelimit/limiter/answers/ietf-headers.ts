@@ -1,0 +1,54 @@
+import type { ResponseHeader } from '../decision.ts'
+import { type ListedLimit, labelOf } from './listed-limit.ts'
+
+/** The largest integer of structured fields (RFC 9651, section 3.3.1). */
+const maxInteger = 999_999_999_999_999
+
+/**
+ * Returns the headers of draft-ietf-httpapi-ratelimit-headers-11: `RateLimit-Policy` and `RateLimit`, which
+ * list every limit in its order, and `Retry-After` on a refusal. Returns none if no limit may be listed.
+ *
+ * @param over whether the call is refused
+ */
+export function ietfHeaders(limits: readonly ListedLimit[], over: boolean): readonly ResponseHeader[] {
+  const items = limits.flatMap((limit, index) =>
+    limit.shown ? [{ ...limit, label: structuredString(labelOf(limit, index)) }] : [],
+  )
+  if (items.length === 0) return []
+  const policies = items.map(
+    ({ label, requestsPerUnit, windowSeconds }) =>
+      `${label};q=${integer(requestsPerUnit)};w=${integer(windowSeconds)}`,
+  )
+  const states = items.map(({ label, remaining, resetSeconds }) => {
+    const state = `${label};r=${integer(remaining)}`
+    return resetSeconds === undefined ? state : `${state};t=${integer(resetSeconds)}`
+  })
+  const wait = over ? retryAfter(items) : undefined
+  return [
+    { key: 'RateLimit-Policy', value: policies.join(', ') },
+    { key: 'RateLimit', value: states.join(', ') },
+    ...(wait === undefined ? [] : [{ key: 'Retry-After', value: `${wait}` }]),
+  ]
+}
+
+/**
+ * Returns the seconds after which every limit that the call exceeded would admit it, which is not before the
+ * end of any of their windows. Undefined if the call would never be admitted.
+ */
+function retryAfter(limits: readonly ListedLimit[]): number | undefined {
+  const waits = limits
+    .filter(({ over }) => over)
+    .map(({ resetSeconds = Number.POSITIVE_INFINITY }) => resetSeconds)
+  const longest = Math.max(...waits)
+  return Number.isFinite(longest) ? longest : undefined
+}
+
+function integer(value: number): number {
+  return Math.min(value, maxInteger)
+}
+
+/** Returns a String of structured fields, which is ASCII. Other characters are percent-encoded. */
+function structuredString(text: string): string {
+  const ascii = text.toWellFormed().replace(/[^\x20-\x7e]/gu, character => encodeURIComponent(character))
+  return `"${ascii.replaceAll(/["\\]/g, '\\$&')}"`
+}
