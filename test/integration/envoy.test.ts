@@ -7,6 +7,8 @@ import { waitFor } from '../support/wait-for.ts'
 
 const domain = 'checkout'
 
+const ietfDraft = ['--env', 'RESPONSE_HEADERS=ietf-draft', '--env', 'PROBLEM_DETAILS=true']
+
 /** Envoy waits for answers, however busy the machine is. */
 const withTime = (config: string) => config.replace('timeout: 0.020s', 'timeout: 5s')
 
@@ -58,6 +60,75 @@ test('Envoy lets calls through again after a window of three seconds', async t =
     return code === 200
   })
   assert.ok(windowAt() > before, 'no call is let through in the window of the others')
+})
+
+test('a client of a token bucket behind Envoy is admitted after the Retry-After of its refusal', async t => {
+  if (!requireProgram(t, 'envoy')) return
+  const bucket = manifest('c', domain, { user: '1/second' }).replace(
+    'unit: second',
+    'algorithm: TokenBucket, name: pages, burst: 4, unit: second, unitMultiplier: 2',
+  )
+  assert.match(bucket, /burst: 4/)
+  const tollway = await startTollway(t, { 'c.yaml': bucket }, ietfDraft)
+  await tollway.ready()
+  const { ingressPort } = await startEnvoy(t, tollway.grpcPort, { concurrency: 1, change: withTime })
+  const get = () => fetch(`http://127.0.0.1:${ingressPort}/`, { headers: { 'x-user': 'alice' } })
+  const admitted: string[] = []
+  let refused = await get()
+  while (refused.status === 200) {
+    admitted.push(`${refused.headers.get('ratelimit')}`)
+    await refused.arrayBuffer()
+    refused = await get()
+  }
+  assert.ok(admitted.length >= 4, `${admitted}`)
+  assert.match(`${admitted[0]}`, /^"pages";r=3;t=\d+$/)
+  assert.equal(refused.status, 429)
+  assert.equal(refused.headers.get('ratelimit-policy'), '"pages";q=1;w=2')
+  const retryAfter = Number(refused.headers.get('retry-after'))
+  assert.equal(refused.headers.get('ratelimit'), `"pages";r=0;t=${retryAfter}`)
+  assert.ok(retryAfter >= 1 && retryAfter <= 2, `${retryAfter}`)
+  assert.equal(refused.headers.get('content-type'), 'application/problem+json')
+  const problem = (await refused.json()) as Record<string, unknown>
+  assert.equal(problem['type'], 'https://iana.org/assignments/http-problem-types#quota-exceeded')
+  assert.deepEqual(problem['violated-policies'], ['pages'])
+  const refusedMs = performance.now()
+  await waitFor('the time of the Retry-After', async () => performance.now() >= refusedMs + 1000 * retryAfter)
+  assert.equal((await get()).status, 200)
+})
+
+test('Envoy gets a limit per 15 seconds and one per day on one descriptor', async t => {
+  if (!requireProgram(t, 'envoy')) return
+  const several = manifest('c', domain, { user: '3/day' }).replace(
+    /rateLimit: (\{.*\})\}/,
+    'limits: [{name: fast, unit: second, unitMultiplier: 15, requestsPerUnit: 2}, $1]}',
+  )
+  assert.match(several, /limits: \[/)
+  const tollway = await startTollway(t, { 'c.yaml': several }, ietfDraft)
+  await tollway.ready()
+  const { ingressPort } = await startEnvoy(t, tollway.grpcPort, { concurrency: 1, change: withTime })
+  const get = async (user: string) => {
+    const response = await fetch(`http://127.0.0.1:${ingressPort}/`, { headers: { 'x-user': user } })
+    await response.arrayBuffer()
+    return response
+  }
+  // The calls of one user are in one window of 15 seconds; a window that ends between them is tried again.
+  const windowAt = () => Math.floor(Date.now() / 15_000)
+  const callsInOneWindow = async (user: string): Promise<readonly Response[]> => {
+    const window = windowAt()
+    const responses = [await get(user), await get(user), await get(user)]
+    return windowAt() === window ? responses : callsInOneWindow(`${user}+`)
+  }
+  const responses = await callsInOneWindow('alice')
+  assert.deepEqual(
+    responses.map(({ status }) => status),
+    [200, 200, 429],
+  )
+  const { headers } = responses[2] as Response
+  assert.equal(headers.get('ratelimit-policy'), '"fast";q=2;w=15, "1";q=3;w=86400')
+  // The refused call is not counted by the limit of the day.
+  const [, left, reset] = /^"fast";r=0;t=(\d+), "1";r=1;t=(\d+)$/.exec(headers.get('ratelimit') ?? '') ?? []
+  assert.equal(headers.get('retry-after'), left, 'the day is not over, and does not refuse')
+  assert.ok(Number(reset) > 0)
 })
 
 test('Envoy lets N of 3N calls through, with two processes on one Redis that both had hits', async t => {

@@ -16,6 +16,16 @@ const previous = '305461fdf99c3e15ed383c6ef5370e306ef7b94c'
 
 const old = checkoutOf(previous)
 
+/** Manifests with fields that the version before does not know. */
+const extensions: Readonly<Record<string, (text: string) => string>> = {
+  windows: text => text.replace('unit: hour', 'unit: hour, unitMultiplier: 2'),
+  algorithms: text => text.replace('unit: hour', 'unit: hour, algorithm: TokenBucket'),
+  'several limits': text =>
+    text.replace(/rateLimit: (\{.*?\})/, 'limits: [$1, {unit: day, requestsPerUnit: 9}]'),
+  'atomic requests': text => text.replace('  descriptors:', '  allOrNothing: true\n  descriptors:'),
+  'rules without headers': text => text.replace('unit: hour', 'unit: hour, headers: false'),
+}
+
 describe('with the version before', { skip: missingHistory(previous) }, () => {
   before(() => checkOut(previous))
 
@@ -47,7 +57,13 @@ describe('with the version before', { skip: missingHistory(previous) }, () => {
     await enforces(pod, tollway.write)
   })
 
-  it('pods of it keep the limits that they understand, while pods of today get windows', async t => {
+  for (const [what, change] of Object.entries(extensions)) {
+    it(`pods of it keep the limits that they understand, while pods of today get ${what}`, async t => {
+      await keepWhatTheyUnderstand(t, change(limits(1)))
+    })
+  }
+
+  async function keepWhatTheyUnderstand(t: TestContext, extended: string): Promise<void> {
     const tollway = await startTollway(t, { 'checkout.yaml': limits(2) })
     const main = join(old, 'services/ratelimit/main.ts')
     const [before, today] = await Promise.all([
@@ -55,9 +71,8 @@ describe('with the version before', { skip: missingHistory(previous) }, () => {
       startRateLimit(t, feedOf(tollway.feedPort)),
     ])
     await Promise.all([before.serves(), today.serves()])
-    const windows = limits(1).replace('unit: hour', 'unit: hour, unitMultiplier: 2')
-    assert.match(windows, /unitMultiplier/)
-    tollway.write('checkout.yaml', windows)
+    assert.notEqual(extended, limits(1))
+    tollway.write('checkout.yaml', extended)
     await waitFor('the edit', async () => (await codesOf(today)) === '200,429,429')
     tollway.write('other.yaml', manifest('other', 'other', { user: '1/hour' }))
     await waitFor('the next edit', async () => {
@@ -66,7 +81,7 @@ describe('with the version before', { skip: missingHistory(previous) }, () => {
       return codes.join() === '200,429'
     })
     assert.equal(await codesOf(before), '200,200,429')
-  })
+  }
 
   it('pods of today enforce what an operator of it feeds, and its edits', async t => {
     const operator = await startOldOperator(t)
