@@ -16,7 +16,7 @@ import { translateRateLimitConfig } from '../../operator/kinds/rate-limit-config
 import { createFeed } from '../../operator/xds/server.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'
 import { freePorts } from '../support/free-ports.ts'
-import { startRateLimit } from '../support/rate-limit-process.ts'
+import { type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
 import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -39,32 +39,64 @@ function contentOf(folder: string) {
   return made.value
 }
 
-/** An entry, the end of the line with its limit, and the length of its window in seconds if that is fixed. */
-const limits: Readonly<Record<string, readonly (readonly [string, string])[]>> = {
+const window = /window from [-0-9]+T[0-9:]+Z to [-0-9]+T[0-9:]+Z\n/
+
+/** An entry, the end of the line with its limit, and what the lines after it say. */
+const limits: Readonly<Record<string, readonly (readonly [string, string, RegExp])[]>> = {
   windows: [
-    ['user=alice', '(named per-user): 10/15 seconds'],
-    ['export=acme', '(named exports): 1000/2 weeks'],
+    ['user=alice', '(named per-user): 10/15 seconds', window],
+    ['export=acme', '(named exports): 1000/2 weeks', window],
   ],
   calendar: [
-    ['reset=alice', '3/day of Europe/Copenhagen'],
-    ['letter=acme', '100/week of America/New_York'],
-    ['plan=acme', '100000/month of Asia/Tokyo'],
-    ['budget=acme', '5000/3 months of UTC'],
+    ['reset=alice', '3/day of Europe/Copenhagen', window],
+    ['letter=acme', '100/week of America/New_York', window],
+    ['plan=acme', '100000/month of Asia/Tokyo', window],
+    ['budget=acme', '5000/3 months of UTC', window],
+  ],
+  'token-bucket': [
+    [
+      'page=1',
+      '(named pages): 5/second in a TokenBucket of 20',
+      /holds 20 requests, then a new request every 200 ms; full again 4 s after it was empty\n/,
+    ],
+    ['report=1', '(named reports): 100/hour in a TokenBucket of 100', /every 36 s; full again 3600 s/],
+  ],
+  'sliding-window': [
+    ['user=alice', '(named per-user): 60/minute in a SlidingWindow', /it is empty after 120 s\n/],
+    ['login=alice', '(named logins): 5/10 minutes in a SlidingWindow', /refused requests are not counted\n/],
+  ],
+  'several-limits': [
+    [
+      'user=alice',
+      'fast 10/15 seconds; daily 1000/day of Europe/Copenhagen; trial 30/minute in a TokenBucket of 40',
+      /fast: window from .*\n.*daily: window from .*T2[23]:00:00Z to [^]*trial: shadow mode/,
+    ],
+  ],
+  'all-or-nothing': [
+    ['user=alice', '(named per-user): 3/day', /counted under /],
+    ['tenant=acme', '(named per-tenant): 2/day', /counted under /],
+  ],
+  headers: [
+    ['user=alice', '(named per-user): 2/day', /counted under /],
+    ['service=web', '(named protection): 100000/day', /headers of answers do not mention it\n/],
   ],
 }
 
-test('each example is valid, and tollway try shows its windows', async () => {
+test('each example is valid, and tollway try shows what it counts and when it resets', async () => {
   assert.deepEqual(folders.toSorted(), Object.keys(limits).toSorted())
   for (const folder of folders) {
     const path = join(examples, folder)
     assert.deepEqual((await run('validate', '-f', path)).code, 0)
-    for (const [entry, expected] of limits[folder] ?? []) {
+    for (const [entry, expected, more] of limits[folder] ?? []) {
       const { code, out } = await run('try', '-f', path, '-d', folder, '-e', entry)
       assert.equal(code, 0, out)
       assert.ok(out.includes(`${expected}\n`), out)
-      assert.match(out, /window from [-0-9]+T[0-9:]+Z to [-0-9]+T[0-9:]+Z\n/)
+      assert.match(out, more)
     }
   }
+  const both = ['-e', 'user=alice', '-e', 'tenant=acme']
+  const { out } = await run('try', '-f', join(examples, 'all-or-nothing'), '-d', 'all-or-nothing', ...both)
+  assert.match(out, /allOrNothing: every limit above counts the request, or none does\n$/)
 })
 
 test('a process lists its features, gets the examples from the feed, and enforces them', async t => {
@@ -85,6 +117,7 @@ test('a process lists its features, gets the examples from the feed, and enforce
     CONFIG_TYPE: 'GRPC_XDS_SOTW',
     CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${port}`,
     CONFIG_GRPC_XDS_NODE_METADATA: 'uid:pod',
+    RESPONSE_HEADERS: 'ietf-draft',
   })
   await service.serves()
   await waitFor('the acknowledgement', () =>
@@ -103,4 +136,56 @@ test('a process lists its features, gets the examples from the feed, and enforce
   const day = dayAt()
   for (let call = 0; call < 4; call += 1) codes.push(await service.ask('calendar', 'reset', 'alice'))
   if (dayAt() === day) assert.deepEqual(codes, [200, 200, 200, 429])
+  await enforcesAlgorithms(service)
+  await enforcesTogether(service)
 })
+
+/** An answer of `/json`: the status code and the response headers. */
+async function askAll({ httpPort }: RateLimitProcess, domain: string, ...entries: readonly string[]) {
+  const descriptors = entries.map(entry => {
+    const [key, value] = entry.split('=')
+    return { entries: [{ key, value }] }
+  })
+  const body = JSON.stringify({ domain, descriptors })
+  const response = await fetch(`http://127.0.0.1:${httpPort}/json`, { method: 'POST', body })
+  const { responseHeadersToAdd = [] } = (await response.json()) as {
+    responseHeadersToAdd?: readonly { readonly key: string; readonly value: string }[]
+  }
+  return { code: response.status, headers: responseHeadersToAdd.map(({ key, value }) => `${key}: ${value}`) }
+}
+
+async function enforcesAlgorithms(service: RateLimitProcess): Promise<void> {
+  const admitted: number[] = []
+  const beganMs = performance.now()
+  while ((await service.ask('token-bucket', 'report', 'acme')) === 200) admitted.push(1)
+  const refilled = Math.ceil((performance.now() - beganMs) / 36_000)
+  assert.ok(admitted.length >= 100 && admitted.length <= 100 + refilled, `${admitted.length}`)
+  const logins = await Promise.all(
+    Array.from({ length: 8 }, () => service.ask('sliding-window', 'login', 'a')),
+  )
+  assert.equal(logins.filter(code => code === 200).length, 5)
+}
+
+/** Calls around midnight are not comparable. */
+async function enforcesTogether(service: RateLimitProcess): Promise<void> {
+  const day = () => Math.floor(Date.now() / 86_400_000)
+  const began = day()
+  const fast = () => Math.floor(Date.now() / 15_000)
+  const beganFast = fast()
+  const several = await Promise.all(
+    Array.from({ length: 12 }, () => askAll(service, 'several-limits', 'user=alice')),
+  )
+  if (fast() === beganFast) assert.equal(several.filter(({ code }) => code === 200).length, 10)
+
+  const both = () => askAll(service, 'all-or-nothing', 'user=alice', 'tenant=acme')
+  const codes = [(await both()).code, (await both()).code, (await both()).code]
+  const alone: number[] = []
+  for (let call = 0; call < 2; call++) alone.push(await service.ask('all-or-nothing', 'user', 'alice'))
+  const { headers } = await askAll(service, 'headers', 'user=alice', 'service=web')
+  if (day() !== began) return
+  assert.deepEqual(codes, [200, 200, 429])
+  assert.deepEqual(alone, [200, 429], 'the refused request did not count for the user')
+  assert.equal(headers[0], 'RateLimit-Policy: "per-user";q=2;w=86400')
+  assert.match(`${headers[1]}`, /^RateLimit: "per-user";r=1;t=\d+$/)
+  assert.equal(headers.length, 2)
+}

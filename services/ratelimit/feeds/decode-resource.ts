@@ -18,14 +18,13 @@ import {
   type RateLimitPolicy,
   type RateLimitRule,
 } from '../rules/config.ts'
-import { checkFeatures } from '../rules/extensions/features.ts'
 
 /**
  * Decodes a resource of the feed, an encoded ratelimit.config.ratelimit.v3.RateLimitConfig, to the common
  * form of configurations. It does not validate. Descriptors are decoded one at a time: the messages of
  * 100,000 together would take 200 MiB.
  *
- * @throws Error for bytes that are not such a message, and for extensions that this version does not enforce
+ * @throws Error for bytes that are not such a message, and for extensions that this version does not know
  */
 export function decodeResource(bytes: Uint8Array): RateLimitDomain {
   const reader = new BinaryReader(bytes)
@@ -45,9 +44,7 @@ export function decodeResource(bytes: Uint8Array): RateLimitDomain {
       )
     } else reader.skip(wireType, fieldNumber)
   }
-  const value = { name, domain, descriptors, ...(allOrNothing && { allOrNothing }) }
-  checkFeatures(value)
-  return value
+  return { name, domain, descriptors, ...(allOrNothing && { allOrNothing }) }
 }
 
 function readDescriptor(bytes: Uint8Array): DescriptorMessage {

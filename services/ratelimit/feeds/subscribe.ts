@@ -1,5 +1,5 @@
 import type { Subscription } from '@tollway/discovery/discovery-session.ts'
-import { enforcedFeatures } from '../rules/extensions/features.ts'
+import { features } from '../rules/extensions/features.ts'
 import { maxFindings } from '../rules/findings/findings.ts'
 import { formatProblem } from '../rules/findings/format-problem.ts'
 import type { Configuration } from './configuration.ts'
@@ -9,7 +9,7 @@ import { rateLimitTypeUrl } from './resource-type.ts'
 export function subscribe({ load }: Pick<Configuration, 'load'>): Subscription {
   return {
     typeUrl: rateLimitTypeUrl,
-    features: enforcedFeatures,
+    features,
     async load({ typeUrl, resources }, hashes) {
       // Another thread may read the resources, and only plain objects can be sent to it.
       const plain = resources.map(({ typeUrl: type, value }) => ({ typeUrl: type, value }))

@@ -102,6 +102,10 @@ export interface AdmittedDescriptor {
   readonly quota: boolean
   /** Whether only quotas refused it. */
   readonly overByQuota: boolean
+  /** The decision of each of its limits. */
+  readonly verdicts: readonly Verdict[]
+  /** Whether headers do not mention the limit of the status. */
+  readonly hidden: boolean
 }
 
 export interface RecordOptions {
@@ -130,7 +134,7 @@ export function recordAdmission(
   return descriptors
 }
 
-interface Verdict {
+export interface Verdict {
   readonly limit: Limit<LimitStats>
   readonly outcome: MemberOutcome
   /** Undefined if the limit would never admit the call. */
@@ -197,6 +201,8 @@ function descriptorOf(verdicts: readonly Verdict[], quotaMode: boolean): Admitte
     },
     quota: verdicts.some(isQuota),
     overByQuota: over && refusing.every(isQuota),
+    verdicts,
+    hidden: limit.headers === false,
   }
 }
 

@@ -17,6 +17,8 @@ import {
   isAdmitted,
   recordAdmission,
 } from './admission.ts'
+import { answerExtras } from './answers/answer-extras.ts'
+import { listLimits } from './answers/list-limits.ts'
 import { appended } from './appended.ts'
 import { type Counting, knownOver } from './counting.ts'
 import { decide, isOverall, nearLimitThreshold, shadowedHits, type Votes } from './decide.ts'
@@ -58,8 +60,12 @@ export interface LimiterOptions {
   readonly nearLimitRatio: number
   readonly shadowMode: boolean
   readonly quotaMode: boolean
-  /** The names of the headers of each answer; none when left out. */
+  /** The names of the reference's headers of each answer; none when left out. */
   readonly headerNames?: ResponseHeaderNames | undefined
+  /** Whether answers have the headers of the IETF draft; false when left out. */
+  readonly ietfHeaders?: boolean
+  /** Whether a refusal has a body that names the limits; false when left out. */
+  readonly problemDetails?: boolean
   /** Whether each answer has metadata about its request and rules. */
   readonly dynamicMetadata: boolean
   /** Receives the decisions; none when left out. */
@@ -94,6 +100,8 @@ const nothingAdmitted: ReadonlyMap<number, AdmittedDescriptor> = new Map()
 export function createLimiter(options: LimiterOptions): Limiter {
   const { clock, counting, startCounting, stats, limitStats, quotaMode, shadowMode, headerNames } = options
   const { cacheKeyPrefix, nearLimitRatio, observation = unobserved } = options
+  const listsLimits = options.ietfHeaders === true || options.problemDetails === true
+  const isPlain = headerNames === undefined && !options.dynamicMetadata && !listsLimits
   const serviceErrors = stats.counter('ratelimit.service.call.should_rate_limit.service_error')
   const globalShadow = stats.counter('ratelimit.service.global_shadow_mode')
 
@@ -168,8 +176,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
     if (over && shadowMode) globalShadow.value += 1
     observation.observer?.decided(request, matches, statuses, nowSeconds)
     const decision = { over: over && !shadowMode, statuses }
-    if (headerNames === undefined && !options.dynamicMetadata) return decision
-    return { ...decision, ...extras(request, matches, statuses) }
+    if (isPlain) return decision
+    return { ...decision, ...extras({ request, matches, nowSeconds }, decision, admitted) }
   }
 
   /** Counts the hits and admits the rest of the call, both at once, and then builds the decision. */
@@ -195,16 +203,26 @@ export function createLimiter(options: LimiterOptions): Limiter {
     return values.then(later => answer(call, later), failed)
   }
 
-  function extras(request: DecisionRequest, matches: Matches, statuses: readonly DescriptorDecision[]) {
+  function extras(
+    { request, matches, nowSeconds }: Pick<Call, 'request' | 'matches' | 'nowSeconds'>,
+    { over, statuses }: Decision,
+    admitted: ReadonlyMap<number, AdmittedDescriptor>,
+  ) {
     const isOver = (index: number) =>
       statuses[index]?.over === true && !(quotaMode || matches[index]?.limit.quotaMode === true)
+    const isHidden = (index: number) => admitted.get(index)?.hidden ?? matches[index]?.limit.headers === false
+    const shown = statuses.map((status, index) => (isHidden(index) ? noLimit : status))
     const ofPassed = matches.flatMap((found, index) => {
       // An unlimited rule has no limit that a call could pass: the reference leaves its metadata out.
       const passed = found?.limit.unlimited === false && statuses[index]?.over === false
       return passed && found.limit.metadata ? [found.limit.metadata] : []
     })
+    const limits = listsLimits ? listLimits(matches, statuses, admitted, nowSeconds) : []
+    const { headers, body } = answerExtras(limits, over, options)
+    const reference = headerNames === undefined ? [] : responseHeaders(shown, isOver, headerNames)
     return {
-      ...(headerNames && { headers: responseHeaders(statuses, isOver, headerNames) }),
+      headers: [...reference, ...headers],
+      ...(body !== undefined && { body }),
       ...(options.dynamicMetadata && { metadata: dynamicMetadata(request, ofPassed) }),
     }
   }

@@ -27,6 +27,8 @@ const plain: LimiterSettings = {
   limitHeader: 'L',
   remainingHeader: 'R',
   resetHeader: 'S',
+  headerForm: 'reference',
+  problemDetails: false,
 }
 
 function open(settings: Partial<LimiterSettings>, more: Partial<Counters> = {}) {

@@ -17,6 +17,7 @@ export interface LimiterSettings
     | 'shadowMode'
     | 'quotaMode'
     | 'dynamicMetadata'
+    | 'problemDetails'
   > {
   readonly backendFailureMode: FailureMode
   readonly backendFailureLocalShare: number
@@ -27,6 +28,7 @@ export interface LimiterSettings
   readonly limitHeader: string
   readonly remainingHeader: string
   readonly resetHeader: string
+  readonly headerForm: 'reference' | 'ietf-draft'
 }
 
 export interface LimiterParts
@@ -67,9 +69,10 @@ export function openLimiter(
     },
   })
   const { limitHeader: limit, remainingHeader: remaining, resetHeader: reset } = settings
-  const headerNames = settings.responseHeaders ? { limit, remaining, reset } : undefined
+  const ietfHeaders = settings.headerForm === 'ietf-draft'
+  const headerNames = settings.responseHeaders && !ietfHeaders ? { limit, remaining, reset } : undefined
   return {
-    ...createLimiter({ ...settings, ...parts, counting, headerNames }),
+    ...createLimiter({ ...settings, ...parts, counting, headerNames, ietfHeaders }),
     forget(keys) {
       for (const key of keys) cache?.delete(key)
     },

@@ -20,9 +20,14 @@ export function windowStart(nowSeconds: number, { unitSeconds, boundaries }: Win
 
 /** Returns how long the counter of the window that contains `nowSeconds` is kept. */
 export function expirySeconds(nowSeconds: number, { unitSeconds, boundaries }: Windows): number {
-  if (boundaries === undefined) return Math.min(unitSeconds, maxExpirySeconds)
+  return Math.min(windowSeconds(nowSeconds, { unitSeconds, boundaries }), maxExpirySeconds)
+}
+
+/** Returns the length of the window that contains `nowSeconds`. */
+export function windowSeconds(nowSeconds: number, { unitSeconds, boundaries }: Windows): number {
+  if (boundaries === undefined) return unitSeconds
   const { start, end } = boundaries.windowAt(nowSeconds)
-  return Math.min(end - start, maxExpirySeconds)
+  return end - start
 }
 
 /** Returns the seconds until the window ends, at least 1. */

@@ -104,9 +104,21 @@ function valuesOf(table: DomainTable, level: number, key: string): readonly stri
 }
 
 function resultOf(limit: LimitSettings): string {
-  const { fullKey, name, unlimited, requestsPerUnit } = limit
+  const { fullKey, name, unlimited, limits } = limit
+  if (limits !== undefined) {
+    const shown = limits.map((each, index) => `${each.name || index} ${rateOf(each)}`)
+    return `${fullKey}: all of ${shown.join('; ')}`
+  }
   const called = name === '' ? fullKey : `${fullKey} (named ${name})`
-  return unlimited ? `${called}: unlimited` : `${called}: ${requestsPerUnit}/${windowOf(limit)}`
+  return `${called}: ${unlimited ? 'unlimited' : rateOf(limit)}`
+}
+
+/** `10/15 seconds`, `5/second in a TokenBucket of 20`. */
+function rateOf(limit: LimitSettings): string {
+  const { requestsPerUnit, algorithm = 'FixedWindow', burst = requestsPerUnit } = limit
+  const rate = `${requestsPerUnit}/${windowOf(limit)}`
+  if (algorithm === 'FixedWindow') return rate
+  return algorithm === 'TokenBucket' ? `${rate} in a TokenBucket of ${burst}` : `${rate} in a SlidingWindow`
 }
 
 /** `minute`, `15 seconds`, `month of Europe/Copenhagen`. */

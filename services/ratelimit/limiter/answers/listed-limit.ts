@@ -12,7 +12,7 @@ export interface ListedLimit {
    * admitted; undefined if it never would be.
    */
   readonly resetSeconds: number | undefined
-  /** Whether the call exceeded the limit, without regard to its shadow mode. */
+  /** Whether the call exceeded the limit. False for a limit in shadow mode. */
   readonly over: boolean
   /** False for a limit that answers do not mention. */
   readonly shown: boolean

@@ -1,21 +1,12 @@
 import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../config.ts'
 
 /**
- * The extensions of the reference's language. Pods list in the feed's node metadata those that they enforce,
- * and the operator sends a domain to pods that list all that it needs. The names are a contract.
+ * The extensions of the reference's language that this version enforces. Pods list them in the feed's node
+ * metadata, and the operator sends a domain to pods that list all that it needs. The names are a contract.
  */
 export const features = ['windows', 'calendar', 'algorithms', 'limits', 'allOrNothing', 'headers'] as const
 
 export type Feature = (typeof features)[number]
-
-/** The features that this version enforces, which its pods list. */
-export const enforcedFeatures: readonly Feature[] = [
-  'windows',
-  'calendar',
-  'algorithms',
-  'limits',
-  'allOrNothing',
-]
 
 /** The features that a process needs to enforce the domain, in the order of `features`. */
 export function featuresOf({
@@ -26,13 +17,6 @@ export function featuresOf({
   if (allOrNothing) needed.add('allOrNothing')
   addFeatures(descriptors, needed)
   return needed.size === 0 ? noFeatures : features.filter(feature => needed.has(feature))
-}
-
-/** Throws for a domain that needs a feature which this version does not enforce. */
-export function checkFeatures(domain: Pick<RateLimitDomain, 'descriptors' | 'allOrNothing'>): void {
-  const missing = featuresOf(domain).filter(feature => !enforcedFeatures.includes(feature))
-  if (missing.length === 0) return
-  throw new Error(`needs ${missing.join(', ')}, which this version of the program does not enforce`)
 }
 
 const noFeatures: readonly Feature[] = []
