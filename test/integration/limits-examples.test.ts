@@ -69,7 +69,7 @@ const limits: Readonly<Record<string, readonly (readonly [string, string, RegExp
     [
       'user=alice',
       'fast 10/15 seconds; daily 1000/day of Europe/Copenhagen; trial 30/minute in a TokenBucket of 40',
-      /fast: window from .*\n.*daily: window from .*T2[23]:00:00Z to [^]*trial: shadow mode/,
+      /fast: window from .*\n.*daily: window from .*T2[23]:00:00Z to [\s\S]*trial: shadow mode/,
     ],
   ],
   'all-or-nothing': [
