@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { createPodSessions } from './counters/create-pod-sessions.ts'
+import type { LeaderLink } from './counters/leader/leader-link.ts'
+import { openSessions, type Sessions } from './counters/open-sessions.ts'
 import type { PodSessions } from './counters/pod-sessions.ts'
-import { createSessionTable, type SessionTable } from './counters/session-table.ts'
 import { type BackendFailures, watchBackendFailures } from './infrastructure/backend-failures.ts'
 import type { Infrastructure } from './infrastructure/provider.ts'
 import type { ServiceName } from './ir.ts'
@@ -49,6 +49,8 @@ export interface Environment<Kind extends Controller> {
   readonly operatorName?: string
   /** The acknowledgements of other operators' pods. Left out if there is one operator. */
   readonly peers?: Peers
+  /** The operator that answers for all rate limit processes. Left out if there is one operator. */
+  readonly leader?: LeaderLink
   openKind<Content extends Named, Fed extends object>(
     kind: KindAdapter<Content, Fed>,
     parts: AppParts,
@@ -69,7 +71,7 @@ export interface App<Kind extends Controller> extends AppParts, FedControllers<K
   /** The types of the feed. */
   readonly typeUrls: readonly string[]
   /** The sessions of the rate limit processes that are connected to this operator. */
-  readonly sessions: Pick<SessionTable, 'methods' | 'close'>
+  readonly sessions: Sessions
   /** What these processes report, and what can be asked of them. */
   readonly podSessions: PodSessions
   /** All controllers, in the order of their start. */
@@ -94,8 +96,7 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
     log,
     ...(peers && { remotePeers: peers }),
   })
-  const sessions = createSessionTable({ clock: systemClock, log })
-  const podSessions = createPodSessions({ table: sessions, clock: systemClock })
+  const { sessions, podSessions, closeSessions } = openSessions(environment, log)
   const parts = { feed, loads, backends }
   const fed = Object.fromEntries(
     listed.map(([name, kind]) => [name, environment.openKind(kind, parts)]),
@@ -104,7 +105,7 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
   let stopping: Promise<void> | undefined
 
   async function stopAll(): Promise<void> {
-    podSessions.close()
+    closeSessions()
     for (const kind of kinds.toReversed()) await kind.stop()
     loads.stop()
     backends.stop()

@@ -12,8 +12,16 @@ export const sessionPath = '/tollway.operator.v1.CounterService/Session'
 export type Report = SessionReport['report']
 export type Request = NonNullable<MessageInitShape<typeof SessionRequestSchema>['request']>
 
-/** For the operator to which the process is connected. */
-export const sessionCodec: Codec<Report, Request> = {
-  decode: bytes => fromBinary(SessionReportSchema, bytes).report,
-  encode: request => toBinary(SessionRequestSchema, create(SessionRequestSchema, { request })),
+/** Messages stay encoded, since an operator without the Lease passes them on. */
+export const encodedCodec: Codec<Uint8Array, Uint8Array> = {
+  decode: bytes => bytes.slice(),
+  encode: bytes => bytes,
+}
+
+export function decodeReport(bytes: Uint8Array): Report {
+  return fromBinary(SessionReportSchema, bytes).report
+}
+
+export function encodeRequest(request: Request): Uint8Array {
+  return toBinary(SessionRequestSchema, create(SessionRequestSchema, { request }))
 }

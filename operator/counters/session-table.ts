@@ -3,8 +3,18 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import type { AnyMethod, Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { createOutbox } from '../xds/outbox.ts'
+import { isOperator } from './leader/is-operator.ts'
+import type { LeaderLink } from './leader/leader-link.ts'
+import { passOn } from './leader/pass-on.ts'
 import { type OpenProcessSession, openProcessSession, type ProcessSession } from './process-session.ts'
-import { type Report, type Request, sessionCodec, sessionPath } from './session-codec.ts'
+import {
+  decodeReport,
+  encodedCodec,
+  encodeRequest,
+  type Report,
+  type Request,
+  sessionPath,
+} from './session-codec.ts'
 
 /** The sessions of the processes that are connected to this operator. */
 export interface SessionTable {
@@ -26,6 +36,13 @@ export interface LostProcess {
 }
 
 export interface SessionTableOptions {
+  /**
+   * The operator with the Lease, to which sessions are passed on; undefined if there is one operator. Its own
+   * sessions are not passed on again.
+   */
+  readonly leader?: LeaderLink | undefined
+  /** The DNS name that only operators have in their certificates. */
+  readonly operatorName?: string | undefined
   readonly clock: Clock
   readonly log: Log
   readonly limits?: Partial<SessionLimits>
@@ -47,7 +64,8 @@ export const defaultSessionLimits: SessionLimits = {
 
 const maxNameChars = 253
 
-export function createSessionTable({ clock, log, ...options }: SessionTableOptions): SessionTable {
+export function createSessionTable(options: SessionTableOptions): SessionTable {
+  const { clock, log, leader, operatorName } = options
   const { maxSessions, maxWaiting, keepLostMs } = { ...defaultSessionLimits, ...options.limits }
   const open = new Map<string, OpenProcessSession>()
   const ends = new Map<OpenProcessSession, (error?: GrpcError) => void>()
@@ -56,8 +74,14 @@ export function createSessionTable({ clock, log, ...options }: SessionTableOptio
   let streams = 0
   let closed = false
 
-  async function* handle(reports: AsyncIterable<Report>, call: Call): AsyncGenerator<Request> {
+  async function* handle(reports: AsyncIterable<Uint8Array>, call: Call): AsyncGenerator<Uint8Array> {
     if (closed) throw shuttingDown()
+    const upstream = isOperator(call, operatorName) ? undefined : leader?.current()
+    if (upstream !== undefined) yield* passOn(upstream, reports, call.signal)
+    else yield* serve(reports, call)
+  }
+
+  async function* serve(reports: AsyncIterable<Uint8Array>, call: Call): AsyncGenerator<Uint8Array> {
     if (streams >= maxSessions) {
       log.warn('reject a session of a rate limit process: too many', { maxSessions })
       throw new GrpcError('RESOURCE_EXHAUSTED', `there are ${maxSessions} sessions already`)
@@ -80,7 +104,7 @@ export function createSessionTable({ clock, log, ...options }: SessionTableOptio
     try {
       for await (const request of outbox.items) {
         waiting -= 1
-        yield request
+        yield encodeRequest(request)
       }
     } finally {
       streams -= 1
@@ -123,8 +147,15 @@ export function createSessionTable({ clock, log, ...options }: SessionTableOptio
     lost.set(id, { session, endedMs: clock.monotonicMs() })
   }
 
+  function endAll(error: GrpcError): void {
+    for (const endStream of [...ends.values()]) endStream(error)
+  }
+
+  // The processes connect again, and their sessions reach the new leader.
+  leader?.onChange(() => endAll(new GrpcError('UNAVAILABLE', 'another operator has the Lease')))
+
   return {
-    methods: [{ kind: 'bidi', path: sessionPath, ...sessionCodec, handle }],
+    methods: [{ kind: 'bidi', path: sessionPath, ...encodedCodec, handle }],
     sessions: () => [...open.values()],
     lost() {
       const sinceMs = clock.monotonicMs() - keepLostMs
@@ -134,18 +165,18 @@ export function createSessionTable({ clock, log, ...options }: SessionTableOptio
     onOpen: listener => void listeners.push(listener),
     close() {
       closed = true
-      for (const endStream of [...ends.values()]) endStream(shuttingDown())
+      endAll(shuttingDown())
     },
   }
 }
 
 async function readAll(
-  reports: AsyncIterable<Report>,
+  reports: AsyncIterable<Uint8Array>,
   end: (error?: Error) => void,
   receive: (report: Report) => void,
 ): Promise<void> {
   try {
-    for await (const report of reports) receive(report)
+    for await (const report of reports) receive(decodeReport(report))
     end()
   } catch (error) {
     end(error as Error)

@@ -298,7 +298,7 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'operator/counters/',
     content:
-      '`pod-sessions.ts`, the contract: what the rate limit processes report, and what the operator asks of them',
+      '`pod-sessions.ts`, the contract: what the rate limit processes report, and what the operator asks of them; `leader/` passes both on to the operator with the Lease',
     mayImport: [...serviceBase, 'operator/xds/'],
   },
   {

@@ -67,6 +67,7 @@ async function startCluster(): Promise<EnvironmentUnderTest> {
         place: { name: config.name, namespace, revision: 'first', owner },
         infrastructure: { observe: () => [], obstacle: () => undefined, onChange() {} },
         peers: createPeers({ operatorName, ids: randomUUID, clock: systemClock, log: silentLog }),
+        leader: { setLeader() {}, current: () => undefined, onChange() {}, stop() {} },
         mayWrite: () => true,
         metrics: { statusWritten() {}, propagated() {}, reconciled() {} },
         events: { record() {} },

@@ -1,6 +1,7 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { Environment } from '../../app.ts'
+import type { LeaderLink } from '../../counters/leader/leader-link.ts'
 import { serviceNames } from '../../ir.ts'
 import type { Provisioner } from '../../kinds/merchant/provisioner.ts'
 import { switchedOff } from '../../services/cluster-services.ts'
@@ -27,6 +28,7 @@ export interface KubernetesEnvironmentOptions {
   readonly provisioner: Provisioner
   readonly operatorName: string
   readonly peers: Peers
+  readonly leader: LeaderLink
   /** Reports whether this operator holds the Lease. */
   readonly mayWrite: () => boolean
   readonly metrics: Pick<OperatorMetrics, 'statusWritten' | 'propagated' | 'reconciled'>
@@ -36,7 +38,7 @@ export interface KubernetesEnvironmentOptions {
 
 /** Returns the environment in a cluster: resources and statuses of the API server, pods, and Secrets. */
 export function kubernetesEnvironment(options: KubernetesEnvironmentOptions): Environment<ClusterController> {
-  const { config, namespace, client, infrastructure, tenants, operatorName, peers, log } = options
+  const { config, namespace, client, infrastructure, tenants, operatorName, peers, leader, log } = options
   const { watchNamespaces } = config
   return {
     infrastructure,
@@ -45,6 +47,7 @@ export function kubernetesEnvironment(options: KubernetesEnvironmentOptions): En
     domainGrants: new Map(config.domainGrants.map(({ domain, namespaces }) => [domain, namespaces])),
     operatorName,
     peers,
+    leader,
     openKind: (kind, { feed, backends }) =>
       openClusterController(kind, {
         ...{ client, watchNamespaces, feed, infrastructure, backends, log },

@@ -10,6 +10,7 @@ import type { AnyMethod } from '@tollway/grpc/server.ts'
 import { openApp } from '../../app.ts'
 import { type Certificates, createCertificates } from '../../certificates/certificates.ts'
 import { createLeaseElector, type LeaseElector } from '../../controller/lease-elector.ts'
+import { createLeaderLink } from '../../counters/leader/leader-link.ts'
 import { failingReplicas } from '../../infrastructure/backend-failures.ts'
 import { InfrastructureError } from '../../infrastructure/provider.ts'
 import { serviceNames } from '../../ir.ts'
@@ -81,13 +82,16 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const infrastructure = openInfrastructure(started, { client, place, mayWrite, events }, options)
   const operatorName = names.feedHost(config.name, pod.namespace)
   const peers = createPeers({ operatorName, ids: randomUUID, clock: systemClock, log })
+  const tls = certificates.clientTls(operatorName)
+  const leader = createLeaderLink({ tls, log })
+  started.defer(async () => leader.stop())
   const tenants = openTenantSecrets({ client, config, ownNamespace: pod.namespace, log })
   started.defer(() => tenants.routes.stop())
   const provisioner = openProvisioner(certificates, options)
   started.defer(async () => provisioner.end())
   const environment = kubernetesEnvironment({
     ...{ config, namespace: pod.namespace, client, place, infrastructure, tenants, provisioner },
-    ...{ operatorName, peers, mayWrite, metrics, events, log },
+    ...{ operatorName, peers, leader, mayWrite, metrics, events, log },
   })
   const app = openApp(environment, log)
   started.defer(() => app.stop())
@@ -97,7 +101,6 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const providing = openRunner('apply the workloads', () => provideWorkloads(provided), log)
   digests.onChange(providing.trigger)
   started.defer(() => digests.stop())
-  const tls = certificates.clientTls(operatorName)
   const reporter = openReporter(feed, tls, leadership, log)
   started.defer(() => reporter.stop())
   const relay = createLoadRelay({ loads, tls, log, random: Math.random })
@@ -117,6 +120,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
     onRival(address) {
       reporter.setLeader(address)
       relay.setLeader(address)
+      leader.setLeader(address)
     },
   })
   certificates.start()
@@ -413,6 +417,8 @@ const lastWritesMs = 2_000
 
 /** A connection keeps the certificates with which it began, and these are renewed within weeks. */
 const feedConnection = { maxConnectionAgeMs: 24 * 3_600_000, maxConnectionAgeGraceMs: 3_600_000 }
+/** Another operator passes on a what-if, with the configuration in base64. */
+const maxReceiveBytes = 16 * 1024 * 1024
 
 async function serveFeed(
   started: AsyncDisposableStack,
@@ -423,7 +429,7 @@ async function serveFeed(
   await certificates.ready()
   const grpc = createGrpcServer({
     methods,
-    limits: feedConnection,
+    limits: { ...feedConnection, maxReceiveBytes },
     onDefect: (path, error) => log.error('call failed: internal error', { path, error: `${error}` }),
   })
   await grpc.listen({ host: pod.host, port: config.feedPort, tls: certificates.serverTls })

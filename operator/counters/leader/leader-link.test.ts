@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { silentLog } from '@tollway/chassis/log/log.ts'
+import { createGrpcClient } from '@tollway/grpc/client/client.ts'
+import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
+import {
+  CounterAnswer_Outcome as Outcome,
+  SessionReportSchema,
+  SessionRequestSchema,
+} from '@tollway/proto/tollway/operator/v1/counters'
+import { createAuthority } from '../../../services/grpc/server/testing/contract/certificates.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { openSessions } from '../open-sessions.ts'
+import { PodSessionsError } from '../pod-sessions.ts'
+import { encodedCodec, sessionPath } from '../session-codec.ts'
+import { createLeaderLink } from './leader-link.ts'
+import { askingCodec, queryPath } from './query-codec.ts'
+
+const operatorName = 'operator.system.svc'
+const fleet = createAuthority('fleet')
+const operatorLeaf = fleet.issue(operatorName)
+const podLeaf = fleet.issue('pods.system.svc')
+
+const tlsAs = ({ cert, key }: { readonly cert: string; readonly key: string }) => ({
+  serverName: operatorName,
+  credentials: () => ({ ca: fleet.ca, identity: { cert, key } }),
+  onChange: () => () => {},
+})
+
+async function startOperator(t: TestContext) {
+  const leader = createLeaderLink({ tls: tlsAs(operatorLeaf), log: silentLog })
+  const { sessions, podSessions, closeSessions } = openSessions({ leader, operatorName }, silentLog)
+  const onDefect = (_: string, error: unknown) => assert.fail(`${error}`)
+  const server = createGrpcServer({ methods: sessions.methods, onDefect })
+  const tls = { credentials: () => operatorLeaf, requireClientCert: true, onChange: () => () => {} }
+  const bound = await server.listen({ host: '127.0.0.1', port: 0, tls })
+  assert.ok('port' in bound)
+  t.after(async () => {
+    closeSessions()
+    sessions.close()
+    leader.stop()
+    await server.drain(0)
+  })
+  return { address: `127.0.0.1:${bound.port}`, podSessions, leader }
+}
+
+type Report = NonNullable<MessageInitShape<typeof SessionReportSchema>['report']>
+
+/** A process with one domain, which answers reads of a counter, and connects again when its stream ends. */
+function connectProcess(t: TestContext, address: string, uid: string): void {
+  const client = createGrpcClient(address, { tls: tlsAs(podLeaf) })
+  const stopping = new AbortController()
+  const { signal } = stopping
+  t.after(() => {
+    stopping.abort()
+    client.close()
+  })
+  async function run(): Promise<void> {
+    const call = client.bidi(sessionPath, encodedCodec, { signal })
+    const send = (report: Report) =>
+      void call.write(toBinary(SessionReportSchema, create(SessionReportSchema, { report })))
+    send({ case: 'hello', value: { uid, pod: uid, backend: 'redis', features: ['replay'] } })
+    send({ case: 'totals', value: { domains: [{ domain: 'shop', rules: 1, whole: true }] } })
+    for await (const bytes of call.messages) {
+      const { request } = fromBinary(SessionRequestSchema, bytes)
+      if (request.case === 'counter') {
+        const counters = [{ rule: 'shop.user', key: 'k', value: 7n, limit: 10n }]
+        send({ case: 'counter', value: { id: request.value.id, outcome: Outcome.OK, counters } })
+      } else if (request.case === 'subscribe') {
+        send({ case: 'series', value: { id: request.value.id, allowed: 3n } })
+      }
+    }
+  }
+  const repeat = async () => {
+    while (!signal.aborted) {
+      await run().catch(() => {})
+      await new Promise(resolve => setTimeout(resolve, 20))
+    }
+  }
+  void repeat()
+}
+
+const at = { domain: 'shop', entries: [{ key: 'user', value: 'a' }] }
+
+test('every operator answers for all processes, also after a change of the leader', async t => {
+  const [one, two] = [await startOperator(t), await startOperator(t)]
+  two.leader.setLeader(one.address)
+  connectProcess(t, one.address, 'a')
+  connectProcess(t, two.address, 'b')
+  const podsAt = async ({ podSessions }: typeof one) =>
+    (await podSessions.pods()).items.flatMap(({ pod, workers }) => (workers > 0 ? [pod] : [])).join()
+  for (const operator of [one, two]) {
+    await waitFor('both pods', async () => (await podsAt(operator)) === 'a,b')
+    assert.equal((await operator.podSessions.counter(at)).counters[0]?.remaining, 3)
+    assert.equal((await operator.podSessions.rules('shop')).items.length, 0)
+  }
+  await assert.rejects(two.podSessions.raise(at, -1), (error: unknown) => {
+    assert.ok(error instanceof PodSessionsError)
+    return error.code === 'invalid' && error.field === 'by'
+  })
+  const ending = new AbortController()
+  for await (const { allowed, pods } of two.podSessions.series({ domain: 'shop' }, ending.signal)) {
+    if (allowed === 6 && pods === 2) break
+  }
+  one.leader.setLeader(two.address)
+  two.leader.setLeader(undefined)
+  for (const operator of [one, two]) {
+    await waitFor(
+      'both pods at the new leader',
+      async () => (await podsAt(operator).catch(() => '')) === 'a,b',
+    )
+  }
+})
+
+test('two operators that take each other for the leader pass no session on twice', async t => {
+  const [one, two] = [await startOperator(t), await startOperator(t)]
+  one.leader.setLeader(two.address)
+  two.leader.setLeader(one.address)
+  connectProcess(t, one.address, 'a')
+  two.leader.setLeader(undefined)
+  await waitFor('the pod', async () => (await two.podSessions.pods()).items.length === 1)
+})
+
+test('a process may not ask as operators do, and a leader that is away is an error with a code', async t => {
+  const one = await startOperator(t)
+  const client = createGrpcClient(one.address, { tls: tlsAs(podLeaf) })
+  t.after(() => client.close())
+  const call = client.bidi(queryPath, askingCodec)
+  void call.write({ method: 'pods', arguments: [] })
+  call.end()
+  await assert.rejects(async () => {
+    for await (const _ of call.messages);
+  }, /only an operator may ask/)
+  one.leader.setLeader('127.0.0.1:1')
+  await assert.rejects(one.podSessions.pods(), (error: unknown) => {
+    return error instanceof PodSessionsError && error.code === 'deadline'
+  })
+})
