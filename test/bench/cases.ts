@@ -1,3 +1,4 @@
+import { algorithmsCases } from './algorithms-case.ts'
 import type { BenchCase } from './bench-case.ts'
 import { capturesCase } from './captures-case.ts'
 import {
@@ -212,6 +213,7 @@ export const decisionCases: readonly BenchCase[] = [
   ...reloadCases,
   envoyCase,
   h2loadCase,
+  ...algorithmsCases,
 ]
 
 /** The cases of the broker. */

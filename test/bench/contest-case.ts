@@ -80,7 +80,7 @@ async function measureContest(
   const drive = await driverOf(contest, loads, servers[1], roundMs)
   const measurements = await inTurn<MeasuredServer, Measurement>(servers, rounds, async (server, round) => {
     await drive(server, warmUpMs, 0)
-    const measurement = await measure(server, redis, () => drive(server, roundMs, 1 + round))
+    const measurement = await measure(server, [redis], () => drive(server, roundMs, 1 + round))
     return { ...measurement, rssBeyondNodeMiB: measurement.rssMiB - rssMiB(bareNode.pid) }
   })
   const byName = Object.fromEntries(servers.map(({ name }, place) => [name, measurements[place] ?? []]))

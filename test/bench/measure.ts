@@ -20,6 +20,8 @@ export interface Measurement extends LatencyFigures {
   /** The share of the round in which the server's garbage collector stopped it. */
   readonly gcShare?: number
   readonly redisCommands: number
+  /** The CPU time of Redis for each call. */
+  readonly redisCpuMicros?: number
   /** The CPU time of the load for each call. */
   readonly loadCpuMicros: number
   /** The lateness of the load at p99, if it had a schedule. */
@@ -32,11 +34,12 @@ export interface Measurement extends LatencyFigures {
 /**
  * Runs the load and returns its cost.
  *
+ * @param redis the servers of Redis
  * @throws Error when an answer was not the expected one
  */
 export async function measure(
   server: MeasuredServer,
-  redis: RedisServer,
+  redis: readonly RedisServer[],
   drive: () => Promise<LoadResult & { readonly loadLateP99Ms?: number }>,
 ): Promise<Measurement> {
   const before = await usage(server, redis)
@@ -56,21 +59,26 @@ export async function measure(
     ...(after.gcMs !== undefined && { gcShare: (after.gcMs - (before.gcMs ?? 0)) / 1000 / seconds }),
     ...(loadLateP99Ms !== undefined && { loadLateP99Ms }),
     redisCommands: (after.commands - before.commands) / calls,
+    redisCpuMicros: redisMicros / calls,
     loadCpuMicros: loadCpuMicros / calls,
     serverBusy: serverMicros / 1e6 / seconds,
     otherCoreBusy: (redisMicros + loadCpuMicros) / 1e6 / seconds,
   }
 }
 
-async function usage(server: MeasuredServer, redis: RedisServer) {
+async function usage(server: MeasuredServer, redis: readonly RedisServer[]) {
   const serverMicros = cpuMicros(server.pid)
-  const redisMicros = cpuMicros(redis.pid)
+  const redisMicros = sum(redis.map(({ pid }) => cpuMicros(pid)))
   const gcMs = await server.gcMs()
-  return { serverMicros, redisMicros, gcMs, commands: await commandsOf(redis) }
+  return { serverMicros, redisMicros, gcMs, commands: sum(await Promise.all(redis.map(commandsOf))) }
 }
 
 /** Returns the number of all commands that Redis has received since its start. */
 async function commandsOf(redis: RedisServer): Promise<number> {
   const info = await redis.command('INFO', 'stats')
   return Number(/total_commands_processed:(\d+)/.exec(info)?.[1])
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0)
 }
