@@ -15,16 +15,20 @@ export interface ListenerPlan {
   readonly filters: readonly object[]
   /** The action of the only route, such as `direct_response`. */
   readonly action: object
+  /** More fields of the virtual host, such as `rate_limits`. */
+  readonly virtualHost?: object
 }
 
 /** Returns an HTTP listener of Envoy with one route for all requests. */
-export function envoyListener({ host, port, name, filters, action }: ListenerPlan): object {
+export function envoyListener(plan: ListenerPlan): object {
+  const { host, port, name, filters, action, virtualHost } = plan
+  const route = { match: { prefix: '/' }, ...action }
   const typedConfig = {
     '@type': `${types}network.http_connection_manager.v3.HttpConnectionManager`,
     stat_prefix: name,
     http_filters: filters,
     route_config: {
-      virtual_hosts: [{ name: 'all', domains: ['*'], routes: [{ match: { prefix: '/' }, ...action }] }],
+      virtual_hosts: [{ name: 'all', domains: ['*'], routes: [route], ...virtualHost }],
     },
   }
   return {

@@ -7,6 +7,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"flag"
 	"log"
@@ -23,6 +25,7 @@ import (
 	"github.com/envoyproxy/go-control-plane/pkg/server/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/protobuf/encoding/protojson"
 )
@@ -59,6 +62,7 @@ func main() {
 	enforce := flag.Bool("enforce", false, "replace grpc-go's default enforcement policy by the two flags below")
 	minTime := flag.Duration("min-time", 5*time.Minute, "the shortest interval of pings that is permitted")
 	permitIdle := flag.Bool("permit-without-stream", false, "permit pings on connections without a stream")
+	identity := flag.String("tls", "", "PEM file of the certificate and its key; it is also the authority of clients")
 	flag.Parse()
 
 	listener, err := net.Listen("tcp", *address)
@@ -71,12 +75,35 @@ func main() {
 		policy := keepalive.EnforcementPolicy{MinTime: *minTime, PermitWithoutStream: *permitIdle}
 		options = append(options, grpc.KeepaliveEnforcementPolicy(policy))
 	}
+	if *identity != "" {
+		options = append(options, mutualTLS(*identity))
+	}
 	grpcServer := grpc.NewServer(options...)
 	discovery.RegisterAggregatedDiscoveryServiceServer(
 		grpcServer, server.NewServer(context.Background(), snapshots, callbacks()))
 	report(event{Event: "listening", Address: listener.Addr().String()})
 	go readSnapshots(snapshots)
 	log.Fatal(grpcServer.Serve(watchedListener{listener}))
+}
+
+// Requires a certificate of each client, as the server of Envoy Gateway does.
+func mutualTLS(file string) grpc.ServerOption {
+	certificate, err := tls.LoadX509KeyPair(file, file)
+	if err != nil {
+		log.Fatal(err)
+	}
+	authority, err := os.ReadFile(file)
+	if err != nil {
+		log.Fatal(err)
+	}
+	clients := x509.NewCertPool()
+	clients.AppendCertsFromPEM(authority)
+	return grpc.Creds(credentials.NewTLS(&tls.Config{
+		Certificates: []tls.Certificate{certificate},
+		ClientAuth:   tls.RequireAndVerifyClientCert,
+		ClientCAs:    clients,
+		MinVersion:   tls.VersionTLS13,
+	}))
 }
 
 func callbacks() server.Callbacks {

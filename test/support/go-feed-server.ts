@@ -29,6 +29,8 @@ export interface GoFeedServer {
   event(kind: FeedServerEvent['event'], index: number): Promise<FeedServerEvent>
   /** Publishes a snapshot with one limit. The service rejects the unit UNKNOWN. */
   publish(version: string, unit: 'HOUR' | 'UNKNOWN', requestsPerUnit: number): void
+  /** Publishes a snapshot of these ratelimit.config.ratelimit.v3.RateLimitConfig, as their JSON. */
+  publishConfigs(version: string, configs: readonly object[]): void
 }
 
 /** @param args flags of the server; without any it has the defaults of grpc-go */
@@ -44,14 +46,16 @@ export async function startGoFeedServer(t: Cleanup, args: readonly string[] = []
   const events = (kind?: FeedServerEvent['event']) =>
     happened.filter(({ event }) => kind === undefined || event === kind)
   const { address = '' } = await waitFor('the Go server to listen', () => events('listening')[0])
+  const publishConfigs = (version: string, configs: readonly object[]) =>
+    void child.stdin.write(`${JSON.stringify({ version, configs })}\n`)
   return {
     address,
+    publishConfigs,
     events,
     event: (kind, index) => waitFor(`${kind} ${index} at the Go server`, () => events(kind)[index], 20_000),
     publish(version, unit, requestsPerUnit) {
       const rate_limit = { unit, requests_per_unit: requestsPerUnit }
-      const config = { name: 'shop', domain: 'shop', descriptors: [{ key: 'user', rate_limit }] }
-      child.stdin.write(`${JSON.stringify({ version, configs: [config] })}\n`)
+      publishConfigs(version, [{ name: 'shop', domain: 'shop', descriptors: [{ key: 'user', rate_limit }] }])
     },
   }
 }
