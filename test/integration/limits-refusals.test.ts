@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { startRedis } from '../support/redis-server.ts'
+import { requireProgram } from '../support/require-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { manifest, startTollway, type Tollway } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const plain = manifest('plain', 'plain', { user: '2/day' })
+const several = manifest('several', 'several', { user: '2/day' }).replace(
+  /rateLimit: (\{.*?\})/,
+  'limits: [$1, {unit: hour, requestsPerUnit: 9}]',
+)
+const bucket = manifest('bucket', 'bucket', { user: '2/day' }).replace(
+  'unit: day',
+  'unit: day, algorithm: TokenBucket',
+)
+
+/** Resolves with the message of the condition Programmed once a process has refused the resource. */
+function refusalOf({ status }: Tollway, wanted: string): Promise<string> {
+  return waitFor(`a process to refuse ${wanted}`, () => {
+    const found = status().resources.find(({ name }) => name === wanted)
+    const programmed = found?.conditions.find(({ type }) => type === 'Programmed')
+    return programmed?.reason === 'Refused' && programmed.message
+  })
+}
+
+async function codesOf(tollway: Tollway, domain: string): Promise<readonly number[]> {
+  const codes: number[] = []
+  for (let call = 0; call < 3; call += 1) codes.push(await tollway.ask(domain, 'user', 'alice'))
+  return codes
+}
+
+test('braces in CACHE_KEY_PREFIX: the status has the cause and the fix, and other resources are enforced', async t => {
+  const files = { 'plain.yaml': plain, 'several.yaml': several, 'bucket.yaml': bucket }
+  const tollway = await startTollway(t, files, ['--env', 'CACHE_KEY_PREFIX=a{b}:'])
+  assert.match(
+    await refusalOf(tollway, 'several'),
+    /^ratelimit-0 refused it: it needs limits, which CACHE_KEY_PREFIX with braces does not allow; remove the braces/,
+  )
+  for (const domain of ['plain', 'bucket']) {
+    assert.deepEqual(await codesOf(tollway, domain), [200, 200, 429], domain)
+  }
+})
+
+test('a Redis login without scripts: the status names the command, and fixed windows are enforced', async t => {
+  if (!requireProgram(t, 'redis-server')) return
+  const redis = await startRedis()
+  t.after(() => redis.stop())
+  await redis.command('ACL', 'SETUSER', 'plain', 'on', '>pw', '~*', '+@all', '-@scripting')
+  const config = join(temporaryFolder('tollway-config'), 'config.yaml')
+  writeFileSync(config, `redisUrl: redis://plain:pw@127.0.0.1:${redis.port}\n`, { mode: 0o600 })
+  const files = { 'plain.yaml': plain, 'bucket.yaml': bucket }
+  const tollway = await startTollway(t, files, ['--config', config, '--env', 'BACKEND_DEADLINE=5s'])
+  assert.match(
+    await refusalOf(tollway, 'bucket'),
+    /it needs algorithms, which Redis refuses: NOPERM.*'evalsha' command/,
+  )
+  assert.deepEqual(await codesOf(tollway, 'plain'), [200, 200, 429])
+})
