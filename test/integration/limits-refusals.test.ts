@@ -33,7 +33,7 @@ async function codesOf(tollway: Tollway, domain: string): Promise<readonly numbe
   return codes
 }
 
-test('braces in CACHE_KEY_PREFIX: the status has the cause and the fix, and other resources are enforced', async t => {
+test('braces in CACHE_KEY_PREFIX: the status has the cause, and other resources are enforced', async t => {
   const files = { 'plain.yaml': plain, 'several.yaml': several, 'bucket.yaml': bucket }
   const tollway = await startTollway(t, files, ['--env', 'CACHE_KEY_PREFIX=a{b}:'])
   assert.match(
@@ -45,7 +45,7 @@ test('braces in CACHE_KEY_PREFIX: the status has the cause and the fix, and othe
   }
 })
 
-test('a Redis login without scripts: the status names the command, and fixed windows are enforced', async t => {
+test('a Redis login without scripts: the status has the command, and fixed windows go on', async t => {
   if (!requireProgram(t, 'redis-server')) return
   const redis = await startRedis()
   t.after(() => redis.stop())
