@@ -32,6 +32,7 @@ const permissions = dump(
     own: makeRules('own', { installation }),
     watched: makeRules('watched'),
     granted: makeRules('granted'),
+    cluster: makeRules('cluster'),
     grantedWithPayments: makeRules('granted', { only: 'payments' }),
   },
   { noRefs: true },

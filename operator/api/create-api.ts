@@ -10,12 +10,14 @@ import { readBody } from './input/read-body.ts'
 import { readParameters } from './input/read-parameters.ts'
 import { apiPath } from './openapi-document.ts'
 import { type StreamEnd, sendEvents } from './send-events.ts'
-import type { ApiSources } from './sources.ts'
+import type { ApiSources, CounterChangeEvent } from './sources.ts'
 
 export interface ApiOptions {
   readonly sources: ApiSources
   readonly access: ApiAccess
   readonly log: Log
+  /** Called after each change of a counter, which is also logged. */
+  readonly onCounterChange?: (change: CounterChangeEvent) => void
   readonly limits?: Partial<ApiLimits>
 }
 
@@ -52,6 +54,13 @@ const headers = {
   'x-content-type-options': 'nosniff',
 }
 
+/** A stream takes its connection along, and no proxy is to collect its events. */
+const streamHeaders = {
+  'content-type': 'text/event-stream',
+  'x-accel-buffering': 'no',
+  connection: 'close',
+}
+
 /** Creates the API of an operator. */
 export function createApi(options: ApiOptions): Api {
   const { log } = options
@@ -79,6 +88,13 @@ export function createApi(options: ApiOptions): Api {
     }
   }
 
+  function changed(change: CounterChangeEvent): void {
+    const { owner, ...fields } = change
+    const resource = owner === undefined ? '' : `${owner.namespace}/${owner.name}`
+    log.info('change a counter', { ...fields, resource })
+    options.onCounterChange?.(change)
+  }
+
   async function serve(
     found: FoundEndpoint,
     handler: Handler | StreamHandler,
@@ -89,9 +105,9 @@ export function createApi(options: ApiOptions): Api {
     response.once('close', () => gone.abort())
     const renew = AbortSignal.timeout(limits.maxStreamMs)
     const signal = AbortSignal.any([closing.signal, gone.signal, ...('stream' in handler ? [renew] : [])])
-    const call = await openCall(found, handler, request, { ...options, signal })
+    const call = await openCall(found, handler, request, { ...options, changed, signal })
     if (!('stream' in handler)) return send(response, 200, await handler.answer(call))
-    response.writeHead(200, { ...headers, 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' })
+    response.writeHead(200, { ...headers, ...streamHeaders })
     const reasonOf = (): StreamEnd =>
       closing.signal.aborted ? 'stopping' : renew.aborted ? 'renew' : 'finished'
     await sendEvents(response, handler.event, handler.stream(call), reasonOf)
@@ -138,14 +154,14 @@ async function openCall(
   { endpoint, inPath }: FoundEndpoint,
   handler: Handler | StreamHandler,
   request: IncomingMessage,
-  { sources, access, signal }: ApiOptions & { readonly signal: AbortSignal },
+  { sources, access, changed, signal }: ApiOptions & Pick<ApiCall, 'changed' | 'signal'>,
 ): Promise<ApiCall> {
   const { body, right, parameters: expected }: Endpoint = endpoint
   const caller = right === undefined ? nobody : await access.authenticate(request)
   const [, query = ''] = (request.url ?? '').split(/\?(.*)/s)
   const parameters = readParameters({ parameters: expected }, inPath, query)
   const read = body === undefined ? undefined : await readBody(request, body)
-  const call: ApiCall = { parameters, body: read, caller, sources, signal }
+  const call: ApiCall = { parameters, body: read, caller, sources, changed, signal }
   if (right !== undefined) await caller.authorize(handler.rightOf?.(call) ?? right, handler.placeOf(call))
   return call
 }

@@ -13,11 +13,9 @@ export interface ApiSources {
   readonly feed: Pick<Feed, 'published' | 'standings' | 'enforcement' | 'clients'>
   /** Reads the requests of all brokers that this operator can ask. */
   readonly brokers: () => Promise<readonly BrokerLook[]>
-  /** Called after each change of a counter. */
-  readonly onCounterChange: (change: CounterChangeEvent) => void
 }
 
-/** A change of a counter, for logs and Events. Values of entries are left out, since they may be personal. */
+/** A change of a counter, for logs and Events. Entries are left out: they may be personal data. */
 export interface CounterChangeEvent {
   readonly user: string
   readonly action: 'reset' | 'raise'

@@ -137,11 +137,14 @@ waitUntilReady: {enabled: false}
 
   it('lets the operator do what it must, and only where it watches', async () => {
     const set = ['redis.bundled.enabled=true', 'watchNamespaces={shop,search}', 'secretNamespaces={shop}']
-    const roles = render({ set }).filter(({ kind }) => /^(ServiceAccount|Role|RoleBinding)$/.test(kind))
+    const roles = render({ set }).filter(({ kind }) =>
+      /^(ServiceAccount|(Cluster)?Role|(Cluster)?RoleBinding)$/.test(kind),
+    )
     for (const role of roles) await assertTaken(role, {})
     // Payments are not switched on here, so what only they need is not allowed.
     const always = permissions.filter(({ only }) => only === undefined)
-    const places = { own: [namespace], watched: ['shop', 'search'], granted: ['shop'] }
+    const namespaces = [namespace, 'shop', 'search', 'default']
+    const places = { own: [namespace], watched: ['shop', 'search'], granted: ['shop'], cluster: namespaces }
     const isGranted = ({ group, resource }: Permission, verb: string, place: string, name?: string) =>
       always.some(
         one =>
@@ -153,7 +156,7 @@ waitUntilReady: {enabled: false}
       )
     for (const permission of permissions) {
       const { group, resource, verbs, names: [name] = [] } = permission
-      for (const place of [namespace, 'shop', 'search', 'default']) {
+      for (const place of namespaces) {
         for (const verb of verbs) {
           for (const each of new Set([name, name && 'foreign'])) {
             const asked = {

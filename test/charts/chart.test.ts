@@ -179,11 +179,13 @@ describe('the roles of the chart', { skip: missingHelm() }, () => {
   const workloads = { kind: 'Role', name: 'tollway-workloads', rules: own }
   const resources = { name: `${namespace}-tollway-resources`, rules: makeRules('watched') }
   const secrets = { name: `${namespace}-tollway-secrets`, rules: makeRules('granted') }
+  const reviews = { name: `${namespace}-tollway-reviews`, rules: makeRules('cluster') }
 
   it('are what the operator may do, and no more', () => {
     assert.deepEqual(rolesOf(render({ set: [redis] })), [
       { kind: 'ClusterRole', ...resources },
       { kind: 'ClusterRole', ...secrets },
+      { kind: 'ClusterRole', ...reviews },
       workloads,
     ])
   })
@@ -191,6 +193,7 @@ describe('the roles of the chart', { skip: missingHelm() }, () => {
   it('are for the watched namespaces only, where there are some', () => {
     const objects = render({ set: [redis, 'watchNamespaces={shop,search}'] })
     assert.deepEqual(rolesOf(objects), [
+      { kind: 'ClusterRole', ...reviews },
       workloads,
       ...['shop', 'search'].flatMap(place => [
         { kind: 'Role', namespace: place, ...resources },
@@ -207,7 +210,10 @@ describe('the roles of the chart', { skip: missingHelm() }, () => {
 
   it('never let the operator change what it may do', () => {
     const rules = rolesOf(render({ set: [redis, 'secretNamespaces={*}', 'payments.enabled=true'] }))
-    assert.doesNotMatch(JSON.stringify(rules), /rbac\.authorization|"\*"|bind|escalate|impersonate|token/)
+    assert.doesNotMatch(
+      JSON.stringify(rules),
+      /rbac\.authorization|"\*"|bind|escalate|impersonate|token(?!reviews)/,
+    )
   })
 
   const granted: readonly [values: readonly string[], bindings: readonly string[]][] = [

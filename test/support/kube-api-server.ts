@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { generateKeyPairSync } from 'node:crypto'
+import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:https'
@@ -19,10 +19,18 @@ export interface KubeApiServer {
   call(method: string, path: string, body?: unknown, accept?: string): Promise<ApiAnswer>
   /** The same call with a bearer token of another account. */
   callAs(token: string): KubeApiServer['call']
+  /** Returns a token of a service account that is valid until the time, in seconds since the epoch. */
+  signToken(account: TokenAccount, expiresAt: number): string
   stop(): Promise<void>
   readonly url: string
   /** Of an administrator. */
   readonly token: string
+}
+
+export interface TokenAccount {
+  readonly namespace: string
+  readonly name: string
+  readonly uid: string
 }
 
 export interface ApiAnswer {
@@ -61,6 +69,7 @@ export async function startKubeApiServer(): Promise<KubeApiServer> {
   const place = temporaryFolder('kube-api-server')
   const [etcdPort = 0, peerPort = 0, port = 0] = await freePorts(3)
   const etcdUrl = `http://127.0.0.1:${etcdPort}`
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const certificate = await makeCertificate(place, 'kube-apiserver', 'IP:127.0.0.1')
   // They run for a minute, in which garbage collection costs more than it frees.
   const options = { env: { ...process.env, GOGC: '400' } }
@@ -72,7 +81,7 @@ export async function startKubeApiServer(): Promise<KubeApiServer> {
     ),
     startProgram(
       join(assets, 'kube-apiserver'),
-      apiServerArguments(place, etcdUrl, port, certificate),
+      apiServerArguments(place, etcdUrl, port, { ...certificate, privateKey }),
       options,
     ),
   ]
@@ -95,7 +104,8 @@ export async function startKubeApiServer(): Promise<KubeApiServer> {
       startDeadlineMs,
     )
     if (programs.some(hasEnded)) throw new Error('etcd or kube-apiserver ended at once')
-    return { call, callAs, stop, url: `https://127.0.0.1:${port}`, token }
+    const signToken = (account: TokenAccount, expiresAt: number) => makeToken(privateKey, account, expiresAt)
+    return { call, callAs, signToken, stop, url: `https://127.0.0.1:${port}`, token }
   } catch (error) {
     const said = programs.map(program => program.output().slice(-4000)).join('\n')
     await stop()
@@ -128,12 +138,11 @@ function apiServerArguments(
   place: string,
   etcdUrl: string,
   port: number,
-  { certFile, keyFile }: Certificate,
+  { certFile, keyFile, privateKey }: Certificate & { readonly privateKey: KeyObject },
 ): string[] {
   const tokens = join(place, 'tokens.csv')
   writeFileSync(tokens, `${token},administrator,1,system:masters\n`, { mode: 0o600 })
   const key = join(place, 'service-accounts.key')
-  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   writeFileSync(key, privateKey.export({ type: 'sec1', format: 'pem' }), { mode: 0o600 })
   return [
     `--etcd-servers=${etcdUrl}`,
@@ -145,7 +154,7 @@ function apiServerArguments(
     `--token-auth-file=${tokens}`,
     '--authorization-mode=RBAC',
     '--service-cluster-ip-range=10.0.0.0/24',
-    '--service-account-issuer=https://kubernetes.default.svc',
+    `--service-account-issuer=${issuer}`,
     `--service-account-key-file=${key}`,
     `--service-account-signing-key-file=${key}`,
     `--runtime-config=${unusedGroups.map(group => `${group}=false`).join()}`,
@@ -153,6 +162,22 @@ function apiServerArguments(
     '--enable-priority-and-fairness=false',
   ]
 }
+
+/** A JSON Web Token (RFC 7519) as the API server signs them for pods. */
+function makeToken(key: KeyObject, { namespace, name, uid }: TokenAccount, expiresAt: number): string {
+  const begin = expiresAt - 3600
+  const claims = {
+    ...{ iss: issuer, aud: [issuer], sub: `system:serviceaccount:${namespace}:${name}` },
+    ...{ iat: begin, nbf: begin, exp: expiresAt },
+    'kubernetes.io': { namespace, serviceaccount: { name, uid } },
+  }
+  const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url')
+  const signed = `${encode({ alg: 'ES256' })}.${encode(claims)}`
+  const signature = sign('sha256', Buffer.from(signed), { key, dsaEncoding: 'ieee-p1363' })
+  return `${signed}.${signature.toString('base64url')}`
+}
+
+const issuer = 'https://kubernetes.default.svc'
 
 const unusedGroups = [
   'certificates.k8s.io/v1',

@@ -38,7 +38,7 @@ export const raise: Handler = {
 }
 
 function recorded(
-  { sources, caller }: ApiCall,
+  { sources, caller, changed }: ApiCall,
   at: CounterAddress,
   change: CounterReading,
   action: CounterChangeEvent['action'],
@@ -47,7 +47,7 @@ function recorded(
   const answer = describeReading(at, change)
   const { domain } = at
   const owner = ownerOf(sources, domain)
-  sources.onCounterChange({ user: caller.name, action, domain, rule: answer.rule, by, owner })
+  changed({ user: caller.name, action, domain, rule: answer.rule, by, owner })
   return answer
 }
 

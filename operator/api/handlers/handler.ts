@@ -1,7 +1,7 @@
 import type { ApiCaller, RightPlace } from '../access.ts'
 import type { Right } from '../endpoints.ts'
 import type { Parameters } from '../input/read-parameters.ts'
-import type { ApiSources } from '../sources.ts'
+import type { ApiSources, CounterChangeEvent } from '../sources.ts'
 
 /** One call of the API, with its parameters and its body validated. */
 export interface ApiCall {
@@ -9,6 +9,8 @@ export interface ApiCall {
   readonly body: unknown
   readonly caller: ApiCaller
   readonly sources: ApiSources
+  /** Reports a change of a counter. */
+  readonly changed: (change: CounterChangeEvent) => void
   /** Aborted when the client has gone, and when the server stops. */
   readonly signal: AbortSignal
 }

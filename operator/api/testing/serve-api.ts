@@ -60,9 +60,8 @@ export async function serveApi(
     domains: () => [checkout, { ...checkout, name: 'bank/loans', domain: 'loans' }],
     feed,
     brokers: async () => [{ address: 'http://127.0.0.1:1', problem: 'does not answer' }],
-    onCounterChange: (change: CounterChangeEvent) => void changes.push(change),
   }
-  const api = createApi({ sources, access, log, limits })
+  const api = createApi({ sources, access, log, limits, onCounterChange: change => changes.push(change) })
   const server = createGuardedServer((request, response) => {
     if (!api.handle(request, response)) response.writeHead(404).end()
   })

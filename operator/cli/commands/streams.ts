@@ -1,6 +1,7 @@
 import { defaultStateDir } from '../../environments/host/state-dir.ts'
-import { type BrokerAddress, interrupt, readStreams } from '../../streams/broker-pages.ts'
-import { type BrokerLook, type Look, rowsOf } from '../../streams/stream-rows.ts'
+import { askBrokers } from '../../streams/ask-brokers.ts'
+import { type BrokerAddress, interrupt } from '../../streams/broker-pages.ts'
+import { type Look, rowsOf } from '../../streams/stream-rows.ts'
 import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
 import { parseFormat, parseOptions, parseSeconds } from '../options.ts'
 import { render } from '../render.ts'
@@ -154,14 +155,5 @@ function describeInterruption(ended: number, requestId: string): string {
 }
 
 async function lookAt(brokers: readonly BrokerAddress[]): Promise<Look> {
-  const looks = await Promise.all(
-    brokers.map(async (broker): Promise<BrokerLook> => {
-      try {
-        return { address: broker.url.origin, page: await readStreams(broker) }
-      } catch (error) {
-        return { address: broker.url.origin, problem: (error as Error).message }
-      }
-    }),
-  )
-  return { atMs: performance.now(), brokers: looks }
+  return { brokers: await askBrokers(brokers), atMs: performance.now() }
 }

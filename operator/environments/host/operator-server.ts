@@ -1,16 +1,18 @@
 import type { Server } from 'node:http'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
+import type { Api } from '../../api/create-api.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 
-/** The operator's own port: `/healthz` for supervisors, `/status` for programs. */
-export function createOperatorServer(report: () => StatusReport): Server {
+/** The operator's own port: `/healthz` for supervisors, `/status` for programs, and the API. */
+export function createOperatorServer(report: () => StatusReport, api: Pick<Api, 'handle'>): Server {
   return createGuardedServer((request, response) => {
+    if (api.handle(request, response)) return
     const send = (status: number, body: string, type = 'text/plain; charset=utf-8') => {
       response.writeHead(status, { 'content-type': type }).end(body)
     }
     const path = (request.url ?? '').split('?')[0]
     if (path === '/healthz') return send(200, 'OK')
-    if (path !== '/status') return send(404, 'no such page; there are /healthz and /status\n')
+    if (path !== '/status') return send(404, 'no such page; there are /healthz, /status and /api/v1\n')
     send(200, `${JSON.stringify(report(), undefined, 2)}\n`, 'application/json')
   })
 }

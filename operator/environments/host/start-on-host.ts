@@ -1,11 +1,15 @@
 import { randomBytes, randomUUID } from 'node:crypto'
+import type { Server } from 'node:http'
 import { join } from 'node:path'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { logStrayOutput } from '@tollway/chassis/log/log-stray-output.ts'
+import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import type { HeartbeatTimeouts } from '@tollway/chassis/signs-of-life.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
+import { openAccess } from '../../api/access.ts'
+import { type Api, createApi } from '../../api/create-api.ts'
 import { type App, type Controller, openApp } from '../../app.ts'
 import { InfrastructureError, type Replica } from '../../infrastructure/provider.ts'
 import { type ServiceName, serviceNames } from '../../ir.ts'
@@ -13,6 +17,7 @@ import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
 import { unknownKinds } from '../../kinds/registry.ts'
 import { services } from '../../services/registry.ts'
 import type { StatusReport } from '../../status/status-report.ts'
+import { askBrokers } from '../../streams/ask-brokers.ts'
 import { firstReady } from './first-ready.ts'
 import { createFileSource } from './folder/files.ts'
 import { withBuiltIn } from './folder/with-built-in.ts'
@@ -104,7 +109,9 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
     provisionTokenFile: provisionTokenFile(stateDir),
   })
   await host.assertPortsFree(workloads, operatorPorts(config))
-  await serve(started, config, app, () => report, log)
+  const api = openApi(app, () => report, host, log)
+  const pages = createOperatorServer(() => report, api)
+  await serve(started, config, app, pages, log)
   const redis = await openRedis(options, redisUrlFile, log)
   started.defer(async () => redis?.stop())
   started.defer(() => host.close()) // processes end while their feed and their Redis are still there
@@ -132,7 +139,12 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
     }),
   )
   const running = started.move()
-  return { stop: () => running.disposeAsync() }
+  return {
+    stop() {
+      api.close() // so that streams end with an event
+      return running.disposeAsync()
+    },
+  }
 }
 
 const provisionTokenFile = (stateDir: string) => join(stateDir, 'provision-token')
@@ -198,7 +210,7 @@ async function serve(
   started: AsyncDisposableStack,
   { feedPort, operatorPort }: OperatorConfig,
   { feed, loads, sessions }: Pick<App<Controller>, 'feed' | 'loads' | 'sessions'>,
-  report: () => StatusReport,
+  pages: Server,
   log: Log,
 ): Promise<void> {
   const grpc = createGrpcServer({
@@ -211,14 +223,32 @@ async function serve(
     sessions.close()
     await grpc.drain(0)
   })
-  const http = createOperatorServer(report)
-  await new Promise<void>((resolve, reject) => {
-    http.once('error', reject).listen(operatorPort, loopback, resolve)
+  await listenHttp(pages, { host: loopback, port: operatorPort })
+  started.defer(() => closeHttp(pages, lastAnswersMs))
+}
+
+/** How long answers that have begun may take when the operator stops. */
+const lastAnswersMs = 200
+
+function openApi(
+  { podSessions: pods, feed, limits }: App<Controller>,
+  report: () => StatusReport,
+  host: HostInfrastructure,
+  log: Log,
+): Api {
+  const brokers = () => askBrokers(brokerPages(host))
+  return createApi({
+    sources: { pods, feed, domains: limits.inForce, report, brokers },
+    access: openAccess,
+    log,
   })
-  started.defer(() => {
-    http.close()
-    http.closeAllConnections()
-  })
+}
+
+/** The debug servers of the brokers. */
+function brokerPages(host: HostInfrastructure): readonly { readonly url: URL }[] {
+  return host
+    .observe('broker')
+    .flatMap(({ addresses: { debug } }) => (debug ? [{ url: new URL(debug) }] : []))
 }
 
 const placeOfState = (config: OperatorConfig, service: ServiceName) =>

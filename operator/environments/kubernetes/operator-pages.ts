@@ -1,5 +1,6 @@
 import type { Server } from 'node:http'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
+import type { Api } from '../../api/create-api.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 
 export interface OperatorPages {
@@ -8,10 +9,11 @@ export interface OperatorPages {
   metrics(): Promise<string>
   readonly metricsType: string
   report(): StatusReport
+  readonly api: Pick<Api, 'handle'>
 }
 
 /**
- * Returns the server of the operator's pages in a cluster. `/healthz` reports that the process runs,
+ * Returns the server of the operator's pages and API in a cluster. `/healthz` reports that the process runs,
  * `/readyz` that its feed is served. Neither depends on the pods of the services, because those depend on the
  * feed.
  */
@@ -20,6 +22,7 @@ export function createOperatorPages(pages: OperatorPages): Server {
     const send = (status: number, body: string, type = 'text/plain; charset=utf-8') => {
       response.writeHead(status, { 'content-type': type }).end(body)
     }
+    if (pages.api.handle(request, response)) return
     if (request.method !== 'GET' && request.method !== 'HEAD') return send(405, 'only GET is answered\n')
     switch ((request.url ?? '').split('?')[0]) {
       case '/healthz':
@@ -37,7 +40,7 @@ export function createOperatorPages(pages: OperatorPages): Server {
       case '/status':
         return send(200, `${JSON.stringify(pages.report(), undefined, 2)}\n`, 'application/json')
       default:
-        return send(404, 'no such page; there are /healthz, /readyz, /metrics and /status\n')
+        return send(404, 'no such page; there are /healthz, /readyz, /metrics, /status and /api/v1\n')
     }
   })
 }

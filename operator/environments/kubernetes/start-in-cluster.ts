@@ -3,11 +3,13 @@ import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
+import { closeHttp } from '@tollway/chassis/net/listen-http.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import type { AnyMethod } from '@tollway/grpc/server.ts'
-import { openApp } from '../../app.ts'
+import { type Api, createApi } from '../../api/create-api.ts'
+import { type App, openApp } from '../../app.ts'
 import { type Certificates, createCertificates } from '../../certificates/certificates.ts'
 import { createLeaseElector, type LeaseElector } from '../../controller/lease-elector.ts'
 import { createLeaderLink } from '../../counters/leader/leader-link.ts'
@@ -27,6 +29,9 @@ import type { ApiAccess } from './api/connection/access.ts'
 import { createEventRecorder, type EventRecorder } from './api/events.ts'
 import { leaseAccess } from './api/leases.ts'
 import { secretAccess } from './api/secrets.ts'
+import { brokersOf } from './callers/brokers-of.ts'
+import { recordChange } from './callers/record-change.ts'
+import { reviewedAccess } from './callers/reviewed-access.ts'
 import { type ClusterController, openRunner } from './cluster-controller.ts'
 import { createKubernetesInfrastructure, type KubernetesInfrastructure } from './infrastructure/kubernetes.ts'
 import type { Place } from './infrastructure/objects/place.ts'
@@ -109,7 +114,8 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   let notReady = 'the resources have not been read yet'
   const operators = openOperators(started, client, place, log)
   const report = () => describe(options, kinds, infrastructure, operators, certificates.problem())
-  await servePages(started, options, { notReady: () => notReady, metrics, report })
+  const api = openApi(app, { client, events, infrastructure, report, log })
+  await servePages(started, options, { notReady: () => notReady, metrics, report, api })
   leadership.start({
     onStarted() {
       certificates.lookNow()
@@ -138,6 +144,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const running = started.move()
   return {
     async stop() {
+      api.close() // so that streams end with an event
       // Only the holder of the Lease may store the last good versions that are not stored yet.
       await Promise.race([Promise.allSettled([app.stop()]), pause(lastWritesMs, undefined, { ref: false })])
       await leadership.stop() // before the rest, so that another operator acts soon
@@ -389,6 +396,28 @@ function countReady(resources: readonly StoredResource[]) {
   return { ready, notReady: resources.length - ready }
 }
 
+interface ApiParts {
+  readonly client: KubeClient
+  readonly events: EventRecorder
+  readonly infrastructure: Pick<KubernetesInfrastructure, 'observe'>
+  readonly report: () => StatusReport
+  readonly log: Log
+}
+
+function openApi(
+  app: App<ClusterController>,
+  { client, events, infrastructure, report, log }: ApiParts,
+): Api {
+  const { podSessions: pods, feed, limits } = app
+  const brokers = async () => brokersOf(infrastructure)
+  return createApi({
+    sources: { pods, feed, domains: limits.inForce, report, brokers },
+    access: reviewedAccess({ client, clock: systemClock }),
+    onCounterChange: change => recordChange(events, limits, change),
+    log,
+  })
+}
+
 async function servePages(
   started: AsyncDisposableStack,
   { config, pod }: ClusterOptions,
@@ -396,21 +425,23 @@ async function servePages(
     notReady,
     metrics,
     report,
-  }: Pick<OperatorPages, 'notReady' | 'report'> & { readonly metrics: OperatorMetrics },
+    api,
+  }: Pick<OperatorPages, 'notReady' | 'report' | 'api'> & { readonly metrics: OperatorMetrics },
 ): Promise<void> {
   const pages = createOperatorPages({
     notReady,
     metrics: metrics.render,
     metricsType: metrics.contentType,
     report,
+    api,
   })
   pages.listen(config.operatorPort, pod.host)
   await once(pages, 'listening')
-  started.defer(() => {
-    pages.close()
-    pages.closeAllConnections()
-  })
+  started.defer(() => closeHttp(pages, lastAnswersMs))
 }
+
+/** How long answers that have begun may take when the operator stops. */
+const lastAnswersMs = 200
 
 /** The longest delay of a takeover by the last writes of an operator that stops. */
 const lastWritesMs = 2_000

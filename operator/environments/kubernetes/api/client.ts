@@ -45,6 +45,12 @@ export interface KubeClient {
     finalizers: readonly string[],
     options?: CallOptions,
   ): Promise<KubeObject>
+  /** Creates a review, which is not stored, and resolves with it and its `status`. */
+  review(
+    resource: ApiResource,
+    review: Readonly<Record<string, unknown>>,
+    options?: CallOptions,
+  ): Promise<Readonly<Record<string, unknown>>>
   /** Asks for the deletion of exactly this one; 409 when it is another one by now. Done when it is gone. */
   delete(resource: ApiResource, version: ObjectVersion, options?: CallOptions): Promise<void>
   close(): void
@@ -133,6 +139,9 @@ export function createKubeClient(access: ApiAccess, options: KubeClientOptions):
       const body = { metadata: { resourceVersion: version.resourceVersion, finalizers } }
       const contentType = 'application/merge-patch+json'
       return ask('PATCH', resource, owned(objectPath(resource, version)), { body, contentType, signal })
+    },
+    review(resource, body, { signal } = {}) {
+      return call({ resource, method: 'POST', path: collectionPath(resource, undefined), body, signal })
     },
     async delete(resource, version, { signal } = {}) {
       const { uid, resourceVersion } = version

@@ -9,9 +9,10 @@ export interface Permission {
   readonly verbs: readonly Verb[]
   /**
    * Where: in the namespaces whose custom resources the operator watches (all of them, or some); in those
-   * that granted their Secrets; or only in the operator's own namespace, where its workloads are.
+   * that granted their Secrets; only in the operator's own namespace, where its workloads are; or in the
+   * cluster, for what belongs to no namespace.
    */
-  readonly scope: 'watched' | 'granted' | 'own'
+  readonly scope: 'watched' | 'granted' | 'own' | 'cluster'
   /** The only objects, by the part of their names after that of the installation: `ca` for `tollway-ca`. */
   readonly names?: readonly string[]
   /** Only where that service runs. */
@@ -166,6 +167,20 @@ export const permissions: readonly Permission[] = [
     scope: 'own',
     why: 'the same Lease, when it does not exist',
   },
+  {
+    group: 'authentication.k8s.io',
+    resource: 'tokenreviews',
+    verbs: ['create'],
+    scope: 'cluster',
+    why: 'who calls the API of the operator',
+  },
+  {
+    group: 'authorization.k8s.io',
+    resource: 'subjectaccessreviews',
+    verbs: ['create'],
+    scope: 'cluster',
+    why: 'what callers of the API of the operator may do',
+  },
 ]
 
 export interface PolicyRule {
@@ -212,8 +227,8 @@ export interface RolePlaces {
 
 /**
  * The roles that the operator needs: one for its own namespace, one for the resources that it watches, and
- * one for the Secrets that it was granted; each of the latter a ClusterRole for all namespaces, or else a
- * Role in each.
+ * one for the Secrets that it was granted; each of the latter two a ClusterRole for all namespaces, or else a
+ * Role in each. A ClusterRole has the reviews, which belong to no namespace.
  */
 export function makeRoles(places: RolePlaces, list: readonly Permission[] = permissions): readonly Role[] {
   const { name, ownNamespace, watchedNamespaces, grantedNamespaces, payments = false } = places
@@ -231,6 +246,7 @@ export function makeRoles(places: RolePlaces, list: readonly Permission[] = perm
     role('Role', 'own', { name: `${name}-workloads`, namespace: ownNamespace }),
     ...rolesIn('watched', 'resources', watchedNamespaces),
     ...rolesIn('granted', 'secrets', grantedNamespaces),
+    role('ClusterRole', 'cluster', { name: `${name}-reviews` }),
   ]
 }
 

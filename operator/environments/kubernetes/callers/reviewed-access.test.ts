@@ -1,0 +1,179 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import {
+  type KubeApiServer,
+  missingKubeAssets,
+  startKubeApiServer,
+} from '../../../../test/support/kube-api-server.ts'
+import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
+import { serveApi } from '../../../api/testing/serve-api.ts'
+import { createKubeClient, type KubeClient } from '../api/client.ts'
+import { addressOf, makeOperatorAccount, writeServiceAccount } from '../api/testdata/service-account.ts'
+import { reviewedAccess } from './reviewed-access.ts'
+
+const entries = [{ key: 'user', value: 'alice' }]
+const alice = '/counters?domain=checkout&descriptor=user=alice'
+const rbac = '/apis/rbac.authorization.k8s.io/v1'
+const hour = 3600
+const now = () => Math.floor(Date.now() / 1000)
+
+describe('callers of the API in a cluster', { skip: missingKubeAssets() }, () => {
+  let kube: KubeApiServer
+  let client: KubeClient
+  let tokens: Readonly<Record<'viewer' | 'editor' | 'lister' | 'stranger' | 'expired', string>>
+
+  before(async () => {
+    kube = await startKubeApiServer()
+    const token = await makeOperatorAccount(kube, 'tollway')
+    const account = { namespace: 'tollway', token }
+    const folder = temporaryFolder('operator-account')
+    const access = writeServiceAccount(folder, await addressOf(kube), account)
+    client = createKubeClient(access, { random: Math.random })
+    await make('/api/v1/namespaces', { metadata: { name: 'shop' } })
+    const counters = { apiGroups: ['tollway.dev'], resources: ['ratelimitconfigs/counters'] }
+    const list = { apiGroups: ['tollway.dev'], resources: ['ratelimitconfigs'], verbs: ['list'] }
+    tokens = {
+      viewer: await makeUser('viewer', [{ ...counters, verbs: ['get'] }, list]),
+      editor: await makeUser('editor', [{ ...counters, verbs: ['get', 'update'] }]),
+      lister: await makeUser('lister', [list], 'ClusterRole'),
+      stranger: await makeUser('stranger', []),
+      expired: await makeUser('expired', [{ ...counters, verbs: ['get'] }], 'Role', now() - hour),
+    }
+  })
+  after(async () => {
+    client?.close()
+    await kube?.stop()
+  })
+
+  async function make(path: string, object: unknown): Promise<{ metadata: { uid: string } }> {
+    const { status, body } = await kube.call('POST', path, object)
+    assert.equal(status, 201, JSON.stringify(body))
+    return body as { metadata: { uid: string } }
+  }
+
+  /** Makes a service account with these rules in the namespace `shop`, and returns a token. */
+  async function makeUser(
+    name: string,
+    rules: readonly object[],
+    kind: 'Role' | 'ClusterRole' = 'Role',
+    expiresAt = now() + hour,
+  ): Promise<string> {
+    const { metadata } = await make('/api/v1/namespaces/shop/serviceaccounts', { metadata: { name } })
+    const place = kind === 'Role' ? `${rbac}/namespaces/shop` : rbac
+    await make(`${place}/${kind.toLowerCase()}s`, { metadata: { name }, rules })
+    await make(`${place}/${kind.toLowerCase()}bindings`, {
+      metadata: { name },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind, name },
+      subjects: [{ kind: 'ServiceAccount', name, namespace: 'shop' }],
+    })
+    return kube.signToken({ namespace: 'shop', name, uid: metadata.uid }, expiresAt)
+  }
+
+  const serve = (t: Parameters<typeof serveApi>[0]) =>
+    serveApi(t, { access: reviewedAccess({ client, clock: systemClock }) })
+  const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
+
+  const cases: readonly (readonly [user: keyof typeof tokens, call: string, status: number])[] = [
+    ['viewer', `GET ${alice}`, 200],
+    ['viewer', 'POST /counters/reset', 403],
+    ['viewer', 'POST /counters/raise', 403],
+    ['viewer', 'GET /domains/checkout/rules', 200],
+    ['viewer', 'GET /domains/checkout/top?rule=checkout.user', 200],
+    ['viewer', 'GET /domains?namespace=shop', 200],
+    ['viewer', 'GET /domains', 403],
+    ['viewer', 'GET /domains/loans/rules', 403],
+    ['viewer', 'GET /domains/unknown/rules', 403],
+    ['viewer', 'GET /merchants?namespace=shop', 403],
+    ['viewer', 'GET /resources?kind=Merchant&namespace=shop', 403],
+    ['editor', 'POST /counters/reset', 200],
+    ['editor', 'POST /counters/raise', 200],
+    ['editor', 'GET /domains/checkout/rules', 403],
+    ['lister', 'GET /domains', 200],
+    ['lister', 'GET /resources', 200],
+    ['lister', `GET ${alice}`, 403],
+    ['lister', 'GET /tap?domain=checkout', 403],
+    ['lister', 'GET /domains/unknown/rules', 404],
+    ['stranger', `GET ${alice}`, 403],
+    ['stranger', 'GET /streams', 403],
+    ['expired', `GET ${alice}`, 401],
+  ]
+  for (const [user, call, expected] of cases)
+    test(`${user}: ${call} is answered by ${expected}`, async t => {
+      const { ask, post, lines } = await serve(t)
+      const [method, path = ''] = call.split(' ')
+      const body = { domain: 'checkout', entries, ...(path.endsWith('raise') && { by: 1 }) }
+      const headers = bearer(tokens[user])
+      const answer = method === 'POST' ? await post(path, body, headers) : await ask(path, { headers })
+      assert.equal(answer.status, expected, JSON.stringify(answer.body))
+      const text = JSON.stringify([answer.body, [...answer.headers], lines])
+      assert.ok(!text.includes(tokens[user]), 'the token is in an answer or a log line')
+      if (expected === 401) assert.equal(answer.headers.get('www-authenticate'), 'Bearer')
+    })
+
+  test('the message of a missing right names the user, the right and the namespace', async t => {
+    const { post } = await serve(t)
+    const { body } = await post('/counters/reset', { domain: 'checkout', entries }, bearer(tokens.viewer))
+    const expected =
+      'system:serviceaccount:shop:viewer may not update ratelimitconfigs/counters of tollway.dev in the namespace shop'
+    assert.equal(body.error.message, expected)
+  })
+
+  for (const [text, authorization] of [
+    ['no token', undefined],
+    ['a token of no one', 'Bearer canary-7f3a'],
+    ['a password', 'Basic Y2FuYXJ5LTdmM2E='],
+    ['a long token', `Bearer canary-7f3a${'x'.repeat(5_000)}`],
+  ] as const)
+    test(`${text} is answered by 401, and stays out of answers and logs`, async t => {
+      const { ask, lines } = await serve(t)
+      const { status, body } = await ask(
+        alice,
+        authorization === undefined ? {} : { headers: { authorization } },
+      )
+      assert.equal(status, 401)
+      assert.doesNotMatch(JSON.stringify([body, lines]), /canary|Y2FuYXJ5/)
+    })
+
+  test('a token in the URL is not accepted', async t => {
+    const { ask } = await serve(t)
+    assert.equal((await ask(`${alice}&access_token=${tokens.viewer}`)).status, 401)
+  })
+
+  test('the document of the API needs no token', async t => {
+    const { ask } = await serve(t)
+    assert.equal((await ask('/openapi.json')).status, 200)
+  })
+
+  test('a change is reported with the name of the user', async t => {
+    const { post, changes, lines } = await serve(t)
+    await post('/counters/raise', { domain: 'checkout', entries, by: 3 }, bearer(tokens.editor))
+    const user = 'system:serviceaccount:shop:editor'
+    assert.equal(changes[0]?.user, user)
+    assert.ok(lines.some(line => line.includes(user) && line.includes('change a counter')))
+    assert.ok(!lines.some(line => line.includes('alice')), 'a value of an entry is in the log')
+  })
+
+  test('equal questions are asked once', async t => {
+    let reviews = 0
+    const counted = {
+      review: ((...args) => {
+        reviews += 1
+        return client.review(...args)
+      }) as KubeClient['review'],
+    }
+    const { ask } = await serveApi(t, { access: reviewedAccess({ client: counted, clock: systemClock }) })
+    const headers = bearer(tokens.viewer)
+    await Promise.all(Array.from({ length: 50 }, () => ask(alice, { headers })))
+    assert.equal(reviews, 2)
+  })
+
+  test('an API server that does not answer leads to 503', async t => {
+    const gone = { review: () => Promise.reject(new Error('connect ECONNREFUSED canary')) }
+    const { ask } = await serveApi(t, { access: reviewedAccess({ client: gone, clock: systemClock }) })
+    const { status, body } = await ask(alice, { headers: bearer(tokens.viewer) })
+    assert.equal(status, 503)
+    assert.match(body.error.message, /^the API server did not answer a TokenReview: /)
+    assert.doesNotMatch(body.error.message, /canary/)
+  })
+})

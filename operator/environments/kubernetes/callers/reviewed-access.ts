@@ -1,0 +1,129 @@
+import { hash } from 'node:crypto'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { ApiAccess, ApiCaller, RightPlace } from '../../../api/access.ts'
+import { ApiError } from '../../../api/api-error.ts'
+import type { Right } from '../../../api/endpoints.ts'
+import type { KubeClient } from '../api/client.ts'
+import { KubeApiError } from '../api/connection/api-error.ts'
+import { isRecord } from '../api/kube-object.ts'
+import { createReviewCache, type ReviewCacheLimits } from './review-cache.ts'
+
+export interface ReviewedAccessOptions {
+  readonly client: Pick<KubeClient, 'review'>
+  readonly clock: Clock
+  readonly limits?: Partial<ReviewCacheLimits>
+}
+
+/** A token that is revoked, and a right that is taken, are valid for this time at most. */
+export const defaultReviewLimits: ReviewCacheLimits = { keepMs: 10_000, maxEntries: 5_000, maxRunning: 32 }
+
+const tokenReviews = {
+  group: 'authentication.k8s.io',
+  version: 'v1',
+  plural: 'tokenreviews',
+  namespaced: false,
+}
+const accessReviews = {
+  group: 'authorization.k8s.io',
+  version: 'v1',
+  plural: 'subjectaccessreviews',
+  namespaced: false,
+}
+const reviewMs = 5_000
+const maxTokenBytes = 16 * 1024
+
+/** A user as the API server knows them. */
+interface User {
+  readonly username: string
+  readonly uid?: string | undefined
+  readonly groups?: readonly string[]
+  readonly extra?: Readonly<Record<string, readonly string[]>>
+}
+
+/**
+ * Returns the access of users of a cluster: the API server verifies the bearer token of each call
+ * (TokenReview) and the right of its user (SubjectAccessReview). Tokens are kept as hashes only.
+ */
+export function reviewedAccess({ client, clock, limits }: ReviewedAccessOptions): ApiAccess {
+  const cacheLimits = { ...defaultReviewLimits, ...limits }
+  const users = createReviewCache<User | undefined>(clock, cacheLimits, tooMany)
+  const rights = createReviewCache<boolean>(clock, cacheLimits, tooMany)
+
+  async function review(resource: typeof tokenReviews, kind: string, spec: object) {
+    const body = { apiVersion: `${resource.group}/${resource.version}`, kind, spec }
+    try {
+      const { status } = await client.review(resource, body, { signal: AbortSignal.timeout(reviewMs) })
+      return isRecord(status) ? status : {}
+    } catch (error) {
+      throw unavailable(kind, error)
+    }
+  }
+
+  async function userOf(token: string): Promise<User | undefined> {
+    const status = await review(tokenReviews, 'TokenReview', { token })
+    const { authenticated, user } = status
+    if (authenticated !== true || !isRecord(user)) return undefined
+    return typeof user['username'] === 'string' ? (user as unknown as User) : undefined
+  }
+
+  async function isAllowed(user: User, right: Right, place: RightPlace): Promise<boolean> {
+    const [resource, subresource] = right.resource.split('/')
+    const { username, uid, groups = [], extra = {} } = user
+    const status = await review(accessReviews, 'SubjectAccessReview', {
+      ...{ user: username, uid, groups, extra },
+      resourceAttributes: {
+        ...{ group: 'tollway.dev', verb: right.verb, resource, subresource },
+        ...(place.namespace !== undefined && { namespace: place.namespace }),
+        ...(place.name !== undefined && { name: place.name }),
+      },
+    })
+    return status['allowed'] === true && status['denied'] !== true
+  }
+
+  return {
+    async authenticate(request) {
+      const token = tokenOf(request.headers.authorization)
+      const user = await users.get(hash('sha256', token, 'hex'), () => userOf(token))
+      if (user === undefined) throw unauthenticated('the bearer token is not valid, or has expired')
+      return callerOf(user)
+    },
+  }
+
+  function callerOf(user: User): ApiCaller {
+    return {
+      name: user.username,
+      async authorize(right, place) {
+        const key = hash('sha256', JSON.stringify([user, right, place.namespace, place.name]), 'hex')
+        if (await rights.get(key, () => isAllowed(user, right, place))) return
+        const where = place.namespace === undefined ? 'all namespaces' : `the namespace ${place.namespace}`
+        const message = `${user.username} may not ${right.verb} ${right.resource} of tollway.dev in ${where}`
+        throw new ApiError(403, 'forbidden', message)
+      },
+    }
+  }
+}
+
+/** @throws ApiError with 401 that contains nothing of the header */
+function tokenOf(header: string | undefined): string {
+  if (header === undefined)
+    throw unauthenticated('there is no bearer token; expected Authorization: Bearer TOKEN')
+  const [, token = ''] = /^Bearer +([\x21-\x7e]+)$/i.exec(header) ?? []
+  if (token !== '' && token.length <= maxTokenBytes) return token
+  throw unauthenticated('the header Authorization is not allowed; expected Bearer TOKEN')
+}
+
+const unauthenticated = (message: string) =>
+  new ApiError(401, 'unauthenticated', message, { headers: { 'www-authenticate': 'Bearer' } })
+
+const tooMany = () =>
+  new ApiError(503, 'reviews-failed', 'too many tokens and rights are being verified', {
+    headers: { 'retry-after': '1' },
+  })
+
+/** The words of the API server are left out, because they might cite the token. */
+function unavailable(kind: string, error: unknown): ApiError {
+  const cause = error instanceof KubeApiError ? `${error.code} ${error.reason}` : (error as Error).name
+  return new ApiError(503, 'reviews-failed', `the API server did not answer a ${kind}: ${cause}`, {
+    headers: { 'retry-after': '1' },
+  })
+}
