@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
+import { describe, type TestContext, test } from 'node:test'
 import { type PodSessions, PodSessionsError } from '../../operator/counters/pod-sessions.ts'
 import { startMemcached } from '../support/memcached-server.ts'
 import type { RateLimitProcess } from '../support/rate-limit-process.ts'
@@ -43,39 +43,6 @@ async function connected(sessions: PodSessions, pods: number): Promise<void> {
   })
 }
 
-test('totals of two pods are summed, and pages of rules follow each other', async t => {
-  const { port, sessions } = await startReportingOperator(t, limitPerDay(3))
-  const [one, two] = await Promise.all(['a', 'b'].map(uid => startReportingProcess(t, port, uid)))
-  assert.ok(one && two)
-  await connected(sessions, 2)
-  await Promise.all([ask(one, 'alice', 5), ask(two, 'alice', 4), ask(two, '/pay', 3, 'path')])
-  const rules = await waitFor('the totals', async () => {
-    const { items } = await sessions.rules('shop')
-    return (
-      items.reduce((sum, { allowed, refused, shadow }) => sum + allowed + refused + shadow, 0) === 12 && items
-    )
-  })
-  const counts = rules.map(({ rule, allowed, refused, shadow }) => [rule, allowed, refused, shadow])
-  assert.deepEqual(counts, [
-    ['shop.path_/pay', 2, 0, 1],
-    ['shop.user', 6, 3, 0],
-  ])
-  assert.deepEqual(rules[1]?.pods['b'], { allowed: 3, refused: 1, near: 1, shadow: 0 })
-  const first = await sessions.rules('shop', { limit: 1 })
-  assert.equal(first.next, 'shop.path_/pay')
-  assert.equal((await sessions.rules('shop', { after: first.next })).items[0]?.rule, 'shop.user')
-  const pods = (await sessions.pods()).items
-  assert.deepEqual(
-    pods.map(({ uid, isReporting, backend }) => [uid, isReporting, backend]),
-    [
-      ['a', true, 'memory'],
-      ['b', true, 'memory'],
-    ],
-  )
-  assert.equal(await failure(sessions.rules('other')), 'unknown-domain domain')
-  assert.equal(await failure(sessions.pods({ limit: 0 })), 'invalid limit')
-})
-
 /** Reads, resets and raises one counter with two processes that have a local cache. */
 async function changesOneCounter(t: TestContext, env: Readonly<Record<string, string>>): Promise<void> {
   const { port, sessions } = await startReportingOperator(t, limitPerDay(3))
@@ -100,191 +67,249 @@ async function changesOneCounter(t: TestContext, env: Readonly<Record<string, st
   assert.deepEqual(await ask(two, 'alice', 2), [200, 429])
 }
 
-test('a counter in Redis is read, reset and raised, and no local cache refuses afterwards', async t => {
-  const redis = await startRedis()
-  t.after(() => redis.stop())
-  const env = { BACKEND_TYPE: 'redis', KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL: `127.0.0.1:${redis.port}` }
-  await changesOneCounter(t, env)
-})
-
-test('the same where Redis counts with a script', async t => {
-  const redis = await startRedis()
-  t.after(() => redis.stop())
-  const env = { BACKEND_TYPE: 'redis', KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL: `127.0.0.1:${redis.port}` }
-  await changesOneCounter(t, { ...env, STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true' })
-})
-
-test('the same in memcached, which grants no more than was counted', {
-  skip: missingProgram('memcached'),
-}, async t => {
-  const memcached = await startMemcached()
-  t.after(() => memcached.stop())
-  await changesOneCounter(t, { BACKEND_TYPE: 'memcache', MEMSTORE_HOST_PORT: `127.0.0.1:${memcached.port}` })
-})
-
-test('counters in the memory of two pods are summed, and a raise is divided among them', async t => {
-  const { port, sessions } = await startReportingOperator(t, limitPerDay(3))
-  const [one, two] = await Promise.all(['a', 'b'].map(uid => startReportingProcess(t, port, uid)))
-  assert.ok(one && two)
-  await connected(sessions, 2)
-  await Promise.all([ask(one, 'bob', 4), ask(two, 'bob', 2)])
-  const { counters } = await sessions.counter(at('bob'))
-  assert.deepEqual([counters[0]?.value, counters[0]?.limit, counters[0]?.remaining], [6, 6, 0])
-  const raised = await sessions.raise(at('bob'), 10)
-  assert.equal(raised.counters[0]?.value, -4)
-  assert.deepEqual(await ask(one, 'bob', 5), [200, 200, 200, 200, 429])
-  await sessions.reset(at('bob'))
-  assert.deepEqual(await ask(two, 'bob', 4), [200, 200, 200, 429])
-})
-
-test('wrong arguments and a lost Redis are errors with a code, and a pod that is away is named', async t => {
-  const redis = await startRedis()
-  t.after(() => redis.stop())
-  const env = {
-    ...{ BACKEND_TYPE: 'redis', KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL: `127.0.0.1:${redis.port}` },
-    BACKEND_DEADLINE: '100ms',
-  }
-  const { port, sessions } = await startReportingOperator(t, limitPerDay(3), { deadlines: { forgetMs: 300 } })
-  assert.equal(await failure(sessions.counter(at('x'))), 'no-pods')
-  const [, two] = await Promise.all(['a', 'b'].map(uid => startReportingProcess(t, port, uid, env)))
-  await connected(sessions, 2)
-  assert.equal(await failure(sessions.counter({ ...at('x'), domain: 'none' })), 'unknown-domain domain')
-  assert.equal(await failure(sessions.reset({ domain: 'shop', entries: [] })), 'no-rule entries')
-  for (const by of [0, -1, 0.5, 2 ** 53])
-    assert.equal(await failure(sessions.raise(at('x'), by)), 'invalid by')
-  const stopped = two?.program.process
-  assert.ok(stopped)
-  // The first process has reported last, so that it is asked.
-  const [pod] = (await sessions.pods()).items
-  assert.equal(pod?.uid, 'a')
-  stopped.kill('SIGSTOP')
-  t.after(() => stopped.kill('SIGCONT'))
-  await waitFor('the other pod to be asked', async () => {
-    const change = await sessions.reset(at('x')).catch(() => undefined)
-    return change !== undefined && change.missing.join() === 'b' && change.confirmed.join() === 'a'
+// Most of the time the tests wait for the reports of each second.
+describe('the sessions of rate limit processes', { concurrency: 2 }, () => {
+  test('totals of two pods are summed, and pages of rules follow each other', async t => {
+    const { port, sessions } = await startReportingOperator(t, limitPerDay(3))
+    const [one, two] = await Promise.all(['a', 'b'].map(uid => startReportingProcess(t, port, uid)))
+    assert.ok(one && two)
+    await connected(sessions, 2)
+    await Promise.all([ask(one, 'alice', 5), ask(two, 'alice', 4), ask(two, '/pay', 3, 'path')])
+    const rules = await waitFor('the totals', async () => {
+      const { items } = await sessions.rules('shop')
+      return (
+        items.reduce((sum, { allowed, refused, shadow }) => sum + allowed + refused + shadow, 0) === 12 &&
+        items
+      )
+    })
+    const counts = rules.map(({ rule, allowed, refused, shadow }) => [rule, allowed, refused, shadow])
+    assert.deepEqual(counts, [
+      ['shop.path_/pay', 2, 0, 1],
+      ['shop.user', 6, 3, 0],
+    ])
+    assert.deepEqual(rules[1]?.pods['b'], { allowed: 3, refused: 1, near: 1, shadow: 0 })
+    const first = await sessions.rules('shop', { limit: 1 })
+    assert.equal(first.next, 'shop.path_/pay')
+    assert.equal((await sessions.rules('shop', { after: first.next })).items[0]?.rule, 'shop.user')
+    const pods = (await sessions.pods()).items
+    assert.deepEqual(
+      pods.map(({ uid, isReporting, backend }) => [uid, isReporting, backend]),
+      [
+        ['a', true, 'memory'],
+        ['b', true, 'memory'],
+      ],
+    )
+    assert.equal(await failure(sessions.rules('other')), 'unknown-domain domain')
+    assert.equal(await failure(sessions.pods({ limit: 0 })), 'invalid limit')
   })
-  await redis.kill('SIGKILL')
-  await waitFor(
-    'the error of Redis',
-    async () => (await failure(sessions.counter(at('x')))) === 'backend-failed',
-  )
-  await waitFor('the problem of the pod', async () => (await sessions.pods()).items[0]?.backendProblem !== '')
-})
 
-test('a series, the top keys and a tap show calls within seconds, and end with their reader', async t => {
-  const { port, sessions, table } = await startReportingOperator(t, limitPerDay(1))
-  const process = await startReportingProcess(t, port, 'a', {
-    DECISION_TAP: 'true',
-    DECISION_KEYS_HASHED: 'false',
+  test('a counter in Redis is read, reset and raised, and no local cache refuses afterwards', async t => {
+    const redis = await startRedis()
+    t.after(() => redis.stop())
+    const env = { BACKEND_TYPE: 'redis', KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL: `127.0.0.1:${redis.port}` }
+    await changesOneCounter(t, env)
   })
-  await connected(sessions, 1)
-  const ending = new AbortController()
-  const { signal } = ending
-  const points = { allowed: 0, refused: 0 }
-  const seen: string[] = []
-  const series = (async () => {
-    for await (const { allowed, refused } of sessions.series({ domain: 'shop', rule: 'shop.user' }, signal)) {
-      points.allowed += allowed
-      points.refused += refused
+
+  test('the same where Redis counts with a script', async t => {
+    const redis = await startRedis()
+    t.after(() => redis.stop())
+    const env = { BACKEND_TYPE: 'redis', KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL: `127.0.0.1:${redis.port}` }
+    await changesOneCounter(t, { ...env, STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true' })
+  })
+
+  test('the same in memcached, which grants no more than was counted', {
+    skip: missingProgram('memcached'),
+  }, async t => {
+    const memcached = await startMemcached()
+    t.after(() => memcached.stop())
+    await changesOneCounter(t, {
+      BACKEND_TYPE: 'memcache',
+      MEMSTORE_HOST_PORT: `127.0.0.1:${memcached.port}`,
+    })
+  })
+
+  test('counters in the memory of two pods are summed, and a raise is divided among them', async t => {
+    const { port, sessions } = await startReportingOperator(t, limitPerDay(3))
+    const [one, two] = await Promise.all(['a', 'b'].map(uid => startReportingProcess(t, port, uid)))
+    assert.ok(one && two)
+    await connected(sessions, 2)
+    await Promise.all([ask(one, 'bob', 4), ask(two, 'bob', 2)])
+    const { counters } = await sessions.counter(at('bob'))
+    assert.deepEqual([counters[0]?.value, counters[0]?.limit, counters[0]?.remaining], [6, 6, 0])
+    const raised = await sessions.raise(at('bob'), 10)
+    assert.equal(raised.counters[0]?.value, -4)
+    assert.deepEqual(await ask(one, 'bob', 5), [200, 200, 200, 200, 429])
+    await sessions.reset(at('bob'))
+    assert.deepEqual(await ask(two, 'bob', 4), [200, 200, 200, 429])
+  })
+
+  test('wrong arguments and a lost Redis are errors with a code, and a pod that is away is named', async t => {
+    const redis = await startRedis()
+    t.after(() => redis.stop())
+    const env = {
+      ...{ BACKEND_TYPE: 'redis', KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL: `127.0.0.1:${redis.port}` },
+      BACKEND_DEADLINE: '100ms',
     }
-  })()
-  const tap = (async () => {
-    for await (const { decisions } of sessions.tap({ domain: 'shop' }, signal)) {
-      for (const { entries, over, reason } of decisions) seen.push(`${entries[0]?.value} ${over} ${reason}`)
-    }
-  })()
-  const first = await sessions.top({ domain: 'shop', rule: 'shop.user', by: 'refused' })
-  assert.deepEqual([first.keys, first.missing], [[], []])
-  const startMs = performance.now()
-  await ask(process, 'alice', 5)
-  await ask(process, 'bob', 3)
-  await waitFor('the tap', () => seen.length === 8)
-  assert.ok(performance.now() - startMs < 3_000)
-  assert.equal(seen.at(-1), 'bob true over the limit of 1 per day')
-  await waitFor('the series', () => points.allowed === 2 && points.refused === 6)
-  const top = await waitFor('the top keys', async () => {
-    const { keys } = await sessions.top({ domain: 'shop', rule: 'shop.user', by: 'refused' })
-    return keys.length === 2 && keys
+    const { port, sessions } = await startReportingOperator(t, limitPerDay(3), {
+      deadlines: { forgetMs: 300 },
+    })
+    assert.equal(await failure(sessions.counter(at('x'))), 'no-pods')
+    const [, two] = await Promise.all(['a', 'b'].map(uid => startReportingProcess(t, port, uid, env)))
+    await connected(sessions, 2)
+    assert.equal(await failure(sessions.counter({ ...at('x'), domain: 'none' })), 'unknown-domain domain')
+    assert.equal(await failure(sessions.reset({ domain: 'shop', entries: [] })), 'no-rule entries')
+    for (const by of [0, -1, 0.5, 2 ** 53])
+      assert.equal(await failure(sessions.raise(at('x'), by)), 'invalid by')
+    const stopped = two?.program.process
+    assert.ok(stopped)
+    // The first process has reported last, so that it is asked.
+    const [pod] = (await sessions.pods()).items
+    assert.equal(pod?.uid, 'a')
+    stopped.kill('SIGSTOP')
+    t.after(() => stopped.kill('SIGCONT'))
+    await waitFor('the other pod to be asked', async () => {
+      const change = await sessions.reset(at('x')).catch(() => undefined)
+      return change !== undefined && change.missing.join() === 'b' && change.confirmed.join() === 'a'
+    })
+    await redis.kill('SIGKILL')
+    await waitFor(
+      'the error of Redis',
+      async () => (await failure(sessions.counter(at('x')))) === 'backend-failed',
+    )
+    await waitFor(
+      'the problem of the pod',
+      async () => (await sessions.pods()).items[0]?.backendProblem !== '',
+    )
   })
-  assert.deepEqual(
-    top.map(({ entries, count, error }) => [entries[0]?.value, count, error]),
-    [
-      ['alice', 4, 0],
-      ['bob', 2, 0],
-    ],
-  )
-  ending.abort()
-  await Promise.all([series, tap])
-  assert.equal(table.sessions().length, 1)
-})
 
-test('a tap must be allowed by a setting', async t => {
-  const { port, sessions } = await startReportingOperator(t, limitPerDay(1))
-  await startReportingProcess(t, port, 'a')
-  await connected(sessions, 1)
-  const { signal } = new AbortController()
-  assert.equal(
-    await failure(sessions.tap({ domain: 'shop' }, signal)[Symbol.asyncIterator]().next()),
-    'switched-off',
-  )
-})
-
-test('a what-if says what a lower limit would have refused, and which keys it changes', async t => {
-  const { port, sessions } = await startReportingOperator(t, limitPerDay(5))
-  const process = await startReportingProcess(t, port, 'a')
-  await connected(sessions, 1)
-  await ask(process, 'alice', 6)
-  await ask(process, 'bob', 2)
-  const steps: string[] = []
-  const { signal } = new AbortController()
-  const whatIf = async (yaml: string) => {
-    for await (const step of sessions.whatIf({ domain: 'shop', resource: resourceOf(yaml) }, signal)) {
-      steps.push(step.kind)
-      if (step.kind === 'result') return step.result
-    }
-    return assert.fail('no result')
-  }
-  const result = await whatIf(limitPerDay(1))
-  assert.equal(steps.at(0), 'progress')
-  assert.deepEqual(result.now, [{ rule: 'shop.user', allowed: 7, refused: 1 }])
-  assert.deepEqual(result.proposed, [{ rule: 'shop.user', allowed: 2, refused: 6 }])
-  assert.deepEqual(
-    result.keys.map(({ entries, hits, refusedNow, refusedProposed }) => [
-      entries[0]?.value,
-      hits,
-      refusedNow,
-      refusedProposed,
-    ]),
-    [
-      ['alice', 6, 1, 5],
-      ['bob', 2, 0, 1],
-    ],
-  )
-  const { recordedCalls, calls, pods, missing } = result.coverage
-  assert.deepEqual([recordedCalls, calls, pods, missing], [8, 8, 1, []])
-  const wrong = limitPerDay(1).replace('domain: shop', 'domain: other')
-  const error = await whatIf(wrong).catch((reason: unknown) => reason)
-  assert.match(`${error}`, /the configuration is not of the domain 'shop'/)
-})
-
-test('a pod reconnects after a restart of the operator, and one that stops is shown within 10 s', async t => {
-  const first = await startReportingOperator(t, limitPerDay(5))
-  const process = await startReportingProcess(t, first.port, 'a')
-  await connected(first.sessions, 1)
-  await ask(process, 'alice', 2)
-  await first.stop()
-  const { sessions } = await startReportingOperator(t, limitPerDay(5), { port: first.port })
-  await connected(sessions, 1)
-  const rules = await waitFor('the totals', async () => {
-    const { items } = await sessions.rules('shop')
-    return items.length > 0 && items
+  test('a series, the top keys and a tap show calls within seconds, and end with their reader', async t => {
+    const { port, sessions, table } = await startReportingOperator(t, limitPerDay(1))
+    const process = await startReportingProcess(t, port, 'a', {
+      DECISION_TAP: 'true',
+      DECISION_KEYS_HASHED: 'false',
+    })
+    await connected(sessions, 1)
+    const ending = new AbortController()
+    const { signal } = ending
+    const points = { allowed: 0, refused: 0 }
+    const seen: string[] = []
+    const series = (async () => {
+      for await (const { allowed, refused } of sessions.series(
+        { domain: 'shop', rule: 'shop.user' },
+        signal,
+      )) {
+        points.allowed += allowed
+        points.refused += refused
+      }
+    })()
+    const tap = (async () => {
+      for await (const { decisions } of sessions.tap({ domain: 'shop' }, signal)) {
+        for (const { entries, over, reason } of decisions) seen.push(`${entries[0]?.value} ${over} ${reason}`)
+      }
+    })()
+    const first = await sessions.top({ domain: 'shop', rule: 'shop.user', by: 'refused' })
+    assert.deepEqual([first.keys, first.missing], [[], []])
+    const startMs = performance.now()
+    await ask(process, 'alice', 5)
+    await ask(process, 'bob', 3)
+    await waitFor('the tap', () => seen.length === 8)
+    assert.ok(performance.now() - startMs < 3_000)
+    assert.equal(seen.at(-1), 'bob true over the limit of 1 per day')
+    await waitFor('the series', () => points.allowed === 2 && points.refused === 6)
+    const top = await waitFor('the top keys', async () => {
+      const { keys } = await sessions.top({ domain: 'shop', rule: 'shop.user', by: 'refused' })
+      return keys.length === 2 && keys
+    })
+    assert.deepEqual(
+      top.map(({ entries, count, error }) => [entries[0]?.value, count, error]),
+      [
+        ['alice', 4, 0],
+        ['bob', 2, 0],
+      ],
+    )
+    ending.abort()
+    await Promise.all([series, tap])
+    assert.equal(table.sessions().length, 1)
   })
-  assert.equal(rules[0]?.allowed, 2)
-  process.program.process.kill('SIGSTOP')
-  t.after(() => process.program.process.kill('SIGCONT'))
-  await waitFor(
-    'the pod to be silent',
-    async () => (await sessions.pods()).items[0]?.isReporting === false,
-    15_000,
-  )
+
+  test('a tap must be allowed by a setting', async t => {
+    const { port, sessions } = await startReportingOperator(t, limitPerDay(1))
+    await startReportingProcess(t, port, 'a')
+    await connected(sessions, 1)
+    const { signal } = new AbortController()
+    assert.equal(
+      await failure(sessions.tap({ domain: 'shop' }, signal)[Symbol.asyncIterator]().next()),
+      'switched-off',
+    )
+  })
+
+  test('a what-if says what a lower limit would have refused, and which keys it changes', async t => {
+    const { port, sessions } = await startReportingOperator(t, limitPerDay(5))
+    const process = await startReportingProcess(t, port, 'a')
+    await connected(sessions, 1)
+    await ask(process, 'alice', 6)
+    await ask(process, 'bob', 2)
+    const steps: string[] = []
+    const { signal } = new AbortController()
+    const whatIf = async (yaml: string) => {
+      for await (const step of sessions.whatIf({ domain: 'shop', resource: resourceOf(yaml) }, signal)) {
+        steps.push(step.kind)
+        if (step.kind === 'result') return step.result
+      }
+      return assert.fail('no result')
+    }
+    const result = await whatIf(limitPerDay(1))
+    assert.equal(steps.at(0), 'progress')
+    assert.deepEqual(result.now, [{ rule: 'shop.user', allowed: 7, refused: 1 }])
+    assert.deepEqual(result.proposed, [{ rule: 'shop.user', allowed: 2, refused: 6 }])
+    assert.deepEqual(
+      result.keys.map(({ entries, hits, refusedNow, refusedProposed }) => [
+        entries[0]?.value,
+        hits,
+        refusedNow,
+        refusedProposed,
+      ]),
+      [
+        ['alice', 6, 1, 5],
+        ['bob', 2, 0, 1],
+      ],
+    )
+    const { recordedCalls, calls, pods, missing } = result.coverage
+    assert.deepEqual([recordedCalls, calls, pods, missing], [8, 8, 1, []])
+    const wrong = limitPerDay(1).replace('domain: shop', 'domain: other')
+    const error = await whatIf(wrong).catch((reason: unknown) => reason)
+    assert.match(`${error}`, /the configuration is not of the domain 'shop'/)
+  })
+
+  test('a pod reconnects after a restart of the operator, and reports all its totals again', async t => {
+    const first = await startReportingOperator(t, limitPerDay(5))
+    const process = await startReportingProcess(t, first.port, 'a')
+    await connected(first.sessions, 1)
+    await ask(process, 'alice', 2)
+    await first.stop()
+    const { sessions } = await startReportingOperator(t, limitPerDay(5), { port: first.port })
+    await connected(sessions, 1)
+    const rules = await waitFor('the totals', async () => {
+      const { items } = await sessions.rules('shop')
+      return items.length > 0 && items
+    })
+    assert.equal(rules[0]?.allowed, 2)
+  })
+
+  test('with hashed keys no value leaves the process', async t => {
+    const { port, sessions } = await startReportingOperator(t, limitPerDay(1))
+    const env = { DECISION_TAP: 'true', DECISION_KEYS_HASHED: 'true', DECISION_KEYS_SALT: 'salt' }
+    const [one, two] = await Promise.all(['a', 'b'].map(uid => startReportingProcess(t, port, uid, env)))
+    assert.ok(one && two)
+    await connected(sessions, 2)
+    const of = { domain: 'shop', rule: 'shop.user', by: 'hits' } as const
+    await sessions.top(of)
+    await Promise.all([ask(one, 'alice', 2), ask(two, 'alice', 3)])
+    const keys = await waitFor('the sum of both pods', async () => {
+      const top = await sessions.top(of)
+      return top.keys[0]?.count === 5 && top.keys
+    })
+    assert.equal(keys.length, 1)
+    assert.match(keys[0]?.entries[0]?.value ?? '', /^[0-9a-f]{16}$/)
+  })
 })

@@ -4,7 +4,8 @@ import { callHash, hashCall, readCall, writeCall } from './call-text.ts'
 /**
  * The latest calls, in fixed memory. Equal calls of one second are one record, so a busy key takes 12 bytes a
  * second, and the text of a call is stored once in each half of the memory. When one half is full, the other
- * half, which has older calls, is overwritten.
+ * half, which has older calls, is overwritten. Of each second, the first `maxCallsPerSecond` are recorded, so
+ * that a busy process spends little time on it.
  */
 export interface CallRecording {
   record(request: DecisionRequest, nowSeconds: number): void
@@ -36,9 +37,13 @@ const slotWords = 4
 /** The words of a record: its second, the text's offset, the number of calls. */
 const recordWords = 3
 
-export function createCallRecording(bytes: number): CallRecording {
+const maxCallsPerSecond = 5_000
+
+export function createCallRecording(bytes: number, maxPerSecond = maxCallsPerSecond): CallRecording {
   let newer: Generation | undefined
   let older: Generation | undefined
+  let second = 0
+  let left = maxPerSecond
 
   function next(): Generation {
     const reused = older !== undefined && older.readers === 0 ? older : new Generation(bytes / 2)
@@ -50,8 +55,14 @@ export function createCallRecording(bytes: number): CallRecording {
 
   return {
     record(request, nowSeconds) {
-      const units = hashCall(request)
+      if (nowSeconds !== second) {
+        second = nowSeconds
+        left = maxPerSecond
+      }
       const current = newer ?? next()
+      if (left === 0) return current.skip(request.domain)
+      left -= 1
+      const units = hashCall(request)
       if (!current.record(request, units, nowSeconds)) next().record(request, units, nowSeconds)
     },
     of(domain) {
@@ -96,6 +107,9 @@ class Generation {
   readonly #records: Uint32Array
   #units = 0
   #entries = 0
+  /** Most calls have the domain of the call before. */
+  #lastDomain: string | undefined
+  #lastCounts = { calls: 0, recorded: 0 }
 
   /** An eighth of the memory is the table, three eighths are records, and half of it is texts. */
   constructor(bytes: number) {
@@ -111,13 +125,19 @@ class Generation {
     this.#slots.fill(0)
     this.#units = 0
     this.#entries = 0
+    this.#lastDomain = undefined
+  }
+
+  /** Counts a call that is not recorded. */
+  skip(domain: string): void {
+    this.#countsOf(domain).calls += 1
   }
 
   /** Returns false without an effect if there is no room. `units` is the result of `hashCall`. */
   record(request: DecisionRequest, units: number, nowSeconds: number): boolean {
     if (this.length === 0) this.startSeconds = nowSeconds
     if (units === 0) {
-      this.#countsOf(request.domain).calls += 1
+      this.skip(request.domain)
       return true
     }
     const slot = this.#find()
@@ -173,8 +193,14 @@ class Generation {
   }
 
   #countsOf(domain: string): { calls: number; recorded: number } {
-    const known = this.domains.get(domain)
-    if (known !== undefined) return known
+    if (domain === this.#lastDomain) return this.#lastCounts
+    const counts = this.domains.get(domain) ?? this.#newCounts(domain)
+    this.#lastDomain = domain
+    this.#lastCounts = counts
+    return counts
+  }
+
+  #newCounts(domain: string): { calls: number; recorded: number } {
     // Callers choose the names of domains.
     if (this.domains.size >= maxDomains) return { calls: 0, recorded: 0 }
     const counts = { calls: 0, recorded: 0 }

@@ -11,7 +11,7 @@ export const callHash = { low: 0, high: 0 }
  * needs; 0 for a call that is not recorded: it is too long, or has no descriptor that rules can match.
  */
 export function hashCall(request: DecisionRequest): number {
-  callHash.low = 0x811c9dc5
+  callHash.low = 0x11c9dc5
   callHash.high = 0x2f0b4a27
   let units = headUnits + hashText(request.domain)
   hashNumber(request.hitsAddend)
@@ -34,7 +34,7 @@ function hashText(text: string): number {
   for (let at = 0; at < length; at++) {
     const unit = text.charCodeAt(at)
     low = Math.imul(low ^ unit, 0x01000193)
-    high = Math.imul(high ^ unit, 0x5bd1e995) + 1
+    high = (Math.imul(high ^ unit, 0x5bd1e995) + 1) | 0
   }
   callHash.low = Math.imul(low ^ (length | 0x10000), 0x01000193)
   callHash.high = Math.imul(high ^ (high >>> 15), 0x5bd1e995)
@@ -43,7 +43,8 @@ function hashText(text: string): number {
 
 function hashNumber(value: number): void {
   callHash.low = Math.imul(callHash.low ^ (value | 0), 0x01000193)
-  callHash.high = Math.imul(callHash.high ^ Math.trunc(value / 0x100000000), 0x5bd1e995) + (value | 0)
+  const upper = Math.trunc(value / 0x100000000)
+  callHash.high = (Math.imul(callHash.high ^ upper, 0x5bd1e995) + (value | 0)) | 0
 }
 
 /** The length of the domain, the hits in four units, and the number of descriptors. */

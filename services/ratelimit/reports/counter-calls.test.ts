@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createMemoryCounters } from '../counters/memory.ts'
+import { createCounting } from '../limiter/counting.ts'
+import { createLimiter } from '../limiter/limiter.ts'
+import { compile } from '../rules/compile.ts'
+import type { RateLimitPolicy } from '../rules/config.ts'
+import { configOf, entriesOf } from '../rules/testing/rules-of-yaml.ts'
+import { createLimitStats } from '../stats/registry/limit-stats.ts'
+import { createStats } from '../stats/registry/stats.ts'
+import { type CounterAction, callCounter } from './counter-calls.ts'
+
+/** A limiter for one rule of the key `user`, and calls of its counters. */
+function open(policy: Partial<RateLimitPolicy>, several?: readonly Partial<RateLimitPolicy>[]) {
+  const clock = { nowMs: () => 1_000_030_000, monotonicMs: () => 1_000_030_000 }
+  const stats = createStats()
+  const limitStats = createLimitStats(stats, () => {})
+  const config = configOf(
+    '{domain: shop, descriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 3}}]}',
+  )
+  const [rule] = config.descriptors
+  assert.ok(rule?.rateLimit)
+  const rateLimit = { ...rule.rateLimit, ...policy }
+  const limits = several?.map(each => ({ ...rateLimit, ...each }))
+  const descriptors = [limits === undefined ? { ...rule, rateLimit } : { ...rule, rateLimit, limits }]
+  const compiled = compile([{ ...config, descriptors }], {
+    mergeDomainConfigs: false,
+    attach: limitStats.attach,
+  })
+  const counters = createMemoryCounters({ clock })
+  const limiter = createLimiter({
+    ...{ rules: () => compiled, stats, limitStats, clock, random: () => 0, cacheKeyPrefix: 'p_' },
+    counting: createCounting({
+      ...{ counters, stopWhenOver: false, mode: 'error', local: counters, localShare: 1 },
+      onSuccess() {},
+      onFailure() {},
+    }),
+    ...{ expirationJitterMaxSeconds: 0, nearLimitRatio: 0.8, shadowMode: false, quotaMode: false },
+    dynamicMetadata: false,
+  })
+  const decide = (hitsAddend: number) =>
+    limiter.decide({ domain: 'shop', descriptors: [{ entries: entriesOf('user=a') }], hitsAddend })
+  const parts = { rules: () => compiled, counters, cacheKeyPrefix: 'p_', clock, canBeNegative: true }
+  const call = async (action: CounterAction['do'], by = 0) => {
+    const result = await callCounter(parts, 'shop', entriesOf('user=a'), { do: action, by } as CounterAction)
+    if (result.outcome !== 'ok') return result.outcome
+    return result.counters.map(({ rule, value, limit }) => `${rule} ${value}/${limit}`).join()
+  }
+  return { decide, call }
+}
+
+test('the counter of a fixed window is that of the limiter', async () => {
+  const { decide, call } = open({})
+  await decide(2)
+  assert.equal(await call('read'), 'shop.user 2/3')
+  assert.equal(await call('raise', 5), 'shop.user -3/3')
+  assert.equal(await call('reset'), 'shop.user 0/3')
+  await decide(1)
+  assert.equal(await call('read'), 'shop.user 1/3')
+})
+
+for (const algorithm of ['SlidingWindow', 'TokenBucket'] as const) {
+  test(`the state of a ${algorithm} is read and not changed`, async () => {
+    const { decide, call } = open({ algorithm })
+    await decide(2)
+    assert.equal(await call('read'), 'shop.user 2/3')
+    assert.equal(await call('reset'), 'not-supported')
+    assert.equal(await call('raise', 1), 'not-supported')
+    assert.equal(await call('read'), 'shop.user 2/3')
+  })
+}
