@@ -143,7 +143,7 @@ describe('the sessions of rate limit processes', { concurrency: 2 }, () => {
     assert.deepEqual(await ask(two, 'bob', 4), [200, 200, 200, 429])
   })
 
-  test('wrong arguments and a lost Redis are errors with a code, and a pod that is away is named', async t => {
+  test('wrong arguments and a lost Redis are errors with a code; a pod that is away is named', async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
     const env = {
