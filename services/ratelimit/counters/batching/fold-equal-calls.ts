@@ -20,27 +20,42 @@ export type FoldedOutcomes = readonly (readonly MemberOutcome[])[]
  */
 export function sendFolded(send: Send<FoldedCalls, FoldedOutcomes>): SendCalls<Member, MemberOutcome> {
   return (calls, onAnswers) => {
-    const folded = new Map<string, { place: number; readonly calls: (readonly Member[])[] }>()
-    const places = calls.map(({ batch }) => {
-      const name = batch.map(identityOf).join('\n')
-      const found = folded.get(name) ?? { place: folded.size, calls: [] }
-      folded.set(name, found)
-      found.calls.push(batch)
-      return { item: found.place, at: found.calls.length - 1 }
-    })
-    const items = [...folded.values()].map(({ calls: some }) => ({ members: some[0] ?? [], calls: some }))
+    const items: { readonly members: readonly Member[]; readonly calls: (readonly Member[])[] }[] = []
+    /** The last item of each first key. */
+    const lastItems = new Map<string, number>()
+    /** The item of each call, and its index within the item. */
+    const places = new Int32Array(2 * calls.length)
+    for (const [index, { batch }] of calls.entries()) {
+      const key = batch[0]?.key ?? ''
+      let place = lastItems.get(key) ?? -1
+      if (!haveEqualLimits(items[place]?.members, batch)) {
+        place = items.push({ members: batch, calls: [] }) - 1
+        lastItems.set(key, place)
+      }
+      places[2 * index] = place
+      places[2 * index + 1] = (items[place]?.calls.push(batch) ?? 0) - 1
+    }
     send(items, (answers, problem) => {
       onAnswers(index => {
-        const { item, at } = places[index] ?? { item: -1, at: -1 }
-        const answer = answers[item]
+        const answer = answers[places[2 * index] ?? -1]
         if (answer instanceof CountersError) return answer
-        return answer?.[at] ?? missingAnswer(problem)
+        return answer?.[places[2 * index + 1] ?? -1] ?? missingAnswer(problem)
       })
     })
   }
 }
 
 /** A change of the configuration may give a key another limit between two calls of a write. */
-function identityOf({ key, limit, burst, ticksPerSecond, shadow }: Member): string {
-  return `${limit} ${burst} ${ticksPerSecond} ${shadow} ${key}`
+function haveEqualLimits(members: readonly Member[] | undefined, others: readonly Member[]): boolean {
+  if (members?.length !== others.length) return false
+  return members.every((member, index) => {
+    const other = others[index]
+    return (
+      member.key === other?.key &&
+      member.limit === other.limit &&
+      member.burst === other.burst &&
+      member.ticksPerSecond === other.ticksPerSecond &&
+      member.shadow === other.shadow
+    )
+  })
 }
