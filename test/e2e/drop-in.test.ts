@@ -3,19 +3,15 @@ import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, describe, it, type TestContext } from 'node:test'
+import { after, before, describe, it } from 'node:test'
 import { type Certificate, makeCertificate } from '../support/certificate.ts'
 import { type GoFeedServer, missingGoFeedServer, startGoFeedServer } from '../support/go-feed-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import type { Cleanup } from '../support/tollway.ts'
 import { apply, eventually, kubectl, type Pod, pods, read, restricted } from './cluster.ts'
+import { callsTo, decides } from './decides.ts'
 import { dropInEnvoy, dropInPorts, manifests } from './drop-in-envoy.ts'
-
-/** Manifests for envoyproxy/ratelimit run the image of Tollway without another change. */
-const images = [
-  [/docker\.io\/envoyproxy\/ratelimit:\S+/g, 'tollway/ratelimit:dev'],
-  [/docker\.io\/redis:\S+/g, 'tollway/test-redis:dev'],
-] as const
+import { withTestImages } from './test-images.ts'
 
 const gateway = 'envoy-gateway-system'
 /** Each namespace with the manifests that are applied in it. */
@@ -63,30 +59,21 @@ describe('manifests for envoyproxy/ratelimit with the image of Tollway', { skip,
     for (const end of ends) await end()
   })
 
-  const callsOf =
-    (kind: keyof typeof dropInPorts, path: string, headers: Readonly<Record<string, string>>) =>
-    async (count: number): Promise<number[]> => {
-      const codes: number[] = []
-      for (let call = 0; call < count; call++) {
-        const response = await fetch(`http://${envoyIp}:${dropInPorts[kind]}${path}`, { headers })
-        await response.arrayBuffer()
-        codes.push(response.status)
-      }
-      return codes
-    }
+  const callsOf = (kind: keyof typeof dropInPorts, path: string, headers: Readonly<Record<string, string>>) =>
+    callsTo(`http://${envoyIp}:${dropInPorts[kind]}${path}`, headers)
 
-  it("docker-compose-example.yml of the reference, with its Envoy's timeout of 20 ms", async t => {
+  it("docker-compose-example.yml of the reference, with its Envoy's timeout of 20 ms", async () => {
     await available('reference', 'ratelimit')
-    await decides(t, [200, 200, 429], user => callsOf('reference', '/header', { foo: user }))
-    await decides(t, [429], user => callsOf('reference', '/twoheader', { foo: user, bar: 'banned' }))
-    await decides(t, [200, 200], user => callsOf('reference', '/twoheader', { foo: user, baz: 'shady' }))
+    await decides([200, 200, 429], user => callsOf('reference', '/header', { foo: user }))
+    await decides([429], user => callsOf('reference', '/twoheader', { foo: user, bar: 'banned' }))
+    await decides([200, 200], user => callsOf('reference', '/twoheader', { foo: user, baz: 'shady' }))
   })
 
-  it("Istio's sample, with the patches of its EnvoyFilters", async t => {
+  it("Istio's sample, with the patches of its EnvoyFilters", async () => {
     await available('default', 'ratelimit')
     await eventually('Envoy to find the service', async () => (await callsOf('istio', '/', {})(1))[0] === 200)
     assert.deepEqual(await callsOf('istio', '/productpage', {})(3), [200, 429, 429])
-    await decides(t, [200, 200, 200], user => callsOf('istio', `/${user}`, {}))
+    await decides([200, 200, 200], user => callsOf('istio', `/${user}`, {}))
   })
 
   it('an edit of the mounted ConfigMap is in force', async () => {
@@ -98,13 +85,13 @@ describe('manifests for envoyproxy/ratelimit with the image of Tollway', { skip,
     await eventually('the new limit', async () => (await limitOf('api')) === 1)
   })
 
-  it("Envoy Gateway's Deployment follows an xDS feed with mutual TLS", async t => {
+  it("Envoy Gateway's Deployment follows an xDS feed with mutual TLS", async () => {
     // The Deployment is ready without a configuration: Envoy Gateway has none before the first policy.
     await available(gateway, 'envoy-ratelimit')
     feed.publishConfigs('1', [policy(2)])
-    await decides(t, [200, 200, 429], user => callsOf('envoyGateway', '/', { 'x-user-id': user }))
+    await decides([200, 200, 429], user => callsOf('envoyGateway', '/', { 'x-user-id': user }))
     feed.publishConfigs('2', [policy(1)])
-    await decides(t, [200, 429], user => callsOf('envoyGateway', '/', { 'x-user-id': user }))
+    await decides([200, 429], user => callsOf('envoyGateway', '/', { 'x-user-id': user }))
     const acknowledged = feed.events('request').filter(({ text = '' }) => text === '')
     assert.equal(acknowledged.at(-1)?.version, '2')
   })
@@ -131,26 +118,6 @@ interface Answer {
   readonly statuses?: readonly { readonly currentLimit?: { readonly requestsPerUnit: number } }[]
 }
 
-let users = 0
-
-/**
- * Waits until a user who has made no call before gets exactly these answers. A call that Envoy lets pass
- * because its decision is late is not counted, so the next attempt is another user's.
- */
-async function decides(
-  t: TestContext,
-  expected: readonly number[],
-  callsOf: (user: string) => (count: number) => Promise<number[]>,
-): Promise<void> {
-  const attempts: string[] = []
-  t.after(() => t.diagnostic(attempts.join('; ')))
-  await eventually(`the answers ${expected}`, async () => {
-    const codes = await callsOf(`user-${++users}`)(expected.length)
-    attempts.push(codes.join())
-    return codes.join() === expected.join()
-  })
-}
-
 const available = (namespace: string, deployment: string) =>
   kubectl('-n', namespace, 'rollout', 'status', `deploy/${deployment}`, '--timeout=120s')
 
@@ -160,10 +127,7 @@ const applyManifest = (namespace: string, file: string) =>
 /** Applies a manifest in which nothing but the names of images is replaced. */
 async function applyText(namespace: string, manifest: string): Promise<void> {
   const file = join(temporaryFolder('manifest'), 'manifest.yaml')
-  writeFileSync(
-    file,
-    images.reduce((text, [from, to]) => text.replaceAll(from, to), manifest),
-  )
+  writeFileSync(file, withTestImages(manifest))
   await kubectl('-n', namespace, 'apply', '-f', file)
 }
 

@@ -17,6 +17,7 @@ import type { StoredResource } from '../../operator/environments/kubernetes/stat
 import { rateLimitTypeUrl } from '../../operator/kinds/rate-limit-config/encode-rate-limit-domain.ts'
 import { percentile } from '../bench/percentiles.ts'
 import { askRedis } from '../support/redis-command.ts'
+import { root } from '../support/tollway.ts'
 import {
   apply,
   eventually,
@@ -35,12 +36,15 @@ import {
   upgradeWithoutWaiting,
 } from './cluster.ts'
 import { controlName, controlService } from './control-service.ts'
+import { callsTo, decides } from './decides.ts'
 import { documentedEnvoy, failedDecisions, routes } from './documented-envoy.ts'
 import { createFigures } from './figures.ts'
 import { describeCodes, overlapping, startLoad } from './load.ts'
+import { withTestImages } from './test-images.ts'
 
 const rateLimitConfigs = customResource(rateLimitConfigKind)
 const system = 'tollway-system'
+const applicationExample = join(root, 'examples/kubernetes/application/application.yaml')
 const ratelimit = 'app.kubernetes.io/name=ratelimit'
 const operators = 'app.kubernetes.io/name=tollway-operator'
 const changes = Number(process.env['E2E_CHANGES'] ?? 200)
@@ -96,6 +100,15 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
 
   it('passes its own test', async () => {
     await helm('test', 'tollway', '-n', system, '--timeout', '60s')
+  })
+
+  it('limits the application of examples/kubernetes, as it stands', async () => {
+    await apply(withTestImages(readFileSync(applicationExample, 'utf8')))
+    await kubectl('-n', 'shop', 'wait', '--for=condition=Ready', 'rlc/checkout', '--timeout=60s')
+    await kubectl('-n', 'shop', 'rollout', 'status', 'deploy/checkout', '--timeout=60s')
+    const address = (await read<Service>('shop', 'service/checkout'))?.spec.clusterIP
+    await decides([200, 200, 200, 429], user => callsTo(`http://${address}/`, { 'x-user': user }))
+    await kubectl('-n', 'shop', 'delete', 'rlc/checkout', 'deploy/checkout', 'service/checkout')
   })
 
   it('limits what passes an Envoy', async () => {
