@@ -7,6 +7,8 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   translate: async () => (await import('./commands/translate.ts')).translate,
   status: async () => (await import('./commands/status.ts')).status,
   try: async () => (await import('./commands/try.ts')).tryCommand,
+  counters: async () => (await import('./commands/counters.ts')).counters,
+  whatif: async () => (await import('./commands/what-if.ts')).whatIf,
   streams: async () => (await import('./commands/streams.ts')).streams,
   call: async () => (await import('./commands/call.ts')).call,
   convert: async () => (await import('./commands/convert.ts')).convert,

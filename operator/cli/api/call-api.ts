@@ -1,0 +1,101 @@
+import { apiPath } from '../../api/openapi-document.ts'
+import type { ErrorAnswer } from '../../api/shapes.ts'
+import { printable } from '../render.ts'
+import type { OperatorAddress } from './find-operator.ts'
+
+const answerMs = 60_000
+
+/**
+ * Calls the API of an operator, and resolves with its answer.
+ *
+ * @param path below /api/v1, with its query
+ * @param body sent as JSON by POST; GET without it
+ * @throws Error with the address and the cause, and never a token
+ */
+export async function callApi<Answer>(
+  address: OperatorAddress,
+  path: string,
+  body?: unknown,
+): Promise<Answer> {
+  const response = await send(address, path, AbortSignal.timeout(answerMs), body)
+  const answer = (await response.json().catch(() => undefined)) as Answer | undefined
+  if (answer === undefined) throw new Error(`${address.url.origin}: the answer is not JSON`)
+  return answer
+}
+
+/** Yields the data of each event of a stream, until the signal is aborted. Connects again after its end. */
+export async function* followApi<Data>(
+  address: OperatorAddress,
+  path: string,
+  signal: AbortSignal,
+): AsyncGenerator<Data> {
+  while (!signal.aborted) {
+    const response = await send(address, path, signal)
+    for await (const { event, data } of readEvents(response, signal)) {
+      if (event === 'error') throw new Error(describeError(data as ErrorAnswer))
+      if (event === 'end') break
+      yield data as Data
+    }
+    if (signal.aborted) return
+    await new Promise(resolve => setTimeout(resolve, reconnectMs))
+  }
+}
+
+const reconnectMs = 1_000
+
+async function send(
+  { url, token }: OperatorAddress,
+  path: string,
+  signal: AbortSignal,
+  body?: unknown,
+): Promise<Response> {
+  const base = `${url.origin}${url.pathname.replace(/\/$/, '')}${apiPath}`
+  const headers = {
+    ...(token !== undefined && { authorization: `Bearer ${token}` }),
+    ...(body !== undefined && { 'content-type': 'application/json' }),
+  }
+  const init = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }
+  let response: Response
+  try {
+    response = await fetch(`${base}${path}`, { ...init, headers, signal, redirect: 'error' })
+  } catch (error) {
+    const { cause, message } = error as Error & { readonly cause?: NodeJS.ErrnoException }
+    throw new Error(`${url.origin}: cannot be asked: ${cause?.code ?? cause?.message ?? message}`)
+  }
+  if (response.ok) return response
+  const answer = (await response.json().catch(() => undefined)) as ErrorAnswer | undefined
+  const advice =
+    response.status === 401 ? '; name a token with --token-file, see: kubectl create token --help' : ''
+  const cause = answer?.error === undefined ? `answers ${response.status}` : describeError(answer)
+  throw new Error(`${url.origin}: ${cause}${advice}`)
+}
+
+/** All problems, one a line; or else the message. */
+function describeError({ error: { message, problems = [] } }: ErrorAnswer): string {
+  if (problems.length < 2) return printable(message)
+  return problems.map(one => `\n  ${printable(`${one.field}: ${one.message}`)}`).join('')
+}
+
+interface ServerEvent {
+  readonly event: string
+  readonly data: unknown
+}
+
+async function* readEvents(response: Response, signal: AbortSignal): AsyncGenerator<ServerEvent> {
+  let text = ''
+  try {
+    if (response.body === null) return
+    for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
+      text += chunk
+      const blocks = text.split('\n\n')
+      text = blocks.pop() ?? ''
+      for (const block of blocks) {
+        const [, event = '', data = ''] = /^event: (.*)\ndata: (.*)$/s.exec(block) ?? []
+        if (event !== '') yield { event, data: JSON.parse(data) }
+      }
+    }
+  } catch (error) {
+    // The operator has gone, or the user has ended the command.
+    if (!signal.aborted && !(error instanceof TypeError)) throw error
+  }
+}

@@ -1,0 +1,95 @@
+import { isLoopback } from '@tollway/chassis/net/is-loopback.ts'
+import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
+import { defaultStateDir } from '../../environments/host/state-dir.ts'
+import { mayRun, readStatusReport } from '../../environments/host/status-file.ts'
+import { accessFromEnvironment } from '../../environments/kubernetes/api/connection/access.ts'
+import { UsageError } from '../command.ts'
+
+/** Of every command that calls the API of an operator. */
+export const operatorOptions = {
+  operator: { type: 'string' },
+  'token-file': { type: 'string' },
+  'state-dir': { type: 'string', default: defaultStateDir },
+  output: { type: 'string', short: 'o' },
+} as const
+
+/** The help of `operatorOptions`. */
+export const operatorOptionsHelp = `\
+  --operator URL       the pages of an operator in a cluster, such as http://localhost:8000 after
+                       kubectl -n tollway port-forward deploy/tollway-operator 8000
+                       (default: the operator on this machine)
+  --token-file FILE    the file with a bearer token of the cluster (default: the token of the kubeconfig)
+  --state-dir DIR      the state folder of the operator on this machine (default ${defaultStateDir})
+  -o, --output FORMAT  table (default), yaml or json`
+
+export interface OperatorValues {
+  readonly operator?: string | undefined
+  readonly 'token-file'?: string | undefined
+  readonly 'state-dir': string
+}
+
+/** An operator, and the token for it. */
+export interface OperatorAddress {
+  readonly url: URL
+  readonly token?: string
+}
+
+const maxTokenFileBytes = 64 * 1024
+
+/**
+ * Returns the operator of `--operator`, or else the one on this machine, which needs no token.
+ *
+ * @throws UsageError for options that are invalid, Error if no operator runs; neither contains a token
+ */
+export async function findOperator(values: OperatorValues): Promise<OperatorAddress> {
+  const { operator, 'token-file': tokenFile, 'state-dir': stateDir } = values
+  if (operator === undefined) {
+    if (tokenFile !== undefined) throw new UsageError('--token-file: needs --operator')
+    return { url: operatorOnThisMachine(stateDir) }
+  }
+  const url = parseUrl(operator)
+  const token = tokenFile === undefined ? await tokenOfKubeconfig() : readToken(tokenFile)
+  if (token === undefined) return { url }
+  if (url.protocol === 'http:' && !isLoopback(url.hostname.replace(/^\[(.*)\]$/, '$1'))) {
+    const advice = 'use https, or kubectl port-forward and http://localhost'
+    throw new UsageError(`--operator ${operator}: a token is not sent without TLS; ${advice}`)
+  }
+  return { url, token }
+}
+
+function operatorOnThisMachine(stateDir: string): URL {
+  const report = readStatusReport(stateDir)
+  const address = report && mayRun(report) ? report.addresses['operator'] : undefined
+  if (address !== undefined) return new URL(address)
+  const advice = 'start one with: tollway run -f FOLDER, or name one with --operator'
+  throw new Error(`no operator runs with the state in ${stateDir}; ${advice}`)
+}
+
+function parseUrl(text: string): URL {
+  const url = URL.parse(text)
+  const isHttp = url?.protocol === 'http:' || url?.protocol === 'https:'
+  if (url !== null && isHttp && url.search + url.hash + url.username + url.password === '') return url
+  throw new UsageError('--operator: must be http://HOST:PORT or https://HOST:PORT')
+}
+
+function readToken(path: string): string {
+  let token: string
+  try {
+    token = readBoundedFile(path, maxTokenFileBytes).toString('utf8').trim()
+  } catch (error) {
+    throw new UsageError(`--token-file ${path}: ${(error as Error).message}`)
+  }
+  if (/^[\x21-\x7e]+$/.test(token)) return token
+  throw new UsageError(`--token-file ${path}: the file must have one token and nothing else`)
+}
+
+/** Returns undefined without a kubeconfig, and for one that authenticates without a token. */
+async function tokenOfKubeconfig(): Promise<string | undefined> {
+  try {
+    const access = await accessFromEnvironment(process.env)
+    const { headers } = await access.credentials()
+    return /^Bearer (.+)$/.exec(headers['authorization'] ?? '')?.[1]
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,70 @@
+import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
+import { CORE_SCHEMA, load } from 'js-yaml'
+import { maxWhatIfBytes } from '../../api/endpoints.ts'
+import type { WhatIfAnswer } from '../../api/shapes.ts'
+import { callApi } from '../api/call-api.ts'
+import { findOperator, operatorOptions, operatorOptionsHelp } from '../api/find-operator.ts'
+import { type Command, exitCodes, UsageError } from '../command.ts'
+import { parseFormat, parseOptions } from '../options.ts'
+import { printable, render, renderTable } from '../render.ts'
+
+export const whatIf: Command = {
+  name: 'whatif',
+  summary: 'show what an edited RateLimitConfig would have refused in the last minutes',
+  help: `Usage: tollway whatif -f FILE
+
+Replays the calls that the rate limit processes have recorded, with the active configuration and with the
+RateLimitConfig of the file. Nothing is changed. The answer says how many of the calls were recorded, and
+since when. In a cluster it needs the right to get ratelimitconfigs/counters of tollway.dev in the namespace
+of the resource.
+
+  -f, --file FILE      the proposed RateLimitConfig, in YAML or JSON
+${operatorOptionsHelp}
+
+Exit code: 0 done, 1 a pod did not answer, 2 the file is invalid, or the operator did not do it.
+
+Examples:
+  tollway whatif -f checkout.yaml
+  tollway whatif -f checkout.yaml -o json --operator http://localhost:8000 --token-file token
+`,
+  async run(args, output) {
+    const { values } = parseOptions(args, { ...operatorOptions, file: { type: 'string', short: 'f' } })
+    const format = parseFormat(values.output, 'table')
+    if (values.file === undefined) throw new UsageError('name the file with -f')
+    const resource = readResource(values.file)
+    const answer = await callApi<WhatIfAnswer>(await findOperator(values), '/whatif', resource)
+    output.print(format === 'table' ? describe(answer) : render(answer, format))
+    const { missing } = answer.coverage
+    for (const pod of missing) output.printError(`${printable(pod)}: did not answer, or has no recording\n`)
+    return missing.length > 0 ? exitCodes.wrong : exitCodes.ok
+  },
+}
+
+function readResource(path: string): unknown {
+  try {
+    return load(readBoundedFile(path, maxWhatIfBytes).toString('utf8'), { schema: CORE_SCHEMA })
+  } catch (error) {
+    throw new UsageError(`-f ${path}: ${(error as Error).message}`)
+  }
+}
+
+function describe({ rules, keys, coverage }: WhatIfAnswer): string {
+  const rows = rules.map(({ rule, now, proposed }) => [
+    ...[rule, `${now.allowed}`, `${now.refused}`, `${proposed.allowed}`, `${proposed.refused}`],
+  ])
+  const changed = keys.map(({ entries, hits, refusedNow, refusedProposed }) => [
+    entries.map(({ key, value }) => `${key}=${value}`).join(','),
+    ...[`${hits}`, `${refusedNow}`, `${refusedProposed}`],
+  ])
+  return [
+    renderTable(['RULE', 'ALLOWED', 'REFUSED', 'ALLOWED WITH IT', 'REFUSED WITH IT'], rows),
+    ...(changed.length > 0 ? [renderTable(['KEY', 'HITS', 'REFUSED', 'REFUSED WITH IT'], changed)] : []),
+    `${describeCoverage(coverage)}\n`,
+  ].join('\n')
+}
+
+function describeCoverage({ fromMs, recordedCalls, calls, pods }: WhatIfAnswer['coverage']): string {
+  if (fromMs === undefined) return 'No call of the domain is recorded.'
+  const since = new Date(fromMs).toISOString()
+  return `Based on ${recordedCalls} of ${calls} calls since ${since}, recorded by ${pods} pods.`
+}
