@@ -58,11 +58,12 @@ async function one(action: 'get' | 'reset' | 'raise', args: readonly string[], o
     ...operatorOptions,
     domain: domainOption,
     entries: { type: 'string', short: 'e' },
-    ...(action === 'raise' && { by: { type: 'string' } }),
+    by: { type: 'string' },
   })
   const format = parseFormat(values.output, 'table')
   const domain = required('--domain', values.domain)
   const entries = parseEntries(required('--entries', values.entries))
+  if (action !== 'raise' && values.by !== undefined) throw new UsageError(`--by: ${action} does not use it`)
   const by = action === 'raise' ? { by: parseBy(required('--by', values.by)) } : {}
   const operator = await findOperator(values)
   const answer =
