@@ -54,7 +54,7 @@ Examples:
 const domainOption = { type: 'string', short: 'd' } as const
 
 async function one(action: 'get' | 'reset' | 'raise', args: readonly string[], output: Output) {
-  const { values } = parseOptions(args, {
+  const { values } = parseOptions(withNegative(args), {
     ...operatorOptions,
     domain: domainOption,
     entries: { type: 'string', short: 'e' },
@@ -77,6 +77,13 @@ async function one(action: 'get' | 'reset' | 'raise', args: readonly string[], o
 function required(option: string, value: string | undefined): string {
   if (value === undefined) throw new UsageError(`${option} is missing`)
   return value
+}
+
+/** `--by -1` reads like two options; joined, it gets the message about the allowed numbers. */
+function withNegative(args: readonly string[]): readonly string[] {
+  const index = args.indexOf('--by')
+  const by = args[index + 1]
+  return index >= 0 && by?.match(/^-\d+$/) ? args.toSpliced(index, 2, `--by=${by}`) : args
 }
 
 /** The operator judges the number. */

@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, type TestContext, test } from 'node:test'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
+import { serveApi } from '../../api/testing/serve-api.ts'
+import { runCommand } from '../run-command.ts'
+
+const alice = ['--domain', 'checkout', '--entries', 'user=alice']
+const manifest = (unit: string) => `
+apiVersion: tollway.dev/v1alpha1
+kind: RateLimitConfig
+metadata: {name: checkout, namespace: shop}
+spec: {domain: checkout, descriptors: [{key: user, rateLimit: {unit: ${unit}, requestsPerUnit: 5}}]}
+`
+
+async function open(t: TestContext) {
+  const served = await serveApi(t)
+  const operator = ['--operator', new URL(served.url).origin]
+  const run = async (...args: string[]) => {
+    const said = { printed: '', complaints: '' }
+    const code = await runCommand([...args, ...operator], {
+      print(text) {
+        said.printed += text
+      },
+      printError(text) {
+        said.complaints += text
+      },
+    })
+    return { code, ...said }
+  }
+  return { ...served, run }
+}
+
+describe('tollway counters', () => {
+  test('get prints a table', async t => {
+    const { run } = await open(t)
+    const { code, printed } = await run('counters', 'get', ...alice)
+    assert.equal(code, 0)
+    assert.equal(
+      printed,
+      'RULE           VALUE  LIMIT  REMAINING  RESET  KEY\n' +
+        'checkout.user  10     10     0          30s    checkout_user_alice_0\n',
+    )
+  })
+
+  test('raise and reset print the counter after the change as JSON', async t => {
+    const { run } = await open(t)
+    const raised = JSON.parse((await run('counters', 'raise', ...alice, '--by', '4', '-o', 'json')).printed)
+    assert.deepEqual([raised.value, raised.remaining], [6, 4])
+    const reset = JSON.parse((await run('counters', 'reset', ...alice, '-o', 'json')).printed)
+    assert.deepEqual([reset.value, reset.confirmed], [0, ['pod-a', 'pod-b']])
+  })
+
+  test('reset names the pods that have not confirmed, and ends with 1', async t => {
+    const { run, pods } = await open(t)
+    pods.missing = ['pod-b']
+    const { code, complaints } = await run('counters', 'reset', ...alice)
+    assert.deepEqual([code, complaints], [1, 'pod-b: has not confirmed\n'])
+  })
+
+  test('top prints the keys', async t => {
+    const { run } = await open(t)
+    const { printed } = await run('counters', 'top', '-d', 'checkout', '--rule', 'checkout.user')
+    assert.equal(printed, 'KEY         REFUSED  ERROR\nuser=alice  3        0\ncounted for 1 s\n')
+  })
+
+  for (const [args, message] of [
+    [
+      ['raise', ...alice, '--by', '-1'],
+      /by: -1 is not allowed; expected a whole number from 1 to 4294967295/,
+    ],
+    [['raise', ...alice], /--by is missing/],
+    [['get', ...alice, '--by', '1'], /--by: get does not use it/],
+    [['get', '-d', 'nothing', '-e', 'user=a'], /there is no such domain/],
+    [['get', '-d', 'checkout', '-e', 'ip=1'], /no rule matches/],
+    [['tap', '-d', 'nothing'], /there is no such domain/],
+    [['forget'], /"forget": must be one of get, reset, raise, top, tap/],
+  ] as const)
+    test(`${args.join(' ')} is rejected`, async t => {
+      const { run } = await open(t)
+      const { code, complaints } = await run('counters', ...args)
+      assert.equal(code, 2)
+      assert.match(complaints, message)
+    })
+})
+
+describe('tollway whatif', () => {
+  const file = join(temporaryFolder('what-if'), 'checkout.yaml')
+
+  test('prints the hits by rule and the recorded part of the traffic', async t => {
+    const { run } = await open(t)
+    writeFileSync(file, manifest('minute'))
+    const { code, printed } = await run('whatif', '-f', file)
+    assert.equal(code, 0)
+    assert.match(printed, /\ncheckout\.user +12 +3 +5 +10\n/)
+    assert.match(printed, /Based on 15 of 15 calls since 1970-01-01T00:00:01\.000Z, recorded by 2 pods\.\n$/)
+  })
+
+  test('names the mistake in the file', async t => {
+    const { run } = await open(t)
+    writeFileSync(file, manifest('minuet'))
+    const { code, complaints } = await run('whatif', '-f', file)
+    assert.equal(code, 2)
+    assert.match(complaints, /spec\.descriptors\[0\]\.rateLimit\.unit: "minuet" is not one of/)
+  })
+})
