@@ -48,7 +48,9 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     const older = await api.call('POST', resources, { ...refused, metadata: { name: 'older' } })
     assert.equal(older.status, 201, describeAnswer(older))
     for (const object of admissionPolicy()) await post(object)
-    await waitFor('the policy to take effect', async () => (await tryOut(refused)).status === 422)
+    // The API server compiles the policy first, which takes some seconds.
+    const inEffect = async () => (await tryOut(refused)).status === 422
+    await waitFor('the policy to take effect', inEffect, 60_000)
   })
   after(() => api?.stop())
 
@@ -105,6 +107,17 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     const changed = await api.call('PUT', `${resources}/large`, labelled)
     assert.equal(changed.status, 200, describeAnswer(changed).slice(0, 500))
     await api.call('DELETE', `${resources}/large`)
+  })
+
+  it('removes unknown fields, unless the client is strict or applies on the server', async () => {
+    const rateLimit = { unit: 'day', requestsPerUnit: 1 }
+    const newer = nestedOnce({ key: 'b', rateLimit: { ...rateLimit, later: true } })
+    const lenient = await api.call('POST', `${resources}?dryRun=All`, newer)
+    assert.equal(lenient.status, 201)
+    assertSameSpec(lenient, nestedOnce({ key: 'b', rateLimit }))
+    assert.match(describeAnswer(await tryOut(newer)), /unknown field .*rateLimit\.later/)
+    const applied = await api.call('PATCH', `${resources}/newer?fieldManager=test&dryRun=All`, newer)
+    assert.match(describeAnswer(applied), /rateLimit\.later: field not declared in schema/)
   })
 
   for (const { name, resource, problems } of cases) {
