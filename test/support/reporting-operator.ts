@@ -14,6 +14,7 @@ import { createContentFeed } from '../../operator/xds/content-feed.ts'
 import { createFeed } from '../../operator/xds/server.ts'
 import { type RateLimitProcess, startRateLimit } from './rate-limit-process.ts'
 import type { Cleanup } from './tollway.ts'
+import { waitFor } from './wait-for.ts'
 
 /** Parses a configuration in the format of files. */
 export function domainOf(yaml: string): RateLimitDomain {
@@ -28,6 +29,7 @@ export function resourceOf(yaml: string): string {
 }
 
 let streams = 0
+const startDeadlineMs = 60_000
 
 /** The feed of an operator with this configuration, and the sessions of its processes. */
 export async function startReportingOperator(
@@ -83,6 +85,8 @@ export async function startReportingProcess(
     XDS_CLIENT_KEEPALIVE_TIMEOUT: '1s',
     ...env,
   })
-  await started.serves()
+  // Processes of several tests start at once.
+  const isHealthy = async () => (await started.health()) === 200
+  await waitFor('the process to be healthy', isHealthy, startDeadlineMs)
   return started
 }
