@@ -188,6 +188,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   ): Decision | Promise<Decision> {
     const { nowSeconds } = call
     const outcomes = admissions.map(({ members }) => counting.admit(members, clock.nowMs()))
+    const [only] = outcomes
     const build = (counted: readonly number[], all: readonly (readonly MemberOutcome[])[]) => {
       const recorded = admissions.map((admission, index) =>
         recordAdmission(admission, all[index] ?? [], { nowSeconds, nearLimitRatio, quotaMode }),
@@ -195,6 +196,9 @@ export function createLimiter(options: LimiterOptions): Limiter {
       return answer(call, counted, new Map(recorded.flatMap(descriptors => [...descriptors])))
     }
     if (!(values instanceof Promise) && outcomes.every(isSettled)) return build(values, outcomes)
+    if (outcomes.length === 1 && only instanceof Promise && !(values instanceof Promise)) {
+      return only.then(later => build(values, [later]), failed)
+    }
     return Promise.all([values, Promise.all(outcomes)]).then(([counted, all]) => build(counted, all), failed)
   }
 

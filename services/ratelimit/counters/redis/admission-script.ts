@@ -1,5 +1,5 @@
-import type { Member, MemberOutcome } from '../admission/member.ts'
-import type { FoldedCalls, FoldedOutcomes } from '../batching/fold-equal-calls.ts'
+import type { Member } from '../admission/member.ts'
+import type { AdmissionRun, RunOutcomes } from '../batching/admission-runs.ts'
 import { CountersError } from '../counters.ts'
 import { isArrayReply, type Reply } from './resp/reply-parser.ts'
 import type { RequestWriter } from './resp/request-writer.ts'
@@ -11,178 +11,190 @@ const numberOf = { FixedWindow: 0, SlidingWindow: 1, TokenBucket: 2 } as const
 const maxExpiryMs = (2 ** 31 - 1) * 1000
 
 /**
- * Decides calls of the same limits, one after the other. The rules are those of the classes in
+ * Decides the calls of a run, one after the other. The rules are those of the classes in
  * `counters/admission/`, and tests compare both with the same oracles. All numbers are integers below 2^53,
  * which Lua computes with exactly.
  *
  * A fixed window is a string, as without the script. A sliding window is a hash of `start` in seconds,
  * `previous` and `current`; a token bucket one of `debt`, `time` and `rate`, its ticks a second.
  *
- * ARGV: the time in microseconds, or -1 for the time of Redis; the number of calls; for each key the
+ * ARGV: the time in microseconds, or -1 for the time of Redis; the number of limits; for each limit the
  * algorithm, the limit, the burst, the window in ticks, the ticks a second, the expiry in seconds and 1 for a
- * shadow limit; then for each call the hits for each key. The reply has for each call and key 1 if the limit
- * admits the call, the remaining hits, and the wait in ticks or -1.
+ * shadow limit; then for each call the number of members, and for each member the indexes of key and limit
+ * from 0, and the hits. The reply has for each member 1 if its limit admits the call, the remaining hits, and
+ * the wait in ticks or -1.
  */
 const text = `\
-local now = tonumber(ARGV[1])
+local FIXED, SLIDING = 0, 1
+local floor, ceil, max, min, call = math.floor, math.ceil, math.max, math.min, redis.call
+local now, at = tonumber(ARGV[1]), 2
 if now < 0 then
-  local time = redis.call('TIME')
+  local time = call('TIME')
   now = time[1] * 1000000 + time[2]
 end
 
-local function open_sliding(m)
-  local stored = redis.call('HMGET', m.key, 'start', 'previous', 'current')
-  m.start = m.now - m.now % m.window
-  m.rest = m.start + m.window - m.now
-  m.previous, m.current = 0, 0
-  if not stored[1] then return end
-  local start = stored[1] * m.rate
-  if m.start <= start then
-    m.previous, m.current, m.changed = tonumber(stored[2]), tonumber(stored[3]), m.start < start
-  elseif m.start == start + m.window then
-    m.previous = tonumber(stored[3])
-  end
-end
-
-local function open_bucket(m)
-  local stored = redis.call('HMGET', m.key, 'debt', 'time', 'rate')
-  m.debt = 0
-  if not stored[1] then return end
-  local debt, time, rate = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[3])
-  if rate < m.rate then
-    debt, time = math.min(2^52, debt * (m.rate / rate)), time * (m.rate / rate)
-  elseif rate > m.rate then
-    debt, time = math.ceil(debt / (rate / m.rate)), math.ceil(time / (rate / m.rate))
-  end
-  if m.limit > 0 then
-    debt = math.max(0, debt - math.min(math.max(0, m.now - time), math.ceil(debt / m.limit)) * m.limit)
-  end
-  m.debt, m.changed = debt, m.now < time
-end
-
-local members = {}
-for i, key in ipairs(KEYS) do
-  local p = 7 * i - 5
-  local m = {
-    key = key, algorithm = ARGV[p + 1], limit = tonumber(ARGV[p + 2]), burst = tonumber(ARGV[p + 3]),
-    window = tonumber(ARGV[p + 4]), rate = tonumber(ARGV[p + 5]), expiry = ARGV[p + 6],
-    shadow = ARGV[p + 7] == '1', added = 0,
+local limits = {}
+for i = 1, tonumber(ARGV[2]) do
+  local l = {
+    algorithm = tonumber(ARGV[at + 1]), limit = tonumber(ARGV[at + 2]), burst = tonumber(ARGV[at + 3]),
+    window = tonumber(ARGV[at + 4]), rate = tonumber(ARGV[at + 5]), expiry = ARGV[at + 6],
+    shadow = ARGV[at + 7] == '1',
   }
-  m.now = math.floor(now / (1000000 / m.rate))
-  m.most = m.limit
-  if m.algorithm == '1' then open_sliding(m)
-  elseif m.algorithm == '2' then
-    if m.limit > 0 then m.most = m.burst end
-    open_bucket(m)
+  l.now = floor(now / (1000000 / l.rate))
+  l.most = l.limit
+  if l.algorithm ~= FIXED and l.algorithm ~= SLIDING and l.limit > 0 then l.most = l.burst end
+  limits[i] = l
+  at = at + 7
+end
+
+local function open(key, l)
+  local s = { key = key, limit = l, added = 0 }
+  if l.algorithm == FIXED then
+    s.count = tonumber(call('GET', key) or '0')
+  elseif l.algorithm == SLIDING then
+    local stored = call('HMGET', key, 'start', 'previous', 'current')
+    s.start = l.now - l.now % l.window
+    s.rest = s.start + l.window - l.now
+    s.previous, s.current = 0, 0
+    local start = stored[1] and stored[1] * l.rate
+    if start and s.start <= start then
+      s.previous, s.current, s.changed = tonumber(stored[2]), tonumber(stored[3]), s.start < start
+    elseif start and s.start == start + l.window then
+      s.previous = tonumber(stored[3])
+    end
   else
-    m.count = tonumber(redis.call('GET', key) or '0')
-    if not m.count then return redis.error_reply('ERR value is not an integer or out of range') end
-  end
-  members[i] = m
-end
-
-local function admits(m, hits)
-  if hits > m.most then return false end
-  if m.algorithm == '1' then return m.previous * m.rest <= (m.limit - m.current - hits) * m.window end
-  if m.algorithm == '2' then return m.debt + hits * m.window <= m.burst * m.window end
-  return m.count + hits <= m.limit
-end
-
-local function add(m, hits)
-  if m.algorithm == '1' then m.current = m.current + hits
-  elseif m.algorithm == '2' then m.debt = m.debt + hits * m.window
-  else m.count = m.count + hits end
-  m.added = m.added + hits
-end
-
-local function remaining(m)
-  if m.algorithm == '1' then
-    return math.max(0, math.floor((m.limit * m.window - m.previous * m.rest) / m.window) - m.current)
-  elseif m.algorithm == '2' then
-    if m.limit == 0 then return 0 end
-    return math.max(0, math.floor((m.burst * m.window - m.debt) / m.window))
-  end
-  return math.max(0, m.limit - m.count)
-end
-
-local function rest_that_fits(m, hits, room)
-  if hits == 0 then return m.window end
-  return math.floor(room * m.window / hits)
-end
-
-local function wait(m, hits)
-  if m.algorithm == '0' then return 0 end
-  if hits > m.most then return -1 end
-  if m.algorithm == '2' then
-    return math.max(0, math.ceil((m.debt + hits * m.window - m.burst * m.window) / m.limit))
-  end
-  local room = m.limit - m.current - hits
-  if room >= 0 then return math.max(0, m.rest - rest_that_fits(m, m.previous, room)) end
-  return m.rest + math.max(0, m.window - rest_that_fits(m, m.current, m.limit - hits))
-end
-
-local replies, at, counted = {}, 7 * #members + 2, false
-for call = 1, tonumber(ARGV[2]) do
-  local admitted, refused = {}, false
-  for i, m in ipairs(members) do
-    local hits = tonumber(ARGV[at + i])
-    counted = counted or hits > 0
-    admitted[i] = admits(m, math.max(1, hits))
-    refused = refused or not (admitted[i] or m.shadow)
-  end
-  for i, m in ipairs(members) do
-    local hits = tonumber(ARGV[at + i])
-    if admitted[i] and not refused then add(m, hits) end
-    replies[#replies + 1] = admitted[i] and 1 or 0
-    replies[#replies + 1] = remaining(m)
-    replies[#replies + 1] = wait(m, math.max(1, hits))
-  end
-  at = at + #members
-end
-
-for _, m in ipairs(members) do
-  local ticks = 0
-  if m.algorithm == '0' then
-    if m.added > 0 and redis.call('INCRBY', m.key, m.added) == m.added then
-      redis.call('EXPIRE', m.key, m.expiry)
+    local stored = call('HMGET', key, 'debt', 'time', 'rate')
+    s.debt = 0
+    if stored[1] then
+      local debt, time, rate = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[3])
+      if rate < l.rate then
+        debt, time = min(2^52, debt * (l.rate / rate)), time * (l.rate / rate)
+      elseif rate > l.rate then
+        debt, time = ceil(debt / (rate / l.rate)), ceil(time / (rate / l.rate))
+      end
+      if l.limit > 0 then
+        debt = max(0, debt - min(max(0, l.now - time), ceil(debt / l.limit)) * l.limit)
+      end
+      s.debt, s.changed = debt, l.now < time
     end
-  elseif m.added > 0 or (m.changed and counted) then
-    if m.algorithm == '1' then
-      redis.call('HSET', m.key, 'start', m.start / m.rate, 'previous', m.previous, 'current', m.current)
-      ticks = m.rest + m.window
+  end
+  return s
+end
+
+local function admits(s, l, hits)
+  if hits > l.most then return false end
+  if l.algorithm == FIXED then return s.count + hits <= l.limit end
+  if l.algorithm == SLIDING then return s.previous * s.rest <= (l.limit - s.current - hits) * l.window end
+  return s.debt + hits * l.window <= l.burst * l.window
+end
+
+local function add(s, l, hits)
+  if l.algorithm == FIXED then s.count = s.count + hits
+  elseif l.algorithm == SLIDING then s.current = s.current + hits
+  else s.debt = s.debt + hits * l.window end
+  s.added = s.added + hits
+end
+
+local function remaining(s, l)
+  if l.algorithm == FIXED then return max(0, l.limit - s.count) end
+  if l.algorithm == SLIDING then
+    return max(0, floor((l.limit * l.window - s.previous * s.rest) / l.window) - s.current)
+  end
+  if l.limit == 0 then return 0 end
+  return max(0, floor((l.burst * l.window - s.debt) / l.window))
+end
+
+local function rest_that_fits(l, hits, room)
+  if hits == 0 then return l.window end
+  return floor(room * l.window / hits)
+end
+
+local function wait(s, l, hits)
+  if l.algorithm == FIXED then return 0 end
+  if hits > l.most then return -1 end
+  if l.algorithm == SLIDING then
+    local room = l.limit - s.current - hits
+    if room >= 0 then return max(0, s.rest - rest_that_fits(l, s.previous, room)) end
+    return s.rest + max(0, l.window - rest_that_fits(l, s.current, l.limit - hits))
+  end
+  return max(0, ceil((s.debt + hits * l.window - l.burst * l.window) / l.limit))
+end
+
+local states, order, replies, size = {}, {}, {}, 0
+while ARGV[at + 1] do
+  local count, refused, admitted = tonumber(ARGV[at + 1]), false, {}
+  local first = at + 1
+  for i = 1, count do
+    local place, hits = tonumber(ARGV[first + 1]) + 1, tonumber(ARGV[first + 3])
+    local s = states[place]
+    if not s then
+      s = open(KEYS[place], limits[ARGV[first + 2] + 1])
+      if s.limit.algorithm == FIXED and not s.count then
+        return redis.error_reply('ERR value is not an integer or out of range')
+      end
+      states[place] = s
+      order[#order + 1] = s
+    end
+    if hits > 0 then s.asked = true end
+    admitted[i] = admits(s, s.limit, max(1, hits))
+    refused = refused or not (admitted[i] or s.limit.shadow)
+    first = first + 3
+  end
+  first = at + 1
+  for i = 1, count do
+    local hits, s = tonumber(ARGV[first + 3]), states[ARGV[first + 1] + 1]
+    local l = s.limit
+    if admitted[i] and not refused then add(s, l, hits) end
+    replies[size + 1] = admitted[i] and 1 or 0
+    replies[size + 2] = remaining(s, l)
+    replies[size + 3] = wait(s, l, max(1, hits))
+    size = size + 3
+    first = first + 3
+  end
+  at = first
+end
+
+for _, s in ipairs(order) do
+  local l, ticks = s.limit, 0
+  if l.algorithm == FIXED then
+    if s.added > 0 and call('INCRBY', s.key, s.added) == s.added then call('EXPIRE', s.key, l.expiry) end
+  elseif s.added > 0 or (s.changed and s.asked) then
+    if l.algorithm == SLIDING then
+      call('HSET', s.key, 'start', s.start / l.rate, 'previous', s.previous, 'current', s.current)
+      ticks = s.rest + l.window
     else
-      redis.call('HSET', m.key, 'debt', m.debt, 'time', m.now, 'rate', m.rate)
-      if m.limit > 0 then ticks = math.ceil(m.debt / m.limit) end
+      call('HSET', s.key, 'debt', s.debt, 'time', l.now, 'rate', l.rate)
+      if l.limit > 0 then ticks = ceil(s.debt / l.limit) end
     end
-    if m.added > 0 and ARGV[1] == '-1' then
-      redis.call('PEXPIRE', m.key, math.min(${maxExpiryMs}, math.ceil(ticks * (1000 / m.rate))))
-    end
+    if s.added > 0 then call('PEXPIRE', s.key, min(${maxExpiryMs}, ceil(ticks * (1000 / l.rate)))) end
   end
 end
 return replies
 `
 
 /**
- * Returns the time of the algorithms for a call, in microseconds since the epoch; undefined for that of
- * Redis. Only tests pass one; the state does not expire then, since expiry has the time of Redis.
+ * Returns the time of the algorithms for a run, in microseconds since the epoch; undefined for that of Redis.
+ * Only tests pass one.
  */
 export type TimeMicros = (members: readonly Member[]) => number | undefined
 
-export function admissionScript(
-  timeMicros: TimeMicros = () => undefined,
-): Script<FoldedCalls, FoldedOutcomes> {
+const valuesPerLimit = 7
+const valuesPerMember = 3
+
+export function admissionScript(timeMicros: TimeMicros = () => undefined): Script<AdmissionRun, RunOutcomes> {
   return {
     text,
-    argumentCount: ({ members, calls }) => 2 + 8 * members.length + calls.length * members.length,
-    keyCount: ({ members }) => members.length,
-    write(requests, { members, calls }) {
-      for (const { key } of members) requests.text(key)
+    argumentCount: ({ keys, limits, calls }) =>
+      keys.length + 2 + valuesPerLimit * limits.length + calls.length,
+    keyCount: ({ keys }) => keys.length,
+    write(requests, { keys, limits, calls, members }) {
+      for (const key of keys) requests.text(key)
       requests.text(`${timeMicros(members) ?? -1}`)
-      requests.integer(calls.length)
-      for (const member of members) writeLimit(requests, member)
-      for (const call of calls) for (const { hits } of call) requests.integer(hits)
+      requests.integer(limits.length)
+      for (const limit of limits) writeLimit(requests, limit)
+      for (const number of calls) requests.integer(number)
     },
-    read: (reply, { members, calls }) => readOutcomes(reply, members, calls.length),
+    read: readOutcomes,
   }
 }
 
@@ -196,33 +208,17 @@ function writeLimit(requests: RequestWriter, member: Member): void {
   requests.integer(member.shadow ? 1 : 0)
 }
 
-const valuesPerMember = 3
-
-function readOutcomes(
-  reply: Reply,
-  members: readonly Member[],
-  calls: number,
-): FoldedOutcomes | CountersError {
-  if (!isArrayReply(reply) || reply.length !== valuesPerMember * members.length * calls) {
+function readOutcomes(reply: Reply, { members }: AdmissionRun): RunOutcomes | CountersError {
+  if (!isArrayReply(reply) || reply.length !== valuesPerMember * members.length) {
     return new CountersError('Redis did not answer a script with a list of the expected length')
   }
-  return Array.from({ length: calls }, (_, call) =>
-    members.map((member, index) => {
-      const at = valuesPerMember * (call * members.length + index)
-      return outcomeOf(member, Number(reply[at]), Number(reply[at + 1]), Number(reply[at + 2]))
-    }),
-  )
-}
-
-function outcomeOf(
-  { ticksPerSecond }: Member,
-  admitted: number,
-  remaining: number,
-  wait: number,
-): MemberOutcome {
-  return {
-    admitted: admitted === 1,
-    remaining,
-    waitSeconds: wait < 0 ? undefined : wait / ticksPerSecond,
-  }
+  return members.map(({ ticksPerSecond }, member) => {
+    const at = valuesPerMember * member
+    const wait = Number(reply[at + 2])
+    return {
+      admitted: reply[at] === 1,
+      remaining: Number(reply[at + 1]),
+      waitSeconds: wait < 0 ? undefined : wait / ticksPerSecond,
+    }
+  })
 }

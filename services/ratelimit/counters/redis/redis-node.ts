@@ -1,6 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Member, MemberOutcome } from '../admission/member.ts'
-import { type FoldedCalls, type FoldedOutcomes, sendFolded } from '../batching/fold-equal-calls.ts'
+import { type AdmissionRun, type RunOutcomes, sendRuns } from '../batching/admission-runs.ts'
 import { type Call, createPipeline, type Pipeline, type SendCalls } from '../batching/pipeline.ts'
 import { missingAnswer, type Send } from '../batching/send.ts'
 import { type Count, type Increment, sendSums } from '../batching/sum-equal-keys.ts'
@@ -24,7 +24,7 @@ export interface RedisNode {
   /** Sends without batching, for items that another node redirected here. */
   readonly sendIncrements: Send<Increment, Count>
   readonly sendCalls: Send<Call, readonly number[]>
-  readonly sendAdmissions: Send<FoldedCalls, FoldedOutcomes>
+  readonly sendAdmissions: Send<AdmissionRun, RunOutcomes>
   close(): Promise<void>
 }
 
@@ -35,6 +35,8 @@ export interface RedisNodeOptions {
   readonly problem?: () => string
   /** Called with the text of each error reply. */
   readonly onRefusal?: (text: string) => void
+  /** Returns the slot of a key, if all keys of a script must be in one slot. */
+  readonly slotOf?: (key: string) => number
   /** Handles the answers that redirect to another node. */
   readonly follow?: Follow
 }
@@ -72,11 +74,17 @@ export function createRedisNode(options: RedisNodeOptions): RedisNode {
   const sendCalls = createScriptSender(connection, stopWhenOverScript(touchedKeys), onRefusal)
   const sendAdmissions = createScriptSender(connection, admissionScript(limits.timeMicros), onRefusal)
   const increments = follow(sendIncrements, node => node.sendIncrements)
-  const calls = follow(sendCalls, node => node.sendCalls)
-  const folded = follow(sendAdmissions, node => node.sendAdmissions)
+  const wholeCalls = follow(sendCalls, node => node.sendCalls)
+  const runs = follow(sendAdmissions, node => node.sendAdmissions)
   const sums = createPipeline({ ...limits, send: sendSums(increments, touchedKeys) })
-  const scripts = createPipeline({ ...limits, send: eachForItself(calls) })
-  const admissions = createPipeline<Member, MemberOutcome>({ ...limits, send: sendFolded(folded) })
+  const scripts = createPipeline({ ...limits, send: eachForItself(wholeCalls) })
+  // The time that a test passes is that of one call.
+  let calls = 0
+  const placeOf = limits.timeMicros === undefined ? options.slotOf : () => calls++
+  const admissions = createPipeline<Member, MemberOutcome>({
+    ...limits,
+    send: sendRuns(runs, placeOf),
+  })
   // Redis may have restarted without data, so every key may be new to it.
   connection.onHealth(healthy => {
     if (!healthy) touchedKeys.clear()

@@ -78,7 +78,7 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
     const onRefusal = (text: string) => {
       if (text.startsWith('CLUSTERDOWN')) schedule.soon()
     }
-    const node = createRedisNode({ connection, limits, onRefusal, follow: followFrom(place) })
+    const node = createRedisNode({ connection, limits, onRefusal, slotOf, follow: followFrom(place) })
     const waiting = new Set<() => void>()
     connection.onHealth(serving => {
       if (serving) for (const go of waiting) go()

@@ -1,0 +1,121 @@
+import type { Member, MemberOutcome } from '../admission/member.ts'
+import { CountersError } from '../counters.ts'
+import type { Call, SendCalls } from './pipeline.ts'
+import { missingAnswer, type Send } from './send.ts'
+
+/** Calls that one run of the script decides, in order. Calls of one key are decided one after the other. */
+export interface AdmissionRun {
+  /** Each key once. */
+  readonly keys: readonly string[]
+  /** A member with each limit. */
+  readonly limits: readonly Member[]
+  /** For each call the number of its members, and for each member the indexes of key and limit, and the hits. */
+  readonly calls: readonly number[]
+  /** The members of all calls, in order. */
+  readonly members: readonly Member[]
+}
+
+/** The outcome of each member of a run, in order. */
+export type RunOutcomes = readonly MemberOutcome[]
+
+/** A run that calls are still added to. */
+class OpenRun implements AdmissionRun {
+  readonly keys: string[] = []
+  readonly limits: Member[] = []
+  readonly calls: number[] = []
+  readonly members: Member[] = []
+  readonly #indexes = new Map<string, number>()
+  /** The index of each key's limit. */
+  readonly #limitOfKey: number[] = []
+
+  /** Returns false for a call with a key that has another limit in this run: it is for another run. */
+  add(members: readonly Member[]): boolean {
+    if (!members.every(member => this.#isAlike(member))) return false
+    this.calls.push(members.length)
+    for (const member of members) {
+      const limit = this.#limitIndex(member)
+      this.calls.push(this.#keyIndex(member.key, limit), limit, member.hits)
+      this.members.push(member)
+    }
+    return true
+  }
+
+  #isAlike(member: Member): boolean {
+    const index = this.#indexes.get(member.key)
+    const limit = index === undefined ? undefined : this.limits[this.#limitOfKey[index] ?? -1]
+    return limit === undefined || isSameLimit(limit, member)
+  }
+
+  #keyIndex(key: string, limit: number): number {
+    const found = this.#indexes.get(key)
+    if (found !== undefined) return found
+    const index = this.keys.length
+    this.#indexes.set(key, index)
+    this.keys.push(key)
+    this.#limitOfKey.push(limit)
+    return index
+  }
+
+  /** A write has few limits, so that a search is short. */
+  #limitIndex(member: Member): number {
+    for (let index = 0; index < this.limits.length; index += 1) {
+      if (isSameLimit(this.limits[index] as Member, member)) return index
+    }
+    return this.limits.push(member) - 1
+  }
+}
+
+function isSameLimit(a: Member, b: Member): boolean {
+  return (
+    a.limit === b.limit &&
+    a.burst === b.burst &&
+    a.windowTicks === b.windowTicks &&
+    a.ticksPerSecond === b.ticksPerSecond &&
+    a.algorithm === b.algorithm &&
+    a.expirySeconds === b.expirySeconds &&
+    a.shadow === b.shadow
+  )
+}
+
+/**
+ * Sends the calls of a write in as few runs as possible: many callers cost the backend little more than one,
+ * and those of one key have the answers of their order.
+ *
+ * @param placeOf returns what the keys of a run must have in common: the slot of a Redis Cluster
+ */
+export function sendRuns(
+  send: Send<AdmissionRun, RunOutcomes>,
+  placeOf: (key: string) => number = () => 0,
+): SendCalls<Member, MemberOutcome> {
+  return (calls, onAnswers) => {
+    const runs: OpenRun[] = []
+    const lastRuns = new Map<number, number>()
+    const places = calls.map(call => placeIn(runs, lastRuns, call, placeOf(call.batch[0]?.key ?? '')))
+    send(runs, (answers, problem) => {
+      onAnswers(index => {
+        const place = places[index]
+        const answer = answers[place?.run ?? -1]
+        if (place === undefined || answer === undefined) return missingAnswer(problem)
+        if (answer instanceof CountersError) return answer
+        return answer.slice(place.from, place.from + (calls[index]?.batch.length ?? 0))
+      })
+    })
+  }
+}
+
+/** Adds the call to the last run of its place, or to a new one; returns where its outcomes will be. */
+function placeIn(
+  runs: OpenRun[],
+  lastRuns: Map<number, number>,
+  { batch }: Call<Member>,
+  place: number,
+): { readonly run: number; readonly from: number } {
+  const last = lastRuns.get(place)
+  const run = last === undefined ? undefined : runs[last]
+  const from = run?.members.length ?? 0
+  if (run?.add(batch) && last !== undefined) return { run: last, from }
+  const opened = new OpenRun()
+  opened.add(batch)
+  lastRuns.set(place, runs.length)
+  return { run: runs.push(opened) - 1, from: 0 }
+}
