@@ -126,6 +126,10 @@ export function recordAdmission(
     record(limit, member, outcome, options.nearLimitRatio)
     return { limit, outcome, resetSeconds: resetSecondsOf(limit, member, outcome, options.nowSeconds) }
   })
+  const [first] = places
+  if (first !== undefined && places.every(place => place === first)) {
+    return new Map([[first, descriptorOf(verdicts, options.quotaMode)]])
+  }
   const descriptors = new Map<number, AdmittedDescriptor>()
   for (const [place, indexes] of Map.groupBy(places.keys(), index => places[index] as number)) {
     const own = indexes.map(index => verdicts[index] as Verdict)
