@@ -188,18 +188,13 @@ export function createLimiter(options: LimiterOptions): Limiter {
   ): Decision | Promise<Decision> {
     const { nowSeconds } = call
     const outcomes = admissions.map(({ members }) => counting.admit(members, clock.nowMs()))
-    const [only] = outcomes
     const build = (counted: readonly number[], all: readonly (readonly MemberOutcome[])[]) => {
       const recorded = admissions.map((admission, index) =>
         recordAdmission(admission, all[index] ?? [], { nowSeconds, nearLimitRatio, quotaMode }),
       )
       return answer(call, counted, new Map(recorded.flatMap(descriptors => [...descriptors])))
     }
-    if (!(values instanceof Promise) && outcomes.every(isSettled)) return build(values, outcomes)
-    if (outcomes.length === 1 && only instanceof Promise && !(values instanceof Promise)) {
-      return only.then(later => build(values, [later]), failed)
-    }
-    return Promise.all([values, Promise.all(outcomes)]).then(([counted, all]) => build(counted, all), failed)
+    return whenAll(values, outcomes, build, failed)
   }
 
   /** Separate, so that only asynchronous calls allocate closures. */
@@ -283,6 +278,22 @@ function jitterSeconds({ random, expirationJitterMaxSeconds }: LimiterOptions): 
 }
 
 const noHits: readonly Hit[] = []
+
+/** Builds the decision when all parts are there: at once, if none of them is a promise. */
+function whenAll(
+  values: readonly number[] | Promise<readonly number[]>,
+  outcomes: readonly (readonly MemberOutcome[] | Promise<readonly MemberOutcome[]>)[],
+  build: (values: readonly number[], outcomes: readonly (readonly MemberOutcome[])[]) => Decision,
+  failed: (error: unknown) => never,
+): Decision | Promise<Decision> {
+  const isCounted = !(values instanceof Promise)
+  if (isCounted && outcomes.every(isSettled)) return build(values, outcomes)
+  const [only, ...others] = outcomes
+  if (isCounted && others.length === 0 && only instanceof Promise) {
+    return only.then(outcome => build(values, [outcome]), failed)
+  }
+  return Promise.all([values, Promise.all(outcomes)]).then(([counted, all]) => build(counted, all), failed)
+}
 
 function isSettled(
   outcomes: readonly MemberOutcome[] | Promise<readonly MemberOutcome[]>,

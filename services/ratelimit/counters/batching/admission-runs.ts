@@ -9,7 +9,10 @@ export interface AdmissionRun {
   readonly keys: readonly string[]
   /** A member with each limit. */
   readonly limits: readonly Member[]
-  /** For each call the number of its members, and for each member the indexes of key and limit, and the hits. */
+  /**
+   * For each call the number of its members, and for each member the indexes of its key and its limit, and
+   * the hits.
+   */
   readonly calls: readonly number[]
   /** The members of all calls, in order. */
   readonly members: readonly Member[]
