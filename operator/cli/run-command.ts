@@ -11,6 +11,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   whatif: async () => (await import('./commands/what-if.ts')).whatIf,
   streams: async () => (await import('./commands/streams.ts')).streams,
   call: async () => (await import('./commands/call.ts')).call,
+  compare: async () => (await import('./commands/compare.ts')).compare,
   convert: async () => (await import('./commands/convert.ts')).convert,
   payments: async () => (await import('./commands/payments.ts')).payments,
   operator: async () => (await import('./commands/operator.ts')).operator,

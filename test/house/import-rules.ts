@@ -400,6 +400,7 @@ export const importRules: readonly ImportRule[] = [
       host,
       kubernetes,
       'services/ratelimit/config-check.ts',
+      'services/ratelimit/servers/decode-decision-json.ts',
       'services/payments/admin/',
     ],
   },

@@ -301,6 +301,7 @@ test('every command explains itself, with examples', async () => {
     'try',
     'streams',
     'call',
+    'compare',
     'convert',
     'payments',
     'operator',

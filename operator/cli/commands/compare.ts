@@ -1,0 +1,192 @@
+import { once } from 'node:events'
+import { createGrpcClient } from '@tollway/grpc/client/client.ts'
+import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
+import { assertReachable, parseHostPort } from '../compare/ask-peer.ts'
+import { Comparison } from '../compare/comparison.ts'
+import { describeReport, summarize } from '../compare/describe-report.ts'
+import { readRequests } from '../compare/read-requests.ts'
+import { replayRequests } from '../compare/replay-requests.ts'
+import { startProxy } from '../compare/start-proxy.ts'
+import { parseFormat, parseOptions, parseSeconds } from '../options.ts'
+import { render } from '../render.ts'
+
+const progressMs = 10_000
+const connectMs = 3_000
+
+export const compare: Command = {
+  name: 'compare',
+  summary: 'send the same calls to two rate limit services and compare the answers',
+  help: `Usage: tollway compare --reference HOST:PORT --candidate HOST:PORT --requests FILE [OPTIONS]
+       tollway compare --reference HOST:PORT --candidate HOST:PORT --listen HOST:PORT [OPTIONS]
+
+Sends the same rate limit calls to two services by gRPC, and reports the answers that differ by descriptor,
+the latency and the errors of both. It compares codes, limits, headers, body and dynamic metadata.
+
+With --requests it sends the requests of a file, one after the other. With --listen it is a gRPC server that
+passes each call to the reference, answers with the reference's answer, and sends the call to the candidate
+afterwards, until Ctrl-C. The callers do not wait for the candidate, also when it is slow or does not run:
+at most 64 calls run and 1,000 calls (16 MiB) wait for it. Further calls are not sent to it; the report has
+their number.
+
+  --reference ADDR     the gRPC port of the service whose answers are right
+  --candidate ADDR     the gRPC port of the service to compare
+  --requests FILE      a file with the JSON of one request a line, as the body of /json, each at most
+                       1,000,000 bytes; - is the standard input
+  --listen ADDR        the address to listen on for calls; port 0 selects a free one
+  --shared-counters    both services count in the same Redis with the same keys. The candidate gets 0 hits
+                       after the reference's answer, so that each call counts once
+  --remaining          also compare limitRemaining, and headers whose names end in -remaining
+  --reset              also compare durationUntilReset, and headers whose names end in -reset
+  --max-different N    the number of answers that may differ (default 0)
+  --timeout SECONDS    the timeout of a call; with --listen, of the candidate only (default 2)
+  --duration SECONDS   with --listen: end after this time
+  -o, --output FORMAT  table (default), yaml or json
+
+Connections have no TLS. Progress is printed to standard error every 10 s.
+
+Exit code: 0 when at most N answers differ, 1 when more differ, 2 when no request was answered by both.
+
+Examples:
+  tollway compare --reference ratelimit:8081 --candidate tollway-ratelimit:8081 --requests calls.jsonl
+  tollway compare --reference ratelimit:8081 --candidate tollway-ratelimit:8081 --listen 0.0.0.0:9081 -o json
+`,
+  async run(args, output) {
+    const { values } = parseOptions(args, {
+      reference: { type: 'string' },
+      candidate: { type: 'string' },
+      requests: { type: 'string' },
+      listen: { type: 'string' },
+      'shared-counters': { type: 'boolean', default: false },
+      remaining: { type: 'boolean', default: false },
+      reset: { type: 'boolean', default: false },
+      'max-different': { type: 'string', default: '0' },
+      timeout: { type: 'string', default: '2' },
+      duration: { type: 'string' },
+      output: { type: 'string', short: 'o' },
+    })
+    const format = parseFormat(values.output, 'table')
+    const maxDifferent = parseCount('--max-different', values['max-different'])
+    const comparison = new Comparison(values)
+    const problem = await runComparison(parseRun(values), comparison, output)
+    const report = comparison.report()
+    output.print(format === 'table' ? describeReport(report) : render(report, format))
+    if (problem !== undefined) throw new Error(problem)
+    if (report.decidedByBoth === 0) throw new Error('no request was answered by both services')
+    return report.different > maxDifferent ? exitCodes.wrong : exitCodes.ok
+  },
+}
+
+type Run = ReturnType<typeof parseRun>
+
+interface RunValues {
+  readonly reference?: string | undefined
+  readonly candidate?: string | undefined
+  readonly requests?: string | undefined
+  readonly listen?: string | undefined
+  readonly 'shared-counters': boolean
+  readonly timeout: string
+  readonly duration?: string | undefined
+}
+
+function parseRun(values: RunValues) {
+  const { requests, listen, duration } = values
+  const reference = parseHostPort('--reference', values.reference)
+  const candidate = parseHostPort('--candidate', values.candidate)
+  if ((requests === undefined) === (listen === undefined))
+    throw new UsageError('give the requests with either --requests or --listen')
+  if (duration !== undefined && listen === undefined)
+    throw new UsageError('--duration: goes with --listen only')
+  const timeoutMs = parseSeconds('--timeout', values.timeout)
+  if (timeoutMs === 0) throw new UsageError(`--timeout ${values.timeout}: must be above 0`)
+  return {
+    reference,
+    candidate,
+    timeoutMs,
+    sharedCounters: values['shared-counters'],
+    durationMs: duration === undefined ? undefined : parseSeconds('--duration', duration),
+    input:
+      listen === undefined ? { requests: requests ?? '' } : { listen: parseHostPort('--listen', listen) },
+  }
+}
+
+/** Resolves with the reason when the run ended early. */
+async function runComparison(run: Run, comparison: Comparison, output: Output): Promise<string | undefined> {
+  const { input } = run
+  // A file with an error is rejected before any of its requests counts.
+  if ('requests' in input && input.requests !== '-') for await (const _ of readRequests(input.requests));
+  await assertReachable('--reference', run.reference, connectMs)
+  const ended = untilEnded(run.durationMs)
+  const progress = setInterval(() => output.printError(`${summarize(comparison.report())}\n`), progressMs)
+  try {
+    if ('listen' in input) return await proxyCalls(run, input.listen, comparison, ended.signal, output)
+    await assertReachable('--candidate', run.candidate, connectMs)
+    return await replayFile(run, input.requests, comparison, ended.signal)
+  } finally {
+    ended.release()
+    clearInterval(progress)
+  }
+}
+
+async function replayFile(
+  { reference, candidate, sharedCounters, timeoutMs }: Run,
+  file: string,
+  comparison: Comparison,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const clients = {
+    reference: createGrpcClient(target(reference)),
+    candidate: createGrpcClient(target(candidate)),
+  }
+  try {
+    const requests = readRequests(file)
+    return await replayRequests({ requests, ...clients, sharedCounters, timeoutMs, signal }, comparison)
+  } finally {
+    clients.reference.close()
+    clients.candidate.close()
+  }
+}
+
+async function proxyCalls(
+  { reference, candidate, sharedCounters, timeoutMs }: Run,
+  listen: Run['reference'],
+  comparison: Comparison,
+  ended: AbortSignal,
+  output: Output,
+): Promise<undefined> {
+  const options = {
+    listen,
+    reference: target(reference),
+    candidate: target(candidate),
+    sharedCounters,
+    timeoutMs,
+    onDefect: (path: string, error: unknown) => output.printError(`forward ${path}: ${error}\n`),
+  }
+  const proxy = await startProxy(options, comparison)
+  const address = 'port' in proxy.address ? `${proxy.address.host}:${proxy.address.port}` : ''
+  output.printError(`listening on ${address}; Ctrl-C ends the comparison and prints the report\n`)
+  if (!ended.aborted) await once(ended, 'abort')
+  await proxy.close()
+}
+
+/** `host:port`, with an IPv6 address in brackets. */
+const target = ({ host, port }: Run['reference']) => `${host.includes(':') ? `[${host}]` : host}:${port}`
+
+/** A signal that SIGINT, SIGTERM, or the end of the duration aborts, until `release` is called. */
+function untilEnded(durationMs: number | undefined) {
+  const ended = new AbortController()
+  const end = () => ended.abort()
+  process.once('SIGINT', end)
+  process.once('SIGTERM', end)
+  const timer = durationMs === undefined ? undefined : setTimeout(end, durationMs)
+  const release = () => {
+    process.removeListener('SIGINT', end)
+    process.removeListener('SIGTERM', end)
+    clearTimeout(timer)
+  }
+  return { signal: ended.signal, release }
+}
+
+function parseCount(option: string, text: string): number {
+  if (/^\d{1,15}$/.test(text)) return Number(text)
+  throw new UsageError(`${option} ${text}: must be a whole number from 0`)
+}

@@ -1,0 +1,134 @@
+import { fromBinary } from '@bufbuild/protobuf'
+import { statusName } from '@tollway/grpc/status.ts'
+import {
+  type RateLimitRequest,
+  RateLimitRequestSchema,
+  type RateLimitResponse,
+  type RateLimitResponse_DescriptorStatus,
+  RateLimitResponseSchema,
+  RateLimitResponse_Code as ResponseCode,
+  RateLimitResponse_RateLimit_Unit as Unit,
+} from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import { printable } from '../render.ts'
+import type { Outcome } from './ask-peer.ts'
+
+export interface ComparedFields {
+  /** Also compares `limitRemaining` and the values of headers that end in `-remaining`. */
+  readonly remaining: boolean
+  /** Also compares `durationUntilReset`, in seconds, and the values of headers that end in `-reset`. */
+  readonly reset: boolean
+}
+
+/** One field that differs, with both values as text. */
+export interface Difference {
+  /** `DOMAIN: KEY=VALUE,...`, or `DOMAIN: whole answer` for a field outside of the statuses. */
+  readonly descriptor: string
+  readonly field: string
+  readonly reference: string
+  readonly candidate: string
+}
+
+const maxTextLength = 200
+const none = 'none'
+
+/** Compares the results of the same request. Pure. */
+export function findDifferences(
+  request: Uint8Array,
+  reference: Outcome,
+  candidate: Outcome,
+  compared: ComparedFields,
+): readonly Difference[] {
+  if ('answer' in reference && 'answer' in candidate) {
+    if (Buffer.compare(reference.answer, candidate.answer) === 0) return []
+    const [expected, found] = [reference, candidate].map(({ answer }) =>
+      fromBinary(RateLimitResponseSchema, answer),
+    ) as [RateLimitResponse, RateLimitResponse]
+    return compareAnswers(fromBinary(RateLimitRequestSchema, request), expected, found, compared)
+  }
+  const [expected, found] = [statusOf(reference), statusOf(candidate)]
+  if (expected === found) return []
+  const { domain } = fromBinary(RateLimitRequestSchema, request)
+  return [{ descriptor: wholeAnswer(domain), field: 'status', reference: expected, candidate: found }]
+}
+
+const statusOf = (outcome: Outcome) => ('answer' in outcome ? 'OK' : statusName(outcome.error.code))
+
+const wholeAnswer = (domain: string) => `${shorten(domain)}: whole answer`
+
+function compareAnswers(
+  { domain, descriptors }: RateLimitRequest,
+  reference: RateLimitResponse,
+  candidate: RateLimitResponse,
+  compared: ComparedFields,
+): readonly Difference[] {
+  const whole = { descriptor: wholeAnswer(domain) }
+  const ofStatuses = descriptors.flatMap(({ entries }, index) => {
+    const pairs = entries.map(({ key, value }) => `${key}=${value}`).join()
+    const descriptor = `${shorten(domain)}: ${shorten(pairs)}`
+    const [expected, found] = [reference.statuses[index], candidate.statuses[index]]
+    if (expected === undefined || found === undefined) return []
+    return differencesOf(descriptor, statusFields(expected, compared), statusFields(found, compared))
+  })
+  const [expected, found] = [answerFields(reference, compared), answerFields(candidate, compared)]
+  return [...ofStatuses, ...differencesOf(whole.descriptor, expected, found)]
+}
+
+type Fields = Readonly<Record<string, string>>
+
+function differencesOf(descriptor: string, expected: Fields, found: Fields): readonly Difference[] {
+  return Object.entries(expected).flatMap(([field, reference]) => {
+    const candidate = found[field] ?? none
+    if (reference === candidate) return []
+    return [{ descriptor, field, reference: shorten(reference), candidate: shorten(candidate) }]
+  })
+}
+
+function statusFields(status: RateLimitResponse_DescriptorStatus, { remaining, reset }: ComparedFields) {
+  const { code, currentLimit, limitRemaining, durationUntilReset } = status
+  const name = currentLimit?.name ? ` (${currentLimit.name})` : ''
+  const limit = currentLimit && `${currentLimit.requestsPerUnit}/${Unit[currentLimit.unit]}${name}`
+  return {
+    code: `${ResponseCode[code] ?? code}`,
+    limit: limit ?? none,
+    ...(remaining && { limitRemaining: `${limitRemaining}` }),
+    ...(reset && { durationUntilReset: `${durationUntilReset?.seconds ?? none}` }),
+  }
+}
+
+function answerFields(answer: RateLimitResponse, compared: ComparedFields) {
+  const headers = (list: RateLimitResponse['responseHeadersToAdd']) =>
+    list
+      .map(({ key, value }) => `${key}: ${isCompared(key, compared) ? value : '*'}`)
+      .sort()
+      .join(', ') || none
+  return {
+    overallCode: `${ResponseCode[answer.overallCode] ?? answer.overallCode}`,
+    statuses: `${answer.statuses.length}`,
+    responseHeadersToAdd: headers(answer.responseHeadersToAdd),
+    requestHeadersToAdd: headers(answer.requestHeadersToAdd),
+    rawBody: Buffer.from(answer.rawBody).toString() || none,
+    dynamicMetadata: answer.dynamicMetadata === undefined ? none : sortedJson(answer.dynamicMetadata),
+  }
+}
+
+/** The values of these headers change with every call and with time. */
+function isCompared(header: string, { remaining, reset }: ComparedFields): boolean {
+  if (/-remaining$/i.test(header)) return remaining
+  if (/-reset$/i.test(header)) return reset
+  return true
+}
+
+/** JSON with the fields of each object in alphabetical order. */
+function sortedJson(value: unknown): string {
+  return JSON.stringify(value, (_, part: unknown) =>
+    typeof part === 'object' && part !== null && !Array.isArray(part)
+      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : part,
+  )
+}
+
+function shorten(text: string): string {
+  const cut =
+    text.length > maxTextLength ? `${text.slice(0, maxTextLength)}… (${text.length} characters)` : text
+  return printable(cut)
+}

@@ -1,0 +1,76 @@
+import { createReadStream } from 'node:fs'
+import { fromBinary, fromJsonString, toBinary } from '@bufbuild/protobuf'
+import { RateLimitRequestSchema } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import { decodeDecisionJson } from '@tollway/ratelimit/servers/decode-decision-json.ts'
+import { printable } from '../render.ts'
+
+const maxLineBytes = 1_000_000
+const newline = 0x0a
+
+export interface RecordedRequest {
+  /** The number of its line, from 1. */
+  readonly line: number
+  /** The encoded RateLimitRequest. */
+  readonly message: Uint8Array
+}
+
+/**
+ * Reads a file with the JSON of one RateLimitRequest a line, as the body of /json; `-` is the standard input.
+ * Empty lines are skipped. It keeps one line in memory.
+ *
+ * @throws Error that names the file and the line, for a line that is not such a request or is longer than
+ *   1,000,000 bytes, and for a file without requests
+ */
+export async function* readRequests(file: string): AsyncGenerator<RecordedRequest> {
+  const chunks: AsyncIterable<Buffer> = file === '-' ? process.stdin : createReadStream(file)
+  const name = file === '-' ? 'standard input' : file
+  let requests = 0
+  for await (const { line, bytes } of readLines(chunks, name)) {
+    if (bytes.every(byte => byte <= 0x20)) continue
+    requests += 1
+    yield { line, message: encodeLine(`${name}:${line}`, bytes) }
+  }
+  if (requests === 0) throw new Error(`${name}: has no requests`)
+}
+
+async function* readLines(chunks: AsyncIterable<Buffer>, name: string) {
+  let line = 1
+  let parts: Buffer[] = []
+  let length = 0
+  const take = (part: Buffer) => {
+    parts.push(part)
+    length += part.length
+    if (length > maxLineBytes) throw new Error(`${name}:${line}: is longer than ${maxLineBytes} bytes`)
+  }
+  for await (const chunk of chunks) {
+    let start = 0
+    for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, start)) {
+      take(chunk.subarray(start, end))
+      yield { line, bytes: Buffer.concat(parts) }
+      line += 1
+      parts = []
+      length = 0
+      start = end + 1
+    }
+    take(chunk.subarray(start))
+  }
+  yield { line, bytes: Buffer.concat(parts) }
+}
+
+function encodeLine(place: string, bytes: Buffer): Uint8Array {
+  try {
+    const { domain, descriptors } = decodeDecisionJson(bytes)
+    if (domain === '') throw new Error('domain: must not be empty')
+    if (descriptors.length === 0) throw new Error('descriptors: must not be empty')
+    return toBinary(RateLimitRequestSchema, fromJsonString(RateLimitRequestSchema, bytes.toString()))
+  } catch (error) {
+    throw new Error(`${place}: is not a rate limit request: ${printable((error as Error).message)}`)
+  }
+}
+
+/** Returns the request with 0 hits for each descriptor, which reads the counters and does not change them. */
+export function withoutHits(message: Uint8Array): Uint8Array {
+  const request = fromBinary(RateLimitRequestSchema, message)
+  for (const descriptor of request.descriptors) descriptor.hitsAddend = 0n
+  return toBinary(RateLimitRequestSchema, request)
+}

@@ -1,0 +1,77 @@
+/** A call that waits for the candidate. */
+export interface Shadow {
+  readonly bytes: number
+  /** Never rejects. */
+  run(): Promise<void>
+  /** Called instead of `run` when the queue closes before. */
+  drop(): void
+}
+
+export interface ShadowLimits {
+  readonly maxRunning: number
+  readonly maxWaiting: number
+  readonly maxWaitingBytes: number
+}
+
+export const shadowLimits: ShadowLimits = {
+  maxRunning: 64,
+  maxWaiting: 1_000,
+  maxWaitingBytes: 16 * 1024 * 1024,
+}
+
+/** Runs calls in the background, some at a time. */
+export class ShadowQueue {
+  readonly #limits: ShadowLimits
+  #waiting: Shadow[] = []
+  #waitingBytes = 0
+  #running = 0
+  #idle: PromiseWithResolvers<void> | undefined
+
+  constructor(limits: ShadowLimits = shadowLimits) {
+    this.#limits = limits
+  }
+
+  /** Accepts a call, which begins in a later turn of the event loop; returns false when too many wait. */
+  add(shadow: Shadow): boolean {
+    const { maxWaiting, maxWaitingBytes } = this.#limits
+    if (this.#waiting.length >= maxWaiting || this.#waitingBytes + shadow.bytes > maxWaitingBytes)
+      return false
+    this.#waiting.push(shadow)
+    this.#waitingBytes += shadow.bytes
+    if (this.#running < this.#limits.maxRunning) setImmediate(() => this.#runNext())
+    return true
+  }
+
+  /** Resolves when no call runs or waits. Calls that still wait after `graceMs` are dropped. */
+  async close(graceMs: number): Promise<void> {
+    if (this.#running === 0 && this.#waiting.length === 0) return
+    this.#idle = Promise.withResolvers()
+    const timer = setTimeout(() => this.#dropWaiting(), graceMs)
+    await this.#idle.promise
+    clearTimeout(timer)
+  }
+
+  #dropWaiting(): void {
+    for (const shadow of this.#waiting) shadow.drop()
+    this.#waiting = []
+    this.#waitingBytes = 0
+    this.#resolveIfIdle()
+  }
+
+  #resolveIfIdle(): void {
+    if (this.#running === 0 && this.#waiting.length === 0) this.#idle?.resolve()
+  }
+
+  #runNext(): void {
+    if (this.#running >= this.#limits.maxRunning) return
+    const shadow = this.#waiting.shift()
+    if (shadow === undefined) return
+    this.#waitingBytes -= shadow.bytes
+    this.#running += 1
+    shadow.run().then(() => {
+      this.#running -= 1
+      this.#runNext()
+      this.#resolveIfIdle()
+    })
+  }
+}
