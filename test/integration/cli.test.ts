@@ -299,6 +299,8 @@ test('every command explains itself, with examples', async () => {
     'translate',
     'status',
     'try',
+    'counters',
+    'whatif',
     'streams',
     'call',
     'compare',
