@@ -18,8 +18,8 @@ export interface AdmissionRun {
   readonly members: readonly Member[]
 }
 
-/** The outcome of each member of a run, in order. */
-export type RunOutcomes = readonly MemberOutcome[]
+/** The outcome of each member of a run, in order; an error for each member of a call that failed alone. */
+export type RunOutcomes = readonly (MemberOutcome | CountersError)[]
 
 /** A run that calls are still added to. */
 class OpenRun implements AdmissionRun {
@@ -100,10 +100,21 @@ export function sendRuns(
         const answer = answers[place?.run ?? -1]
         if (place === undefined || answer === undefined) return missingAnswer(problem)
         if (answer instanceof CountersError) return answer
-        return answer.slice(place.from, place.from + (calls[index]?.batch.length ?? 0))
+        return outcomesOf(answer, place.from, calls[index]?.batch.length ?? 0)
       })
     })
   }
+}
+
+/** Returns the outcomes of one call, or its error. */
+function outcomesOf(all: RunOutcomes, from: number, count: number): readonly MemberOutcome[] | CountersError {
+  const outcomes: MemberOutcome[] = []
+  for (let index = from; index < from + count; index += 1) {
+    const outcome = all[index] ?? missingAnswer()
+    if (outcome instanceof CountersError) return outcome
+    outcomes.push(outcome)
+  }
+  return outcomes
 }
 
 /** Adds the call to the last run of its place, or to a new one; returns where its outcomes will be. */

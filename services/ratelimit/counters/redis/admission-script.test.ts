@@ -124,11 +124,14 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
     assert.equal(await redis.command('EXISTS', '{tollway-probe}:TokenBucket'), '1')
   })
 
-  test('a key of another type is an error of the call', async t => {
+  test('a key of another type is an error of its call alone', async t => {
     const counters = await open(t)
     await redis.command('SET', 'text', 'x')
+    const other = memberOf('TokenBucket', 'other', 60, { hits: 1, limit: 1, burst: 1 })
+    const beside = counters.admit([other])
     const call = counters.admit([memberOf('TokenBucket', 'text', 60, { hits: 1, limit: 1, burst: 1 })])
     assert.match(await problemOf(call), /WRONGTYPE/)
+    assert.equal((await beside)[0]?.admitted, true)
   })
 })
 

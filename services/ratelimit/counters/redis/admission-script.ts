@@ -22,11 +22,12 @@ const maxExpiryMs = (2 ** 31 - 1) * 1000
  * algorithm, the limit, the burst, the window in ticks, the ticks a second, the expiry in seconds and 1 for a
  * shadow limit; then for each call the number of members, and for each member the indexes of key and limit
  * from 0, and the hits. The reply has for each member 1 if its limit admits the call, the remaining hits, and
- * the wait in ticks or -1.
+ * the wait in ticks or -1; instead of the 1, each member of a call with an unreadable key has the error.
  */
 const text = `\
 local FIXED, SLIDING = 0, 1
-local floor, ceil, max, min, call = math.floor, math.ceil, math.max, math.min, redis.call
+local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
+local call, pcall = redis.call, redis.pcall
 local now, at = tonumber(ARGV[1]), 2
 if now < 0 then
   local time = call('TIME')
@@ -50,9 +51,13 @@ end
 local function open(key, l)
   local s = { key = key, limit = l, added = 0 }
   if l.algorithm == FIXED then
-    s.count = tonumber(call('GET', key) or '0')
+    local stored = pcall('GET', key)
+    s.problem = type(stored) == 'table' and stored.err
+    s.count = not s.problem and tonumber(stored or '0')
+    if not s.problem and not s.count then s.problem = 'ERR value is not an integer or out of range' end
   elseif l.algorithm == SLIDING then
-    local stored = call('HMGET', key, 'start', 'previous', 'current')
+    local stored = pcall('HMGET', key, 'start', 'previous', 'current')
+    s.problem = stored.err
     s.start = l.now - l.now % l.window
     s.rest = s.start + l.window - l.now
     s.previous, s.current = 0, 0
@@ -63,7 +68,8 @@ local function open(key, l)
       s.previous = tonumber(stored[3])
     end
   else
-    local stored = call('HMGET', key, 'debt', 'time', 'rate')
+    local stored = pcall('HMGET', key, 'debt', 'time', 'rate')
+    s.problem = stored.err
     s.debt = 0
     if stored[1] then
       local debt, time, rate = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[3])
@@ -122,32 +128,36 @@ end
 
 local states, order, replies, size = {}, {}, {}, 0
 while ARGV[at + 1] do
-  local count, refused, admitted = tonumber(ARGV[at + 1]), false, {}
+  local count, refused, admitted, problem = tonumber(ARGV[at + 1]), false, {}, nil
   local first = at + 1
   for i = 1, count do
     local place, hits = tonumber(ARGV[first + 1]) + 1, tonumber(ARGV[first + 3])
     local s = states[place]
     if not s then
       s = open(KEYS[place], limits[ARGV[first + 2] + 1])
-      if s.limit.algorithm == FIXED and not s.count then
-        return redis.error_reply('ERR value is not an integer or out of range')
-      end
       states[place] = s
       order[#order + 1] = s
     end
-    if hits > 0 then s.asked = true end
-    admitted[i] = admits(s, s.limit, max(1, hits))
-    refused = refused or not (admitted[i] or s.limit.shadow)
+    problem = problem or s.problem
+    if not problem then
+      if hits > 0 then s.asked = true end
+      admitted[i] = admits(s, s.limit, max(1, hits))
+      refused = refused or not (admitted[i] or s.limit.shadow)
+    end
     first = first + 3
   end
   first = at + 1
   for i = 1, count do
     local hits, s = tonumber(ARGV[first + 3]), states[ARGV[first + 1] + 1]
     local l = s.limit
-    if admitted[i] and not refused then add(s, l, hits) end
-    replies[size + 1] = admitted[i] and 1 or 0
-    replies[size + 2] = remaining(s, l)
-    replies[size + 3] = wait(s, l, max(1, hits))
+    if problem then
+      replies[size + 1], replies[size + 2], replies[size + 3] = problem, 0, 0
+    else
+      if admitted[i] and not refused then add(s, l, hits) end
+      replies[size + 1] = admitted[i] and 1 or 0
+      replies[size + 2] = remaining(s, l)
+      replies[size + 3] = wait(s, l, max(1, hits))
+    end
     size = size + 3
     first = first + 3
   end
@@ -216,9 +226,11 @@ function readOutcomes(reply: Reply, { members }: AdmissionRun): RunOutcomes | Co
   }
   return members.map(({ ticksPerSecond }, member) => {
     const at = valuesPerMember * member
+    const admitted = reply[at]
+    if (typeof admitted === 'string') return new CountersError(admitted)
     const wait = Number(reply[at + 2])
     return {
-      admitted: reply[at] === 1,
+      admitted: admitted === 1,
       remaining: Number(reply[at + 1]),
       waitSeconds: wait < 0 ? undefined : wait / ticksPerSecond,
     }
