@@ -144,7 +144,7 @@ const decisionsRow: Row = {
       ],
     },
     {
-      title: 'What is refused most',
+      title: 'Rules that refuse the most hits',
       description: 'Hits above their limits, by the first two descriptors.',
       unit: 'ops',
       queries: [
@@ -317,14 +317,14 @@ const paymentsRow: Row = {
       queries: quantiles(payments('http_request_seconds')),
     },
     {
-      title: 'What waits',
-      description: 'Mail, events for webhooks and instructions for the processor that are still to be told.',
+      title: 'Deliveries that wait',
+      description: 'Mail, webhook events and instructions for the processor that are not delivered yet.',
       queries: [{ expr: `max by (outbox) (${of(payments('outbox_waiting'))})`, legend: '{{outbox}}' }],
     },
     {
       title: 'How late it is',
       description:
-        'For how long the next of what waits has been due. Seconds at most, while somebody works on it.',
+        'The time since the next entry was due. A few seconds at most while a process delivers them.',
       unit: 's',
       queries: [
         { expr: `max by (outbox) (${of(payments('outbox_overdue_seconds'))})`, legend: '{{outbox}}' },

@@ -200,7 +200,7 @@ const limitFields = {
     'bufferBytes',
     1024,
     limits.maxBufferBytes,
-    'What is kept of one request for its consumers, at most.',
+    'The most bytes of one request that are kept for its consumers.',
   ),
   bufferSeconds: limit(
     'bufferSeconds',

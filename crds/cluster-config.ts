@@ -161,7 +161,7 @@ const config = Type.Object({
   logLevel: Type.Enum(['error', 'warn', 'info', 'debug'], {
     type: 'string',
     default: 'info',
-    description: 'What is logged, by the operator and by what it runs.',
+    description: 'The level of the log of the operator and of the services that it runs.',
   }),
   watchNamespaces: Type.Array(namespace(), {
     default: [],

@@ -281,8 +281,7 @@ const spec = Type.Object(
       ...fixed('currency', `payouts are in one currency: ${another}`),
       maxLength: 3,
       pattern: '^[A-Z]{3}$',
-      description:
-        'What it is paid in, as a code of ISO 4217: DKK. One of those that payments are set up for.',
+      description: 'The currency of its payouts, an ISO 4217 code that the payments service supports: DKK.',
     }),
     test: Type.Boolean({
       ...fixed('test', `payments that are real and those that are not are kept apart: ${another}`),
@@ -388,7 +387,7 @@ export const merchantKind: ResourceKind = {
       name: 'Currency',
       type: 'string',
       jsonPath: '.spec.currency',
-      description: 'What it is paid in.',
+      description: 'The currency of its payouts.',
     },
     {
       name: 'Test',

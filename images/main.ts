@@ -62,7 +62,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
   process.stdout.write(renderTable(made))
   const tags = tagsOf(sources).join(', ')
-  if (made.length > 0) process.stdout.write(`\nTags of ours: ${tags}. Load them: docker load -i ARCHIVE\n`)
+  if (made.length > 0) process.stdout.write(`\nTags: ${tags}. Load an archive with: docker load -i ARCHIVE\n`)
   return failed ? 1 : 0
 }
 

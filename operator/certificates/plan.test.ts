@@ -180,7 +180,7 @@ test('a rotation: both are trusted, then the new one issues, then the old one is
   world.pass(spreadMs + 1000)
   world.step(10)
   assert.deepEqual(world.done, [
-    'authority: nobody shows a leaf of the old one any more',
+    'authority: no certificate of the old authority is in use any more',
     'server: who is trusted has changed',
     'client: who is trusted has changed',
   ])

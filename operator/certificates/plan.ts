@@ -146,7 +146,7 @@ function planAuthority(
     return write({ issuing: next, next: undefined, old: stillValid.slice(0, maxOldAuthorities) }, why)
   }
   if (old.length > 0 && hasReplacedOld(authority, leaves, nowMs, timing)) {
-    return write({ old: [] }, 'nobody shows a leaf of the old one any more')
+    return write({ old: [] }, 'no certificate of the old authority is in use any more')
   }
   return undefined
 }

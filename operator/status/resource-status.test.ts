@@ -103,7 +103,7 @@ test('the messages say what to do, and what stays', () => {
     messageOf({ refusals: [{ pod: 'ratelimit-1', message: 'too deep' }] }, 'Programmed'),
     'ratelimit-1 refused it: too deep',
   )
-  assert.match(messageOf({ unpublished: 'too large' }, 'Programmed') ?? '', /goes on as it was.*: too large/)
+  assert.match(messageOf({ unpublished: 'too large' }, 'Programmed') ?? '', /feed is unchanged.*: too large/)
 })
 
 test('a condition shows the first problems, and how many more there are', () => {

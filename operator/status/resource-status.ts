@@ -94,7 +94,7 @@ const paused: NewCondition = {
   type: 'Paused',
   status: 'True',
   reason: 'Annotated',
-  message: 'What is in force stays as it is until the annotation tollway.dev/paused is gone',
+  message: 'Enforcement does not change until the annotation tollway.dev/paused is removed',
 }
 
 /** Returns the condition of resources whose processes are ready and cannot reach their backend. */
@@ -139,7 +139,7 @@ function acceptedCondition({ problems, refusal, inForce }: Facts): NewCondition 
 function programmedCondition({ inForce, refusals, unpublished, lacking }: Facts): NewCondition {
   const type = 'Programmed'
   if (unpublished !== undefined) {
-    const message = `The feed goes on as it was, for it cannot carry all resources: ${unpublished}`
+    const message = `The feed is unchanged, since it cannot carry all resources: ${unpublished}`
     return { type, status: 'False', reason: 'NotPublished', message }
   }
   if (inForce === 'nothing') {

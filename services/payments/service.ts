@@ -282,7 +282,7 @@ function measured(storage: Storage, metrics: Metrics): MeasuredStorage {
 }
 
 function countInstructions(metrics: Metrics): BackgroundOptions['onInstructed'] {
-  const help = 'Captures, refunds and voids that the processor was told, by outcome.'
+  const help = 'Captures, refunds and voids that were sent to the processor, by outcome.'
   const count = metrics.counter('payments_processor_instructions_total', help)
   for (const outcome of instructionOutcomes) count({ outcome }, 0)
   return (outcome, number) => count({ outcome }, number)

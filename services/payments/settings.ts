@@ -66,7 +66,7 @@ const serverSettings = settingsTable({
     fallback: '20s',
     help: 'How long running requests may take after that.',
   },
-  ...logSettings('info', 'What is logged. Requests are, at debug; their bodies and keys never are.'),
+  ...logSettings('info', 'The level of the log. Requests are logged at debug, without bodies and keys.'),
 })
 
 const callSettings = settingsTable({

@@ -18,10 +18,10 @@ export function watchOutboxes(
   const overdueSeconds = new Map<Outbox, number>()
   const readAll = (figures: ReadonlyMap<Outbox, number>) => () =>
     [...figures].map(([outbox, value]) => [{ outbox }, value] as const)
-  metrics.gauge('payments_outbox_waiting', 'What waits to be told to others.', readAll(waiting))
+  metrics.gauge('payments_outbox_waiting', 'Messages that are not delivered yet.', readAll(waiting))
   metrics.gauge(
     'payments_outbox_overdue_seconds',
-    'For how long the next of it has been due: 0 when somebody works on it.',
+    'The time since the next message was due: 0 while a process delivers it.',
     readAll(overdueSeconds),
   )
   let exceptions = 0

@@ -63,7 +63,7 @@ test('what is wrong in a folder is seen in the status and on the console, and is
   await tollway.program.said(/level=warn msg="b\.yaml: line 2, column \d+: /)
   const wrong = await status('--state-dir', tollway.stateDir)
   assert.equal(wrong.code, 1)
-  assert.match(wrong.out, /What is wrong:\n/)
+  assert.match(wrong.out, /Problems:\n/)
   assert.match(wrong.out, /^ {2}b\.yaml: line 2, column /m)
   assert.match(wrong.out, /^ {2}c\.yaml: .*there is no kind RateLimitConfg/m)
   assert.doesNotMatch(tollway.program.output(), /level=info/)
@@ -71,7 +71,7 @@ test('what is wrong in a folder is seen in the status and on the console, and is
   for (const file of ['b.yaml', 'c.yaml']) rmSync(join(tollway.folder, file))
   const right = await status('--state-dir', tollway.stateDir, '--wait', '10')
   assert.equal(right.code, 0, right.out)
-  assert.doesNotMatch(right.out, /What is wrong/)
+  assert.doesNotMatch(right.out, /Problems:/)
 })
 
 test('a file that broke while no operator ran does not switch its limits off', async t => {

@@ -46,7 +46,7 @@ count. To learn why it decides so, without a hit: tollway try.
   --http URL           the HTTP port of the service (default ${defaultAddress})
   --grpc ADDRESS       with --health: the gRPC port, host:port, of any service (grpc.health.v1)
   --service NAME       with --grpc: what is asked for by its name; the whole server without it
-  --wait SECONDS       ask again while it does not answer, so long at most
+  --wait SECONDS       retry for at most this time until it answers
   -o, --output FORMAT  table (default), yaml or json
 
 Exit code: 0 when the call is within the limits, 1 when it is over one, 2 when there is no decision.

@@ -17,8 +17,8 @@ export const convert: Command = {
 
 Reads configuration files of the rate limit service (domain, descriptors, rate_limit: requests_per_unit, …),
 and prints the RateLimitConfig resources that decide the same, one document a domain. A PATH is a file, or
-a folder whose *.yaml and *.yml files are all read. Nothing is printed when a file is wrong, or says what no
-resource can say: every problem is told instead.
+a folder whose *.yaml and *.yml files are all read. If a file is invalid, or has a setting that a resource
+cannot have, only the problems are printed.
 
   -n, --namespace NAME  the namespace of the resources (default "default")
   -o, --output FORMAT   yaml (default) or json

@@ -29,7 +29,7 @@ Of a Merchant:
 
   --state-dir DIR      where the operator on this machine keeps its state (default ${defaultStateDir})
   --operator URL       the pages of an operator in a cluster
-  --wait SECONDS       wait until everything is ready, so long at most
+  --wait SECONDS       wait for at most this time until everything is ready
   --revision ID        count only the operators of this release of the chart; those of another one may still
                        answer after an upgrade
   --except-stalled     pass over resources that are wrong, and wait for who wrote them
@@ -164,6 +164,6 @@ function describe(report: StatusReport): string {
   ]
   const wrong = complaintsOf(report).map(({ place, message }) => `  ${printable(`${place}: ${message}`)}\n`)
   if (report.resources.length === 0) parts.push('No resource is in force: nothing is limited.\n')
-  if (wrong.length > 0) parts.push(`What is wrong:\n${wrong.join('')}`)
+  if (wrong.length > 0) parts.push(`Problems:\n${wrong.join('')}`)
   return parts.join('\n')
 }

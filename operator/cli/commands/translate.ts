@@ -9,9 +9,10 @@ export const translate: Command = {
   summary: 'show what the feed would carry',
   help: `Usage: tollway translate [-f FOLDER] [-o yaml|json|table]
 
-Prints what the processes would get from the manifests below FOLDER: for each type that there is something of,
-the version of the feed, and each resource as its message says it. What is wrong is told and left out. Without
--f it prints what the operator on this machine feeds them now: of a wrong manifest, the last good version.
+Prints the content of the feed for the manifests in FOLDER: for each type with resources,
+the version of the feed, and each resource as in its message. Invalid resources are reported and left out.
+Without -f it prints the present feed of the operator on this machine, which has the last good version of an
+invalid manifest.
 
 ${folderOptionsHelp}
   -o, --output FORMAT  yaml (default), json, or table for an overview

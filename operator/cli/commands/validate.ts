@@ -11,8 +11,8 @@ export const validate: Command = {
   help: `Usage: tollway validate [-f FOLDER] [-o table|yaml|json]
 
 Reads every manifest below FOLDER (or one file) and reports all problems of all of them, each with its file,
-its field, what was found and what is allowed. Judges as the operator and the API server do. What is right
-but hardly meant is told as a warning.
+its field, what was found and what is allowed. Validates as the operator and the API server do.
+A valid setting that is probably a mistake is reported as a warning.
 
 ${folderOptionsHelp}
   -o, --output FORMAT  table (default), yaml or json

@@ -36,6 +36,6 @@ function toRoute(name: string, spec: AnimationStreamRouteSpec): StreamRoute {
 /** Returns warnings for settings that are valid and have no effect. */
 function doubtful({ rules }: AnimationStreamRouteSpec): readonly FieldProblem[] {
   if (rules.audio !== 'off' || rules.audioFormats.length === 0) return []
-  const message = 'nobody looks at the formats, for the rule audio is off'
+  const message = 'the formats have no effect, since the rule audio is off'
   return [{ path: 'spec.rules.audioFormats', message }]
 }

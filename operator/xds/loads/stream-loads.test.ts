@@ -139,12 +139,12 @@ test('what was passed on ends with the operator that did', async t => {
 const refused: readonly [string, (process: ReturnType<typeof connect>) => void, RegExp][] = [
   ['a report of nobody', ({ tell }) => tell('', 'r=1/1'), /^INVALID_ARGUMENT: uid: /],
   [
-    'a process that tells of another one',
+    'a process that reports another one',
     ({ tell }) => {
       tell('a', 'r=1/1')
       tell('b', 'r=1/1')
     },
-    /^INVALID_ARGUMENT: uid: a process tells of itself alone/,
+    /^INVALID_ARGUMENT: uid: a process reports only itself/,
   ],
   [
     'too many routes',

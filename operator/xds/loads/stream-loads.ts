@@ -102,8 +102,8 @@ export function createStreamLoads({ operatorName, limits }: StreamLoadsOptions =
     const most = isOperator ? maxProcesses : 1
     if (!loads.has(uid) && loads.size >= most) {
       const allowed = isOperator
-        ? `an operator tells of at most ${most} processes`
-        : 'a process tells of itself alone'
+        ? `an operator reports at most ${most} processes`
+        : 'a process reports only itself'
       throw new GrpcError('INVALID_ARGUMENT', `uid: ${allowed}`)
     }
     if (routes.size > maxRoutes) {

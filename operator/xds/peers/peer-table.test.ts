@@ -170,7 +170,7 @@ test('what no operator reports ends its stream', () => {
   assert.throws(receive('3', { reporter: 'three' }), /there are 2 operators already/)
   table.ended('2', 0)
   receive('3', { reporter: 'three' })()
-  assert.throws(receive('1', { standings: [standing('x', 'v1')] }), /of the version v1 were not told/)
+  assert.throws(receive('1', { standings: [standing('x', 'v1')] }), /of the version v1 were not reported/)
   const tooMany = ['x', 'y', 'z'].map(uid => standing(uid, ''))
   assert.throws(receive('1', { standings: tooMany }), /more than 2 clients/)
   const versions = ['v1', 'v2', 'v3'].map(contents)

@@ -178,7 +178,7 @@ function apply(table: Table, report: PeerReport, limits: PeerTableLimits): void 
     const { typeUrl, version, ...standing } = reported
     const inForce = version === '' ? undefined : table.contents.get(version)
     if (version !== '' && inForce === undefined) {
-      throw new PeerTableError(`the contents of the version ${version} were not told`)
+      throw new PeerTableError(`the contents of the version ${version} were not reported`)
     }
     const key = keyOf({ typeUrl, clientId: clientId(standing.client) })
     table.standings.set(key, { ...standing, inForce })

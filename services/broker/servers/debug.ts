@@ -16,7 +16,7 @@ type ProbeOptions = Pick<PagesOptions, 'stats' | 'health' | 'backendProblem'>
 
 const help = `/backend: whether the stream log answers, or the cause why not
 /healthcheck: whether this process takes calls
-/livez: whether this process lives
+/livez: whether this process is alive
 /metrics: all numbers in Prometheus' text format
 /stats: all numbers; ?format=json for JSON
 ${streamPagesHelp}`

@@ -11,7 +11,7 @@ export function checkWebhookUrl(
 ): { readonly url: URL } | { readonly problem: string } {
   const url = URL.parse(text)
   if (url === null || (url.protocol !== 'https:' && url.protocol !== 'http:')) {
-    return { problem: 'is no address such as https://example.com/hook' }
+    return { problem: 'is not an address such as https://example.com/hook' }
   }
   if (url.protocol === 'http:' && !policy.allowsHttp) return { problem: 'must begin with https://' }
   if (url.username !== '' || url.password !== '') return { problem: 'has a user or a password' }

@@ -33,7 +33,7 @@ user=admin -> exact
 user=admin x=y -> exact, stopped
   no limit: rule shop.user_admin is whitelisted, and has no rules below it
 user=alice x=y z=w -> exact, stopped, not reached
-  no limit: rule shop.user_alice has a limit but the request goes on one level deeper
+  no limit: rule shop.user_alice has a limit, but the request has one more entry
 path=/x -> any value
   no limit: shop.path is a placeholder without a limit; below it there are: verb
 path=/x verb=get -> any value, exact

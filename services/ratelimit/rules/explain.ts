@@ -82,7 +82,7 @@ function whyStopped(table: DomainTable, above: number | undefined, entry: Entry)
   }
   const name = fullKeyOf(table, above ?? none)
   if (above !== undefined && hasFlag(table, above, flag.hasLimit)) {
-    return `rule ${name} has a limit but the request goes on one level deeper`
+    return `rule ${name} has a limit, but the request has one more entry`
   }
   return `rule ${name} is whitelisted, and has no rules below it`
 }

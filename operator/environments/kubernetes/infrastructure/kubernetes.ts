@@ -167,7 +167,7 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
   async function known(name: string): Promise<void> {
     if (!options.mayWrite() || term.signal.aborted) throw notLeading(name)
     if (await until(own.hasSynced, timing.syncTimeoutMs)) return
-    const why = closed ? 'the operator is ending' : 'the API server has not told what there is; see the log'
+    const why = closed ? 'the operator is ending' : 'the API server has not listed the objects; see the log'
     throw new InfrastructureError(`${name}: ${why}`)
   }
 

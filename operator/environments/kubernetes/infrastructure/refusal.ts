@@ -19,9 +19,9 @@ const advice: readonly (readonly [codes: readonly number[], words: RegExp, advic
   [[400, 422], /./, 'see what the configuration says of the pods'],
   [[404], /namespaces? /, 'its namespace must be there'],
   [[404], /./, 'the cluster does not know this kind: is it Kubernetes 1.27 or newer?'],
-  [[409], /./, 'somebody else writes it at the same time, and it is tried again'],
+  [[409], /./, 'another client changed it at the same time; the operator retries'],
 ]
-const trouble = 'the API server is in trouble or out of reach, and it is tried again'
+const trouble = 'the API server is failing or unreachable; the operator retries'
 
 /** The API server's `cannot patch resource "deployments" in API group "apps"`. */
 const missingPermission = /cannot (\w+) resource "([^"]+)" in API group "([^"]*)"/

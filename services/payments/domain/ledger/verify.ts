@@ -167,7 +167,7 @@ function verifyReplay({ transaction, disputes }: Records, tell: TellOne): void {
     const outcomes = trail.filter(entry => entry.dispute?.id === id).map(entry => entry.dispute?.outcome)
     const expected = status === 'open' ? [] : [status]
     if (outcomes.join() !== expected.join()) {
-      tell(`the trail tells of dispute ${id} [${outcomes.join()}], which is ${status}`)
+      tell(`the trail mentions dispute ${id} [${outcomes.join()}], which is ${status}`)
     }
   }
 }

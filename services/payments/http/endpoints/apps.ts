@@ -22,7 +22,7 @@ const create: SignUpEndpoint = {
     tag,
     summary: 'Create an app',
     description:
-      'Needs no key. The answer has the key of the app, which is told here and never again. An Idempotency-Key ' +
+      'Needs no key. The answer has the key of the app, which is never shown again. An Idempotency-Key ' +
       'protects the answer, and therefore needs at least 128 random bits.',
     body: { schema: ref('AppInput'), example: { name: exampleApp.name }, required: false },
     answers: { 201: { schema: wrapped('app', ref('NewApp')), example: { app: exampleNewApp } } },

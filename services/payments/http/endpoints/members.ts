@@ -21,7 +21,7 @@ const invite: AppEndpoint = {
     operationId: 'inviteUser',
     tag,
     summary: 'Invite a person',
-    description: 'Sends an e-mail to whoever is not a member yet.',
+    description: 'Sends an e-mail to a person who is not a member yet.',
     body: { schema: ref('Invitation'), example: { email: exampleUser.email }, required: true },
     answers: { 201: { schema: wrapped('user', ref('User')), example: { user: exampleUser } } },
   },

@@ -118,8 +118,8 @@ const update: AppEndpoint = {
     tag,
     summary: 'Change a webhook',
     description:
-      'What is left out stays as it is. What waits when it is disabled is delivered once it is enabled; what ' +
-      'happens in between is in the log alone.',
+      'Fields that are left out do not change. Events that wait when the webhook is disabled are delivered when ' +
+      'it is enabled again; later events are in the log only.',
     body: { schema: ref('WebhookUpdate'), example: { disabled: false }, required: true },
     answers: { 200: webhook, 204: null },
   },

@@ -140,7 +140,7 @@ const records = {
   NewApp: object({
     id,
     name: orNull(name),
-    key: { ...text, description: 'The API key; told here and never again' },
+    key: { ...text, description: 'The API key; never shown again' },
   }),
   Merchant: object({
     id,
@@ -246,7 +246,7 @@ const records = {
   Webhook: object({ ...webhook, 'waiting?': object({ events: { type: 'integer' }, error: orNull(text) }) }),
   NewWebhook: object({
     ...webhook,
-    secret: { ...text, description: 'What signatures are verified with; told here and never again' },
+    secret: { ...text, description: 'The key that verifies signatures; never shown again' },
   }),
   Event: object({
     id,
@@ -265,8 +265,8 @@ const errors = {
   ProcessingError: object({
     code: { enum: processingErrorCodes },
     message: text,
-    client: { ...text, description: 'What the payer may be told' },
-    merchant: { ...text, description: 'What the merchant may be told' },
+    client: { ...text, description: 'The text for the payer' },
+    merchant: { ...text, description: 'The text for the merchant' },
     retry: { ...flag, description: 'Whether the same payment can succeed later' },
   }),
   FieldErrors: {

@@ -58,7 +58,7 @@ export function connectionError(call: string, error: unknown): KubeApiError {
   if (error instanceof KubeApiError) return error
   const { code, message } = error as NodeJS.ErrnoException
   const why = message === '' ? code : message
-  return new KubeApiError(0, 'Unreachable', `${call}: there is no whole answer: ${why}`)
+  return new KubeApiError(0, 'Unreachable', `${call}: the answer is incomplete: ${why}`)
 }
 
 /** Whether the object was changed by another writer, exists already, or is another one of that name. */

@@ -42,7 +42,7 @@ const expectations: [keyof typeof answers & string, number, string, RegExp][] = 
   ['is no JSON', 0, 'BadAnswer', /is no JSON object/],
   ['is a JSON array', 0, 'BadAnswer', /is no JSON object/],
   ['has no metadata', 0, 'BadAnswer', /is no object with metadata.name/],
-  ['is cut', 0, 'Unreachable', /there is no whole answer: aborted/],
+  ['is cut', 0, 'Unreachable', /the answer is incomplete: aborted/],
   ['does not come', 0, 'Timeout', /no whole answer within 200 ms/],
   ['has no end', 0, 'Timeout', /no whole answer within 200 ms/],
   ['is too long', 0, 'TooLarge', /longer than 10000 bytes/],
