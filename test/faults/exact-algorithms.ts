@@ -78,6 +78,9 @@ const probe = '{tollway-probe}'
 
 type Load = (kind: Kind, calls: number) => Promise<Tally>
 
+/** Calls fail within the deadline of the backend. */
+const failureDeadlineMs = 60_000
+
 /** Loads all keys until each limit is reached; kills and restarts Redis after a quarter of the calls. */
 async function killMeanwhile(
   server: RedisServer,
@@ -97,6 +100,8 @@ async function killMeanwhile(
   }
   const loads = Promise.all(kinds.map(loadWhileDown))
   await server.kill('SIGKILL')
+  const hasFailed = (kind: Kind) => (tallies.get(kind) ?? []).some(({ failed }) => failed > 0)
+  await waitFor('a failed call of each kind', () => kinds.every(hasFailed), failureDeadlineMs)
   await server.restart()
   isDown = false
   await loads
