@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { runCommand } from '../../operator/cli/run-command.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { startTollway } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const manifest = (requestsPerUnit: number) => `
+apiVersion: tollway.dev/v1alpha1
+kind: RateLimitConfig
+metadata: {name: checkout, namespace: shop}
+spec:
+  domain: checkout
+  descriptors:
+    - key: user
+      rateLimit: {unit: hour, requestsPerUnit: ${requestsPerUnit}}
+`
+
+test('counters and what-if of the operator on this machine', async t => {
+  const tollway = await startTollway(t, { 'checkout.yaml': manifest(3) }, ['--replicas', '2'])
+  await tollway.ready()
+  const run = async (...args: string[]) => {
+    let printed = ''
+    let complaints = ''
+    const output = {
+      print(text: string) {
+        printed += text
+      },
+      printError(text: string) {
+        complaints += text
+      },
+    }
+    const code = await runCommand([...args, '--state-dir', tollway.stateDir], output)
+    return { code, printed, complaints }
+  }
+  const alice = ['--domain', 'checkout', '--entries', 'user=alice']
+  const json = async (...args: string[]) => {
+    const { code, printed, complaints } = await run(...args, '--output', 'json')
+    assert.equal(code, 0, complaints)
+    return JSON.parse(printed)
+  }
+  const ask = () => tollway.ask('checkout', 'user', 'alice')
+  // The processes connect to the operator after their feed.
+  await waitFor('the counter to be known', async () => (await run('counters', 'get', ...alice)).code === 0)
+
+  for (const expected of [200, 200, 200, 429]) assert.equal(await ask(), expected)
+  const spent = await json('counters', 'get', ...alice)
+  assert.deepEqual([spent.limit, spent.remaining, spent.rule], [3, 0, 'checkout.user'])
+
+  const raised = await json('counters', 'raise', ...alice, '--by', '2')
+  assert.equal(raised.remaining > 0, true)
+  assert.deepEqual(raised.missing, [])
+  assert.equal(raised.confirmed.length, 2)
+  assert.equal(await ask(), 200)
+
+  const reset = await json('counters', 'reset', ...alice)
+  assert.deepEqual([reset.value, reset.remaining], [0, 3])
+  for (const expected of [200, 200, 200, 429]) assert.equal(await ask(), expected)
+
+  const { printed } = await run('counters', 'get', ...alice)
+  assert.match(printed, /^RULE +VALUE +LIMIT +REMAINING +RESET +KEY\ncheckout\.user +\d+ +3 +0 +\d+s +\S+\n$/)
+
+  const file = join(temporaryFolder('what-if'), 'checkout.yaml')
+  writeFileSync(file, manifest(1))
+  const whatIf = await json('whatif', '-f', file)
+  const [rule] = whatIf.rules
+  assert.equal(rule.rule, 'checkout.user')
+  assert.ok(rule.proposed.refused > rule.now.refused, JSON.stringify(whatIf))
+  assert.equal(whatIf.coverage.recordedCalls, whatIf.coverage.calls)
+  writeFileSync(file, manifest(1).replace('hour', 'hoar'))
+  const wrong = await run('whatif', '-f', file)
+  assert.equal(wrong.code, 2)
+  assert.match(wrong.complaints, /spec\.descriptors\[0\]\.rateLimit\.unit: "hoar" is not one of/)
+
+  const top = await json('counters', 'top', '-d', 'checkout', '--rule', 'checkout.user', '--by', 'hits')
+  assert.deepEqual(top.by, 'hits')
+  for (const [args, message] of [
+    [
+      ['raise', ...alice, '--by', '-1'],
+      /by: -1 is not allowed; expected a whole number from 1 to 4294967295/,
+    ],
+    [['get', '-d', 'nothing', '-e', 'a=b'], /nothing/],
+    [['get', '-d', 'checkout', '-e', 'ip=1'], /no rule/],
+    [['tap', '-d', 'checkout'], /DECISION_TAP|switched off|allows/],
+    [['raise', ...alice], /--by is missing/],
+  ] as const) {
+    const { code, complaints } = await run('counters', ...args)
+    assert.equal(code, 2)
+    assert.match(complaints, message)
+  }
+})
