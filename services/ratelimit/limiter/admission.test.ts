@@ -220,6 +220,18 @@ test('a refused descriptor does not undo what others counted, unless the request
   assert.equal(atomic.calls[0]?.length, 2)
 })
 
+test('equal descriptors of an atomic request are counted one after the other', async () => {
+  for (const rateLimit of [
+    limit({ requestsPerUnit: 3 }),
+    limit({ requestsPerUnit: 3, algorithm: 'TokenBucket' }),
+    limit({ requestsPerUnit: 3, algorithm: 'SlidingWindow' }),
+  ]) {
+    const { codes } = open([rule('user', { rateLimit })], {}, { allOrNothing: true })
+    assert.equal(await codes('user=a user=a', 2), 'OK OVER')
+    assert.equal(await codes('user=a', 2), 'OK OVER')
+  }
+})
+
 test('without the backend, calls are answered as the failure mode says', async () => {
   const rules = [rule('user', { rateLimit: limit({ algorithm: 'TokenBucket', burst: 4 }) })]
   const codesOf = (mode: FailureMode) => open(rules, { mode, failure: 'away' }).codes('user=a', 3)

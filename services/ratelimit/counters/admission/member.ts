@@ -37,6 +37,7 @@ export interface MemberOutcome {
 export interface LimitState {
   /** Returns whether the limit admits this number of hits, at least 1. */
   admits(hits: number): boolean
+  /** Adds the hits; a negative number takes them back. */
   add(hits: number): void
   remaining(): number
   /** Returns the ticks until the hits would be admitted; undefined if they never would be. */
@@ -44,19 +45,27 @@ export interface LimitState {
 }
 
 /**
- * Decides a call and counts it in the states if all limits admit it. A call of 0 hits changes nothing.
+ * Decides a call and counts it in the states if all limits admit it. A call of 0 hits changes nothing. Members
+ * with the same key, as of equal descriptors of one request, are counted one after the other.
  *
- * @param states the state of each member
+ * @param states the state of each member; one object for members with the same key and limit
  */
 export function admitAll(
   members: readonly Member[],
   states: readonly LimitState[],
 ): readonly MemberOutcome[] {
-  const admitted = members.map(({ hits }, index) => states[index]?.admits(Math.max(1, hits)) === true)
+  const admitted = members.map(({ hits }, index) => {
+    const state = states[index] as LimitState
+    const isAdmitted = state.admits(Math.max(1, hits))
+    if (isAdmitted) state.add(hits)
+    return isAdmitted
+  })
   const refused = members.some(({ shadow }, index) => !(shadow || admitted[index]))
+  if (refused) {
+    for (const [index, { hits }] of members.entries()) if (admitted[index]) states[index]?.add(-hits)
+  }
   return members.map(({ hits, ticksPerSecond }, index) => {
     const state = states[index] as LimitState
-    if (!refused && admitted[index]) state.add(hits)
     const wait = state.wait(Math.max(1, hits))
     return {
       admitted: admitted[index] === true,

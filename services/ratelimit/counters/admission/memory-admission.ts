@@ -57,7 +57,7 @@ export function createMemoryAdmission(
     if (state instanceof FixedWindow) {
       if (state.added > 0) count(member, state.added)
     } else if (state instanceof TokenBucket || state instanceof SlidingWindow) {
-      if (!state.changed || member.hits === 0) return
+      if (!state.isChanged() || member.hits === 0) return
       const before = entries.get(member.key)
       if (before === undefined) makeRoom(nowSeconds)
       const lastSecond = Math.ceil(nowSeconds + state.expiry() / member.ticksPerSecond)
@@ -71,11 +71,15 @@ export function createMemoryAdmission(
   return members => {
     const nowMs = clock.nowMs()
     const nowSeconds = clock.monotonicMs() / 1000
-    const states = members.map(member => open(member, nowMs, nowSeconds))
+    const opened = new Map<string, readonly [Member, LimitState]>()
+    const states = members.map(member => {
+      const name = `${member.limit} ${member.key}`
+      const [, state] = opened.get(name) ?? [member, open(member, nowMs, nowSeconds)]
+      opened.set(name, opened.get(name) ?? [member, state])
+      return state
+    })
     const outcomes = admitAll(members, states)
-    for (const [index, member] of members.entries()) {
-      save(member, states[index] as LimitState, nowSeconds)
-    }
+    for (const [member, state] of opened.values()) save(member, state, nowSeconds)
     return outcomes
   }
 }

@@ -21,8 +21,8 @@ export class SlidingWindow implements LimitState {
   readonly #rest: number
   readonly #previous: number
   #current: number
-  /** Whether the state must be stored: a call was counted, or the clock has stepped back. */
-  changed: boolean
+  #added = 0
+  readonly #hasSteppedBack: boolean
 
   /** @param now the tick for which the state is computed */
   constructor(stored: Windows | undefined, now: number, limit: WindowLimit) {
@@ -33,7 +33,7 @@ export class SlidingWindow implements LimitState {
     const { previous, current } = countsAt(stored, this.#start, windowTicks)
     this.#previous = previous
     this.#current = current
-    this.changed = stored !== undefined && this.#start < stored.start
+    this.#hasSteppedBack = stored !== undefined && this.#start < stored.start
   }
 
   /** The products are compared, and not added: their sum can exceed 2^53 after the limit was lowered. */
@@ -44,7 +44,7 @@ export class SlidingWindow implements LimitState {
 
   add(hits: number): void {
     this.#current += hits
-    if (hits > 0) this.changed = true
+    this.#added += hits
   }
 
   remaining(): number {
@@ -61,6 +61,11 @@ export class SlidingWindow implements LimitState {
     if (room >= 0) return Math.max(0, this.#rest - restThatFits(this.#previous, room, windowTicks))
     const rest = restThatFits(this.#current, limit - hits, windowTicks)
     return this.#rest + Math.max(0, windowTicks - rest)
+  }
+
+  /** Returns whether the state must be stored: hits were counted, or the clock has stepped back. */
+  isChanged(): boolean {
+    return this.#added > 0 || this.#hasSteppedBack
   }
 
   /** Returns the ticks after which both counts have no weight. */

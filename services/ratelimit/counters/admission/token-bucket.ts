@@ -22,8 +22,8 @@ export class TokenBucket implements LimitState {
   readonly #limit: BucketLimit
   readonly #now: number
   #debt: number
-  /** Whether the state must be stored: a call was counted, or the clock has stepped back. */
-  changed: boolean
+  #added = 0
+  readonly #hasSteppedBack: boolean
 
   /** @param now the tick for which the state is computed */
   constructor(stored: Bucket | undefined, now: number, limit: BucketLimit) {
@@ -31,7 +31,7 @@ export class TokenBucket implements LimitState {
     this.#limit = limit
     this.#now = now
     this.#debt = drained(before.debt, now - before.time, limit.limit)
-    this.changed = stored !== undefined && now < before.time
+    this.#hasSteppedBack = stored !== undefined && now < before.time
   }
 
   admits(hits: number): boolean {
@@ -41,7 +41,7 @@ export class TokenBucket implements LimitState {
 
   add(hits: number): void {
     this.#debt += hits * this.#limit.windowTicks
-    if (hits > 0) this.changed = true
+    this.#added += hits
   }
 
   remaining(): number {
@@ -53,6 +53,11 @@ export class TokenBucket implements LimitState {
     if (!this.#isPossible(hits)) return undefined
     const { limit, burst, windowTicks } = this.#limit
     return Math.max(0, Math.ceil((this.#debt + hits * windowTicks - burst * windowTicks) / limit))
+  }
+
+  /** Returns whether the state must be stored: hits were counted, or the clock has stepped back. */
+  isChanged(): boolean {
+    return this.#added > 0 || this.#hasSteppedBack
   }
 
   /** Returns the ticks after which the bucket is empty. */

@@ -84,6 +84,19 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
     assert.deepEqual(await counters.add([{ key: '{a}fixed', hits: 1, expirySeconds: 60, limit: 2 }]), [3])
   })
 
+  test('members of one call with the same key are counted one after the other', async t => {
+    const counters = await open(t)
+    for (const algorithm of ['TokenBucket', 'SlidingWindow'] as const) {
+      const member = memberOf(algorithm, `twice ${algorithm}`, 3_600, { hits: 1, limit: 3, burst: 3 })
+      const admittedOf = async (...members: readonly Member[]) =>
+        (await counters.admit(members)).map(({ admitted }) => admitted)
+      assert.deepEqual(await admittedOf(member, member), [true, true])
+      assert.deepEqual(await admittedOf(member, member), [true, false])
+      assert.deepEqual(await admittedOf(member), [true])
+      assert.deepEqual(await admittedOf(member), [false])
+    }
+  })
+
   test('a check creates no key, and a state expires when it equals an empty one', async t => {
     const counters = await open(t)
     const member = memberOf('TokenBucket', 'expiring', 60, { hits: 2, limit: 30, burst: 10 })

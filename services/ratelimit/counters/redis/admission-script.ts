@@ -140,20 +140,27 @@ while ARGV[at + 1] do
     end
     problem = problem or s.problem
     if not problem then
+      local l = limits[ARGV[first + 2] + 1]
       if hits > 0 then s.asked = true end
-      admitted[i] = admits(s, s.limit, max(1, hits))
-      refused = refused or not (admitted[i] or s.limit.shadow)
+      admitted[i] = admits(s, l, max(1, hits))
+      if admitted[i] then add(s, l, hits) end
+      refused = refused or not (admitted[i] or l.shadow)
     end
     first = first + 3
   end
+  if refused or problem then
+    for i = 1, count do
+      local place = at + 1 + 3 * (i - 1)
+      local s, l = states[ARGV[place + 1] + 1], limits[ARGV[place + 2] + 1]
+      if admitted[i] then add(s, l, -ARGV[place + 3]) end
+    end
+  end
   first = at + 1
   for i = 1, count do
-    local hits, s = tonumber(ARGV[first + 3]), states[ARGV[first + 1] + 1]
-    local l = s.limit
+    local hits, s, l = tonumber(ARGV[first + 3]), states[ARGV[first + 1] + 1], limits[ARGV[first + 2] + 1]
     if problem then
       replies[size + 1], replies[size + 2], replies[size + 3] = problem, 0, 0
     else
-      if admitted[i] and not refused then add(s, l, hits) end
       replies[size + 1] = admitted[i] and 1 or 0
       replies[size + 2] = remaining(s, l)
       replies[size + 3] = wait(s, l, max(1, hits))
