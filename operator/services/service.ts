@@ -23,6 +23,8 @@ export interface HostService<Config> {
   workload(config: Config, facts: HostFacts): Workload
   /** The field of `options` that sets each port, by the name of the port. */
   readonly portFields: Readonly<Record<string, string>>
+  /** The fields of the ports that all processes share. */
+  readonly sharedPorts: readonly string[]
   /**
    * Returns the ports of one process alone. The first process has the well-known ports; the ports of the
    * others are higher, so that they do not collide.

@@ -103,15 +103,12 @@ function portsOfService(config: OperatorConfig, name: ServiceName): readonly Por
   const { onHost } = services[name]
   const count = onHost.processes(config)
   if (count === 0) return []
-  const portFields = onHost.portFields as Readonly<Record<string, Field>>
   const own = Array.from({ length: count }, (_, index) => Object.entries(onHost.ownPorts(config, index)))
-  const ownNames = Object.keys(onHost.ownPorts({ ...config, metrics: true }, 0))
-  const shared = Object.entries(portFields).filter(([portName]) => !ownNames.includes(portName))
   return [
-    ...shared.map(([, field]) => ({ field, port: config[field] as number })),
+    ...onHost.sharedPorts.map(field => ({ field: field as Field, port: config[field as Field] as number })),
     ...own.flatMap((ports, index) =>
       ports.map(([portName, port]) => ({
-        field: portFields[portName] as Field,
+        field: onHost.portFields[portName] as Field,
         port,
         owner: `${portName} of ${name}-${index}`,
       })),

@@ -15,6 +15,7 @@ import { InfrastructureError, type Replica } from '../../infrastructure/provider
 import { type ServiceName, serviceNames } from '../../ir.ts'
 import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
 import { unknownKinds } from '../../kinds/registry.ts'
+import { paymentsOnHost } from '../../services/payments/payments-on-host.ts'
 import { services } from '../../services/registry.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import { askBrokers } from '../../streams/ask-brokers.ts'
@@ -153,9 +154,9 @@ const maxTokenFileBytes = 4_096
 
 /** Where the payments service will be. The operator provisions there by a token, new with each start. */
 function openPayments(started: AsyncDisposableStack, { stateDir, config }: StandaloneOptions) {
-  const { host, payments, paymentsPort, paymentsProvisionPort } = config
-  const baseUrl = `http://${shownHost(host)}:${paymentsPort}`
-  const addresses = { baseUrl, payPageUrl: `${baseUrl}/pay` }
+  const { host, payments, paymentsProvisionPort } = config
+  const { payments: baseUrl, payPage: payPageUrl } = paymentsOnHost.addresses(config, shownHost(host))
+  const addresses = { baseUrl, payPageUrl }
   if (!payments) return { provisioner: undefined, addresses }
   const file = provisionTokenFile(stateDir)
   writeAtomically(file, randomBytes(tokenBytes).toString('hex'))

@@ -33,6 +33,7 @@ export const brokerOnHost = {
   processes: ({ brokerReplicas }) => brokerReplicas,
   offBy: '--broker-replicas is 0',
   portFields: { grpc: 'brokerPort', debug: 'brokerDebugPort' },
+  sharedPorts: ['brokerPort'],
   ownPorts: ({ brokerDebugPort }, index) => ({
     debug: index === 0 ? brokerDebugPort : brokerDebugPort + 128 + index,
   }),

@@ -36,6 +36,7 @@ export const paymentsOnHost = {
   processes: ({ payments }) => (payments ? 1 : 0),
   offBy: '--payments is not given',
   portFields: { http: 'paymentsPort', debug: 'paymentsDebugPort', provision: 'paymentsProvisionPort' },
+  sharedPorts: ['paymentsPort'],
   ownPorts: ({ paymentsDebugPort, paymentsProvisionPort }) => ({
     debug: paymentsDebugPort,
     provision: paymentsProvisionPort,

@@ -46,6 +46,7 @@ export const rateLimitOnHost = {
   options,
   processes: ({ replicas }) => replicas,
   portFields: { grpc: 'grpcPort', http: 'httpPort', debug: 'debugPort', metrics: 'metricsPort' },
+  sharedPorts: ['grpcPort', 'httpPort'],
   ownPorts({ debugPort, metrics, metricsPort }, index) {
     const isFirst = index === 0
     return {

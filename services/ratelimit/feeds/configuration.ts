@@ -35,7 +35,7 @@ export interface ConfigurationOptions {
   readonly spelling: FieldSpelling
   /**
    * Resolves with the reason why this process cannot enforce the features, or with the empty string. Called
-   * for each configuration that needs some. Nothing is checked when left out.
+   * once in a load for configurations with the same features. Nothing is checked when left out.
    */
   readonly findObstacle?: (features: readonly Feature[]) => Promise<string>
   /** Larger changes are read in a thread. Defaults to `maxInlineBytes`. */
@@ -83,9 +83,12 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
 
   /** Returns a problem for each configuration with features that this process cannot enforce. */
   async function findObstacles(tables: readonly DomainTable[]): Promise<readonly Problem[]> {
+    const obstacles = new Map<string, string>()
     const problems: Problem[] = []
     for (const { source, features } of tables.flatMap(({ extensions }) => extensions)) {
-      const message = (await options.findObstacle?.(features)) ?? ''
+      const name = features.join()
+      const message = obstacles.get(name) ?? (await options.findObstacle?.(features)) ?? ''
+      obstacles.set(name, message)
       if (message !== '') problems.push({ source, path: '', message })
     }
     return problems

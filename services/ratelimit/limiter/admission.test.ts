@@ -6,32 +6,15 @@ import { CountersError } from '../counters/counters.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
 import { compile } from '../rules/compile.ts'
 import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../rules/config.ts'
+import { makeLimit, makeRule } from '../rules/testing/make-rule.ts'
 import { createLimitStats } from '../stats/registry/limit-stats.ts'
 import { createStats } from '../stats/registry/stats.ts'
 import { createCounting, type FailureMode } from './counting.ts'
 import { createLimiter, type LimiterOptions } from './limiter.ts'
 import { createOverLimitCache } from './over-limit-cache.ts'
 
-const limit = (more: Partial<RateLimitPolicy> = {}): RateLimitPolicy => ({
-  unit: 'minute',
-  requestsPerUnit: 60,
-  unlimited: false,
-  name: '',
-  replaces: [],
-  ...more,
-})
-
-const rule = (key: string, more: Partial<RateLimitRule>): RateLimitRule => ({
-  key,
-  value: '',
-  shadowMode: false,
-  detailedMetric: false,
-  quotaMode: false,
-  valueToMetric: false,
-  shareThreshold: false,
-  descriptors: [],
-  ...more,
-})
+const limit = ({ requestsPerUnit = 60, unit = 'minute', ...more }: Partial<RateLimitPolicy> = {}) =>
+  makeLimit(requestsPerUnit, unit, more)
 
 const bucket = limit({ algorithm: 'TokenBucket', burst: 2 })
 
@@ -110,7 +93,7 @@ function open(
 }
 
 test('a token bucket admits a burst, and then as fast as it drains', async () => {
-  const { codes, decide, advance, calls } = open([rule('user', { rateLimit: bucket })])
+  const { codes, decide, advance, calls } = open([makeRule('user', { rateLimit: bucket })])
   assert.equal(await codes('user=a', 3), 'OK OK OVER')
   advance(1)
   assert.equal(await codes('user=a', 2), 'OK OVER')
@@ -123,7 +106,7 @@ test('a token bucket admits a burst, and then as fast as it drains', async () =>
 
 test('a sliding window remembers the window before', async () => {
   const { codes, advance } = open([
-    rule('user', { rateLimit: limit({ algorithm: 'SlidingWindow', requestsPerUnit: 2 }) }),
+    makeRule('user', { rateLimit: limit({ algorithm: 'SlidingWindow', requestsPerUnit: 2 }) }),
   ])
   assert.equal(await codes('user=a', 3), 'OK OK OVER')
   advance(60)
@@ -133,7 +116,7 @@ test('a sliding window remembers the window before', async () => {
 })
 
 test('a check of 0 hits counts nothing, and a refusal counts nothing', async () => {
-  const { codes, decide, statOf } = open([rule('user', { rateLimit: bucket })])
+  const { codes, decide, statOf } = open([makeRule('user', { rateLimit: bucket })])
   assert.equal(await codes('user=a#0', 5), 'OK OK OK OK OK')
   assert.equal(await codes('user=a', 4), 'OK OK OVER OVER')
   assert.equal((await decide('user=a#0')).over, true)
@@ -145,7 +128,7 @@ test('a check of 0 hits counts nothing, and a refusal counts nothing', async () 
 })
 
 test('a refusal is cached until the call would be admitted', async () => {
-  const { codes, advance, calls, statOf } = open([rule('user', { rateLimit: bucket })])
+  const { codes, advance, calls, statOf } = open([makeRule('user', { rateLimit: bucket })])
   assert.equal(await codes('user=a', 5), 'OK OK OVER OVER OVER')
   assert.equal(calls.length, 3)
   assert.equal(statOf('user.over_limit_with_local_cache'), 2)
@@ -153,7 +136,7 @@ test('a refusal is cached until the call would be admitted', async () => {
   assert.equal(await codes('user=a', 1), 'OK')
 })
 
-const several = rule('user', {
+const several = makeRule('user', {
   limits: [
     limit({ name: 'burst', unit: 'second', unitMultiplier: 15, requestsPerUnit: 2 }),
     limit({ unit: 'day', requestsPerUnit: 3, algorithm: 'SlidingWindow' }),
@@ -182,35 +165,41 @@ test('several limits of a descriptor count a call together or not at all', async
 
 test('members with the same algorithm and window have counters of their own', async () => {
   const members = [limit({ requestsPerUnit: 5 }), limit({ requestsPerUnit: 2 })]
-  const { codes, calls } = open([rule('user', { limits: members })])
+  const { codes, calls } = open([makeRule('user', { limits: members })])
   assert.equal(await codes('user=a', 3), 'OK OK OVER')
   assert.equal(new Set(calls[0]?.map(({ key }) => key)).size, 2)
 })
 
 test('a shadow member refuses no call, and a quota member refuses as a quota', async () => {
   const shadow = limit({ requestsPerUnit: 1, shadowMode: true })
-  const first = open([rule('user', { limits: [shadow, limit({ unit: 'hour', requestsPerUnit: 3 })] })])
+  const first = open([makeRule('user', { limits: [shadow, limit({ unit: 'hour', requestsPerUnit: 3 })] })])
   assert.equal(await first.codes('user=a', 4), 'OK OK OK OVER')
   assert.deepEqual([first.statOf('user.0.shadow_mode'), first.statOf('user.0.over_limit')], [3, 3])
   const quota = limit({ requestsPerUnit: 1, quotaMode: true })
   const limits = [quota, limit({ unit: 'hour', requestsPerUnit: 5 })]
-  const second = open([rule('user', { limits }), rule('other', { rateLimit: limit({}), quotaMode: true })])
+  const second = open([
+    makeRule('user', { limits }),
+    makeRule('other', { rateLimit: limit({}), quotaMode: true }),
+  ])
   assert.equal(await second.codes('user=a other=b', 3), 'OK OK OK')
   assert.equal(await second.codes('user=a', 1), 'OVER')
 })
 
 test('the names of members can be replaced', async () => {
-  const all = rule('all', {
+  const all = makeRule('all', {
     limits: [limit({ name: 'one', requestsPerUnit: 1 }), limit({ unit: 'hour', requestsPerUnit: 9 })],
   })
-  const plan = rule('plan', { rateLimit: limit({ name: 'plan', replaces: ['one'] }) })
+  const plan = makeRule('plan', { rateLimit: limit({ name: 'plan', replaces: ['one'] }) })
   const { codes } = open([all, plan])
   assert.equal(await codes('all=x plan=y', 3), 'OK OK OK')
   assert.equal(await codes('all=z', 2), 'OK OVER')
 })
 
 test('a refused descriptor does not undo what others counted, unless the request is atomic', async () => {
-  const rules = [rule('a', { rateLimit: limit({ requestsPerUnit: 1 }) }), rule('b', { rateLimit: bucket })]
+  const rules = [
+    makeRule('a', { rateLimit: limit({ requestsPerUnit: 1 }) }),
+    makeRule('b', { rateLimit: bucket }),
+  ]
   const plain = open(rules)
   assert.equal(await plain.codes('a=x b=y', 3), 'OK OVER OVER')
   assert.equal(await plain.codes('b=y', 1), 'OVER')
@@ -226,14 +215,14 @@ test('equal descriptors of an atomic request are counted one after the other', a
     limit({ requestsPerUnit: 3, algorithm: 'TokenBucket' }),
     limit({ requestsPerUnit: 3, algorithm: 'SlidingWindow' }),
   ]) {
-    const { codes } = open([rule('user', { rateLimit })], {}, { allOrNothing: true })
+    const { codes } = open([makeRule('user', { rateLimit })], {}, { allOrNothing: true })
     assert.equal(await codes('user=a user=a', 2), 'OK OVER')
     assert.equal(await codes('user=a', 2), 'OK OVER')
   }
 })
 
 test('without the backend, calls are answered as the failure mode says', async () => {
-  const rules = [rule('user', { rateLimit: limit({ algorithm: 'TokenBucket', burst: 4 }) })]
+  const rules = [makeRule('user', { rateLimit: limit({ algorithm: 'TokenBucket', burst: 4 }) })]
   const codesOf = (mode: FailureMode) => open(rules, { mode, failure: 'away' }).codes('user=a', 3)
   assert.equal(await codesOf('allow'), 'OK OK OK')
   assert.equal(await codesOf('deny'), 'OVER OVER OVER')

@@ -105,9 +105,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   const serviceErrors = stats.counter('ratelimit.service.call.should_rate_limit.service_error')
   const globalShadow = stats.counter('ratelimit.service.global_shadow_mode')
 
-  function matchesOf(request: DecisionRequest): Matches {
-    const rules = options.rules()
-    check(request, rules)
+  function matchesOf(request: DecisionRequest, rules: RuleSet<LimitStats>): Matches {
     const { domain, descriptors } = request
     if (!rules.domains.has(domain)) {
       // The reference counts each descriptor.
@@ -257,9 +255,11 @@ export function createLimiter(options: LimiterOptions): Limiter {
   return {
     decide(request, span) {
       try {
-        const matches = matchesOf(request)
+        const rules = options.rules()
+        check(request, rules)
+        const matches = matchesOf(request, rules)
         const nowSeconds = Math.floor(clock.nowMs() / 1000)
-        const allOrNothing = options.rules()?.domains.get(request.domain)?.table.allOrNothing === true
+        const allOrNothing = rules.domains.get(request.domain)?.table.allOrNothing === true
         const admissions = admissionsOf(request, matches, { cacheKeyPrefix, nowSeconds, allOrNothing })
         const batch = hitsOf(request, matches, nowSeconds, allOrNothing)
         const values = count(batch, nowSeconds, span)

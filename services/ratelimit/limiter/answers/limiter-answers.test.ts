@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createMemoryCounters } from '../../counters/memory.ts'
 import { compile } from '../../rules/compile.ts'
-import type { RateLimitPolicy, RateLimitRule } from '../../rules/config.ts'
+import { makeLimit, makeRule } from '../../rules/testing/make-rule.ts'
 import { createLimitStats } from '../../stats/registry/limit-stats.ts'
 import { createStats } from '../../stats/registry/stats.ts'
 import { createLimiter, type LimiterOptions } from '../limiter.ts'
@@ -11,39 +11,18 @@ import { createLimiter, type LimiterOptions } from '../limiter.ts'
 const nowSeconds = 43_205
 const clock = { nowMs: () => nowSeconds * 1000, monotonicMs: () => 0 }
 
-const rule = (key: string, more: Partial<RateLimitRule>): RateLimitRule => ({
-  key,
-  value: '',
-  shadowMode: false,
-  detailedMetric: false,
-  quotaMode: false,
-  valueToMetric: false,
-  shareThreshold: false,
-  descriptors: [],
-  ...more,
-})
-
-const limit = (requestsPerUnit: number, unit: string, more: Partial<RateLimitPolicy> = {}) => ({
-  unit,
-  requestsPerUnit,
-  unlimited: false,
-  name: '',
-  replaces: [],
-  ...more,
-})
-
 const rules = [
-  rule('user', { rateLimit: limit(1, 'minute', { name: 'per-user' }) }),
-  rule('day', { rateLimit: limit(9, 'day', { calendar: { timeZone: 'UTC' } }) }),
-  rule('hidden', { rateLimit: limit(1, 'minute', { name: 'secret', headers: false }) }),
-  rule('free', { rateLimit: limit(0, '', { unlimited: true }) }),
-  rule('watched', { shadowMode: true, rateLimit: limit(0, 'minute') }),
-  rule('bucket', { rateLimit: limit(1, 'minute', { algorithm: 'TokenBucket', burst: 2 }) }),
-  rule('several', {
+  makeRule('user', { rateLimit: makeLimit(1, 'minute', { name: 'per-user' }) }),
+  makeRule('day', { rateLimit: makeLimit(9, 'day', { calendar: { timeZone: 'UTC' } }) }),
+  makeRule('hidden', { rateLimit: makeLimit(1, 'minute', { name: 'secret', headers: false }) }),
+  makeRule('free', { rateLimit: makeLimit(0, '', { unlimited: true }) }),
+  makeRule('watched', { shadowMode: true, rateLimit: makeLimit(0, 'minute') }),
+  makeRule('bucket', { rateLimit: makeLimit(1, 'minute', { algorithm: 'TokenBucket', burst: 2 }) }),
+  makeRule('several', {
     limits: [
-      limit(2, 'second', { unitMultiplier: 15, name: 'fast' }),
-      limit(5, 'day'),
-      limit(0, 'day', { name: 'watched', shadowMode: true }),
+      makeLimit(2, 'second', { unitMultiplier: 15, name: 'fast' }),
+      makeLimit(5, 'day'),
+      makeLimit(0, 'day', { name: 'watched', shadowMode: true }),
     ],
   }),
 ]

@@ -1,0 +1,25 @@
+import type { RateLimitPolicy, RateLimitRule } from '../config.ts'
+
+/** Only for tests: a rule for any value of the key, with these fields. */
+export function makeRule(key: string, more: Partial<RateLimitRule>): RateLimitRule {
+  return {
+    key,
+    value: '',
+    shadowMode: false,
+    detailedMetric: false,
+    quotaMode: false,
+    valueToMetric: false,
+    shareThreshold: false,
+    descriptors: [],
+    ...more,
+  }
+}
+
+/** Only for tests: a limit with these fields. */
+export function makeLimit(
+  requestsPerUnit: number,
+  unit: string,
+  more: Partial<RateLimitPolicy> = {},
+): RateLimitPolicy {
+  return { unit, requestsPerUnit, unlimited: false, name: '', replaces: [], ...more }
+}
