@@ -26,7 +26,7 @@ export class ApiError extends ExpectedError {
   }
 }
 
-/** The error of invalid input. Its message names the first field, what was found and what is allowed. */
+/** The error of invalid input. Its message names the first field, the value found and the values allowed. */
 export function invalid(problems: readonly FieldProblem[]): ApiError {
   const [first = { path: '', message: 'is invalid' }] = problems
   return new ApiError(400, 'invalid', formatFieldProblem(first), { problems })

@@ -19,7 +19,7 @@ export interface Asked<Value> {
  * Sends one request to several processes at once, and waits for their answers until the deadline.
  *
  * @param request makes the request with this id
- * @param read returns the answer in a report; undefined for a report that is none
+ * @param read returns the answer in a report; undefined for other reports
  */
 export async function askProcesses<Value>(
   sessions: readonly ProcessSession[],

@@ -243,7 +243,7 @@ export interface ReplayedKey {
 }
 
 export interface Coverage {
-  /** Unix time in milliseconds of the first recorded call; undefined if there is none. */
+  /** Unix time in milliseconds of the first recorded call; undefined before it. */
   readonly fromMs?: number
   /** The recorded calls of the domain, of all its calls since then. */
   readonly recordedCalls: number

@@ -1,11 +1,28 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, type TestContext, test } from 'node:test'
 import { RateLimitResponse_Code as Code } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import { RateLimitAlgorithm, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
+import {
+  encodeDomain,
+  encodeResponse,
+  type LimitDomainMessage,
+  startLimitFeed,
+} from '../support/limit-feed.ts'
 import { callRateLimit, startRateLimit } from '../support/rate-limit-process.ts'
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
 import { missingProgram } from '../support/require-server.ts'
-import { domainOf, policy, startRuleFeed } from '../support/rule-feed.ts'
 import { waitFor } from '../support/wait-for.ts'
+
+const { TOKEN_BUCKET: algorithm } = RateLimitAlgorithm
+const { MINUTE, HOUR, DAY } = RateLimitUnit
+
+type Limit = NonNullable<NonNullable<LimitDomainMessage['descriptors']>[number]['rateLimit']>
+
+/** A response of the feed with one limit of `user` in the domain `shop`. */
+function responseWith(version: string, rateLimit: Limit): Uint8Array {
+  const domain = { name: 'default/shop', domain: 'shop', descriptors: [{ key: 'user', rateLimit }] }
+  return encodeResponse(version, [encodeDomain(domain)])
+}
 
 describe('algorithms in processes that follow a feed', { skip: missingProgram('redis-server') }, () => {
   let redis: RedisServer
@@ -14,13 +31,14 @@ describe('algorithms in processes that follow a feed', { skip: missingProgram('r
   })
   after(() => redis.stop())
 
-  async function open(t: TestContext, fields: Parameters<typeof domainOf>[2], settings = {}) {
-    const feed = await startRuleFeed([domainOf('shop', 'user', fields)])
+  async function open(t: TestContext, limit: Limit, settings = {}) {
+    const feed = await startLimitFeed()
     t.after(() => feed.stop())
+    feed.send(responseWith('1', limit))
     const service = await startRateLimit(t, {
       KVSTORE_SOCKET_TYPE: 'tcp',
       KVSTORE_URL: `127.0.0.1:${redis.port}`,
-      ...feed.settings('pod'),
+      ...feed.settings,
       ...settings,
     })
     return { feed, service, caller: callRateLimit(t, service.grpcPort) }
@@ -33,8 +51,8 @@ describe('algorithms in processes that follow a feed', { skip: missingProgram('r
   })
 
   test('a token bucket is enforced, with the wait until the next request', async t => {
-    const rateLimit = policy('hour', 60, { algorithm: 'TokenBucket', burst: 3, name: 'bucket' })
-    const { service, caller } = await open(t, { rateLimit })
+    const limit = { unit: HOUR, requestsPerUnit: 60, algorithm, burst: 3, name: 'bucket' }
+    const { service, caller } = await open(t, limit)
     await service.serves()
     const answers = []
     for (let call = 0; call < 4; call += 1) answers.push(await caller.shouldRateLimit(requestOf('a')))
@@ -59,11 +77,16 @@ describe('algorithms in processes that follow a feed', { skip: missingProgram('r
 
   test('a Redis login without scripts rejects such rules by name, and fixed windows go on', async t => {
     await redis.command('ACL', 'SETUSER', 'plain', 'on', '>pw', '~*', '+@all', '-@scripting')
-    const { feed, service } = await open(t, { rateLimit: policy('day', 2) }, { KVSTORE_AUTH: 'plain:pw' })
+    const plain = { unit: DAY, requestsPerUnit: 2 }
+    const { feed, service } = await open(t, plain, { KVSTORE_AUTH: 'plain:pw' })
     await service.serves()
-    feed.publish([domainOf('shop', 'user', { rateLimit: policy('minute', 9, { algorithm: 'TokenBucket' }) })])
-    await waitFor('the rejection', () => feed.rejection('pod').includes('evalsha'))
-    assert.match(feed.rejection('pod'), /it needs algorithms, which Redis refuses: NOPERM.*'evalsha' command/)
+    feed.send(responseWith('2', { unit: MINUTE, requestsPerUnit: 9, algorithm }))
+    const rejection = () => feed.requests.find(({ errorDetail }) => errorDetail)?.errorDetail?.message ?? ''
+    await waitFor('the rejection', () => rejection().includes('evalsha'))
+    assert.match(
+      rejection(),
+      /default\/shop: it needs algorithms, which Redis refuses: NOPERM.*'evalsha' command/,
+    )
     const codes = []
     for (let call = 0; call < 3; call += 1) codes.push(await service.ask('shop', 'user', 'restricted'))
     assert.deepEqual(codes, [200, 200, 429])

@@ -119,7 +119,7 @@ export class RequestIntake {
     }
   }
 
-  /** A message that the handler waits for may arrive completely, whatever its length. */
+  /** A message that the handler waits for may arrive completely, also if it is longer than the window. */
   #credit(): void {
     const used = this.#wanted ? this.#uncredited : Math.max(0, this.#uncredited - this.#reader.heldBytes)
     this.#uncredited -= used

@@ -7,7 +7,10 @@ import type { Outcome } from './views/outcome-pages.ts'
  */
 export interface Ticket {
   readonly idempotencyKey: string
-  /** The processor's reference of the authentication, which represents the card. Empty if there is none. */
+  /**
+   * The processor's reference of the authentication, which represents the card. Empty without an
+   * authentication.
+   */
   readonly authentication: string
   /** The scheme and the last four digits. */
   readonly card: string

@@ -57,7 +57,7 @@ export function createPerSecondCounters(options: PerSecondOptions): Counters {
     await Promise.all([counters.close(), perSecond.close()])
   }
 
-  // Calls with algorithms or several limits are counted in the main backend, whatever their units.
+  // Calls with algorithms or several limits are counted in the main backend, also if their unit is a second.
   const { admit, findObstacle } = counters
   const parts = { add, onHealth, close, ...(admit && { admit }), ...(findObstacle && { findObstacle }) }
   return withHealth(parts, { healthy: () => healthy, problem })

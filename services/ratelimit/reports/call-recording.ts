@@ -14,7 +14,7 @@ export interface CallRecording {
 }
 
 export interface RecordedCalls {
-  /** Unix time of the first call of the recording, in whole seconds; undefined if there is none. */
+  /** Unix time of the first call of the recording, in whole seconds; undefined before it. */
   readonly fromSeconds: number | undefined
   /** The recorded calls of the domain, of all its calls since then. */
   readonly recorded: number

@@ -38,7 +38,7 @@ export const retryAfterMs = 1_000
 export interface SaveOptions {
   readonly times: { readonly nowMs: number; readonly expiresMs: number }
   readonly randomBytes: RandomBytes
-  /** The owner of the marker that the answer replaces; null if there is none. */
+  /** The owner of the marker that the answer replaces; null without a marker. */
   readonly owner: string | null
 }
 

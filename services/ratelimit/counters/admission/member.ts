@@ -45,8 +45,8 @@ export interface LimitState {
 }
 
 /**
- * Decides a call and counts it in the states if all limits admit it. A call of 0 hits changes nothing. Members
- * with the same key, as of equal descriptors of one request, are counted one after the other.
+ * Decides a call and counts it in the states if all limits admit it. A call of 0 hits changes nothing.
+ * Members with the same key, as of equal descriptors of one request, are counted one after the other.
  *
  * @param states the state of each member; one object for members with the same key and limit
  */

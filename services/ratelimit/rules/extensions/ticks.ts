@@ -9,7 +9,7 @@ const tickRates = [1_000_000, 1000, 1] as const
 
 /**
  * Returns the ticks of a second for a rule: of the smallest tick for which the products of the window with
- * `requestsPerUnit` and with `burst` are exact. Returns undefined if there is none.
+ * `requestsPerUnit` and with `burst` are exact. Returns undefined if no tick is exact.
  *
  * @param mostRequests the larger one of `requestsPerUnit` and `burst`
  */
