@@ -8,13 +8,13 @@ import { parseArgs } from 'node:util'
 import { definitionFiles } from '@tollway/crds/generation/definition-files.ts'
 import { type GeneratedFile, writeGenerated } from '@tollway/crds/generation/write-generated.ts'
 import type { JsonObject } from '@tollway/crds/schema.ts'
-import { dump } from 'js-yaml'
 import {
   makeRules,
   mountedSecretNames,
   ownSecretNames,
-} from '../operator/environments/kubernetes/api/permissions.ts'
-import { serviceNames } from '../operator/ir.ts'
+} from '@tollway/operator/environments/kubernetes/api/permissions.ts'
+import { serviceNames } from '@tollway/operator/ir.ts'
+import { dump } from 'js-yaml'
 import { dashboard } from './dashboard.ts'
 import { valuesSchema } from './values-schema.ts'
 

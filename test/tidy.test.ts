@@ -61,6 +61,32 @@ test('ARCHITECTURE.md has the table of the import rules', () => {
   else assert.equal(page, expected, 'run `make golden`')
 })
 
+test('a package exports the files that production code of other packages imports, and no more', () => {
+  const imported = new Map<string, Set<string>>()
+  const relative: string[] = []
+  for (const path of codePaths.filter(file => !isTest(file) && !file.startsWith('test/'))) {
+    for (const [, specifier = ''] of textOf(path).matchAll(importOrLoad)) {
+      const [, name, rest] = /^@tollway\/([^/]+)\/(.*)$/.exec(specifier) ?? []
+      if (name !== undefined && rest !== undefined) {
+        imported.set(name, (imported.get(name) ?? new Set()).add(`./${rest}`))
+      } else if (specifier.startsWith('.')) {
+        const target = join(dirname(path), specifier)
+        if (isOurs(target) && packageOf(target) !== packageOf(path)) relative.push(`${path}: ${specifier}`)
+      }
+    }
+  }
+  for (const name of [...services, 'crds', 'operator']) {
+    const manifest = JSON.parse(textOf(join(services.includes(name) ? 'services' : '', name, 'package.json')))
+    assert.deepEqual(Object.keys(manifest.exports).sort(), [...(imported.get(name) ?? [])].sort(), name)
+  }
+  assert.deepEqual(relative, [], 'a relative import avoids the exports of another package')
+})
+
+/** Matches also the imports inside functions and types. */
+const importOrLoad = /(?:from |import |import\()'([^']+)'/g
+
+const packageOf = (path: string) => /^(services\/[^/]+|[^/]+)\//.exec(path)?.[1]
+
 /** A driver, and the only files that may know it. Tests may use any, as clients. */
 const homes: readonly [RegExp, RegExp][] = [
   [/^ioredis$/, /^(test\/bench\/yardstick|services\/broker\/log)\//],

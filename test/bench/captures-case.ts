@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { hashIdempotencyKey } from '@tollway/payments/storage/idempotency/sealed-answer.ts'
+import { hashIdempotencyKey } from '../../services/payments/storage/idempotency/sealed-answer.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { waitFor } from '../support/wait-for.ts'

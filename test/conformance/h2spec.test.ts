@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
-import { createSocketServer } from '@tollway/grpc/server/socket-server.ts'
 import type { AnyMethod } from '@tollway/grpc/server.ts'
+import { createSocketServer } from '../../services/grpc/server/socket-server.ts'
 import { findProgram } from '../support/require-server.ts'
 
 /**

@@ -3,11 +3,11 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { openPostgres } from '@tollway/payments/storage/engine/postgres.ts'
-import type { Storage } from '@tollway/payments/storage/storage.ts'
 import { CORE_SCHEMA, loadAll } from 'js-yaml'
 import { apiVersion } from '../../operator/environments/kubernetes/api/custom-resources.ts'
 import type { StoredResource } from '../../operator/environments/kubernetes/status/stored-resource.ts'
+import { openPostgres } from '../../services/payments/storage/engine/postgres.ts'
+import type { Storage } from '../../services/payments/storage/storage.ts'
 import { root } from '../support/tollway.ts'
 import {
   apply,

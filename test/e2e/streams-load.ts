@@ -1,12 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { fromBinary } from '@bufbuild/protobuf'
-import { serviceNames } from '@tollway/broker/servers/grpc-methods.ts'
-import { bytesOf, textOf } from '@tollway/broker/streams/simulation-under-test.ts'
-import { encodeAnimationIds } from '@tollway/broker/wire/encode-messages.ts'
-import { statusCodes } from '@tollway/broker/wire/status.ts'
 import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client/client.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
 import { StatusSchema } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
+import { serviceNames } from '../../services/broker/servers/grpc-methods.ts'
+import { bytesOf, textOf } from '../../services/broker/streams/simulation-under-test.ts'
+import { encodeAnimationIds } from '../../services/broker/wire/encode-messages.ts'
+import { statusCodes } from '../../services/broker/wire/status.ts'
 
 /** The stream of all requests here; see `bytesOf`. */
 export const streamId = 's'

@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net'
-import { FrameReader } from '@tollway/grpc/http2/frames/frame-reader.ts'
-import { frameTypes, preface } from '@tollway/grpc/http2/frames/frames.ts'
+import { FrameReader } from '../../services/grpc/http2/frames/frame-reader.ts'
+import { frameTypes, preface } from '../../services/grpc/http2/frames/frames.ts'
 import { type Flood, initialWindow, wholeCall } from './floods.ts'
 
 export interface Attack {

@@ -4,8 +4,8 @@ import {
   frameTypes,
   settingIds,
   wordBytes,
-} from '@tollway/grpc/http2/frames/frames.ts'
-import { encodeHeaderBlock } from '@tollway/grpc/http2/hpack/hpack-encoder.ts'
+} from '../../services/grpc/http2/frames/frames.ts'
+import { encodeHeaderBlock } from '../../services/grpc/http2/hpack/hpack-encoder.ts'
 import { grpcRequest } from '../bench/load/requests.ts'
 
 /** The frames that a hostile caller sends on each of its connections, at the given rate. */

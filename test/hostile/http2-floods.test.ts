@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { errorCodes } from '@tollway/grpc/http2/frames/frames.ts'
+import { errorCodes } from '../../services/grpc/http2/frames/frames.ts'
 import { rssMiB } from '../bench/process-usage.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { attack } from './attacker.ts'

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { openAnimationClient, type PullCall } from '@tollway/broker/servers/testdata/animation-client.ts'
-import { bytesOf } from '@tollway/broker/streams/simulation-under-test.ts'
+import {
+  openAnimationClient,
+  type PullCall,
+} from '../../services/broker/servers/testdata/animation-client.ts'
+import { bytesOf } from '../../services/broker/streams/simulation-under-test.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { startRedis } from '../support/redis-server.ts'

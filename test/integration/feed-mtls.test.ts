@@ -11,12 +11,9 @@ import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/p
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { openTlsFiles } from '@tollway/chassis/net/tls.ts'
-import { openXdsTls } from '@tollway/discovery/xds-tls.ts'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
-import { createProvisionServer } from '@tollway/payments/http/servers/provision-server.ts'
-import type { Payments } from '@tollway/payments/operations/operation.ts'
 import {
   DiscoveryRequestSchema,
   type DiscoveryResponse,
@@ -33,6 +30,9 @@ import {
 import { createContentFeed } from '../../operator/xds/content-feed.ts'
 import { discoveryPath } from '../../operator/xds/discovery.ts'
 import { createFeed } from '../../operator/xds/server.ts'
+import { openXdsTls } from '../../services/discovery/xds-tls.ts'
+import { createProvisionServer } from '../../services/payments/http/servers/provision-server.ts'
+import type { Payments } from '../../services/payments/operations/operation.ts'
 import { startFeed as startServiceFeed } from '../../services/ratelimit/feeds/testing/start-feed.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { waitFor } from '../support/wait-for.ts'

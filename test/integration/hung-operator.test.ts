@@ -3,8 +3,8 @@ import { writeFileSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { after, before, describe, it, type TestContext } from 'node:test'
-import { customResourceDefinition } from '@tollway/crds/generation/definition.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
+import { customResourceDefinition } from '../../crds/generation/definition.ts'
 import {
   addressOf,
   makeOperatorAccount,

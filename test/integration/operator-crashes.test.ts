@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { customResourceDefinition } from '@tollway/crds/generation/definition.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
+import { customResourceDefinition } from '../../crds/generation/definition.ts'
 import {
   addressOf,
   makeOperatorAccount,

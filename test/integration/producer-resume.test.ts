@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { createAnimationClient, type StreamPart } from '../../examples/animation/animation-client.ts'
 import {
   type AnimationClient,
   openAnimationClient,
   type PullCall,
   type PushCall,
-} from '@tollway/broker/servers/testdata/animation-client.ts'
-import { bytesOf } from '@tollway/broker/streams/simulation-under-test.ts'
-import { openProxy } from '@tollway/grpc/server/testing/contract/support.ts'
-import { createAnimationClient, type StreamPart } from '../../examples/animation/animation-client.ts'
+} from '../../services/broker/servers/testdata/animation-client.ts'
+import { bytesOf } from '../../services/broker/streams/simulation-under-test.ts'
+import { openProxy } from '../../services/grpc/server/testing/contract/support.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { requireProgram } from '../support/require-server.ts'

@@ -2,17 +2,6 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import {
-  answerWith,
-  hang,
-  type ReceivedPost,
-  secretOf,
-  startReceiver,
-} from '@tollway/broker/notify/testdata/receiver.ts'
-import { defaultRoute } from '@tollway/broker/routes/route.ts'
-import { openAnimationClient } from '@tollway/broker/servers/testdata/animation-client.ts'
-import { bytesOf } from '@tollway/broker/streams/simulation-under-test.ts'
-import { encodeHeader } from '@tollway/broker/wire/encode-messages.ts'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
@@ -23,6 +12,17 @@ import {
 } from '../../operator/kinds/animation-stream-route/encode-stream-route.ts'
 import { createFeed } from '../../operator/xds/server.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'
+import {
+  answerWith,
+  hang,
+  type ReceivedPost,
+  secretOf,
+  startReceiver,
+} from '../../services/broker/notify/testdata/receiver.ts'
+import { defaultRoute } from '../../services/broker/routes/route.ts'
+import { openAnimationClient } from '../../services/broker/servers/testdata/animation-client.ts'
+import { bytesOf } from '../../services/broker/streams/simulation-under-test.ts'
+import { encodeHeader } from '../../services/broker/wire/encode-messages.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { startProgram } from '../support/program.ts'

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { runCommand } from '../../operator/cli/run-command.ts'
 import {
   type AnimationClient,
   openAnimationClient,
-} from '@tollway/broker/servers/testdata/animation-client.ts'
-import { bytesOf } from '@tollway/broker/streams/simulation-under-test.ts'
-import { encodeHeader } from '@tollway/broker/wire/encode-messages.ts'
-import { runCommand } from '../../operator/cli/run-command.ts'
+} from '../../services/broker/servers/testdata/animation-client.ts'
+import { bytesOf } from '../../services/broker/streams/simulation-under-test.ts'
+import { encodeHeader } from '../../services/broker/wire/encode-messages.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { makeCertificate } from '../support/certificate.ts'
 import { freePorts } from '../support/free-ports.ts'

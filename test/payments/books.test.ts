@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { runAdmin } from '@tollway/payments/admin/run-admin.ts'
-import { lockFolder } from '@tollway/payments/storage/engine/folder-lock.ts'
+import { runAdmin } from '../../services/payments/admin/run-admin.ts'
+import { lockFolder } from '../../services/payments/storage/engine/folder-lock.ts'
 import { newPgliteFolder } from '../support/pglite-folder.ts'
 import {
   findPostgresProgram,

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
-import { streamRouteTypeUrl } from '@tollway/broker/routes/route-table.ts'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
 import { createFeed } from '../../operator/xds/server.ts'
 import { createResource, createSnapshot } from '../../operator/xds/snapshot.ts'
+import { streamRouteTypeUrl } from '../../services/broker/routes/route-table.ts'
 import type { Cleanup } from '../support/tollway.ts'
 
 type RouteMessage = MessageInitShape<typeof StreamRouteSchema> & { readonly name: string }

@@ -1,7 +1,7 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { openPglite } from '@tollway/payments/storage/engine/pglite.ts'
+import { openPglite } from '../../services/payments/storage/engine/pglite.ts'
 import { temporaryFolder } from './temporary-folder.ts'
 import { root } from './tollway.ts'
 

@@ -4,7 +4,7 @@ import {
   isArrayReply,
   isErrorReply,
   type Reply,
-} from '@tollway/ratelimit/counters/redis/resp/reply-parser.ts'
+} from '../../services/ratelimit/counters/redis/resp/reply-parser.ts'
 
 /**
  * Runs one command on a separate connection, and returns the output of redis-cli in a pipe: the elements of a

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
-import { customResourceDefinition } from '@tollway/crds/generation/definition.ts'
 import { merchantKind } from '@tollway/crds/merchant.ts'
+import { customResourceDefinition } from '../../../crds/generation/definition.ts'
 import {
   type ApiAnswer,
   type KubeApiServer,

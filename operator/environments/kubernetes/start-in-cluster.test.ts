@@ -5,8 +5,8 @@ import { after, before, describe, it, type TestContext } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
-import { customResourceDefinition } from '@tollway/crds/generation/definition.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
+import { customResourceDefinition } from '../../../crds/generation/definition.ts'
 import { freePorts } from '../../../test/support/free-ports.ts'
 import {
   type ApiAnswer,

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fromBinary } from '@bufbuild/protobuf'
-import { decodeRoute } from '@tollway/broker/routes/decode-route.ts'
-import { streamRouteTypeUrl as askedFor } from '@tollway/broker/routes/route-table.ts'
 import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
+import { decodeRoute } from '../../../services/broker/routes/decode-route.ts'
+import { streamRouteTypeUrl as askedFor } from '../../../services/broker/routes/route-table.ts'
 import type { OpenedStreamRoute, StreamRoute } from '../../ir.ts'
 import { encodeStreamRoute, showStreamRoute, streamRouteTypeUrl } from './encode-stream-route.ts'
 

@@ -3,7 +3,6 @@ import { test } from 'node:test'
 import { fromBinary, toJson } from '@bufbuild/protobuf'
 import { BinaryWriter } from '@bufbuild/protobuf/wire'
 import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
-import { decodeResource } from '@tollway/ratelimit/feeds/decode-resource.ts'
 import type {
   JsonObject,
   RateLimitDomain,
@@ -12,6 +11,7 @@ import type {
 } from '@tollway/ratelimit/rules/config.ts'
 import { type Feature, features } from '@tollway/ratelimit/rules/extensions/features.ts'
 import fc from 'fast-check'
+import { decodeResource } from '../../../services/ratelimit/feeds/decode-resource.ts'
 import { encodeRateLimitDomain } from './encode-rate-limit-domain.ts'
 
 function rule(more: Partial<RateLimitRule> = {}): RateLimitRule {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { startCollector, startTracingTo } from '@tollway/chassis/tracing/testing/span-collector.ts'
+import { startCollector, startTracingTo } from '../../chassis/tracing/testing/span-collector.ts'
 import { createSimulation } from './simulation-under-test.ts'
 
 const traceId = '0af7651916cd43dd8448eb211c80319c'

@@ -1,4 +1,4 @@
-import { HpackDecoder } from '@tollway/grpc/http2/hpack/hpack-decoder.ts'
+import { HpackDecoder } from '../../../services/grpc/http2/hpack/hpack-decoder.ts'
 import { createFrameReader } from '../../bench/load/frame-reader.ts'
 import {
   clientSettings,

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { customResourceDefinition, definitionName } from '@tollway/crds/generation/definition.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
+import { customResourceDefinition, definitionName } from '../../../../crds/generation/definition.ts'
 import { type ApiProxy, startApiProxy } from '../../../../test/support/api-proxy.ts'
 import {
   type KubeApiServer,
