@@ -1,12 +1,38 @@
+import type { Completion } from './completion/completion.ts'
+import type { Options } from './options/option.ts'
+
+/** What a command or an action of it takes. */
+export interface Arguments {
+  readonly options: Options
+  /** What a shell suggests for arguments that are no options; undefined if there are none. */
+  readonly operands?: Completion
+}
+
 /** One command of `tollway`. */
-export interface Command {
+export interface Command extends Arguments {
   readonly name: string
   /** A few words for the list of commands. */
   readonly summary: string
-  /** What `tollway NAME --help` prints: usage, options, examples. */
-  readonly help: string
+  /** The first argument, for a command that has several actions. */
+  readonly actions?: Readonly<Record<string, Arguments>>
+  /** The texts of the help, or the whole help of a program that parses its arguments itself. */
+  readonly help: CommandHelp | string
   /** Resolves with the exit code. Throws a `UsageError` for arguments that it cannot take. */
   run(args: readonly string[], output: Output): Promise<number>
+}
+
+/** The texts of the help of a command. The lines of its options follow from their table. */
+export interface CommandHelp {
+  /** The arguments, a line for each way to call it: `--domain DOMAIN`. */
+  readonly usage: readonly string[]
+  /** The paragraphs after the usage, at most 110 columns wide. */
+  readonly description: string
+  /** A paragraph after the options. */
+  readonly remarks?: string
+  /** `0 done, 1 …`. */
+  readonly exitCodes: string
+  /** Whole command lines. */
+  readonly examples: readonly string[]
 }
 
 /** Where a command prints. */

@@ -1,4 +1,6 @@
 import { type Command, exitCodes, type Output, UsageError } from './command.ts'
+import { describeCommand } from './describe-command.ts'
+import { nearestName } from './options/nearest-name.ts'
 
 /** A command loads only what it needs: to start is most of what a short one does. */
 const commands: Readonly<Record<string, () => Promise<Command>>> = {
@@ -27,13 +29,12 @@ export async function runCommand([name, ...args]: readonly string[], output: Out
   }
   const load = Object.hasOwn(commands, name) ? commands[name] : undefined
   if (load === undefined) {
-    const names = Object.keys(commands).join(', ')
-    output.printError(`tollway: there is no command "${name}"; there are ${names}\n`)
+    output.printError(`tollway: ${describeUnknown(name)}\n`)
     return exitCodes.failed
   }
   const command = await load()
   if (args.includes('--help') || args.includes('-h')) {
-    output.print(command.help)
+    output.print(describeCommand(command))
     return exitCodes.ok
   }
   try {
@@ -43,6 +44,13 @@ export async function runCommand([name, ...args]: readonly string[], output: Out
     if (error instanceof UsageError) output.printError(`tollway ${name} --help shows how it is called\n`)
     return exitCodes.failed
   }
+}
+
+function describeUnknown(name: string): string {
+  const names = Object.keys(commands)
+  const nearest = nearestName(name, names)
+  const advice = nearest === undefined ? `there are ${names.join(', ')}` : `did you mean ${nearest}?`
+  return `there is no command "${name}"; ${advice}`
 }
 
 async function describeCommands(): Promise<string> {

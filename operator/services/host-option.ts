@@ -9,6 +9,8 @@ export interface HostOption<Value = unknown> {
   /** The text of the help, without the default. */
   readonly help: string
   readonly fallback: Value
+  /** The only values, if there are few. */
+  readonly names?: readonly string[]
   /** The service that has the settings; only for an option that is repeated for each setting. */
   readonly env?: ServiceEnv
   /**
@@ -84,6 +86,7 @@ export function oneOf<const Name extends string>(
 ): HostOption<Name> {
   return {
     ...about,
+    names,
     read(found) {
       const value = names.find(name => name === found)
       return value === undefined ? notAllowed(found, `one of ${names.join(', ')}`) : { value }

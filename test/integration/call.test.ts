@@ -69,7 +69,7 @@ test('call of a service that runs', async t => {
     const [freePort = 0] = await freePorts(1)
     const gone = `http://127.0.0.1:${freePort}`
     const table: [string[], RegExp][] = [
-      [['-e', 'a=b'], /name the domain/],
+      [['-e', 'a=b'], /--domain is missing/],
       [['-d', 'shop'], /name the entries/],
       [['-d', 'shop', '-e', 'a'], /"a" is not KEY=VALUE/],
       [['-d', 'shop', '-e', 'a=b', '--hits', '-1'], /--hits/],

@@ -225,11 +225,11 @@ test('config-check judges the files of a rate limit service', async () => {
 test('what is no command, no option or no value is a usage error', async () => {
   const { tollway } = openFolder({})
   const table: [string[], RegExp][] = [
-    [['vaildate'], /there is no command "vaildate"; there are run, validate, /],
+    [['vaildate'], /there is no command "vaildate"; did you mean validate\?\n/],
     [['toString'], /there is no command "toString"/],
     [['validate', '--fil', '.'], /--fil/],
-    [['validate', '-f', '.', '-o', 'xml'], /-o xml: must be one of table, yaml, json/],
-    [['try', '-f', '.', '-e', 'user=alice'], /name the domain/],
+    [['validate', '-f', '.', '-o', 'xml'], /--output xml: must be one of table, yaml, json/],
+    [['try', '-f', '.', '-e', 'user=alice'], /--domain is missing/],
     [['try', '-f', '.', '-d', 'shop'], /name the entries/],
     [['try', '-f', '.', '-d', 'shop', '-e', 'user'], /"user" is not KEY=VALUE/],
     [['try', '-f', '.', '-d', 'shop', '-e', ''], /"" is not KEY=VALUE/],

@@ -1,26 +1,27 @@
 import { isLoopback } from '@tollway/chassis/net/is-loopback.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
-import { defaultStateDir } from '../../environments/host/state-dir.ts'
 import { mayRun, readStatusReport } from '../../environments/host/status-file.ts'
 import { accessFromEnvironment } from '../../environments/kubernetes/api/connection/access.ts'
 import { UsageError } from '../command.ts'
+import { aFile } from '../completion/completion.ts'
+import { text } from '../options/option.ts'
+import { stateDirOption } from '../options/shared-options.ts'
 
 /** Of every command that calls the API of an operator. */
 export const operatorOptions = {
-  operator: { type: 'string' },
-  'token-file': { type: 'string' },
-  'state-dir': { type: 'string', default: defaultStateDir },
-  output: { type: 'string', short: 'o' },
-} as const
-
-/** The help of `operatorOptions`. */
-export const operatorOptionsHelp = `\
-  --operator URL       the pages of an operator in a cluster, such as http://localhost:8000 after
-                       kubectl -n tollway port-forward deploy/tollway-operator 8000
-                       (default: the operator on this machine)
-  --token-file FILE    the file with a bearer token of the cluster (default: the token of the kubeconfig)
-  --state-dir DIR      the state folder of the operator on this machine (default ${defaultStateDir})
-  -o, --output FORMAT  table (default), yaml or json`
+  operator: text({
+    placeholder: 'URL',
+    help:
+      'the pages of an operator in a cluster, such as http://localhost:8000 after kubectl -n tollway ' +
+      'port-forward deploy/tollway-operator 8000 (default: the operator on this machine)',
+  }),
+  'token-file': text({
+    placeholder: 'FILE',
+    help: 'the file with a bearer token of the cluster (default: the token of the kubeconfig)',
+    completion: aFile,
+  }),
+  'state-dir': stateDirOption,
+}
 
 export interface OperatorValues {
   readonly operator?: string | undefined

@@ -1,7 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Command, exitCodes, UsageError } from '../command.ts'
 import { parseEntries } from '../entries.ts'
-import { parseFormat, parseOptions, parseSeconds } from '../options.ts'
+import { seconds, text, textOr, toggle, wholeNumber } from '../options/option.ts'
+import { parseOptions, required } from '../options/parse-options.ts'
+import { domainOption, entriesOption, outputOption } from '../options/shared-options.ts'
 import { printable, render, renderTable } from '../render.ts'
 
 const defaultAddress = 'http://127.0.0.1:8080'
@@ -29,48 +31,50 @@ interface DescriptorStatus {
 
 type Answer = { readonly body: string } | { readonly problem: string }
 
+const options = {
+  domain: domainOption,
+  entries: entriesOption,
+  hits: wholeNumber(1, {
+    min: 0,
+    max: maxHits,
+    help: 'how many hits the call is, of each descriptor; 0 only looks',
+  }),
+  health: toggle({ help: 'only ask whether it takes calls' }),
+  http: textOr(defaultAddress, { placeholder: 'URL', help: 'the HTTP port of the service' }),
+  grpc: text({
+    placeholder: 'ADDRESS',
+    help: 'with --health: the gRPC port, host:port, of any service (grpc.health.v1)',
+  }),
+  service: text({
+    placeholder: 'NAME',
+    help: 'with --grpc: what is asked for by its name; the whole server without it',
+  }),
+  wait: seconds(0, { help: 'retry for at most this time until it answers' }),
+  output: outputOption(),
+}
+
 export const call: Command = {
   name: 'call',
   summary: 'ask a running service for a decision, or whether it takes calls',
-  help: `Usage: tollway call --domain DOMAIN --entries KEY=VALUE[,KEY=VALUE...] [--http URL]
-       tollway call --health [--http URL | --grpc ADDRESS [--service NAME]]
-
+  options,
+  help: {
+    usage: [
+      '--domain DOMAIN --entries KEY=VALUE[,KEY=VALUE...] [--http URL]',
+      '--health [--http URL | --grpc ADDRESS [--service NAME]]',
+    ],
+    description: `\
 Asks a rate limit service that runs, as an Envoy does, but by HTTP, and prints what it decides. The hits
-count. To learn why it decides so, without a hit: tollway try.
-
-  -d, --domain DOMAIN  the domain
-  -e, --entries LIST   one descriptor: its keys and values; again for another one. A comma in a value is
-                       written \\,
-  --hits N             how many hits the call is, of each descriptor (default 1; 0 only looks)
-  --health             only ask whether it takes calls
-  --http URL           the HTTP port of the service (default ${defaultAddress})
-  --grpc ADDRESS       with --health: the gRPC port, host:port, of any service (grpc.health.v1)
-  --service NAME       with --grpc: what is asked for by its name; the whole server without it
-  --wait SECONDS       retry for at most this time until it answers
-  -o, --output FORMAT  table (default), yaml or json
-
-Exit code: 0 when the call is within the limits, 1 when it is over one, 2 when there is no decision.
-
-Examples:
-  tollway call --domain checkout --entries user=alice
-  tollway call -d checkout -e path=/pay/card,plan=free -e user=alice --hits 5 -o json
-  kubectl -n tollway exec deploy/tollway-operator -- tollway call --health --http http://tollway-ratelimit-http:8080
-`,
+count. To learn why it decides so, without a hit: tollway try.`,
+    exitCodes: '0 when the call is within the limits, 1 when it is over one, 2 when there is no decision.',
+    examples: [
+      'tollway call --domain checkout --entries user=alice',
+      'tollway call -d checkout -e path=/pay/card,plan=free -e user=alice --hits 5 -o json',
+      'kubectl -n tollway exec deploy/tollway-operator -- tollway call --health --http http://tollway-ratelimit-http:8080',
+    ],
+  },
   async run(args, output) {
-    const { values } = parseOptions(args, {
-      domain: { type: 'string', short: 'd' },
-      entries: { type: 'string', short: 'e', multiple: true, default: [] },
-      hits: { type: 'string', default: '1' },
-      health: { type: 'boolean', default: false },
-      http: { type: 'string', default: defaultAddress },
-      grpc: { type: 'string' },
-      service: { type: 'string' },
-      wait: { type: 'string', default: '0' },
-      output: { type: 'string', short: 'o' },
-    })
-    const { domain, entries, health, http } = values
-    const format = parseFormat(values.output, 'table')
-    const waitMs = parseSeconds('--wait', values.wait)
+    const { values } = parseOptions(args, options)
+    const { domain, entries, health, http, output: format, wait: waitMs } = values
     if (values.grpc !== undefined) {
       if (!health) throw new UsageError('--grpc: goes with --health only')
       const { grpc, service = '' } = values
@@ -97,13 +101,11 @@ Examples:
 }
 
 /** A RateLimitRequest as JSON. */
-function requestBody(domain: string | undefined, entries: readonly string[], hits: string): string {
-  if (domain === undefined) throw new UsageError('name the domain with --domain')
+function requestBody(domain: string | undefined, entries: readonly string[], hits: number): string {
+  required('--domain', domain)
   if (entries.length === 0) throw new UsageError('name the entries with --entries KEY=VALUE')
-  if (!/^\d{1,10}$/.test(hits) || Number(hits) > maxHits)
-    throw new UsageError(`--hits ${hits}: must be a whole number from 0 to ${maxHits}`)
   // Without an addend of its own a descriptor would take a 0 of the request for 1.
-  const descriptors = entries.map(text => ({ entries: parseEntries(text), hitsAddend: hits }))
+  const descriptors = entries.map(text => ({ entries: parseEntries(text), hitsAddend: `${hits}` }))
   return JSON.stringify({ domain, descriptors })
 }
 

@@ -7,18 +7,59 @@ import { describeReport, summarize } from '../compare/describe-report.ts'
 import { readRequests } from '../compare/read-requests.ts'
 import { replayRequests } from '../compare/replay-requests.ts'
 import { startProxy } from '../compare/start-proxy.ts'
-import { parseFormat, parseOptions, parseSeconds } from '../options.ts'
+import { aFile } from '../completion/completion.ts'
+import { type OptionValues, optional, seconds, text, toggle, wholeNumber } from '../options/option.ts'
+import { parseOptions } from '../options/parse-options.ts'
+import { outputOption } from '../options/shared-options.ts'
 import { render } from '../render.ts'
 
 const progressMs = 10_000
 const connectMs = 3_000
 
+const options = {
+  reference: text({ placeholder: 'ADDR', help: 'the gRPC port of the service whose answers are right' }),
+  candidate: text({ placeholder: 'ADDR', help: 'the gRPC port of the service to compare' }),
+  requests: text({
+    placeholder: 'FILE',
+    help:
+      'a file with the JSON of one request a line, as the body of /json, each at most 1,000,000 bytes; ' +
+      '- is the standard input',
+    completion: aFile,
+  }),
+  listen: text({
+    placeholder: 'ADDR',
+    help: 'the address to listen on for calls; port 0 selects a free one',
+  }),
+  'shared-counters': toggle({
+    help:
+      'both services count in the same Redis with the same keys. The candidate gets 0 hits after the ' +
+      "reference's answer, so that each call counts once",
+  }),
+  remaining: toggle({ help: 'also compare limitRemaining, and headers whose names end in -remaining' }),
+  reset: toggle({ help: 'also compare durationUntilReset, and headers whose names end in -reset' }),
+  'max-different': wholeNumber(0, {
+    min: 0,
+    max: 999_999_999,
+    help: 'the number of answers that may differ',
+  }),
+  timeout: seconds(2, {
+    min: 0.001,
+    help: 'the timeout of a call; with --listen, of the candidate only',
+  }),
+  duration: optional(seconds(0, { help: 'with --listen: end after this time' })),
+  output: outputOption(),
+}
+
 export const compare: Command = {
   name: 'compare',
   summary: 'send the same calls to two rate limit services and compare the answers',
-  help: `Usage: tollway compare --reference HOST:PORT --candidate HOST:PORT --requests FILE [OPTIONS]
-       tollway compare --reference HOST:PORT --candidate HOST:PORT --listen HOST:PORT [OPTIONS]
-
+  options,
+  help: {
+    usage: [
+      '--reference HOST:PORT --candidate HOST:PORT --requests FILE [OPTIONS]',
+      '--reference HOST:PORT --candidate HOST:PORT --listen HOST:PORT [OPTIONS]',
+    ],
+    description: `\
 Sends the same rate limit calls to two services by gRPC, and reports the answers that differ by descriptor,
 the latency and the errors of both. It compares codes, limits, headers, body and dynamic metadata.
 
@@ -26,46 +67,17 @@ With --requests it sends the requests of a file, one after the other. With --lis
 passes each call to the reference, answers with the reference's answer, and sends the call to the candidate
 afterwards, until Ctrl-C. The callers do not wait for the candidate, also when it is slow or does not run:
 at most 64 calls run and 1,000 calls (16 MiB) wait for it. Further calls are not sent to it; the report has
-their number.
-
-  --reference ADDR     the gRPC port of the service whose answers are right
-  --candidate ADDR     the gRPC port of the service to compare
-  --requests FILE      a file with the JSON of one request a line, as the body of /json, each at most
-                       1,000,000 bytes; - is the standard input
-  --listen ADDR        the address to listen on for calls; port 0 selects a free one
-  --shared-counters    both services count in the same Redis with the same keys. The candidate gets 0 hits
-                       after the reference's answer, so that each call counts once
-  --remaining          also compare limitRemaining, and headers whose names end in -remaining
-  --reset              also compare durationUntilReset, and headers whose names end in -reset
-  --max-different N    the number of answers that may differ (default 0)
-  --timeout SECONDS    the timeout of a call; with --listen, of the candidate only (default 2)
-  --duration SECONDS   with --listen: end after this time
-  -o, --output FORMAT  table (default), yaml or json
-
-Connections have no TLS. Progress is printed to standard error every 10 s.
-
-Exit code: 0 when at most N answers differ, 1 when more differ, 2 when no request was answered by both.
-
-Examples:
-  tollway compare --reference ratelimit:8081 --candidate tollway-ratelimit:8081 --requests calls.jsonl
-  tollway compare --reference ratelimit:8081 --candidate tollway-ratelimit:8081 --listen 0.0.0.0:9081 -o json
-`,
+their number.`,
+    remarks: 'Connections have no TLS. Progress is printed to standard error every 10 s.',
+    exitCodes: '0 when at most N answers differ, 1 when more differ, 2 when no request was answered by both.',
+    examples: [
+      'tollway compare --reference ratelimit:8081 --candidate tollway-ratelimit:8081 --requests calls.jsonl',
+      'tollway compare --reference ratelimit:8081 --candidate tollway-ratelimit:8081 --listen 0.0.0.0:9081 -o json',
+    ],
+  },
   async run(args, output) {
-    const { values } = parseOptions(args, {
-      reference: { type: 'string' },
-      candidate: { type: 'string' },
-      requests: { type: 'string' },
-      listen: { type: 'string' },
-      'shared-counters': { type: 'boolean', default: false },
-      remaining: { type: 'boolean', default: false },
-      reset: { type: 'boolean', default: false },
-      'max-different': { type: 'string', default: '0' },
-      timeout: { type: 'string', default: '2' },
-      duration: { type: 'string' },
-      output: { type: 'string', short: 'o' },
-    })
-    const format = parseFormat(values.output, 'table')
-    const maxDifferent = parseCount('--max-different', values['max-different'])
+    const { values } = parseOptions(args, options)
+    const { output: format, 'max-different': maxDifferent } = values
     const comparison = new Comparison(values)
     const problem = await runComparison(parseRun(values), comparison, output)
     const report = comparison.report()
@@ -78,17 +90,7 @@ Examples:
 
 type Run = ReturnType<typeof parseRun>
 
-interface RunValues {
-  readonly reference?: string | undefined
-  readonly candidate?: string | undefined
-  readonly requests?: string | undefined
-  readonly listen?: string | undefined
-  readonly 'shared-counters': boolean
-  readonly timeout: string
-  readonly duration?: string | undefined
-}
-
-function parseRun(values: RunValues) {
+function parseRun(values: OptionValues<typeof options>) {
   const { requests, listen, duration } = values
   const reference = parseHostPort('--reference', values.reference)
   const candidate = parseHostPort('--candidate', values.candidate)
@@ -96,14 +98,12 @@ function parseRun(values: RunValues) {
     throw new UsageError('give the requests with either --requests or --listen')
   if (duration !== undefined && listen === undefined)
     throw new UsageError('--duration: goes with --listen only')
-  const timeoutMs = parseSeconds('--timeout', values.timeout)
-  if (timeoutMs === 0) throw new UsageError(`--timeout ${values.timeout}: must be above 0`)
   return {
     reference,
     candidate,
-    timeoutMs,
+    timeoutMs: values.timeout,
     sharedCounters: values['shared-counters'],
-    durationMs: duration === undefined ? undefined : parseSeconds('--duration', duration),
+    durationMs: duration,
     input:
       listen === undefined ? { requests: requests ?? '' } : { listen: parseHostPort('--listen', listen) },
   }
@@ -184,9 +184,4 @@ function untilEnded(durationMs: number | undefined) {
     clearTimeout(timer)
   }
   return { signal: ended.signal, release }
-}
-
-function parseCount(option: string, text: string): number {
-  if (/^\d{1,15}$/.test(text)) return Number(text)
-  throw new UsageError(`${option} ${text}: must be a whole number from 0`)
 }

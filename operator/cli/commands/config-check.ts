@@ -5,11 +5,21 @@ import {
   parseConfigCheckArgs,
 } from '@tollway/ratelimit/config-check.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'
+import { aFolder } from '../completion/completion.ts'
+import { text, toggle } from '../options/option.ts'
 
 export const configCheck: Command = {
   name: 'config-check',
   summary: 'report every problem in the YAML files of a rate limit service',
   help: configCheckHelp('tollway config-check'),
+  options: {
+    'config-dir': text({
+      placeholder: 'DIR',
+      help: 'the folder that the service reads',
+      completion: aFolder,
+    }),
+    'merge-domain-configs': toggle({ help: 'files may share a domain' }),
+  },
   async run(args, output) {
     const { folder, merge } = parse(args)
     const checked = checkConfigFolder(folder, merge)

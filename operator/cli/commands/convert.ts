@@ -7,39 +7,41 @@ import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import { convertConfigurations } from '../../kinds/rate-limit-config/convert-configuration.ts'
 import { translateRateLimitConfig } from '../../kinds/rate-limit-config/translate-rate-limit-config.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'
-import { parseFormat, parseOptions } from '../options.ts'
+import { aFile } from '../completion/completion.ts'
+import { oneOf, textOr } from '../options/option.ts'
+import { parseOptions } from '../options/parse-options.ts'
 import { render } from '../render.ts'
+
+const options = {
+  namespace: textOr('default', {
+    short: 'n',
+    placeholder: 'NAME',
+    help: 'the namespace of the resources',
+  }),
+  output: oneOf(['yaml', 'json'], { short: 'o', placeholder: 'FORMAT', help: 'yaml or json' }),
+}
 
 export const convert: Command = {
   name: 'convert',
   summary: 'turn rate limit YAML files into RateLimitConfig resources',
-  help: `Usage: tollway convert PATH... [--namespace NAME] [-o yaml|json]
-
+  options,
+  operands: aFile,
+  help: {
+    usage: ['PATH... [--namespace NAME] [-o yaml|json]'],
+    description: `\
 Reads configuration files of the rate limit service (domain, descriptors, rate_limit: requests_per_unit, …),
 and prints the RateLimitConfig resources that decide the same, one document a domain. A PATH is a file, or
 a folder whose *.yaml and *.yml files are all read. If a file is invalid, or has a setting that a resource
-cannot have, only the problems are printed.
-
-  -n, --namespace NAME  the namespace of the resources (default "default")
-  -o, --output FORMAT   yaml (default) or json
-
-Exit code: 0 when all were converted, 1 when a file is wrong, 2 when a path cannot be read.
-
-Examples:
-  tollway convert /srv/runtime_data/current/config --namespace shop > limits.yaml
-  tollway convert basic.yaml | kubectl apply -f -
-`,
+cannot have, only the problems are printed.`,
+    exitCodes: '0 when all were converted, 1 when a file is wrong, 2 when a path cannot be read.',
+    examples: [
+      'tollway convert /srv/runtime_data/current/config --namespace shop > limits.yaml',
+      'tollway convert basic.yaml | kubectl apply -f -',
+    ],
+  },
   async run(args, output) {
-    const { values, positionals } = parseOptions(
-      args,
-      {
-        namespace: { type: 'string', short: 'n', default: 'default' },
-        output: { type: 'string', short: 'o' },
-      },
-      true,
-    )
-    const format = parseFormat(values.output, 'yaml')
-    if (format === 'table') throw new UsageError('-o table: must be one of yaml, json')
+    const { values, positionals } = parseOptions(args, options, true)
+    const format = values.output
     if (positionals.length === 0) throw new UsageError('name the files to convert')
     const { configs, problems, warnings } = readConfigurations(positionals.flatMap(filesOf))
     const documents = convertConfigurations(configs, values.namespace)

@@ -1,20 +1,47 @@
 import type { Counter, CounterChange, TapBatchEvent, TopKeysAnswer } from '../../api/shapes.ts'
 import { callApi, followApi } from '../api/call-api.ts'
-import { findOperator, operatorOptions, operatorOptionsHelp } from '../api/find-operator.ts'
+import { findOperator, operatorOptions } from '../api/find-operator.ts'
 import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
+import { aRule } from '../completion/completion.ts'
 import { parseEntries } from '../entries.ts'
-import { parseFormat, parseOptions } from '../options.ts'
+import { oneOf, text } from '../options/option.ts'
+import { parseOptions, required } from '../options/parse-options.ts'
+import { domainOption, entryOption, outputOption } from '../options/shared-options.ts'
 import { printable, render, renderTable } from '../render.ts'
+
+const common = { ...operatorOptions, output: outputOption() }
+const rule = text({ placeholder: 'RULE', help: 'the rule, such as checkout.user', completion: aRule })
+const oneOptions = { domain: domainOption, entries: entryOption, ...common }
+const by = text({ placeholder: 'N', help: 'raise: the number of hits, from 1 to 4294967295' })
+const raiseOptions = { domain: domainOption, entries: entryOption, by, ...common }
+const topOptions = {
+  domain: domainOption,
+  rule,
+  by: oneOf(['refused', 'hits'], { placeholder: 'WHAT', help: 'top: refused or hits' }),
+  ...common,
+}
+const tapOptions = { domain: domainOption, rule, ...common }
 
 export const counters: Command = {
   name: 'counters',
   summary: 'read, reset or raise a counter; list the top keys; watch live decisions',
-  help: `Usage: tollway counters get --domain D --entries KEY=VALUE[,KEY=VALUE...]
-       tollway counters reset --domain D --entries KEY=VALUE[,KEY=VALUE...]
-       tollway counters raise --domain D --entries KEY=VALUE[,KEY=VALUE...] --by N
-       tollway counters top --domain D --rule RULE [--by refused|hits]
-       tollway counters tap --domain D [--rule RULE]
-
+  options: {},
+  actions: {
+    get: { options: oneOptions },
+    reset: { options: oneOptions },
+    raise: { options: raiseOptions },
+    top: { options: topOptions },
+    tap: { options: tapOptions },
+  },
+  help: {
+    usage: [
+      'get --domain D --entries KEY=VALUE[,KEY=VALUE...]',
+      'reset --domain D --entries KEY=VALUE[,KEY=VALUE...]',
+      'raise --domain D --entries KEY=VALUE[,KEY=VALUE...] --by N',
+      'top --domain D --rule RULE [--by refused|hits]',
+      'tap --domain D [--rule RULE]',
+    ],
+    description: `\
 Asks the rate limit processes through their operator.
   get    prints the counter of one descriptor: its value, its limit, and the seconds until its window ends
   reset  sets the counter to 0, also in the local caches of all processes
@@ -23,26 +50,18 @@ Asks the rate limit processes through their operator.
   tap    prints sampled decisions until Ctrl-C; the setting DECISION_TAP of the service allows it
 
 In a cluster, get, top and tap need the right to get ratelimitconfigs/counters of tollway.dev in the namespace
-of the resource, and reset and raise the right to update it.
-
-  -d, --domain DOMAIN  the domain
-  -e, --entries LIST   one descriptor: its keys and values. A comma in a value is written \\,
-  --rule RULE          top, tap: the rule, such as checkout.user
-  --by N               raise: the number of hits, from 1 to 4294967295
-  --by WHAT            top: refused (default) or hits
-${operatorOptionsHelp}
-
-Exit code: 0 done, 1 a pod did not answer or has not confirmed, 2 the operator did not do it.
-
-Examples:
-  tollway counters get --domain checkout --entries user=alice
-  tollway counters reset -d checkout -e user=alice
-  tollway counters raise -d checkout -e user=alice --by 50 -o json
-  tollway counters top -d checkout --rule checkout.user
-  tollway counters tap -d checkout
-  kubectl create token alice > token
-  tollway counters get -d checkout -e user=alice --operator http://localhost:8000 --token-file token
-`,
+of the resource, and reset and raise the right to update it.`,
+    exitCodes: '0 done, 1 a pod did not answer or has not confirmed, 2 the operator did not do it.',
+    examples: [
+      'tollway counters get --domain checkout --entries user=alice',
+      'tollway counters reset -d checkout -e user=alice',
+      'tollway counters raise -d checkout -e user=alice --by 50 -o json',
+      'tollway counters top -d checkout --rule checkout.user',
+      'tollway counters tap -d checkout',
+      'kubectl create token alice > token',
+      'tollway counters get -d checkout -e user=alice --operator http://localhost:8000 --token-file token',
+    ],
+  },
   async run([action = '', ...args], output) {
     if (action === 'get' || action === 'reset' || action === 'raise') return await one(action, args, output)
     if (action === 'top') return await top(args, output)
@@ -51,16 +70,9 @@ Examples:
   },
 }
 
-const domainOption = { type: 'string', short: 'd' } as const
-
 async function one(action: 'get' | 'reset' | 'raise', args: readonly string[], output: Output) {
-  const { values } = parseOptions(withNegative(args), {
-    ...operatorOptions,
-    domain: domainOption,
-    entries: { type: 'string', short: 'e' },
-    by: { type: 'string' },
-  })
-  const format = parseFormat(values.output, 'table')
+  const { values } = parseOptions(withNegative(args), raiseOptions)
+  const format = values.output
   const domain = required('--domain', values.domain)
   const entries = parseEntries(required('--entries', values.entries))
   if (action !== 'raise' && values.by !== undefined) throw new UsageError(`--by: ${action} does not use it`)
@@ -72,11 +84,6 @@ async function one(action: 'get' | 'reset' | 'raise', args: readonly string[], o
       : await callApi<CounterChange>(operator, `/counters/${action}`, { domain, entries, ...by })
   output.print(format === 'table' ? counterTable(answer) : render(answer, format))
   return complain(answer.missing, 'confirmed' in answer ? 'has not confirmed' : 'did not answer', output)
-}
-
-function required(option: string, value: string | undefined): string {
-  if (value === undefined) throw new UsageError(`${option} is missing`)
-  return value
 }
 
 /** `--by -1` reads like two options; joined, it gets the message about the allowed numbers. */
@@ -118,13 +125,8 @@ function complain(missing: readonly string[], what: string, output: Output): num
 }
 
 async function top(args: readonly string[], output: Output): Promise<number> {
-  const { values } = parseOptions(args, {
-    ...operatorOptions,
-    domain: domainOption,
-    rule: { type: 'string' },
-    by: { type: 'string', default: 'refused' },
-  })
-  const format = parseFormat(values.output, 'table')
+  const { values } = parseOptions(args, topOptions)
+  const format = values.output
   const domain = required('--domain', values.domain)
   const query = new URLSearchParams({ rule: required('--rule', values.rule), by: values.by })
   const path = `/domains/${encodeURIComponent(domain)}/top?${query}`
@@ -146,12 +148,8 @@ const showEntries = (entries: readonly { readonly key: string; readonly value: s
   entries.map(({ key, value }) => `${key}=${value}`).join(',')
 
 async function tap(args: readonly string[], output: Output): Promise<number> {
-  const { values } = parseOptions(args, {
-    ...operatorOptions,
-    domain: domainOption,
-    rule: { type: 'string' },
-  })
-  const format = parseFormat(values.output, 'table')
+  const { values } = parseOptions(args, tapOptions)
+  const format = values.output
   const query = new URLSearchParams({ domain: required('--domain', values.domain) })
   if (values.rule !== undefined) query.set('rule', values.rule)
   const enough = new AbortController()

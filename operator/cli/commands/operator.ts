@@ -7,40 +7,43 @@ import { readClusterConfig } from '../../environments/kubernetes/read-cluster-co
 import { type OwnPod, startInCluster } from '../../environments/kubernetes/start-in-cluster.ts'
 import { InfrastructureError } from '../../infrastructure/provider.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'
-import { parseOptions } from '../options.ts'
+import { aFile } from '../completion/completion.ts'
+import { oneOf, textOr } from '../options/option.ts'
+import { parseOptions } from '../options/parse-options.ts'
 
 const defaultConfig = '/etc/tollway/operator.yaml'
+
+const options = {
+  config: textOr(defaultConfig, {
+    placeholder: 'FILE',
+    help: 'how it runs; the values of the chart say what there is',
+    completion: aFile,
+  }),
+  'log-format': oneOf(['json', 'text'], { placeholder: 'FORMAT', help: 'json or text' }),
+}
 
 export const operator: Command = {
   name: 'operator',
   summary: 'run in a cluster: follow its resources, run the services',
-  help: `Usage: tollway operator [--config FILE] [--log-format text|json]
-
+  options,
+  help: {
+    usage: ['[--config FILE] [--log-format text|json]'],
+    description: `\
 Follows the custom resources of a Kubernetes cluster, runs the services that enforce them, and feeds those.
-The chart charts/tollway runs it. Several may run: all serve the feed, and one of them writes.
-
-  --config FILE        how it runs; the values of the chart say what there is (default
-                       ${defaultConfig})
-  --log-format FORMAT  json (default) or text
-
+The chart charts/tollway runs it. Several may run: all serve the feed, and one of them writes.`,
+    remarks: `\
 It reaches the API server by KUBECONFIG, else as the pod that it runs in, else by ~/.kube/config.
 POD_NAME, POD_NAMESPACE and POD_IP are those of its own pod. REVISION identifies the release of the chart; its
-reports and its Deployments carry it.
-
-Exit code: 0 after a signal, 2 if it could not start.
-
-Examples:
-  tollway operator
-  POD_NAME=me POD_NAMESPACE=tollway POD_IP=10.0.0.1 tollway operator --config operator.yaml --log-format text
-`,
+reports and its Deployments carry it.`,
+    exitCodes: '0 after a signal, 2 if it could not start.',
+    examples: [
+      'tollway operator',
+      'POD_NAME=me POD_NAMESPACE=tollway POD_IP=10.0.0.1 tollway operator --config operator.yaml --log-format text',
+    ],
+  },
   async run(args, output) {
-    const { values } = parseOptions(args, {
-      config: { type: 'string', default: defaultConfig },
-      'log-format': { type: 'string', default: 'json' },
-    })
+    const { values } = parseOptions(args, options)
     const format = values['log-format']
-    if (format !== 'json' && format !== 'text')
-      throw new UsageError(`--log-format ${format}: is not json or text`)
     const config = readConfig(values.config)
     const pod = readPod(process.env)
     const log = createLog({ level: config.logLevel, format })

@@ -3,13 +3,31 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { adminHelp } from '@tollway/payments/admin/help.ts'
 import { type Command, exitCodes } from '../command.ts'
+import { text } from '../options/option.ts'
 
 const program = fileURLToPath(new URL('../../../services/payments/admin.ts', import.meta.url))
+
+/** The help of the options is that of the program. */
+const value = (placeholder: string) => text({ placeholder, help: '' })
 
 export const payments: Command = {
   name: 'payments',
   summary: 'prove the books of the payments service, pay out, raise disputes',
   help: adminHelp,
+  options: {},
+  actions: {
+    verify: { options: {} },
+    payout: { options: { period: value('NAME'), merchant: value('ID') } },
+    dispute: {
+      options: { amount: value('MINOR_UNITS'), reason: value('TEXT'), due: value('YYYY-MM-DD') },
+      operands: { kind: 'values', values: ['raise', 'win', 'lose'] },
+    },
+    exceptions: { options: {} },
+    exception: {
+      options: { note: value('TEXT') },
+      operands: { kind: 'values', values: ['retry', 'close'] },
+    },
+  },
   /** In a process of its own, for what the service is made of is not a part of this program. */
   async run(args) {
     const child = spawn(process.execPath, [program, ...args], { stdio: 'inherit' })

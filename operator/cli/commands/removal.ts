@@ -4,7 +4,8 @@ import { accessFromEnvironment } from '../../environments/kubernetes/api/connect
 import { kindNames, kinds, podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
 import { ownObjectsSelector } from '../../environments/kubernetes/infrastructure/objects/place.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'
-import { parseOptions, parseSeconds } from '../options.ts'
+import { seconds, textOr } from '../options/option.ts'
+import { parseOptions } from '../options/parse-options.ts'
 
 const pollMs = 500
 const maxNamesShown = 10
@@ -12,34 +13,37 @@ const maxNamesShown = 10
 const maxListed = 100
 const kindsOfOperator = [...kindNames.map(name => kinds[name]), podResource]
 
+const options = {
+  name: textOr('', {
+    placeholder: 'NAME',
+    help: "the name of the installation: that of the chart's release",
+  }),
+  namespace: textOr('', {
+    placeholder: 'NAMESPACE',
+    help: 'its namespace (default: that of the pod or of the context)',
+  }),
+  wait: seconds(0, { help: 'wait so long at most' }),
+}
+
 export const removal: Command = {
   name: 'removal',
   summary: 'wait until nothing that the operator created is left in a cluster',
-  help: `Usage: tollway removal --name NAME [--namespace NAMESPACE] [--wait SECONDS]
-
+  options,
+  help: {
+    usage: ['--name NAME [--namespace NAMESPACE] [--wait SECONDS]'],
+    description: `\
 Waits until a namespace has no Deployment, pod or other object that the operator of an installation created.
-The chart runs it after an uninstall, because helm does not wait for objects that helm did not create.
-
-  --name NAME            the name of the installation: that of the chart's release
-  --namespace NAMESPACE  its namespace (default: that of the pod or of the context)
-  --wait SECONDS         wait so long at most (default 0)
-
-It reaches the API server by KUBECONFIG, else as the pod that it runs in, else by ~/.kube/config.
-
-Exit code: 0 when nothing is left, 1 when something is, 2 when the API server does not answer.
-
-Examples:
-  tollway removal --name tollway --namespace tollway-system --wait 60
-`,
+The chart runs it after an uninstall, because helm does not wait for objects that helm did not create.`,
+    remarks:
+      'It reaches the API server by KUBECONFIG, else as the pod that it runs in, else by ~/.kube/config.',
+    exitCodes: '0 when nothing is left, 1 when something is, 2 when the API server does not answer.',
+    examples: ['tollway removal --name tollway --namespace tollway-system --wait 60'],
+  },
   async run(args, output) {
-    const { values } = parseOptions(args, {
-      name: { type: 'string', default: '' },
-      namespace: { type: 'string', default: '' },
-      wait: { type: 'string', default: '0' },
-    })
+    const { values } = parseOptions(args, options)
     const { name } = values
     if (name === '') throw new UsageError('--name NAME: is missing')
-    const endMs = performance.now() + parseSeconds('--wait', values.wait)
+    const endMs = performance.now() + values.wait
     const access = await accessFromEnvironment(process.env)
     const namespace = values.namespace === '' ? access.namespace : values.namespace
     const client = createKubeClient(access, { random: Math.random })

@@ -9,36 +9,65 @@ import {
   type WrittenConfig,
 } from '../../environments/host/operator-config.ts'
 import { startStandalone } from '../../environments/host/start-on-host.ts'
-import { defaultStateDir } from '../../environments/host/state-dir.ts'
 import { InfrastructureError } from '../../infrastructure/provider.ts'
 import type { HostOption } from '../../services/host-option.ts'
 import type { ServiceEnv } from '../../services/service-env.ts'
 import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
-import { parseOptions } from '../options.ts'
-import { optionsHelp } from '../options-help.ts'
+import { aFile, noValues } from '../completion/completion.ts'
+import { type Option, type Options, text } from '../options/option.ts'
+import { parseOptions } from '../options/parse-options.ts'
+import { stateDirOption } from '../options/shared-options.ts'
+
+/** The option of the operator as one of the command line. `judgeOptions` reads its texts. */
+function toOption({ placeholder, help, fallback, names, env }: HostOption): Option<unknown> {
+  const isShown = fallback !== '' && typeof fallback !== 'object' && placeholder !== ''
+  return {
+    placeholder,
+    help,
+    fallback: undefined,
+    shownFallback: isShown ? `${fallback}` : '',
+    repeats: env !== undefined,
+    completion: names === undefined ? noValues : { kind: 'values', values: names },
+    read: texts => (env === undefined ? (placeholder === '' ? true : texts.at(-1)) : texts),
+  }
+}
+
+const operatorTable: Options = Object.fromEntries(
+  Object.values<HostOption>(table).map(option => [option.flag, toOption(option)]),
+)
+
+const ownOptions = {
+  file: text({ short: 'f', placeholder: 'FOLDER', help: 'the manifests', completion: aFile }),
+  'state-dir': stateDirOption,
+  config: text({
+    placeholder: 'FILE',
+    help:
+      'a YAML file with these options: replicas, redisUrl, grpcPort, …, rateLimitEnv: {NAME: VALUE}, ' +
+      'brokerEnv, paymentsEnv',
+    completion: aFile,
+  }),
+}
+
+const { file, ...others } = ownOptions
+const options: Options = { file, ...operatorTable, ...others }
 
 export const run: Command = {
   name: 'run',
   summary: 'enforce a folder of manifests on this machine',
-  help: `Usage: tollway run -f FOLDER [OPTIONS]
-
+  options,
+  help: {
+    usage: ['-f FOLDER [OPTIONS]'],
+    description: `\
 Watches the manifests in FOLDER and enforces them on this machine, without Kubernetes: it starts processes of
 the rate limit service and of the broker of animation streams. With --payments it also runs the payments
-service and provisions Merchants. Ctrl-C stops all processes; a second Ctrl-C kills them.
-
-  -f, --file FOLDER               the manifests
-${optionsHelp(Object.values(table))}
-  --state-dir DIR                 the folder for state and logs (default ${defaultStateDir})
-  --config FILE                   a YAML file with these options: replicas, redisUrl, grpcPort, …,
-                                  rateLimitEnv: {NAME: VALUE}, brokerEnv, paymentsEnv
-
-Exit code: 0 after a signal, 2 if it could not start.
-
-Examples:
-  tollway run -f examples/quickstart
-  tollway run -f limits --replicas 3 --redis-url localhost:6379
-  tollway run -f limits --env SHADOW_MODE=true --env NEAR_LIMIT_RATIO=0.9
-`,
+service and provisions Merchants. Ctrl-C stops all processes; a second Ctrl-C kills them.`,
+    exitCodes: '0 after a signal, 2 if it could not start.',
+    examples: [
+      'tollway run -f examples/quickstart',
+      'tollway run -f limits --replicas 3 --redis-url localhost:6379',
+      'tollway run -f limits --env SHADOW_MODE=true --env NEAR_LIMIT_RATIO=0.9',
+    ],
+  },
   async run(args, output) {
     const options = readOptions(args)
     const giveUp = new AbortController()
@@ -84,16 +113,7 @@ function stopOnSignal(
 }
 
 function readOptions(args: readonly string[]) {
-  const given = Object.values(table).map(({ flag, env, placeholder }) => {
-    const form = env === undefined ? {} : { multiple: true }
-    return [flag, { type: placeholder === '' ? 'boolean' : 'string', ...form } as const] as const
-  })
-  const { values } = parseOptions(args, {
-    ...Object.fromEntries(given),
-    file: { type: 'string', short: 'f' },
-    'state-dir': { type: 'string', default: defaultStateDir },
-    config: { type: 'string' },
-  })
+  const { values } = parseOptions(args, { ...operatorTable, ...ownOptions })
   if (values.file === undefined) throw new UsageError('name the folder of manifests with -f')
   if (!existsSync(values.file)) throw new UsageError(`${values.file}: no such file or folder`)
   const judged = judgeOptions(values, values.config)

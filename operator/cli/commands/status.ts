@@ -1,23 +1,41 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { defaultStateDir } from '../../environments/host/state-dir.ts'
 import { mayRun, readStatusReport } from '../../environments/host/status-file.ts'
 import { complaintsOf } from '../../environments/host/terminal/problem-log.ts'
 import type { KindColumns } from '../../kinds/kind-adapter.ts'
 import { columnsOfKinds } from '../../kinds/registry.ts'
 import { conditionOf, isReady, type StatusReport } from '../../status/status-report.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'
-import { parseFormat, parseOptions, parseSeconds } from '../options.ts'
+import { seconds, text, textOr, toggle } from '../options/option.ts'
+import { parseOptions } from '../options/parse-options.ts'
+import { outputOption, stateDirOption } from '../options/shared-options.ts'
 import { printable, render, renderTable } from '../render.ts'
 
 const pollMs = 50
 const askMs = 1_000
 
+const options = {
+  'state-dir': stateDirOption,
+  operator: text({ placeholder: 'URL', help: 'the pages of an operator in a cluster' }),
+  wait: seconds(0, { help: 'wait for at most this time until everything is ready' }),
+  revision: textOr('', {
+    placeholder: 'ID',
+    help:
+      'count only the operators of this release of the chart; those of another one may still answer ' +
+      'after an upgrade',
+  }),
+  'except-stalled': toggle({ help: 'pass over resources that are wrong, and wait for who wrote them' }),
+  output: outputOption(),
+}
+
 export const status: Command = {
   name: 'status',
   summary: 'show how far each resource got, and what runs',
-  help: `Usage: tollway status [--state-dir DIR | --operator URL] [--wait SECONDS]
-                      [--revision ID] [--except-stalled] [-o table|yaml|json]
-
+  options,
+  help: {
+    usage: [
+      '[--state-dir DIR | --operator URL] [--wait SECONDS] [--revision ID] [--except-stalled] [-o FORMAT]',
+    ],
+    description: `\
 Shows each resource with its conditions, what it limits or carries, and the processes that enforce it:
   ACCEPTED    the resource is right
   PROGRAMMED  the feed carries it, and no process refused it
@@ -25,35 +43,17 @@ Shows each resource with its conditions, what it limits or carries, and the proc
   READY       all three
 Of a Merchant:
   SYNCED      the payments service has it as the resource says
-  CREDENTIALS its Secret has the API key and the ids
-
-  --state-dir DIR      where the operator on this machine keeps its state (default ${defaultStateDir})
-  --operator URL       the pages of an operator in a cluster
-  --wait SECONDS       wait for at most this time until everything is ready
-  --revision ID        count only the operators of this release of the chart; those of another one may still
-                       answer after an upgrade
-  --except-stalled     pass over resources that are wrong, and wait for who wrote them
-  -o, --output FORMAT  table (default), yaml or json
-
-Exit code: 0 when everything is ready, 1 when something is not, 2 when no operator runs.
-
-Examples:
-  tollway status
-  tollway status --wait 10 -o json
-  kubectl -n tollway exec deploy/tollway-operator -- tollway status --operator http://localhost:8000
-`,
+  CREDENTIALS its Secret has the API key and the ids`,
+    exitCodes: '0 when everything is ready, 1 when something is not, 2 when no operator runs.',
+    examples: [
+      'tollway status',
+      'tollway status --wait 10 -o json',
+      'kubectl -n tollway exec deploy/tollway-operator -- tollway status --operator http://localhost:8000',
+    ],
+  },
   async run(args, output) {
-    const { values } = parseOptions(args, {
-      'state-dir': { type: 'string', default: defaultStateDir },
-      operator: { type: 'string' },
-      'except-stalled': { type: 'boolean', default: false },
-      revision: { type: 'string', default: '' },
-      wait: { type: 'string', default: '0' },
-      output: { type: 'string', short: 'o' },
-    })
-    const format = parseFormat(values.output, 'table')
-    const waitMs = parseSeconds('--wait', values.wait)
-    const { operator, 'state-dir': stateDir } = values
+    const { values } = parseOptions(args, options)
+    const { operator, output: format, wait: waitMs, 'state-dir': stateDir } = values
     const look = operator === undefined ? () => presentReport(stateDir) : () => remoteReport(operator)
     const isCurrent = (found: StatusReport) => ['', found.revision].includes(values.revision)
     const ready = (found: StatusReport) => isCurrent(found) && isReady(found, values['except-stalled'])

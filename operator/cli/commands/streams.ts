@@ -1,21 +1,40 @@
-import { defaultStateDir } from '../../environments/host/state-dir.ts'
 import { askBrokers } from '../../streams/ask-brokers.ts'
 import { type BrokerAddress, interrupt } from '../../streams/broker-pages.ts'
 import { type Look, rowsOf } from '../../streams/stream-rows.ts'
 import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
-import { parseFormat, parseOptions, parseSeconds } from '../options.ts'
+import { noValues } from '../completion/completion.ts'
+import { seconds, toggle } from '../options/option.ts'
+import { parseOptions } from '../options/parse-options.ts'
+import { outputOption } from '../options/shared-options.ts'
 import { render } from '../render.ts'
 import { addressOptions, findBrokers } from '../streams/broker-addresses.ts'
 import { listTable } from '../streams/stream-table.ts'
 import { remarks, watchInLines, watchOnScreen } from '../streams/watch-streams.ts'
 
+const all = toggle({ help: 'list, watch: also requests that have ended and are still kept' })
+const listOptions = { ...addressOptions, all, output: outputOption() }
+const watchOptions = {
+  ...addressOptions,
+  all,
+  every: seconds(1, { min: 0.1, help: 'watch: look again after so long' }),
+}
+
 export const streams: Command = {
   name: 'streams',
   summary: 'list, watch or interrupt the animation streams of running brokers',
-  help: `Usage: tollway streams list [--all] [-o table|yaml|json]
-       tollway streams watch [--all] [--every SECONDS]
-       tollway streams interrupt STREAM [REQUEST]
-
+  options: {},
+  actions: {
+    list: { options: listOptions },
+    watch: { options: watchOptions },
+    interrupt: { options: addressOptions, operands: noValues },
+  },
+  help: {
+    usage: [
+      'list [--all] [-o table|yaml|json]',
+      'watch [--all] [--every SECONDS]',
+      'interrupt STREAM [REQUEST]',
+    ],
+    description: `\
 Asks brokers for their streams, at their debug servers or their admin API. Any of several brokers that share
 their streams in a Redis knows all requests, and interrupts any of them. A request is one row:
   PRODUCERS   1 while its producer is connected to a broker that was asked
@@ -28,29 +47,19 @@ begins, ends, or gets or loses a producer or a consumer. The line of an end says
 
 interrupt ends a request with INFO "interrupted" for its consumers and its producer, and rejects pushes of
 the same ids for a minute, even if none has begun yet. Without REQUEST it ends all running requests of the
-stream; the stream's next requests are accepted. STREAM is '' for a request without a stream id.
-
-  --address URL        a broker: its debug server (port 6072), or its admin API (port 6075); repeat it for
-                       several brokers (default: the debug servers of the operator on this machine)
-  --token-file FILE    the file with a token of the admin API
-  --ca FILE            for https: the certificate authorities of the broker (default: those of Node)
-  --cert FILE          the certificate of this client, if the broker requires one, with --key FILE
-  --state-dir DIR      the state folder of that operator (default ${defaultStateDir})
-  --all                list, watch: also requests that have ended and are still kept
-  --every SECONDS      watch: look again after so long (default 1)
-  -o, --output FORMAT  list: table (default), yaml or json
-
-Exit code: 0 done, 1 a broker did not answer, or the stream has no running request, 2 no broker answered.
-
-Examples:
-  tollway streams list
-  tollway streams watch --address http://127.0.0.1:6072 --address http://10.0.0.7:6072
-  tollway streams interrupt session-7 utterance-3
-  tollway streams list --address https://tollway-broker-admin:6075 --token-file tokens --ca ca.crt
-  tollway streams watch --address https://tollway-broker-admin:6075 --token-file tokens --ca ca.crt
-  tollway streams interrupt kiosk-7 --address https://tollway-broker-admin:6075 --token-file tokens --ca ca.crt
-  kubectl -n tollway port-forward pod/tollway-broker-abc 6072 & tollway streams list --address http://127.0.0.1:6072
-`,
+stream; the stream's next requests are accepted. STREAM is '' for a request without a stream id.`,
+    exitCodes:
+      '0 done, 1 a broker did not answer, or the stream has no running request, 2 no broker answered.',
+    examples: [
+      'tollway streams list',
+      'tollway streams watch --address http://127.0.0.1:6072 --address http://10.0.0.7:6072',
+      'tollway streams interrupt session-7 utterance-3',
+      'tollway streams list --address https://tollway-broker-admin:6075 --token-file tokens --ca ca.crt',
+      'tollway streams watch --address https://tollway-broker-admin:6075 --token-file tokens --ca ca.crt',
+      'tollway streams interrupt kiosk-7 --address https://tollway-broker-admin:6075 --token-file tokens --ca ca.crt',
+      'kubectl -n tollway port-forward pod/tollway-broker-abc 6072 & tollway streams list --address http://127.0.0.1:6072',
+    ],
+  },
   async run([action = '', ...args], output) {
     if (action === 'list') return await list(args, output)
     if (action === 'watch') return await watch(args, output)
@@ -60,12 +69,8 @@ Examples:
 }
 
 async function list(args: readonly string[], output: Output): Promise<number> {
-  const { values } = parseOptions(args, {
-    ...addressOptions,
-    all: { type: 'boolean', default: false },
-    output: { type: 'string', short: 'o' },
-  })
-  const format = parseFormat(values.output, 'table')
+  const { values } = parseOptions(args, listOptions)
+  const format = values.output
   const look = await lookAt(findBrokers(values))
   output.printError(
     remarks(look)
@@ -85,18 +90,11 @@ const waiting = (pulls: number) =>
   pulls === 1 ? '1 pull waits for a request' : `${pulls} pulls wait for a request`
 
 async function watch(args: readonly string[], output: Output): Promise<number> {
-  const { values } = parseOptions(args, {
-    ...addressOptions,
-    all: { type: 'boolean', default: false },
-    every: { type: 'string', default: '1' },
-  })
-  const everyMs = parseSeconds('--every', values.every)
-  if (everyMs < minEveryMs)
-    throw new UsageError(`--every ${values.every}: must be at least ${minEveryMs / 1000}`)
+  const { values } = parseOptions(args, watchOptions)
   const brokers = findBrokers(values)
   const options = {
     look: () => lookAt(brokers),
-    everyMs,
+    everyMs: values.every,
     all: values.all,
     signal: untilEnough(),
     print: output.print,
@@ -106,8 +104,6 @@ async function watch(args: readonly string[], output: Output): Promise<number> {
   else await watchInLines(options, () => new Date().toISOString())
   return exitCodes.ok
 }
-
-const minEveryMs = 100
 
 /** A terminal that does not know its size says 0. */
 const sizeOfTerminal = () => ({ rows: process.stdout.rows || 24, columns: process.stdout.columns || 80 })

@@ -1,31 +1,29 @@
 import { type Command, exitCodes } from '../command.ts'
-import { folderOptions, folderOptionsHelp, parseFormat, parseOptions } from '../options.ts'
+import { parseOptions } from '../options/parse-options.ts'
+import { folderOptions, outputOption } from '../options/shared-options.ts'
 import { readFolder } from '../read-folder.ts'
 import { render, renderTable } from '../render.ts'
 import { type FedSnapshot, formatFinding, validateFolder } from '../validate-folder.ts'
 
+const options = { ...folderOptions, output: outputOption('yaml') }
+
 export const translate: Command = {
   name: 'translate',
   summary: 'show what the feed would carry',
-  help: `Usage: tollway translate [-f FOLDER] [-o yaml|json|table]
-
+  options,
+  help: {
+    usage: ['[-f FOLDER] [-o yaml|json|table]'],
+    description: `\
 Prints the content of the feed for the manifests in FOLDER: for each type with resources,
 the version of the feed, and each resource as in its message. Invalid resources are reported and left out.
 Without -f it prints the present feed of the operator on this machine, which has the last good version of an
-invalid manifest.
-
-${folderOptionsHelp}
-  -o, --output FORMAT  yaml (default), json, or table for an overview
-
-Exit code: 0 when something is carried, 1 when nothing is, 2 when FOLDER cannot be read.
-
-Examples:
-  tollway translate -f examples/quickstart
-  tollway translate -f limits.yaml -o table
-`,
+invalid manifest.`,
+    exitCodes: '0 when something is carried, 1 when nothing is, 2 when FOLDER cannot be read.',
+    examples: ['tollway translate -f examples/quickstart', 'tollway translate -f limits.yaml -o table'],
+  },
   async run(args, output) {
-    const { values } = parseOptions(args, folderOptions)
-    const format = parseFormat(values.output, 'yaml')
+    const { values } = parseOptions(args, options)
+    const format = values.output
     const { findings, fed } = await validateFolder(await readFolder(values.file, values['state-dir'], output))
     output.printError(findings.map(formatFinding).join(''))
     const carried = fed.filter(({ snapshot }) => snapshot.resources.size > 0)

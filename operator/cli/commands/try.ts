@@ -5,42 +5,36 @@ import { match } from '@tollway/ratelimit/rules/match.ts'
 import { replacedLimits } from '@tollway/ratelimit/rules/replaces.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'
 import { parseEntries } from '../entries.ts'
-import { folderOptions, folderOptionsHelp, parseFormat, parseOptions } from '../options.ts'
+import { parseOptions, required } from '../options/parse-options.ts'
+import { domainOption, entriesOption, folderOptions, outputOption } from '../options/shared-options.ts'
 import { readFolder } from '../read-folder.ts'
 import { printable, render } from '../render.ts'
 import { formatFinding, validateFolder } from '../validate-folder.ts'
 
+const options = { domain: domainOption, entries: entriesOption, ...folderOptions, output: outputOption() }
+
 export const tryCommand: Command = {
   name: 'try',
   summary: 'say which rule a request matches, and why',
-  help: `Usage: tollway try --domain DOMAIN --entries KEY=VALUE[,KEY=VALUE...] [-f FOLDER]
-
+  options,
+  help: {
+    usage: ['--domain DOMAIN --entries KEY=VALUE[,KEY=VALUE...] [-f FOLDER]'],
+    description: `\
 Says for each descriptor of a request which rule it matches, entry by entry, and which limit holds. It reads
 the manifests and counts nothing. Without -f it answers as the operator on this machine decides now: where a
-manifest is wrong, by its last good version.
-
-  -d, --domain DOMAIN  the domain
-  -e, --entries LIST   one descriptor: its keys and values; again for another one. A comma in a value is
-                       written \\,
-${folderOptionsHelp}
-  -o, --output FORMAT  table (default), yaml or json
-
-Exit code: 0 when every descriptor has a limit, 1 when one has none, 2 when the manifests cannot be read.
-
-Examples:
-  tollway try --domain checkout --entries user=alice
-  tollway try -f examples/quickstart -d checkout -e path=/pay/card,plan=free -e user=alice
-`,
+manifest is wrong, by its last good version.`,
+    exitCodes:
+      '0 when every descriptor has a limit, 1 when one has none, 2 when the manifests cannot be read.',
+    examples: [
+      'tollway try --domain checkout --entries user=alice',
+      'tollway try -f examples/quickstart -d checkout -e path=/pay/card,plan=free -e user=alice',
+    ],
+  },
   async run(args, output) {
-    const { values } = parseOptions(args, {
-      domain: { type: 'string', short: 'd' },
-      entries: { type: 'string', short: 'e', multiple: true },
-      ...folderOptions,
-    })
-    const format = parseFormat(values.output, 'table')
-    const { domain } = values
-    if (domain === undefined) throw new UsageError('name the domain with --domain')
-    if (values.entries === undefined) throw new UsageError('name the entries with --entries KEY=VALUE')
+    const { values } = parseOptions(args, options)
+    const format = values.output
+    const domain = required('--domain', values.domain)
+    if (values.entries.length === 0) throw new UsageError('name the entries with --entries KEY=VALUE')
     const descriptors = values.entries.map(parseEntries)
     const { findings, domains } = await validateFolder(
       await readFolder(values.file, values['state-dir'], output),

@@ -1,31 +1,29 @@
 import { isOurs } from '../../kinds/registry.ts'
 import { type Command, exitCodes } from '../command.ts'
-import { folderOptions, folderOptionsHelp, parseFormat, parseOptions } from '../options.ts'
+import { parseOptions } from '../options/parse-options.ts'
+import { folderOptions, outputOption } from '../options/shared-options.ts'
 import { readFolder } from '../read-folder.ts'
 import { render } from '../render.ts'
 import { formatFinding, validateFolder } from '../validate-folder.ts'
 
+const options = { ...folderOptions, output: outputOption() }
+
 export const validate: Command = {
   name: 'validate',
   summary: 'report every problem in a folder of manifests',
-  help: `Usage: tollway validate [-f FOLDER] [-o table|yaml|json]
-
+  options,
+  help: {
+    usage: ['[-f FOLDER] [-o table|yaml|json]'],
+    description: `\
 Reads every manifest below FOLDER (or one file) and reports all problems of all of them, each with its file,
 its field, what was found and what is allowed. Validates as the operator and the API server do.
-A valid setting that is probably a mistake is reported as a warning.
-
-${folderOptionsHelp}
-  -o, --output FORMAT  table (default), yaml or json
-
-Exit code: 0 when all is right, 1 when there is a problem or no resource, 2 when FOLDER cannot be read.
-
-Examples:
-  tollway validate -f examples/quickstart
-  tollway validate -f limits.yaml -o json
-`,
+A valid setting that is probably a mistake is reported as a warning.`,
+    exitCodes: '0 when all is right, 1 when there is a problem or no resource, 2 when FOLDER cannot be read.',
+    examples: ['tollway validate -f examples/quickstart', 'tollway validate -f limits.yaml -o json'],
+  },
   async run(args, output) {
-    const { values } = parseOptions(args, folderOptions)
-    const format = parseFormat(values.output, 'table')
+    const { values } = parseOptions(args, options)
+    const format = values.output
     const content = await readFolder(values.file, values['state-dir'], output)
     const { findings } = await validateFolder(content)
     const isWrong = findings.some(({ severity }) => severity === 'error')

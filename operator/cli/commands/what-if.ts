@@ -3,33 +3,45 @@ import { CORE_SCHEMA, load } from 'js-yaml'
 import { maxWhatIfBytes } from '../../api/endpoints.ts'
 import type { WhatIfAnswer } from '../../api/shapes.ts'
 import { callApi } from '../api/call-api.ts'
-import { findOperator, operatorOptions, operatorOptionsHelp } from '../api/find-operator.ts'
+import { findOperator, operatorOptions } from '../api/find-operator.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'
-import { parseFormat, parseOptions } from '../options.ts'
+import { aFile } from '../completion/completion.ts'
+import { text } from '../options/option.ts'
+import { parseOptions } from '../options/parse-options.ts'
+import { outputOption } from '../options/shared-options.ts'
 import { printable, render, renderTable } from '../render.ts'
+
+const options = {
+  file: text({
+    short: 'f',
+    placeholder: 'FILE',
+    help: 'the proposed RateLimitConfig, in YAML or JSON',
+    completion: aFile,
+  }),
+  ...operatorOptions,
+  output: outputOption(),
+}
 
 export const whatIf: Command = {
   name: 'whatif',
   summary: 'show what an edited RateLimitConfig would have refused in the last minutes',
-  help: `Usage: tollway whatif -f FILE
-
+  options,
+  help: {
+    usage: ['-f FILE'],
+    description: `\
 Replays the calls that the rate limit processes have recorded, with the active configuration and with the
 RateLimitConfig of the file. Nothing is changed. The answer says how many of the calls were recorded, and
 since when. In a cluster it needs the right to get ratelimitconfigs/counters of tollway.dev in the namespace
-of the resource.
-
-  -f, --file FILE      the proposed RateLimitConfig, in YAML or JSON
-${operatorOptionsHelp}
-
-Exit code: 0 done, 1 a pod did not answer, 2 the file is invalid, or the operator did not do it.
-
-Examples:
-  tollway whatif -f checkout.yaml
-  tollway whatif -f checkout.yaml -o json --operator http://localhost:8000 --token-file token
-`,
+of the resource.`,
+    exitCodes: '0 done, 1 a pod did not answer, 2 the file is invalid, or the operator did not do it.',
+    examples: [
+      'tollway whatif -f checkout.yaml',
+      'tollway whatif -f checkout.yaml -o json --operator http://localhost:8000 --token-file token',
+    ],
+  },
   async run(args, output) {
-    const { values } = parseOptions(args, { ...operatorOptions, file: { type: 'string', short: 'f' } })
-    const format = parseFormat(values.output, 'table')
+    const { values } = parseOptions(args, options)
+    const format = values.output
     if (values.file === undefined) throw new UsageError('name the file with -f')
     const resource = readResource(values.file)
     const answer = await callApi<WhatIfAnswer>(await findOperator(values), '/whatif', resource)

@@ -1,21 +1,32 @@
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
-import { defaultStateDir } from '../../environments/host/state-dir.ts'
 import { mayRun, readStatusReport } from '../../environments/host/status-file.ts'
 import type { BrokerAddress } from '../../streams/broker-pages.ts'
 import { UsageError } from '../command.ts'
+import { aFile } from '../completion/completion.ts'
+import { text, texts } from '../options/option.ts'
+import { stateDirOption } from '../options/shared-options.ts'
 
 /** The options of every command that asks brokers. */
 export const addressOptions = {
-  address: { type: 'string', multiple: true },
-  'token-file': { type: 'string' },
-  ca: { type: 'string' },
-  cert: { type: 'string' },
-  key: { type: 'string' },
-  'state-dir': { type: 'string', default: defaultStateDir },
-} as const
+  address: texts({
+    placeholder: 'URL',
+    help:
+      'a broker: its debug server (port 6072), or its admin API (port 6075); repeat it for several ' +
+      'brokers (default: the debug servers of the operator on this machine)',
+  }),
+  'token-file': fileOption('the file with a token of the admin API'),
+  ca: fileOption('for https: the certificate authorities of the broker (default: those of Node)'),
+  cert: fileOption('the certificate of this client, if the broker requires one'),
+  key: fileOption('the key of that certificate'),
+  'state-dir': stateDirOption,
+}
+
+function fileOption(help: string) {
+  return text({ placeholder: 'FILE', help, completion: aFile })
+}
 
 export interface AddressValues {
-  readonly address?: readonly string[] | undefined
+  readonly address: readonly string[]
   readonly 'token-file'?: string | undefined
   readonly ca?: string | undefined
   readonly cert?: string | undefined
@@ -32,7 +43,7 @@ const maxFileBytes = 1024 * 1024
  */
 export function findBrokers(values: AddressValues): readonly BrokerAddress[] {
   const { address, cert, key } = values
-  if (address === undefined) {
+  if (address.length === 0) {
     const unused = (['token-file', 'ca', 'cert', 'key'] as const).find(name => values[name] !== undefined)
     if (unused !== undefined) throw new UsageError(`--${unused}: needs --address`)
     return debugServers(values['state-dir']).map(url => ({ url }))

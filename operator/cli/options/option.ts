@@ -1,0 +1,129 @@
+import { type Completion, noValues } from '../completion/completion.ts'
+
+/** An option of a command. Parsing, help and completion use this entry and nothing else. */
+export interface Option<Value = unknown> {
+  readonly short?: string
+  /** What the help calls the value: `FOLDER`. Empty for a switch. */
+  readonly placeholder: string
+  /** The text of the help, without the default. */
+  readonly help: string
+  /** The value without the option. */
+  readonly fallback: Value
+  /** The default in the help; empty if the help has none. */
+  readonly shownFallback: string
+  /** Whether the option may be given more than once. */
+  readonly repeats: boolean
+  /** The values that a shell suggests. */
+  readonly completion: Completion
+  /**
+   * Returns the value of the given texts, the last of which counts unless the option repeats.
+   *
+   * @throws Error whose message continues `--name text: `
+   */
+  read(texts: readonly string[]): Value
+}
+
+export type Options = Readonly<Record<string, Option>>
+
+/** The values of a table of options, by the names of the options. */
+export type OptionValues<Table extends Options> = {
+  readonly [Name in keyof Table]: Table[Name] extends Option<infer Value> ? Value : never
+}
+
+interface About {
+  readonly short?: string
+  readonly placeholder?: string
+  readonly help: string
+  readonly completion?: Completion
+}
+
+const last = (texts: readonly string[]) => texts.at(-1) ?? ''
+
+function option<Value>(
+  about: About & { readonly placeholder: string },
+  rest: Pick<Option<Value>, 'fallback' | 'read'> & Partial<Option<Value>>,
+): Option<Value> {
+  const { fallback } = rest
+  const shownFallback = typeof fallback === 'string' || typeof fallback === 'number' ? `${fallback}` : ''
+  return { shownFallback, repeats: false, completion: noValues, ...about, ...rest }
+}
+
+/** A switch. */
+export function toggle(about: Omit<About, 'placeholder' | 'completion'>): Option<boolean> {
+  return option({ ...about, placeholder: '' }, { fallback: false, read: () => true })
+}
+
+/** A text that may be missing. */
+export function text(about: About & { readonly placeholder: string }): Option<string | undefined> {
+  return option<string | undefined>(about, { fallback: undefined, read: last })
+}
+
+/** A text with a default. */
+export function textOr(fallback: string, about: About & { readonly placeholder: string }): Option<string> {
+  return option(about, { fallback, read: last })
+}
+
+/** A text for each time the option is given. */
+export function texts(about: About & { readonly placeholder: string }): Option<readonly string[]> {
+  return option<readonly string[]>(about, { fallback: [], repeats: true, read: found => found })
+}
+
+/** One of these names; the first is the default. */
+export function oneOf<const Name extends string>(names: readonly [Name, ...Name[]], about: About) {
+  return option<Name>(
+    { placeholder: 'NAME', completion: { kind: 'values', values: names }, ...about },
+    {
+      fallback: names[0],
+      read(texts) {
+        const name = names.find(each => each === last(texts))
+        if (name === undefined) throw new Error(`must be one of ${names.join(', ')}`)
+        return name
+      },
+    },
+  )
+}
+
+/** A number from `min` to `max`, both of which are whole. */
+export function wholeNumber(fallback: number, { min, max, ...about }: About & Range): Option<number> {
+  return option(
+    { placeholder: 'N', ...about },
+    {
+      fallback,
+      read(texts) {
+        const found = /^\d{1,15}$/.test(last(texts)) ? Number(last(texts)) : -1
+        if (found < min || found > max) throw new Error(`must be a whole number from ${min} to ${max}`)
+        return found
+      },
+    },
+  )
+}
+
+interface Range {
+  readonly min: number
+  readonly max: number
+}
+
+const maxWaitSeconds = 86_400
+
+/** A duration, which is written in seconds and read as milliseconds. */
+export function seconds(fallback: number, about: About & { readonly min?: number }): Option<number> {
+  const { min = 0, ...rest } = about
+  return option(
+    { placeholder: 'SECONDS', ...rest },
+    {
+      fallback: fallback * 1000,
+      shownFallback: `${fallback}`,
+      read(texts) {
+        const found = /^\d+(\.\d+)?$/.test(last(texts)) ? Number(last(texts)) : -1
+        if (found < min || found > maxWaitSeconds)
+          throw new Error(`must be a number of seconds from ${min} to ${maxWaitSeconds}`)
+        return found * 1000
+      },
+    },
+  )
+}
+
+/** An option whose value is undefined without it. */
+export function optional<Value>(given: Option<Value>): Option<Value | undefined> {
+  return { ...given, fallback: undefined, shownFallback: '' }
+}

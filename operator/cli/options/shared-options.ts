@@ -1,0 +1,56 @@
+import { defaultStateDir } from '../../environments/host/state-dir.ts'
+import { aDomain, aFile, aFolder } from '../completion/completion.ts'
+import { type Format, formats } from '../render.ts'
+import { oneOf, text, textOr, texts } from './option.ts'
+
+/** The format of the output; the first one is the default. */
+export function outputOption(first: Format = 'table', without?: Format) {
+  const others = formats.filter(format => format !== first && format !== without)
+  const shown = others.length > 1 ? `${others.slice(0, -1).join(', ')} or ${others.at(-1)}` : `${others[0]}`
+  return {
+    ...oneOf([first, ...others], {
+      short: 'o',
+      placeholder: 'FORMAT',
+      help: `${first} (default)${others.length > 1 ? ',' : ' or'} ${shown}`,
+    }),
+    shownFallback: '',
+  }
+}
+
+export const stateDirOption = textOr(defaultStateDir, {
+  placeholder: 'DIR',
+  help: 'the state folder of the operator on this machine',
+  completion: aFolder,
+})
+
+/** Of every command that reads manifests. */
+export const folderOptions = {
+  file: text({
+    short: 'f',
+    placeholder: 'FOLDER',
+    help: 'the folder or file (default: that of the operator on this machine)',
+    completion: aFile,
+  }),
+  'state-dir': stateDirOption,
+}
+
+export const domainOption = text({
+  short: 'd',
+  placeholder: 'DOMAIN',
+  help: 'the domain',
+  completion: aDomain,
+})
+
+/** One descriptor. */
+export const entryOption = text({
+  short: 'e',
+  placeholder: 'LIST',
+  help: 'one descriptor: its keys and values. A comma in a value is written \\,',
+})
+
+/** The descriptors of a request. */
+export const entriesOption = texts({
+  short: 'e',
+  placeholder: 'LIST',
+  help: 'one descriptor: its keys and values; again for another one. A comma in a value is written \\,',
+})
