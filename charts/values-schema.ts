@@ -15,6 +15,8 @@ export function valuesSchema(): JsonObject {
     rateLimit,
     broker,
     payments,
+    commonLabels: ___,
+    commonAnnotations: ____,
     ...shared
   } = clusterConfigSchema.properties ?? {}
   return {
@@ -22,6 +24,7 @@ export function valuesSchema(): JsonObject {
     title: 'Values of the Tollway chart',
     ...closed({
       ...Object.fromEntries(Object.entries(shared).map(([name, schema]) => [name, toJsonSchema(schema)])),
+      ...imageAndMetadata(),
       secretNamespaces: secretNamespaces(),
       operatorPolicy: closed({
         enabled: flag(
@@ -29,9 +32,9 @@ export function valuesSchema(): JsonObject {
         ),
       }),
       operator: closed(operatorFields(operatorPort, feedPort), 'The pods of the operator.'),
-      rateLimit: toJsonSchema(withoutUrlSecret(rateLimit)),
-      broker: toJsonSchema(withOwnUrlSecret(broker)),
-      payments: toJsonSchema(payments ?? {}),
+      rateLimit: toJsonSchema(withoutUrlSecret(withDigest(rateLimit))),
+      broker: toJsonSchema(withOwnUrlSecret(withDigest(broker))),
+      payments: toJsonSchema(withDigest(payments)),
       redis: closed(redisFields(), 'The Redis that the pods of a service share.'),
       crds: closed({ install: flag('Install the definitions and their admission policy.') }),
       aggregatedRoles: flag("Add the resources to the cluster's roles view, edit and admin."),
@@ -54,6 +57,45 @@ export function valuesSchema(): JsonObject {
         description: 'The values that helm passes to every subchart. They have no effect.',
       },
     }),
+  }
+}
+
+/** The digest of an image, which the chart appends to the image. */
+const imageDigest: Schema = {
+  type: 'string',
+  pattern: '^(sha256:[0-9a-f]{64})?$',
+  description: 'The digest of the image: sha256 and 64 hexadecimal digits; empty for the tag alone.',
+}
+
+function withDigest(service: Schema = {}): Schema {
+  const { pods = {}, ...fields } = service.properties ?? {}
+  const { image = {}, ...podFields } = pods.properties ?? {}
+  return {
+    ...service,
+    properties: { ...fields, pods: { ...pods, properties: { image, imageDigest, ...podFields } } },
+  }
+}
+
+function imageAndMetadata(): Readonly<Record<string, JsonObject>> {
+  const { commonLabels = {}, commonAnnotations = {} } = clusterConfigSchema.properties ?? {}
+  // The chart and the operator set these names themselves.
+  const patternProperties = { '^(app\\.kubernetes\\.io|helm\\.sh|tollway\\.dev)/': false }
+  return {
+    commonLabels: { ...toJsonSchema(commonLabels), patternProperties },
+    commonAnnotations: { ...toJsonSchema(commonAnnotations), patternProperties },
+    image: closed(
+      {
+        registry: {
+          type: 'string',
+          maxLength: 253,
+          pattern: '^([a-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)*)?$',
+          description:
+            'The registry of each image that names none, with a path: registry.example.com/mirror.',
+        },
+        pullSecrets: toJsonSchema(podSchemas()['imagePullSecrets'] ?? {}),
+      },
+      'The images of all pods.',
+    ),
   }
 }
 
@@ -93,6 +135,7 @@ function secretNamespaces(): JsonObject {
 function operatorFields(operatorPort: Schema = {}, feedPort: Schema = {}): JsonObject {
   return {
     ...podFields(),
+    objects: toJsonSchema(clusterConfigSchema.properties?.['rateLimit']?.properties?.['objects'] ?? {}),
     replicas: whole(1, 9, 'How many operators run; one of them writes.'),
     port: toJsonSchema(operatorPort),
     feedPort: toJsonSchema(feedPort),
@@ -101,9 +144,21 @@ function operatorFields(operatorPort: Schema = {}, feedPort: Schema = {}): JsonO
 
 /** What the operator's pods have in common with those that it makes. */
 function podFields(): JsonObject {
-  const pods = clusterConfigSchema.properties?.['rateLimit']?.properties?.['pods']?.properties ?? {}
-  const { maxUnavailable: _, topologySpreadConstraints: __, ...fields } = pods
-  return Object.fromEntries(Object.entries(fields).map(([name, schema]) => [name, toJsonSchema(schema)]))
+  const { maxUnavailable: _, image = {}, ...fields } = podSchemas()
+  const all = { image, imageDigest, ...fields, extraVolumes: anyVolumes }
+  return Object.fromEntries(Object.entries(all).map(([name, schema]) => [name, toJsonSchema(schema)]))
+}
+
+/** The chart makes the pods of the operator, so no policy limits their volumes. */
+const anyVolumes: Schema = {
+  type: 'array',
+  maxItems: 64,
+  items: { type: 'object' },
+  description: 'More volumes of the pods.',
+}
+
+function podSchemas(): Readonly<Record<string, Schema>> {
+  return clusterConfigSchema.properties?.['rateLimit']?.properties?.['pods']?.properties ?? {}
 }
 
 function redisFields(): JsonObject {
@@ -122,6 +177,7 @@ function redisFields(): JsonObject {
     bundled: closed({
       enabled: flag('Run a small Redis, for trials.'),
       image: image ?? {},
+      imageDigest: toJsonSchema(imageDigest),
       imagePullPolicy: imagePullPolicy ?? {},
       maxMemory,
       resources: resources ?? {},

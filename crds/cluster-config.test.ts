@@ -32,6 +32,14 @@ const wrong: readonly [unknown, string][] = [
     'rateLimit.pods.maxUnavailable: "0" would let no node be drained; take at least 1',
   ],
   [
+    { rateLimit: { ...rateLimit, autoscaling: { enabled: true, targetCpuPercent: 0 } } },
+    'rateLimit.autoscaling.metrics: one metric is needed while targetCpuPercent is 0',
+  ],
+  [
+    { rateLimit: { ...rateLimit, pods: { extraVolumes: [{ name: 'a', hostPath: { path: '/' } }] } } },
+    'rateLimit.pods.extraVolumes[0].hostPath: no such field; allowed here: name, configMap, emptyDir, persistentVolumeClaim, secret',
+  ],
+  [
     { rateLimit, broker: { enabled: true } },
     'broker.streamLog.urlSecret.name: the Secret with the address of the Redis must be named',
   ],

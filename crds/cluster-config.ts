@@ -5,8 +5,11 @@ import type { Problem, Schema } from './schema.ts'
 import {
   autoscaling,
   checkService,
+  commonAnnotations,
+  commonLabels,
   containerSecurityContext,
   label,
+  objectMetadata,
   podSecurityContext,
   podShape,
   port,
@@ -29,9 +32,13 @@ export type RateLimitPlan = ClusterConfig['rateLimit']
 export type BrokerPlan = ClusterConfig['broker']
 /** How the payments service runs. */
 export type PaymentsPlan = ClusterConfig['payments']
-/** What a cluster decides of the pods of a service, and no service knows of. */
+/** What a cluster decides of the pods and objects of a service, and no service knows of. */
 export type PodShape = RateLimitPlan['pods'] &
-  Pick<ClusterConfig, 'podSecurityContext' | 'containerSecurityContext'>
+  Pick<RateLimitPlan, 'objects'> &
+  Pick<
+    ClusterConfig,
+    'podSecurityContext' | 'containerSecurityContext' | 'commonLabels' | 'commonAnnotations'
+  >
 
 const namespace = () => Type.String({ minLength: 1, maxLength: 63, pattern: `^${label}$` })
 
@@ -63,6 +70,7 @@ const rateLimit = Type.Object(
     httpPort: port(8080, 'The port of /json and /healthcheck.'),
     metricsPort: port(9090, 'The port of the metrics of Prometheus.'),
     pods: podShape('ratelimit'),
+    objects: objectMetadata(),
   },
   { default: {}, description: 'The rate limit service.' },
 )
@@ -104,6 +112,7 @@ const broker = Type.Object(
     ),
     metricsPort: port(9090, 'The port of the metrics of Prometheus, and of health.'),
     pods: podShape('broker'),
+    objects: objectMetadata(),
   },
   { default: {}, description: 'The broker of animation streams.' },
 )
@@ -146,6 +155,7 @@ const payments = Type.Object(
     provisionPort: port(8091, 'The port through which the operator provisions merchants.'),
     metricsPort: port(6073, 'The port of the metrics of Prometheus, and of health.'),
     pods: podShape('payments'),
+    objects: objectMetadata(),
   },
   { default: {}, description: 'The payments service.' },
 )
@@ -216,6 +226,8 @@ const config = Type.Object({
       description: 'Domains that only some namespaces may have. Any other belongs to its oldest resource.',
     },
   ),
+  commonLabels: commonLabels(),
+  commonAnnotations: commonAnnotations(),
   podSecurityContext: podSecurityContext(),
   containerSecurityContext: containerSecurityContext(),
   rateLimit,

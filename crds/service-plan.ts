@@ -23,6 +23,14 @@ const handedOn = (description: string, value: JsonObject = {}) =>
   })
 const handedOnList = (description: string) =>
   Type.Array(typed<unknown>({}), { default: [], maxItems: 64, description })
+const handedOnObjects = (description: string) =>
+  Type.Array(
+    typed<Readonly<Record<string, unknown>>>({
+      type: 'object',
+      'x-kubernetes-preserve-unknown-fields': true,
+    }),
+    { default: [], maxItems: 64, description },
+  )
 const texts = (description: string) =>
   typed<Readonly<Record<string, string>>>({
     type: 'object',
@@ -50,11 +58,13 @@ export const autoscaling = () =>
       minReplicas: Type.Integer({ minimum: 1, maximum: maxReplicas, default: 2, description: 'The fewest.' }),
       maxReplicas: Type.Integer({ minimum: 1, maximum: maxReplicas, default: 10, description: 'The most.' }),
       targetCpuPercent: Type.Integer({
-        minimum: 1,
+        minimum: 0,
         maximum: 1000,
         default: 70,
-        description: 'Of the CPU that a pod asks for, on average.',
+        description: 'Of the CPU that a pod asks for, on average. 0 leaves the metric of the CPU out.',
       }),
+      metrics: handedOnObjects('More metrics of the HorizontalPodAutoscaler (autoscaling/v2).'),
+      behavior: handedOn('The behavior of the HorizontalPodAutoscaler: how fast the number of pods changes.'),
     },
     { default: {}, description: 'More and fewer pods as the load asks for.' },
   )
@@ -87,6 +97,48 @@ export const containerSecurityContext = () =>
 
 export const settingsOfService = () =>
   texts("Settings of the service by their names; they hold over the operator's.")
+
+/** The sources that volumes of users may have; other sources would reach the node or other systems. */
+const volumeSources = ['configMap', 'emptyDir', 'persistentVolumeClaim', 'secret'] as const
+
+const extraVolumes = () => {
+  const source = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } as const
+  return Type.Array(
+    typed<Readonly<Record<string, unknown>>>({
+      type: 'object',
+      required: ['name'],
+      properties: {
+        name: { type: 'string', minLength: 1, maxLength: 63, description: 'The name of the volume.' },
+        ...Object.fromEntries(
+          volumeSources.map(name => [name, { ...source, description: `The volume is of the kind ${name}.` }]),
+        ),
+      },
+    }),
+    { default: [], maxItems: 64, description: `More volumes of the pods: ${volumeSources.join(', ')}.` },
+  )
+}
+
+/** The labels and annotations of all objects of an installation. */
+export const commonLabels = () =>
+  texts('Labels of every object, beside those that the chart and the operator set.')
+export const commonAnnotations = () => texts('Annotations of every object.')
+
+/** The labels and annotations of the objects of a service. */
+export const objectMetadata = () => {
+  const metadata = (objects: string) =>
+    Type.Object(
+      { annotations: texts(`Annotations of the ${objects}.`), labels: texts(`Labels of the ${objects}.`) },
+      { default: {}, description: `The metadata of the ${objects}.` },
+    )
+  return Type.Object(
+    {
+      deployment: metadata('Deployment'),
+      service: metadata('Services'),
+      serviceAccount: metadata('ServiceAccount'),
+    },
+    { default: {}, description: 'Labels and annotations of the objects, beside those of all objects.' },
+  )
+}
 
 /** What a cluster decides of the pods of a service. */
 export function podShape(service: string) {
@@ -124,6 +176,13 @@ export function podShape(service: string) {
       }),
       annotations: texts('Annotations of the pods.'),
       labels: texts('Labels of the pods, beside those of the operator.'),
+      extraEnv: handedOnObjects(
+        'More environment variables of the container, also from Secrets and ConfigMaps.',
+      ),
+      extraVolumes: extraVolumes(),
+      extraVolumeMounts: handedOnObjects('More volume mounts of the container.'),
+      initContainers: handedOnObjects('Containers that run before the container of the service.'),
+      extraContainers: handedOnObjects('Containers beside the container of the service.'),
       maxUnavailable: Type.String({
         default: '1',
         pattern: '^([0-9]{1,4}|[0-9]{1,2}%|100%)$',
@@ -156,6 +215,8 @@ export interface ServicePlan {
     readonly enabled: boolean
     readonly minReplicas: number
     readonly maxReplicas: number
+    readonly targetCpuPercent: number
+    readonly metrics: readonly unknown[]
   }
   readonly pods: { readonly maxUnavailable: string }
 }
@@ -182,6 +243,9 @@ export function checkService(plan: ServicePlan, { field, state, alone }: Service
   if (scaling.enabled && scaling.minReplicas > scaling.maxReplicas) {
     const { minReplicas, maxReplicas: most } = scaling
     say('autoscaling.minReplicas', `${minReplicas} must be at most maxReplicas, ${most}`)
+  }
+  if (scaling.enabled && scaling.targetCpuPercent === 0 && scaling.metrics.length === 0) {
+    say('autoscaling.metrics', 'one metric is needed while targetCpuPercent is 0')
   }
   if (state?.type === 'redis' && state.urlSecret.name === '') {
     say(`${state.field}.urlSecret.name`, 'the Secret with the address of the Redis must be named')

@@ -156,8 +156,11 @@ export interface Workload {
 export interface Autoscaling {
   readonly minReplicas: number
   readonly maxReplicas: number
-  /** Of the CPU that a replica asks for, on average. */
+  /** Of the CPU that a replica asks for, on average; 0 to scale by `metrics` alone. */
   readonly targetCpuPercent: number
+  /** More metrics, and the behavior, as a HorizontalPodAutoscaler has them. */
+  readonly metrics: readonly Readonly<Record<string, unknown>>[]
+  readonly behavior: Readonly<Record<string, unknown>>
 }
 
 export interface ServicePort {

@@ -66,7 +66,7 @@ for (const { place, state, workload } of cases) {
 
   test(`${what}, knows every setting that it is given`, () => {
     const known = new Set(Object.values(table).flatMap(namesOf))
-    const given = makeEnv(workload).map(({ name }) => name)
+    const given = makeEnv(workload, { extraEnv: [] }).map(({ name }) => name)
     assert.deepEqual(
       given.filter(name => !known.has(name) && !ofThePod.test(name)),
       [],
@@ -100,7 +100,7 @@ const payments = [paymentsOnOneMachine, ...inCluster('redis').filter(workload =>
 for (const [index, workload] of payments.entries()) {
   test(`payments ${index === 0 ? 'on one machine' : 'in a cluster'} knows and takes what it is given`, () => {
     const known = new Set(Object.values(paymentsSettings).flatMap(namesOf))
-    const given = makeEnv(workload).map(({ name }) => name)
+    const given = makeEnv(workload, { extraEnv: [] }).map(({ name }) => name)
     assert.deepEqual(
       given.filter(name => !known.has(name) && !ofThePod.test(name)),
       [],

@@ -3,9 +3,9 @@ import type { ServiceName, Workload } from '../ir.ts'
 import { services } from './registry.ts'
 
 export function podShapeOf(config: ClusterConfig, service: ServiceName): PodShape {
-  const { podSecurityContext, containerSecurityContext } = config
-  const { pods } = config[services[service].inCluster.field]
-  return { ...pods, podSecurityContext, containerSecurityContext }
+  const { podSecurityContext, containerSecurityContext, commonLabels, commonAnnotations } = config
+  const { pods, objects } = config[services[service].inCluster.field]
+  return { ...pods, objects, podSecurityContext, containerSecurityContext, commonLabels, commonAnnotations }
 }
 
 /** Returns the workloads of all services, and whether each of them is enabled. */

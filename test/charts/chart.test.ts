@@ -20,6 +20,7 @@ import {
 } from './helm.ts'
 
 const redis = 'redis.bundled.enabled=true'
+const digest = `sha256:${'0'.repeat(64)}`
 
 describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
   describe('makes of values', () => {
@@ -110,6 +111,38 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
     assert.deepEqual(judged.value.containerSecurityContext, defaults.value.containerSecurityContext)
   })
 
+  it('takes images without a registry from image.registry, and pins them by their digests', () => {
+    const set = ['image.registry=registry.example.com:5000/mirror', 'image.pullSecrets={mirror}']
+    const objects = render({
+      set: [redis, ...set, `operator.imageDigest=${digest}`, 'rateLimit.pods.image=ghcr.io/a/ratelimit:1'],
+    })
+    const pods = objects.filter(({ kind }) => /^(Deployment|Job|Pod)$/.test(kind))
+    assert.ok(pods.length >= 4)
+    for (const { kind, metadata, spec } of pods) {
+      const text = JSON.stringify(spec)
+      assert.match(text, /"imagePullSecrets":\[{"name":"mirror"}\]/, `${kind} ${metadata.name}`)
+      const [, image] = /"image":"([^"]+)"/.exec(text) ?? []
+      const operator = `tollway/operator:0.1.0@${digest}`
+      const expected = metadata.name === 'tollway-redis' ? 'redis:7' : operator
+      assert.equal(image, `registry.example.com:5000/mirror/${expected}`)
+    }
+    const judged = validateClusterConfig(configOf(objects))
+    assert.ok('value' in judged, JSON.stringify(judged))
+    assert.equal(judged.value.rateLimit.pods.image, 'ghcr.io/a/ratelimit:1')
+    assert.equal(judged.value.broker.pods.image, 'registry.example.com:5000/mirror/tollway/broker:0.1.0')
+    assert.deepEqual(judged.value.broker.pods.imagePullSecrets, ['mirror'])
+  })
+
+  it('gives common labels and annotations to every object but the definitions', () => {
+    const values = readFileSync(join(import.meta.dirname, 'testdata/extra-parts.in.yaml'), 'utf8')
+    for (const { kind, metadata } of render({ values })) {
+      if (/^(CustomResourceDefinition|ValidatingAdmissionPolicy)/.test(kind)) continue
+      const told = `${kind} ${metadata.name}`
+      assert.equal(metadata.labels?.['example.com/cost-center'], '42', told)
+      assert.equal(metadata.annotations?.['example.com/owner'], 'edge', told)
+    }
+  })
+
   it('begins all names with that of the release, and shortens a long one', () => {
     const long = 'a-name-of-thirty-eight-letters-dashes---that-goes-on'
     const objects = render({ name: long, set: [redis, 'crds.install=false'] })
@@ -158,6 +191,31 @@ const refusals: readonly [string, Rendering, RegExp][] = [
     'Secrets of a namespace that it does not watch',
     { set: [redis, 'watchNamespaces={shop}', 'secretNamespaces={shop,web}'] },
     /"web" is not in watchNamespaces/,
+  ],
+  [
+    'a digest that is none',
+    { set: [redis, 'rateLimit.pods.imageDigest=sha256:12'] },
+    /'\/rateLimit\/pods\/imageDigest': .*pattern/,
+  ],
+  [
+    'two digests',
+    { set: [redis, `operator.image=a@${digest}`, `operator.imageDigest=${digest}`] },
+    /operator\.imageDigest: a@sha256:0+ has a digest already/,
+  ],
+  [
+    'a registry with a scheme',
+    { set: [redis, 'image.registry=https://registry'] },
+    /'\/image\/registry': .*pattern/,
+  ],
+  [
+    'a common label that the chart sets',
+    { set: [redis, 'commonLabels.app\\.kubernetes\\.io/name=a'] },
+    /'\/commonLabels.*app\.kubernetes\.io/,
+  ],
+  [
+    'a volume of the node in pods of a service',
+    { set: [redis, 'broker.pods.extraVolumes[0].name=a', 'broker.pods.extraVolumes[0].hostPath.path=/'] },
+    /'\/broker\/pods\/extraVolumes\/0': .*'hostPath' not allowed/,
   ],
   ['a name that begins with a digit', { name: '1st', set: [redis] }, /"1st".* must begin with a letter/],
   ['a name with a dot', { name: 'a.b', set: [redis] }, /"a\.b".*; take "tollway-a-b"/],

@@ -17,7 +17,17 @@ import { waitFor } from '../support/wait-for.ts'
 import { chart, helm, missingHelm, namespace, type RenderedObject, release, render } from './helm.ts'
 
 const skip = missingHelm() || missingKubeAssets()
-const values = ['redis.bundled.enabled=true', 'payments.enabled=true', 'payments.database.urlSecret.name=db']
+const values = [
+  ...['redis.bundled.enabled=true', 'payments.enabled=true', 'payments.database.urlSecret.name=db'],
+  ...['rateLimit.pods.extraVolumes[0].name=ca', 'rateLimit.pods.extraVolumes[0].configMap.name=ca'],
+  ...['rateLimit.pods.extraVolumes[1].name=keys', 'rateLimit.pods.extraVolumes[1].secret.secretName=keys'],
+  'rateLimit.pods.extraEnv[0].name=REGION',
+  'rateLimit.pods.extraEnv[0].valueFrom.configMapKeyRef.name=cluster',
+  'rateLimit.pods.extraEnv[0].valueFrom.configMapKeyRef.key=region',
+  'broker.pods.initContainers[0].name=migrate',
+  'broker.pods.initContainers[0].env[0].name=TOKEN',
+  'broker.pods.initContainers[0].env[0].valueFrom.secretKeyRef.name=migration',
+]
 const rendered = /^(ServiceAccount|(Cluster)?Role(Binding)?|ValidatingAdmissionPolicy(Binding)?|Custom.*)$/
 
 const rbac = '/apis/rbac.authorization.k8s.io/v1'
@@ -60,6 +70,11 @@ function deployment(name: string, pods: object = {}, container: object = {}) {
   return { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name }, spec }
 }
 const volume = (source: object) => ({ volumes: [{ name: 'v', ...source }] })
+const initContainer = (fields: object) => ({
+  initContainers: [
+    { name: 'first', image: 'image', securityContext: { allowPrivilegeEscalation: false }, ...fields },
+  ],
+})
 const fromSecret = { name: 'A', valueFrom: { secretKeyRef: { name: 'foreign', key: 'a' } } }
 const apiToken = { projected: { sources: [{ serviceAccountToken: { path: 'token' } }] } }
 
@@ -161,6 +176,22 @@ const harm: readonly Attempt[] = [
     deployment('tollway-ratelimit', volume({ secret: { secretName: 'foreign' } })),
   ),
   applied('read a foreign Secret as a variable', deployment('tollway-ratelimit', {}, { env: [fromSecret] })),
+  applied(
+    'mount a foreign ConfigMap',
+    deployment('tollway-ratelimit', volume({ configMap: { name: 'foreign' } })),
+  ),
+  applied(
+    'read a foreign Secret in an init container',
+    deployment('tollway-ratelimit', initContainer({ env: [fromSecret] })),
+  ),
+  applied(
+    'run an init container that may gain privileges',
+    deployment('tollway-ratelimit', initContainer({ securityContext: { allowPrivilegeEscalation: true } })),
+  ),
+  applied(
+    'mount a Secret that the values name for the environment only',
+    deployment('tollway-ratelimit', volume({ secret: { secretName: 'migration' } })),
+  ),
   applied('mount the node', deployment('tollway-ratelimit', volume({ hostPath: { path: '/' } }))),
   applied('join the network of the node', deployment('tollway-ratelimit', { hostNetwork: true })),
   applied(
@@ -209,6 +240,22 @@ const duties: readonly Attempt[] = [
   applied(
     'mount its own Secrets',
     deployment('tollway-ratelimit', volume({ secret: { secretName: 'tollway-feed-client' } })),
+  ),
+  applied(
+    'use what the values add to pods',
+    deployment(
+      'tollway-ratelimit',
+      {
+        ...initContainer({
+          env: [{ name: 'T', valueFrom: { secretKeyRef: { name: 'migration', key: 'a' } } }],
+        }),
+        volumes: [
+          { name: 'ca', configMap: { name: 'ca' } },
+          { name: 'keys', secret: { secretName: 'keys' } },
+        ],
+      },
+      { env: [{ name: 'REGION', valueFrom: { configMapKeyRef: { name: 'cluster', key: 'region' } } }] },
+    ),
   ),
   attempt('delete a Deployment', 'DELETE', `${deployments}/tollway-ratelimit`),
   attempt('set a finalizer', 'PATCH', `${merchants}/shop?${apply}`, {

@@ -24,6 +24,69 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- end -}}
 
+{{/*
+Prints labels, those of the chart first. The argument is a map: root, and labels of the object, which take precedence over
+those of all objects.
+*/}}
+{{- define "tollway.allLabels" -}}
+{{- $fixed := include "tollway.labels" .root -}}
+{{ $fixed }}
+{{- $known := fromYaml $fixed }}
+{{- range $name, $value := merge (dict) (.labels | default dict) .root.Values.commonLabels }}
+{{- if not (hasKey $known $name) }}
+{{ $name }}: {{ $value | quote }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Prints the labels and the annotations of an object. The argument is a map: root, labels and annotations of the object. */}}
+{{- define "tollway.metadataWith" -}}
+labels:
+  {{- include "tollway.allLabels" . | nindent 2 }}
+{{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Prints the labels and the annotations of an object that has none of its own. */}}
+{{- define "tollway.metadata" -}}
+{{- include "tollway.metadataWith" (dict "root" .) -}}
+{{- end -}}
+
+{{/*
+Prints an image with its registry and digest. The argument is a map: root, image, digest, and field, the value's name.
+The part before the first slash is a registry if it has a dot or a colon, or is localhost, as for the kubelet.
+*/}}
+{{- define "tollway.image" -}}
+{{- $image := .image -}}
+{{- $registry := .root.Values.image.registry -}}
+{{- if and $registry (not (regexMatch "^(localhost|[^/]*[.:][^/]*)/" $image)) -}}
+{{- $image = printf "%s/%s" $registry $image -}}
+{{- end -}}
+{{- if .digest -}}
+{{- if contains "@" $image -}}
+{{- fail (printf "%sDigest: %s has a digest already; remove one of the two" .field .image) -}}
+{{- end -}}
+{{- $image = printf "%s@%s" $image .digest -}}
+{{- end -}}
+{{ $image }}
+{{- end -}}
+
+{{- define "tollway.operatorImage" -}}
+{{- with .Values.operator -}}
+{{- include "tollway.image" (dict "root" $ "image" .image "digest" .imageDigest "field" "operator.image") -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The imagePullSecrets of a pod. The argument is a map: root, and names, which are beside those of all pods. */}}
+{{- define "tollway.imagePullSecrets" -}}
+{{- with concat (.names | default list) .root.Values.image.pullSecrets | uniq }}
+imagePullSecrets: {{- range . }}
+  - name: {{ . }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* Whose pods share the Redis of the values: the labels by which they are known, in a list. */}}
 {{- define "tollway.redisUsers" -}}
 {{- $users := list -}}
@@ -75,6 +138,14 @@ counters there.
 {{- define "tollway.config" -}}
 {{- $rateLimit := deepCopy .Values.rateLimit -}}
 {{- $broker := deepCopy .Values.broker -}}
+{{- $payments := deepCopy .Values.payments -}}
+{{- range $field, $service := dict "rateLimit" $rateLimit "broker" $broker "payments" $payments -}}
+{{- $pods := $service.pods -}}
+{{- $image := include "tollway.image" (dict "root" $ "image" $pods.image "digest" $pods.imageDigest "field" (printf "%s.pods.image" $field)) -}}
+{{- $_ := set $pods "image" $image -}}
+{{- $_ := unset $pods "imageDigest" -}}
+{{- with concat ($pods.imagePullSecrets | default list) $.Values.image.pullSecrets | uniq }}{{ $_ := set $pods "imagePullSecrets" . }}{{ end -}}
+{{- end -}}
 {{- range include "tollway.redisUsers" . | fromJsonArray -}}
 {{- $section := ternary $rateLimit.backend $broker.streamLog (eq . "ratelimit") -}}
 {{- $_ := set $section "urlSecret" (include "tollway.redisSecret" $ | fromJson) -}}
@@ -87,9 +158,15 @@ operators: {{ .Values.operator.replicas }}
 operatorPort: {{ .Values.operator.port }}
 feedPort: {{ .Values.operator.feedPort }}
 {{ pick .Values "logLevel" "watchNamespaces" "domainGrants" "lease" "podSecurityContext" "containerSecurityContext" | toYaml }}
+{{- with .Values.commonLabels }}
+commonLabels: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.commonAnnotations }}
+commonAnnotations: {{- toYaml . | nindent 2 }}
+{{- end }}
 rateLimit: {{- $rateLimit | toYaml | nindent 2 }}
 broker: {{- $broker | toYaml | nindent 2 }}
-payments: {{- .Values.payments | toYaml | nindent 2 }}
+payments: {{- $payments | toYaml | nindent 2 }}
 {{- end -}}
 
 {{/*
@@ -97,7 +174,7 @@ Identifies what a release asks for: the configuration, the operators' own values
 it, and the hook waits for operators that report this one.
 */}}
 {{- define "tollway.revision" -}}
-{{- list (include "tollway.config" .) (toYaml .Values.operator) .Chart.Version | join "\n" | sha256sum | trunc 16 -}}
+{{- list (include "tollway.config" .) (toYaml .Values.operator) (toYaml .Values.image) .Chart.Version | join "\n" | sha256sum | trunc 16 -}}
 {{- end -}}
 
 {{/* The Secrets of this namespace that the values name and that pods read at start, in a list. */}}
@@ -115,6 +192,34 @@ it, and the hook waits for operators that report this one.
 {{- $names := list -}}
 {{- with .Values.broker }}{{ if .enabled }}{{ $names = append $names (.tlsSecret | default dict).name }}{{ if (.admin | default dict).enabled }}{{ $names = append $names .admin.tokenSecret.name }}{{ end }}{{ end }}{{ end -}}
 {{ $names | compact | uniq | sortAlpha | toJson }}
+{{- end -}}
+
+{{/*
+The Secrets, ConfigMaps and claims that the values add to pods of services, as volumes and in the environment. The policy of
+the operator admits no others.
+*/}}
+{{- define "tollway.extraSources" -}}
+{{- $volumes := dict "secrets" list "configMaps" list "claims" list -}}
+{{- $env := dict "secrets" list "configMaps" list -}}
+{{- range $service := list .Values.rateLimit .Values.broker .Values.payments -}}
+{{- $pods := $service.pods -}}
+{{- range $pods.extraVolumes -}}
+{{- with .secret }}{{ $_ := set $volumes "secrets" (append $volumes.secrets .secretName) }}{{ end -}}
+{{- with .configMap }}{{ $_ := set $volumes "configMaps" (append $volumes.configMaps .name) }}{{ end -}}
+{{- with .persistentVolumeClaim }}{{ $_ := set $volumes "claims" (append $volumes.claims .claimName) }}{{ end -}}
+{{- end -}}
+{{- $variables := $pods.extraEnv | default list -}}
+{{- range concat ($pods.initContainers | default list) ($pods.extraContainers | default list) -}}
+{{- $variables = concat $variables (.env | default list) -}}
+{{- end -}}
+{{- range $variables -}}
+{{- with .valueFrom -}}
+{{- with .secretKeyRef }}{{ $_ := set $env "secrets" (append $env.secrets .name) }}{{ end -}}
+{{- with .configMapKeyRef }}{{ $_ := set $env "configMaps" (append $env.configMaps .name) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{ dict "volumes" $volumes "env" $env | toJson }}
 {{- end -}}
 
 {{/*
@@ -164,7 +269,7 @@ The image of the hook: that of the operators that run, if their rollout is compl
 the hook asks for. An image that does not exist could not print that it does not exist.
 */}}
 {{- define "tollway.hookImage" -}}
-{{- $image := .Values.operator.image -}}
+{{- $image := include "tollway.operatorImage" . -}}
 {{- $live := lookup "apps/v1" "Deployment" .Release.Namespace (include "tollway.operator" .) | default dict -}}
 {{- $wanted := dig "spec" "replicas" 0 $live | int -}}
 {{- $isKnown := eq (dig "metadata" "annotations" "tollway.dev/hook" "" $live) "1" -}}

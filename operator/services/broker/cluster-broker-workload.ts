@@ -35,10 +35,10 @@ function workload(config: ClusterConfig, namespace: string): Workload {
     // Installations that share a Redis have streams of the same ids, and must not mix them up.
     env: { ...(streamLog.type === 'redis' && { REDIS_KEY_PREFIX: `${namespace}/${name}` }), ...env },
   })
-  const { minReplicas, maxReplicas, targetCpuPercent } = autoscaling
+  const { enabled: isAutoscaled, ...scaling } = autoscaling
   return {
     ...shared,
-    ...(autoscaling.enabled && { autoscaling: { minReplicas, maxReplicas, targetCpuPercent } }),
+    ...(isAutoscaled && { autoscaling: scaling }),
     secretFiles: [...secretFilesOf(config, streamLog), ...filesOf(broker)],
     ports: [...shared.ports, ...adminPorts(broker), { name: 'metrics', port: metricsPort, reach: 'pods' }],
     probes: {

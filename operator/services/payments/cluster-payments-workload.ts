@@ -57,10 +57,10 @@ function workload(config: ClusterConfig, namespace: string): Workload {
     stopGraceMs: paymentsEnv.drainMs(env) + closeMs,
     env,
   })
-  const { minReplicas, maxReplicas, targetCpuPercent } = autoscaling
+  const { enabled: isAutoscaled, ...scaling } = autoscaling
   return {
     ...shared,
-    ...(autoscaling.enabled && { autoscaling: { minReplicas, maxReplicas, targetCpuPercent } }),
+    ...(isAutoscaled && { autoscaling: scaling }),
     secretFiles: [
       feedFilesOf(name),
       { name: 'database', secretName: urlSecret.name, keys: [urlSecret.key], folder: databaseFolder },

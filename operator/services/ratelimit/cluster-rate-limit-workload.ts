@@ -33,10 +33,10 @@ function workload(config: ClusterConfig, namespace: string): Workload {
     stopGraceMs: rateLimitEnv.drainMs(env) + closeMs,
     env,
   })
-  const { minReplicas, maxReplicas, targetCpuPercent } = autoscaling
+  const { enabled: isAutoscaled, ...scaling } = autoscaling
   return {
     ...shared,
-    ...(autoscaling.enabled && { autoscaling: { minReplicas, maxReplicas, targetCpuPercent } }),
+    ...(isAutoscaled && { autoscaling: scaling }),
     secretFiles: secretFilesOf(config, backend),
     ports: [
       { name: 'grpc', port: grpcPort, reach: 'each' },

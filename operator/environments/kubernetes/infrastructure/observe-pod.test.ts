@@ -58,6 +58,21 @@ const reasons: readonly (readonly [status: unknown, reason: string])[] = [
   ],
   [container('state: {waiting: {reason: CrashLoopBackOff}}'), 'exited with code unknown, again after a wait'],
   [container('state: {terminated: {exitCode: 2, reason: Error}}'), 'exited with code 2'],
+  [
+    load(`
+      initContainerStatuses:
+        - {name: done, ready: true, state: {terminated: {exitCode: 0}}}
+        - {name: migrate, image: migrate:1, state: {waiting: {reason: ErrImagePull, message: not found}}}
+      containerStatuses: [{name: ratelimit, ready: false, state: {waiting: {reason: PodInitializing}}}]`),
+    'the image migrate:1 cannot be had: ErrImagePull: not found',
+  ],
+  [
+    load(`
+      containerStatuses:
+        - {name: log-shipper, ready: true, started: true, state: {running: {}}}
+        - {name: ratelimit, ready: false, state: {terminated: {exitCode: 3}}}`),
+    'exited with code 3',
+  ],
   [container('state: {running: {}}, started: false, ready: false'), 'starting'],
   [
     container('state: {running: {}}, started: true, ready: false'),

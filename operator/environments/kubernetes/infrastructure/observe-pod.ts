@@ -115,8 +115,11 @@ function addressesOf({ spec }: KubeObject, ip: string): Readonly<Record<string, 
 }
 
 /** A pod of Tollway has one container; injected containers come after it. */
+/** Returns the first container that is not ready, init containers first; else the first container. */
 function containerOf(status: Fields): Fields {
-  return fields(firstOf(status['containerStatuses']))
+  const containers = listOf(status['containerStatuses'])
+  const all = [...listOf(status['initContainerStatuses']), ...containers]
+  return fields(all.find(container => fields(container)['ready'] !== true) ?? containers[0])
 }
 
 function conditionOf(status: Fields, type: string): Fields {
@@ -125,7 +128,11 @@ function conditionOf(status: Fields, type: string): Fields {
 }
 
 function firstOf(list: unknown): unknown {
-  return Array.isArray(list) ? list[0] : undefined
+  return listOf(list)[0]
+}
+
+function listOf(found: unknown): readonly unknown[] {
+  return Array.isArray(found) ? found : []
 }
 
 function fields(value: unknown): Fields {

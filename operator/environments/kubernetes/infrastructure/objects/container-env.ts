@@ -1,3 +1,4 @@
+import type { PodShape } from '@tollway/crds/cluster-config.ts'
 import type { Workload } from '../../../../ir.ts'
 
 /** Fields of the pod that exist only at run time. */
@@ -15,21 +16,29 @@ const feedIdentity = {
 } as const
 
 /**
- * The workload's settings, by their names; before them the pod's own fields, for a variable can only be cited
- * after it. Those cannot be set by a workload.
+ * Returns the workload's settings, by their names, and the variables of `extraEnv`, which replace settings of
+ * the same name. The pod's own fields are before them, because a variable can only be cited after it; neither
+ * settings nor `extraEnv` can replace these.
  */
-export function makeEnv({ env, service }: Pick<Workload, 'env' | 'service'>) {
+export function makeEnv(
+  { env, service }: Pick<Workload, 'env' | 'service'>,
+  { extraEnv }: Pick<PodShape, 'extraEnv'>,
+) {
   const own = Object.entries(ownFields).map(([name, fieldPath]) => {
     return { name, valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath } } }
   })
   const literal = Object.entries(env).map(([name, value]) => [name, escapeReferences(value)])
   const identity = service === 'payments' ? {} : feedIdentity
   const settings: Record<string, string> = { ...identity, ...Object.fromEntries(literal) }
+  const extra = extraEnv
+    .map(variable => ({ ...variable, name: `${variable['name']}` }))
+    .filter(({ name }) => !(name in ownFields))
+  const replaced = new Set(extra.map(({ name }) => name))
   const given = Object.entries(settings)
-    .filter(([name]) => !(name in ownFields))
+    .filter(([name]) => !(name in ownFields) && !replaced.has(name))
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, value]) => ({ name, value }))
-  return [...own, ...given]
+  return [...own, ...given, ...extra]
 }
 
 /** A setting is taken as it is: the kubelet puts nothing in the place of `$(NAME)`, and makes `$` of `$$`. */

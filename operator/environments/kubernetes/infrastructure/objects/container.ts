@@ -12,7 +12,7 @@ const readiness = { periodSeconds: 2, timeoutSeconds: 2, failureThreshold: 2 } a
 /** A replica is killed only after it was silent for 30 s: one that is slow must not be made slower. */
 const liveness = { periodSeconds: 5, timeoutSeconds: 3, failureThreshold: 6 } as const
 
-/** The one container of a pod, named after the workload. */
+/** The container of the service in a pod, named after the workload. */
 export function makeContainer(workload: Workload, shape: PodShape) {
   const { name, ports, probes } = workload
   return {
@@ -20,7 +20,7 @@ export function makeContainer(workload: Workload, shape: PodShape) {
     image: shape.image,
     imagePullPolicy: shape.imagePullPolicy,
     ports: ports.map(port => ({ name: port.name, containerPort: port.port, protocol: 'TCP' })),
-    env: makeEnv(workload),
+    env: makeEnv(workload, shape),
     ...(Object.keys(shape.resources).length > 0 ? { resources: shape.resources } : {}),
     ...(probes === undefined
       ? {}
@@ -33,7 +33,7 @@ export function makeContainer(workload: Workload, shape: PodShape) {
     ...(Object.keys(shape.containerSecurityContext).length > 0
       ? { securityContext: shape.containerSecurityContext }
       : {}),
-    volumeMounts: makeVolumeMounts(workload),
+    volumeMounts: [...makeVolumeMounts(workload), ...shape.extraVolumeMounts],
   }
 }
 

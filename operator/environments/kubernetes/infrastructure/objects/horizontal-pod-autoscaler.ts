@@ -1,12 +1,12 @@
 import type { KubeObject } from '../../api/kube-object.ts'
 import { type Ingredients, objectName, ownedObject } from './place.ts'
 
-/** More and fewer replicas by their use of CPU, where the workload asks for that. */
+/** More and fewer replicas by their use of CPU and other metrics, where the workload asks for that. */
 export function makeHorizontalPodAutoscaler(ingredients: Ingredients): KubeObject | undefined {
   const { place, workload } = ingredients
   if (workload.autoscaling === undefined) return undefined
-  const { minReplicas, maxReplicas, targetCpuPercent } = workload.autoscaling
-  const target = { type: 'Utilization', averageUtilization: targetCpuPercent }
+  const { minReplicas, maxReplicas, targetCpuPercent, metrics, behavior } = workload.autoscaling
+  const cpu = { type: 'Utilization', averageUtilization: targetCpuPercent }
   return ownedObject(ingredients, {
     apiVersion: 'autoscaling/v2',
     kind: 'HorizontalPodAutoscaler',
@@ -18,7 +18,11 @@ export function makeHorizontalPodAutoscaler(ingredients: Ingredients): KubeObjec
       },
       minReplicas,
       maxReplicas,
-      metrics: [{ type: 'Resource', resource: { name: 'cpu', target } }],
+      metrics: [
+        ...(targetCpuPercent > 0 ? [{ type: 'Resource', resource: { name: 'cpu', target: cpu } }] : []),
+        ...metrics,
+      ],
+      ...(Object.keys(behavior).length > 0 && { behavior }),
     },
   })
 }

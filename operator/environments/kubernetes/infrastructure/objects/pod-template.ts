@@ -6,11 +6,15 @@ import { makeVolumes } from './volumes.ts'
 
 /** By default a pod that the Pod Security profile `restricted` admits. */
 export function makePodTemplate({ workload, place }: Ingredients, shape: PodShape) {
-  const { annotations, labels, imagePullSecrets, priorityClassName } = shape
+  const { imagePullSecrets, priorityClassName, initContainers } = shape
   return {
     metadata: {
-      labels: { ...labels, ...objectLabels(place, workload.name) },
-      ...ifAny('annotations', { ...annotations, ...digestAnnotation(workload) }),
+      labels: { ...shape.commonLabels, ...shape.labels, ...objectLabels(place, workload.name) },
+      ...ifAny('annotations', {
+        ...shape.commonAnnotations,
+        ...shape.annotations,
+        ...digestAnnotation(workload),
+      }),
     },
     spec: {
       serviceAccountName: objectName(place, workload.name),
@@ -19,8 +23,9 @@ export function makePodTemplate({ workload, place }: Ingredients, shape: PodShap
       enableServiceLinks: false,
       terminationGracePeriodSeconds: Math.ceil(workload.stopGraceMs / 1000),
       ...ifAny('securityContext', shape.podSecurityContext),
-      containers: [makeContainer(workload, shape)],
-      volumes: makeVolumes(workload),
+      ...(initContainers.length > 0 ? { initContainers: withSecurity(initContainers, shape) } : {}),
+      containers: [makeContainer(workload, shape), ...withSecurity(shape.extraContainers, shape)],
+      volumes: [...makeVolumes(workload), ...shape.extraVolumes],
       topologySpreadConstraints: spread(shape, podSelector(place, workload.name)),
       ...(imagePullSecrets.length > 0 ? { imagePullSecrets: imagePullSecrets.map(name => ({ name })) } : {}),
       ...(priorityClassName !== '' ? { priorityClassName } : {}),
@@ -29,6 +34,17 @@ export function makePodTemplate({ workload, place }: Ingredients, shape: PodShap
       ...(shape.tolerations.length > 0 ? { tolerations: shape.tolerations } : {}),
     },
   }
+}
+
+/** Gives containers of the configuration the common security context, unless they have their own. */
+function withSecurity(
+  containers: PodShape['extraContainers'],
+  { containerSecurityContext }: PodShape,
+): PodShape['extraContainers'] {
+  return containers.map(container => ({
+    ...ifAny('securityContext', containerSecurityContext),
+    ...container,
+  }))
 }
 
 /** The annotation of a pod with the digest of the Secrets that it read at start. */

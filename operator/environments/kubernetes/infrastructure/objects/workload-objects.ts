@@ -22,5 +22,31 @@ export function workloadObjects(workload: Workload, shape: PodShape, place: Plac
     makePodDisruptionBudget(ingredients, shape),
     makeDeployment(ingredients, shape),
     makeHorizontalPodAutoscaler(ingredients),
-  ].filter(object => object !== undefined)
+  ]
+    .filter(object => object !== undefined)
+    .map(object => withMetadata(object, shape))
+}
+
+const fieldOfKind: Readonly<Record<string, keyof PodShape['objects']>> = {
+  Deployment: 'deployment',
+  Service: 'service',
+  ServiceAccount: 'serviceAccount',
+}
+
+/** Adds the labels and annotations of the configuration; those of the operator take precedence. */
+function withMetadata(
+  object: KubeObject,
+  { commonLabels, commonAnnotations, objects }: PodShape,
+): KubeObject {
+  const field = fieldOfKind[object.kind ?? '']
+  const { labels, annotations } = field === undefined ? {} : objects[field]
+  const allAnnotations = { ...commonAnnotations, ...annotations, ...object.metadata.annotations }
+  return {
+    ...object,
+    metadata: {
+      ...object.metadata,
+      labels: { ...commonLabels, ...labels, ...object.metadata.labels },
+      ...(Object.keys(allAnnotations).length > 0 && { annotations: allAnnotations }),
+    },
+  }
 }

@@ -6,6 +6,7 @@ import { type KubeApiServer, startKubeApiServer } from '../../../../../test/supp
 import { waitFor } from '../../../../../test/support/wait-for.ts'
 import type { ReflectorTiming } from '../../../../controller/reflector.ts'
 import type { Workload } from '../../../../ir.ts'
+import { podShapeOf } from '../../../../services/cluster-services.ts'
 import { createKubeClient, type KubeClient } from '../../api/client.ts'
 import type { KubeObject, ObjectKey } from '../../api/kube-object.ts'
 import { collectionPath, objectPath } from '../../api/resource-path.ts'
@@ -76,13 +77,15 @@ export const rateLimit = (more: Partial<Workload> = {}): Workload => ({
   ...more,
 })
 
-export const autoscaling = { minReplicas: 2, maxReplicas: 9, targetCpuPercent: 70 } as const
+export const autoscaling = {
+  ...{ minReplicas: 2, maxReplicas: 9, targetCpuPercent: 70 },
+  ...{ metrics: [], behavior: {} },
+} as const
 
 export function podShape(pods: Readonly<Record<string, unknown>> = {}) {
   const judged = validateClusterConfig({ rateLimit: { backend: { urlSecret: { name: 'redis' } }, pods } })
   if ('problems' in judged) throw new Error(JSON.stringify(judged.problems))
-  const { rateLimit, podSecurityContext, containerSecurityContext } = judged.value
-  return { ...rateLimit.pods, podSecurityContext, containerSecurityContext }
+  return podShapeOf(judged.value, 'ratelimit')
 }
 
 export async function startCluster(seed: number): Promise<ClusterUnderTest> {

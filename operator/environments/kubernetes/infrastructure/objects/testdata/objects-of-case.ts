@@ -1,6 +1,7 @@
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import type { Workload } from '../../../../../ir.ts'
+import { podShapeOf } from '../../../../../services/cluster-services.ts'
 import type { KubeObject } from '../../../api/kube-object.ts'
 import { workloadObjects } from '../workload-objects.ts'
 
@@ -12,15 +13,19 @@ interface Case {
   readonly pods?: unknown
   readonly podSecurityContext?: unknown
   readonly containerSecurityContext?: unknown
+  readonly objects?: unknown
+  readonly commonLabels?: unknown
+  readonly commonAnnotations?: unknown
 }
 
 export const namespace = 'tollway-system'
 
 /** The objects of a case's text. */
 export function objectsOfCase(text: string): readonly KubeObject[] {
-  const { name = 'tollway', workload, pods = {}, ...security } = load(text, { schema: CORE_SCHEMA }) as Case
-  const rateLimit = { backend: { urlSecret: { name: 'redis' } }, pods }
-  const judged = validateClusterConfig({ rateLimit, ...security })
+  const found = load(text, { schema: CORE_SCHEMA }) as Case
+  const { name = 'tollway', workload, pods = {}, objects = {}, ...shared } = found
+  const rateLimit = { backend: { urlSecret: { name: 'redis' } }, pods, objects }
+  const judged = validateClusterConfig({ rateLimit, ...shared })
   if ('problems' in judged) throw new Error(JSON.stringify(judged.problems))
   const whole: Workload = {
     name: 'ratelimit',
@@ -37,9 +42,7 @@ export function objectsOfCase(text: string): readonly KubeObject[] {
     name: `${name}-operator`,
     uid: '00000000-0000-4000-8000-000000000001',
   }
-  const { podSecurityContext, containerSecurityContext } = judged.value
-  const shape = { ...judged.value.rateLimit.pods, podSecurityContext, containerSecurityContext }
-  return workloadObjects(whole, shape, {
+  return workloadObjects(whole, podShapeOf(judged.value, 'ratelimit'), {
     name,
     namespace,
     owner,
