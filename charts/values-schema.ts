@@ -36,7 +36,12 @@ export function valuesSchema(): JsonObject {
       broker: toJsonSchema(withOwnUrlSecret(withDigest(broker))),
       payments: toJsonSchema(withDigest(payments)),
       redis: closed(redisFields(), 'The Redis that the pods of a service share.'),
-      crds: closed({ install: flag('Install the definitions and their admission policy.') }),
+      crds: closed({
+        enabled: flag('Install the definitions and their admission policy.'),
+        install: flag('Deprecated: the former name of `enabled`. False has the same effect.'),
+        keep: flag('Keep them, and with them all resources, when the release is uninstalled.'),
+        allowDowngrade: flag('Install the definitions over newer ones, which else fails.'),
+      }),
       aggregatedRoles: flag("Add the resources to the cluster's roles view, edit and admin."),
       networkPolicy: closed({ enabled: flag('Say who may reach the pods.') }),
       waitUntilReady: closed({

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { dump } from 'js-yaml'
 import { apiGroup } from '../resource-kind.ts'
 import { resourceKinds } from '../resource-kinds.ts'
@@ -11,13 +13,25 @@ export interface DefinitionFile {
   readonly text: string
 }
 
+/** Names the version of Tollway whose definitions these are; the chart installs no older ones over them. */
+const versionAnnotation = 'tollway.dev/version'
+
 /** The definition of each kind, and the admission policy, as the files that users apply. */
 export function definitionFiles(): readonly DefinitionFile[] {
-  const definitions = resourceKinds.map(kind => ({
-    name: `${apiGroup}_${kind.plural}.yaml`,
-    text: toYaml([customResourceDefinition(kind)]),
-  }))
-  return [...definitions, { name: 'admission-policy.yaml', text: toYaml(admissionPolicy()) }]
+  const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../package.json'), 'utf8'))
+  const file = (name: string, objects: readonly JsonObject[]) => ({
+    name,
+    text: toYaml(objects.map(object => withVersion(object, version))),
+  })
+  const definitions = resourceKinds.map(kind =>
+    file(`${apiGroup}_${kind.plural}.yaml`, [customResourceDefinition(kind)]),
+  )
+  return [...definitions, file('admission-policy.yaml', admissionPolicy())]
+}
+
+function withVersion(object: JsonObject, version: string): JsonObject {
+  const metadata = object['metadata'] as JsonObject
+  return { ...object, metadata: { ...metadata, annotations: { [versionAnnotation]: version } } }
 }
 
 function toYaml(objects: readonly JsonObject[]): string {

@@ -145,7 +145,7 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
 
   it('begins all names with that of the release, and shortens a long one', () => {
     const long = 'a-name-of-thirty-eight-letters-dashes---that-goes-on'
-    const objects = render({ name: long, set: [redis, 'crds.install=false'] })
+    const objects = render({ name: long, set: [redis, 'crds.enabled=false'] })
     const names = objects.map(({ metadata }) => metadata.name.replace(`${namespace}-`, ''))
     const begins = /^a-name-of-thirty-eight-letters-dashes-[a-z]+(-[a-z]+)?$/
     assert.deepEqual(
