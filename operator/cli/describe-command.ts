@@ -2,12 +2,16 @@ import type { Command } from './command.ts'
 import { describeOptions } from './options/describe-options.ts'
 import type { Option } from './options/option.ts'
 
-/** Returns what `tollway NAME --help` prints. */
-export function describeCommand(command: Command): string {
+/**
+ * Returns what `tollway NAME --help` prints.
+ *
+ * @param program the name of the program that has the command
+ */
+export function describeCommand(command: Command, program: string): string {
   const { name, help } = command
   if (typeof help === 'string') return help
   const { usage, description, remarks, exitCodes, examples } = help
-  const calls = usage.map((line, index) => `${index === 0 ? 'Usage:' : '      '} tollway ${name} ${line}`)
+  const calls = usage.map((line, index) => `${index === 0 ? 'Usage:' : '      '} ${program} ${name} ${line}`)
   const options = optionsOf(command)
   const parts = [
     calls.map(line => line.trimEnd()).join('\n'),

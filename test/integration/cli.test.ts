@@ -309,6 +309,7 @@ test('every command explains itself, with examples', async () => {
     'operator',
     'removal',
     'config-check',
+    'completion',
   ])
   for (const name of names) {
     const { code, out, err } = await inThisProcess(name, '--help')

@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { createKubeClient, type KubeClient } from '../../environments/kubernetes/api/client.ts'
-import { accessFromEnvironment } from '../../environments/kubernetes/api/connection/access.ts'
-import { kindNames, kinds, podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
-import { ownObjectsSelector } from '../../environments/kubernetes/infrastructure/objects/place.ts'
-import { type Command, exitCodes, UsageError } from '../command.ts'
-import { seconds, textOr } from '../options/option.ts'
-import { parseOptions } from '../options/parse-options.ts'
+import { createKubeClient, type KubeClient } from '../../../environments/kubernetes/api/client.ts'
+import { accessFromEnvironment } from '../../../environments/kubernetes/api/connection/access.ts'
+import { kindNames, kinds, podResource } from '../../../environments/kubernetes/infrastructure/kinds.ts'
+import { ownObjectsSelector } from '../../../environments/kubernetes/infrastructure/objects/place.ts'
+import { type Command, exitCodes, UsageError } from '../../command.ts'
+import { seconds, textOr } from '../../options/option.ts'
+import { parseOptions } from '../../options/parse-options.ts'
 
 const pollMs = 500
 const maxNamesShown = 10

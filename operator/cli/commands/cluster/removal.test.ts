@@ -5,12 +5,15 @@ import {
   type KubeApiServer,
   missingKubeAssets,
   startKubeApiServer,
-} from '../../../test/support/kube-api-server.ts'
-import { writeKubeconfig } from '../../../test/support/kubeconfig.ts'
-import { startProgram } from '../../../test/support/program.ts'
-import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
-import { root } from '../../../test/support/tollway.ts'
-import { addressOf, makeOperatorAccount } from '../../environments/kubernetes/api/testdata/service-account.ts'
+} from '../../../../test/support/kube-api-server.ts'
+import { writeKubeconfig } from '../../../../test/support/kubeconfig.ts'
+import { startProgram } from '../../../../test/support/program.ts'
+import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
+import { root } from '../../../../test/support/tollway.ts'
+import {
+  addressOf,
+  makeOperatorAccount,
+} from '../../../environments/kubernetes/api/testdata/service-account.ts'
 
 const namespace = 'removal'
 const services = `/api/v1/namespaces/${namespace}/services`

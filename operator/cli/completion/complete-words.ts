@@ -1,0 +1,131 @@
+import type { Arguments, Command } from '../command.ts'
+import type { Option, Options } from '../options/option.ts'
+import type { Completion } from './completion.ts'
+
+/** What a shell shows for the word at the cursor. */
+export interface Suggestions {
+  readonly candidates: readonly Candidate[]
+  /** The files or folders that the shell suggests itself. */
+  readonly paths?: 'file' | 'folder'
+}
+
+export interface Candidate {
+  readonly text: string
+  readonly description?: string
+}
+
+/** The commands of a program, and the names that its resources have. */
+export interface Completed {
+  readonly commands: Readonly<Record<string, () => Promise<Command>>>
+  /** Resolves with names for the value of an option, given the texts of the other options. */
+  namesOf(completion: Completion, given: ReadonlyMap<string, string>): Promise<readonly string[]>
+}
+
+/**
+ * Resolves with the suggestions for the last word, which may be empty.
+ *
+ * @param words the words after the name of the program
+ */
+export async function completeWords(words: readonly string[], program: Completed): Promise<Suggestions> {
+  const [name = '', ...rest] = words
+  if (rest.length === 0) return startingWith(name, await commandsOf(program))
+  const load = Object.hasOwn(program.commands, name) ? program.commands[name] : undefined
+  if (load === undefined) return nothing
+  const command = await load()
+  const { actions } = command
+  if (actions === undefined) return completeArguments(rest, command, program)
+  const [action = '', ...args] = rest
+  if (args.length === 0) return startingWith(action, [...Object.keys(actions).map(toCandidate), help])
+  const chosen = Object.hasOwn(actions, action) ? actions[action] : undefined
+  return chosen === undefined ? nothing : completeArguments(args, chosen, program)
+}
+
+const nothing: Suggestions = { candidates: [] }
+const help: Candidate = { text: '--help', description: 'show usage, options and examples' }
+const toCandidate = (text: string): Candidate => ({ text })
+
+async function commandsOf({ commands }: Completed): Promise<readonly Candidate[]> {
+  const all = await Promise.all(Object.values(commands).map(load => load()))
+  return [...all.map(({ name, summary }) => ({ text: name, description: summary })), help]
+}
+
+function startingWith(start: string, candidates: readonly Candidate[], paths?: Suggestions['paths']) {
+  const found = candidates.filter(({ text }) => text.startsWith(start))
+  return { candidates: found, ...(paths !== undefined && { paths }) }
+}
+
+async function completeArguments(
+  args: readonly string[],
+  { options, operands }: Arguments,
+  program: Completed,
+): Promise<Suggestions> {
+  const current = args.at(-1) ?? ''
+  const { given, awaiting } = readGiven(args.slice(0, -1), options)
+  if (awaiting !== undefined) return completeValue(awaiting.completion, current, '', given, program)
+  const [, name = '', start = ''] = /^--([^=]+)=(.*)$/s.exec(current) ?? []
+  const inline = Object.hasOwn(options, name) ? options[name] : undefined
+  if (inline !== undefined) return completeValue(inline.completion, start, `--${name}=`, given, program)
+  if (current.startsWith('-') || (current === '' && operands === undefined)) {
+    const left = Object.entries(options).filter(([each, { repeats }]) => repeats || !given.has(each))
+    const candidates = left.map(([each, option]) => ({ text: `--${each}`, description: option.help }))
+    return startingWith(current, [...candidates, help])
+  }
+  return operands === undefined ? nothing : completeValue(operands, current, '', given, program)
+}
+
+/** Returns the texts of the options, and the option whose value comes next. */
+function readGiven(args: readonly string[], options: Options) {
+  const given = new Map<string, string>()
+  let awaiting: Option | undefined
+  let awaited = ''
+  for (const arg of args) {
+    if (awaiting !== undefined) {
+      given.set(awaited, arg)
+      awaiting = undefined
+      continue
+    }
+    const [, name, value] = /^--([^=]+)(?:=(.*))?$/s.exec(arg) ?? [undefined, shortName(arg, options)]
+    const option = name !== undefined && Object.hasOwn(options, name) ? options[name] : undefined
+    if (name === undefined || option === undefined) continue
+    if (value !== undefined || option.placeholder === '') given.set(name, value ?? '')
+    else [awaiting, awaited] = [option, name]
+  }
+  return { given, awaiting }
+}
+
+function shortName(arg: string, options: Options): string | undefined {
+  return Object.entries(options).find(([, { short }]) => short !== undefined && arg === `-${short}`)?.[0]
+}
+
+async function completeValue(
+  completion: Completion,
+  start: string,
+  prefix: string,
+  given: ReadonlyMap<string, string>,
+  program: Completed,
+): Promise<Suggestions> {
+  if (completion.kind === 'file' || completion.kind === 'folder')
+    return { candidates: [], paths: completion.kind }
+  const names = completion.kind === 'values' ? completion.values : await program.namesOf(completion, given)
+  return startingWith(
+    `${prefix}${start}`,
+    names.map(name => ({ text: `${prefix}${name}` })),
+  )
+}
+
+const maxDescription = 80
+
+/**
+ * Returns the suggestions in the format of Cobra, which kubectl reads: a line for each candidate, with its
+ * description after a tab, and a number that says whether the shell adds files (0), folders (16) or
+ * nothing (4).
+ */
+export function formatSuggestions({ candidates, paths }: Suggestions): string {
+  const lines = candidates.map(({ text, description }) => {
+    if (description === undefined || description === '') return text
+    const isLong = description.length > maxDescription
+    return `${text}\t${isLong ? `${description.slice(0, maxDescription - 1)}…` : description}`
+  })
+  const directive = paths === 'file' ? 0 : paths === 'folder' ? 16 : 4
+  return [...lines, `:${directive}`].map(line => `${line}\n`).join('')
+}

@@ -1,0 +1,64 @@
+import { existsSync } from 'node:fs'
+import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
+import { defaultStateDir } from '../../environments/host/state-dir.ts'
+import { callApi } from '../api/call-api.ts'
+import { findOperator } from '../api/find-operator.ts'
+import { readFolder } from '../read-folder.ts'
+import type { Completion } from './completion.ts'
+
+/** A shell waits for the answer at each press of the key. */
+const answerMs = 1_000
+const maxNames = 200
+
+/**
+ * Resolves with the domains or the rules of the resources that a command would use: those of the folder of
+ * `--file`, of the operator of `--operator`, or of the operator on this machine. Resolves with none if they
+ * cannot be read in time, and never rejects.
+ */
+export async function resourceNames(
+  { kind }: Completion,
+  given: ReadonlyMap<string, string>,
+): Promise<readonly string[]> {
+  if (kind !== 'domain' && kind !== 'rule') return []
+  const none = new Promise<readonly string[]>(resolve => setTimeout(resolve, answerMs, []).unref())
+  const names = kind === 'domain' ? domainNames(given) : ruleNames(given)
+  const found = await Promise.race([names.catch(() => []), none])
+  return [...new Set(found)].sort().slice(0, maxNames)
+}
+
+async function domainNames(given: ReadonlyMap<string, string>): Promise<readonly string[]> {
+  if (given.has('operator')) return (await askOperator('/domains', given)).map(({ domain }) => domain ?? '')
+  const { resources } = await readGivenFolder(given)
+  const ours = resources.filter(({ kind }) => kind === rateLimitConfigKind.kind)
+  return ours.flatMap(({ spec }) => {
+    const { domain } = (spec ?? {}) as { readonly domain?: unknown }
+    return typeof domain === 'string' ? [domain] : []
+  })
+}
+
+async function ruleNames(given: ReadonlyMap<string, string>): Promise<readonly string[]> {
+  const domain = given.get('domain')
+  if (domain === undefined) return []
+  const rules = await askOperator(`/domains/${encodeURIComponent(domain)}/rules`, given)
+  return rules.map(({ rule }) => rule ?? '')
+}
+
+interface Item {
+  readonly domain?: string
+  readonly rule?: string
+}
+
+async function askOperator(path: string, given: ReadonlyMap<string, string>): Promise<readonly Item[]> {
+  const operator = await findOperator({
+    operator: given.get('operator'),
+    'token-file': given.get('token-file'),
+    'state-dir': given.get('state-dir') ?? defaultStateDir,
+  })
+  return (await callApi<{ readonly items: readonly Item[] }>(operator, path)).items
+}
+
+function readGivenFolder(given: ReadonlyMap<string, string>) {
+  const file = given.get('file')
+  if (file !== undefined && !existsSync(file)) throw new Error('no such folder')
+  return readFolder(file, given.get('state-dir') ?? defaultStateDir, { printError() {} })
+}
