@@ -44,13 +44,15 @@ export function valuesSchema(): JsonObject {
       }),
       aggregatedRoles: flag("Add the resources to the cluster's roles view, edit and admin."),
       networkPolicy: closed({ enabled: flag('Say who may reach the pods.') }),
+      console: closed(consoleFields(), 'The console and the API of the operators, from outside.'),
       waitUntilReady: closed({
         enabled: flag('A hook waits until everything is ready.'),
         seconds: whole(1, 3600, 'The maximum, in seconds.'),
       }),
       monitoring: closed({
-        podMonitor: switched('A PodMonitor of the Prometheus operator for each kind of pod.', {
-          interval: duration('How often metrics are read; alerts look back 2 minutes and more.'),
+        podMonitor: switched('A PodMonitor of the Prometheus operator for each kind of pod.', { interval }),
+        serviceMonitor: switched('A ServiceMonitor for each kind of pod, with a Service for its metrics.', {
+          interval,
         }),
         alerts: switched('A PrometheusRule with alerts, each with its runbook.', {
           runbooks: text('Where docs/runbooks.md can be read: a URL, to which # and the alert are added.'),
@@ -101,6 +103,38 @@ function imageAndMetadata(): Readonly<Record<string, JsonObject>> {
       },
       'The images of all pods.',
     ),
+  }
+}
+
+const hostName: JsonObject = {
+  type: 'string',
+  maxLength: 253,
+  pattern: '^(\\*\\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$',
+}
+
+function consoleFields(): JsonObject {
+  const objects = (description: string) => ({ type: 'array', items: { type: 'object' }, description })
+  const annotations = {
+    type: 'object',
+    additionalProperties: { type: 'string' },
+    description: 'Annotations of it.',
+  }
+  return {
+    ingress: switched('An Ingress for /console and /api/v1.', {
+      className: text('Its IngressClass; empty for that of the cluster.'),
+      hosts: { type: 'array', items: hostName, description: 'The hosts. One is needed.' },
+      tls: objects('Its TLS: hosts and the Secret with their certificate.'),
+      annotations,
+    }),
+    httpRoute: switched('An HTTPRoute of the Gateway API for /console and /api/v1.', {
+      parentRefs: objects('The Gateways. One is needed.'),
+      hostnames: {
+        type: 'array',
+        items: hostName,
+        description: 'The hosts; empty for those of the Gateway.',
+      },
+      annotations,
+    }),
   }
 }
 
@@ -207,6 +241,7 @@ const duration = (description: string): JsonObject => ({
   pattern: '^[0-9]+(ms|s|m)$',
   description,
 })
+const interval = duration('How often metrics are read; alerts look back 2 minutes and more.')
 const switched = (description: string, more: JsonObject = {}): JsonObject =>
   closed({
     enabled: flag(description),

@@ -13,8 +13,8 @@ import { type Permission, permissions } from '../../operator/environments/kubern
 import { objectPath, placeOf, withQuery } from '../../operator/environments/kubernetes/api/resource-path.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { foreignDefinitions } from './foreign-definitions.ts'
 import { chart, helm, missingHelm, namespace, type RenderedObject, release, render } from './helm.ts'
-import { monitoringDefinitions } from './monitoring-definitions.ts'
 
 const folder = join(import.meta.dirname, 'testdata')
 const cases = readdirSync(folder).filter(name => name.endsWith('.in.yaml'))
@@ -34,10 +34,12 @@ describe('a real API server takes the chart', { skip, timeout: 180_000 }, () => 
     await makeNamespace(namespace, Object.fromEntries(modes))
     for (const watched of ['shop', 'search']) await makeNamespace(watched)
     limitsOfPayments = installWithPayments()
-    for (const definition of monitoringDefinitions) await assertTaken(definition, {})
+    for (const definition of foreignDefinitions) await assertTaken(definition, {})
     await waitFor(
       'the definitions to be served',
-      async () => (await discover('monitoring.coreos.com/v1')).size > 0,
+      async () =>
+        (await discover('monitoring.coreos.com/v1')).size >= 3 &&
+        (await discover('gateway.networking.k8s.io/v1')).size > 0,
     )
   })
   after(() => api?.stop())

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it, test } from 'node:test'
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
+import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { isRecord } from '../../operator/environments/kubernetes/api/kube-object.ts'
 import { makeRules } from '../../operator/environments/kubernetes/api/permissions.ts'
@@ -155,6 +156,28 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
   })
 })
 
+test('Artifact Hub learns the kinds and the images of the chart', () => {
+  const yaml = (text: string) => load(text, { schema: CORE_SCHEMA })
+  const { annotations } = yaml(readFileSync(join(chart, 'Chart.yaml'), 'utf8')) as {
+    readonly annotations: Readonly<Record<string, string>>
+  }
+  const entries = (name: string) => yaml(annotations[name] ?? '') as readonly Record<string, string>[]
+  assert.deepEqual(
+    entries('artifacthub.io/crds').map(({ kind, version, name }) => ({ kind, version, name })),
+    resourceKinds.map(({ kind, version, plural }) => ({ kind, version, name: `${plural}.tollway.dev` })),
+  )
+  const values = yaml(readFileSync(join(chart, 'values.yaml'), 'utf8')) as {
+    readonly [field: string]: { readonly image?: string; readonly pods?: { readonly image: string } }
+  }
+  const images = ['operator', 'rateLimit', 'broker', 'payments'].map(
+    field => values[field]?.image ?? values[field]?.pods?.image,
+  )
+  assert.deepEqual(
+    entries('artifacthub.io/images').map(({ image }) => image),
+    images,
+  )
+})
+
 /** Refused values, and the words of the error. */
 const refusals: readonly [string, Rendering, RegExp][] = [
   ['an unknown value', { set: [redis, 'operator.replica=3'] }, /'\/operator': .*'replica' not allowed/],
@@ -216,6 +239,26 @@ const refusals: readonly [string, Rendering, RegExp][] = [
     'a volume of the node in pods of a service',
     { set: [redis, 'broker.pods.extraVolumes[0].name=a', 'broker.pods.extraVolumes[0].hostPath.path=/'] },
     /'\/broker\/pods\/extraVolumes\/0': .*'hostPath' not allowed/,
+  ],
+  [
+    'two monitors of each pod',
+    { set: [redis, 'monitoring.podMonitor.enabled=true', 'monitoring.serviceMonitor.enabled=true'] },
+    /monitoring: podMonitor\.enabled and serviceMonitor\.enabled are both true/,
+  ],
+  [
+    'an Ingress for every host',
+    { set: [redis, 'console.ingress.enabled=true'] },
+    /console\.ingress\.hosts: name at least one host/,
+  ],
+  [
+    'a host with a path',
+    { set: [redis, 'console.ingress.hosts={tollway.example.com/console}'] },
+    /'\/console\/ingress\/hosts\/0': .*pattern/,
+  ],
+  [
+    'an HTTPRoute without a Gateway',
+    { set: [redis, 'console.httpRoute.enabled=true'] },
+    /console\.httpRoute\.parentRefs: name at least one Gateway/,
   ],
   ['a name that begins with a digit', { name: '1st', set: [redis] }, /"1st".* must begin with a letter/],
   ['a name with a dot', { name: 'a.b', set: [redis] }, /"a\.b".*; take "tollway-a-b"/],
