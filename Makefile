@@ -36,6 +36,7 @@ test: install check ## Run every test that needs no cluster; reports missing pro
 
 check: install ## Types, style, generated files
 	@$(NODE) node_modules/.bin/tsc --noEmit
+	@$(NODE) node_modules/.bin/tsc --noEmit -p operator/console/browser
 	@node_modules/.bin/biome ci --error-on-warnings .
 	@$(NODE) crds/generate.ts --check
 	@$(NODE) charts/generate.ts --check

@@ -1,6 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
 import { type BuildOptions, build, type OutputFile, type Plugin } from 'esbuild'
+import { bundlePage, type PageBundle, pageEntry } from './bundle-page.ts'
 
 /** Programs as plain JavaScript that needs nothing but Node. */
 export interface Bundle {
@@ -42,11 +43,14 @@ export async function bundle(root: string, name: string, source: string): Promis
     legalComments: 'none',
   })
   if (made.warnings.length > 0) throw new Error(made.warnings.map(({ text }) => text).join('\n'))
-  const inputs = Object.keys(made.metafile.inputs).sort()
+  const folders = await Promise.all([...beside.folders].map(([path, folder]) => filesIn(root, path, folder)))
+  const inputs = [
+    ...new Set([...Object.keys(made.metafile.inputs), ...folders.flatMap(({ inputs }) => inputs)]),
+  ].sort()
   return {
     files: new Map([
       ...made.outputFiles.map((file): [string, Uint8Array] => [nameOf(file, root), file.contents]),
-      ...[...beside.folders].flatMap(([path, folder]) => filesIn(path, folder)),
+      ...folders.flatMap(({ files }) => files),
       ...filesOfPackages(root, inputs),
     ]),
     inputs,
@@ -59,11 +63,17 @@ interface Beside {
   readonly folders: Map<string, string>
 }
 
-function filesIn(path: string, folder: string): readonly [string, Uint8Array][] {
-  return readdirSync(path)
-    .sort()
-    .map(name => [`${folder}/${name}`, readFileSync(join(path, name))])
+/** A folder of a page becomes its bundle; the files of another one are copied. */
+async function filesIn(root: string, path: string, folder: string): Promise<PageBundle> {
+  const isPage = existsSync(join(path, pageEntry))
+  const { files, inputs } = isPage ? await bundlePage(root, path) : { files: copiesOf(path), inputs: [] }
+  return { files: files.map(([name, content]) => [`${folder}/${name}`, content]), inputs }
 }
+
+const copiesOf = (path: string) =>
+  readdirSync(path)
+    .sort()
+    .map((name): [string, Uint8Array] => [name, readFileSync(join(path, name))])
 
 /** What packages read from beside their own modules, which lie in the bundle's folder afterwards. */
 const readByPackages: readonly string[] = [

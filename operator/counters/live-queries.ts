@@ -21,32 +21,38 @@ const intervalMs = 1_000
 /** A reader that is slower gets the newest decisions, and the number of the others. */
 const maxTapped = 1_000
 
-/** Yields the sum of the reports of each second. */
+/** A process reports each second; one that is late is not waited for longer. */
+const maxWaitMs = 1_250
+
+/** Yields the sum of the reports of each second, as soon as all processes of the domain have reported. */
 export async function* watchSeries(
   { sessions, reports, clock }: LiveParts,
   { domain, rule = '' }: Watched,
   signal: AbortSignal,
 ): AsyncGenerator<SeriesPoint> {
   sessionsOf(sessions(), domain)
+  const connected = () => sessions().filter(({ state }) => state.domains.has(domain)).length
   let sum = { allowed: 0, refused: 0, near: 0, shadow: 0 }
-  let pods = new Set<string>()
-  const stop = reports.watch({ what: 'series', domain, rule, byRefused: false }, ({ identity }, report) => {
+  let reported = new Set<ProcessSession>()
+  const pause = createWakeablePause()
+  const stop = reports.watch({ what: 'series', domain, rule, byRefused: false }, (session, report) => {
     if (report.case !== 'series') return
     const { allowed, refused, near, shadow } = report.value
     sum.allowed += Number(allowed)
     sum.refused += Number(refused)
     sum.near += Number(near)
     sum.shadow += Number(shadow)
-    pods.add(identity.uid)
+    reported.add(session)
+    if (reported.size >= connected()) pause.wake()
   })
-  const pause = createWakeablePause()
   try {
     for (;;) {
-      await pause.wait(intervalMs, signal)
+      await pause.wait(maxWaitMs, signal)
       if (signal.aborted) return
+      const pods = new Set([...reported].map(({ identity }) => identity.uid))
       yield { atMs: clock.nowMs(), ...sum, pods: pods.size }
       sum = { allowed: 0, refused: 0, near: 0, shadow: 0 }
-      pods = new Set()
+      reported = new Set()
     }
   } finally {
     stop()

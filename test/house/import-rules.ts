@@ -21,6 +21,7 @@ const withoutEnvironments = [
   'operator/ir.ts',
   'operator/node-options.ts',
   'operator/certificates/',
+  'operator/console/',
   'operator/controller/',
   'operator/counters/',
   'operator/infrastructure/',
@@ -315,6 +316,18 @@ export const importRules: readonly ImportRule[] = [
       'operator/xds/',
       'services/ratelimit/rules/',
     ],
+  },
+  {
+    place: 'operator/console/',
+    content:
+      'the console: its files with their headers, from the sources of a working tree or the bundle of an image',
+    mayImport: [],
+  },
+  {
+    place: 'operator/console/browser/',
+    content:
+      'the page of the console, which calls the API in the browser: `pages/`, `parts/`, `plots/`; `data/`, what they show. Of the API it imports types only',
+    mayImport: ['operator/api/shapes.ts'],
   },
   {
     place: 'operator/streams/',

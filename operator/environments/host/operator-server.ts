@@ -1,18 +1,21 @@
 import type { Server } from 'node:http'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import type { Api } from '../../api/create-api.ts'
+import { createConsole } from '../../console/create-console.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 
-/** The operator's own port: `/healthz` for supervisors, `/status` for programs, and the API. */
+/** The operator's own port: `/healthz` for supervisors, `/status` for programs, the API and the console. */
 export function createOperatorServer(report: () => StatusReport, api: Pick<Api, 'handle'>): Server {
+  const site = createConsole()
   return createGuardedServer((request, response) => {
-    if (api.handle(request, response)) return
+    if (api.handle(request, response) || site.handle(request, response)) return
     const send = (status: number, body: string, type = 'text/plain; charset=utf-8') => {
       response.writeHead(status, { 'content-type': type }).end(body)
     }
     const path = (request.url ?? '').split('?')[0]
     if (path === '/healthz') return send(200, 'OK')
-    if (path !== '/status') return send(404, 'no such page; there are /healthz, /status and /api/v1\n')
+    if (path !== '/status')
+      return send(404, 'no such page; there are /healthz, /status, /api/v1 and /console\n')
     send(200, `${JSON.stringify(report(), undefined, 2)}\n`, 'application/json')
   })
 }

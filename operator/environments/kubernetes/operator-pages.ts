@@ -1,6 +1,7 @@
 import type { Server } from 'node:http'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import type { Api } from '../../api/create-api.ts'
+import { createConsole } from '../../console/create-console.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 
 export interface OperatorPages {
@@ -13,16 +14,17 @@ export interface OperatorPages {
 }
 
 /**
- * Returns the server of the operator's pages and API in a cluster. `/healthz` reports that the process runs,
- * `/readyz` that its feed is served. Neither depends on the pods of the services, because those depend on the
- * feed.
+ * Returns the server of the operator's pages, API and console in a cluster. `/healthz` reports that the
+ * process runs, `/readyz` that its feed is served. Neither depends on the pods of the services, because those
+ * depend on the feed.
  */
 export function createOperatorPages(pages: OperatorPages): Server {
+  const site = createConsole()
   return createGuardedServer((request, response) => {
     const send = (status: number, body: string, type = 'text/plain; charset=utf-8') => {
       response.writeHead(status, { 'content-type': type }).end(body)
     }
-    if (pages.api.handle(request, response)) return
+    if (pages.api.handle(request, response) || site.handle(request, response)) return
     if (request.method !== 'GET' && request.method !== 'HEAD') return send(405, 'only GET is answered\n')
     switch ((request.url ?? '').split('?')[0]) {
       case '/healthz':
@@ -40,7 +42,10 @@ export function createOperatorPages(pages: OperatorPages): Server {
       case '/status':
         return send(200, `${JSON.stringify(pages.report(), undefined, 2)}\n`, 'application/json')
       default:
-        return send(404, 'no such page; there are /healthz, /readyz, /metrics, /status and /api/v1\n')
+        return send(
+          404,
+          'no such page; there are /healthz, /readyz, /metrics, /status, /api/v1 and /console\n',
+        )
     }
   })
 }

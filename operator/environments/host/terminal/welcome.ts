@@ -77,6 +77,7 @@ function addressLines(report: StatusReport): readonly string[] {
       : [`  payments          ${addresses['payments']}`, `  payment page      ${addresses['payPage']}`]),
     `  feed (xDS)        ${addresses['feed']}`,
     `  operator          ${addresses['operator']}/status`,
+    `  console           ${addresses['operator']}/console`,
   ]
 }
 

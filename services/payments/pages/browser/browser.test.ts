@@ -1,20 +1,12 @@
 import assert from 'node:assert/strict'
-import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import type { Page } from 'playwright-core'
+import { accessibilityFaults, missingChromium, tabTo } from '../../../../test/support/browser.ts'
 import type { Locale } from '../../domain/input/inputs.ts'
-import {
-  accessibilityFaults,
-  chromiumPath,
-  openPagesInBrowser,
-  type PagesInBrowser,
-  tabTo,
-} from '../testing/browser-under-test.ts'
+import { openPagesInBrowser, type PagesInBrowser } from '../testing/browser-under-test.ts'
 import { textsOf } from '../texts/texts.ts'
 
-const isDemanded = process.env['REQUIRE_SERVERS'] === '1'
-const skip = existsSync(chromiumPath) || isDemanded ? false : `chromium is not at ${chromiumPath}`
 /** A folder into which every page is painted, in both widths and both schemes. */
 const pictures = process.env['PAY_PAGES_PICTURES']
 
@@ -23,7 +15,7 @@ const desktop = { width: 1200, height: 800 }
 const price = { amount: '124950', currency: 'DKK' }
 const approved = '4100000000000001'
 
-describe('payment pages in Chromium', { skip }, () => {
+describe('payment pages in Chromium', { skip: missingChromium }, () => {
   let pages: PagesInBrowser
   let page: Page
   before(async () => {

@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import type { BrowserContextOptions, Page } from 'playwright-core'
+import { launchChromium, newPage } from '../../../../test/support/browser.ts'
 import { newPgliteFolder } from '../../../../test/support/pglite-folder.ts'
 import { authorisationLifetimeMs } from '../../domain/transaction/authorise.ts'
 import type { Transaction } from '../../domain/transaction/transaction.ts'
@@ -20,9 +19,6 @@ import { insertMerchant } from '../../storage/tables/merchants.ts'
 import { listTransactions } from '../../storage/tables/transactions.ts'
 import { paymentsCheckout } from '../payments-checkout.ts'
 import { pagesUnderTest, someMerchant } from './checkout-under-test.ts'
-
-export const chromiumPath = '/usr/bin/chromium'
-const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 export interface PagesInBrowser {
   /** Where the shop is that payers go on to. */
@@ -42,7 +38,7 @@ export interface PagesInBrowser {
 export async function openPagesInBrowser(): Promise<PagesInBrowser> {
   const folder = await newPgliteFolder()
   const [browser, storage] = await Promise.all([
-    chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] }),
+    launchChromium(),
     openPglite({ folder, clock: systemClock, random: Math.random }),
   ])
   await migrate(storage, readMigrations(), systemClock)
@@ -111,18 +107,6 @@ function checkoutOn(storage: Storage) {
   })
 }
 
-async function newPage(browser: Browser, complaints: string[], options: BrowserContextOptions = {}) {
-  const context = await browser.newContext(options)
-  context.setDefaultTimeout(5000)
-  const page = await context.newPage()
-  page.on('pageerror', error => complaints.push(error.message))
-  page.on('console', message => {
-    // The browser also reports a page whose own status is 4xx or 5xx.
-    if (!/status of (4|5)\d\d/.test(message.text())) complaints.push(message.text())
-  })
-  return page
-}
-
 /** Answers every address with a page. */
 async function openShop() {
   const server = createServer((request, response) => {
@@ -132,29 +116,4 @@ async function openShop() {
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   return { origin, close: () => server.close() }
-}
-
-/** What axe-core finds wrong with the page as it is now, one line each. */
-export async function accessibilityFaults(page: Page, rules?: readonly string[]): Promise<readonly string[]> {
-  await page.evaluate(`if (!window.axe) { ${axeSource} }`)
-  const options = rules === undefined ? {} : { runOnly: { type: 'rule', values: rules } }
-  const { violations } = await page.evaluate<{ violations: readonly Violation[] }>(
-    `axe.run(document, ${JSON.stringify(options)})`,
-  )
-  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' | ')}`)
-}
-
-interface Violation {
-  readonly id: string
-  readonly nodes: readonly { readonly html: string }[]
-}
-
-/** Moves the focus there as a keyboard does. @throws Error when it is not reached */
-export async function tabTo(page: Page, selector: string): Promise<void> {
-  for (let presses = 0; presses < 20; presses += 1) {
-    const isThere = await page.evaluate(`document.activeElement.matches(${JSON.stringify(selector)})`)
-    if (isThere) return
-    await page.keyboard.press('Tab')
-  }
-  throw new Error(`${selector} cannot be reached with the keyboard`)
 }

@@ -1,0 +1,26 @@
+import type { FunctionComponent } from 'preact'
+import { html } from './data/html.ts'
+import { route } from './data/route.ts'
+import { access } from './data/session.ts'
+import { DomainPage } from './pages/domain.ts'
+import { Login } from './pages/login.ts'
+import { Overview } from './pages/overview.ts'
+import { Layout, type Place } from './parts/layout.ts'
+
+interface Page extends Place {
+  readonly content: FunctionComponent
+}
+
+const pages: readonly Page[] = [
+  { page: 'overview', title: 'Overview', content: Overview },
+  { page: 'domain', title: 'Domain', content: DomainPage },
+]
+
+/** The console: the page of the address, or the login if the operator asks for a token. */
+export function App() {
+  const found = pages.find(({ page }) => page === route.value.page)
+  if (access.value === 'login') return html`<${Layout} places=${[]} title="Log in"><${Login} /><//>`
+  if (found === undefined)
+    return html`<${Layout} places=${pages} title="No such page"><p>Choose one of the pages above.</p><//>`
+  return html`<${Layout} places=${pages} title=${found.title}><${found.content} /><//>`
+}

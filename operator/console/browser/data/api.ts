@@ -1,0 +1,94 @@
+import type { ErrorAnswer } from '../../../api/shapes.ts'
+import { access, authorization, lastAnswerMs, outage, rejectLogin } from './session.ts'
+
+/** An answer of the API with an error, or no answer: status 0. */
+export class CallError extends Error {
+  readonly status: number
+  readonly code: string
+  readonly problems: readonly Problem[]
+
+  constructor(status: number, code: string, message: string, problems: readonly Problem[] = []) {
+    super(message)
+    this.status = status
+    this.code = code
+    this.problems = problems
+  }
+}
+
+export interface Problem {
+  readonly field: string
+  readonly message: string
+}
+
+export type Parameters = Readonly<Record<string, string | number | readonly string[] | undefined>>
+
+/** Returns the address of a call of the API. A list becomes a repeated parameter. */
+export function addressOf(path: string, parameters: Parameters = {}): string {
+  const search = new URLSearchParams()
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value === undefined) continue
+    for (const each of Array.isArray(value) ? value : [value]) search.append(name, `${each}`)
+  }
+  const query = search.toString()
+  return `/api/v1${path}${query === '' ? '' : `?${query}`}`
+}
+
+const answerMs = 10_000
+
+/** Calls the API. Rejects with a `CallError`, or the reason of the signal. */
+export async function call<Answer>(
+  path: string,
+  { parameters, signal, ...init }: RequestInit & { readonly parameters?: Parameters } = {},
+): Promise<Answer> {
+  const deadline = AbortSignal.timeout(answerMs)
+  const either = signal ? AbortSignal.any([signal, deadline]) : deadline
+  const response = await request(addressOf(path, parameters), { ...init, signal: either }, signal)
+  return (await response.json()) as Answer
+}
+
+export function post<Answer>(path: string, body: unknown, signal?: AbortSignal): Promise<Answer> {
+  const headers = { 'content-type': 'application/json' }
+  return call<Answer>(path, {
+    ...{ method: 'POST', body: JSON.stringify(body), headers },
+    ...(signal && { signal }),
+  })
+}
+
+/** Fetches with the token. Rejects with a `CallError` unless the answer is a success. */
+export async function request(
+  address: string,
+  init: RequestInit,
+  gone?: AbortSignal | null,
+): Promise<Response> {
+  const headers = { ...init.headers, ...authorization() }
+  let response: Response
+  try {
+    response = await fetch(address, { ...init, headers, credentials: 'omit', redirect: 'error' })
+  } catch (error) {
+    gone?.throwIfAborted()
+    outage.value = 'The operator does not answer.'
+    throw new CallError(0, 'no-answer', `the operator does not answer: ${reasonOf(error)}`)
+  }
+  lastAnswerMs.value = Date.now()
+  outage.value = ''
+  if (response.ok) {
+    access.value = 'open'
+    return response
+  }
+  const error = await errorOf(response)
+  if (error.status === 401) rejectLogin(error.message)
+  else access.value = 'open'
+  throw error
+}
+
+const reasonOf = (error: unknown) => (error instanceof Error ? error.message : 'unknown cause')
+
+async function errorOf(response: Response): Promise<CallError> {
+  const { status } = response
+  try {
+    const { error } = (await response.json()) as ErrorAnswer
+    return new CallError(status, error.code, error.message, error.problems)
+  } catch {
+    return new CallError(status, 'unexpected', `the operator answered with status ${status}`)
+  }
+}

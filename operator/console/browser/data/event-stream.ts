@@ -1,0 +1,136 @@
+import { signal } from '@preact/signals'
+import { addressOf, CallError, type Parameters, request } from './api.ts'
+
+/** `waiting`: connects, or pauses before the next attempt. `failed`: another attempt would fail too. */
+export type StreamState = 'waiting' | 'live' | 'failed'
+
+export interface EventStream {
+  readonly state: { readonly value: StreamState }
+  /** Why the last attempt failed; empty while it is live. */
+  readonly problem: { readonly value: string }
+  close(): void
+}
+
+const firstPauseMs = 500
+const maxPauseMs = 8_000
+/** The API sends a heartbeat every 15 s. */
+const silenceMs = 40_000
+
+/**
+ * Reads a stream of events by fetch, so that the token goes along, and connects again when it ends. The pause
+ * doubles with each failed attempt.
+ */
+export function openStream<Data>(
+  path: string,
+  parameters: Parameters,
+  onData: (data: Data) => void,
+): EventStream {
+  const state = signal<StreamState>('waiting')
+  const problem = signal('')
+  const closed = new AbortController()
+  const onEvent = (event: StreamEvent) => {
+    if (event.name === 'error') throw streamError(event.data)
+    if (event.name !== 'end') onData(JSON.parse(event.data) as Data)
+  }
+
+  async function readOnce(): Promise<void> {
+    const silence = new AbortController()
+    let timer = setTimeout(() => silence.abort(), silenceMs)
+    try {
+      const either = AbortSignal.any([closed.signal, silence.signal])
+      const response = await request(addressOf(path, parameters), { signal: either }, closed.signal)
+      state.value = 'live'
+      problem.value = ''
+      if (response.body === null) return
+      await readEvents(response.body, onEvent, () => {
+        clearTimeout(timer)
+        timer = setTimeout(() => silence.abort(), silenceMs)
+      })
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  async function run(): Promise<void> {
+    let pauseMs = firstPauseMs
+    while (!closed.signal.aborted) {
+      try {
+        await readOnce()
+        pauseMs = firstPauseMs
+      } catch (error) {
+        if (closed.signal.aborted) return
+        problem.value = error instanceof Error ? error.message : 'the stream broke off'
+        if (state.value === 'live') pauseMs = firstPauseMs
+        if (error instanceof CallError && isFinal(error.status)) {
+          state.value = 'failed'
+          return
+        }
+      }
+      state.value = 'waiting'
+      await pause(pauseMs, closed.signal)
+      pauseMs = Math.min(maxPauseMs, pauseMs * 2)
+    }
+  }
+
+  void run()
+  return { state, problem, close: () => closed.abort() }
+}
+
+/** A rejected parameter or a missing right does not change by another attempt. */
+const isFinal = (status: number) => status >= 400 && status < 500 && status !== 429 && status !== 404
+
+function streamError(data: string): CallError {
+  const { error } = JSON.parse(data) as { error: { code: string; message: string } }
+  return new CallError(503, error.code, error.message)
+}
+
+export interface StreamEvent {
+  readonly name: string
+  readonly data: string
+}
+
+/** The longest event. A longer one ends the stream. */
+const maxEventLength = 4 * 1024 * 1024
+
+async function readEvents(
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  onEvent: (event: StreamEvent) => void,
+  onBytes: () => void,
+): Promise<void> {
+  let rest = ''
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader()
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    onBytes()
+    const blocks = (rest + part.value).split('\n\n')
+    rest = blocks.pop() ?? ''
+    if (rest.length > maxEventLength) throw new Error('an event of the stream is too long')
+    for (const block of blocks) {
+      const event = parseEvent(block)
+      if (event !== undefined) onEvent(event)
+    }
+  }
+}
+
+/** Returns the event of a block of lines; undefined for a comment. */
+export function parseEvent(block: string): StreamEvent | undefined {
+  let name = 'message'
+  const data: string[] = []
+  for (const line of block.split('\n')) {
+    if (line.startsWith('event: ')) name = line.slice('event: '.length)
+    else if (line.startsWith('data: ')) data.push(line.slice('data: '.length))
+  }
+  return data.length === 0 ? undefined : { name, data: data.join('\n') }
+}
+
+/** Resolves after the time, or as soon as the signal is aborted. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise(resolve => {
+    const timer = setTimeout(end, ms)
+    function end() {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', end)
+      resolve()
+    }
+    signal.addEventListener('abort', end)
+  })
+}

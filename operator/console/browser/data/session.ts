@@ -1,0 +1,43 @@
+import { computed, signal } from '@preact/signals'
+
+/** `unknown` until the first answer; `login` when the API wants a token. */
+export type Access = 'unknown' | 'open' | 'login'
+
+/** The bearer token. It is kept in this variable only, so that it ends with the page. */
+let token: string | undefined
+
+export const access = signal<Access>('unknown')
+/** Whether a token was given. The console of one machine needs none. */
+export const isLoggedIn = signal(false)
+/** Why the last token was not accepted; empty if there was none. */
+export const loginProblem = signal('')
+/** The time of the last answer, and why there has been none since; empty while the operator answers. */
+export const lastAnswerMs = signal(0)
+export const outage = signal('')
+export const isOnline = computed(() => outage.value === '')
+
+export function logIn(given: string): void {
+  token = given.trim()
+  isLoggedIn.value = true
+  loginProblem.value = ''
+  access.value = 'unknown'
+}
+
+export function logOut(): void {
+  token = undefined
+  isLoggedIn.value = false
+  loginProblem.value = ''
+  access.value = 'login'
+}
+
+export function authorization(): Readonly<Record<string, string>> {
+  return token === undefined ? {} : { authorization: `Bearer ${token}` }
+}
+
+/** Records that the API rejected the token, or the lack of one. */
+export function rejectLogin(message: string): void {
+  loginProblem.value = token === undefined ? '' : message
+  token = undefined
+  isLoggedIn.value = false
+  access.value = 'login'
+}

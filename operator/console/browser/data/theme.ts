@@ -1,0 +1,18 @@
+import { effect, signal } from '@preact/signals'
+
+export type Theme = 'auto' | 'light' | 'dark'
+
+/** The scheme of colors; `auto` follows the system. It lasts as long as the page. */
+export const theme = signal<Theme>('auto')
+
+export function applyTheme(): void {
+  effect(() => {
+    document.documentElement.dataset['theme'] = theme.value
+  })
+}
+
+const next: Readonly<Record<Theme, Theme>> = { auto: 'light', light: 'dark', dark: 'auto' }
+
+export function switchTheme(): void {
+  theme.value = next[theme.value]
+}

@@ -1,0 +1,40 @@
+import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { addressOf, type CallError, call, type Parameters } from './api.ts'
+import { pause } from './event-stream.ts'
+
+export interface Polled<Answer> {
+  readonly answer: Answer | undefined
+  /** Why the last call failed. The last answer stays. */
+  readonly problem: CallError | undefined
+}
+
+const hiddenFactor = 5
+
+/** Repeats a call while the component is shown, with pauses of `everyMs`; longer ones in a hidden tab. */
+export function usePoll<Answer>(path: string, parameters: Parameters, everyMs: number): Polled<Answer> {
+  const polled = useSignal<Polled<Answer> & { readonly key?: string }>({
+    answer: undefined,
+    problem: undefined,
+  })
+  const key = addressOf(path, parameters)
+  useEffect(() => {
+    const closed = new AbortController()
+    const poll = async () => {
+      while (!closed.signal.aborted) {
+        try {
+          const answer = await call<Answer>(path, { parameters, signal: closed.signal })
+          if (!closed.signal.aborted) polled.value = { answer, problem: undefined, key }
+        } catch (error) {
+          if (closed.signal.aborted) return
+          const last = polled.value.key === key ? polled.value.answer : undefined
+          polled.value = { answer: last, problem: error as CallError, key }
+        }
+        await pause(document.hidden ? everyMs * hiddenFactor : everyMs, closed.signal)
+      }
+    }
+    void poll()
+    return () => closed.abort()
+  }, [key, everyMs])
+  return polled.value.key === key ? polled.value : { answer: undefined, problem: undefined }
+}

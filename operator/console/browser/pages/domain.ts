@@ -1,0 +1,131 @@
+import { useMemo } from 'preact/hooks'
+import type { DomainList, ResourceList, RuleList } from '../../../api/shapes.ts'
+import { findProblems } from '../data/find-problems.ts'
+import { displayText } from '../data/format.ts'
+import { html } from '../data/html.ts'
+import { linkTo, route } from '../data/route.ts'
+import { createSeriesBuffer, type SeriesBuffer } from '../data/series-buffer.ts'
+import { usePoll } from '../data/use-poll.ts'
+import { useSeries } from '../data/use-series.ts'
+import { ConditionList, ReadyState } from '../parts/conditions.ts'
+import { KeyCounter } from '../parts/key-counter.ts'
+import { Empty, ErrorNote } from '../parts/notes.ts'
+import { ProblemList } from '../parts/problem-list.ts'
+import { RuleTree } from '../parts/rule-tree.ts'
+import { TopKeys } from '../parts/top-keys.ts'
+import { Plot } from '../plots/plot.ts'
+
+const everyMs = 1_000
+const slowMs = 3_000
+const page = { limit: 1_000 }
+
+/** The rules of one domain with their counts; a choice of the domain if the address names none. */
+export function DomainPage() {
+  const { domain } = route.value.parameters
+  const domains = usePoll<DomainList>('/domains', page, slowMs)
+  const names = domains.answer?.items.map(item => item.domain) ?? []
+  const chosen = domain ?? names[0]
+  return html`
+    <${ErrorNote} error=${domains.problem} />
+    <${DomainChoice} names=${names} chosen=${chosen} />
+    ${
+      chosen === undefined
+        ? domains.answer && html`<${Empty}>No domain is in force: apply a RateLimitConfig.<//>`
+        : html`<${OneDomain} key=${chosen} domain=${chosen} />`
+    }
+  `
+}
+
+function DomainChoice({ names, chosen }: { names: readonly string[]; chosen: string | undefined }) {
+  if (chosen === undefined) return null
+  const all = names.includes(chosen) ? names : [chosen, ...names]
+  const choose = (event: Event) => {
+    location.hash = linkTo('domain', { domain: (event.target as HTMLSelectElement).value })
+  }
+  return html`<p class="choice">
+    <label for="domain">Domain</label>
+    <select id="domain" onChange=${choose}>
+      ${all.map(
+        name => html`<option value=${name} selected=${name === chosen}>
+          ${displayText(name)}
+        </option>`,
+      )}
+    </select>
+  </p>`
+}
+
+function OneDomain({ domain }: { readonly domain: string }) {
+  const rules = usePoll<RuleList>(`/domains/${encodeURIComponent(domain)}/rules`, page, everyMs)
+  const resources = usePoll<ResourceList>('/resources', { kind: 'RateLimitConfig', ...page }, slowMs)
+  const items = rules.answer?.items ?? []
+  const history = useHistory(items)
+  const wanted = route.value.parameters['rule']
+  const rule = items.find(item => item.rule === wanted)?.rule ?? items[0]?.rule
+  const tree = { domain, rules: items, isKnown: rules.answer !== undefined, chosen: rule, history }
+  const backends = findProblems([], resources.answer?.pods ?? [])
+  return html`
+    <${ErrorNote} error=${rules.problem} />
+    ${backends.length > 0 && html`<${ProblemList} problems=${backends} isKnown=${true} />`}
+    <p class="facts">
+      <${ReadyState} conditions=${rules.answer?.conditions ?? []} />
+      <${ConditionList} conditions=${rules.answer?.conditions ?? []} />
+    </p>
+    <${HitsPlot} title="All rules" domain=${domain} />
+    <div class="split">
+      <${RuleTree} ...${tree} />
+      <div class="side">
+        ${rule !== undefined && html`<${OneRule} key=${rule} domain=${domain} rule=${rule} />`}
+        <${KeyCounter} domain=${domain} />
+      </div>
+    </div>
+  `
+}
+
+function OneRule({ domain, rule }: { readonly domain: string; readonly rule: string }) {
+  return html`<section class="card" aria-labelledby="rule">
+    <h2 id="rule">${displayText(rule)}</h2>
+    <${HitsPlot} title="This rule" domain=${domain} rule=${rule} />
+    <${TopKeys} domain=${domain} rule=${rule} />
+  </section>`
+}
+
+const lines = [
+  { label: 'allowed', color: 'allowed' as const },
+  { label: 'refused', color: 'refused' as const, isDashed: true },
+  { label: 'near', color: 'near' as const },
+  { label: 'shadow', color: 'shadow' as const, isDashed: true },
+]
+
+interface HitsPlotProps {
+  readonly title: string
+  readonly domain: string
+  readonly rule?: string
+}
+
+function HitsPlot({ title, domain, rule }: HitsPlotProps) {
+  const { buffer, last, stream } = useSeries(domain, rule)
+  const opened = stream.value
+  const points = { lines, columns: buffer.columns, version: last.value?.atMs ?? 0 }
+  return html`
+    <${Plot} title=${title} unit="hits a second" ...${points} />
+    ${opened?.state.value === 'failed' && html`<${ErrorNote} error=${opened.problem.value} />`}
+  `
+}
+
+const historyPoints = 60
+
+/** The rates of each rule, one a poll. */
+function useHistory(items: RuleList['items']): ReadonlyMap<string, SeriesBuffer> {
+  const history = useMemo(() => new Map<string, SeriesBuffer>(), [])
+  useMemo(() => {
+    const now = Date.now() / 1000
+    const names = new Set(items.map(({ rule }) => rule))
+    for (const rule of history.keys()) if (!names.has(rule)) history.delete(rule)
+    for (const { rule, callsPerSecond } of items) {
+      const buffer = history.get(rule) ?? createSeriesBuffer(1, historyPoints)
+      history.set(rule, buffer)
+      buffer.push(now, [callsPerSecond])
+    }
+  }, [items])
+  return history
+}

@@ -1,0 +1,117 @@
+import { useSignal } from '@preact/signals'
+import { useEffect, useMemo } from 'preact/hooks'
+import type { DomainList, ResourceList, SeriesPointEvent } from '../../../api/shapes.ts'
+import { openStream } from '../data/event-stream.ts'
+import { findProblems } from '../data/find-problems.ts'
+import { html } from '../data/html.ts'
+import { createSeriesBuffer } from '../data/series-buffer.ts'
+import { usePoll } from '../data/use-poll.ts'
+import { DomainTable } from '../parts/domain-table.ts'
+import { FeedVersions } from '../parts/feed-versions.ts'
+import { ErrorNote } from '../parts/notes.ts'
+import { PodTable } from '../parts/pod-table.ts'
+import { ProblemList } from '../parts/problem-list.ts'
+import { ResourceTable } from '../parts/resource-table.ts'
+import { Plot } from '../plots/plot.ts'
+
+type Domain = DomainList['items'][number]
+type Pod = ResourceList['pods'][number]
+
+const everyMs = 1_000
+const slowMs = 3_000
+const page = { limit: 200 }
+
+/** Problems first, then what runs. */
+export function Overview() {
+  const limits = usePoll<ResourceList>('/resources', { kind: 'RateLimitConfig', ...page }, everyMs)
+  const routes = usePoll<ResourceList>('/resources', { kind: 'AnimationStreamRoute', ...page }, slowMs)
+  const merchants = usePoll<ResourceList>('/resources', { kind: 'Merchant', ...page }, slowMs)
+  const domains = usePoll<DomainList>('/domains', page, everyMs)
+  const all = [limits, routes, merchants].flatMap(({ answer }) => answer?.items ?? [])
+  const pods = limits.answer?.pods ?? []
+  const isKnown = limits.answer !== undefined
+  return html`
+    <${ErrorNote} error=${limits.problem ?? domains.problem} />
+    <${ProblemList} problems=${findProblems(all, pods)} isKnown=${isKnown} />
+    <section class="plots" aria-label="Live figures">
+      <${Traffic} domains=${domains.answer?.items ?? []} />
+      <${Latency} pods=${pods} />
+    </section>
+    <${DomainTable} list=${domains.answer} />
+    <${ResourceTable} resources=${all} isKnown=${isKnown} />
+    <section class="columns">
+      <${PodTable} pods=${pods} isKnown=${isKnown} />
+      <${FeedVersions} feeds=${[limits, routes].flatMap(({ answer }) => answer?.feeds ?? [])} />
+    </section>
+  `
+}
+
+/** A browser opens six connections to a server, and each stream takes one. */
+const maxStreams = 3
+const capacity = 300
+const trafficLines = [
+  { label: 'allowed', color: 'allowed' as const },
+  { label: 'refused', color: 'refused' as const, isDashed: true },
+]
+
+/** The hits of the busiest domains by the second, and those of the others as a rate of 5 s. */
+function Traffic({ domains }: { readonly domains: readonly Domain[] }) {
+  const buffer = useMemo(() => createSeriesBuffer(2, capacity), [])
+  const version = useSignal(0)
+  const watched = useWatched(domains)
+  const live = useMemo(() => new Map<string, SeriesPointEvent>(), [])
+  const others = domains.filter(({ domain }) => !watched.includes(domain))
+  const rest = useMemo(() => ({ allowed: 0, refused: 0 }), [])
+  rest.refused = others.reduce((sum, { refusalsPerSecond }) => sum + refusalsPerSecond, 0)
+  rest.allowed = others.reduce((sum, { callsPerSecond }) => sum + callsPerSecond, 0) - rest.refused
+  useEffect(() => {
+    const streams = watched.map(domain =>
+      openStream<SeriesPointEvent>('/series', { domain }, point => {
+        live.set(domain, point)
+        const points = [...live.values()]
+        const allowed = points.reduce((sum, each) => sum + each.allowed, rest.allowed)
+        const refused = points.reduce((sum, each) => sum + each.refused, rest.refused)
+        buffer.push(point.atMs / 1000, [allowed, refused])
+        version.value += 1
+      }),
+    )
+    return () => {
+      live.clear()
+      for (const stream of streams) stream.close()
+    }
+  }, [JSON.stringify(watched)])
+  const props = { title: 'Calls', unit: 'hits a second', lines: trafficLines }
+  return html`<${Plot} ...${props} columns=${buffer.columns} version=${version.value} />`
+}
+
+/** The first choice stays until the list of domains changes, so that streams do not come and go. */
+function useWatched(domains: readonly Domain[]): readonly string[] {
+  const names = JSON.stringify(domains.map(({ domain }) => domain))
+  return useMemo(
+    () =>
+      [...domains]
+        .sort((a, b) => b.callsPerSecond - a.callsPerSecond)
+        .slice(0, maxStreams)
+        .map(({ domain }) => domain),
+    [names],
+  )
+}
+
+const latencyLines = [
+  { label: 'p50', color: 'accent' as const },
+  { label: 'p99', color: 'near' as const, isDashed: true },
+]
+
+/** The slowest pod's latency. */
+function Latency({ pods }: { readonly pods: readonly Pod[] }) {
+  const buffer = useMemo(() => createSeriesBuffer(2, capacity), [])
+  const version = useSignal(0)
+  useEffect(() => {
+    if (pods.length === 0) return
+    const most = (of: (pod: Pod) => number) => Math.max(...pods.map(of))
+    buffer.push(Math.round(Date.now() / 1000), [most(pod => pod.p50Ms), most(pod => pod.p99Ms)])
+    version.value += 1
+  }, [pods])
+  const props = { title: 'Decisions', unit: 'ms, slowest pod', lines: latencyLines }
+  return html`<${Plot} ...${props} columns=${buffer.columns} version=${version.value} />`
+}

@@ -1,0 +1,32 @@
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { html } from '../data/html.ts'
+
+export interface ConfirmDialogProps {
+  readonly title: string
+  /** The text of the button that does it. */
+  readonly action: string
+  readonly onConfirm: () => void
+  readonly onCancel: () => void
+  readonly children?: ComponentChildren
+}
+
+/** Asks before a change. The focus begins at Cancel, and returns to the button that opened the dialog. */
+export function ConfirmDialog({ title, action, onConfirm, onCancel, children }: ConfirmDialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null)
+  useEffect(() => {
+    const before = document.activeElement
+    dialog.current?.showModal()
+    return () => {
+      if (before instanceof HTMLElement) before.focus()
+    }
+  }, [])
+  return html`<dialog ref=${dialog} aria-labelledby="confirm" onCancel=${onCancel}>
+    <h2 id="confirm">${title}</h2>
+    ${children}
+    <p class="buttons">
+      <button type="button" onClick=${onCancel}>Cancel</button>
+      <button type="button" class="primary" onClick=${onConfirm}>${action}</button>
+    </p>
+  </dialog>`
+}

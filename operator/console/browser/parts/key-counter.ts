@@ -1,0 +1,164 @@
+import { signal, useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import type { Counter, CounterChange } from '../../../api/shapes.ts'
+import { call, post } from '../data/api.ts'
+import { descriptorParameters, type Entry, parseEntries } from '../data/entries.ts'
+import { displayEntries, displayText, formatAge, formatCount } from '../data/format.ts'
+import { html } from '../data/html.ts'
+import { ConfirmDialog } from './confirm-dialog.ts'
+import { ErrorNote } from './notes.ts'
+
+/** The entries of the counter that is shown, as a person writes them. */
+export const chosenEntries = signal('')
+
+type Change = { readonly action: 'reset' } | { readonly action: 'raise'; readonly by: number }
+
+/** Reads the counter of one key, and changes it after a confirmation. */
+export function KeyCounter({ domain }: { readonly domain: string }) {
+  const counter = useSignal<Counter | undefined>(undefined)
+  const problem = useSignal<unknown>(undefined)
+  const done = useSignal('')
+  const asked = useSignal<Change | undefined>(undefined)
+
+  async function attempt(task: () => Promise<void>): Promise<void> {
+    problem.value = undefined
+    done.value = ''
+    try {
+      await task()
+    } catch (error) {
+      problem.value = error
+    }
+  }
+
+  const read = () =>
+    attempt(async () => {
+      counter.value = undefined
+      const entries = entriesOf(chosenEntries.value)
+      const parameters = { domain, descriptor: descriptorParameters(entries) }
+      counter.value = await call<Counter>('/counters', { parameters })
+    })
+
+  const apply = (entries: readonly Entry[], change: Change) =>
+    attempt(async () => {
+      asked.value = undefined
+      const by = change.action === 'raise' ? { by: change.by } : {}
+      const answer = await post<CounterChange>(`/counters/${change.action}`, { domain, entries, ...by })
+      counter.value = answer
+      done.value = describeChange(answer, change)
+    })
+
+  useEffect(() => {
+    if (chosenEntries.value !== '') void read()
+  }, [chosenEntries.value])
+
+  const shown = counter.value
+  return html`<section class="card" aria-labelledby="counter">
+    <h2 id="counter">Counter of one key</h2>
+    <${EntriesForm} onRead=${read} />
+    <${ErrorNote} error=${problem.value} />
+    <p role="status" class="done">${done.value}</p>
+    ${
+      shown &&
+      html`<${Values} counter=${shown} />
+        <${Changes} onAsk=${(change: Change) => {
+          asked.value = change
+        }} />`
+    }
+    ${
+      shown &&
+      asked.value &&
+      html`<${Confirmation}
+        counter=${shown}
+        change=${asked.value}
+        onConfirm=${(change: Change) => apply(shown.entries, change)}
+        onCancel=${() => {
+          asked.value = undefined
+        }}
+      />`
+    }
+  </section>`
+}
+
+/** @throws Error that names what is wrong */
+function entriesOf(text: string): readonly Entry[] {
+  const entries = parseEntries(text)
+  if (typeof entries === 'string') throw new Error(entries)
+  return entries
+}
+
+function describeChange({ confirmed, missing }: CounterChange, { action }: Change): string {
+  const what = action === 'reset' ? 'The counter is 0.' : 'The hits are granted.'
+  const late =
+    missing.length === 0 ? '' : ` No confirmation of ${missing.map(pod => displayText(pod)).join(', ')}.`
+  return `${what} Confirmed by ${confirmed.length} ${confirmed.length === 1 ? 'pod' : 'pods'}.${late}`
+}
+
+function EntriesForm({ onRead }: { readonly onRead: () => void }) {
+  const text = useSignal(chosenEntries.value)
+  useEffect(() => {
+    text.value = chosenEntries.value
+  }, [chosenEntries.value])
+  const submit = (event: Event) => {
+    event.preventDefault()
+    if (chosenEntries.value === text.value) onRead()
+    chosenEntries.value = text.value
+  }
+  return html`<form class="line" onSubmit=${submit}>
+    <label for="entries">Entries</label>
+    <input id="entries" autocomplete="off" spellcheck=${false} value=${text.value}
+      placeholder="user=alice, path=/pay"
+      onInput=${(event: Event) => {
+        text.value = (event.target as HTMLInputElement).value
+      }} />
+    <button type="submit">Read</button>
+  </form>`
+}
+
+function Values({ counter }: { readonly counter: Counter }) {
+  const { value, limit, remaining, reset, rule, key, missing } = counter
+  const absent = missing.map(pod => displayText(pod)).join(', ')
+  return html`<dl class="values">
+      <div><dt>Value</dt><dd>${formatCount(value)}</dd></div>
+      <div><dt>Limit</dt><dd>${formatCount(limit)}</dd></div>
+      <div><dt>Left</dt><dd class=${remaining === 0 ? 'refused' : ''}>${formatCount(remaining)}</dd></div>
+      <div><dt>Ends in</dt><dd>${formatAge(reset * 1000)}</dd></div>
+    </dl>
+    <p class="fine">Rule <code>${displayText(rule)}</code>, key <code>${displayText(key)}</code></p>
+    ${absent !== '' && html`<p class="note warning">Without ${absent}.</p>`}`
+}
+
+const firstRaise = 10
+
+function Changes({ onAsk }: { readonly onAsk: (change: Change) => void }) {
+  const by = useSignal(firstRaise)
+  return html`<p class="buttons">
+    <button type="button" onClick=${() => onAsk({ action: 'reset' })}>Reset …</button>
+    <span class="line">
+      <label for="by-hits">Hits</label>
+      <input id="by-hits" type="number" min="1" max="4294967295" value=${by.value}
+        onInput=${(event: Event) => {
+          by.value = Number((event.target as HTMLInputElement).value)
+        }} />
+      <button type="button" onClick=${() => onAsk({ action: 'raise', by: by.value })}>Raise …</button>
+    </span>
+  </p>`
+}
+
+interface ConfirmationProps {
+  readonly counter: Counter
+  readonly change: Change
+  readonly onConfirm: (change: Change) => void
+  readonly onCancel: () => void
+}
+
+function Confirmation({ counter, change, onConfirm, onCancel }: ConfirmationProps) {
+  const isReset = change.action === 'reset'
+  const title = isReset ? 'Reset this counter?' : `Grant ${formatCount(change.by)} more hits?`
+  const effect = isReset
+    ? 'Its hits of the window are forgotten in the backend and in all pods.'
+    : 'They last until the window ends.'
+  const props = { title, action: isReset ? 'Reset' : 'Raise', onCancel, onConfirm: () => onConfirm(change) }
+  return html`<${ConfirmDialog} ...${props}>
+    <p><code>${displayEntries(counter.entries)}</code> of ${displayText(counter.domain)}. ${effect}</p>
+  <//>`
+}

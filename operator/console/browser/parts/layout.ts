@@ -1,0 +1,68 @@
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { formatTime } from '../data/format.ts'
+import { html } from '../data/html.ts'
+import { linkTo, route } from '../data/route.ts'
+import { isLoggedIn, lastAnswerMs, logOut, outage } from '../data/session.ts'
+import { switchTheme, theme } from '../data/theme.ts'
+
+export interface Place {
+  readonly page: string
+  readonly title: string
+}
+
+export interface LayoutProps {
+  readonly places: readonly Place[]
+  readonly title: string
+  readonly children?: ComponentChildren
+}
+
+/** The frame of each page: the header with the places, and the main content. */
+export function Layout({ places, title, children }: LayoutProps) {
+  const main = useRef<HTMLElement>(null)
+  const { page } = route.value
+  const isFirst = useRef(true)
+  useEffect(() => {
+    document.title = `${title} · Tollway`
+    // A screen reader continues at the new page, as after a load.
+    if (!isFirst.current) main.current?.focus()
+    isFirst.current = false
+  }, [page, title])
+  return html`
+    <a class="skip" href="#main" onClick=${(event: Event) => {
+      event.preventDefault()
+      main.current?.focus()
+    }}>Skip to the content</a>
+    <header class="top">
+      <a class="brand" href=${linkTo('overview')}>Tollway</a>
+      <nav aria-label="Pages">
+        <ul>
+          ${places.map(
+            place => html`<li>
+              <a href=${linkTo(place.page)} aria-current=${place.page === page ? 'page' : undefined}>
+                ${place.title}
+              </a>
+            </li>`,
+          )}
+        </ul>
+      </nav>
+      <div class="tools">
+        <button type="button" class="quiet" onClick=${switchTheme}>Theme: ${theme.value}</button>
+        ${isLoggedIn.value && html`<button type="button" class="quiet" onClick=${logOut}>Log out</button>`}
+      </div>
+    </header>
+    <${Outage} />
+    <main id="main" ref=${main} tabindex="-1" aria-labelledby="title">
+      <h1 id="title">${title}</h1>
+      ${children}
+    </main>
+  `
+}
+
+/** Says that the operator does not answer, and since when. The calls are repeated without a click. */
+function Outage() {
+  const since = lastAnswerMs.value === 0 ? '' : ` The last answer is of ${formatTime(lastAnswerMs.value)}.`
+  return html`<div role="status" class="outage">
+    ${outage.value !== '' && html`<p>${outage.value}${since} The page connects again by itself.</p>`}
+  </div>`
+}

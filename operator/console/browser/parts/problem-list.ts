@@ -1,0 +1,33 @@
+import type { FoundProblem } from '../data/find-problems.ts'
+import { displayText } from '../data/format.ts'
+import { html } from '../data/html.ts'
+
+export interface ProblemListProps {
+  readonly problems: readonly FoundProblem[]
+  /** Whether the operator has answered. */
+  readonly isKnown: boolean
+}
+
+const maxShown = 20
+const maxMessage = 500
+
+/** The problems, announced when their number changes. */
+export function ProblemList({ problems, isKnown }: ProblemListProps) {
+  const shown = problems.slice(0, maxShown)
+  const count = problems.length
+  const summary = count === 0 ? 'No problems' : `${count} ${count === 1 ? 'problem' : 'problems'}`
+  return html`<section class="problems ${count === 0 ? 'none' : 'some'}" aria-labelledby="problems">
+    <h2 id="problems" aria-live="polite">${isKnown ? summary : 'Asking the operator …'}</h2>
+    ${
+      count > 0 &&
+      html`<ul>
+        ${shown.map(
+          ({ subject, message, severity }) => html`<li class=${severity}>
+            <b>${displayText(subject)}</b> <span>${displayText(message, maxMessage)}</span>
+          </li>`,
+        )}
+        ${count > maxShown && html`<li class="more">${count - maxShown} more; tollway status lists all.</li>`}
+      </ul>`
+    }
+  </section>`
+}

@@ -1,0 +1,114 @@
+import { useEffect, useRef } from 'preact/hooks'
+import uPlot from 'uplot'
+import { formatRate } from '../data/format.ts'
+import { html } from '../data/html.ts'
+import { type ColorName, colorOf, onSchemeChange } from './colors.ts'
+
+export interface PlotLine {
+  readonly label: string
+  readonly color: ColorName
+  /** Draws a dashed line, so that lines do not differ by their colors alone. */
+  readonly isDashed?: boolean
+}
+
+export interface PlotProps {
+  readonly title: string
+  /** Times in seconds, then the values of each line. */
+  readonly columns: readonly number[][]
+  /** Changes when the columns change. */
+  readonly version: number
+  readonly lines: readonly PlotLine[]
+  readonly unit: string
+  readonly height?: number
+}
+
+const windowSeconds = 120
+const defaultHeight = 150
+
+/** Lines over the last two minutes, with the last values as text. */
+export function Plot(props: PlotProps) {
+  const { title, columns, version, lines, unit, height = defaultHeight } = props
+  const place = useRef<HTMLDivElement>(null)
+  const plot = useRef<uPlot | undefined>(undefined)
+
+  useEffect(() => {
+    const element = place.current
+    if (element === null) return
+    const draw = () => {
+      plot.current?.destroy()
+      plot.current = new uPlot(optionsOf(lines, element.clientWidth, height), dataOf(columns), element)
+    }
+    draw()
+    const resize = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height }))
+    resize.observe(element)
+    const stop = onSchemeChange(draw)
+    return () => {
+      stop()
+      resize.disconnect()
+      plot.current?.destroy()
+      plot.current = undefined
+    }
+  }, [columns, height])
+
+  useEffect(() => plot.current?.setData(dataOf(columns)), [version, columns])
+
+  const last = lines.map(({ label }, index) => ({ label, value: columns[index + 1]?.at(-1) }))
+  const described = last.map(({ label, value }) => `${label} ${shown(value)}`).join(', ')
+  return html`<figure class="plot">
+    <figcaption>
+      <span class="plot-title">${title} <span class="unit">${unit}</span></span>
+      <span class="legend">
+        ${lines.map(
+          ({ label, color }, index) =>
+            html`<span class="key">
+              <i class="swatch ${color}"></i>${label} <b>${shown(last[index]?.value)}</b>
+            </span>`,
+        )}
+      </span>
+    </figcaption>
+    <div ref=${place} class="canvas" role="img" aria-label="${title}, ${unit}: ${described}"></div>
+  </figure>`
+}
+
+const shown = (value: number | undefined) => (value === undefined ? '–' : formatRate(value))
+
+const dataOf = (columns: readonly number[][]) => columns as number[][] as unknown as uPlot.AlignedData
+
+function optionsOf(lines: readonly PlotLine[], width: number, height: number): uPlot.Options {
+  const axis = {
+    stroke: colorOf('muted'),
+    grid: { stroke: colorOf('grid'), width: 1 },
+    ticks: { show: false },
+    font: '11px system-ui, sans-serif',
+  }
+  return {
+    width,
+    height,
+    legend: { show: false },
+    cursor: { show: false },
+    padding: [8, 8, 0, 0],
+    scales: { x: { range: rangeOfTime }, y: { range: (_, __, max) => [0, Math.max(1, max * 1.15)] } },
+    axes: [
+      {
+        ...axis,
+        size: 24,
+        space: 70,
+        values: [[1, '{HH}:{mm}:{ss}', null, null, null, null, null, null, 1]],
+      },
+      { ...axis, size: 44, space: 30, values: (_, splits) => splits.map(split => formatRate(split)) },
+    ],
+    series: [
+      {},
+      ...lines.map(({ label, color, isDashed }) => ({
+        ...{ label, stroke: colorOf(color), width: 1.75, points: { show: false } },
+        ...(isDashed && { dash: [5, 4] }),
+      })),
+    ],
+  }
+}
+
+/** The last seconds, also while there are fewer points. */
+function rangeOfTime(plot: uPlot): [number, number] {
+  const last = plot.data[0].at(-1) ?? Date.now() / 1000
+  return [last - windowSeconds, last]
+}

@@ -1,0 +1,71 @@
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
+import { stripTypeScriptTypes } from 'node:module'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** The files of the console, without the document. */
+export interface ConsoleFiles {
+  /** By their paths below /console/. */
+  readonly files: ReadonlyMap<string, Buffer>
+  /** The module that runs first. */
+  readonly entry: string
+  /** The paths of modules by the names by which others import them; empty for a bundle. */
+  readonly imports: Readonly<Record<string, string>>
+}
+
+/** The packages that the browser loads, and the files that are their modules for browsers. */
+const packages = {
+  preact: 'preact',
+  'preact/hooks': 'preact/hooks',
+  '@preact/signals': '@preact/signals',
+  '@preact/signals-core': '@preact/signals-core',
+  htm: 'htm',
+  uplot: 'uplot/dist/uPlot.esm.js',
+  'js-yaml': 'js-yaml/browser',
+}
+
+/** The stylesheet of the plots. An image has it beside the bundle. */
+export const plotStyles = 'uplot.css'
+
+/** An image has a bundle in place of the sources. */
+const bundleEntry = 'main.js'
+
+/** Reads the bundle of an image, or the sources of a working tree, whose types it strips. */
+export function readConsoleFiles(): ConsoleFiles {
+  const folder = fileURLToPath(new URL('browser/', import.meta.url))
+  return existsSync(join(folder, bundleEntry)) ? readBundle(folder) : readSources(folder)
+}
+
+function readBundle(folder: string): ConsoleFiles {
+  const files = readdirSync(folder).map((name): [string, Buffer] => [name, readFileSync(join(folder, name))])
+  return { files: new Map(files), entry: bundleEntry, imports: {} }
+}
+
+function readSources(folder: string): ConsoleFiles {
+  const files = new Map<string, Buffer>()
+  for (const path of globSync('**/*.{ts,css,svg}', { cwd: folder })) {
+    const content = readFileSync(join(folder, path))
+    files.set(path, path.endsWith('.ts') ? withoutTypes(content.toString()) : content)
+  }
+  const imports: Record<string, string> = {}
+  for (const [name, file] of Object.entries(packages)) {
+    const path = `modules/${name.replaceAll(/[@/]/g, '-')}.js`
+    files.set(path, readFileSync(fileOf(file)))
+    imports[name] = `/console/${path}`
+  }
+  files.set(plotStyles, readFileSync(fileOf('uplot/dist/uPlot.min.css')))
+  return { files, entry: 'main.ts', imports }
+}
+
+/** Node warns once that this feature may change. The exact Node comes with the installation. */
+function withoutTypes(source: string): Buffer {
+  const { emitWarning } = process
+  process.emitWarning = () => {}
+  try {
+    return Buffer.from(stripTypeScriptTypes(source))
+  } finally {
+    process.emitWarning = emitWarning
+  }
+}
+
+const fileOf = (specifier: string) => fileURLToPath(import.meta.resolve(specifier))

@@ -1,0 +1,121 @@
+import { createHash } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { gzipSync } from 'node:zlib'
+import { type ConsoleFiles, plotStyles, readConsoleFiles } from './console-files.ts'
+import { consoleHeaders } from './console-headers.ts'
+
+/** The path of the console on the port of the operator's pages. */
+export const consolePath = '/console'
+
+export interface Console {
+  /** Answers a request if its path belongs to the console, and returns whether it does. */
+  handle(request: IncomingMessage, response: ServerResponse): boolean
+}
+
+interface Answer {
+  readonly type: string
+  readonly body: Buffer
+  readonly gzip: Buffer
+  readonly etag: string
+}
+
+interface Site {
+  readonly answers: ReadonlyMap<string, Answer>
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/**
+ * Creates the console: a page that calls the API with the rights of its user. Its files need no right, since
+ * they contain nothing of this operator. They are read with the first request.
+ */
+export function createConsole(read: () => ConsoleFiles = readConsoleFiles): Console {
+  let site: Site | undefined
+  return {
+    handle(request, response) {
+      const [path = ''] = (request.url ?? '').split('?', 1)
+      if (path !== consolePath && !path.startsWith(`${consolePath}/`)) return false
+      site ??= openSite(read())
+      answer(site, path.slice(consolePath.length + 1), request, response)
+      return true
+    },
+  }
+}
+
+function answer(
+  { answers, headers }: Site,
+  path: string,
+  { method, headers: asked }: IncomingMessage,
+  response: ServerResponse,
+): void {
+  const plain = { ...headers, 'content-type': 'text/plain; charset=utf-8' }
+  if (method !== 'GET' && method !== 'HEAD')
+    return void response.writeHead(405, { ...plain, allow: 'GET, HEAD' }).end('only GET is answered\n')
+  const found = answers.get(path)
+  if (found === undefined)
+    return void response.writeHead(404, plain).end('the console has no such file; it starts at /console\n')
+  const { type, body, gzip, etag } = found
+  const shared = { ...headers, etag, vary: 'accept-encoding' }
+  if (asked['if-none-match'] === etag) return void response.writeHead(304, shared).end()
+  const isGzip = /\bgzip\b/.test(`${asked['accept-encoding'] ?? ''}`)
+  const sent = isGzip ? gzip : body
+  response.writeHead(200, {
+    ...shared,
+    ...(isGzip && { 'content-encoding': 'gzip' }),
+    'content-type': type,
+    'content-length': sent.length,
+  })
+  response.end(sent)
+}
+
+const types: Readonly<Record<string, string>> = {
+  ts: 'text/javascript; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
+  css: 'text/css; charset=utf-8',
+  svg: 'image/svg+xml',
+}
+
+function openSite(read: ConsoleFiles): Site {
+  const answers = new Map<string, Answer>()
+  for (const [path, body] of read.files)
+    answers.set(path, answerOf(types[path.split('.').at(-1) ?? ''] ?? 'application/octet-stream', body))
+  const { html, scriptHashes } = documentOf(read)
+  answers.set('', answerOf('text/html; charset=utf-8', Buffer.from(html)))
+  return { answers, headers: consoleHeaders(scriptHashes) }
+}
+
+function answerOf(type: string, body: Buffer): Answer {
+  const etag = `"${createHash('sha256').update(body).digest('base64url')}"`
+  return { type, body, gzip: gzipSync(body), etag }
+}
+
+/** The document. Sources import each other, and the browser loads all of them at once. */
+function documentOf({ files, entry, imports }: ConsoleFiles) {
+  const map = JSON.stringify({ imports })
+  const hasImports = Object.keys(imports).length > 0
+  const modules = hasImports ? [...files.keys()].filter(path => /\.(ts|js)$/.test(path)) : []
+  const head = [
+    '<meta charset="utf-8">',
+    '<meta name="viewport" content="width=device-width, initial-scale=1">',
+    '<meta name="color-scheme" content="light dark">',
+    '<title>Tollway</title>',
+    '<link rel="icon" href="/console/icon.svg">',
+    '<link rel="stylesheet" href="/console/style.css">',
+    `<link rel="stylesheet" href="/console/${plotStyles}">`,
+    ...(hasImports ? [`<script type="importmap">${map}</script>`] : []),
+    ...modules.map(path => `<link rel="modulepreload" href="/console/${path}">`),
+    `<script type="module" src="/console/${entry}"></script>`,
+  ]
+  const html = `<!doctype html>
+<html lang="en">
+<head>
+${head.join('\n')}
+</head>
+<body>
+<noscript>The console needs JavaScript. The same answers are at /api/v1 and in the command tollway.</noscript>
+<div id="console"></div>
+</body>
+</html>
+`
+  const hash = `sha256-${createHash('sha256').update(map).digest('base64')}`
+  return { html, scriptHashes: hasImports ? [hash] : [] }
+}

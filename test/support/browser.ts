@@ -1,0 +1,52 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+
+const chromiumPath = '/usr/bin/chromium'
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const isDemanded = process.env['REQUIRE_SERVERS'] === '1'
+
+/** Why tests in a browser are skipped; false when they run. */
+export const missingChromium =
+  existsSync(chromiumPath) || isDemanded ? false : `chromium is not at ${chromiumPath}`
+
+export const launchChromium = (): Promise<Browser> =>
+  chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] })
+
+/** Opens a page of its own context. Errors of its scripts and its policy are added to `complaints`. */
+export async function newPage(browser: Browser, complaints: string[], options: BrowserContextOptions = {}) {
+  const context = await browser.newContext(options)
+  context.setDefaultTimeout(5000)
+  const page = await context.newPage()
+  page.on('pageerror', error => complaints.push(error.message))
+  page.on('console', message => {
+    // The browser also reports a page whose own status is 4xx or 5xx.
+    if (!/status of (4|5)\d\d/.test(message.text())) complaints.push(message.text())
+  })
+  return page
+}
+
+/** What axe-core finds wrong with the page as it is now, one line each. */
+export async function accessibilityFaults(page: Page, rules?: readonly string[]): Promise<readonly string[]> {
+  await page.evaluate(`if (!window.axe) { ${axeSource} }`)
+  const options = rules === undefined ? {} : { runOnly: { type: 'rule', values: rules } }
+  const { violations } = await page.evaluate<{ violations: readonly Violation[] }>(
+    `axe.run(document, ${JSON.stringify(options)})`,
+  )
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' | ')}`)
+}
+
+interface Violation {
+  readonly id: string
+  readonly nodes: readonly { readonly html: string }[]
+}
+
+/** Moves the focus there as a keyboard does. @throws Error when it is not reached */
+export async function tabTo(page: Page, selector: string, maxPresses = 20): Promise<void> {
+  for (let presses = 0; presses < maxPresses; presses += 1) {
+    const isThere = await page.evaluate(`document.activeElement.matches(${JSON.stringify(selector)})`)
+    if (isThere) return
+    await page.keyboard.press('Tab')
+  }
+  throw new Error(`${selector} cannot be reached with the keyboard`)
+}
