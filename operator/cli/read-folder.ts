@@ -9,6 +9,18 @@ import { type KindAdapters, openKindAdapters, rememberedKinds, unknownKinds } fr
 import type { Memory } from '../reconcilers/remembered.ts'
 import type { SourcedResource, SourceProblem } from '../sources/source.ts'
 import { type Output, UsageError } from './command.ts'
+import type { OptionValues } from './options/option.ts'
+import { folderOptions } from './options/shared-options.ts'
+import type { SourceOf } from './source-of-command.ts'
+
+/** The manifests of `--file`, or else those of the operator on this machine. */
+export const folderSource: SourceOf<FolderContent> = {
+  options: folderOptions,
+  open(values, output) {
+    const { file, 'state-dir': stateDir } = values as OptionValues<typeof folderOptions>
+    return readFolder(file, stateDir, output)
+  },
+}
 
 export interface FolderContent {
   readonly folder: string
@@ -54,7 +66,8 @@ export async function readFolder(
   }
 }
 
-function kindsOf(resources: readonly SourcedResource[]): KindAdapters {
+/** Returns the kinds for resources, with the Secrets among them. */
+export function kindsOf(resources: readonly SourcedResource[]): KindAdapters {
   const routeSecrets = folderSecrets({ list: () => resources, onChange: () => {} })
   const loads = { of: () => ({ activeStreams: 0, consumers: 0 }), onChange: () => {} }
   return openKindAdapters({ routeSecrets, loads })

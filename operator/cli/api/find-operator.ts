@@ -4,8 +4,9 @@ import { mayRun, readStatusReport } from '../../environments/host/status-file.ts
 import { accessFromEnvironment } from '../../environments/kubernetes/api/connection/access.ts'
 import { UsageError } from '../command.ts'
 import { aFile } from '../completion/completion.ts'
-import { text } from '../options/option.ts'
+import { type OptionValues, text } from '../options/option.ts'
 import { stateDirOption } from '../options/shared-options.ts'
+import type { SourceOf } from '../source-of-command.ts'
 
 /** Of every command that calls the API of an operator. */
 export const operatorOptions = {
@@ -21,6 +22,12 @@ export const operatorOptions = {
     completion: aFile,
   }),
   'state-dir': stateDirOption,
+}
+
+/** The operator that the options name. */
+export const operatorSource: SourceOf<OperatorAddress> = {
+  options: operatorOptions,
+  open: values => findOperator(values as OptionValues<typeof operatorOptions>),
 }
 
 export interface OperatorValues {

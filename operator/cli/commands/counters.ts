@@ -1,15 +1,16 @@
 import type { Counter, CounterChange, TapBatchEvent, TopKeysAnswer } from '../../api/shapes.ts'
 import { callApi, followApi } from '../api/call-api.ts'
-import { findOperator, operatorOptions } from '../api/find-operator.ts'
+import { type OperatorAddress, operatorSource } from '../api/find-operator.ts'
 import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
 import { aRule } from '../completion/completion.ts'
 import { parseEntries } from '../entries.ts'
 import { oneOf, text } from '../options/option.ts'
-import { parseOptions, required } from '../options/parse-options.ts'
+import { parseWithSource, required } from '../options/parse-options.ts'
 import { domainOption, entryOption, outputOption } from '../options/shared-options.ts'
 import { printable, render, renderTable } from '../render.ts'
+import type { SourceOf } from '../source-of-command.ts'
 
-const common = { ...operatorOptions, output: outputOption() }
+const common = { output: outputOption() }
 const rule = text({ placeholder: 'RULE', help: 'the rule, such as checkout.user', completion: aRule })
 const oneOptions = { domain: domainOption, entries: entryOption, ...common }
 const by = text({ placeholder: 'N', help: 'raise: the number of hits, from 1 to 4294967295' })
@@ -22,16 +23,17 @@ const topOptions = {
 }
 const tapOptions = { domain: domainOption, rule, ...common }
 
-export const counters: Command = {
+/** Returns the command for an operator. */
+export const createCounters = (source: SourceOf<OperatorAddress>): Command => ({
   name: 'counters',
   summary: 'read, reset or raise a counter; list the top keys; watch live decisions',
   options: {},
   actions: {
-    get: { options: oneOptions },
-    reset: { options: oneOptions },
-    raise: { options: raiseOptions },
-    top: { options: topOptions },
-    tap: { options: tapOptions },
+    get: { options: { ...oneOptions, ...source.options } },
+    reset: { options: { ...oneOptions, ...source.options } },
+    raise: { options: { ...raiseOptions, ...source.options } },
+    top: { options: { ...topOptions, ...source.options } },
+    tap: { options: { ...tapOptions, ...source.options } },
   },
   help: {
     usage: [
@@ -63,21 +65,29 @@ of the resource, and reset and raise the right to update it.`,
     ],
   },
   async run([action = '', ...args], output) {
-    if (action === 'get' || action === 'reset' || action === 'raise') return await one(action, args, output)
-    if (action === 'top') return await top(args, output)
-    if (action === 'tap') return await tap(args, output)
+    if (action === 'get' || action === 'reset' || action === 'raise')
+      return await one(action, args, output, source)
+    if (action === 'top') return await top(args, output, source)
+    if (action === 'tap') return await tap(args, output, source)
     throw new UsageError(`"${action}": must be one of get, reset, raise, top, tap`)
   },
-}
+})
 
-async function one(action: 'get' | 'reset' | 'raise', args: readonly string[], output: Output) {
-  const { values } = parseOptions(withNegative(args), raiseOptions)
+export const counters = createCounters(operatorSource)
+
+async function one(
+  action: 'get' | 'reset' | 'raise',
+  args: readonly string[],
+  output: Output,
+  source: SourceOf<OperatorAddress>,
+) {
+  const { values, sourceValues } = parseWithSource(withNegative(args), raiseOptions, source.options)
   const format = values.output
   const domain = required('--domain', values.domain)
   const entries = parseEntries(required('--entries', values.entries))
   if (action !== 'raise' && values.by !== undefined) throw new UsageError(`--by: ${action} does not use it`)
   const by = action === 'raise' ? { by: parseBy(required('--by', values.by)) } : {}
-  const operator = await findOperator(values)
+  const operator = await source.open(sourceValues, output)
   const answer =
     action === 'get'
       ? await callApi<Counter>(operator, `/counters?${queryOf(domain, entries)}`)
@@ -124,13 +134,17 @@ function complain(missing: readonly string[], what: string, output: Output): num
   return missing.length > 0 ? exitCodes.wrong : exitCodes.ok
 }
 
-async function top(args: readonly string[], output: Output): Promise<number> {
-  const { values } = parseOptions(args, topOptions)
+async function top(
+  args: readonly string[],
+  output: Output,
+  source: SourceOf<OperatorAddress>,
+): Promise<number> {
+  const { values, sourceValues } = parseWithSource(args, topOptions, source.options)
   const format = values.output
   const domain = required('--domain', values.domain)
   const query = new URLSearchParams({ rule: required('--rule', values.rule), by: values.by })
   const path = `/domains/${encodeURIComponent(domain)}/top?${query}`
-  const answer = await callApi<TopKeysAnswer>(await findOperator(values), path)
+  const answer = await callApi<TopKeysAnswer>(await source.open(sourceValues, output), path)
   if (format !== 'table') output.print(render(answer, format))
   else {
     const rows = answer.keys.map(({ entries, count, error }) => [
@@ -147,8 +161,12 @@ async function top(args: readonly string[], output: Output): Promise<number> {
 const showEntries = (entries: readonly { readonly key: string; readonly value: string }[]) =>
   entries.map(({ key, value }) => `${key}=${value}`).join(',')
 
-async function tap(args: readonly string[], output: Output): Promise<number> {
-  const { values } = parseOptions(args, tapOptions)
+async function tap(
+  args: readonly string[],
+  output: Output,
+  source: SourceOf<OperatorAddress>,
+): Promise<number> {
+  const { values, sourceValues } = parseWithSource(args, tapOptions, source.options)
   const format = values.output
   const query = new URLSearchParams({ domain: required('--domain', values.domain) })
   if (values.rule !== undefined) query.set('rule', values.rule)
@@ -156,7 +174,11 @@ async function tap(args: readonly string[], output: Output): Promise<number> {
   const end = () => enough.abort()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, end)
   process.stdout.once('error', end)
-  const batches = followApi<TapBatchEvent>(await findOperator(values), `/tap?${query}`, enough.signal)
+  const batches = followApi<TapBatchEvent>(
+    await source.open(sourceValues, output),
+    `/tap?${query}`,
+    enough.signal,
+  )
   try {
     for await (const { decisions } of batches) {
       const lines = decisions.map(one => (format === 'json' ? JSON.stringify(one) : describeDecision(one)))

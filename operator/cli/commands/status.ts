@@ -5,17 +5,43 @@ import type { KindColumns } from '../../kinds/kind-adapter.ts'
 import { columnsOfKinds } from '../../kinds/registry.ts'
 import { conditionOf, isReady, type StatusReport } from '../../status/status-report.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'
-import { seconds, text, textOr, toggle } from '../options/option.ts'
-import { parseOptions } from '../options/parse-options.ts'
+import { type OptionValues, seconds, text, textOr, toggle } from '../options/option.ts'
+import { parseWithSource } from '../options/parse-options.ts'
 import { outputOption, stateDirOption } from '../options/shared-options.ts'
 import { printable, render, renderTable } from '../render.ts'
+import type { SourceOf } from '../source-of-command.ts'
 
 const pollMs = 50
 const askMs = 1_000
 
-const options = {
+/** Where the report of an operator comes from. */
+export interface ReportSource {
+  /** Resolves with undefined if no operator answers. */
+  look(): Promise<StatusReport | undefined>
+  /** The complaint if none answers. */
+  readonly absent: string
+}
+
+const ofOperator = {
   'state-dir': stateDirOption,
   operator: text({ placeholder: 'URL', help: 'the pages of an operator in a cluster' }),
+}
+
+const operatorSource: SourceOf<ReportSource> = {
+  options: ofOperator,
+  async open(values) {
+    const { operator, 'state-dir': stateDir } = values as OptionValues<typeof ofOperator>
+    if (operator !== undefined)
+      return { look: () => remoteReport(operator), absent: `no operator answers at ${operator}` }
+    const advice = 'start one with: tollway run -f FOLDER'
+    return {
+      look: () => presentReport(stateDir),
+      absent: `no operator runs with the state in ${stateDir}; ${advice}`,
+    }
+  },
+}
+
+const own = {
   wait: seconds(0, { help: 'wait for at most this time until everything is ready' }),
   revision: textOr('', {
     placeholder: 'ID',
@@ -27,10 +53,11 @@ const options = {
   output: outputOption(),
 }
 
-export const status: Command = {
+/** Returns the command for the report of an operator. */
+export const createStatus = (source: SourceOf<ReportSource>): Command => ({
   name: 'status',
   summary: 'show how far each resource got, and what runs',
-  options,
+  options: { ...source.options, ...own },
   help: {
     usage: [
       '[--state-dir DIR | --operator URL] [--wait SECONDS] [--revision ID] [--except-stalled] [-o FORMAT]',
@@ -52,15 +79,14 @@ Of a Merchant:
     ],
   },
   async run(args, output) {
-    const { values } = parseOptions(args, options)
-    const { operator, output: format, wait: waitMs, 'state-dir': stateDir } = values
-    const look = operator === undefined ? () => presentReport(stateDir) : () => remoteReport(operator)
+    const { values, sourceValues } = parseWithSource(args, own, source.options)
+    const { output: format, wait: waitMs } = values
+    const { look, absent } = await source.open(sourceValues, output)
     const isCurrent = (found: StatusReport) => ['', found.revision].includes(values.revision)
     const ready = (found: StatusReport) => isCurrent(found) && isReady(found, values['except-stalled'])
     const report = await waitUntilReady(look, ready, waitMs)
     if (report === undefined) {
-      const local = `no operator runs with the state in ${stateDir}; start one with: tollway run -f FOLDER`
-      output.printError(operator === undefined ? `${local}\n` : `no operator answers at ${operator}\n`)
+      output.printError(`${absent}\n`)
       return exitCodes.failed
     }
     output.print(format === 'table' ? describe(report) : render(report, format))
@@ -72,7 +98,9 @@ Of a Merchant:
     }
     return ready(report) ? exitCodes.ok : exitCodes.wrong
   },
-}
+})
+
+export const status = createStatus(operatorSource)
 
 async function waitUntilReady(
   look: () => Promise<StatusReport | undefined>,

@@ -4,29 +4,30 @@ import { type Look, rowsOf } from '../../streams/stream-rows.ts'
 import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
 import { noValues } from '../completion/completion.ts'
 import { seconds, toggle } from '../options/option.ts'
-import { parseOptions } from '../options/parse-options.ts'
+import { parseWithSource } from '../options/parse-options.ts'
 import { outputOption } from '../options/shared-options.ts'
 import { render } from '../render.ts'
-import { addressOptions, findBrokers } from '../streams/broker-addresses.ts'
+import type { SourceOf } from '../source-of-command.ts'
+import { brokerSource } from '../streams/broker-addresses.ts'
 import { listTable } from '../streams/stream-table.ts'
 import { remarks, watchInLines, watchOnScreen } from '../streams/watch-streams.ts'
 
 const all = toggle({ help: 'list, watch: also requests that have ended and are still kept' })
-const listOptions = { ...addressOptions, all, output: outputOption() }
+const listOptions = { all, output: outputOption() }
 const watchOptions = {
-  ...addressOptions,
   all,
   every: seconds(1, { min: 0.1, help: 'watch: look again after so long' }),
 }
 
-export const streams: Command = {
+/** Returns the command for brokers. */
+export const createStreams = (source: SourceOf<readonly BrokerAddress[]>): Command => ({
   name: 'streams',
   summary: 'list, watch or interrupt the animation streams of running brokers',
   options: {},
   actions: {
-    list: { options: listOptions },
-    watch: { options: watchOptions },
-    interrupt: { options: addressOptions, operands: noValues },
+    list: { options: { ...source.options, ...listOptions } },
+    watch: { options: { ...source.options, ...watchOptions } },
+    interrupt: { options: source.options, operands: noValues },
   },
   help: {
     usage: [
@@ -61,17 +62,21 @@ stream; the stream's next requests are accepted. STREAM is '' for a request with
     ],
   },
   async run([action = '', ...args], output) {
-    if (action === 'list') return await list(args, output)
-    if (action === 'watch') return await watch(args, output)
-    if (action === 'interrupt') return await interruptRequest(args, output)
+    if (action === 'list') return await list(args, output, source)
+    if (action === 'watch') return await watch(args, output, source)
+    if (action === 'interrupt') return await interruptRequest(args, output, source)
     throw new UsageError(`"${action}": must be one of list, watch, interrupt`)
   },
-}
+})
 
-async function list(args: readonly string[], output: Output): Promise<number> {
-  const { values } = parseOptions(args, listOptions)
+export const streams = createStreams(brokerSource)
+
+type Brokers = SourceOf<readonly BrokerAddress[]>
+
+async function list(args: readonly string[], output: Output, source: Brokers): Promise<number> {
+  const { values, sourceValues } = parseWithSource(args, listOptions, source.options)
   const format = values.output
-  const look = await lookAt(findBrokers(values))
+  const look = await lookAt(await source.open(sourceValues, output))
   output.printError(
     remarks(look)
       .map(line => `${line}\n`)
@@ -89,9 +94,9 @@ async function list(args: readonly string[], output: Output): Promise<number> {
 const waiting = (pulls: number) =>
   pulls === 1 ? '1 pull waits for a request' : `${pulls} pulls wait for a request`
 
-async function watch(args: readonly string[], output: Output): Promise<number> {
-  const { values } = parseOptions(args, watchOptions)
-  const brokers = findBrokers(values)
+async function watch(args: readonly string[], output: Output, source: Brokers): Promise<number> {
+  const { values, sourceValues } = parseWithSource(args, watchOptions, source.options)
+  const brokers = await source.open(sourceValues, output)
   const options = {
     look: () => lookAt(brokers),
     everyMs: values.every,
@@ -118,15 +123,15 @@ function untilEnough(): AbortSignal {
   return enough.signal
 }
 
-async function interruptRequest(args: readonly string[], output: Output): Promise<number> {
-  const { values, positionals } = parseOptions(args, addressOptions, true)
+async function interruptRequest(args: readonly string[], output: Output, source: Brokers): Promise<number> {
+  const { sourceValues, positionals } = parseWithSource(args, {}, source.options, true)
   const [streamId = '', requestId = '', ...more] = positionals
   if (streamId === '' && requestId === '')
     throw new UsageError('name the stream: tollway streams interrupt STREAM [REQUEST]')
   if (more.length > 0) throw new UsageError(`"${more.join(' ')}": one STREAM and one REQUEST is all it takes`)
   let ended = 0
   let failed = 0
-  const brokers = findBrokers(values)
+  const brokers = await source.open(sourceValues, output)
   // One after the other: where they share a Redis, the first one ends all, and nothing is counted twice.
   for (const broker of brokers) {
     try {

@@ -5,18 +5,20 @@ import { match } from '@tollway/ratelimit/rules/match.ts'
 import { replacedLimits } from '@tollway/ratelimit/rules/replaces.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'
 import { parseEntries } from '../entries.ts'
-import { parseOptions, required } from '../options/parse-options.ts'
-import { domainOption, entriesOption, folderOptions, outputOption } from '../options/shared-options.ts'
-import { readFolder } from '../read-folder.ts'
+import { parseWithSource, required } from '../options/parse-options.ts'
+import { domainOption, entriesOption, outputOption } from '../options/shared-options.ts'
+import { type FolderContent, folderSource } from '../read-folder.ts'
 import { printable, render } from '../render.ts'
+import type { SourceOf } from '../source-of-command.ts'
 import { formatFinding, validateFolder } from '../validate-folder.ts'
 
-const options = { domain: domainOption, entries: entriesOption, ...folderOptions, output: outputOption() }
+const own = { domain: domainOption, entries: entriesOption, output: outputOption() }
 
-export const tryCommand: Command = {
+/** Returns the command for the manifests of a folder, or for the resources of a cluster. */
+export const createTry = (source: SourceOf<FolderContent>): Command => ({
   name: 'try',
   summary: 'say which rule a request matches, and why',
-  options,
+  options: { ...own, ...source.options },
   help: {
     usage: ['--domain DOMAIN --entries KEY=VALUE[,KEY=VALUE...] [-f FOLDER]'],
     description: `\
@@ -31,14 +33,12 @@ manifest is wrong, by its last good version.`,
     ],
   },
   async run(args, output) {
-    const { values } = parseOptions(args, options)
+    const { values, sourceValues } = parseWithSource(args, own, source.options)
     const format = values.output
     const domain = required('--domain', values.domain)
     if (values.entries.length === 0) throw new UsageError('name the entries with --entries KEY=VALUE')
     const descriptors = values.entries.map(parseEntries)
-    const { findings, domains } = await validateFolder(
-      await readFolder(values.file, values['state-dir'], output),
-    )
+    const { findings, domains } = await validateFolder(await source.open(sourceValues, output))
     output.printError(findings.map(formatFinding).join(''))
     const rules = compile(domains, { mergeDomainConfigs: false, attach: () => undefined })
     const replaced = replacedLimits(descriptors.map(entries => match(rules, domain, entries)))
@@ -53,7 +53,9 @@ manifest is wrong, by its last good version.`,
     )
     return explanations.every(({ limit }) => limit !== undefined) ? exitCodes.ok : exitCodes.wrong
   },
-}
+})
+
+export const tryCommand = createTry(folderSource)
 
 /** Returns what a limit counts, and when it resets. Nothing is said of a plain fixed window. */
 function describeCounting(limit: LimitSettings): readonly string[] {

@@ -1,17 +1,19 @@
 import { isOurs } from '../../kinds/registry.ts'
 import { type Command, exitCodes } from '../command.ts'
-import { parseOptions } from '../options/parse-options.ts'
-import { folderOptions, outputOption } from '../options/shared-options.ts'
-import { readFolder } from '../read-folder.ts'
+import { parseWithSource } from '../options/parse-options.ts'
+import { outputOption } from '../options/shared-options.ts'
+import { type FolderContent, folderSource } from '../read-folder.ts'
 import { render } from '../render.ts'
+import type { SourceOf } from '../source-of-command.ts'
 import { formatFinding, validateFolder } from '../validate-folder.ts'
 
-const options = { ...folderOptions, output: outputOption() }
+const own = { output: outputOption() }
 
-export const validate: Command = {
+/** Returns the command for the manifests of a folder, or for the resources of a cluster. */
+export const createValidate = (source: SourceOf<FolderContent>): Command => ({
   name: 'validate',
   summary: 'report every problem in a folder of manifests',
-  options,
+  options: { ...source.options, ...own },
   help: {
     usage: ['[-f FOLDER] [-o table|yaml|json]'],
     description: `\
@@ -22,9 +24,9 @@ A valid setting that is probably a mistake is reported as a warning.`,
     examples: ['tollway validate -f examples/quickstart', 'tollway validate -f limits.yaml -o json'],
   },
   async run(args, output) {
-    const { values } = parseOptions(args, options)
+    const { values, sourceValues } = parseWithSource(args, own, source.options)
     const format = values.output
-    const content = await readFolder(values.file, values['state-dir'], output)
+    const content = await source.open(sourceValues, output)
     const { findings } = await validateFolder(content)
     const isWrong = findings.some(({ severity }) => severity === 'error')
     if (format !== 'table') output.print(render(findings, format))
@@ -35,4 +37,6 @@ A valid setting that is probably a mistake is reported as a warning.`,
     }
     return isWrong ? exitCodes.wrong : exitCodes.ok
   },
-}
+})
+
+export const validate = createValidate(folderSource)

@@ -3,29 +3,30 @@ import { CORE_SCHEMA, load } from 'js-yaml'
 import { maxWhatIfBytes } from '../../api/endpoints.ts'
 import type { WhatIfAnswer } from '../../api/shapes.ts'
 import { callApi } from '../api/call-api.ts'
-import { findOperator, operatorOptions } from '../api/find-operator.ts'
+import { type OperatorAddress, operatorSource } from '../api/find-operator.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'
 import { aFile } from '../completion/completion.ts'
 import { text } from '../options/option.ts'
-import { parseOptions } from '../options/parse-options.ts'
+import { parseWithSource } from '../options/parse-options.ts'
 import { outputOption } from '../options/shared-options.ts'
 import { printable, render, renderTable } from '../render.ts'
+import type { SourceOf } from '../source-of-command.ts'
 
-const options = {
+const own = {
   file: text({
     short: 'f',
     placeholder: 'FILE',
     help: 'the proposed RateLimitConfig, in YAML or JSON',
     completion: aFile,
   }),
-  ...operatorOptions,
   output: outputOption(),
 }
 
-export const whatIf: Command = {
+/** Returns the command for an operator. */
+export const createWhatIf = (source: SourceOf<OperatorAddress>): Command => ({
   name: 'whatif',
   summary: 'show what an edited RateLimitConfig would have refused in the last minutes',
-  options,
+  options: { ...own, ...source.options },
   help: {
     usage: ['-f FILE'],
     description: `\
@@ -40,17 +41,19 @@ of the resource.`,
     ],
   },
   async run(args, output) {
-    const { values } = parseOptions(args, options)
+    const { values, sourceValues } = parseWithSource(args, own, source.options)
     const format = values.output
     if (values.file === undefined) throw new UsageError('name the file with -f')
     const resource = readResource(values.file)
-    const answer = await callApi<WhatIfAnswer>(await findOperator(values), '/whatif', resource)
+    const answer = await callApi<WhatIfAnswer>(await source.open(sourceValues, output), '/whatif', resource)
     output.print(format === 'table' ? describe(answer) : render(answer, format))
     const { missing } = answer.coverage
     for (const pod of missing) output.printError(`${printable(pod)}: did not answer, or has no recording\n`)
     return missing.length > 0 ? exitCodes.wrong : exitCodes.ok
   },
-}
+})
+
+export const whatIf = createWhatIf(operatorSource)
 
 function readResource(path: string): unknown {
   try {

@@ -27,6 +27,21 @@ export function parseOptions<const Table extends Options>(
   return { values: Object.fromEntries(read), positionals }
 }
 
+/**
+ * Parses the arguments of a command whose further options depend on where the command finds what it shows.
+ * The values of these are not typed.
+ */
+export function parseWithSource<const Table extends Options>(
+  args: readonly string[],
+  own: Table,
+  source: Options,
+  allowPositionals = false,
+) {
+  const all: Options = { ...own, ...source }
+  const { values, positionals } = parseOptions(args, all, allowPositionals)
+  return { values: values as OptionValues<Table>, sourceValues: values, positionals }
+}
+
 interface ParsedTexts {
   readonly values: Readonly<Record<string, readonly (string | boolean)[] | undefined>>
   readonly positionals: readonly string[]

@@ -3,8 +3,9 @@ import { mayRun, readStatusReport } from '../../environments/host/status-file.ts
 import type { BrokerAddress } from '../../streams/broker-pages.ts'
 import { UsageError } from '../command.ts'
 import { aFile } from '../completion/completion.ts'
-import { text, texts } from '../options/option.ts'
+import { type OptionValues, text, texts } from '../options/option.ts'
 import { stateDirOption } from '../options/shared-options.ts'
+import type { SourceOf } from '../source-of-command.ts'
 
 /** The options of every command that asks brokers. */
 export const addressOptions = {
@@ -19,6 +20,12 @@ export const addressOptions = {
   cert: fileOption('the certificate of this client, if the broker requires one'),
   key: fileOption('the key of that certificate'),
   'state-dir': stateDirOption,
+}
+
+/** The brokers that the options name. */
+export const brokerSource: SourceOf<readonly BrokerAddress[]> = {
+  options: addressOptions,
+  open: async values => findBrokers(values as OptionValues<typeof addressOptions>),
 }
 
 function fileOption(help: string) {

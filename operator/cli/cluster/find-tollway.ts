@@ -1,0 +1,63 @@
+import { isRecord, type KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
+import { podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
+import { labelNames } from '../../environments/kubernetes/infrastructure/objects/place.ts'
+import type { Cluster } from './open-cluster.ts'
+
+const operatorName = 'tollway-operator'
+
+/** A pod of Tollway. */
+export interface TollwayPod {
+  readonly name: string
+  readonly namespace: string
+  /** `operator`, `ratelimit`, `broker`, `payments`. */
+  readonly component: string
+  readonly isReady: boolean
+  readonly object: KubeObject
+}
+
+/**
+ * Resolves with the pods of the operators, the ready ones first.
+ *
+ * @param namespace where they are; all namespaces without it
+ * @throws Error for a cluster without any, or for a missing right
+ */
+export async function findOperatorPods(
+  cluster: Pick<Cluster, 'listAll'>,
+  namespace: string | undefined,
+): Promise<readonly TollwayPod[]> {
+  const labelSelector = `${labelNames.name}=${operatorName}`
+  const pods = (await cluster.listAll(podResource, { namespace, labelSelector })).map(toPod)
+  if (pods.length === 0) {
+    const where = namespace === undefined ? 'no namespace' : `the namespace ${namespace} does not have a pod`
+    const pod = namespace === undefined ? ' has a pod' : ''
+    throw new Error(`found no operator of Tollway: ${where}${pod} with the label ${labelSelector}`)
+  }
+  return pods.toSorted((a, b) => Number(b.isReady) - Number(a.isReady))
+}
+
+export function toPod(object: KubeObject): TollwayPod {
+  const { name, namespace = '', labels = {} } = object.metadata
+  const status = isRecord(object['status']) ? object['status'] : {}
+  const conditions = Array.isArray(status['conditions']) ? status['conditions'] : []
+  const isReady = conditions.some(one => isRecord(one) && one['type'] === 'Ready' && one['status'] === 'True')
+  const component =
+    labels[labelNames.component] ?? (labels[labelNames.name] === operatorName ? 'operator' : '')
+  return { name, namespace, component, isReady, object }
+}
+
+/** The path of a page of a pod behind the proxy of the API server. It needs the right to get pods/proxy. */
+export function pagePath({ name, namespace }: TollwayPod, port: number, page: string): string {
+  return `/api/v1/namespaces/${namespace}/pods/${name}:${port}/proxy${page}`
+}
+
+/** Returns the port of a pod with this name, or else the port that the chart has for it. */
+export function portOf({ object }: Pick<TollwayPod, 'object'>, name: string, fallback: number): number {
+  const spec = isRecord(object['spec']) ? object['spec'] : {}
+  const containers = Array.isArray(spec['containers']) ? spec['containers'] : []
+  const ports = containers.flatMap(one => (isRecord(one) && Array.isArray(one['ports']) ? one['ports'] : []))
+  const found = ports.find(one => isRecord(one) && one['name'] === name)?.['containerPort']
+  return typeof found === 'number' ? found : fallback
+}
+
+/** The port of the pages of an operator. */
+export const operatorPort = (pod: Pick<TollwayPod, 'object'>) => portOf(pod, 'http', 8000)

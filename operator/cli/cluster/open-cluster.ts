@@ -1,0 +1,124 @@
+import { createKubeClient, type KubeClient } from '../../environments/kubernetes/api/client.ts'
+import {
+  type ApiAccess,
+  accessFromEnvironment,
+  accessFromKubeconfig,
+} from '../../environments/kubernetes/api/connection/access.ts'
+import { statusError } from '../../environments/kubernetes/api/connection/api-error.ts'
+import { createCaller } from '../../environments/kubernetes/api/connection/caller.ts'
+import { createTransport, readBody } from '../../environments/kubernetes/api/connection/transport.ts'
+import type { ApiResource, KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
+import type { ClusterValues } from './cluster-options.ts'
+import { explainMissingRight } from './missing-right.ts'
+
+/** A cluster with the rights of a user. Each call rejects with an error that names a missing right. */
+export interface Cluster {
+  /** Resolves with all objects of a kind, in one namespace or in all. */
+  listAll(
+    resource: ApiResource,
+    place: { namespace?: string | undefined; labelSelector?: string },
+  ): Promise<readonly KubeObject[]>
+  /** Resolves with undefined if there is no such object. */
+  get: KubeClient['get']
+  /** Resolves with the text of a page, such as a log; it is cut after `maxBytes` if `isCut` is set. */
+  getText(path: string, maxBytes: number): Promise<string>
+  /** Creates or replaces an object without storing it; resolves with it as it would be stored. */
+  dryRun(method: 'POST' | 'PUT', resource: ApiResource, path: string, body: KubeObject): Promise<KubeObject>
+  /** Resolves with the bearer token of the user; undefined for one who authenticates without a token. */
+  token(): Promise<string | undefined>
+  close(): void
+}
+
+const pageSize = 500
+const maxObjects = 50_000
+const answerMs = 20_000
+
+/** Opens the cluster of the options of kubectl. No call is made yet. */
+export async function openCluster(
+  values: Pick<ClusterValues, 'context' | 'kubeconfig' | 'as'>,
+): Promise<Cluster> {
+  const access = impersonate(await accessOf(values), values.as)
+  const options = { random: Math.random }
+  const client = createKubeClient(access, options)
+  const caller = createCaller(access, options)
+  const transport = createTransport(access)
+  const explained = async <T>(answer: Promise<T>): Promise<T> => {
+    try {
+      return await answer
+    } catch (error) {
+      throw explainMissingRight(error)
+    }
+  }
+  return {
+    listAll: (resource, place) => explained(listAll(client, resource, place)),
+    get: (resource, key) => explained(client.get(resource, key)),
+    getText: (path, maxBytes) => explained(getText(path, maxBytes)),
+    async dryRun(method, resource, path, body) {
+      const query = 'dryRun=All&fieldManager=kubectl-tollway'
+      return (await explained(
+        caller.call({ resource, method, path: `${path}?${query}`, body }),
+      )) as KubeObject
+    },
+    async token() {
+      const { headers } = await access.credentials()
+      return /^Bearer (.+)$/.exec(headers['authorization'] ?? '')?.[1]
+    },
+    close() {
+      client.close()
+      caller.close()
+      transport.close()
+    },
+  }
+
+  async function getText(path: string, maxBytes: number): Promise<string> {
+    const call = `GET ${path.replace(/\?.*/, '')}`
+    const headers = { accept: '*/*' }
+    const signal = AbortSignal.timeout(answerMs)
+    const response = await transport.open({ method: 'GET', path, headers, signal }).catch((error: Error) => {
+      throw new Error(`${call}: ${error.message || (error as NodeJS.ErrnoException).code}`)
+    })
+    const text = await readBody(response, call, maxBytes)
+    if (response.statusCode === 200) return text
+    throw statusError(call, response.statusCode ?? 0, parseJson(text) ?? text)
+  }
+}
+
+async function listAll(
+  client: KubeClient,
+  resource: ApiResource,
+  place: { readonly namespace?: string | undefined; readonly labelSelector?: string },
+): Promise<readonly KubeObject[]> {
+  const items: KubeObject[] = []
+  let more: string | undefined
+  do {
+    const page = await client.list(resource, { ...place, limit: pageSize, continue: more })
+    items.push(...page.items)
+    more = page.continue
+  } while (more !== undefined && items.length < maxObjects)
+  return items
+}
+
+async function accessOf({ context, kubeconfig }: Pick<ClusterValues, 'context' | 'kubeconfig'>) {
+  if (kubeconfig === undefined && context === undefined) return accessFromEnvironment(process.env)
+  const { KUBECONFIG = '', HOME = '/' } = process.env
+  return accessFromKubeconfig(kubeconfig ?? (KUBECONFIG || `${HOME}/.kube/config`), context)
+}
+
+function impersonate(access: ApiAccess, user: string | undefined): ApiAccess {
+  if (user === undefined) return access
+  return {
+    ...access,
+    async credentials() {
+      const credentials = await access.credentials()
+      return { ...credentials, headers: { ...credentials.headers, 'impersonate-user': user } }
+    },
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,145 @@
+import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
+import { podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
+import type { StatusReport } from '../../status/status-report.ts'
+import type { BrokerAddress } from '../../streams/broker-pages.ts'
+import type { OperatorAddress } from '../api/find-operator.ts'
+import { clusterOptions, clusterValuesOf } from '../cluster/cluster-options.ts'
+import { findOperatorPods, operatorPort, pagePath, toPod } from '../cluster/find-tollway.ts'
+import { type Cluster, openCluster } from '../cluster/open-cluster.ts'
+import { readCluster } from '../cluster/read-cluster.ts'
+import { UsageError } from '../command.ts'
+import type { ReportSource } from '../commands/status.ts'
+import { aFile } from '../completion/completion.ts'
+import { text } from '../options/option.ts'
+import { type FolderContent, folderSource, kindsOf } from '../read-folder.ts'
+import type { SourceOf, SourceValues } from '../source-of-command.ts'
+import { forwardPort } from './port-forward.ts'
+
+const maxReportBytes = 64 * 1024 * 1024
+const maxTokenBytes = 64 * 1024
+
+/** Opens the cluster of the options for one use. */
+export async function withCluster<T>(
+  values: SourceValues,
+  use: (cluster: Cluster) => Promise<T>,
+): Promise<T> {
+  const cluster = await openCluster(clusterValuesOf(values))
+  try {
+    return await use(cluster)
+  } finally {
+    cluster.close()
+  }
+}
+
+/** The report of an operator, through the proxy of the API server. */
+export const clusterReport: SourceOf<ReportSource> = {
+  options: clusterOptions,
+  async open(values) {
+    const { namespace } = clusterValuesOf(values)
+    const look = () =>
+      withCluster(values, async cluster => ofNamespace(await readReport(cluster, values), namespace))
+    return { look, absent: 'the operator has no report yet' }
+  },
+}
+
+/** Resolves with the report of the first operator that answers. */
+export async function readReport(cluster: Cluster, values: SourceValues): Promise<StatusReport | undefined> {
+  let problem: unknown
+  for (const pod of await findOperatorPods(cluster, clusterValuesOf(values)['tollway-namespace'])) {
+    try {
+      const page = await cluster.getText(pagePath(pod, operatorPort(pod), '/status'), maxReportBytes)
+      return JSON.parse(page) as StatusReport
+    } catch (error) {
+      problem ??= error
+    }
+  }
+  throw problem
+}
+
+function ofNamespace(report: StatusReport | undefined, namespace: string | undefined) {
+  if (report === undefined || namespace === undefined) return report
+  return { ...report, resources: report.resources.filter(resource => resource.namespace === namespace) }
+}
+
+const ofContent = {
+  file: text({
+    short: 'f',
+    placeholder: 'FOLDER',
+    help: 'a folder or file instead of the cluster',
+    completion: aFile,
+  }),
+}
+
+/** The resources of a cluster, or the manifests of `--file`. */
+export const clusterContent: SourceOf<FolderContent> = {
+  options: { ...ofContent, ...clusterOptions },
+  async open(values, output) {
+    if (values['file'] !== undefined) return folderSource.open(values, output)
+    const { namespace } = clusterValuesOf(values)
+    const resources = await withCluster(values, cluster => readCluster(cluster, namespace))
+    return {
+      folder: namespace === undefined ? 'the cluster' : `the namespace ${namespace}`,
+      resources,
+      problems: [],
+      unread: [],
+      kinds: kindsOf(resources),
+      memoriesOf: () => new Map(),
+    }
+  },
+}
+
+const tokenFile = {
+  'token-file': text({
+    placeholder: 'FILE',
+    help: 'the file with a bearer token (default: the token of the kubeconfig)',
+    completion: aFile,
+  }),
+}
+
+/** The API of an operator, through a forwarded port, with the token of the user. */
+export const clusterOperator: SourceOf<OperatorAddress> = {
+  options: { ...tokenFile, ...clusterOptions },
+  open: values =>
+    withCluster(values, async cluster => {
+      const token = await tokenOf(cluster, values['token-file'] as string | undefined)
+      const clusterValues = clusterValuesOf(values)
+      const [pod] = await findOperatorPods(cluster, clusterValues['tollway-namespace'])
+      if (pod === undefined) throw new Error('found no operator of Tollway')
+      const port = await forwardPort(pod, operatorPort(pod), clusterValues)
+      return { url: new URL(`http://127.0.0.1:${port}`), token }
+    }),
+}
+
+async function tokenOf(cluster: Cluster, file: string | undefined): Promise<string> {
+  const token = file === undefined ? await cluster.token() : readTokenFile(file)
+  if (token !== undefined) return token
+  const advice = 'name a token with --token-file, see: kubectl create token --help'
+  throw new UsageError(
+    `the kubeconfig authenticates without a token, and the operator requires one; ${advice}`,
+  )
+}
+
+function readTokenFile(path: string): string {
+  try {
+    return readBoundedFile(path, maxTokenBytes).toString('utf8').trim()
+  } catch (error) {
+    throw new UsageError(`--token-file ${path}: ${(error as Error).message}`)
+  }
+}
+
+const brokerDebugPort = 6072
+const brokerSelector = 'app.kubernetes.io/name=broker,app.kubernetes.io/part-of=tollway'
+
+/** The debug servers of all brokers, which listen on the loopback address of their pods. */
+export const clusterBrokers: SourceOf<readonly BrokerAddress[]> = {
+  options: clusterOptions,
+  open: values =>
+    withCluster(values, async cluster => {
+      const clusterValues = clusterValuesOf(values)
+      const place = { namespace: clusterValues['tollway-namespace'], labelSelector: brokerSelector }
+      const pods = (await cluster.listAll(podResource, place)).map(toPod).filter(({ isReady }) => isReady)
+      if (pods.length === 0) throw new Error(`found no ready broker: no pod has the labels ${brokerSelector}`)
+      const ports = await Promise.all(pods.map(pod => forwardPort(pod, brokerDebugPort, clusterValues)))
+      return ports.map(port => ({ url: new URL(`http://127.0.0.1:${port}`) }))
+    }),
+}

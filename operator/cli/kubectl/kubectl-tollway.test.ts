@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict'
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { missingKubeAssets } from '../../../test/support/kube-api-server.ts'
+import { startProgram } from '../../../test/support/program.ts'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
+import { root } from '../../../test/support/tollway.ts'
+import { openTestCluster, systemNamespace, type TestCluster } from '../cluster/testing/open-test-cluster.ts'
+import { runKubectlTollway } from './run-kubectl-tollway.ts'
+
+/** Shows what the commands print. */
+const page = readFileSync(join(root, 'docs/tasks/inspect-a-cluster.md'), 'utf8')
+
+const limits = '/apis/tollway.dev/v1alpha1/namespaces/shop/ratelimitconfigs'
+const rateLimit = { unit: 'minute', requestsPerUnit: 3 }
+const checkout = {
+  apiVersion: 'tollway.dev/v1alpha1',
+  kind: 'RateLimitConfig',
+  metadata: { name: 'checkout' },
+  spec: { domain: 'checkout', descriptors: [{ key: 'user', rateLimit }] },
+}
+const conditions = ['Accepted', 'Programmed', 'Ready'].map(type => ({ type, status: 'True' }))
+const ofResource = {
+  kind: 'RateLimitConfig',
+  subject: 'checkout',
+  counts: { rules: 1 },
+  enforced: '1/1',
+}
+const report = {
+  resources: [
+    { ...ofResource, namespace: 'shop', name: 'checkout', conditions, problems: [] },
+    { ...ofResource, namespace: 'other', name: 'search', conditions, problems: [] },
+  ],
+  replicas: [{ name: 'ratelimit-0', uid: 'a', ready: true, reason: '', restarts: 0, addresses: {} }],
+  problems: [],
+}
+
+async function run(...args: string[]) {
+  const said = { printed: '', complaints: '' }
+  const code = await runKubectlTollway(args, {
+    print(text) {
+      said.printed += text
+    },
+    printError(text) {
+      said.complaints += text
+    },
+  })
+  return { code, ...said }
+}
+
+describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () => {
+  let cluster: TestCluster
+  let admin: readonly string[]
+  let reader: readonly string[]
+
+  before(async () => {
+    cluster = await openTestCluster()
+    await cluster.put(limits, checkout)
+    await cluster.operatorPod({ '/status': JSON.stringify(report) })
+    admin = ['--kubeconfig', cluster.kubeconfig]
+    const mayList = [{ apiGroups: ['tollway.dev'], resources: ['*'], verbs: ['list'] }]
+    reader = ['--kubeconfig', await cluster.account('reader', { shop: mayList })]
+  })
+  after(() => cluster?.stop())
+
+  it('status shows the report of the operator, through the API server', async () => {
+    const { code, printed, complaints } = await run('status', ...admin, '-n', 'shop')
+    assert.equal(complaints, '')
+    assert.equal(code, 0)
+    assert.match(printed, /RateLimitConfig +shop\/checkout +checkout .* 1\/1 +True/)
+    assert.doesNotMatch(printed, /other\/search/)
+    assert.ok(page.includes(printed), printed)
+  })
+
+  it('try and validate read the resources of the cluster', async () => {
+    const tried = await run('try', ...admin, '-d', 'checkout', '-e', 'user=alice')
+    assert.deepEqual([tried.code, tried.complaints], [0, ''])
+    assert.match(tried.printed, /=> checkout.user: 3\/minute\n/)
+    assert.ok(page.includes(tried.printed), tried.printed)
+    const validated = await run('validate', ...admin)
+    assert.deepEqual(validated, { code: 0, printed: '1 resource, no problem\n', complaints: '' })
+  })
+
+  it('an account that may only list resources of one namespace reads these', async () => {
+    const { code, printed } = await run('validate', ...reader, '-n', 'shop')
+    assert.deepEqual([code, printed], [0, '1 resource, no problem\n'])
+  })
+
+  const user = `system:serviceaccount:${systemNamespace}:reader`
+  for (const [args, right] of [
+    [
+      ['validate'],
+      `${user} lacks the right to list ratelimitconfigs.tollway.dev in all namespaces; -n NAMESPACE`,
+    ],
+    [['status'], `${user} lacks the right to list pods in all namespaces`],
+    [
+      ['status', '--tollway-namespace', systemNamespace],
+      `${user} lacks the right to list pods in the namespace ${systemNamespace}`,
+    ],
+    [['streams', 'list'], `${user} lacks the right to list pods in all namespaces`],
+    [['try', '-d', 'a', '-e', 'b=c', '--as', 'bob'], `${user} lacks the right to impersonate`],
+  ] as const)
+    it(`${args.join(' ')} names the right that is missing`, async () => {
+      const { code, complaints } = await run(...args, ...reader)
+      assert.equal(code, 2)
+      assert.ok(complaints.includes(right), complaints)
+    })
+
+  it('a page that the account may not get is named', async () => {
+    const mayList = [{ apiGroups: [''], resources: ['pods'], verbs: ['list'] }]
+    const kubeconfig = await cluster.account('lister', { [systemNamespace]: mayList })
+    const { code, complaints } = await run(
+      ...['status', '--kubeconfig', kubeconfig, '--tollway-namespace', systemNamespace],
+    )
+    assert.equal(code, 2)
+    assert.match(complaints, /lister lacks the right to get pods\/proxy in the namespace tollway-system/)
+  })
+
+  it('a port that kubectl cannot forward is reported with the words of kubectl', async () => {
+    const said = await run('counters', 'get', ...admin, '-d', 'checkout', '-e', 'user=alice')
+    assert.equal(said.code, 2)
+    assert.match(said.complaints, /kubectl tollway counters: kubectl port-forward: .*pod/)
+  })
+
+  it('is run and completed by kubectl', async () => {
+    const bin = temporaryFolder('kubectl-plugin')
+    for (const name of ['kubectl-tollway', 'kubectl_complete-tollway']) {
+      const script = `#!/bin/sh\nexec "${process.execPath}" "${join(root, `operator/bin/${name}.js`)}" "$@"\n`
+      writeFileSync(join(bin, name), script)
+      chmodSync(join(bin, name), 0o755)
+    }
+    const assets = process.env['KUBE_ASSETS'] ?? ''
+    const env = { ...process.env, PATH: `${bin}:${process.env['PATH']}` }
+    const kubectl = async (...args: string[]) => {
+      const program = startProgram(join(assets, 'kubectl'), args, { env })
+      await program.exited()
+      return program.output()
+    }
+    assert.match(await kubectl('tollway', 'validate', ...admin), /1 resource, no problem/)
+    assert.match(await kubectl('__complete', 'tollway', 'val'), /^validate\t.*\n:4\n/m)
+    assert.match(await kubectl('__complete', 'tollway', 'status', '--out'), /^--output\t.*\n:4\n/m)
+  })
+})
+
+describe('kubectl tollway without Tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () => {
+  let cluster: TestCluster
+  before(async () => {
+    cluster = await openTestCluster(false)
+  })
+  after(() => cluster?.stop())
+
+  it('says so', async () => {
+    const admin = ['--kubeconfig', cluster.kubeconfig]
+    const validated = await run('validate', ...admin)
+    assert.equal(validated.code, 2)
+    assert.match(validated.complaints, /this cluster has no Tollway: it does not know \w+\.tollway\.dev/)
+    const status = await run('status', ...admin)
+    assert.equal(status.code, 2)
+    assert.match(status.complaints, /found no operator of Tollway: no namespace has a pod with the label/)
+  })
+})

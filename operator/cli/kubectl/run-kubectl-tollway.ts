@@ -1,0 +1,79 @@
+import type { Command, CommandHelp, Output } from '../command.ts'
+import { type Program, runProgram } from '../run-program.ts'
+
+/** A command with the help for a cluster. */
+function forCluster(command: Command, { summary = command.summary, ...help }: HelpForCluster): Command {
+  return typeof command.help === 'string'
+    ? command
+    : { ...command, summary, help: { ...command.help, ...help } }
+}
+
+type HelpForCluster = Pick<CommandHelp, 'usage' | 'examples'> &
+  Partial<CommandHelp> & { readonly summary?: string }
+
+const counted = '--domain D --entries KEY=VALUE[,KEY=VALUE...]'
+const sources = () => import('./cluster-sources.ts')
+
+const program: Program = {
+  name: 'kubectl tollway',
+  summary: `\
+Inspects Tollway in the cluster of the kubeconfig, with the rights of its user.
+docs/tasks/inspect-a-cluster.md has the rights that each command needs.`,
+  commands: {
+    status: async () =>
+      forCluster((await import('../commands/status.ts')).createStatus((await sources()).clusterReport), {
+        usage: ['[-n NAMESPACE] [--wait SECONDS] [--revision ID] [--except-stalled] [-o FORMAT]'],
+        examples: ['kubectl tollway status', 'kubectl tollway status -n shop --wait 30'],
+      }),
+    validate: async () =>
+      forCluster((await import('../commands/validate.ts')).createValidate((await sources()).clusterContent), {
+        summary: 'report every problem of the resources of the cluster, or of manifests',
+        usage: ['[-n NAMESPACE | -f FOLDER] [-o FORMAT]'],
+        description: `\
+Reports all problems of all resources of the cluster, or of the manifests in FOLDER, each with its field, what
+was found and what is allowed. It does not read Secrets: every Secret that a route names counts as missing.`,
+        examples: ['kubectl tollway validate', 'kubectl tollway validate -f limits.yaml -o json'],
+      }),
+    try: async () =>
+      forCluster((await import('../commands/try.ts')).createTry((await sources()).clusterContent), {
+        usage: [`${counted} [-n NAMESPACE | -f FOLDER]`],
+        description: `\
+Says for each descriptor of a request which rule it matches, entry by entry, and which limit holds. It reads
+the resources of the cluster and counts nothing. An invalid resource is passed over, also where its last good
+version is in force.`,
+        examples: ['kubectl tollway try --domain checkout --entries user=alice'],
+      }),
+    counters: async () =>
+      forCluster(
+        (await import('../commands/counters.ts')).createCounters((await sources()).clusterOperator),
+        {
+          usage: [
+            ...['get', 'reset'].map(action => `${action} ${counted}`),
+            `raise ${counted} --by N`,
+            'top --domain D --rule RULE [--by refused|hits]',
+            'tap --domain D [--rule RULE]',
+          ],
+          examples: [
+            'kubectl tollway counters get --domain checkout --entries user=alice',
+            'kubectl tollway counters raise -d checkout -e user=alice --by 50 -o json',
+          ],
+        },
+      ),
+    whatif: async () =>
+      forCluster((await import('../commands/what-if.ts')).createWhatIf((await sources()).clusterOperator), {
+        usage: ['-f FILE'],
+        examples: ['kubectl tollway whatif -f checkout.yaml'],
+      }),
+    streams: async () =>
+      forCluster((await import('../commands/streams.ts')).createStreams((await sources()).clusterBrokers), {
+        usage: ['list [--all] [-o FORMAT]', 'watch [--all] [--every SECONDS]', 'interrupt STREAM [REQUEST]'],
+        examples: ['kubectl tollway streams list', 'kubectl tollway streams interrupt session-7 utterance-3'],
+      }),
+    payments: async () => (await import('./kubectl-payments.ts')).kubectlPayments,
+  },
+}
+
+/** Runs `kubectl tollway` with these arguments; resolves with the exit code, and never rejects. */
+export function runKubectlTollway(args: readonly string[], output: Output): Promise<number> {
+  return runProgram(program, args, output)
+}

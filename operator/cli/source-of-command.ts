@@ -1,0 +1,13 @@
+import type { Output } from './command.ts'
+import type { Options } from './options/option.ts'
+
+/** Where a command finds what it shows: this machine, or a cluster. */
+export interface SourceOf<Found> {
+  /** The options that say where it is. */
+  readonly options: Options
+  /** Rejects with an error that says what was not found, or which right is missing. */
+  open(values: SourceValues, output: Pick<Output, 'printError'>): Promise<Found>
+}
+
+/** The values of the options, by their names. */
+export type SourceValues = Readonly<Record<string, unknown>>
