@@ -25,6 +25,8 @@ install: $(INSTALLED) ## Install the exact dependencies of the lockfile, without
 
 $(INSTALLED): package-lock.json package.json
 	@npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@# npm 9, that of Debian 12, does not link this program.
+	@cd node_modules/.bin && { [ -e node ] || ln -s ../node-*/bin/node node; }
 	@touch $@
 
 run: install ## Run everything on this machine with examples/quickstart (ARGS='--replicas 3')

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { terminalPicture, textOfPicture } from '../../docs/generator/terminal-picture.ts'
+import { root } from '../support/tollway.ts'
+import { recordSession } from './record-session.ts'
+
+/** Numbers, dates and the widths of columns differ from run to run. */
+const comparable = (text: string) =>
+  text
+    .replaceAll(/Date: .*? GMT/g, 'Date')
+    .replaceAll(/\d+/g, '0')
+    .replaceAll(/ +/g, ' ')
+
+test('the picture of the README shows what a reader sees today, apart from numbers', async t => {
+  const picture = readFileSync(join(root, 'docs/first-minutes.svg'), 'utf8')
+  const lines = await recordSession(t)
+  assert.equal(
+    comparable(textOfPicture(picture)),
+    comparable(lines.join('')),
+    'the picture is stale; run: node test/first-minutes/picture.ts',
+  )
+  assert.match(picture, /HTTP\/1\.1 200 OK.*HTTP\/1\.1 429 Too Many Requests/s)
+  assert.doesNotMatch(picture.replace('http://www.w3.org/2000/svg', ''), /href|url\(|@import|@font-face/)
+})
+
+test('a picture keeps its text, breaks long lines and escapes them', () => {
+  const lines = ['$ a <b> & "c"', '', `${'x'.repeat(100)} y`]
+  const picture = terminalPicture('title', lines)
+  assert.equal(textOfPicture(picture), lines.join(''))
+  assert.equal(picture.match(/<text /g)?.length, 4)
+  assert.match(picture, /class="typed"[^>]*>\$ a &lt;b&gt; &amp; "c"</)
+})
