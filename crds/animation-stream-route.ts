@@ -265,7 +265,7 @@ const webhook = Type.Object(
     secretRef: secretEntry(
       'secret',
       'The entry with the secret: "whsec_" and 24 to 64 random bytes in base64. Of two lines each one signs.',
-      'The secret that signs each message. While it is missing nothing is posted; streams are served all the same.',
+      'The secret that signs each message. While it is missing, no message is posted; streams are served as usual.',
     ),
   },
   {
@@ -316,7 +316,7 @@ const spec = Type.Object(
   {
     ...notRequired,
     ...withRules([lastWithinBuffer]),
-    description: 'For which requests the route is, and what holds for them.',
+    description: 'The requests that the route serves, and the rules for them.',
   },
 )
 
@@ -340,7 +340,7 @@ export const animationStreamRouteKind: ResourceKind = {
   singular: 'animationstreamroute',
   shortNames: ['asr'],
   description:
-    'What holds for animation streams with certain ids: which rules, what consumers get, and how much of it.',
+    'The rules for animation streams with certain ids: the checks of messages, what consumers receive, and the limits.',
   spec,
   status,
   columns: [

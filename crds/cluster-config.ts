@@ -133,7 +133,7 @@ const payments = Type.Object(
             'postgres://user:password@host:port/database.',
         ),
       },
-      { default: {}, description: 'Where payments are kept. Pods keep nothing themselves.' },
+      { default: {}, description: 'The database of payments. Pods store no state.' },
     ),
     mail: Type.Object(
       {

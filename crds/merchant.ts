@@ -88,7 +88,7 @@ const entryName = (entry: string, description: string) =>
 const secretEntry = (entry: string, description: string) =>
   Type.Object(
     {
-      name: secretName('The name of the Secret, which stands in the namespace of the Merchant.'),
+      name: secretName('The name of the Secret, which is in the namespace of the Merchant.'),
       key: entryName(entry, 'The entry in it.'),
     },
     { required: ['name'], description },
@@ -123,7 +123,7 @@ const bank = Type.Object(
         minLength: 5,
         maxLength: limits.maxIbanLength,
         pattern: '^[A-Za-z]{2}[0-9A-Za-z ]+$',
-        description: 'The account number, whose check digits must be right. Blanks count for nothing.',
+        description: 'The account number, whose check digits must be right. Blanks are ignored.',
       }),
     ),
   },
@@ -153,7 +153,7 @@ const distinctEntries: FieldRule = {
     rule: `[${credentialEntries.map(entry => `self.${entry}`).join(', ')}].all(name, [${credentialEntries
       .map(entry => `self.${entry}`)
       .join(', ')}].exists_one(other, other == name))`,
-    message: 'two values cannot stand in one entry; give each its own name',
+    message: 'two values cannot share one entry; give each its own name',
   },
   judge(written) {
     const seen = new Map<unknown, string>()
@@ -268,7 +268,7 @@ const adopt = Type.Object(
     required: ['merchantId', 'apiKeySecretRef'],
     description:
       'A merchant that is there already, in place of a new one. It must be as the fields above say, and gets an app ' +
-      'and an API key of its own for this resource.',
+      'and a separate API key for this resource.',
   },
 )
 
@@ -302,7 +302,7 @@ const spec = Type.Object(
     descriptor: Type.String({
       maxLength: 22,
       pattern: '^[\\x20-\\x7E]{0,22}$',
-      description: 'What stands on bank statements, in printable ASCII. Can be changed.',
+      description: 'The text on bank statements, in printable ASCII. Can be changed.',
     }),
     company,
     bank: Type.Optional(bank),
@@ -332,7 +332,7 @@ const spec = Type.Object(
       default: 'Retain',
       description:
         'What becomes of the merchant when the resource is deleted. Retain leaves it as it is. Delete closes it: ' +
-        'its API keys open nothing any more, nothing new is accepted, and its books stay.',
+        'its API keys are rejected, new payments are rejected, and its books remain.',
     }),
     adopt: Type.Optional(adopt),
   },
@@ -355,7 +355,7 @@ const status = Type.Object(
   {
     ...commonStatus(),
     merchantId: told(64, 'The id of the merchant. It never changes.'),
-    publicKey: told(64, 'The key of payment links. It opens nothing.'),
+    publicKey: told(64, 'The key of payment links. It grants no access to the API.'),
     appId: told(64, 'The id of the app.'),
     payLink: told(
       4096,

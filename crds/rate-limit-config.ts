@@ -111,7 +111,7 @@ function descriptorSchema(level: number) {
           description:
             'The value of the request entry that this descriptor matches. Case-sensitive. A * matches ' +
             'any characters, or none. If it is empty or left out, every value matches, and each has a ' +
-            'counter of its own. An exact value takes precedence over a wildcard, and a wildcard over no value.',
+            'separate counter. An exact value takes precedence over a wildcard, and a wildcard over no value.',
         }),
       ),
       rateLimit: Type.Optional(rateLimitSchema(level)),
@@ -173,7 +173,7 @@ function descriptorList(level: number): Schema {
     'x-kubernetes-list-map-keys': ['key', 'value'],
     description:
       level === 1
-        ? 'The rules of the domain. An empty list limits nothing.'
+        ? 'The rules of the domain. An empty list sets no limit.'
         : `Descriptors for the next entry of a request; ${maxDescriptorLevels} levels at most.`,
     items: { ...item, properties: { ...item.properties, descriptors: below } },
   }

@@ -57,7 +57,7 @@ function addParents(found: Map<string, Entry>, path: string): void {
     const other = found.get(parent)
     if (other === undefined) found.set(parent, { kind: 'folder', mode: 0o755 })
     else if (other.kind !== 'folder')
-      throw new Error(`/${parent} is no folder, and /${path} wants to be in it`)
+      throw new Error(`/${parent} is not a folder, and /${path} must be inside it`)
   }
 }
 

@@ -56,7 +56,7 @@ test('a path that cannot be packed, or is wanted twice, is refused by name', () 
   assert.throws(() => pack(treeOf([[long, textFile('')]])), /the path \/n+ is too long/)
   assert.throws(() => treeOf([['a/../b', textFile('')]]), /"a\/\.\.\/b" is not the path of a file/)
   assert.throws(() => treeOf([['a', textFile('1')]], [['a', textFile('2')]]), /two different files .* \/a$/)
-  assert.throws(() => treeOf([['a', textFile('1')]], [['a/b', textFile('2')]]), /\/a is no folder/)
+  assert.throws(() => treeOf([['a', textFile('1')]], [['a/b', textFile('2')]]), /\/a is not a folder/)
   assert.equal(treeOf([['/a', textFile('1')]], [['a', textFile('1')]]).size, 1)
 })
 

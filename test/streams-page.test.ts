@@ -57,7 +57,7 @@ test('every text that the code has for callers stands in the tables', () => {
   assert.ok(found.length > 25)
   const missing = found.flatMap(text => fixedParts(text, /\$\{[^}]*\}/)).filter(part => !told.includes(part))
   // Notices for the broker itself: a request that is gone counts as one that never was.
-  const ownAffairs = ['nothing of the request is kept any more', 'internal error']
+  const ownAffairs = ['no message of the request is kept any more', 'internal error']
   assert.deepEqual(
     missing.filter(part => !ownAffairs.includes(part)),
     [],

@@ -238,7 +238,7 @@ const knownTimeZone: PolicyRule = {
     return problemIf(
       !isTimeZone(timeZone),
       'calendar.timeZone',
-      `${describeFound(timeZone)} is no name of the IANA time zone database, such as Europe/Copenhagen`,
+      `${describeFound(timeZone)} is not a name of the IANA time zone database, such as Europe/Copenhagen`,
     )
   },
 }

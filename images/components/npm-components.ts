@@ -39,7 +39,7 @@ export function npmComponent(root: string, folder: string, locked = readLock(roo
   const name = folder.replace(/^.*node_modules\//, '')
   const licenseFiles = readdirSync(join(root, folder)).filter(file => licenseFile.test(file))
   if (license === undefined && licenseFiles.length === 0) {
-    throw new Error(`${folder} says nothing of its license: it may not be passed on`)
+    throw new Error(`${folder} names no license: it must not be distributed`)
   }
   const sha512 = /^sha512-(\S+)$/.exec(integrity ?? '')?.[1]
   return {

@@ -79,7 +79,7 @@ export function createApi(options: ApiOptions): Api {
     const kind = 'stream' in handler ? 'streams' : endpoint.id === 'whatIf' ? 'whatIfs' : 'calls'
     const limit = { streams: limits.maxStreams, whatIfs: limits.maxWhatIfs, calls: limits.maxCalls }[kind]
     if (running[kind] >= limit)
-      throw busy(429, 'too-many', `${limit} ${kindNames[kind]} run; at most so many may`)
+      throw busy(429, 'too-many', `${limit} ${kindNames[kind]} run; that is the limit`)
     running[kind] += 1
     try {
       await serve(found, handler, request, response)

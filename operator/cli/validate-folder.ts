@@ -120,7 +120,7 @@ function findingsOf(
   }
   if ('problems' in translation || refusal === undefined) return findings
   const { path, owner } = refusal
-  const where = owner === undefined ? '' : `; ${owner} stands in ${owners.get(owner)}`
+  const where = owner === undefined ? '' : `; ${owner} is declared in ${owners.get(owner)}`
   findings.push({ severity: 'error', ...place, path, message: refusal.message + where })
   return findings
 }

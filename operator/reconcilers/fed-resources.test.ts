@@ -229,7 +229,7 @@ test('what stands in a file that cannot be read stays in force over a restart', 
   assert.equal(await world.reconcile(), 'shop/a checkout: 3, shop/b search: 5', 'b may have moved to a.yaml')
   assert.match(
     world.status('b').problems[0]?.message ?? '',
-    /not here any more, and may stand elsewhere: a.yaml: /,
+    /the resource was removed here, and another file may declare it: a.yaml: /,
   )
   const status = world.status('a')
   assert.equal(reasonsOf(status), 'Invalid LastGoodInForce LastGoodInForce Invalid')

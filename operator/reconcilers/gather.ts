@@ -59,7 +59,7 @@ function heldAsItWas<Content>(resource: SourcedResource, memory: Memory<Content>
     lastGood === undefined
       ? {
           problems: [
-            { path: 'metadata.annotations', message: 'it is paused, and nothing of it is in force' },
+            { path: 'metadata.annotations', message: 'it is paused, and no version of it is in force' },
           ],
         }
       : { value: lastGood, warnings: [] }
@@ -88,7 +88,7 @@ function hiddenResource<Content extends Named>(
   }
   const what = own
     ? 'the resource cannot be read'
-    : 'the resource is not here any more, and may stand elsewhere'
+    : 'the resource was removed here, and another file may declare it'
   const message = `${what}: ${hiding.origin}: ${hiding.message}`
   return { name: lastGood.name, resource, memory, translation: { problems: [{ path: '', message }] } }
 }

@@ -39,7 +39,7 @@ export const feeTable: Kind<FeeTable> = {
 
 /** Minutes since midnight; null for an empty text. */
 export const timeOfDay: Kind<number | null> = {
-  allowed: 'a time of day such as 04:30, or nothing',
+  allowed: 'a time of day such as 04:30, or empty',
   parse: value => {
     if (value === '') return null
     const [, hours, minutes] = /^([01]\d|2[0-3]):([0-5]\d)$/.exec(value) ?? []

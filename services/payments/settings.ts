@@ -86,7 +86,7 @@ const callSettings = settingsTable({
     name: 'API_FAILED_KEYS_PER_ADDRESS',
     kind: callLimit,
     fallback: '60',
-    help: 'How many keys that open nothing one address may try a minute. Then no call from it is taken.',
+    help: 'How many unknown keys one address may try in a minute. Further calls from it are rejected.',
   },
   rateLimitAddress: {
     name: 'RATE_LIMIT_ADDRESS',
@@ -127,7 +127,7 @@ const provisionSettings = settingsTable({
     name: 'PROVISION_TOKEN',
     kind: text,
     fallback: '',
-    help: 'The bearer token that it asks for. In a file, another one holds as soon as it stands there.',
+    help: 'The bearer token that it asks for. A new token in the file is used at once.',
     secret: true,
   },
   provisionTlsCert: {
@@ -214,7 +214,7 @@ const moneySettings = settingsTable({
     name: 'FEES',
     kind: feeTable,
     fallback: '{}',
-    help: 'What merchants pay, by their currency; what is not in it costs nothing.',
+    help: 'What merchants pay, by their currency; a currency that is not listed is free of charge.',
   },
   authorisationLifetimeMs: {
     name: 'AUTHORISATION_LIFETIME',
@@ -367,7 +367,7 @@ const deliverySettings = settingsTable({
     kind: integer(1, 36_500),
     fallback: '730',
     help:
-      'How many days the log of events goes back. An older event is removed once nothing of it waits to be ' +
+      'How many days the log of events goes back. An older event is removed once none of its deliveries waits to be ' +
       'delivered. The books stay.',
   },
   payoutTime: {

@@ -42,7 +42,7 @@ test('input that is not valid is rejected with the reason', async () => {
   const nowhere = ['--reference', '127.0.0.1:1', '--candidate', '127.0.0.1:1']
   const lines = (...given: (object | string)[]) => [...nowhere, '--requests', requestsFile(given)]
   const table: [string[], RegExp][] = [
-    [[], /--reference: must be HOST:PORT, found nothing/],
+    [[], /--reference: must be HOST:PORT, found an empty value/],
     [['--reference', 'here', '--candidate', 'b:1'], /--reference here: must be HOST:PORT/],
     [['--reference', 'a:1', '--candidate', 'b:70000'], /--candidate b:70000: must be HOST:PORT/],
     [nowhere, /give the requests with either --requests or --listen/],

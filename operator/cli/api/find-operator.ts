@@ -88,7 +88,7 @@ function readToken(path: string): string {
     throw new UsageError(`--token-file ${path}: ${(error as Error).message}`)
   }
   if (/^[\x21-\x7e]+$/.test(token)) return token
-  throw new UsageError(`--token-file ${path}: the file must have one token and nothing else`)
+  throw new UsageError(`--token-file ${path}: the file must contain one token only`)
 }
 
 /** Returns undefined without a kubeconfig, and for one that authenticates without a token. */

@@ -191,7 +191,7 @@ function describe(report: StatusReport): string {
     renderTable(['PROCESS', 'STATE', 'RESTARTS', 'DEBUG'], replicas),
   ]
   const wrong = complaintsOf(report).map(({ place, message }) => `  ${printable(`${place}: ${message}`)}\n`)
-  if (report.resources.length === 0) parts.push('No resource is in force: nothing is limited.\n')
+  if (report.resources.length === 0) parts.push('No resource is in force: no call is limited.\n')
   if (wrong.length > 0) parts.push(`Problems:\n${wrong.join('')}`)
   return parts.join('\n')
 }

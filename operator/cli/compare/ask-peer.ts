@@ -51,7 +51,7 @@ export interface HostPort {
 
 /** @throws UsageError that names the option */
 export function parseHostPort(option: string, text: string | undefined): HostPort {
-  if (text === undefined) throw new UsageError(`${option}: must be HOST:PORT, found nothing`)
+  if (text === undefined) throw new UsageError(`${option}: must be HOST:PORT, found an empty value`)
   const [, host = '', digits = ''] = /^(\[[0-9a-fA-F:.]+\]|[^\s:[\]/]+):(\d{1,5})$/.exec(text) ?? []
   const port = Number(digits)
   if (host === '' || port > 65_535) throw new UsageError(`${option} ${text}: must be HOST:PORT`)

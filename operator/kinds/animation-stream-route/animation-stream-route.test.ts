@@ -255,7 +255,7 @@ test('a webhook has the secrets of its Secret, and follows their rotation', asyn
 test('without its signing secret a route serves streams, posts nothing and says why', async () => {
   const world = openWorld()
   world.route('shop/kiosk', withWebhook)
-  const without = 'the webhook gets nothing until then'
+  const without = 'the webhook receives no message until then'
   const assertLacks = async (message: string) => {
     assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: 0')
     assert.equal(world.published()[0]?.webhook, undefined)

@@ -146,7 +146,7 @@ const closedBy = {
 const oldTokens = 'the tokens that were read before stay in force'
 
 const webhookEffects: Effects = {
-  without: 'the webhook gets nothing until then',
+  without: 'the webhook receives no message until then',
   old: 'the signing secret that was read before stays in force',
 }
 

@@ -75,7 +75,7 @@ metadata: {name: empty, namespace: shop}
   assert.equal(show(at('plain')), 'plain')
   assert.equal(show(at('encoded')), 'secret')
   assert.equal(show(at('encoded', 'both')), 'def')
-  assert.equal(show(at('broken')), 'has data that is no base64, or entries that are no texts')
+  assert.equal(show(at('broken')), 'has data that is not base64, or entries that are not strings')
   assert.equal(show(at('empty')), 'has no entry token')
   assert.equal(show(at('plain', 'token', 'other')), 'is not there')
   assert.equal(at('plain'), at('plain'), 'the same object as long as nothing has changed')

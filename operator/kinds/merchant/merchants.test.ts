@@ -279,7 +279,7 @@ describe('a Merchant, by a real payments service', () => {
     world.change({ webhooks: [webhook] })
     const { obstacle } = await world.reconcile()
     assert.equal(obstacle?.reason, 'SecretMissing')
-    assert.match(obstacle.message, /^the Secret sales\/hooks is not there, or has nothing in its entry a$/)
+    assert.match(obstacle.message, /^the Secret sales\/hooks does not exist, or its entry a is empty$/)
     world.secrets.set('sales/hooks', {
       a: `${newWebhookSecret(randomBytes)}\n${newWebhookSecret(randomBytes)}\n`,
     })

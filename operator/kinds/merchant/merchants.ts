@@ -330,7 +330,7 @@ function foreign({ namespace, name }: CredentialPlace): Obstacle {
 }
 
 function missing(namespace: string, { name, key }: SecretEntry): Obstacle {
-  const message = `the Secret ${namespace}/${name} is not there, or has nothing in its entry ${key}`
+  const message = `the Secret ${namespace}/${name} does not exist, or its entry ${key} is empty`
   return { step: 'Synced', reason: 'SecretMissing', message, stalled: true }
 }
 

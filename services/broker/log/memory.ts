@@ -239,7 +239,7 @@ class MemoryRequest implements LoggedRequest {
   }
 
   async read(reader: RingReader): Promise<RingCursor> {
-    if (!this.#all.has(this.key)) throw new LogRefusal('gone', 'nothing of the request is kept any more')
+    if (!this.#all.has(this.key)) throw new LogRefusal('gone', 'no message of the request is kept any more')
     return this.#ring.read(reader)
   }
 }

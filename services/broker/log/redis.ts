@@ -127,7 +127,7 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
 
   async function read(key: string, reader: RingReader): Promise<RingCursor> {
     const known = directory.get(key)
-    if (known === undefined) throw new LogRefusal('gone', 'nothing of the request is kept any more')
+    if (known === undefined) throw new LogRefusal('gone', 'no message of the request is kept any more')
     return known.local?.ring.read(reader) ?? (await feeds.read(known.filed, reader))
   }
 

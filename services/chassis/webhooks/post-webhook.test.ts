@@ -69,7 +69,7 @@ describe('a post to a URL of a stranger', () => {
   test('one private address among public ones is enough to refuse', async () => {
     const mixed: ResolveName = async () => ['1.1.1.1', '::ffff:10.0.0.1']
     await assert.rejects(post('http://mixed.test/', mixed), /::ffff:10\.0\.0\.1, which is not public/)
-    await assert.rejects(post('http://[::1]/'), /::1 is no public address/)
+    await assert.rejects(post('http://[::1]/'), /::1 is not a public address/)
     await assert.rejects(
       post('http://gone.test/', async () => []),
       /no address/,

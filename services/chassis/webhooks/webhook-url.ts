@@ -18,7 +18,7 @@ export function checkWebhookUrl(
   if (url.hash !== '') return { problem: 'has a fragment' }
   const host = hostOf(url)
   // The URL parser has made plain addresses of 0x7f.1, 2130706433 and the like.
-  if (isIP(host) !== 0 && !policy.allows(host)) return { problem: `${host} is no public address` }
+  if (isIP(host) !== 0 && !policy.allows(host)) return { problem: `${host} is not a public address` }
   return { url }
 }
 

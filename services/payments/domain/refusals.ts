@@ -25,7 +25,7 @@ export const refusals = {
   not_found: { status: 404, message: 'There is no such thing, or this app may not know of it.' },
   method_not_allowed: { status: 405, message: 'This path does not have that method.' },
   not_acceptable: { status: 406, message: 'Answers are application/json.' },
-  merchant_closed: { status: 409, message: 'The merchant is closed and accepts nothing new.' },
+  merchant_closed: { status: 409, message: 'The merchant is closed and accepts no new payment.' },
   conflict: { status: 409, message: 'Another request changed this at the same time. Read it again.' },
   dispute_resolved: { status: 409, message: 'The dispute was already won or lost.' },
   idempotency_in_progress: {

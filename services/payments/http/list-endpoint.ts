@@ -31,7 +31,7 @@ const pagination = (maxItems: number): readonly QueryParameter[] => [
   },
   {
     name: 'after',
-    description: 'What is newer than this comes, the oldest first.',
+    description: 'Returns the entries that are newer than this one, the oldest first.',
     required: false,
     schema: cursor,
   },

@@ -16,7 +16,7 @@ const templates: Readonly<Record<string, (content: JsonObject) => MailText>> = {
  */
 export async function composeMail(mail: Mail, from: Mailbox): Promise<ComposedMail> {
   const { id, createdMs, template, recipient, content } = mail
-  if (!isPlainAddress(recipient)) throw new MailError('the recipient is no plain address', true)
+  if (!isPlainAddress(recipient)) throw new MailError('the recipient is not a plain address', true)
   const write = Object.hasOwn(templates, template) ? templates[template] : undefined
   if (write === undefined) throw new MailError(`there is no text named ${JSON.stringify(template)}`, true)
   const { subject, body } = write(content)

@@ -7,7 +7,7 @@ import { nextId, type Payments } from './operation.ts'
 export const eventMeanings = {
   'merchant.created': { means: 'The merchant is created.', data: ['merchant'] },
   'merchant.updated': { means: 'The name, e-mail address or descriptor changes.', data: ['merchant'] },
-  'merchant.closed': { means: 'The merchant is closed and accepts nothing new.', data: ['merchant'] },
+  'merchant.closed': { means: 'The merchant is closed and accepts no new payment.', data: ['merchant'] },
   'transaction.created': {
     means: 'A payment is authorised, or declined: see `successful` and `error`.',
     data: ['transaction'],

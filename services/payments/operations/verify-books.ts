@@ -127,6 +127,6 @@ function leftOver(counts: RecordCounts, seen: RecordCounts): readonly BookFindin
     .filter(([, missing]) => missing !== 0n)
     .map(([kind, missing]) => ({
       record: kind,
-      message: `${missing} of them belong to nothing that is there`,
+      message: `${missing} of them belong to no existing transaction`,
     }))
 }

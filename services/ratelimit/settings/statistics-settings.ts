@@ -14,7 +14,7 @@ import {
 const atLeast10Ms = durationAtLeast(10)
 
 const booleanOrUnset: Kind<boolean | ''> = {
-  allowed: `${boolean.allowed}, or nothing`,
+  allowed: `${boolean.allowed}, or empty`,
   parse: value => (value === '' ? '' : boolean.parse(value)),
 }
 

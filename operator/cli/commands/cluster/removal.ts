@@ -22,12 +22,12 @@ const options = {
     placeholder: 'NAMESPACE',
     help: 'its namespace (default: that of the pod or of the context)',
   }),
-  wait: seconds(0, { help: 'wait so long at most' }),
+  wait: seconds(0, { help: 'the time limit' }),
 }
 
 export const removal: Command = {
   name: 'removal',
-  summary: 'wait until nothing that the operator created is left in a cluster',
+  summary: 'wait until all objects that the operator created are removed from a cluster',
   options,
   help: {
     usage: ['--name NAME [--namespace NAMESPACE] [--wait SECONDS]'],

@@ -185,7 +185,7 @@ test('the same resource twice: the first by path order counts, until it goes', a
     writeFileSync(join(folder, 'a.yaml'), limits('one', 'a'))
   })
   assert.equal(f.domainOf('one'), 'a')
-  assert.deepEqual(f.problems(), ['b.yaml: RateLimitConfig default/one stands in a.yaml already'])
+  assert.deepEqual(f.problems(), ['b.yaml: RateLimitConfig default/one is already declared in a.yaml'])
   rmSync(f.at('a.yaml'))
   await f.serves('one', 'b')
   await f.isClean()

@@ -60,7 +60,7 @@ function findSecret(source: Pick<Source, 'list'>, namespace: string, secret: str
     )
 }
 
-const noEntries = { missing: 'has data that is no base64, or entries that are no texts' }
+const noEntries = { missing: 'has data that is not base64, or entries that are not strings' }
 
 type Entries = Readonly<Record<string, string>>
 

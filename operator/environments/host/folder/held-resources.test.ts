@@ -13,7 +13,7 @@ test('what vanished stays while a file cannot be read, for it may stand there', 
 
   await t.test('also when that file is given another name', async () => {
     renameSync(f.at('a.yaml'), f.at('c.yaml'))
-    await f.complains(/^a\.yaml: .*one is not here any more and stays in force: it may stand in c\.yaml/)
+    await f.complains(/^a\.yaml: .*one is not here any more and stays in force: c\.yaml may declare it/)
     assert.equal(f.names(), 'one')
   })
 
@@ -23,7 +23,7 @@ test('what vanished stays while a file cannot be read, for it may stand there', 
     f.write('c.yaml', `${limits('two')}---\n- [broken`)
     f.write('a.yaml', limits('one', 'third'))
     await f.serves('one', 'third')
-    await f.complains(/two is not here any more and stays in force: it may stand in c\.yaml/)
+    await f.complains(/two is not here any more and stays in force: c\.yaml may declare it/)
     assert.equal(f.names(), 'one two')
   })
 

@@ -55,7 +55,7 @@ const cases: readonly (readonly [text: string, expected: readonly string[]])[] =
   ['a: [1', ['error line 1, column 6: unexpected end of the stream within a flow collection']],
   [`${good}---\na: 1\na: 2\n`, ['a.yaml#1 shop/one', 'a.yaml#2 line 6, column 1: duplicated mapping key']],
   [`${good}spec: !ruby 1\n`, ['a.yaml line 4, column 7: unknown scalar tag !<!ruby>']],
-  ['a: &a [*a]', ['a.yaml line 1: an alias inside of what it stands for is not allowed']],
+  ['a: &a [*a]', ['a.yaml line 1: an alias inside its own anchor is not allowed']],
 ]
 for (const [text, expected] of cases) {
   test(`manifests: ${JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text)}`, () => {

@@ -184,7 +184,7 @@ function measure(
 ): Measured {
   if (typeof value !== 'object' || value === null) return { size: 1 + String(value).length, depth: 0 }
   let found = known.get(value)
-  if (found === 'open') throw new YAMLException('an alias inside of what it stands for is not allowed')
+  if (found === 'open') throw new YAMLException('an alias inside its own anchor is not allowed')
   if (found === undefined) {
     if (depth > limits.maxDepth) throw tooDeep(limits)
     known.set(value, 'open')

@@ -122,7 +122,7 @@ function heldProblem(
   { kind, namespace, name, origin }: SourcedResource,
   hiding: SourceProblem,
 ): SourceProblem {
-  const why = `it may stand in ${hiding.origin}, which cannot be read`
+  const why = `${hiding.origin} may declare it, and cannot be read`
   return { origin, message: `${kind} ${namespace}/${name} is not here any more and stays in force: ${why}` }
 }
 
@@ -136,7 +136,10 @@ function choose(files: readonly FileContent[], maxResources: number) {
       const first = resources.get(manifest.uid)?.manifest
       const { kind, namespace, name, origin } = manifest
       if (first !== undefined) {
-        doubles.push({ origin, message: `${kind} ${namespace}/${name} stands in ${first.origin} already` })
+        doubles.push({
+          origin,
+          message: `${kind} ${namespace}/${name} is already declared in ${first.origin}`,
+        })
       } else if (resources.size < maxResources) resources.set(manifest.uid, { manifest, path })
       else beyond.push(manifest)
     }

@@ -174,14 +174,14 @@ async function unlessNotFound<T>(operation: () => Promise<T>): Promise<T | undef
 
 function toObject(body: unknown, name: string): KubeObject {
   if (isKubeObject(body)) return body
-  throw new KubeApiError(0, 'BadAnswer', `${name}: the answer is no object with metadata.name`)
+  throw new KubeApiError(0, 'BadAnswer', `${name}: the answer is not an object with metadata.name`)
 }
 
 function toPage(body: unknown, name: string): ListPage {
   const { metadata, items } = isRecord(body) ? body : {}
   const { resourceVersion, continue: more } = isRecord(metadata) ? metadata : {}
   if (!Array.isArray(items) || !items.every(isKubeObject) || typeof resourceVersion !== 'string') {
-    throw new KubeApiError(0, 'BadAnswer', `${name}: the answer is no list of objects`)
+    throw new KubeApiError(0, 'BadAnswer', `${name}: the answer is not a list of objects`)
   }
   return { items, resourceVersion, ...(typeof more === 'string' && more !== '' ? { continue: more } : {}) }
 }

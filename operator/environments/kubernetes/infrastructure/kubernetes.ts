@@ -270,5 +270,5 @@ function annotationOfPods({ spec }: KubeObject): string | undefined {
 }
 
 function notLeading(name: string): InfrastructureError {
-  return new InfrastructureError(`${name}: nothing is written, for another operator leads`)
+  return new InfrastructureError(`${name}: write nothing: another operator has the Lease`)
 }

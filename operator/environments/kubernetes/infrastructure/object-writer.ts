@@ -128,7 +128,7 @@ export function createObjectWriter(options: ObjectWriterOptions): ObjectWriter {
 /** Writes only while this process leads, and ends a call when its term ends. */
 function leadersClient({ client, mayWrite, signal }: ObjectWriterOptions): ObjectWriterOptions['client'] {
   const assertLeading = () => {
-    if (!mayWrite()) throw new InfrastructureError('nothing is written, for another operator leads')
+    if (!mayWrite()) throw new InfrastructureError('write nothing: another operator has the Lease')
   }
   return {
     get: (resource, key) => client.get(resource, key, { signal: signal() }),

@@ -14,7 +14,7 @@ export const maxCustomBytes = 8192
  * numbers that JSON cannot say, and the name `__proto__`.
  */
 export const custom: Reader<JsonObject> = (value, place) => {
-  if (!isRecord(value)) return refuseValue(place, 'type', `${quote(value)} is no object`)
+  if (!isRecord(value)) return refuseValue(place, 'type', `${quote(value)} is not an object`)
   const fault = faultOf(value, 1)
   if (fault === 'depth') {
     return refuseValue(place, 'too_deep', `is nested deeper than ${maxCustomDepth} levels`)
@@ -33,7 +33,7 @@ function faultOf(value: unknown, depth: number): string | undefined {
   if (typeof value === 'string') return faultOfText(value)
   if (typeof value === 'number' && !Number.isFinite(value)) return 'has a number that JSON cannot say'
   if (typeof value !== 'object' || value === null)
-    return isPlain(value) ? undefined : 'has a value that is no JSON'
+    return isPlain(value) ? undefined : 'has a value that is not JSON'
   if (depth > maxCustomDepth) return 'depth'
   for (const [name, inner] of Object.entries(value)) {
     const fault = (Array.isArray(value) ? undefined : faultOfName(name)) ?? faultOf(inner, depth + 1)

@@ -25,7 +25,7 @@ const wholeNumber = /^(?:0|[1-9][0-9]{0,15})$/
 /** Reads a text of 1 to `maxCharacters` characters, without control characters. */
 export function text(maxCharacters: number): Reader<string> {
   return (value, place) => {
-    if (typeof value !== 'string') return refuseValue(place, 'type', `${quote(value)} is no text`)
+    if (typeof value !== 'string') return refuseValue(place, 'type', `${quote(value)} is not a string`)
     if (value.length > maxCharacters) {
       return refuseValue(place, 'too_long', `has ${value.length} characters; ${maxCharacters} are allowed`)
     }
@@ -76,7 +76,7 @@ function matching<T extends string>(
 export function integer(min: bigint, max: bigint): Reader<bigint> {
   return (value, place) => {
     const found = place.encoding === 'form' ? fromDigits(value) : fromNumber(value)
-    if (found === undefined) return refuseValue(place, 'type', `${quote(value)} is no whole number`)
+    if (found === undefined) return refuseValue(place, 'type', `${quote(value)} is not a whole number`)
     if (found < min) return refuseValue(place, 'too_small', `${quote(value)} is below ${min}`)
     return found > max ? refuseValue(place, 'too_large', `${quote(value)} is above ${max}`) : found
   }
@@ -106,18 +106,22 @@ export const flag: Reader<boolean> = (value: unknown, place: Place) => {
   return refuseValue(place, 'type', `${quote(value)} is ${expected}`)
 }
 
-export const currency = matching<string>(3, isCurrency, 'no currency of ISO 4217, such as DKK')
+export const currency = matching<string>(3, isCurrency, 'not a currency of ISO 4217, such as DKK')
 
 /** A currency that merchants are paid in. */
 export function fundingCurrency(codes: readonly string[]): Reader<string> {
   return (value, place) => {
     const found = currency(value, place)
     if (found === invalid || codes.includes(found)) return found
-    return refuseValue(place, 'unsupported', `${found} is no funding currency; these are ${codes.join(', ')}`)
+    return refuseValue(
+      place,
+      'unsupported',
+      `${found} is not a funding currency; these are ${codes.join(', ')}`,
+    )
   }
 }
 
-export const country = matching<string>(2, isCountry, 'no country of ISO 3166, such as DK')
+export const country = matching<string>(2, isCountry, 'not a country of ISO 3166, such as DK')
 
 export const email = matching<string>(
   maxEmailCharacters,
@@ -125,10 +129,10 @@ export const email = matching<string>(
   'no e-mail address, such as john@example.com',
 )
 
-export const id = matching<string>(36, isId, 'no id of this service')
+export const id = matching<string>(36, isId, 'not an id of this service')
 
 export const descriptor: Reader<string> = (value, place) => {
-  if (typeof value !== 'string') return refuseValue(place, 'type', `${quote(value)} is no text`)
+  if (typeof value !== 'string') return refuseValue(place, 'type', `${quote(value)} is not a string`)
   if (value.length > 22) {
     return refuseValue(place, 'too_long', `has ${value.length} characters; 22 are allowed`)
   }
@@ -156,5 +160,7 @@ export const iban: Reader<string> = (value, place) => {
   if (found === invalid) return invalid
   const normalised = normaliseIban(found)
   // The message does not repeat the value, which may be an account number with one wrong digit.
-  return isIban(normalised) ? normalised : refuseValue(place, 'format', 'is no IBAN, or has a wrong digit')
+  return isIban(normalised)
+    ? normalised
+    : refuseValue(place, 'format', 'is not an IBAN, or has a wrong digit')
 }

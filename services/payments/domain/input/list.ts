@@ -7,7 +7,7 @@ export function list<T extends object | string>(
   min: number = 0,
 ): Reader<readonly T[]> {
   return (value, place) => {
-    if (!Array.isArray(value)) return refuseValue(place, 'type', `${quote(value)} is no list`)
+    if (!Array.isArray(value)) return refuseValue(place, 'type', `${quote(value)} is not a list`)
     if (value.length > max) return refuseValue(place, 'too_many', `has ${value.length}; ${max} are allowed`)
     if (value.length < min) return refuseValue(place, 'required', `has ${value.length}; ${min} are needed`)
     const items = value.map((item, index) => read(item, { ...place, path: `${place.path}.${index}` }))

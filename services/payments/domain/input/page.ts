@@ -34,11 +34,11 @@ export type Cursor = { readonly id: string } | { readonly timeMs: number }
 const timePattern = /^([0-9a-f]{8})0{16}$/
 
 const cursor: Reader<Cursor> = (value, place) => {
-  if (typeof value !== 'string') return refuseValue(place, 'type', `${quote(value)} is no id`)
+  if (typeof value !== 'string') return refuseValue(place, 'type', `${quote(value)} is not an id`)
   if (isId(value)) return { id: value }
   const [, seconds] = timePattern.exec(value) ?? []
   if (seconds !== undefined) return { timeMs: Number.parseInt(seconds, 16) * 1000 }
-  return refuseValue(place, 'format', `${quote(value)} is no id of this service`)
+  return refuseValue(place, 'format', `${quote(value)} is not an id of this service`)
 }
 
 const orders: ReadonlyMap<unknown, Order> = new Map([

@@ -82,7 +82,7 @@ export interface RecordOptions {
 export function record<S extends Shape>(shape: S, options: RecordOptions = {}): Reader<Values<S>> {
   const { meetOther = place => refuseUnknown(place, Object.keys(shape)) } = options
   return (value, place) => {
-    if (!isRecord(value)) return refuseValue(place, 'type', `${quote(value)} is no object with fields`)
+    if (!isRecord(value)) return refuseValue(place, 'type', `${quote(value)} is not an object with fields`)
     const before = place.errors.length
     const result: Record<string, unknown> = {}
     for (const [name, field] of Object.entries(shape)) {

@@ -35,14 +35,14 @@ test('a search', () => {
 
 test('a search that is wrong names the field, what was found and what is allowed', () => {
   const from = 'filter[created][from]=2026-07-01'
-  const example = 'is no date or time such as 2026-07-01T08:30:00Z'
+  const example = 'is not a date or time such as 2026-07-01T08:30:00Z'
   const needed = 'is missing; a search by status, custom or created.to needs it'
   const table: readonly (readonly [string, string])[] = [
     ['filter[created][from]=yesterday', `filter.created.from format: "yesterday" ${example}`],
     ['filter[created][from]=2026-02-30', `filter.created.from format: "2026-02-30" ${example}`],
     ['filter[created][from]=2026-07-01T25:00Z', `filter.created.from format: "2026-07-01T25:00Z" ${example}`],
     ['filter[created][from]=2026-07-01T08:30', `filter.created.from format: "2026-07-01T08:30" ${example}`],
-    ['filter[created]=2026', 'filter.created type: "2026" is no object with fields'],
+    ['filter[created]=2026', 'filter.created type: "2026" is not an object with fields'],
     ['filter[created][to]=2026-07-01', `filter.created.from required: ${needed}`],
     ['filter[status]=captured', `filter.created.from required: ${needed}`],
     ['filter[custom][a]=1', `filter.created.from required: ${needed}`],
@@ -59,7 +59,7 @@ test('a search that is wrong names the field, what was found and what is allowed
       `${from}&filter[custom]=A-17`,
       'filter.custom type: "A-17" names no field, as filter[custom][order]=A-17 does',
     ],
-    [`${from}&filter[custom][a][b]=1`, 'filter.custom.a type: an object is no text'],
+    [`${from}&filter[custom][a][b]=1`, 'filter.custom.a type: an object is not a string'],
     [
       `${from}&${[1, 2, 3, 4, 5, 6].map(n => `filter[custom][${n}]=1`).join('&')}`,
       'filter.custom too_many: has 6 fields; 5 are allowed',

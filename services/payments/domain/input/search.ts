@@ -34,7 +34,7 @@ export const instant: Reader<number> = (value, place) => {
   // Date.parse takes 2026-02-30 for the second of March.
   const isDay = !Number.isNaN(ms) && new Date(`${date}T00:00:00Z`).toISOString().startsWith(`${date}`)
   if (isDay) return ms
-  return refuseValue(place, 'format', `${quote(value)} is no date or time such as 2026-07-01T08:30:00Z`)
+  return refuseValue(place, 'format', `${quote(value)} is not a date or time such as 2026-07-01T08:30:00Z`)
 }
 
 const status: Reader<(typeof transactionStatuses)[number]> = (value, place) => {

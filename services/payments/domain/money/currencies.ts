@@ -26,6 +26,7 @@ export function isCurrency(code: string): boolean {
 /** Returns the digits of the minor unit: 2 for DKK, 0 for JPY, 3 for KWD. Throws for an unknown currency. */
 export function exponentOf(currency: string): number {
   const exponent = exponents.get(currency)
-  if (exponent === undefined) throw new RangeError(`${JSON.stringify(currency)} is no currency of ISO 4217`)
+  if (exponent === undefined)
+    throw new RangeError(`${JSON.stringify(currency)} is not a currency of ISO 4217`)
   return exponent
 }

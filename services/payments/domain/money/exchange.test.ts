@@ -67,10 +67,10 @@ test('an exchange is the exact value, rounded by less than one minor unit', () =
 test('a rate table tells everything that is wrong with it', () => {
   assert.deepEqual(parseRateTable('EURO', { DKK: '0', QQQ: '1', JPY: '1,5', EUR: '2' }), {
     problems: [
-      'base: "EURO" is no currency of ISO 4217',
-      'rates.DKK: "0" is no decimal number above 0, such as "7.4604"',
-      'rates.QQQ: is no currency of ISO 4217',
-      'rates.JPY: "1,5" is no decimal number above 0, such as "7.4604"',
+      'base: "EURO" is not a currency of ISO 4217',
+      'rates.DKK: "0" is not a decimal number above 0, such as "7.4604"',
+      'rates.QQQ: is not a currency of ISO 4217',
+      'rates.JPY: "1,5" is not a decimal number above 0, such as "7.4604"',
     ],
   })
   assert.deepEqual(parseRateTable('EUR', { EUR: '2' }), {
@@ -89,9 +89,9 @@ test('a fee has a flat part and one in proportion', () => {
 test('a fee table tells everything that is wrong with it', () => {
   assert.deepEqual(parseFeeTable({ QQQ: {}, DKK: { capture: { flat: '1.5', rate: '2' }, gift: {} } }), {
     problems: [
-      'QQQ: is no currency of ISO 4217',
-      'DKK.capture.flat: "1.5" is no whole number of minor units',
-      'DKK.capture.rate: "2" is no decimal number from 0 to 1, such as "0.0135"',
+      'QQQ: is not a currency of ISO 4217',
+      'DKK.capture.flat: "1.5" is not a whole number of minor units',
+      'DKK.capture.rate: "2" is not a decimal number from 0 to 1, such as "0.0135"',
       'DKK.gift: is not one of capture, refund, dispute',
     ],
   })

@@ -41,14 +41,14 @@ export function parseRateTable(
   rates: Readonly<Record<string, string>>,
 ): { readonly table: RateTable } | { readonly problems: readonly string[] } {
   const problems: string[] = []
-  if (!isCurrency(base)) problems.push(`base: ${JSON.stringify(base)} is no currency of ISO 4217`)
+  if (!isCurrency(base)) problems.push(`base: ${JSON.stringify(base)} is not a currency of ISO 4217`)
   const parsed = new Map<string, Ratio>([[base, { numerator: 1n, denominator: 1n }]])
   for (const [currency, text] of Object.entries(rates)) {
     const rate = parseDecimal(text)
-    if (!isCurrency(currency)) problems.push(`rates.${currency}: is no currency of ISO 4217`)
+    if (!isCurrency(currency)) problems.push(`rates.${currency}: is not a currency of ISO 4217`)
     else if (rate === undefined || rate.numerator === 0n) {
       problems.push(
-        `rates.${currency}: ${JSON.stringify(text)} is no decimal number above 0, such as "7.4604"`,
+        `rates.${currency}: ${JSON.stringify(text)} is not a decimal number above 0, such as "7.4604"`,
       )
     } else if (currency === base && rate.numerator !== rate.denominator) {
       problems.push(`rates.${currency}: the base’s own rate is 1, not ${text}`)

@@ -58,7 +58,7 @@ export function parseFeeTable(
   const problems: string[] = []
   const table = new Map<string, Partial<Record<FeeOperation, FeeRule>>>()
   for (const [currency, rules] of Object.entries(configured)) {
-    if (!isCurrency(currency)) problems.push(`${currency}: is no currency of ISO 4217`)
+    if (!isCurrency(currency)) problems.push(`${currency}: is not a currency of ISO 4217`)
     const parsed: Partial<Record<FeeOperation, FeeRule>> = {}
     for (const [operation, rule = {}] of Object.entries(rules)) {
       const known = feeOperations.find(name => name === operation)
@@ -74,11 +74,13 @@ export function parseFeeTable(
 function parseFeeRule(path: string, { flat = '0', rate = '0' }: FeeRuleText, problems: string[]): FeeRule {
   const whole = parseDecimal(flat)
   if (whole?.denominator !== 1n) {
-    problems.push(`${path}.flat: ${JSON.stringify(flat)} is no whole number of minor units`)
+    problems.push(`${path}.flat: ${JSON.stringify(flat)} is not a whole number of minor units`)
   }
   const share = parseDecimal(rate)
   if (share === undefined || share.numerator > share.denominator) {
-    problems.push(`${path}.rate: ${JSON.stringify(rate)} is no decimal number from 0 to 1, such as "0.0135"`)
+    problems.push(
+      `${path}.rate: ${JSON.stringify(rate)} is not a decimal number from 0 to 1, such as "0.0135"`,
+    )
   }
   return { flat: whole?.numerator ?? 0n, rate: share ?? { numerator: 0n, denominator: 1n } }
 }

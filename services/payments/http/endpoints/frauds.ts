@@ -65,7 +65,7 @@ const disputes = listEndpoint({
     transactionFilter,
     {
       name: 'filter[status]',
-      description: 'Only disputes that stand so.',
+      description: 'Only disputes in this state.',
       required: false,
       schema: { enum: disputeStatuses },
     },

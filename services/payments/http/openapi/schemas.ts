@@ -144,7 +144,7 @@ const records = {
   }),
   Merchant: object({
     id,
-    key: { ...id, description: 'Public: names the merchant in links, and opens nothing' },
+    key: { ...id, description: 'Public: names the merchant in links, and grants no access' },
     created: date,
     name: orNull(name),
     currency,

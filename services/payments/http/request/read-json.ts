@@ -10,7 +10,7 @@ export function readJson(text: string): { readonly value: unknown } | { readonly
   try {
     value = JSON.parse(text)
   } catch {
-    return { fault: 'The body is no JSON.' }
+    return { fault: 'The body is not JSON.' }
   }
   const fault = findFault(text)
   return fault === undefined ? { value } : { fault }

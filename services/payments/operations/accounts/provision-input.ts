@@ -59,17 +59,17 @@ const maxGraceMs = 365 * 24 * 60 * 60 * 1000
 
 const hash: Reader<string> = (value, place) => {
   if (typeof value === 'string' && /^[0-9a-f]{64}$/.test(value)) return value
-  return refuseValue(place, 'format', 'is no SHA-256 in 64 hexadecimal digits')
+  return refuseValue(place, 'format', 'is not a SHA-256 in 64 hexadecimal digits')
 }
 
 const milliseconds: Reader<number> = (value, place) => {
   if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= maxGraceMs) return value
-  return refuseValue(place, 'type', `is no whole number of milliseconds from 0 to ${maxGraceMs}`)
+  return refuseValue(place, 'type', `is not a whole number of milliseconds from 0 to ${maxGraceMs}`)
 }
 
 /** An error message never quotes the secret. */
 const secret: Reader<string> = (value, place) => {
-  const fault = typeof value === 'string' ? webhookSecretFault(value) : 'is no text'
+  const fault = typeof value === 'string' ? webhookSecretFault(value) : 'is not a string'
   if (typeof value === 'string' && fault === undefined) return value
   return refuseValue(place, 'format', `${fault}; allowed is ${webhookSecretForm}`)
 }

@@ -44,7 +44,7 @@ export const assets = {
     content: browserScript,
     purpose:
       'Groups the digits of the card form, checks its fields before it is sent, keeps it from being sent twice, ' +
-      'and opens the shop after a payment. Sends and stores nothing itself.',
+      'and opens the shop after a payment. It sends and stores no data.',
   }),
   icon: asset({
     name: 'icon',

@@ -39,7 +39,7 @@ export function accessFromEnvironment(env: NodeJS.ProcessEnv): Promise<ApiAccess
 export function accessInCluster(env: NodeJS.ProcessEnv, folder = serviceAccountFolder): ApiAccess {
   const host = env['KUBERNETES_SERVICE_HOST'] ?? ''
   const port = env['KUBERNETES_SERVICE_PORT'] ?? '443'
-  if (host === '') throw new Error('KUBERNETES_SERVICE_HOST is empty: this is no pod of a cluster')
+  if (host === '') throw new Error('KUBERNETES_SERVICE_HOST is empty: this process is not a pod of a cluster')
   const read = (name: string) => readCredential(join(folder, name))
   return {
     server: new URL(`https://${isIPv6(host) ? `[${host}]` : host}:${port}`),

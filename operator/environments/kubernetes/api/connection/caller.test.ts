@@ -18,7 +18,7 @@ const object = (name: string, resourceVersion: string, data = '') =>
 const event = (type: string, text: string) => `{"type":"${type}","object":${text}}\n`
 
 const answers: Record<string, (response: ServerResponse) => void> = {
-  'is no JSON': response => response.end('<html>'),
+  'is not JSON': response => response.end('<html>'),
   'is a JSON array': response => response.end('[1]'),
   'has no metadata': response => response.end('{"kind":"ConfigMap"}'),
   'is cut': response => {
@@ -39,9 +39,9 @@ const answers: Record<string, (response: ServerResponse) => void> = {
 
 /** The errors of calls with malformed answers. */
 const expectations: [keyof typeof answers & string, number, string, RegExp][] = [
-  ['is no JSON', 0, 'BadAnswer', /is no JSON object/],
-  ['is a JSON array', 0, 'BadAnswer', /is no JSON object/],
-  ['has no metadata', 0, 'BadAnswer', /is no object with metadata.name/],
+  ['is not JSON', 0, 'BadAnswer', /is not a JSON object/],
+  ['is a JSON array', 0, 'BadAnswer', /is not a JSON object/],
+  ['has no metadata', 0, 'BadAnswer', /is not an object with metadata.name/],
   ['is cut', 0, 'Unreachable', /the answer is incomplete: aborted/],
   ['does not come', 0, 'Timeout', /no whole answer within 200 ms/],
   ['has no end', 0, 'Timeout', /no whole answer within 200 ms/],

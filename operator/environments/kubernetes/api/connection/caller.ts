@@ -105,7 +105,7 @@ export function createCaller(access: ApiAccess, options: KubeClientOptions): Cal
       if (status !== 200) {
         const text = await readBody(response, name, limits.maxAnswerBytes)
         judge(call, status, response.headers['retry-after'], text)
-        throw new KubeApiError(0, 'BadAnswer', `${name}: ${status} is no answer to a watch`)
+        throw new KubeApiError(0, 'BadAnswer', `${name}: ${status} is not a valid answer to a watch`)
       }
       limit.endTimer()
       pace.answered()
@@ -123,7 +123,7 @@ export function createCaller(access: ApiAccess, options: KubeClientOptions): Cal
     const body = parseJson(text)
     if (status >= 200 && status < 300) {
       if (isRecord(body)) return body
-      throw new KubeApiError(0, 'BadAnswer', `${nameOf(call)}: the answer is no JSON object`)
+      throw new KubeApiError(0, 'BadAnswer', `${nameOf(call)}: the answer is not a JSON object`)
     }
     throw statusError(nameOf(call), status, body ?? text, {
       retryAfterMs: parseRetryAfter(retryAfter),

@@ -32,7 +32,7 @@ function toEvent(line: string, call: string): WatchEvent {
   try {
     event = JSON.parse(line)
   } catch {
-    throw bad('is no JSON')
+    throw bad('is not JSON')
   }
   if (!isRecord(event) || !isRecord(event['object'])) throw bad('has no object')
   const { type, object } = event

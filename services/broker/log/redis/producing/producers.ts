@@ -111,7 +111,7 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
       writer = local.openWriter()
       return local
     })
-    if (writer === undefined) throw new LogRefusal('gone', 'nothing of the request is kept any more')
+    if (writer === undefined) throw new LogRefusal('gone', 'no message of the request is kept any more')
     return writer
   }
 

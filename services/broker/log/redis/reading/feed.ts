@@ -46,7 +46,7 @@ export async function loadFeed(
   const beginning = entriesAfter(setup, key, entryId(epoch, 0))
   const [header, entries] = await Promise.all([commands.call('GET', keys.header(key)), beginning])
   if (!(header instanceof Uint8Array)) {
-    throw new LogRefusal('gone', 'nothing of the request is kept any more')
+    throw new LogRefusal('gone', 'no message of the request is kept any more')
   }
   const ring = new Ring({
     header: new Uint8Array(header),

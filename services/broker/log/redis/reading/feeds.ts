@@ -61,7 +61,7 @@ interface UsedFeed {
   expectedHolders: number
 }
 
-const gone = () => new LogRefusal('gone', 'nothing of the request is kept any more')
+const gone = () => new LogRefusal('gone', 'no message of the request is kept any more')
 
 /** After this share of the limit of a request was read, a report to its producer's broker is due. */
 const progressShare = 1 / 4
