@@ -4,6 +4,7 @@ import { createFileSource } from '../environments/host/folder/files.ts'
 import { folderSecrets } from '../environments/host/folder/folder-secrets.ts'
 import { openRememberedFile, rememberedPath } from '../environments/host/remembered-file.ts'
 import { readStatusReport } from '../environments/host/status-file.ts'
+import type { RouteSecrets } from '../kinds/animation-stream-route/route-secrets.ts'
 import type { KindAdapter, Named } from '../kinds/kind-adapter.ts'
 import { type KindAdapters, openKindAdapters, rememberedKinds, unknownKinds } from '../kinds/registry.ts'
 import type { Memory } from '../reconcilers/remembered.ts'
@@ -67,8 +68,10 @@ export async function readFolder(
 }
 
 /** Returns the kinds for resources, with the Secrets among them. */
-export function kindsOf(resources: readonly SourcedResource[]): KindAdapters {
-  const routeSecrets = folderSecrets({ list: () => resources, onChange: () => {} })
+export function kindsOf(
+  resources: readonly SourcedResource[],
+  routeSecrets: RouteSecrets = folderSecrets({ list: () => resources, onChange: () => {} }),
+): KindAdapters {
   const loads = { of: () => ({ activeStreams: 0, consumers: 0 }), onChange: () => {} }
   return openKindAdapters({ routeSecrets, loads })
 }

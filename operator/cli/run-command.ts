@@ -9,6 +9,7 @@ const program: Program = {
     run: async () => (await import('./commands/run.ts')).run,
     validate: async () => (await import('./commands/validate.ts')).validate,
     translate: async () => (await import('./commands/translate.ts')).translate,
+    diff: async () => (await import('./commands/diff.ts')).diff,
     status: async () => (await import('./commands/status.ts')).status,
     try: async () => (await import('./commands/try.ts')).tryCommand,
     counters: async () => (await import('./commands/counters.ts')).counters,

@@ -297,6 +297,7 @@ test('every command explains itself, with examples', async () => {
     'run',
     'validate',
     'translate',
+    'diff',
     'status',
     'try',
     'counters',

@@ -69,6 +69,23 @@ version is in force.`,
         usage: ['list [--all] [-o FORMAT]', 'watch [--all] [--every SECONDS]', 'interrupt STREAM [REQUEST]'],
         examples: ['kubectl tollway streams list', 'kubectl tollway streams interrupt session-7 utterance-3'],
       }),
+    diff: async () =>
+      forCluster(
+        (await import('../commands/diff.ts')).createDiff((await import('./cluster-diff.ts')).clusterTarget),
+        {
+          usage: ['-f FILE [-n NAMESPACE] [--prune] [-o FORMAT]'],
+          description: `\
+Compares the manifests in FILE with the resources of the cluster, and changes nothing. It prints the resources
+that would be created, changed and deleted with their fields, the rules whose limits would change, and the
+problems that would appear: a domain that another resource has, a missing Secret. The API server completes
+defaults by a dry run, which needs the right to create and update the resources; without it the manifests are
+compared as they are. Fields are those of spec, and the annotations of Tollway.`,
+          examples: [
+            'kubectl tollway diff -f checkout.yaml',
+            'kubectl tollway diff -f limits --prune -o json',
+          ],
+        },
+      ),
     payments: async () => (await import('./kubectl-payments.ts')).kubectlPayments,
   },
 }

@@ -1,0 +1,77 @@
+import { readStatusReport } from '../../environments/host/status-file.ts'
+import { type Command, UsageError } from '../command.ts'
+import { aFile } from '../completion/completion.ts'
+import { compareResources, type DiffTarget } from '../diff/compare-resources.ts'
+import { describeDifferences } from '../diff/describe-differences.ts'
+import { text, toggle } from '../options/option.ts'
+import { parseWithSource } from '../options/parse-options.ts'
+import { outputOption, stateDirOption } from '../options/shared-options.ts'
+import { kindsOf, readFolder } from '../read-folder.ts'
+import { render } from '../render.ts'
+import type { SourceOf } from '../source-of-command.ts'
+
+/** As `kubectl diff`. */
+const diffExitCodes = { same: 0, different: 1, failed: 2 } as const
+
+const own = {
+  file: text({
+    short: 'f',
+    placeholder: 'FILE',
+    help: 'the manifests: a file or a folder',
+    completion: aFile,
+  }),
+  prune: toggle({
+    help: 'resources that are not in FILE, in the namespaces of FILE, count as deleted',
+  }),
+  output: outputOption(),
+}
+
+const machineTarget: SourceOf<DiffTarget> = {
+  options: { 'state-dir': stateDirOption },
+  async open(values, output) {
+    const stateDir = `${values['state-dir']}`
+    if (readStatusReport(stateDir) === undefined)
+      throw new Error(
+        `no operator has run with the state in ${stateDir}; start one with: tollway run -f FOLDER`,
+      )
+    const content = await readFolder(undefined, stateDir, output)
+    return {
+      content,
+      completeSpec: async ({ spec }) => spec,
+      withResources: async resources => ({ ...content, resources, kinds: kindsOf(resources) }),
+    }
+  },
+}
+
+/** Returns the command for the operator on this machine, or for a cluster. */
+export const createDiff = (source: SourceOf<DiffTarget>): Command => ({
+  name: 'diff',
+  summary: 'show what manifests would change, in fields and in rules',
+  options: { ...own, ...source.options },
+  help: {
+    usage: ['-f FILE [--prune] [-o table|yaml|json]'],
+    description: `\
+Compares the manifests in FILE with the resources of the operator on this machine, and changes nothing. It
+prints the resources that would be created, changed and deleted with their fields, the rules whose limits
+would change, and the problems that would appear: a domain that another resource has, a missing Secret.
+Fields are those of spec, and the annotations of Tollway.`,
+    exitCodes: '0 without a difference, 1 with one, 2 when it cannot be known.',
+    examples: ['tollway diff -f checkout.yaml', 'tollway diff -f limits --prune -o json'],
+  },
+  async run(args, output) {
+    const { values, sourceValues } = parseWithSource(args, own, source.options)
+    if (values.file === undefined) throw new UsageError('name the manifests with -f')
+    const folder = await readFolder(values.file, '', output)
+    const target = await source.open(sourceValues, output)
+    const differences = await compareResources(target, folder, values.prune)
+    const { output: format } = values
+    output.print(format === 'table' ? describeDifferences(differences) : render(differences, format))
+    const { resources, rules, problems } = differences
+    if (folder.problems.length > 0) return diffExitCodes.failed
+    return resources.length + rules.length + problems.length > 0
+      ? diffExitCodes.different
+      : diffExitCodes.same
+  },
+})
+
+export const diff = createDiff(machineTarget)

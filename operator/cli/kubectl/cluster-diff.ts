@@ -1,0 +1,122 @@
+import { animationStreamRouteKind } from '@tollway/crds/animation-stream-route.ts'
+import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
+import { folderSecrets } from '../../environments/host/folder/folder-secrets.ts'
+import { apiVersion, customResource } from '../../environments/kubernetes/api/custom-resources.ts'
+import { isRecord, type KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
+import { collectionPath, objectPath } from '../../environments/kubernetes/api/resource-path.ts'
+import type { RouteSecrets, SecretPlace } from '../../kinds/animation-stream-route/route-secrets.ts'
+import type { SourcedResource } from '../../sources/source.ts'
+import { clusterOptions, clusterValuesOf } from '../cluster/cluster-options.ts'
+import { MissingRightError } from '../cluster/missing-right.ts'
+import { type Cluster, openCluster } from '../cluster/open-cluster.ts'
+import { readCluster } from '../cluster/read-cluster.ts'
+import type { DiffTarget } from '../diff/compare-resources.ts'
+import { type FolderContent, kindsOf } from '../read-folder.ts'
+import type { SourceOf } from '../source-of-command.ts'
+
+const secretResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
+
+/**
+ * The resources of a cluster. The API server completes wanted resources by a dry run, which stores nothing. A
+ * dry run replaces the resource, because an apply would keep the fields of other owners.
+ */
+export const clusterTarget: SourceOf<DiffTarget> = {
+  options: clusterOptions,
+  async open(values, output) {
+    const cluster = await openCluster(clusterValuesOf(values))
+    const resources = await readCluster(cluster, clusterValuesOf(values).namespace)
+    const withResources = async (list: readonly SourcedResource[]): Promise<FolderContent> => ({
+      folder: 'the cluster',
+      resources: list,
+      problems: [],
+      unread: [],
+      kinds: kindsOf(list, await readSecretNames(cluster, list)),
+      memoriesOf: () => new Map(),
+    })
+    let isWarned = false
+    return {
+      content: await withResources(resources),
+      withResources,
+      async completeSpec(wanted, current) {
+        try {
+          return await dryRun(cluster, wanted, current)
+        } catch (error) {
+          if (!(error instanceof MissingRightError)) throw error
+          if (!isWarned)
+            output.printError(`compared without the defaults of the API server: ${error.message}\n`)
+          isWarned = true
+          return wanted.spec
+        }
+      },
+    }
+  },
+}
+
+async function dryRun(cluster: Cluster, wanted: SourcedResource, current: SourcedResource | undefined) {
+  const { kind, namespace, name, spec } = wanted
+  const definition = resourceKinds.find(each => each.kind === kind)
+  if (definition === undefined) return spec
+  const resource = customResource(definition)
+  const place = { namespace, name }
+  const stored = current === undefined ? undefined : await cluster.get(resource, place)
+  const { resourceVersion } = stored?.metadata ?? {}
+  const metadata = { ...place, ...(resourceVersion !== undefined && { resourceVersion }) }
+  const object: KubeObject = { apiVersion, kind, metadata, spec }
+  const answer =
+    stored === undefined
+      ? await cluster.dryRun('POST', resource, collectionPath(resource, namespace), object)
+      : await cluster.dryRun('PUT', resource, objectPath(resource, place), object)
+  return answer['spec']
+}
+
+/** Resolves with the Secrets that routes name, as far as they exist. Their contents are not used. */
+async function readSecretNames(
+  cluster: Cluster,
+  resources: readonly SourcedResource[],
+): Promise<RouteSecrets> {
+  const inFolder = folderSecrets({ list: () => resources, onChange() {} })
+  const isInFolder = ({ namespace, secret }: SecretPlace) =>
+    resources.some(one => one.kind === 'Secret' && one.namespace === namespace && one.name === secret)
+  const states = new Map<string, 'exists' | 'missing' | MissingRightError>()
+  for (const { kind, namespace, spec } of resources) {
+    if (kind !== animationStreamRouteKind.kind) continue
+    for (const name of secretNamesOf(spec)) {
+      const key = `${namespace}/${name}`
+      if (!states.has(key)) states.set(key, await stateOfSecret(cluster, { namespace, name }))
+    }
+  }
+  const known = ({ namespace, secret }: SecretPlace) => {
+    const state = states.get(`${namespace}/${secret}`)
+    if (state === 'exists') return undefined
+    return state instanceof MissingRightError
+      ? { forbidden: state.message }
+      : ({ missing: 'is not there' } as const)
+  }
+  return {
+    follow: async () => {},
+    onChange() {},
+    tokens: place =>
+      isInFolder(place) ? inFolder.tokens(place) : (known(place) ?? { hashes: [unknownHash] }),
+    signing: place => (isInFolder(place) ? inFolder.signing(place) : (known(place) ?? { secrets: [] })),
+  }
+}
+
+/** Stands for tokens that are not read. */
+const unknownHash = new Uint8Array(32)
+
+async function stateOfSecret(cluster: Cluster, key: { readonly namespace: string; readonly name: string }) {
+  try {
+    return (await cluster.get(secretResource, key)) === undefined ? 'missing' : 'exists'
+  } catch (error) {
+    if (error instanceof MissingRightError) return error
+    throw error
+  }
+}
+
+/** The names in every field of a route that refers to an entry of a Secret. */
+function secretNamesOf(value: unknown): readonly string[] {
+  if (!isRecord(value)) return Array.isArray(value) ? value.flatMap(secretNamesOf) : []
+  return Object.entries(value).flatMap(([field, inner]) =>
+    /[sS]ecretRef$/.test(field) && isRecord(inner) ? [`${inner['name']}`] : secretNamesOf(inner),
+  )
+}
