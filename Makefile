@@ -14,7 +14,7 @@ IN_MEMORY = if $(ROOMY); then \
   export TMPDIR=$$(mktemp -d /dev/shm/tollway-tests-XXXXXX); chmod 711 "$$TMPDIR"; trap 'rm -rf "$$TMPDIR"' EXIT; fi
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check golden generate bench faults stream-faults chaos images e2e soak clean
+.PHONY: help install run test check golden generate bench faults stream-faults chaos images pictures e2e soak clean
 
 help: ## List the targets
 	@echo 'Tollway: rate limits, streams and merchants as custom resources'
@@ -73,6 +73,9 @@ chaos: install ## A minute of faults for payments, 1,000 histories of one transa
 
 images: install ## Build container images as OCI archives in out/images (ARGS='operator ratelimit')
 	@exec $(NODE) images/main.ts $(ARGS)
+
+pictures: install ## Take the pictures of docs/console.md in Chromium, of an operator with live calls
+	@exec $(NODE) test/console/pictures.ts $(ARGS)
 
 e2e: install ## Test in the whole cluster of KUBECONFIG, or in one of kind (ARGS=--help)
 	@exec $(NODE) test/e2e/run.ts $(ARGS)

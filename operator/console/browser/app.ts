@@ -1,10 +1,14 @@
 import type { FunctionComponent } from 'preact'
+import { access } from './calls/session.ts'
 import { html } from './data/html.ts'
 import { route } from './data/route.ts'
-import { access } from './data/session.ts'
 import { DomainPage } from './pages/domain.ts'
 import { Login } from './pages/login.ts'
+import { MerchantsPage } from './pages/merchants.ts'
 import { Overview } from './pages/overview.ts'
+import { StreamsPage } from './pages/streams.ts'
+import { TapPage } from './pages/tap.ts'
+import { WhatIfPage } from './pages/what-if.ts'
 import { Layout, type Place } from './parts/layout.ts'
 
 interface Page extends Place {
@@ -14,6 +18,10 @@ interface Page extends Place {
 const pages: readonly Page[] = [
   { page: 'overview', title: 'Overview', content: Overview },
   { page: 'domain', title: 'Domain', content: DomainPage },
+  { page: 'what-if', title: 'What-if', content: WhatIfPage },
+  { page: 'tap', title: 'Tap', content: TapPage },
+  { page: 'streams', title: 'Streams', content: StreamsPage },
+  { page: 'merchants', title: 'Merchants', content: MerchantsPage },
 ]
 
 /** The console: the page of the address, or the login if the operator asks for a token. */

@@ -1,19 +1,20 @@
 import { useMemo } from 'preact/hooks'
 import type { DomainList, ResourceList, RuleList } from '../../../api/shapes.ts'
+import { usePoll } from '../calls/use-poll.ts'
+import { useSeries } from '../calls/use-series.ts'
 import { findProblems } from '../data/find-problems.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { linkTo, route } from '../data/route.ts'
 import { createSeriesBuffer, type SeriesBuffer } from '../data/series-buffer.ts'
-import { usePoll } from '../data/use-poll.ts'
-import { useSeries } from '../data/use-series.ts'
 import { ConditionList, ReadyState } from '../parts/conditions.ts'
+import { DomainChoice } from '../parts/domain-choice.ts'
 import { KeyCounter } from '../parts/key-counter.ts'
 import { Empty, ErrorNote } from '../parts/notes.ts'
 import { ProblemList } from '../parts/problem-list.ts'
-import { RuleTree } from '../parts/rule-tree.ts'
 import { TopKeys } from '../parts/top-keys.ts'
 import { Plot } from '../plots/plot.ts'
+import { RuleTree } from '../tables/rule-tree.ts'
 
 const everyMs = 1_000
 const slowMs = 3_000
@@ -25,33 +26,18 @@ export function DomainPage() {
   const domains = usePoll<DomainList>('/domains', page, slowMs)
   const names = domains.answer?.items.map(item => item.domain) ?? []
   const chosen = domain ?? names[0]
+  const choose = (name: string) => {
+    location.hash = linkTo('domain', { domain: name })
+  }
   return html`
     <${ErrorNote} error=${domains.problem} />
-    <${DomainChoice} names=${names} chosen=${chosen} />
+    <${DomainChoice} names=${names} chosen=${chosen} onChoose=${choose} />
     ${
       chosen === undefined
         ? domains.answer && html`<${Empty}>No domain is in force: apply a RateLimitConfig.<//>`
         : html`<${OneDomain} key=${chosen} domain=${chosen} />`
     }
   `
-}
-
-function DomainChoice({ names, chosen }: { names: readonly string[]; chosen: string | undefined }) {
-  if (chosen === undefined) return null
-  const all = names.includes(chosen) ? names : [chosen, ...names]
-  const choose = (event: Event) => {
-    location.hash = linkTo('domain', { domain: (event.target as HTMLSelectElement).value })
-  }
-  return html`<p class="choice">
-    <label for="domain">Domain</label>
-    <select id="domain" onChange=${choose}>
-      ${all.map(
-        name => html`<option value=${name} selected=${name === chosen}>
-          ${displayText(name)}
-        </option>`,
-      )}
-    </select>
-  </p>`
 }
 
 function OneDomain({ domain }: { readonly domain: string }) {

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
+import { logIn, loginProblem } from '../calls/session.ts'
 import { html } from '../data/html.ts'
-import { logIn, loginProblem } from '../data/session.ts'
 import { ErrorNote } from '../parts/notes.ts'
 
 /** Asks for a bearer token of the cluster. It stays in the memory of this page. */

@@ -1,7 +1,7 @@
 import { signal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import type { Counter, CounterChange } from '../../../api/shapes.ts'
-import { call, post } from '../data/api.ts'
+import { call, post } from '../calls/api.ts'
 import { descriptorParameters, type Entry, parseEntries } from '../data/entries.ts'
 import { displayEntries, displayText, formatAge, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'

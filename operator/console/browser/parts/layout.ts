@@ -1,9 +1,9 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
+import { isLoggedIn, lastAnswerMs, logOut, outage } from '../calls/session.ts'
 import { formatTime } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { linkTo, route } from '../data/route.ts'
-import { isLoggedIn, lastAnswerMs, logOut, outage } from '../data/session.ts'
 import { switchTheme, theme } from '../data/theme.ts'
 
 export interface Place {

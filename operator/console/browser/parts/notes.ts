@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { CallError } from '../data/api.ts'
+import { CallError } from '../calls/api.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 

@@ -1,9 +1,9 @@
 import { useSignal } from '@preact/signals'
 import type { TopKeysAnswer } from '../../../api/shapes.ts'
+import { usePoll } from '../calls/use-poll.ts'
 import { writeEntries } from '../data/entries.ts'
 import { displayEntries, formatAge, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
-import { usePoll } from '../data/use-poll.ts'
 import { chosenEntries } from './key-counter.ts'
 import { Empty, ErrorNote } from './notes.ts'
 

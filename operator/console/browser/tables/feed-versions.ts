@@ -1,6 +1,6 @@
 import type { ResourceList } from '../../../api/shapes.ts'
 import { html } from '../data/html.ts'
-import { State } from './notes.ts'
+import { State } from '../parts/notes.ts'
 
 type Feed = ResourceList['feeds'][number]
 

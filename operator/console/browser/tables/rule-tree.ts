@@ -4,8 +4,8 @@ import { html } from '../data/html.ts'
 import { linkTo } from '../data/route.ts'
 import { flatten, type RuleNode, ruleTree } from '../data/rule-tree.ts'
 import type { SeriesBuffer } from '../data/series-buffer.ts'
+import { Empty } from '../parts/notes.ts'
 import { Spark } from '../plots/spark.ts'
-import { Empty } from './notes.ts'
 
 type Rule = RuleList['items'][number]
 

@@ -1,7 +1,7 @@
 import type { ResourceList } from '../../../api/shapes.ts'
 import { displayText, formatAge, formatMs, formatRate } from '../data/format.ts'
 import { html } from '../data/html.ts'
-import { Empty, State } from './notes.ts'
+import { Empty, State } from '../parts/notes.ts'
 
 type Pod = ResourceList['pods'][number]
 

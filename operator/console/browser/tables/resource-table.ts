@@ -1,8 +1,8 @@
 import type { ResourceList } from '../../../api/shapes.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
-import { ConditionList, ReadyState } from './conditions.ts'
-import { Empty } from './notes.ts'
+import { ConditionList, ReadyState } from '../parts/conditions.ts'
+import { Empty } from '../parts/notes.ts'
 
 export interface ResourceTableProps {
   readonly resources: ResourceList['items']

@@ -1,8 +1,8 @@
 import { type Signal, useSignal } from '@preact/signals'
 import { useEffect, useMemo } from 'preact/hooks'
 import type { SeriesPointEvent } from '../../../api/shapes.ts'
+import { createSeriesBuffer, type SeriesBuffer } from '../data/series-buffer.ts'
 import { type EventStream, openStream } from './event-stream.ts'
-import { createSeriesBuffer, type SeriesBuffer } from './series-buffer.ts'
 
 export interface Series {
   /** Allowed, refused, near and shadow hits a second. */

@@ -2,7 +2,7 @@ import type { DomainList } from '../../../api/shapes.ts'
 import { displayText, formatCount, formatRate } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { linkTo } from '../data/route.ts'
-import { Empty } from './notes.ts'
+import { Empty } from '../parts/notes.ts'
 
 /** Domains with their rates, each a link to its page. */
 export function DomainTable({ list }: { readonly list: DomainList | undefined }) {

@@ -1,0 +1,95 @@
+import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import type { DomainList, TapBatchEvent } from '../../../api/shapes.ts'
+import { type EventStream, openStream } from '../calls/event-stream.ts'
+import { usePoll } from '../calls/use-poll.ts'
+import { displayText, formatCount } from '../data/format.ts'
+import { html } from '../data/html.ts'
+import { linkTo, route } from '../data/route.ts'
+import { createTapBuffer, type Decision, matches, type TapFilter } from '../data/tap-buffer.ts'
+import { DomainChoice } from '../parts/domain-choice.ts'
+import { Empty, ErrorNote, State } from '../parts/notes.ts'
+import { DecisionTable } from '../tables/decision-table.ts'
+
+const slowMs = 3_000
+const page = { limit: 1_000 }
+
+/** Live decisions of one domain, sampled by the pods. */
+export function TapPage() {
+  const domains = usePoll<DomainList>('/domains', page, slowMs)
+  const names = domains.answer?.items.map(({ domain }) => domain) ?? []
+  const chosen = route.value.parameters['domain'] ?? names[0]
+  const choose = (domain: string) => {
+    location.hash = linkTo('tap', { domain })
+  }
+  return html`
+    <${ErrorNote} error=${domains.problem} />
+    <${DomainChoice} names=${names} chosen=${chosen} onChoose=${choose} />
+    ${
+      chosen === undefined
+        ? domains.answer && html`<${Empty}>No domain is in force: apply a RateLimitConfig.<//>`
+        : html`<${Tap} key=${chosen} domain=${chosen} />`
+    }
+  `
+}
+
+function Tap({ domain }: { readonly domain: string }) {
+  const filter = useSignal<TapFilter>({ text: '', isRefusedOnly: false })
+  const isPaused = useSignal(false)
+  const { decisions, skipped, stream } = useTap(domain, isPaused)
+  const shown = decisions.filter(decision => matches(decision, filter.value))
+  const problem = stream?.problem.value ?? ''
+  const isLive = stream?.state.value === 'live'
+  const tone = isPaused.value ? 'quiet' : isLive ? 'good' : 'warning'
+  return html`
+    <form class="line" onSubmit=${(event: Event) => event.preventDefault()}>
+      <label for="filter">Filter</label>
+      <input id="filter" autocomplete="off" spellcheck=${false} value=${filter.value.text}
+        placeholder="part of an entry, a rule, a reason or a pod"
+        onInput=${(event: Event) => {
+          filter.value = { ...filter.value, text: (event.target as HTMLInputElement).value }
+        }} />
+      <label>
+        <input type="checkbox" checked=${filter.value.isRefusedOnly} onChange=${(event: Event) => {
+          filter.value = { ...filter.value, isRefusedOnly: (event.target as HTMLInputElement).checked }
+        }} /> Only over the limit
+      </label>
+      <button type="button" aria-pressed=${isPaused.value} onClick=${() => {
+        isPaused.value = !isPaused.value
+      }}>Pause</button>
+    </form>
+    <p class="facts">
+      <${State} tone=${tone}>${isPaused.value ? 'paused' : isLive ? 'live' : 'connects'}<//>
+      <span>${formatCount(shown.length)} of ${formatCount(decisions.length)} decisions shown</span>
+      ${skipped > 0 && html`<span>${formatCount(skipped)} not sampled in the last second</span>`}
+    </p>
+    ${problem !== '' && html`<${ErrorNote} error=${problem} />`}
+    ${problem.includes('DECISION_TAP') && html`<p class="fine">${advice}</p>`}
+    ${shown.length === 0 && html`<${Empty}>No decision of ${displayText(domain)} yet.<//>`}
+    ${shown.length > 0 && html`<${DecisionTable} decisions=${shown} />`}
+  `
+}
+
+const advice =
+  'The tap is off until DECISION_TAP=true of the rate limit service allows it, because keys may be personal data.'
+
+interface TapState {
+  readonly decisions: readonly Decision[]
+  readonly skipped: number
+  readonly stream: EventStream | undefined
+}
+
+/** The newest decisions first. While it is paused, new ones are dropped. */
+function useTap(domain: string, isPaused: { readonly value: boolean }): TapState {
+  const state = useSignal<TapState>({ decisions: [], skipped: 0, stream: undefined })
+  const buffer = useRef(createTapBuffer())
+  useEffect(() => {
+    const stream = openStream<TapBatchEvent>('/tap', { domain }, ({ decisions, skipped }) => {
+      if (isPaused.value) return
+      state.value = { decisions: buffer.current.add(decisions), skipped, stream }
+    })
+    state.value = { decisions: [], skipped: 0, stream }
+    return () => stream.close()
+  }, [domain])
+  return state.value
+}
