@@ -17,6 +17,7 @@ export function valuesSchema(): JsonObject {
     payments,
     commonLabels: ___,
     commonAnnotations: ____,
+    feedCertificates,
     ...shared
   } = clusterConfigSchema.properties ?? {}
   return {
@@ -25,6 +26,7 @@ export function valuesSchema(): JsonObject {
     ...closed({
       ...Object.fromEntries(Object.entries(shared).map(([name, schema]) => [name, toJsonSchema(schema)])),
       ...imageAndMetadata(),
+      feedCertificates: closed(feedCertificateFields(feedCertificates), feedCertificates?.description),
       secretNamespaces: secretNamespaces(),
       operatorPolicy: closed({
         enabled: flag(
@@ -103,6 +105,27 @@ function imageAndMetadata(): Readonly<Record<string, JsonObject>> {
       },
       'The images of all pods.',
     ),
+  }
+}
+
+function feedCertificateFields({ properties: { issuer = {} } = {} }: Schema = {}): JsonObject {
+  const hours = (description: string): JsonObject => ({
+    type: 'string',
+    pattern: '^[1-9][0-9]{0,4}h$',
+    description,
+  })
+  return {
+    issuer: toJsonSchema(issuer),
+    issuerRef: closed(
+      {
+        name: text('Its name. Needed with cert-manager.'),
+        kind: text('Its kind: Issuer or ClusterIssuer, or that of another group.'),
+        group: text('Its API group.'),
+      },
+      'The issuer of cert-manager. Everyone with a certificate of it can call the feed.',
+    ),
+    duration: hours('How long certificates of cert-manager are valid, in hours.'),
+    renewBefore: hours('How long before their end cert-manager renews them, in hours.'),
   }
 }
 

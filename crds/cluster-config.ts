@@ -186,6 +186,16 @@ const config = Type.Object({
   }),
   operatorPort: port(8000, 'The port of health, metrics and status.'),
   feedPort: port(18_000, 'The port of the feed.'),
+  feedCertificates: Type.Object(
+    {
+      issuer: Type.Enum(['operator', 'cert-manager'], {
+        type: 'string',
+        default: 'operator',
+        description: 'Who issues and renews the certificates of operators and pods.',
+      }),
+    },
+    { default: {}, description: 'The certificates by which operators and pods authenticate each other.' },
+  ),
   lease: Type.Object(
     {
       durationSeconds: Type.Integer({

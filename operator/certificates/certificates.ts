@@ -6,6 +6,7 @@ import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 import type { LeafName } from './certificate-state.ts'
 import { createHeldCredentials } from './held-credentials.ts'
+import { judgeForeignLeaves } from './judge-foreign-leaves.ts'
 import { type CertificateTiming, checkTiming, defaultCertificateTiming, plan } from './plan.ts'
 import { type LeafWish, readCredentials, readSecrets, type SecretContents } from './secret-content.ts'
 import type { SecretStore, StoredSecret } from './secret-store.ts'
@@ -14,6 +15,7 @@ import { writeAction } from './write-action.ts'
 /**
  * The certificates by which operators and pods authenticate each other. Every operator reads the Secret of
  * the operators' leaf, and uses it for later handshakes; the leader creates and renews the three Secrets.
+ * With another issuer no operator writes, and each one reports the problems of both leaves.
  */
 export interface Certificates {
   start(): void
@@ -36,6 +38,8 @@ export interface CertificatesOptions {
   readonly secretNames: Readonly<Record<keyof StoredSecrets, string>>
   /** The names that each leaf is for; the first is shown to people. */
   readonly dnsNames: Readonly<Record<LeafName, readonly string[]>>
+  /** Who creates and renews the certificates; this program by default. */
+  readonly issuer?: 'operator' | 'other'
   /** Whether we are the one that writes. Asked before each write. */
   readonly mayWrite: () => boolean
   readonly clock: Clock
@@ -93,6 +97,12 @@ export function createCertificates(options: CertificatesOptions): Certificates {
   async function look(): Promise<number> {
     const server = await get('server')
     adopt(server)
+    if (options.issuer === 'other') {
+      const client = await get('client')
+      const contents = contentsOf({ server, client, authority: undefined })
+      problems.tell('contents', judgeForeignLeaves(contents, { wishes, secretNames, nowMs: clock.nowMs() }))
+      return held.current() ? Number.POSITIVE_INFINITY : clock.nowMs()
+    }
     if (mayWrite()) return settle({ server, authority: await get('authority'), client: await get('client') })
     problems.tell('contents', [])
     return held.current() ? Number.POSITIVE_INFINITY : clock.nowMs()

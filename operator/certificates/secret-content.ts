@@ -46,14 +46,17 @@ export function readSecrets(
   return { state: { authority, leaves: { server: leaf('server'), client: leaf('client') } }, problems }
 }
 
+const toPem = (certificates: readonly X509Certificate[]) => certificates.map(one => one.toString()).join('')
+
 /** What an operator, or a pod, takes out of the Secret of its leaf; undefined when it is of no use. */
 export function readCredentials(data: SecretData | undefined): (Identity & { ca: string }) | undefined {
   const reader = createReader(data, () => {})
   const identity = reader.identity('tls')
   const trusted = reader.certificates('ca.crt')
   if (identity === undefined || trusted.length === 0) return undefined
-  const ca = trusted.map(certificate => certificate.toString()).join('')
-  return { cert: identity.certificate.toString(), key: identity.key, ca }
+  // Another issuer may be an intermediate authority, whose certificate follows that of the leaf.
+  const cert = toPem(reader.certificates('tls.crt'))
+  return { cert, key: identity.key, ca: toPem(trusted) }
 }
 
 export function authorityContent({ issuing, next, old }: Authority): SecretData {

@@ -39,7 +39,8 @@ describe('a real API server takes the chart', { skip, timeout: 180_000 }, () => 
       'the definitions to be served',
       async () =>
         (await discover('monitoring.coreos.com/v1')).size >= 3 &&
-        (await discover('gateway.networking.k8s.io/v1')).size > 0,
+        (await discover('gateway.networking.k8s.io/v1')).size > 0 &&
+        (await discover('cert-manager.io/v1')).size > 0,
     )
   })
   after(() => api?.stop())

@@ -260,6 +260,16 @@ const refusals: readonly [string, Rendering, RegExp][] = [
     { set: [redis, 'console.httpRoute.enabled=true'] },
     /console\.httpRoute\.parentRefs: name at least one Gateway/,
   ],
+  [
+    'cert-manager without an issuer',
+    { set: [redis, 'feedCertificates.issuer=cert-manager'] },
+    /feedCertificates\.issuerRef\.name: name the Issuer/,
+  ],
+  [
+    'an issuer that is none of those',
+    { set: [redis, 'feedCertificates.issuer=acme'] },
+    /'\/feedCertificates\/issuer': .*'operator', 'cert-manager'/,
+  ],
   ['a name that begins with a digit', { name: '1st', set: [redis] }, /"1st".* must begin with a letter/],
   ['a name with a dot', { name: 'a.b', set: [redis] }, /"a\.b".*; take "tollway-a-b"/],
 ]

@@ -1,9 +1,9 @@
 import type { RenderedObject } from './helm.ts'
 
 /**
- * The part of the definitions of the Prometheus operator and the Gateway API that the chart uses. Other
- * fields are refused, as by the complete definitions, so a wrong name goes unnoticed only if it is wrong here
- * too.
+ * The part of the definitions of the Prometheus operator, the Gateway API and cert-manager that the chart
+ * uses. Other fields are refused, as by the complete definitions, so a wrong name goes unnoticed only if it
+ * is wrong here too.
  */
 export const foreignDefinitions: readonly RenderedObject[] = [
   definition('PodMonitor', 'podmonitors', {
@@ -42,6 +42,30 @@ export const foreignDefinitions: readonly RenderedObject[] = [
       }),
     },
     'gateway.networking.k8s.io',
+  ),
+  definition(
+    'Certificate',
+    'certificates',
+    {
+      secretName: text(),
+      issuerRef: { type: 'object', properties: { name: text(), kind: text(), group: text() } },
+      dnsNames: { type: 'array', items: text() },
+      usages: {
+        type: 'array',
+        items: { type: 'string', enum: ['digital signature', 'server auth', 'client auth'] },
+      },
+      duration: text(),
+      renewBefore: text(),
+      privateKey: {
+        type: 'object',
+        properties: {
+          algorithm: { type: 'string', enum: ['RSA', 'ECDSA', 'Ed25519'] },
+          size: { type: 'integer' },
+          rotationPolicy: { type: 'string', enum: ['Never', 'Always'] },
+        },
+      },
+    },
+    'cert-manager.io',
   ),
 ]
 

@@ -158,6 +158,9 @@ operators: {{ .Values.operator.replicas }}
 operatorPort: {{ .Values.operator.port }}
 feedPort: {{ .Values.operator.feedPort }}
 {{ pick .Values "logLevel" "watchNamespaces" "domainGrants" "lease" "podSecurityContext" "containerSecurityContext" | toYaml }}
+{{- if ne .Values.feedCertificates.issuer "operator" }}
+feedCertificates: {issuer: {{ .Values.feedCertificates.issuer }}}
+{{- end }}
 {{- with .Values.commonLabels }}
 commonLabels: {{- toYaml . | nindent 2 }}
 {{- end }}

@@ -81,7 +81,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const leadership = openLeadership(client, place, options) // tells who of the operators writes
   started.defer(() => leadership.stop())
   const { mayWrite } = leadership
-  const certificates = openCertificates(client, place, mayWrite, log)
+  const certificates = openCertificates(client, place, mayWrite, options)
   started.defer(() => certificates.stop())
   const events = openEvents(started, client, pod, log)
   const infrastructure = openInfrastructure(started, { client, place, mayWrite, events }, options)
@@ -263,7 +263,12 @@ function openSecretDigests(
   })
 }
 
-function openCertificates(client: KubeClient, place: Place, mayWrite: () => boolean, log: Log): Certificates {
+function openCertificates(
+  client: KubeClient,
+  place: Place,
+  mayWrite: () => boolean,
+  { config, log }: ClusterOptions,
+): Certificates {
   const { name, namespace, owner } = place
   const hosts = names.operatorHosts(name, namespace)
   return createCertificates({
@@ -274,6 +279,7 @@ function openCertificates(client: KubeClient, place: Place, mayWrite: () => bool
       client: names.feedClientSecret(name),
     },
     dnsNames: { server: hosts, client: [names.podIdentity(name, namespace)] },
+    issuer: config.feedCertificates.issuer === 'operator' ? 'operator' : 'other',
     mayWrite,
     clock: systemClock,
     log,
