@@ -44,7 +44,7 @@ const files: readonly GeneratedFile[] = [
   { name: 'values.schema.json', text: toText(valuesSchema()) },
 ]
 
-/** As the formatter of this repository has it: lists without lists or maps stand in a line. */
+/** Formats as biome does: a list without lists or maps takes one line. */
 function toText(json: JsonObject): string {
   const inLine = (_: string, items: string) => `[${items.replaceAll(/,\s+/g, ', ')}]`
   const expanded = JSON.stringify(json, undefined, 2)

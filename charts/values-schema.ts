@@ -276,7 +276,7 @@ function closed(properties: JsonObject, description?: string): JsonObject {
   return { type: 'object', ...(description && { description }), additionalProperties: false, properties }
 }
 
-/** Without the words that only an API server knows; defaults stand in values.yaml. */
+/** Omits the keywords that only an API server knows, and defaults, which values.yaml has. */
 function toJsonSchema(schema: Schema): JsonObject {
   const { properties, items, additionalProperties, default: _, ...rest } = schema
   const words = Object.entries(rest).filter(([word]) => !/^x-|^(rules|tooManyItems|required)$|^~/.test(word))

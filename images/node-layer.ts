@@ -33,14 +33,14 @@ export function nodeLayer(root: string): NodeLayer {
   const components = [npmComponent(root, folder), ...debianComponents(libraries)]
   const files: Entries = [
     [nodePath, copyOf(node, 0o755)],
-    // The certificates that Node has inside, for what looks for them in the usual place.
+    // The certificates that Node contains, for programs that read them from the usual path.
     ['etc/ssl/certs/ca-certificates.crt', textFile(`${rootCertificates.join('\n')}\n`)],
   ]
   const tree = treeOf(systemFiles, libraryEntries(libraries), files, licenseEntries(components))
   return { tree, components }
 }
 
-/** Libraries at the places where the programs that were linked with them look for them. */
+/** Libraries at the paths from which the programs linked with them load them. */
 export function libraryEntries(libraries: readonly string[]): Entries {
   return libraries.map(path => [path, copyOf(path, 0o755)] as const)
 }

@@ -122,7 +122,7 @@ function variablesOf({ environment = {} }: OurImage): readonly string[] {
   return Object.entries(environment).map(([name, value]) => `${name}=${value}`)
 }
 
-/** The first line of a script takes one option at the most, so those of Node stand here. */
+/** The first line of a script takes one option at the most, so the options of Node are here. */
 function entrypoint({ command, nodeOptions }: OurImage): readonly string[] {
   const path = `/usr/local/bin/${command}`
   return nodeOptions.length === 0 ? [path] : [nodePath, ...nodeOptions, path]

@@ -108,7 +108,7 @@ function postgresEntries(): readonly Entries[] {
   const loaded = modules.map(name => join(library, name))
   const shell = realpathSync('/bin/sh')
   return [
-    // Where they lie says where they look for the rest.
+    // Their path determines where they search for the rest.
     [...programs, ...loaded].map(path => [path, copyOf(path, 0o755)] as const),
     [['usr/lib/postgresql/bin', { kind: 'link', target: `${version}/bin` }]],
     folderEntries(share),

@@ -26,7 +26,7 @@ const transport = readFileSync(join(root, 'services/grpc/calls/message-reader.ts
 
 const trim = (text: string) => text.replace(/^[\s"';:,#]+|[\s"';:,#]+$/g, '')
 
-/** The parts of a text that stand in it as they are, without blanks and punctuation at their ends. */
+/** The verbatim parts of a text, without blanks and punctuation at their ends. */
 const fixedParts = (text: string, hole: RegExp) =>
   text
     .split(hole)

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { importRuleFor, importTable } from './house/import-rules.ts'
-import { commentsWithPhrases, pagesWithPhrases } from './house/phrases.ts'
+import { commentsWithPhrases, pagesWithPhrases, textsWithPhrases } from './house/phrases.ts'
 import { codePaths, functionLengths, isTest, paths, proseLines, root, textOf } from './house/source-files.ts'
 
 /**
@@ -209,8 +209,8 @@ test('there are no default exports, enums, non-null assertions or forgotten note
   assert.deepEqual(wrong, [])
 })
 
-test('comments and pages have no phrase that hides the subject or the verb', () => {
-  assert.deepEqual([...commentsWithPhrases(), ...pagesWithPhrases()], [])
+test('comments, pages and texts have no phrase that hides the subject or the verb', () => {
+  assert.deepEqual([...commentsWithPhrases(), ...pagesWithPhrases(), ...textsWithPhrases()], [])
 })
 
 test('the rows of a Markdown table have as many cells as its head', () => {

@@ -79,7 +79,7 @@ const inProcess: readonly string[] = ['rules', 'tooManyItems']
 const known = new Set<string>([...keywords, ...nested, ...inProcess])
 
 /**
- * A schema as it stands in a definition. Throws at a keyword that `validate` would pass over, for then the
+ * A schema in the form of a definition. Throws at a keyword that `validate` would pass over, for then the
  * two would judge differently.
  */
 function structuralSchema(schema: Schema): JsonObject {

@@ -50,13 +50,13 @@ matches it. A route with \`sourceServiceId\` alone protects only the requests th
 right is protected by the tokens for it. Where the prefixes of two routes overlap and only one of them
 needs a token, both have the condition \`Doubtful\`, and \`tollway validate\` warns.
 
-- The Secret stands in the namespace of the route. In a cluster the operator reads it by its name, and again
+- The Secret is in the namespace of the route. In a cluster the operator reads it by its name, and again
   30 seconds later, with very many Secrets [less often](install.md#secrets); it never lists Secrets. The
   namespace must have [granted](install.md#secrets) it: until then the route is closed, and its condition
   \`SecretForbidden\` has the command. On one machine the Secret is a manifest in the folder, with
   \`stringData\` or \`data\`.
-- Brokers get the SHA-256 of each token and nothing else, and no token stands in a status, a log or an
-  event. A token should be long and drawn at random: \`openssl rand -hex 32\`.
+- Brokers get the SHA-256 of each token and nothing else. No status, log or event
+  contains a token. A token should be long and random: \`openssl rand -hex 32\`.
 - Several lines are several tokens. To exchange one, add the new one as a second line, let all callers take
   it, and remove the first.
 - While the Secret, or the entry in it, is missing, the route is closed to everybody, and says so
@@ -72,7 +72,7 @@ nothing is posted, and the route serves its streams.
 
 \`activeStreams\` and \`consumers\` are what brokers report of themselves, some seconds old; in a cluster
 they are written every 10 seconds at most. \`enforced\` counts the brokers that acknowledged exactly this
-content, of those that take calls. The reasons of the conditions stand in [operator.md](operator.md#status).
+content, of those that take calls. The reasons of the conditions are in [operator.md](operator.md#status).
 
 ${describeResource(animationStreamRouteKind)}`
 }

@@ -28,12 +28,12 @@ ${example}\`\`\`
 ## The Secret
 
 - It has \`apiKey\`, \`appId\`, \`merchantId\`, \`publicKey\`, \`baseUrl\` and \`payPageUrl\`, or whatever
-  \`secretRef.keys\` calls them, and stands in the namespace of the Merchant, under its name or
+  \`secretRef.keys\` calls them, and is in the namespace of the Merchant, under its name or
   \`secretRef.name\`. On one machine it is the file \`secrets/NAMESPACE.NAME.json\` of the state folder, which
   only its owner can read.
 - It belongs to the Merchant and goes with it. A Secret of that name that was not made for this very
   Merchant is left alone (\`SecretForeign\`); entries that others add stay.
-- Programs find a key only once it opens something. A key that is on its way stands in an entry of its own,
+- Programs find a key only once it opens something. A key that is not active yet has a separate entry,
   \`apiKey.next\`, for a moment.
 - The namespace must have granted its Secrets to the operator ([install.md](install.md#secrets)). Until then
   the condition \`SecretForbidden\` has the command that grants it.

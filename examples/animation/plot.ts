@@ -14,7 +14,7 @@ const plotWidth = width - left - right
 const wave = { top: 48, height: 100 }
 const curves = { top: 172, height: 240 }
 const height = curves.top + curves.height + 44
-/** Labels of curves stand at least so far apart. */
+/** The least distance between labels of curves. */
 const labelStep = 15
 
 /** The sound, and below it the weights over the same time, as an SVG. */
@@ -116,7 +116,7 @@ function spread(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + (value - mean) ** 2, 0)
 }
 
-/** Where a label stands: beside the end of its curve, or further up where others are in the way. */
+/** The position of a label: beside the end of its curve, or higher if other labels overlap. */
 function labelPlaces(ends: readonly number[]): number[] {
   const places: number[] = []
   let lowest = curves.top + curves.height

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 
-/** Samples of 16 bits, those of the channels in turn, as they stand in a WAV file. */
+/** Samples of 16 bits, interleaved by channel, as in a WAV file. */
 export interface Sound {
   readonly channelCount: number
   readonly samplesPerSecond: number

@@ -50,7 +50,7 @@ export interface CertificatesOptions {
 }
 
 export interface CertificatesTiming extends CertificateTiming {
-  /** Between two looks at the Secrets. */
+  /** The time between two reads of the Secrets. */
   readonly lookEveryMs: number
   /** As long as there is no certificate yet. */
   readonly firstLooksEveryMs: number

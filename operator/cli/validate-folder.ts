@@ -39,7 +39,7 @@ export interface FedSnapshot {
   show(bytes: Uint8Array): unknown
 }
 
-/** Judges all that a folder holds as an operator does that remembers this of it. */
+/** Validates the content of a folder as an operator with this remembered state does. */
 export async function validateFolder(content: FolderContent): Promise<ValidatedFolder> {
   const { folder, resources, problems, kinds } = content
   const limits = await judgeKind(kinds.limits, content)

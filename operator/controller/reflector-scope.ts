@@ -174,7 +174,7 @@ async function watch<T extends ReflectedObject>(
   }
 }
 
-/** 410: what the resourceVersion stands for is no longer kept. */
+/** 410: the API server no longer has this resourceVersion. */
 function isGone(error: unknown): boolean {
   return (error as { readonly code?: unknown } | undefined)?.code === 410
 }

@@ -1,4 +1,4 @@
-/** An object of a cluster, as far as a reflector looks at it. */
+/** The fields of a cluster object that a reflector reads. */
 export interface ReflectedObject {
   readonly metadata: {
     readonly name: string

@@ -47,7 +47,7 @@ export interface Reflector<T extends ReflectedObject> extends Omit<ObjectStore<T
   /** Resolves with true when that is so, or with false when the reflector was stopped before. */
   synced(): Promise<boolean>
   /**
-   * Called after each change of an object. Says nothing about what changed: look again. It must not throw.
+   * Called after each change of an object. Does not say what changed: list again. It must not throw.
    */
   onChange(listener: (namespace: string, name: string) => void): void
   /** Nothing changes any more once it has resolved. */

@@ -9,7 +9,7 @@ export interface Runner {
 }
 
 export interface RunnerOptions {
-  /** Level-based: looks at what there is, and may be run at any time. A rejection means: again, later. */
+  /** Level-based: compares the present state, and may run at any time. A rejection is retried later. */
   readonly reconcile: () => Promise<void>
   readonly onError: (error: unknown, retryMs: number) => void
   /** Uniform in [0, 1). */

@@ -13,13 +13,13 @@ export interface WorkQueue {
   stop(): Promise<void>
 }
 
-/** All is as it should be, or: look again after this time even if nothing happens. */
+/** `done`: no work is left. `afterMs`: another run is due after this time, even without an event. */
 export type Outcome = 'done' | { readonly afterMs: number }
 
 export interface WorkQueueOptions {
   /**
-   * Level-based: looks at what there is, and may be run at any time. A rejection means: again, later; not
-   * before its `retryAfterMs`, when it has one.
+   * Level-based: compares the present state, and may run at any time. A rejection is retried later, not
+   * before its `retryAfterMs`, if it has one.
    */
   readonly reconcile: (key: string) => Promise<Outcome>
   /**

@@ -34,7 +34,7 @@ export interface Replica {
   readonly restarts: number
   /** Why its backend fails (Redis, memcached, a database); absent while the backend answers. */
   readonly backendProblem?: string
-  /** Where a person looks at it: `debug` -> `http://127.0.0.1:6070`. */
+  /** The address for a person: `debug` -> `http://127.0.0.1:6070`. */
   readonly addresses: Readonly<Record<string, string>>
 }
 

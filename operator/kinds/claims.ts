@@ -1,5 +1,5 @@
 /**
- * Who of several resources has what only one of them, or one namespace, can have. Made anew for each look at
+ * Who of several resources has what only one of them, or one namespace, can have. Created anew for each gathering of
  * all resources, and asked from the oldest to the youngest.
  */
 export interface Claims<Content> {

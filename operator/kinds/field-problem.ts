@@ -5,7 +5,7 @@ export interface FieldProblem {
   readonly message: string
 }
 
-/** A problem in one line, without where the resource stands. */
+/** A problem in one line, without the location of the resource. */
 export function formatFieldProblem({ path, message }: FieldProblem): string {
   return path === '' ? message : `${path}: ${message}`
 }

@@ -93,7 +93,7 @@ function hiddenResource<Content extends Named>(
   return { name: lastGood.name, resource, memory, translation: { problems: [{ path: '', message }] } }
 }
 
-/** `shop/limits.yaml#2.items[0]` stands in the file `shop/limits.yaml`. */
+/** `shop/limits.yaml#2.items[0]` is declared in the file `shop/limits.yaml`. */
 function fileOf(origin: string): string {
   return origin.replace(/#\d+(\.items\[\d+\])?$/, '')
 }

@@ -17,7 +17,7 @@ export interface ServiceEnv {
 
 export type Place = 'machine' | 'cluster'
 
-/** What the operator decides for each process, and the field that stands for it, where there is one. */
+/** The settings that the operator decides for each process, each with its field, if it has one. */
 export type DecidedSetting = { readonly setting: Setting<unknown> } & Readonly<Partial<Record<Place, string>>>
 
 type Table = Readonly<Record<string, Setting<unknown>>> & {

@@ -1,6 +1,6 @@
 /**
  * Where a service keeps what it knows: each process in its own memory, or all of them in the Redis whose
- * address stands in this file, for it may hold a password.
+ * address is in this file, because it may contain a password.
  */
 export type SharedState = { readonly type: 'memory' } | { readonly type: 'redis'; readonly urlFile: string }
 

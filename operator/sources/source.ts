@@ -14,7 +14,7 @@ export interface Source {
   problems(): readonly SourceProblem[]
   /**
    * Those of them that hide what there is: a file that cannot be read, for example. While there is one, what
-   * `list` lacks may stand there.
+   * `list` lacks may be declared there.
    */
   unread(): readonly SourceProblem[]
   /** Called after each change of `list` or `problems`, without saying what changed. */
@@ -41,11 +41,11 @@ export interface SourcedResource {
   readonly rotation?: string
   /** Not yet validated. */
   readonly spec: unknown
-  /** Where it stands, for messages: `shop/limits.yaml#2`. */
+  /** Its location, for messages: `shop/limits.yaml#2`. */
   readonly origin: string
 }
 
-/** What the annotations of a resource, whatever stands there, ask for. */
+/** The requests in the annotations of a resource; unknown values are ignored. */
 export function readAnnotations(annotations: unknown): Pick<SourcedResource, 'paused' | 'rotation'> {
   const found = annotations as Readonly<Record<string, unknown>> | null | undefined
   const rotation = found?.[rotationAnnotation]

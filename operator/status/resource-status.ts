@@ -9,7 +9,7 @@ export interface ResourceStatus {
   readonly namespace: string
   readonly name: string
   readonly uid: string
-  /** Where it stands: `checkout.yaml`. */
+  /** Its location: `checkout.yaml`. */
   readonly origin: string
   readonly observedGeneration: number
   /** The subject: the domain of a RateLimitConfig, the prefix of an AnimationStreamRoute. */

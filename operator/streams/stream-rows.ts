@@ -1,6 +1,6 @@
 import type { RequestOnPage, StreamsPage } from './broker-pages.ts'
 
-/** What one look at all brokers has found. */
+/** The result of one query to all brokers. */
 export interface Look {
   /** The time of the look, in milliseconds of a monotonic clock. */
   readonly atMs: number

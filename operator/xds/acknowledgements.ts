@@ -93,7 +93,7 @@ export function createAcknowledgements(
   let revisions = 0
   const goodContents = createGoodContents(limits.maxGoodContents)
 
-  /** Those without a stream stand in the order in which they ended. */
+  /** Those without a stream are in the order in which they ended. */
   function forgetEnded(): void {
     const ended = [...clients].filter(([, { streams }]) => streams === 0)
     const oldestMs = clock.monotonicMs() - limits.forgetAfterMs

@@ -37,7 +37,7 @@ export function refusalText(message: string): string {
   return shown === '' ? 'no reason was given' : shown
 }
 
-/** Where `<name>: ` stands in the text and is not the end of a longer name. */
+/** The positions of `<name>: ` in the text where it is not the end of a longer name. */
 function* placesOf(name: string, text: string): Generator<number> {
   const wanted = `${name}: `
   for (let at = text.indexOf(wanted); at !== -1; at = text.indexOf(wanted, at + 1)) {

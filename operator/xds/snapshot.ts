@@ -35,7 +35,7 @@ export function createResource(name: string, bytes: Uint8Array, features: readon
   return { name, bytes, hash: hash('sha256', bytes, 'hex').slice(0, hashChars), features }
 }
 
-/** The canonical snapshot of these resources, in whatever order they come. Throws for two of one name. */
+/** The canonical snapshot of these resources, independent of their order. Throws for two of one name. */
 export function createSnapshot(typeUrl: string, resources: Iterable<Resource>): Snapshot {
   const sorted = [...resources].sort((a, b) => (a.name < b.name ? -1 : 1))
   const byName = new Map<string, Resource>()

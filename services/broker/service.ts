@@ -197,7 +197,7 @@ function newTraceparent(samplingRate: number): string {
   return `00-${randomBytes(16).toString('hex')}-${randomBytes(8).toString('hex')}-${sampled}`
 }
 
-/** Before the first answer of the log the process is not ready, and a failure is not news. */
+/** Before the first answer of the log the process is not ready, so no failure is logged. */
 const unwatched: Pick<BackendWatch, 'problem' | 'stop'> = { problem: '', stop() {} }
 
 /** Watches a log that has answered, and reports its failures to the parent process. */

@@ -1,5 +1,5 @@
 import { dirname } from 'node:path'
-import { commentsWithPhrases, pagesWithPhrases } from './phrases.ts'
+import { commentsWithPhrases, pagesWithPhrases, textsWithPhrases } from './phrases.ts'
 import { codePaths, functionLengths, isTest, textOf } from './source-files.ts'
 
 /**
@@ -37,6 +37,7 @@ const large = sizes.filter(([, count]) => count > 15)
 const closures = production.flatMap(longClosures)
 const comments = commentsWithPhrases()
 const pages = pagesWithPhrases()
+const texts = textsWithPhrases()
 
 const rows: readonly (readonly [string, string | number, string])[] = [
   ['largest folder (production files)', `${sizes[0]?.[1]} (${sizes[0]?.[0]})`, '15'],
@@ -50,10 +51,11 @@ const rows: readonly (readonly [string, string | number, string])[] = [
   ],
   ['lines of comments with a phrase of the list', comments.length, '0'],
   ['lines of pages with a phrase of the list', pages.length, '0'],
+  ['texts for users with a phrase of the list', texts.length, '0'],
 ]
 process.stdout.write('| Measure | Now | Goal |\n| --- | --- | --- |\n')
 for (const row of rows) process.stdout.write(`| ${row.join(' | ')} |\n`)
 if (list) {
   for (const [folder, count] of large) process.stdout.write(`${folder}: ${count} files\n`)
-  for (const line of [...closures, ...comments, ...pages]) process.stdout.write(`${line}\n`)
+  for (const line of [...closures, ...comments, ...pages, ...texts]) process.stdout.write(`${line}\n`)
 }

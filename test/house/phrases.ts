@@ -1,4 +1,4 @@
-import { codePaths, paths, proseLines, textOf } from './source-files.ts'
+import { codePaths, isTest, paths, proseLines, textOf } from './source-files.ts'
 
 /** Phrases that comments and pages avoid, because they hide the subject or the verb of a sentence. */
 const phrases: readonly RegExp[] = [
@@ -18,21 +18,41 @@ const phrases: readonly RegExp[] = [
   /\bgoes on\b/,
   /\bof itself\b/,
   /\bin peace\b/,
+  /\bstands?\b(?! (in )?for)/,
+  /\bholds true\b/,
+  /\blooks (at|into) (it|what)\b/,
+]
+
+/** Texts for users also say "is not a number" instead of "is no number". */
+const textPhrases: readonly RegExp[] = [
+  ...phrases,
+  /(?<!there )\b(is|are|was|were) no (?!longer|more|such)[\w-]+/i,
+  /\bholds for\b/,
 ]
 
 /** Right uses of a phrase: the file, and a part of the line. */
 const exceptions: readonly (readonly [path: string, part: string])[] = [
   ['services/broker/streams/scenario-under-test.ts', 'p goes on'],
   ['services/payments/domain/testing/history-under-test.ts', 'nothing to expire'],
+  ['services/payments/storage/delivery/stored-journal.ts', 'test_processor_events'],
   ['services/ratelimit/rules/validate.ts', 'has so many entries'],
   ['test/support/postgres-server.ts', 'as `nobody`'],
 ]
+
+/** A string with a blank. A template with a string inside a value of it is read in parts. */
+const quotedText = /'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`/g
 
 type Line = readonly [number: number, text: string]
 
 /** Returns each line of a comment that has a phrase of the list, as `path:line: text`. */
 export function commentsWithPhrases(): readonly string[] {
   return codePaths.flatMap(path => withPhrase(path, commentsOf(path)))
+}
+
+/** Returns each line of production code with a text for users that has a phrase of the list. */
+export function textsWithPhrases(): readonly string[] {
+  const production = codePaths.filter(path => !isTest(path))
+  return production.flatMap(path => withPhrase(path, quotedTextsOf(path), textPhrases))
 }
 
 /** Returns each line of a page that has a phrase of the list. The changelog keeps its old entries. */
@@ -48,14 +68,26 @@ function commentsOf(path: string): readonly Line[] {
     .filter(([, line]) => /^\s*(\/\/|\/\*|\*)/.test(line))
 }
 
+function quotedTextsOf(path: string): readonly Line[] {
+  const comment = /^\s*(\/\/|\/\*|\*)/
+  return textOf(path)
+    .split('\n')
+    .flatMap((line, index) => {
+      const texts = comment.test(line) ? [] : (line.match(quotedText) ?? [])
+      return texts.filter(text => text.includes(' ')).map(text => [index + 1, withoutValues(text)] as const)
+    })
+}
+
+const withoutValues = (template: string) => template.replaceAll(/\$\{[^}]*\}/g, '…')
+
 function proseOf(path: string): readonly Line[] {
   return proseLines(path).map((line, index) => [index + 1, line.replaceAll(/`[^`]*`/g, '')] as const)
 }
 
-function withPhrase(path: string, lines: readonly Line[]): readonly string[] {
+function withPhrase(path: string, lines: readonly Line[], list = phrases): readonly string[] {
   return lines.flatMap(([number, line]) => {
     const isException = exceptions.some(([file, part]) => file === path && line.includes(part))
-    const found = !isException && phrases.some(phrase => phrase.test(line))
+    const found = !isException && list.some(phrase => phrase.test(line))
     return found ? [`${path}:${number}: ${line.trim()}`] : []
   })
 }

@@ -1,6 +1,6 @@
 import type { SecretData, SecretStore, StoredSecret } from '../secret-store.ts'
 
-/** A store as the API server is one, that a test can look into and disturb. */
+/** A store that behaves as the API server; a test can read and disturb it. */
 export interface StoreInMemory extends SecretStore {
   /** Empty when there is no such Secret. */
   data(name: string): SecretData

@@ -16,7 +16,7 @@ const all = toggle({ help: 'list, watch: also requests that have ended and are s
 const listOptions = { all, output: outputOption() }
 const watchOptions = {
   all,
-  every: seconds(1, { min: 0.1, help: 'watch: look again after so long' }),
+  every: seconds(1, { min: 0.1, help: 'watch: the time between two reads' }),
 }
 
 /** Returns the command for brokers. */

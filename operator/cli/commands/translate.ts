@@ -27,7 +27,7 @@ invalid manifest.`,
     const { findings, fed } = await validateFolder(await readFolder(values.file, values['state-dir'], output))
     output.printError(findings.map(formatFinding).join(''))
     const carried = fed.filter(({ snapshot }) => snapshot.resources.size > 0)
-    // Of a folder without anything the first type stands for all.
+    // An empty folder has no type, so the first one is used.
     const shown = carried.length > 0 ? carried : fed.slice(0, 1)
     if (format === 'table') output.print(shown.map(overview).join('\n'))
     else {

@@ -52,7 +52,7 @@ function fitted(lines: readonly string[], { rows, columns }: Screen): string {
 
 /**
  * Prints a line for each change, for programs and files, until the signal. A broker that does not answer
- * takes nothing away: what it knew last stands until it answers again.
+ * removes no row: its last known rows remain until it answers again.
  */
 export async function watchInLines(options: WatchOptions, nowText: () => string): Promise<void> {
   const pages = new Map<string, BrokerLook>()

@@ -1,5 +1,5 @@
 /**
- * Where the credentials of merchants stand: Secrets of a cluster, or files. One at a time is read by its
+ * The place of the merchants' credentials: Secrets of a cluster, or files. One at a time is read by its
  * name; they are never listed.
  */
 export interface CredentialStore {

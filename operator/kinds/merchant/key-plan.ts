@@ -2,7 +2,7 @@ import type { MerchantAccount } from '../../ir.ts'
 import type { KeptCredentials } from './credential-store.ts'
 
 /**
- * What a merchant's Secret says of its API key. A new key stands in an entry of its own until the payments
+ * What a merchant's Secret says of its API key. A new key has a separate entry until the payments
  * service knows it, so that programs find a key only when it opens something, and a crash loses none.
  */
 export interface KeyState {
@@ -27,7 +27,7 @@ export function readKeys(
   return { current: keyIn(entries[secret.entries.apiKey]), staged: keyIn(entries[stagedEntry({ secret })]) }
 }
 
-/** Where the key stands that is to be: beside that in force, under a name that no other entry has. */
+/** The entry of the next key: beside the active one, under a name that no other entry has. */
 export function stagedEntry({ secret: { entries } }: Pick<MerchantAccount, 'secret'>): string {
   const taken = new Set(Object.values(entries))
   let name = `${entries.apiKey}.next`

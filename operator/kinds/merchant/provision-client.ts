@@ -50,7 +50,7 @@ interface Answer {
   readonly body: unknown
 }
 
-/** The provisioner at an address. Neither a key nor a token ever stands in an error. */
+/** The provisioner at an address. No error contains a key or a token. */
 export function createProvisionClient(
   options: ProvisionClientOptions,
 ): Provisioner & { /** Ends its connections. */ end(): void } {

@@ -48,7 +48,7 @@ function wrongUsers({ users }: MerchantSpec): readonly FieldProblem[] {
   })
 }
 
-/** Fields of the payments service stand in the spec under their own names. */
+/** The spec uses the payments service's own names of fields. */
 function toProblems(fields: readonly FieldError[]): readonly FieldProblem[] {
   return fields.map(({ field, message }) => ({ path: `spec.${field}`, message }))
 }

@@ -20,7 +20,7 @@ export interface PaymentsWorkloadOptions {
 
 /**
  * Where payments are kept: in the database inside the process, with its files in this folder, or in the
- * PostgreSQL whose address stands in this file, for it holds a password. Its schema is brought up to date by
+ * PostgreSQL whose address is in this file, because it contains a password. Its schema is brought up to date by
  * the first process that starts, while the others wait.
  */
 export type PaymentsStorage =

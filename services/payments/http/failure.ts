@@ -25,7 +25,7 @@ export class RefusedError extends Error {
 }
 
 /**
- * The refusal that an error stands for, if it is one of the caller's or of the database; undefined for a
+ * The refusal of an error, if it is one of the caller's or of the database; undefined for a
  * defect, which is to be logged and answered with 500.
  */
 export function refusalOf(error: unknown): Refused | undefined {

@@ -51,7 +51,7 @@ export function createKeyLookups(maxAtOnce: number): KeyLookups {
 
   function leave(address: string, lookups: AddressLookups): void {
     lookups.running -= 1
-    // All look again: a key may be proven now, or the address refused.
+    // All retry: the key may be known now, or the address rejected.
     for (const wake of lookups.waiting.splice(0)) wake()
     if (lookups.running === 0) addresses.delete(address)
   }

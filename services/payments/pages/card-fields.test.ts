@@ -68,7 +68,7 @@ test('the test card of the public service is one in test mode only', () => {
   assert.equal(onServer.checkNumber('1000 0000 0000 0000', false), 'number-scheme')
 })
 
-// The caret is the bar; what is done stands before the arrow.
+// The caret is the bar; the action is before the arrow.
 const typed = `
   type 4|                      → 4|
   type 4100|                   → 4100|

@@ -65,7 +65,7 @@ export function checkCode(text: string): CardFieldError | undefined {
   return /^\d{3}$/.test(text.trim()) ? undefined : 'code-wrong'
 }
 
-/** A field's text as it is shown, and where in it the caret stands. */
+/** A field's text as it is shown, and the position of its caret. */
 export interface Typed {
   readonly text: string
   readonly caret: number

@@ -42,7 +42,7 @@ export interface PageAnswers {
   askChallenge(link: PaymentLink, ticket: Ticket): PageAnswer
   /** The receipt, the decline, or the page of a closed merchant. `card` is the label of the card. */
   outcome(link: PaymentLink, card: string, outcome: KnownOutcome): PageAnswer
-  /** The page with which the payer looks for the outcome again. `error` is its cause, for the log. */
+  /** The page with which the payer asks for the outcome again. `error` is its cause, for the log. */
   unknownOutcome(link: PaymentLink, ticket: Ticket, error?: unknown): PageAnswer
 }
 

@@ -31,7 +31,7 @@ export interface PayHandlers {
   chooseAmount(query: string, body: FormFields): Promise<PageAnswer>
   /** The card form. `address` is the payer's. */
   pay(query: string, body: FormFields, address: string): Promise<PageAnswer>
-  /** The answer to a challenge, or the request to look for the outcome again. */
+  /** The answer to a challenge, or the request to ask for the outcome again. */
   confirm(query: string, body: FormFields): Promise<PageAnswer>
   /** The receipt or the decline. */
   showOutcome(query: string, sealed: string | null): Promise<PageAnswer>

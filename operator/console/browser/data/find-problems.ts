@@ -1,6 +1,6 @@
 import type { ResourceList } from '../../../api/shapes.ts'
 
-/** What a person should look at. */
+/** The problems that need a person's attention. */
 export interface FoundProblem {
   /** `pod tollway-ratelimit-0`, `RateLimitConfig shop/checkout`. */
   readonly subject: string

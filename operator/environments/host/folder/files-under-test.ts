@@ -22,7 +22,7 @@ export function limits(name: string, domain = name): string {
   return `${envelope}spec: {domain: ${domain}}\n`
 }
 
-/** A clock that stands still until the test moves it, so that 500 ms pass exactly when it says so. */
+/** A clock that only the test advances, so that 500 ms pass exactly when the test says so. */
 function standingClock() {
   let atMs = 1_000
   return { nowMs: () => atMs, monotonicMs: () => atMs, pass: (ms: number) => (atMs += ms) }
@@ -80,7 +80,7 @@ export async function open(
   }
 }
 
-/** A source whose clock stands, and a way to know that the folder was looked at since a change. */
+/** A source with a stopped clock, and a way to know that the folder was read since a change. */
 export async function openStanding(t: TestContext, before: (folder: string) => void) {
   const clock = standingClock()
   const f = await open(t, before, { clock, settleMs: 0, pollMs: 5 })

@@ -35,7 +35,7 @@ export interface ManifestLimits {
   readonly maxDocuments: number
   /** Aliases (`*name`) in a document. */
   readonly maxAliases: number
-  /** Collections in collections, with every alias replaced by what it stands for. */
+  /** Collections in collections, with every alias replaced by its anchor's value. */
   readonly maxDepth: number
   /**
    * Characters of all keys and scalars of a document, plus one a node, with every alias replaced likewise.

@@ -21,7 +21,7 @@ export interface ResourceSetOptions {
 
 /**
  * The resources of all files, with their generations, and without gaps when one is written anew. Nothing
- * counts as deleted while any file is not understood: a resource that vanished may stand there, be it that
+ * counts as deleted while any file is not understood: a resource that vanished may be declared there, be it that
  * its file was edited, was given another name, or lost the resource to another file.
  */
 export interface ResourceSet {

@@ -38,7 +38,7 @@ function findDoubles(wishes: readonly PortWish[]): string[] {
   return problems
 }
 
-/** The system's words for an address that this machine does not have, or for a name that stands for none. */
+/** The system's words for an address that this machine does not have, or for a name that does not resolve. */
 const noSuchAddress = new Set(['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN', 'EINVAL'])
 
 async function describe(wish: PortWish, code: string): Promise<string> {

@@ -7,7 +7,7 @@ export interface ApiResource {
   readonly namespaced: boolean
 }
 
-/** What every object carries, as far as this program looks at it. */
+/** The fields of every object that this program reads. */
 export interface ObjectMetadata {
   readonly name: string
   readonly namespace?: string

@@ -18,7 +18,7 @@ export interface AppliedObjects {
   forget(key: string): void
 }
 
-/** `wait`: look again after this time, if nothing happens before. */
+/** `wait`: apply again after this time, unless an event comes first. */
 export type Judgement =
   | { readonly what: 'leave' }
   /** `isRepair`: others changed or deleted what was applied. */

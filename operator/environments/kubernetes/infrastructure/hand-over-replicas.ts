@@ -27,7 +27,7 @@ export async function handOverReplicas(
   const live =
     found ?? (await client.apply(kinds.Deployment, withReplicas(wanted, replicas), { force: true }))
   const { name, namespace } = wanted.metadata
-  // The controller's first look at a new Deployment changes its version, but not its replicas.
+  // The controller's first update of a new Deployment changes its version, but not its replicas.
   const version = found === undefined ? {} : { resourceVersion: live.metadata.resourceVersion }
   const { apiVersion, kind } = wanted
   const number = {

@@ -32,7 +32,7 @@ const atomicMaps: ReadonlySet<string> = new Set(['labelSelector', 'nodeSelector'
 /** The fields whose values (or those in them) are quantities, which the API server writes in its own way. */
 const quantityFields: ReadonlySet<string> = new Set(['limits', 'requests', 'sizeLimit'])
 
-/** @param field the name under which both stand, which decides how they are compared. */
+/** @param field the name of both values, which decides how they are compared. */
 function contains(live: unknown, wanted: unknown, field: string): boolean {
   if (isEmpty(wanted) && isEmpty(live)) return true
   if (quantityFields.has(field)) return containsQuantities(live, wanted)

@@ -128,7 +128,7 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
       }),
   })
 
-  /** Resolves with the time after which to look again, where something cannot be done now. */
+  /** Resolves with the time until the next attempt, if something cannot be done now. */
   function makeTrue(name: string): Promise<number | undefined> {
     const workload = keepDigest(wanted.get(name), own.get('Deployment', objectName(place, name)))
     const objects = workload === undefined ? [] : workloadObjects(workload, shapeFor(workload.service), place)

@@ -102,7 +102,7 @@ function probeText({ spec }: KubeObject): string {
   return `GET ${httpGet['path']} on the port ${httpGet['port']} is not answered with 200`
 }
 
-/** Where a person looks at it; gRPC has no page, so it is no link. */
+/** The address of its page for a person; gRPC has no page, so it has no link. */
 function addressesOf({ spec }: KubeObject, ip: string): Readonly<Record<string, string>> {
   const { ports } = fields(firstOf(fields(spec)['containers']))
   if (ip === '' || !Array.isArray(ports)) return {}

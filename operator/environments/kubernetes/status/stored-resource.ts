@@ -28,7 +28,7 @@ export function toStoredStatus(
   return { observedGeneration, conditions, ...counts, enforced, ...(lastGood && { lastGood }) }
 }
 
-/** Whether one stands for the other: a status as it was read has its fields in another order. */
+/** Whether both are equal: a status from the API server has its fields in another order. */
 export function isSameStatus(a: StoredStatus, b: StoredStatus): boolean {
   return isDeepStrictEqual({ ...a, conditions: byType(a) }, { ...b, conditions: byType(b) })
 }

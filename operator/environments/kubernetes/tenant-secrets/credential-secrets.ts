@@ -14,7 +14,7 @@ const secrets: ApiResource = { group: '', version: 'v1', plural: 'secrets', name
 const managedBy = 'app.kubernetes.io/managed-by'
 const ownLabels = { [managedBy]: 'tollway', 'app.kubernetes.io/component': 'merchant-credentials' } as const
 
-/** Notes stand in annotations: `tollway.dev/key-since`. */
+/** Notes are annotations: `tollway.dev/key-since`. */
 const notePrefix = 'tollway.dev/'
 
 /**

@@ -9,7 +9,7 @@ export const maxCustomDepth = 8
 export const maxCustomBytes = 8192
 
 /**
- * Any object of JSON within the limits. It is stored and given back as it is; nothing here looks into it.
+ * Any object of JSON within the limits. It is stored and given back as it is; its content is not interpreted.
  * Refused are what databases and programs stumble over: the character U+0000, halves of surrogate pairs,
  * numbers that JSON cannot say, and the name `__proto__`.
  */

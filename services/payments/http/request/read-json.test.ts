@@ -12,9 +12,9 @@ const cases: readonly (readonly [text: string, fault: RegExp | null])[] = [
   ['["a","a",{"a":"a"}]', null],
   ['{"\\"":1,"\\\\":2}', null],
   ['{"__proto__":1,"__proto__":2}', /a name twice/],
-  ['{"a":1', /no JSON/],
-  ['', /no JSON/],
-  ['[1,]', /no JSON/],
+  ['{"a":1', /not JSON/],
+  ['', /not JSON/],
+  ['[1,]', /not JSON/],
   [`${'['.repeat(maxJsonDepth)}${']'.repeat(maxJsonDepth)}`, null],
   [`${'['.repeat(maxJsonDepth + 1)}${']'.repeat(maxJsonDepth + 1)}`, /deeper than 32/],
 ]

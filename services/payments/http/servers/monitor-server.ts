@@ -20,7 +20,7 @@ type Page = (query: URLSearchParams) => Promise<readonly [status: number, body: 
 
 const requestTimeoutMs = 10_000
 
-/** What operators look at: `/metrics`, `/stats` (`?format=json`), `/healthz`, `/readyz` and `/backend`. */
+/** The pages for operators: `/metrics`, `/stats` (`?format=json`), `/healthz`, `/readyz` and `/backend`. */
 export function createMonitorServer({ metrics, ready, backendProblem }: MonitorServerOptions): MonitorServer {
   const pages: Readonly<Record<string, Page>> = {
     '/metrics': async () => [200, metrics.expose(), expositionType],

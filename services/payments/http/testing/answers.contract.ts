@@ -17,7 +17,7 @@ import {
 
 let api: ApiUnderTest
 let shop: TestShop
-/** What stands in braces in the tables. */
+/** The placeholders in braces of the tables. */
 let names: Readonly<Record<string, string>>
 
 before(async () => {

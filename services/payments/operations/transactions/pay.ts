@@ -28,7 +28,7 @@ export interface PayerPayment {
 }
 
 export interface PaymentRequest extends PayerPayment {
-  /** The processor's reference of the payer's authentication, which stands for the card. */
+  /** The processor's reference of the payer's authentication, which replaces the card. */
   readonly authentication: string
 }
 

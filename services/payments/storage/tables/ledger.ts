@@ -142,7 +142,7 @@ export interface LedgerProblem {
   readonly detail: string
 }
 
-/** Each answers the ids of rows that break the rule, with figures for who looks into it. */
+/** Each answers the ids of rows that break the rule, with figures for an investigation. */
 const proofs: readonly (readonly [rule: string, sql: string])[] = [
   [
     'the postings of an entry sum up to zero in each currency',

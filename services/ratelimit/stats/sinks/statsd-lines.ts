@@ -39,9 +39,9 @@ export function tagsOf(extraTags: ReadonlyMap<string, string>): readonly Tag[] {
     .sort(byName)
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: those are what must not stand in a line.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a line must not contain them.
 const unfitForName = /[\x00-\x1f\x7f:|]|\.(?=__)/g
-// biome-ignore lint/suspicious/noControlCharactersInRegex: those are what must not stand in a line.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a line must not contain them.
 const unfitForTag = /[\x00-\x1f\x7f:|,]/g
 
 /**

@@ -72,7 +72,7 @@ export async function accessFromKubeconfig(path: string, context?: string): Prom
   try {
     config.loadFromFile(path)
   } catch (error) {
-    // The message of a YAML error cites the lines around it, in which a token may stand.
+    // The message of a YAML error cites the lines around it, which may contain a token.
     const { reason, code, message } = error as { reason?: string; code?: string; message: string }
     throw new Error(`the kubeconfig ${path} cannot be read: ${reason ?? code ?? message}`)
   }
