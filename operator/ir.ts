@@ -169,7 +169,7 @@ export interface ServicePort {
   readonly port: number
   /**
    * How others find it in a cluster: `each` replica by its own address (for HTTP/2, whose connections last),
-   * `any` of them behind one address, or none of the two: only readers of the pods' list. `any` when left out.
+   * `any` of them behind one address, or `pods`: only by the list of the pods. The default is `any`.
    */
   readonly reach?: 'each' | 'any' | 'pods'
   /** Who may call it: anybody when left out, or the operator alone. Only a cluster asks who calls. */

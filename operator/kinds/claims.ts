@@ -1,6 +1,6 @@
 /**
- * Who of several resources has what only one of them, or one namespace, can have. Created anew for each gathering of
- * all resources, and asked from the oldest to the youngest.
+ * Decides which of several resources has a claim that only one of them, or one namespace, can have. Created
+ * anew for each gathering of all resources, and called from the oldest to the youngest.
  */
 export interface Claims<Content> {
   /** Why the claimant may not have this content in force; undefined when it may. */

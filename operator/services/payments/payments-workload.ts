@@ -19,9 +19,9 @@ export interface PaymentsWorkloadOptions {
 }
 
 /**
- * Where payments are kept: in the database inside the process, with its files in this folder, or in the
- * PostgreSQL whose address is in this file, because it contains a password. Its schema is brought up to date by
- * the first process that starts, while the others wait.
+ * The database of payments: the one inside the process, with its files in this folder, or the PostgreSQL
+ * whose address is in this file, because it contains a password. The first process that starts migrates its
+ * schema, while the others wait.
  */
 export type PaymentsStorage =
   | { readonly type: 'embedded'; readonly stateDir: string }

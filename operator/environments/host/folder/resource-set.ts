@@ -21,8 +21,8 @@ export interface ResourceSetOptions {
 
 /**
  * The resources of all files, with their generations, and without gaps when one is written anew. Nothing
- * counts as deleted while any file is not understood: a resource that vanished may be declared there, be it that
- * its file was edited, was given another name, or lost the resource to another file.
+ * counts as deleted while any file is not understood: a vanished resource may be declared there,
+ * because its file was edited or renamed, or because the resource moved to another file.
  */
 export interface ResourceSet {
   /**
