@@ -134,6 +134,21 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
     assert.deepEqual(judged.value.broker.pods.imagePullSecrets, ['mirror'])
   })
 
+  it('makes the same of the values of an earlier release, as --reuse-values keeps them', () => {
+    const added = [
+      ...['image', 'commonLabels', 'commonAnnotations', 'feedCertificates', 'console'],
+      ...['monitoring.serviceMonitor', 'crds.enabled', 'crds.keep', 'crds.allowDowngrade'],
+      ...['objects', 'imageDigest', 'topologySpreadConstraints'].map(name => `operator.${name}`),
+      ...['Env', 'Volumes', 'VolumeMounts', 'Containers'].map(name => `operator.extra${name}`),
+      ...['operator.initContainers', 'redis.bundled.imageDigest'],
+      ...['rateLimit', 'broker', 'payments'].map(name => `${name}.pods.imageDigest`),
+    ]
+    const made = render({ set: [redis, ...added.map(name => `${name}=null`)] })
+    const withoutRevision = (objects: readonly RenderedObject[]) =>
+      JSON.parse(JSON.stringify(objects).replaceAll(/(?<="|revision=)[0-9a-f]{16}(?=")/g, 'revision'))
+    assert.deepEqual(withoutRevision(made), withoutRevision(render({ set: [redis] })))
+  })
+
   it('gives common labels and annotations to every object but the definitions', () => {
     const values = readFileSync(join(import.meta.dirname, 'testdata/extra-parts.in.yaml'), 'utf8')
     for (const { kind, metadata } of render({ values })) {

@@ -32,7 +32,7 @@ those of all objects.
 {{- $fixed := include "tollway.labels" .root -}}
 {{ $fixed }}
 {{- $known := fromYaml $fixed }}
-{{- range $name, $value := merge (dict) (.labels | default dict) .root.Values.commonLabels }}
+{{- range $name, $value := merge (dict) (.labels | default dict) (.root.Values.commonLabels | default dict) }}
 {{- if not (hasKey $known $name) }}
 {{ $name }}: {{ $value | quote }}
 {{- end }}
@@ -43,7 +43,7 @@ those of all objects.
 {{- define "tollway.metadataWith" -}}
 labels:
   {{- include "tollway.allLabels" . | nindent 2 }}
-{{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
+{{- with merge (dict) (.annotations | default dict) (.root.Values.commonAnnotations | default dict) }}
 annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
@@ -59,7 +59,7 @@ The part before the first slash is a registry if it has a dot or a colon, or is 
 */}}
 {{- define "tollway.image" -}}
 {{- $image := .image -}}
-{{- $registry := .root.Values.image.registry -}}
+{{- $registry := (.root.Values.image | default dict).registry -}}
 {{- if and $registry (not (regexMatch "^(localhost|[^/]*[.:][^/]*)/" $image)) -}}
 {{- $image = printf "%s/%s" $registry $image -}}
 {{- end -}}
@@ -80,7 +80,7 @@ The part before the first slash is a registry if it has a dot or a colon, or is 
 
 {{/* The imagePullSecrets of a pod. The argument is a map: root, and names, which are beside those of all pods. */}}
 {{- define "tollway.imagePullSecrets" -}}
-{{- with concat (.names | default list) .root.Values.image.pullSecrets | uniq }}
+{{- with concat (.names | default list) ((.root.Values.image | default dict).pullSecrets | default list) | uniq }}
 imagePullSecrets: {{- range . }}
   - name: {{ . }}
 {{- end }}
@@ -144,7 +144,7 @@ counters there.
 {{- $image := include "tollway.image" (dict "root" $ "image" $pods.image "digest" $pods.imageDigest "field" (printf "%s.pods.image" $field)) -}}
 {{- $_ := set $pods "image" $image -}}
 {{- $_ := unset $pods "imageDigest" -}}
-{{- with concat ($pods.imagePullSecrets | default list) $.Values.image.pullSecrets | uniq }}{{ $_ := set $pods "imagePullSecrets" . }}{{ end -}}
+{{- with concat ($pods.imagePullSecrets | default list) (($.Values.image | default dict).pullSecrets | default list) | uniq }}{{ $_ := set $pods "imagePullSecrets" . }}{{ end -}}
 {{- end -}}
 {{- range include "tollway.redisUsers" . | fromJsonArray -}}
 {{- $section := ternary $rateLimit.backend $broker.streamLog (eq . "ratelimit") -}}
@@ -158,8 +158,10 @@ operators: {{ .Values.operator.replicas }}
 operatorPort: {{ .Values.operator.port }}
 feedPort: {{ .Values.operator.feedPort }}
 {{ pick .Values "logLevel" "watchNamespaces" "domainGrants" "lease" "podSecurityContext" "containerSecurityContext" | toYaml }}
-{{- if ne .Values.feedCertificates.issuer "operator" }}
-feedCertificates: {issuer: {{ .Values.feedCertificates.issuer }}}
+{{- with (.Values.feedCertificates | default dict).issuer }}
+{{- if ne . "operator" }}
+feedCertificates: {issuer: {{ . }}}
+{{- end }}
 {{- end }}
 {{- with .Values.commonLabels }}
 commonLabels: {{- toYaml . | nindent 2 }}
