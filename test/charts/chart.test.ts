@@ -149,6 +149,21 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
     assert.deepEqual(withoutRevision(made), withoutRevision(render({ set: [redis] })))
   })
 
+  it('runs hooks and tests on the nodes of the operators', () => {
+    const values = readFileSync(join(import.meta.dirname, 'testdata/every-choice.in.yaml'), 'utf8')
+    const withOperatorImage = render({ values }).filter(
+      ({ kind, spec }) =>
+        /^(Deployment|Job|Pod)$/.test(kind) && JSON.stringify(spec).includes('tollway/operator'),
+    )
+    assert.equal(withOperatorImage.length, 4)
+    for (const { kind, metadata, spec } of withOperatorImage) {
+      const text = JSON.stringify(spec)
+      const told = `${kind} ${metadata.name}`
+      assert.match(text, /"nodeSelector":{"kubernetes\.io\/os":"linux"}/, told)
+      assert.match(text, /"tolerations":\[{"effect":"NoSchedule","key":"dedicated"/, told)
+    }
+  })
+
   it('gives common labels and annotations to every object but the definitions', () => {
     const values = readFileSync(join(import.meta.dirname, 'testdata/extra-parts.in.yaml'), 'utf8')
     for (const { kind, metadata } of render({ values })) {

@@ -87,6 +87,16 @@ imagePullSecrets: {{- range . }}
 {{- end }}
 {{- end -}}
 
+{{/* The nodes that pods with the image of the operator may be on: the operators, and those of hooks and tests. */}}
+{{- define "tollway.placement" -}}
+{{- with .Values.operator.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.operator.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{/* Whose pods share the Redis of the values: the labels by which they are known, in a list. */}}
 {{- define "tollway.redisUsers" -}}
 {{- $users := list -}}
