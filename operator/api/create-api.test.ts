@@ -5,9 +5,11 @@ import { describe, test } from 'node:test'
 import Value from 'typebox/value'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { PodSessionsError } from '../counters/pod-sessions.ts'
+import type { ApiAccess, RightPlace } from './access.ts'
+import { ApiError } from './api-error.ts'
 import { type Endpoint, endpoints } from './endpoints.ts'
 import * as examples from './examples.ts'
-import { errorAnswer } from './shapes.ts'
+import { errorAnswer, type RightList, type TryAnswer } from './shapes.ts'
 import { serveApi } from './testing/serve-api.ts'
 
 const alice = '/counters?domain=checkout&descriptor=user=alice'
@@ -23,6 +25,8 @@ const calls: Readonly<Record<string, readonly [path: string, body?: unknown]>> =
   raise: ['/counters/raise', { domain: 'checkout', entries, by: 5 }],
   top: ['/domains/checkout/top?rule=checkout.user&by=refused'],
   whatIf: ['/whatif', examples.whatIfBody],
+  try: ['/try', examples.tryBody],
+  rights: ['/rights?namespace=shop'],
   resources: ['/resources'],
   streams: ['/streams'],
   merchants: ['/merchants'],
@@ -91,6 +95,52 @@ test('a reset names the pods that have not confirmed', async t => {
   const { status, body } = await post('/counters/reset', { domain: 'checkout', entries })
   assert.equal(status, 200)
   assert.deepEqual([body.confirmed, body.missing], [['pod-a'], ['pod-b']])
+})
+
+test('a request is explained by the rules in force, descriptor by descriptor', async t => {
+  const { post } = await serveApi(t)
+  const descriptors = [entries, [{ key: 'plan', value: '\u{202e}<script>' }]]
+  const { status, body } = await post('/try', { domain: 'checkout', descriptors })
+  assert.equal(status, 200)
+  const [matched, unmatched] = (body as unknown as TryAnswer).descriptors
+  assert.deepEqual([matched?.entries[0]?.rule, matched?.hasLimit], ['checkout.user', true])
+  assert.deepEqual([unmatched?.entries[0]?.how, unmatched?.hasLimit], ['stopped', false])
+  assert.match(unmatched?.entries[0]?.reason ?? '', /no rule for key plan at this level/)
+  const { status: unknown, body: error } = await post('/try', { domain: 'nowhere', descriptors })
+  assert.equal(unknown, 404)
+  assert.equal(error.error.message, 'domain: no RateLimitConfig in force defines "nowhere"')
+})
+
+test('rights are those of the caller, and a token that is not valid has none', async t => {
+  const asked: RightPlace[] = []
+  const access: ApiAccess = {
+    async authenticate({ headers }) {
+      if (headers.authorization !== 'Bearer alice') throw new ApiError(401, 'unauthenticated', 'not valid')
+      return {
+        name: 'alice',
+        async authorize({ verb }, place) {
+          asked.push(place)
+          if (verb === 'update') throw new ApiError(403, 'forbidden', 'alice may not')
+        },
+      }
+    },
+  }
+  const { ask } = await serveApi(t, { access })
+  const { body } = await ask('/rights?namespace=shop', { headers: { authorization: 'Bearer alice' } })
+  const { user, namespace, rights } = body as unknown as RightList
+  assert.deepEqual([user, namespace], ['alice', 'shop'])
+  assert.deepEqual(
+    rights.map(({ verb, resource, allowed }) => `${verb} ${resource} ${allowed}`),
+    [
+      'list ratelimitconfigs true',
+      'get ratelimitconfigs/counters true',
+      'update ratelimitconfigs/counters false',
+      'list animationstreamroutes true',
+      'list merchants true',
+    ],
+  )
+  assert.ok(asked.every(place => place.namespace === 'shop'))
+  assert.equal((await ask('/rights')).status, 401)
 })
 
 describe('the entries of a descriptor', () => {

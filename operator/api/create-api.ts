@@ -156,8 +156,8 @@ async function openCall(
   request: IncomingMessage,
   { sources, access, changed, signal }: ApiOptions & Pick<ApiCall, 'changed' | 'signal'>,
 ): Promise<ApiCall> {
-  const { body, right, parameters: expected }: Endpoint = endpoint
-  const caller = right === undefined ? nobody : await access.authenticate(request)
+  const { body, right, needsCaller = right !== undefined, parameters: expected }: Endpoint = endpoint
+  const caller = needsCaller ? await access.authenticate(request) : nobody
   const [, query = ''] = (request.url ?? '').split(/\?(.*)/s)
   const parameters = readParameters({ parameters: expected }, inPath, query)
   const read = body === undefined ? undefined : await readBody(request, body)

@@ -18,6 +18,8 @@ export interface Endpoint {
   readonly example: unknown
   /** The right in a cluster, in the words of RBAC. Left out if no right is needed. */
   readonly right?: Right
+  /** The caller is authenticated although no right is needed. */
+  readonly needsCaller?: boolean
 }
 
 export interface Parameter {
@@ -45,6 +47,7 @@ export const maxPageItems = 1_000
 const pageItems = 100
 /** The largest body of a change of a counter. */
 const maxChangeBytes = 128 * 1024
+const maxTryBytes = 1024 * 1024
 /** The largest proposed resource. */
 export const maxWhatIfBytes = 10 * 1024 * 1024
 
@@ -209,6 +212,27 @@ export const endpoints = [
     answer: shapes.whatIfAnswer,
     example: examples.whatIfAnswer,
     right: readCounters,
+  },
+  {
+    id: 'try',
+    method: 'POST',
+    path: '/try',
+    summary: 'Returns which rule each descriptor of a request matches, and why. Counts nothing.',
+    parameters: [],
+    body: { schema: shapes.tryBody, maxBytes: maxTryBytes, example: examples.tryBody },
+    answer: shapes.tryAnswer,
+    example: examples.tryAnswer,
+    right: listRules,
+  },
+  {
+    id: 'rights',
+    method: 'GET',
+    path: '/rights',
+    summary: 'Lists what the caller may do.',
+    parameters: [inNamespace],
+    answer: shapes.rightList,
+    example: examples.rightList,
+    needsCaller: true,
   },
   {
     id: 'resources',

@@ -213,6 +213,33 @@ export const merchantList: shapes.MerchantList = {
   ],
 }
 
+export const tryBody: shapes.TryBody = {
+  domain: 'checkout',
+  descriptors: [[{ key: 'user', value: 'alice' }]],
+}
+
+export const tryAnswer: shapes.TryAnswer = {
+  domain: 'checkout',
+  descriptors: [
+    {
+      entries: [{ key: 'user', value: 'alice', how: 'any value', rule: 'checkout.user' }],
+      result: 'checkout.user: 10 per minute',
+      hasLimit: true,
+      details: ["counted under checkout_user_alice_<window's start>"],
+    },
+  ],
+  allOrNothing: false,
+}
+
+export const rightList: shapes.RightList = {
+  user: 'alice@example.com',
+  namespace: 'shop',
+  rights: [
+    { verb: 'list', resource: 'ratelimitconfigs', allowed: true },
+    { verb: 'update', resource: 'ratelimitconfigs/counters', allowed: false },
+  ],
+}
+
 export const errorAnswer: shapes.ErrorAnswer = {
   error: {
     code: 'invalid',

@@ -41,6 +41,8 @@ describe('the OpenAPI document', () => {
       '/api/v1/series',
       '/api/v1/tap',
       '/api/v1/whatif',
+      '/api/v1/try',
+      '/api/v1/rights',
       '/api/v1/resources',
       '/api/v1/streams',
       '/api/v1/merchants',

@@ -75,6 +75,71 @@ export const raiseBody = Type.Object(
   { description: 'The counter of one descriptor, and a number of hits.' },
 )
 
+/** The most descriptors of one request that are explained. */
+const maxTryDescriptors = 64
+
+export const tryBody = Type.Object(
+  {
+    domain,
+    descriptors: Type.Array(entries, {
+      minItems: 1,
+      maxItems: maxTryDescriptors,
+      description: 'The descriptors of one request, each a list of entries in order.',
+    }),
+  },
+  { description: 'A request as Envoy sends it.' },
+)
+
+export const tryAnswer = answer(
+  {
+    domain,
+    descriptors: Type.Array(
+      answer(
+        {
+          entries: Type.Array(
+            answer(
+              {
+                key: text('The key.'),
+                value: text('The value.'),
+                how: text('`exact`, `wildcard`, `any value`, `stopped` or `not reached`.'),
+                rule: Type.Optional(text('The rule that matched, such as `checkout.user_alice`.')),
+                reason: Type.Optional(text('Why matching stopped at this entry.')),
+              },
+              'One entry, and how it was matched.',
+            ),
+          ),
+          result: text('The limit, or why there is none, in one line.'),
+          hasLimit: Type.Boolean({ description: 'Whether a limit counts the descriptor.' }),
+          details: Type.Array(Type.String(), {
+            description: 'Properties of the limit, such as its window, for people.',
+          }),
+        },
+        'One descriptor.',
+      ),
+    ),
+    allOrNothing: Type.Boolean({ description: 'Whether every limit counts the request, or none does.' }),
+  },
+  'The rules that a request matches. No counter changes.',
+)
+
+export const rightList = answer(
+  {
+    user: text('The name of the caller.'),
+    namespace: Type.Optional(text('The namespace that was asked for. Missing for all namespaces.')),
+    rights: Type.Array(
+      answer(
+        {
+          verb: text('The verb, such as `get`.'),
+          resource: text('The resource of the API group tollway.dev, such as `ratelimitconfigs/counters`.'),
+          allowed: Type.Boolean({ description: 'Whether the caller has the right.' }),
+        },
+        'One right.',
+      ),
+    ),
+  },
+  'The rights of the caller, of those that calls of this API need.',
+)
+
 export const domainList = paged(
   answer(
     {
@@ -395,6 +460,9 @@ export const errorAnswer = answer(
   'An error.',
 )
 
+export type TryBody = Static<typeof tryBody>
+export type TryAnswer = Static<typeof tryAnswer>
+export type RightList = Static<typeof rightList>
 export type DomainList = Static<typeof domainList>
 export type RuleList = Static<typeof ruleList>
 export type ResetBody = Static<typeof resetBody>

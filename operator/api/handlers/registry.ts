@@ -4,8 +4,10 @@ import { counter, raise, reset, top } from './counters.ts'
 import { domains, rules } from './domains.ts'
 import type { Handler, StreamHandler } from './handler.ts'
 import { merchants, resources } from './resources.ts'
+import { rights } from './rights.ts'
 import { streams } from './streams.ts'
 import { series, tap } from './streams-of-decisions.ts'
+import { tryRequest } from './try.ts'
 import { whatIf } from './what-if.ts'
 
 const openapi: Handler = { placeOf: () => ({}), answer: async () => openApiDocument() }
@@ -13,5 +15,5 @@ const openapi: Handler = { placeOf: () => ({}), answer: async () => openApiDocum
 /** The handler of each endpoint. */
 export const handlers: Readonly<Record<EndpointId, Handler | StreamHandler>> = {
   ...{ openapi, domains, rules, counter, reset, raise, top, series, tap, whatIf },
-  ...{ resources, streams, merchants },
+  ...{ try: tryRequest, rights, resources, streams, merchants },
 }

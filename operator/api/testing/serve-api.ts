@@ -14,7 +14,17 @@ import type { CounterChange, ErrorAnswer } from '../shapes.ts'
 import type { CounterChangeEvent, Owner } from '../sources.ts'
 import { playPods } from './played-pods.ts'
 
-const checkout: RateLimitDomain = { name: 'shop/checkout', domain: 'checkout', descriptors: [] }
+const checkout: RateLimitDomain = {
+  ...{ name: 'shop/checkout', domain: 'checkout' },
+  descriptors: [
+    {
+      ...{ key: 'user', value: '', descriptors: [] },
+      rateLimit: { unit: 'minute', requestsPerUnit: 10, unlimited: false, name: '', replaces: [] },
+      ...{ shadowMode: false, detailedMetric: false, quotaMode: false },
+      ...{ valueToMetric: false, shareThreshold: false },
+    },
+  ],
+}
 
 const condition = (type: string) => ({
   ...{ type, status: 'True' as const, reason: 'Enforced', message: '2 of 2 processes enforce it' },

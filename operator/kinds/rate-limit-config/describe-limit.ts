@@ -1,0 +1,78 @@
+import { type LimitSettings, windowAt } from '@tollway/ratelimit/rules/limit.ts'
+
+/**
+ * Returns one line for each property of a limit that its name does not show.
+ *
+ * @param stem the cache key without prefix and window
+ */
+export function describeLimit(
+  limit: LimitSettings,
+  stem: string | undefined,
+  nowSeconds: number,
+): readonly string[] {
+  const { limits, unlimited, headers = true } = limit
+  const lines = limits === undefined && isExtended(limit) ? describeCounting(limit, nowSeconds) : []
+  const mode = describeMode(limit)
+  const hidden = headers ? [] : ['headers of answers do not mention it']
+  const ofMembers =
+    limits?.flatMap((member, index) => describeMember(member, `${member.name || index}`, nowSeconds)) ?? []
+  const together = limits === undefined ? [] : ['counted by all of its limits, or by none']
+  const counted = stem === undefined || unlimited || limits ? [] : [`counted under ${stem}${keyEndOf(limit)}`]
+  return [...lines, ...mode, ...hidden, ...together, ...ofMembers, ...counted]
+}
+
+/** The fields that a plain fixed window does not have. */
+function isExtended({ unitMultiplier, calendar, algorithm, limits }: LimitSettings): boolean {
+  return [unitMultiplier, calendar, algorithm, limits].some(field => field !== undefined)
+}
+
+function describeMember(member: LimitSettings, name: string, nowSeconds: number): readonly string[] {
+  const hidden = member.headers === false ? ['headers of answers do not mention it'] : []
+  return [...describeCounting(member, nowSeconds), ...describeMode(member), ...hidden].map(
+    line => `${name}: ${line}`,
+  )
+}
+
+function describeMode({ shadowMode, quotaMode }: LimitSettings): readonly string[] {
+  return [
+    ...(shadowMode ? ['shadow mode: counted, but never refused'] : []),
+    ...(quotaMode ? ['quota: refuses only when all quotas of the request are used up'] : []),
+  ]
+}
+
+function keyEndOf({ algorithm, unitSeconds }: LimitSettings): string {
+  return algorithm === undefined ? "<window's start>" : `${algorithm}:${unitSeconds}`
+}
+
+/** Returns what a limit counts, and when it resets. Nothing is said of a plain fixed window. */
+function describeCounting(limit: LimitSettings, nowSeconds: number): readonly string[] {
+  const { requestsPerUnit, unitSeconds, algorithm = 'FixedWindow', burst = requestsPerUnit } = limit
+  if (algorithm === 'TokenBucket') {
+    const drain = `a new request every ${showSeconds(unitSeconds / requestsPerUnit)}`
+    const full = `full again ${showSeconds((burst * unitSeconds) / requestsPerUnit)} after it was empty`
+    const rate = requestsPerUnit === 0 ? 'no request, because requestsPerUnit is 0' : `${drain}; ${full}`
+    return [`holds ${burst} ${burst === 1 ? 'request' : 'requests'}, then ${rate}`, notCounted]
+  }
+  if (algorithm === 'SlidingWindow') {
+    const share = `the previous ${showSeconds(unitSeconds)} count by the share that is not over yet`
+    return [
+      `${share}; without further requests it is empty after ${showSeconds(2 * unitSeconds)}`,
+      notCounted,
+    ]
+  }
+  const { start, end } = windowAt(limit, nowSeconds)
+  return [`window from ${showTime(start)} to ${showTime(end)}`]
+}
+
+const notCounted = 'refused requests are not counted'
+
+/** `200 ms`, `1.5 s`, `3600 s`. */
+function showSeconds(seconds: number): string {
+  return seconds < 1 ? `${Number((1000 * seconds).toPrecision(3))} ms` : `${Number(seconds.toFixed(1))} s`
+}
+
+/** Windows can end beyond the times that Date has. */
+function showTime(seconds: number): string {
+  const date = new Date(seconds * 1000)
+  return Number.isNaN(date.getTime()) ? `${seconds} s after 1970` : date.toISOString().replace('.000Z', 'Z')
+}

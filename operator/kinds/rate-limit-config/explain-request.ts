@@ -1,0 +1,39 @@
+import { compile } from '@tollway/ratelimit/rules/compile.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
+import { type Explanation, explain } from '@tollway/ratelimit/rules/explain.ts'
+import { type Entry, match } from '@tollway/ratelimit/rules/match.ts'
+import { replacedLimits } from '@tollway/ratelimit/rules/replaces.ts'
+
+export interface ExplainedRequest {
+  /** One for each descriptor of the request, in its order. */
+  readonly explanations: readonly Explanation[]
+  /** Whether every limit of the request counts it, or none does. */
+  readonly isAtomic: boolean
+}
+
+/** Returns which rule of these domains each descriptor of a request matches, and why. It counts nothing. */
+export function explainRequest(
+  domains: readonly RateLimitDomain[],
+  domain: string,
+  descriptors: readonly (readonly Entry[])[],
+): ExplainedRequest {
+  const rules = compile(domains, { mergeDomainConfigs: false, attach: () => undefined })
+  const replaced = replacedLimits(descriptors.map(entries => match(rules, domain, entries)))
+  return {
+    explanations: descriptors.map(entries => withReplacement(explain(rules, domain, entries), replaced)),
+    isAtomic: descriptors.length > 1 && domains.some(each => each.domain === domain && each.allOrNothing),
+  }
+}
+
+/** A limit that another descriptor of the request replaces does not count. */
+function withReplacement(explanation: Explanation, replaced: ReadonlySet<string>): Explanation {
+  const { limit, stem: _, ...rest } = explanation
+  if (limit === undefined || limit.unlimited) return explanation
+  const names = (limit.limits ?? [limit]).map(({ name }) => name)
+  const gone = names.filter(name => replaced.has(name))
+  if (gone.length === 0) return explanation
+  const why = `(named ${gone.join(', ')}) is replaced by another descriptor's`
+  if (gone.length === names.length) return { ...rest, result: `no limit: ${limit.fullKey} ${why}` }
+  const left = limit.limits?.filter(({ name }) => !replaced.has(name)) ?? []
+  return { ...explanation, limit: { ...limit, limits: left }, result: `${explanation.result}; ${why}` }
+}
