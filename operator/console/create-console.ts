@@ -112,7 +112,7 @@ ${head.join('\n')}
 </head>
 <body>
 <noscript>The console needs JavaScript. The same answers are at /api/v1 and in the command tollway.</noscript>
-<div id="console"></div>
+<div id="console"><header class="top"><span class="brand">Tollway</span></header></div>
 </body>
 </html>
 `

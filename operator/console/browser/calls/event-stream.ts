@@ -89,7 +89,7 @@ export interface StreamEvent {
   readonly data: string
 }
 
-/** The longest event. A longer one ends the stream. */
+/** The longest event. A longer one, as of large keys, is left out. */
 const maxEventLength = 4 * 1024 * 1024
 
 async function readEvents(
@@ -98,15 +98,21 @@ async function readEvents(
   onBytes: () => void,
 ): Promise<void> {
   let rest = ''
+  let isTooLong = false
   const reader = body.pipeThrough(new TextDecoderStream()).getReader()
   for (let part = await reader.read(); !part.done; part = await reader.read()) {
     onBytes()
     const blocks = (rest + part.value).split('\n\n')
     rest = blocks.pop() ?? ''
-    if (rest.length > maxEventLength) throw new Error('an event of the stream is too long')
     for (const block of blocks) {
-      const event = parseEvent(block)
+      const event = isTooLong || block.length > maxEventLength ? undefined : parseEvent(block)
       if (event !== undefined) onEvent(event)
+      isTooLong = false
+    }
+    if (rest.length > maxEventLength) {
+      isTooLong = true
+      // The end of the event may begin here.
+      rest = rest.slice(-1)
     }
   }
 }

@@ -16,11 +16,19 @@ export const lastAnswerMs = signal(0)
 export const outage = signal('')
 export const isOnline = computed(() => outage.value === '')
 
+/** The domains whose counters this user may not change, as far as the API has said. */
+export const readOnlyDomains = signal<ReadonlySet<string>>(new Set())
+
+export function markReadOnly(domain: string): void {
+  readOnlyDomains.value = new Set([...readOnlyDomains.value, domain])
+}
+
 export function logIn(given: string): void {
   token = given.trim()
   isLoggedIn.value = true
   loginProblem.value = ''
   access.value = 'unknown'
+  readOnlyDomains.value = new Set()
 }
 
 export function logOut(): void {
@@ -36,7 +44,8 @@ export function authorization(): Readonly<Record<string, string>> {
 
 /** Records that the API rejected the token, or the lack of one. */
 export function rejectLogin(message: string): void {
-  loginProblem.value = token === undefined ? '' : message
+  // Several calls may be rejected with one token.
+  if (token !== undefined) loginProblem.value = message
   token = undefined
   isLoggedIn.value = false
   access.value = 'login'

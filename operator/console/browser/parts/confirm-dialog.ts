@@ -16,8 +16,11 @@ export function ConfirmDialog({ title, action, onConfirm, onCancel, children }: 
   const dialog = useRef<HTMLDialogElement>(null)
   useEffect(() => {
     const before = document.activeElement
-    dialog.current?.showModal()
+    const element = dialog.current
+    element?.showModal()
     return () => {
+      // While it is open, nothing behind it can have the focus.
+      element?.close()
       if (before instanceof HTMLElement) before.focus()
     }
   }, [])

@@ -1,7 +1,8 @@
 import { signal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import type { Counter, CounterChange } from '../../../api/shapes.ts'
-import { call, post } from '../calls/api.ts'
+import type { Counter, CounterChange, RaiseBody, ResetBody } from '../../../api/shapes.ts'
+import { CallError, call, post } from '../calls/api.ts'
+import { markReadOnly, readOnlyDomains } from '../calls/session.ts'
 import { descriptorParameters, type Entry, parseEntries } from '../data/entries.ts'
 import { displayEntries, displayText, formatAge, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
@@ -42,7 +43,7 @@ export function KeyCounter({ domain }: { readonly domain: string }) {
     attempt(async () => {
       asked.value = undefined
       const by = change.action === 'raise' ? { by: change.by } : {}
-      const answer = await post<CounterChange>(`/counters/${change.action}`, { domain, entries, ...by })
+      const answer = await changeCounter(change.action, { domain, entries: [...entries], ...by })
       counter.value = answer
       done.value = describeChange(answer, change)
     })
@@ -51,6 +52,9 @@ export function KeyCounter({ domain }: { readonly domain: string }) {
     if (chosenEntries.value !== '') void read()
   }, [chosenEntries.value])
 
+  const ask = (change: Change) => {
+    asked.value = change
+  }
   const shown = counter.value
   return html`<section class="card" aria-labelledby="counter">
     <h2 id="counter">Counter of one key</h2>
@@ -60,9 +64,7 @@ export function KeyCounter({ domain }: { readonly domain: string }) {
     ${
       shown &&
       html`<${Values} counter=${shown} />
-        <${Changes} onAsk=${(change: Change) => {
-          asked.value = change
-        }} />`
+        ${!readOnlyDomains.value.has(domain) && html`<${Changes} onAsk=${ask} />`}`
     }
     ${
       shown &&
@@ -77,6 +79,16 @@ export function KeyCounter({ domain }: { readonly domain: string }) {
       />`
     }
   </section>`
+}
+
+/** A user without the right gets 403 once, and then no button. */
+async function changeCounter(action: Change['action'], body: ResetBody | RaiseBody) {
+  try {
+    return await post<CounterChange>(`/counters/${action}`, body)
+  } catch (error) {
+    if (error instanceof CallError && error.status === 403) markReadOnly(body.domain)
+    throw error
+  }
 }
 
 /** @throws Error that names what is wrong */

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { readEntry } from '../api/input/read-query.ts'
+import { descriptorParameters, parseEntries, writeEntries } from './browser/data/entries.ts'
+import { displayText } from './browser/data/format.ts'
+import { flatten, ruleTree } from './browser/data/rule-tree.ts'
+import { createSeriesBuffer } from './browser/data/series-buffer.ts'
+import { createTapBuffer, matches } from './browser/data/tap-buffer.ts'
+
+test('entries are written and read without a loss, and the API reads their parameters', () => {
+  for (const [key, value] of [
+    ['user', 'alice'],
+    ['path', '/pay?a=1,b=2'],
+    ['back\\slash', 'a\\,b'],
+    ['per%cent+plus', '100% + 1'],
+    ['empty', ''],
+  ] as const) {
+    const entries = [{ key, value }]
+    assert.deepEqual(parseEntries(writeEntries(entries)), entries)
+    const [sent = ''] = descriptorParameters(entries)
+    assert.deepEqual(readEntry(new URLSearchParams({ d: sent }).toString().slice(2), 'd'), { key, value })
+  }
+  for (const [text, message] of [
+    ['', /are empty/],
+    ['user', /"user" is not KEY=VALUE/],
+    ['=x', /is not KEY=VALUE/],
+  ] as const)
+    assert.match(`${parseEntries(text)}`, message)
+})
+
+test('a rule is below the rule whose name it continues', () => {
+  const names = ['shop.path_/pay*', 'shop.path_/pay*.plan_free', 'shop.path_/pay*s', 'shop.a.b', 'shop.path']
+  const rows = flatten(
+    ruleTree(
+      'shop',
+      names.map(rule => ({ rule })),
+    ),
+  )
+  assert.deepEqual(
+    rows.map(({ node, depth }) => `${depth} ${node.label}`),
+    ['0 a.b', '0 path', '0 path_/pay*', '1 plan_free', '0 path_/pay*s'],
+  )
+})
+
+test('marks that change how a text reads are shown as their codes, and a long text is cut', () => {
+  assert.equal(displayText('a\u202Eb\u0000c\nd'), 'a\\u{202e}b\\u{0}c\\u{a}d')
+  assert.equal(displayText('\ud800'), '\\u{d800}')
+  assert.match(displayText('x'.repeat(1_000_000)), /^x{100}… 1,000,000 characters …x{20}$/)
+})
+
+test('buffers keep the newest points and decisions', () => {
+  const series = createSeriesBuffer(1, 2)
+  for (const [at, value] of [
+    [1, 10],
+    [2, 20],
+    [2, 21],
+    [3, 30],
+  ] as const)
+    series.push(at, [value])
+  assert.deepEqual(series.columns, [
+    [2, 3],
+    [21, 30],
+  ])
+  const decision = {
+    ...{ atMs: 1, pod: 'pod-a', entries: [{ key: 'user', value: 'Alice' }], rule: 'shop.user' },
+    ...{ over: false, reason: 'within the limit', hits: 1, limit: 3, remaining: 2 },
+  }
+  const kept = createTapBuffer().add(Array.from({ length: 300 }, () => decision))
+  assert.equal(kept.length, 200)
+  const [newest] = kept
+  assert.ok(newest)
+  assert.equal(matches(newest, { text: 'alice', isRefusedOnly: false }), true)
+  assert.equal(matches(newest, { text: 'alice', isRefusedOnly: true }), false)
+  assert.equal(matches(newest, { text: 'bob', isRefusedOnly: false }), false)
+})

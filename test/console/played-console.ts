@@ -1,0 +1,50 @@
+import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
+import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
+import type { ApiAccess } from '../../operator/api/access.ts'
+import { ApiError } from '../../operator/api/api-error.ts'
+import { serveApi } from '../../operator/api/testing/serve-api.ts'
+import { createConsole } from '../../operator/console/create-console.ts'
+import type { Cleanup } from '../support/tollway.ts'
+
+export const viewerToken = 'token-of-the-viewer'
+export const editorToken = 'token-of-the-editor'
+
+/** The editor has all rights, the viewer only those that read. */
+const twoUsers: ApiAccess = {
+  async authenticate({ headers }) {
+    const token = headers.authorization?.replace('Bearer ', '')
+    if (token !== viewerToken && token !== editorToken)
+      throw new ApiError(401, 'unauthenticated', 'the token is not valid')
+    return {
+      name: token === viewerToken ? 'viewer' : 'editor',
+      async authorize({ verb }) {
+        if (verb === 'update' && token === viewerToken)
+          throw new ApiError(403, 'forbidden', 'viewer may not update ratelimitconfigs/counters')
+      },
+    }
+  },
+}
+
+/** The console over the API with played pods and two users of a cluster. It can be stopped for a while. */
+export async function playConsole(t: Cleanup) {
+  const played = await serveApi(t, { access: twoUsers })
+  const site = createConsole()
+  const open = () =>
+    createGuardedServer((request, response) => {
+      if (!played.api.handle(request, response) && !site.handle(request, response))
+        response.writeHead(404).end()
+    })
+  let server = open()
+  const port = await listenHttp(server, { host: '127.0.0.1', port: 0 })
+  t.after(() => closeHttp(server, 0))
+  return {
+    ...played,
+    port,
+    origin: `http://127.0.0.1:${port}`,
+    stop: () => closeHttp(server, 0),
+    async start() {
+      server = open()
+      await listenHttp(server, { host: '127.0.0.1', port })
+    },
+  }
+}

@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict'
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { after, before, describe, test } from 'node:test'
+import type { Browser, Page } from 'playwright-core'
+import { accessibilityFaults, launchChromium, missingChromium, newPage } from '../support/browser.ts'
+import { editorToken, playConsole, viewerToken } from './played-console.ts'
+
+describe('the console of a cluster in Chromium', { skip: missingChromium }, () => {
+  const ends: (() => Promise<void>)[] = []
+  const complaints: string[] = []
+  const cleanup = { after: (end: () => Promise<void>) => void ends.push(end) }
+  let site: Awaited<ReturnType<typeof playConsole>>
+  let browser: Browser
+
+  before(async () => {
+    browser = await launchChromium()
+    ends.push(() => browser.close())
+    site = await playConsole(cleanup)
+  })
+  after(async () => {
+    for (const end of ends.reverse()) await end()
+  })
+
+  async function logIn(token: string): Promise<Page> {
+    const page = await newPage(browser, complaints)
+    await page.goto(`${site.origin}/console`)
+    await page.getByLabel('Token').fill(token)
+    await page.getByRole('button', { name: 'Log in' }).click()
+    return page
+  }
+
+  async function readCounter(page: Page): Promise<void> {
+    await page.goto(`${site.origin}/console#/domain?domain=checkout`)
+    await page.getByLabel('Entries').fill('user=alice')
+    await page.getByRole('button', { name: 'Read' }).click()
+    await page.locator('.values').waitFor()
+  }
+
+  test('a token is in the memory of the page only', async () => {
+    const page = await newPage(browser, complaints)
+    const addresses: string[] = []
+    page.on('request', sent => addresses.push(sent.url()))
+    await page.goto(`${site.origin}/console`)
+    await page.getByLabel('Token').waitFor()
+    assert.deepEqual(await accessibilityFaults(page), [])
+    await page.getByLabel('Token').fill('token-of-nobody')
+    await page.keyboard.press('Enter')
+    await page.getByText('the token is not valid').waitFor()
+    await page.getByLabel('Token').fill(editorToken)
+    await page.keyboard.press('Enter')
+    await page.getByText('No problems').waitFor()
+    const stored = await page.evaluate<string>(
+      `JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href, history.state])`,
+    )
+    const state = JSON.stringify(await page.context().storageState({ indexedDB: true }))
+    for (const text of [stored, state, ...addresses, ...site.lines]) assert.doesNotMatch(text, /token-of/)
+    assert.ok(addresses.some(address => address.includes('/api/v1/domains')))
+    await page.reload()
+    await page.getByLabel('Token').waitFor()
+  })
+
+  test('a viewer gets 403, and then no button', async () => {
+    const page = await logIn(viewerToken)
+    await page.getByText('No problems').waitFor()
+    await readCounter(page)
+    await page.getByRole('button', { name: 'Reset …' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Reset' }).click()
+    await page.getByText('You do not have this right.').waitFor()
+    assert.equal(await page.getByRole('button', { name: /Reset|Raise/ }).count(), 0)
+    assert.equal(site.changes.length, 0)
+  })
+
+  test('an editor raises a counter, and the log names the user', async () => {
+    const page = await logIn(editorToken)
+    await page.getByText('No problems').waitFor()
+    await readCounter(page)
+    await page.getByLabel('Hits', { exact: true }).fill('4')
+    await page.getByRole('button', { name: 'Raise …' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Raise' }).click()
+    await page.getByText('The hits are granted.').waitFor()
+    assert.deepEqual(
+      site.changes.map(({ user, by }) => [user, by]),
+      [['editor', 4]],
+    )
+    await page.getByRole('button', { name: 'Log out' }).click()
+    await page.getByLabel('Token').waitFor()
+  })
+
+  test('a page of another site can neither read, change nor frame anything', async () => {
+    const { port } = site
+    const attacker = createServer((_, response) =>
+      response
+        .setHeader('content-type', 'text/html')
+        .end(`<!doctype html><title>x</title><iframe src="${site.origin}/console"></iframe>`),
+    )
+    await new Promise<void>(resolve => attacker.listen(0, '127.0.0.1', resolve))
+    try {
+      const page = await newPage(browser, [])
+      await page.goto(`http://localhost:${(attacker.address() as AddressInfo).port}`)
+      assert.match(page.frames()[1]?.url() ?? '', /^chrome-error:/)
+      for (const path of ['/api/v1/domains', '/console/main.ts']) {
+        const read = `fetch('http://localhost:${port}${path}').then(() => 'read', () => 'blocked')`
+        assert.equal(await page.evaluate(read), 'blocked', path)
+      }
+      const body = `JSON.stringify({ domain: 'checkout', entries: [{ key: 'user', value: 'alice' }] })`
+      const url = `http://localhost:${port}/api/v1/counters/reset`
+      const before = site.changes.length
+      for (const init of [
+        `{ method: 'POST', mode: 'no-cors', body: ${body} }`,
+        `{ method: 'POST', body: ${body} }`,
+      ])
+        await page.evaluate(`fetch('${url}', ${init}).catch(() => {})`)
+      assert.equal(site.changes.length, before)
+    } finally {
+      attacker.close()
+    }
+  })
+
+  test('a name that resolves to the loopback address is rejected', async () => {
+    for (const path of ['/console', '/api/v1/domains']) {
+      const { promise, resolve } = Promise.withResolvers<number | undefined>()
+      const options = { port: site.port, path, headers: { host: `rebound.example:${site.port}` } }
+      request(options, response => resolve(response.resume().statusCode)).end()
+      assert.equal(await promise, 403, path)
+    }
+  })
+
+  test('a silent pod and a backend that fails are the first on the pages of counters', async () => {
+    const page = await logIn(viewerToken)
+    await page.getByText('No problems').waitFor()
+    const { pods } = site
+    const healthy = pods.pods
+    pods.pods = async () => {
+      const { items } = await healthy()
+      const [silent, failing] = items
+      assert.ok(silent && failing)
+      return {
+        items: [
+          { ...silent, isReporting: false, lastReportMsAgo: 11_000 },
+          { ...failing, backendProblem: 'ECONNREFUSED' },
+        ],
+      }
+    }
+    await page.getByText('It has not reported for 11 s.').waitFor()
+    await page.getByText('Its counters in redis fail: ECONNREFUSED').waitFor()
+    await page.goto(`${site.origin}/console#/domain?domain=checkout`)
+    await page.getByText('Its counters in redis fail: ECONNREFUSED').waitFor()
+    pods.pods = healthy
+    await page.getByText('2 problems').waitFor({ state: 'detached' })
+  })
+
+  test('the page connects again by itself after a restart of the operator', async () => {
+    const page = await logIn(viewerToken)
+    await page.getByText('No problems').waitFor()
+    await site.stop()
+    await page.getByText('The page connects again by itself.').waitFor()
+    await site.start()
+    await page.getByText('The page connects again by itself.').waitFor({ state: 'detached' })
+  })
+})
