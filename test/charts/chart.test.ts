@@ -164,13 +164,16 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
     }
   })
 
-  it('gives common labels and annotations to every object but the definitions', () => {
+  it('gives common labels and annotations to every object and pod but the definitions', () => {
     const values = readFileSync(join(import.meta.dirname, 'testdata/extra-parts.in.yaml'), 'utf8')
-    for (const { kind, metadata } of render({ values })) {
+    for (const { kind, metadata, spec } of render({ values })) {
       if (/^(CustomResourceDefinition|ValidatingAdmissionPolicy)/.test(kind)) continue
       const told = `${kind} ${metadata.name}`
       assert.equal(metadata.labels?.['example.com/cost-center'], '42', told)
       assert.equal(metadata.annotations?.['example.com/owner'], 'edge', told)
+      const template = isRecord(spec) && isRecord(spec['template']) ? spec['template'] : { metadata }
+      assert.match(JSON.stringify(template['metadata']), /"example.com\/cost-center":"42"/, told)
+      assert.match(JSON.stringify(template['metadata']), /"example.com\/owner":"edge"/, told)
     }
   })
 

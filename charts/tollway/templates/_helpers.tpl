@@ -39,6 +39,14 @@ those of all objects.
 {{- end }}
 {{- end -}}
 
+{{/* Prints the metadata of pods other than the operators. The argument is a map: root, and labels, which take precedence. */}}
+{{- define "tollway.podMetadata" -}}
+labels: {{- merge (dict) .labels (.root.Values.commonLabels | default dict) | toYaml | nindent 2 }}
+{{- with .root.Values.commonAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{/* Prints the labels and the annotations of an object. The argument is a map: root, labels and annotations of the object. */}}
 {{- define "tollway.metadataWith" -}}
 labels:
