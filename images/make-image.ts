@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { writeTree } from './file-tree.ts'
+import { writeTree } from '@tollway/chassis/archive/file-tree.ts'
 import { type Layer, writeArchive, writeLayer } from './oci-archive.ts'
 import type { Recipe } from './recipe.ts'
 import { type SourceState, tagsOf } from './source-state.ts'

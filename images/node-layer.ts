@@ -1,11 +1,11 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
+import { copyOf, type Entries, type FileTree, textFile, treeOf } from '@tollway/chassis/archive/file-tree.ts'
 import { type Component, licenseEntries } from './components/component.ts'
 import { debianComponents } from './components/debian-components.ts'
 import { npmComponent } from './components/npm-components.ts'
 import { sharedLibraries } from './components/shared-libraries.ts'
-import { copyOf, type Entries, type FileTree, textFile, treeOf } from './file-tree.ts'
 
 /** The user and the group that every image runs as. */
 export const nonRoot = 65_532

@@ -4,8 +4,15 @@ import { dirname } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { constants, createZstdCompress } from 'node:zlib'
-import { type Content, copyOf, type Entry, type FileTree, textFile, treeOf } from './file-tree.ts'
-import { tarOf } from './tar.ts'
+import {
+  type Content,
+  copyOf,
+  type Entry,
+  type FileTree,
+  textFile,
+  treeOf,
+} from '@tollway/chassis/archive/file-tree.ts'
+import { tarOf } from '@tollway/chassis/archive/tar.ts'
 
 /** A layer that lies compressed in a file. */
 export interface Layer {

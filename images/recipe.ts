@@ -1,4 +1,4 @@
-import type { FileTree } from './file-tree.ts'
+import type { FileTree } from '@tollway/chassis/archive/file-tree.ts'
 import type { RunConfig } from './oci-archive.ts'
 
 /** What `make images` can make, before anything of it is made. */

@@ -1,7 +1,7 @@
 import { accessSync, constants, existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { basename, delimiter, dirname, join } from 'node:path'
+import { copyOf, type Entries, textFile, treeOf } from '@tollway/chassis/archive/file-tree.ts'
 import { sharedLibraries } from './components/shared-libraries.ts'
-import { copyOf, type Entries, textFile, treeOf } from './file-tree.ts'
 import { libraryEntries, nonRoot, systemFiles } from './node-layer.ts'
 import type { RunConfig } from './oci-archive.ts'
 import type { Recipe } from './recipe.ts'

@@ -1,5 +1,5 @@
 import { basename } from 'node:path'
-import { copyOf, type Entries, type Entry, textFile } from '../file-tree.ts'
+import { copyOf, type Entries, type Entry, textFile } from '@tollway/chassis/archive/file-tree.ts'
 
 /** Something of others that is in an image. */
 export interface Component {

@@ -15,6 +15,7 @@ const program: Program = {
     counters: async () => (await import('./commands/counters.ts')).counters,
     whatif: async () => (await import('./commands/what-if.ts')).whatIf,
     streams: async () => (await import('./commands/streams.ts')).streams,
+    collect: async () => (await import('./collect/collect.ts')).collect,
     call: async () => (await import('./commands/call.ts')).call,
     compare: async () => (await import('./commands/compare.ts')).compare,
     convert: async () => (await import('./commands/convert.ts')).convert,

@@ -49,7 +49,7 @@ export const importRules: readonly ImportRule[] = [
   {
     place: chassis,
     content:
-      "the parts that every process needs, one noun in each file: clock, settings, lifecycle, backoff; `log/`; `net/`, ports, TLS and Node's `http`; `tracing/`; `webhooks/`, signed posts to URLs of users; `limits/`, rates by key",
+      "the parts that every process needs, one noun in each file: clock, settings, lifecycle, backoff; `archive/`, files in a tar; `log/`; `net/`, ports, TLS and Node's `http`; `tracing/`; `webhooks/`, signed posts to URLs of users; `limits/`, rates by key",
     mayImport: [],
   },
   {
@@ -421,6 +421,7 @@ export const importRules: readonly ImportRule[] = [
     place: 'images/',
     content: 'container images as OCI archives, without Docker',
     mayImport: [
+      'services/chassis/archive/',
       'services/chassis/node-environment.ts',
       'services/ratelimit/node-options.ts',
       'services/broker/node-options.ts',

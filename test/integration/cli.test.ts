@@ -303,6 +303,7 @@ test('every command explains itself, with examples', async () => {
     'counters',
     'whatif',
     'streams',
+    'collect',
     'call',
     'compare',
     'convert',

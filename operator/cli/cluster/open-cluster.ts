@@ -1,4 +1,8 @@
-import { createKubeClient, type KubeClient } from '../../environments/kubernetes/api/client.ts'
+import {
+  createKubeClient,
+  type KubeClient,
+  type Selection,
+} from '../../environments/kubernetes/api/client.ts'
 import {
   type ApiAccess,
   accessFromEnvironment,
@@ -14,10 +18,7 @@ import { explainMissingRight } from './missing-right.ts'
 /** A cluster with the rights of a user. Each call rejects with an error that names a missing right. */
 export interface Cluster {
   /** Resolves with all objects of a kind, in one namespace or in all. */
-  listAll(
-    resource: ApiResource,
-    place: { namespace?: string | undefined; labelSelector?: string },
-  ): Promise<readonly KubeObject[]>
+  listAll(resource: ApiResource, place: Selection): Promise<readonly KubeObject[]>
   /** Resolves with undefined if there is no such object. */
   get: KubeClient['get']
   /** Resolves with the text of a page, such as a log; it is cut after `maxBytes` if `isCut` is set. */
@@ -86,7 +87,7 @@ export async function openCluster(
 async function listAll(
   client: KubeClient,
   resource: ApiResource,
-  place: { readonly namespace?: string | undefined; readonly labelSelector?: string },
+  place: Selection,
 ): Promise<readonly KubeObject[]> {
   const items: KubeObject[] = []
   let more: string | undefined

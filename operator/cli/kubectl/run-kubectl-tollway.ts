@@ -86,6 +86,16 @@ compared as they are. Fields are those of spec, and the annotations of Tollway.`
           ],
         },
       ),
+    collect: async () =>
+      forCluster(
+        (await import('../collect/collect.ts')).createCollect(
+          (await import('./cluster-bundle.ts')).clusterBundle,
+        ),
+        {
+          usage: ['[-n NAMESPACE] [--tollway-namespace NAME] [--output-file FILE]'],
+          examples: ['kubectl tollway collect', 'kubectl tollway collect --output-file bundle.tar.gz'],
+        },
+      ),
     payments: async () => (await import('./kubectl-payments.ts')).kubectlPayments,
   },
 }

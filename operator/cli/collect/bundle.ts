@@ -1,0 +1,125 @@
+import { createWriteStream } from 'node:fs'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { createGzip } from 'node:zlib'
+import { type Entry, textFile, treeOf } from '@tollway/chassis/archive/file-tree.ts'
+import { tarOf } from '@tollway/chassis/archive/tar.ts'
+import { redactObject } from './redact-object.ts'
+import { redactText } from './redact-text.ts'
+
+/** The limits of a bundle, before it is compressed. */
+export interface BundleLimits {
+  readonly maxFileBytes: number
+  readonly maxBytes: number
+}
+
+export const bundleLimits: BundleLimits = { maxFileBytes: 5 * 1024 * 1024, maxBytes: 50 * 1024 * 1024 }
+
+/** `manifest.json`: the files of a bundle, and the parts that are left out. */
+export interface BundleManifest {
+  readonly createdAt: string
+  readonly limits: BundleLimits
+  readonly files: readonly { readonly path: string; readonly bytes: number; readonly cutBytes?: number }[]
+  readonly leftOut: readonly { readonly path: string; readonly reason: string }[]
+  readonly removed: readonly string[]
+}
+
+const alwaysRemoved = [
+  'Secrets, and the values of ConfigMaps other than the configuration of the operator',
+  'values of environment variables that are not numbers, durations, sizes or switches',
+  'annotations of other programs, such as last-applied-configuration',
+  'user info of URLs, tokens, private keys, card numbers, and values of names such as password, secret or token',
+]
+
+/**
+ * The files of a support bundle. Every file passes the same removal of secrets, and the limits of the bundle.
+ * A part that fails is named in the manifest and does not fail the bundle.
+ */
+export class Bundle {
+  readonly #files = new Map<string, Entry>()
+  readonly #listed: { path: string; bytes: number; cutBytes?: number }[] = []
+  readonly #leftOut: { path: string; reason: string }[] = []
+  readonly #limits: BundleLimits
+  readonly #known: readonly string[]
+  #bytes = 0
+
+  /** @param known values that are secrets */
+  constructor(known: readonly string[] = [], limits = bundleLimits) {
+    this.#known = known
+      .filter(secret => secret.length >= minKnownLength)
+      .toSorted((a, b) => b.length - a.length)
+    this.#limits = limits
+  }
+
+  leaveOut(path: string, reason: string): void {
+    this.#leftOut.push({ path, reason: redactText(reason, this.#known) })
+  }
+
+  /** Adds an object as JSON. Resolves with it; with undefined if it cannot be read. */
+  async addObject<T>(path: string, read: () => Promise<T>): Promise<T | undefined> {
+    const found = await this.#read(path, read)
+    if (found !== undefined)
+      this.#add(path, `${JSON.stringify(redactObject(found, this.#known), undefined, 2)}\n`)
+    return found
+  }
+
+  /** Adds a text, such as a log, of which the newest lines are kept. */
+  async addText(path: string, read: () => Promise<string>): Promise<void> {
+    const found = await this.#read(path, read)
+    if (found !== undefined) this.#add(path, redactText(found, this.#known))
+  }
+
+  async #read<T>(path: string, read: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await read()
+    } catch (error) {
+      this.leaveOut(path, (error as Error).message)
+      return undefined
+    }
+  }
+
+  #add(path: string, text: string): void {
+    const whole = Buffer.from(text)
+    const room = Math.min(this.#limits.maxFileBytes, this.#limits.maxBytes - this.#bytes)
+    if (room < whole.length && room < minCutBytes) {
+      this.leaveOut(path, `the bundle has its limit of ${this.#limits.maxBytes} bytes`)
+      return
+    }
+    const kept = whole.length <= room ? whole : fromNextLine(whole.subarray(whole.length - room))
+    this.#bytes += kept.length
+    this.#files.set(path, textFile(kept.toString('utf8')))
+    const cutBytes = whole.length - kept.length
+    this.#listed.push({ path, bytes: kept.length, ...(cutBytes > 0 && { cutBytes }) })
+  }
+
+  /** Writes the bundle as a compressed tar. */
+  async write(file: string, createdAt: string): Promise<BundleManifest> {
+    const manifest = {
+      createdAt,
+      limits: this.#limits,
+      files: this.#listed,
+      leftOut: this.#leftOut,
+      removed: alwaysRemoved,
+    }
+    const entries = [
+      ...this.#files,
+      ['manifest.json', textFile(`${JSON.stringify(manifest, undefined, 2)}\n`)],
+    ] as const
+    const tree = treeOf(entries.map(([path, entry]) => [`tollway-bundle/${path}`, entry] as const))
+    await pipeline(
+      Readable.from(tarOf(tree)),
+      createGzip(),
+      createWriteStream(file, { mode: 0o600, flags: 'wx' }),
+    )
+    return manifest
+  }
+}
+
+/** Shorter values would also remove words that are no secrets. */
+const minKnownLength = 4
+const minCutBytes = 1024
+
+function fromNextLine(bytes: Buffer): Buffer {
+  const end = bytes.indexOf('\n')
+  return end === -1 ? bytes : bytes.subarray(end + 1)
+}

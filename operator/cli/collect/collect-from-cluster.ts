@@ -1,0 +1,185 @@
+import { X509Certificate } from 'node:crypto'
+import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
+import { CORE_SCHEMA, load } from 'js-yaml'
+import { isNotFound } from '../../environments/kubernetes/api/connection/api-error.ts'
+import { apiVersion, customResource } from '../../environments/kubernetes/api/custom-resources.ts'
+import { type ApiResource, isRecord, type KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
+import { kinds, podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
+import { labelNames } from '../../environments/kubernetes/infrastructure/objects/place.ts'
+import { findOperatorPods, operatorPort, pagePath, type TollwayPod, toPod } from '../cluster/find-tollway.ts'
+import { MissingRightError } from '../cluster/missing-right.ts'
+import type { Cluster } from '../cluster/open-cluster.ts'
+import type { Bundle } from './bundle.ts'
+import { countProblems } from './count-problems.ts'
+
+const maxPageBytes = 32 * 1024 * 1024
+const logLines = 20_000
+const core = (plural: string) => ({ group: '', version: 'v1', plural, namespaced: true })
+
+export interface Place {
+  /** Of the resources; all namespaces without it. */
+  readonly namespace: string | undefined
+  /** Of the operator; searched for without it. */
+  readonly tollwayNamespace: string | undefined
+}
+
+/** The cluster has neither the kinds of Tollway nor an operator. */
+export class NoTollwayError extends Error {
+  override readonly name = 'NoTollwayError'
+}
+
+/** Adds what a cluster shows of Tollway. @throws NoTollwayError */
+export async function collectFromCluster(cluster: Cluster, bundle: Bundle, place: Place): Promise<void> {
+  const pods = await findPods(cluster, bundle, place)
+  await bundle.addObject('versions.json', async () => ({
+    kubernetes: JSON.parse(await cluster.getText('/version', maxPageBytes)),
+    images: imagesOf(pods),
+  }))
+  for (const definition of resourceKinds) {
+    const resource = customResource(definition)
+    await bundle.addObject(`resources/${definition.plural}.json`, () =>
+      cluster.listAll(resource, { namespace: place.namespace }),
+    )
+  }
+  await bundle.addObject('resources/events.json', async () => {
+    const fieldSelector = `involvedObject.apiVersion=${apiVersion}`
+    return cluster.listAll(core('events'), { namespace: place.namespace, fieldSelector })
+  })
+  const [operator] = pods.filter(({ component }) => component === 'operator')
+  const namespace = place.tollwayNamespace ?? operator?.namespace
+  if (namespace === undefined) {
+    bundle.leaveOut('objects', 'the namespace of the operator is not known; name it with --tollway-namespace')
+  } else {
+    const { [labelNames.instance]: instance } = operator?.object.metadata.labels ?? {}
+    await collectObjects(cluster, bundle, { namespace, instance })
+    await collectCertificates(cluster, bundle, pods)
+  }
+  await collectPages(cluster, bundle, pods)
+  for (const pod of pods) await collectLogs(cluster, bundle, pod)
+}
+
+/** Resolves with the pods of the operator first, and with none if the account may not list them. */
+async function findPods(cluster: Cluster, bundle: Bundle, place: Place): Promise<readonly TollwayPod[]> {
+  try {
+    const operators = await findOperatorPods(cluster, place.tollwayNamespace)
+    const [{ namespace } = { namespace: '' }] = operators
+    const labelSelector = `${labelNames.partOf}=tollway`
+    const others = (await cluster.listAll(podResource, { namespace, labelSelector })).map(toPod)
+    const known = new Set(operators.map(({ name }) => name))
+    return [...operators, ...others.filter(({ name }) => !known.has(name))]
+  } catch (error) {
+    const { message } = error as Error
+    if (!(error instanceof MissingRightError) && !(await hasKinds(cluster)))
+      throw new NoTollwayError(`${message}, and the cluster does not know the kinds of tollway.dev`)
+    bundle.leaveOut('pods', message)
+    return []
+  }
+}
+
+async function hasKinds(cluster: Cluster): Promise<boolean> {
+  try {
+    await cluster.getText('/apis/tollway.dev/v1alpha1', maxPageBytes)
+    return true
+  } catch (error) {
+    if (isNotFound(error)) return false
+    throw error
+  }
+}
+
+const imagesOf = (pods: readonly TollwayPod[]) =>
+  pods.map(pod => ({ pod: pod.name, images: containersOf(pod).map(({ image }) => image) }))
+
+function containersOf({ object }: TollwayPod) {
+  const spec = isRecord(object['spec']) ? object['spec'] : {}
+  const containers = Array.isArray(spec['containers']) ? spec['containers'].filter(isRecord) : []
+  return containers.map(({ name, image }) => ({ name: `${name}`, image: `${image}` }))
+}
+
+interface Installation {
+  readonly namespace: string
+  /** The name of the release; undefined if no pod of an operator is known. */
+  readonly instance: string | undefined
+}
+
+/** Objects of other programs in the namespace are passed over. */
+async function collectObjects(
+  cluster: Cluster,
+  bundle: Bundle,
+  { namespace, instance = 'tollway' }: Installation,
+): Promise<void> {
+  const isOfTollway = ({ metadata, involvedObject }: KubeObject) =>
+    metadata.labels?.[labelNames.partOf] === 'tollway' ||
+    metadata.labels?.[labelNames.instance] === instance ||
+    (isRecord(involvedObject) && `${involvedObject['name']}`.startsWith(instance))
+  const list = async (resource: ApiResource) =>
+    (await cluster.listAll(resource, { namespace })).filter(isOfTollway)
+  for (const resource of [...Object.values(kinds), podResource, core('events')]) {
+    await bundle.addObject(`objects/${resource.plural}.json`, () => list(resource))
+  }
+  const configMaps = await bundle.addObject('objects/configmaps.json', () => list(core('configmaps')))
+  for (const { metadata, data } of configMaps ?? []) {
+    const text = isRecord(data) ? data['operator.yaml'] : undefined
+    if (typeof text !== 'string') continue
+    await bundle.addObject(`settings/${metadata.name}.json`, async () => load(text, { schema: CORE_SCHEMA }))
+  }
+}
+
+async function collectPages(cluster: Cluster, bundle: Bundle, pods: readonly TollwayPod[]): Promise<void> {
+  for (const pod of pods.filter(({ component }) => component === 'operator')) {
+    const page = (path: string) => cluster.getText(pagePath(pod, operatorPort(pod), path), maxPageBytes)
+    const report = await bundle.addObject(`operators/${pod.name}/status.json`, async () =>
+      JSON.parse(await page('/status')),
+    )
+    if (report !== undefined)
+      await bundle.addObject(`operators/${pod.name}/problems.json`, async () => countProblems(report))
+    await bundle.addText(`operators/${pod.name}/metrics.txt`, () => page('/metrics'))
+  }
+}
+
+async function collectLogs(cluster: Cluster, bundle: Bundle, pod: TollwayPod): Promise<void> {
+  for (const { name } of containersOf(pod)) {
+    const path = `/api/v1/namespaces/${pod.namespace}/pods/${pod.name}/log?container=${name}&timestamps=true`
+    await bundle.addText(`logs/${pod.name}/${name}.log`, () =>
+      cluster.getText(`${path}&tailLines=${logLines}`, maxPageBytes),
+    )
+  }
+}
+
+/** Adds the dates of certificates in the Secrets that pods mount, and nothing else of the Secrets. */
+async function collectCertificates(
+  cluster: Cluster,
+  bundle: Bundle,
+  pods: readonly TollwayPod[],
+): Promise<void> {
+  const mounted = new Map(
+    pods.flatMap(pod =>
+      secretsOf(pod).map(name => [`${pod.namespace}/${name}`, { namespace: pod.namespace, name }]),
+    ),
+  )
+  for (const key of mounted.values()) {
+    await bundle.addObject(`certificates/${key.name}.json`, async () => {
+      const secret = await cluster.get(core('secrets'), key)
+      if (secret === undefined) throw new Error(`the Secret ${key.namespace}/${key.name} does not exist`)
+      return certificatesOf(secret)
+    })
+  }
+}
+
+function secretsOf({ object }: TollwayPod): readonly string[] {
+  const spec = isRecord(object['spec']) ? object['spec'] : {}
+  const volumes = Array.isArray(spec['volumes']) ? spec['volumes'].filter(isRecord) : []
+  return volumes.flatMap(({ secret }) => (isRecord(secret) ? [`${secret['secretName']}`] : []))
+}
+
+const certificate = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
+
+function certificatesOf({ data }: KubeObject) {
+  const entries = isRecord(data) ? Object.entries(data) : []
+  return entries.flatMap(([entry, encoded]) => {
+    const text = Buffer.from(`${encoded}`, 'base64').toString('utf8')
+    return [...text.matchAll(certificate)].map(([pem]) => {
+      const { subject, issuer, validFrom, validTo } = new X509Certificate(pem)
+      return { entry, subject, issuer, validFrom, validTo }
+    })
+  })
+}

@@ -1,0 +1,70 @@
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { mayRun, readStatusReport } from '../../environments/host/status-file.ts'
+import { isRecord } from '../../environments/kubernetes/api/kube-object.ts'
+import { isOurs } from '../../kinds/registry.ts'
+import { readFolder } from '../read-folder.ts'
+import { Bundle } from './bundle.ts'
+import { countProblems } from './count-problems.ts'
+
+const answerMs = 5_000
+
+/** Resolves with what the state folder and the operator on this machine show. @throws Error without either */
+export async function collectFromMachine(stateDir: string): Promise<Bundle> {
+  const report = readStatusReport(stateDir)
+  if (report === undefined)
+    throw new Error(
+      `no operator has run with the state in ${stateDir}; name the state folder with --state-dir`,
+    )
+  const content = await readFolder(undefined, stateDir, { printError() {} }).catch((error: Error) => error)
+  const secrets = content instanceof Error ? [] : content.resources.filter(({ kind }) => kind === 'Secret')
+  const bundle = new Bundle([...secretsOfState(stateDir), ...secrets.flatMap(({ spec }) => textsOf(spec))])
+  await bundle.addObject('versions.json', async () => ({ node: process.version, platform: process.platform }))
+  await bundle.addObject('resources.json', async () => {
+    if (content instanceof Error) throw content
+    return content.resources.filter(isOurs)
+  })
+  await bundle.addObject('status.json', async () => report)
+  await bundle.addObject('problems.json', async () => countProblems(report))
+  await bundle.addObject('operator/status.json', async () => {
+    if (!mayRun(report)) throw new Error('the operator does not run')
+    const signal = AbortSignal.timeout(answerMs)
+    return (await fetch(`${report.addresses['operator']}/status`, { signal })).json()
+  })
+  await bundle.addObject('remembered.json', async () => JSON.parse(read(stateDir, 'remembered.json')))
+  for (const name of ['tollway.log', 'tollway.log.1'])
+    await bundle.addText(`logs/${name}`, async () => read(stateDir, name))
+  bundle.leaveOut('settings', 'the operator on one machine does not store its options')
+  bundle.leaveOut(
+    'certificates',
+    'the operator on one machine serves its feed on the loopback address without TLS',
+  )
+  return bundle
+}
+
+const maxBytes = 64 * 1024 * 1024
+
+function read(stateDir: string, name: string): string {
+  const path = join(stateDir, name)
+  if (!existsSync(path)) throw new Error(`${path} does not exist`)
+  if (statSync(path).size > maxBytes) throw new Error(`${path} has more than ${maxBytes} bytes`)
+  return readFileSync(path, 'utf8')
+}
+
+/** The address of the Redis with its password, and the credentials of merchants. */
+function secretsOfState(stateDir: string): readonly string[] {
+  const address = existsSync(join(stateDir, 'redis-url')) ? read(stateDir, 'redis-url').trim() : ''
+  const password = URL.parse(address)?.password ?? ''
+  const folder = join(stateDir, 'secrets')
+  const files = existsSync(folder) ? readdirSync(folder) : []
+  const entries = files.flatMap(file => textsOf(JSON.parse(read(folder, file)).stringData))
+  return [address, password, decodeURIComponent(password), ...entries]
+}
+
+/** Every text in a value, also decoded from base64. */
+function textsOf(value: unknown): readonly string[] {
+  if (typeof value === 'string')
+    return [value, value.trim(), Buffer.from(value, 'base64').toString('utf8').trim()]
+  if (Array.isArray(value)) return value.flatMap(textsOf)
+  return isRecord(value) ? Object.values(value).flatMap(textsOf) : []
+}

@@ -1,0 +1,66 @@
+import { existsSync } from 'node:fs'
+import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
+import { aFile } from '../completion/completion.ts'
+import { text } from '../options/option.ts'
+import { parseWithSource } from '../options/parse-options.ts'
+import { stateDirOption } from '../options/shared-options.ts'
+import { printable } from '../render.ts'
+import type { SourceOf } from '../source-of-command.ts'
+import type { Bundle } from './bundle.ts'
+import { NoTollwayError } from './collect-from-cluster.ts'
+import { collectFromMachine } from './collect-from-machine.ts'
+
+const own = {
+  'output-file': text({
+    placeholder: 'FILE',
+    help: 'the bundle to write (default: tollway-bundle-TIME.tar.gz in this folder)',
+    completion: aFile,
+  }),
+}
+
+const machineBundle: SourceOf<Bundle> = {
+  options: { 'state-dir': stateDirOption },
+  open: values => collectFromMachine(`${values['state-dir']}`),
+}
+
+/** Returns the command for the operator on this machine, or for a cluster. */
+export const createCollect = (source: SourceOf<Bundle>): Command => ({
+  name: 'collect',
+  summary: 'write a support bundle without secrets',
+  options: { ...own, ...source.options },
+  help: {
+    usage: ['[--output-file FILE]'],
+    description: `\
+Writes a .tar.gz with what helps to find the cause of a problem: versions, resources with their status, the
+report of the operator, and logs. manifest.json in it lists the files, what is left out and why. The bundle
+has at most 50 MiB before its compression; the newest lines of logs are kept.
+
+It has no Secret, token, password or card number as far as these can be recognised. Read the bundle before you
+send it: a secret that a program wrote into a log without its name cannot be recognised.`,
+    exitCodes: '0 done, 1 when there is no Tollway, 2 when the bundle cannot be written.',
+    examples: ['tollway collect', 'tollway collect --state-dir /var/lib/tollway --output-file bundle.tar.gz'],
+  },
+  async run(args, output) {
+    const { values, sourceValues } = parseWithSource(args, own, source.options)
+    const createdAt = new Date().toISOString()
+    const file = values['output-file'] ?? `tollway-bundle-${createdAt.replace(/[:.]/g, '-')}.tar.gz`
+    if (existsSync(file)) throw new UsageError(`--output-file ${file}: exists already`)
+    try {
+      const bundle = await source.open(sourceValues, output)
+      await writeBundle(bundle, file, createdAt, output)
+      return exitCodes.ok
+    } catch (error) {
+      if (!(error instanceof NoTollwayError)) throw error
+      output.printError(`${error.message}\n`)
+      return exitCodes.wrong
+    }
+  },
+})
+
+async function writeBundle(bundle: Bundle, file: string, createdAt: string, output: Output): Promise<void> {
+  const { files, leftOut } = await bundle.write(file, createdAt)
+  output.print(`wrote ${file}: ${files.length} files\n`)
+  for (const { path, reason } of leftOut) output.print(`left out ${printable(`${path}: ${reason}`)}\n`)
+}
+
+export const collect = createCollect(machineBundle)
