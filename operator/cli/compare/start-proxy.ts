@@ -1,116 +1,92 @@
-import { systemClock } from '@tollway/chassis/clock.ts'
-import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client/client.ts'
-import { reservedNames } from '@tollway/grpc/reserved-names.ts'
-import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
-import { healthCheckPath } from '@tollway/grpc/server/health.ts'
-import type { BoundAddress, Call, Metadata, Method } from '@tollway/grpc/server.ts'
-import { GrpcError, statusName } from '@tollway/grpc/status.ts'
-import { askPeer, bytesCodec, decisionPath, type HostPort, isDecided, type Outcome } from './ask-peer.ts'
-import type { Comparison } from './comparison.ts'
-import { withoutHits } from './read-requests.ts'
-import { ShadowQueue } from './shadow-queue.ts'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
+import type { Direction } from '@tollway/grpc/http2/call-tap.ts'
+import type { HostPort } from './ask-peer.ts'
+import type { ComparisonReport } from './comparison.ts'
+import { startShadowFeed } from './shadow-feed.ts'
+import type { ShadowTask } from './shadow-messages.ts'
 
-/** As many as the reference accepts, which has no limit. */
-const maxConcurrentStreams = 1_000_000
 const drainMs = 5_000
+/** A connection without bytes for this long has no call in progress, as far as the proxy can see. */
+const quietMs = 100
 
-export interface ProxyOptions {
+export interface ProxyOptions extends ShadowTask {
   readonly listen: HostPort
-  readonly reference: string
-  readonly candidate: string
-  /** The candidate reads the counters after the reference has counted in them. */
-  readonly sharedCounters: boolean
-  /** The timeout of each call of the candidate. Calls of the reference have the caller's deadline. */
-  readonly timeoutMs: number
-  onDefect(path: string, error: unknown): void
+  readonly reference: HostPort
+  onDefect(error: unknown): void
 }
 
 export interface Proxy {
-  readonly address: BoundAddress
-  /** Waits for the running calls, and then for those of the candidate, 5 s each; then it drops the rest. */
-  close(): Promise<void>
+  readonly address: HostPort
+  report(): Promise<ComparisonReport>
+  /** Waits for quiet connections, then for the calls of the candidate, 5 s each; then it drops the rest. */
+  close(): Promise<ComparisonReport>
+}
+
+/** A connection of a caller with its connection to the reference. */
+interface Pair {
+  lastMs: number
+  end(): void
 }
 
 /**
- * Starts a gRPC server that passes each call to the reference, with its metadata and deadline, and answers
- * with the reference's answer. The call is sent to the candidate afterwards, and the answers are compared.
- * Rejects when the address cannot be bound.
+ * Starts a proxy that passes the bytes of each connection to the reference and back, without reading them.
+ * A thread gets a copy, reads the calls in it, and sends them to the candidate. Rejects when the address
+ * cannot be bound.
  */
-export async function startProxy(options: ProxyOptions, comparison: Comparison): Promise<Proxy> {
-  const { reference, candidate, sharedCounters, timeoutMs } = options
-  const clients = { reference: createGrpcClient(reference), candidate: createGrpcClient(candidate) }
-  const shadows = new ShadowQueue()
-  let calls = 0
+export async function startProxy({ listen, reference, onDefect, ...task }: ProxyOptions): Promise<Proxy> {
+  const { candidate, sharedCounters, timeoutMs, compared } = task
+  const feed = await startShadowFeed({ candidate, sharedCounters, timeoutMs, compared }, onDefect)
+  const pairs = new Set<Pair>()
+  const server = createServer({ noDelay: true, allowHalfOpen: true }, join)
+  server.listen(listen)
+  try {
+    await once(server, 'listening')
+  } catch (error) {
+    await feed.close(0)
+    throw error
+  }
+  const { address: host, port } = server.address() as AddressInfo
 
-  function shadow(request: Uint8Array, expected: Outcome): void {
-    if (!isDecided(expected)) {
-      comparison.addUndecided(expected)
-      return
+  function join(caller: Socket): void {
+    const upstream = connect({ ...reference, noDelay: true, allowHalfOpen: true })
+    const copy = feed.open()
+    const pair: Pair = {
+      lastMs: performance.now(),
+      end() {
+        caller.destroySoon()
+        upstream.destroySoon()
+        if (pairs.delete(pair)) copy.end()
+      },
     }
-    calls += 1
-    const place = `call ${calls}`
-    const run = async () => {
-      const message = sharedCounters ? withoutHits(request) : request
-      const found = await askPeer(clients.candidate, message, { timeoutMs })
-      comparison.add({ place, request, reference: expected, candidate: found })
+    pairs.add(pair)
+    function pass(from: Socket, to: Socket, direction: Direction): void {
+      from.pipe(to)
+      from.on('data', (bytes: Buffer) => {
+        pair.lastMs = performance.now()
+        copy.add(direction, bytes)
+      })
+      // A close follows each error.
+      from.on('error', () => {})
+      from.once('close', pair.end)
     }
-    const report = (error: unknown) => options.onDefect(decisionPath, error)
-    const drop = () => comparison.addDropped(expected)
-    if (!shadows.add({ bytes: request.length, run: () => run().catch(report), drop })) drop()
+    pass(caller, upstream, 'request')
+    pass(upstream, caller, 'answer')
   }
 
-  const decide: Method<Uint8Array, Uint8Array> = {
-    ...bytesCodec,
-    path: decisionPath,
-    kind: 'unary',
-    async handle(request, call) {
-      const outcome = await askPeer(clients.reference, request, optionsOf(call))
-      shadow(request, outcome)
-      if ('error' in outcome) throw forwardedError(outcome.error)
-      return outcome.answer
-    },
-  }
-  const server = createGrpcServer({
-    methods: [decide, passThrough(healthCheckPath, clients.reference)],
-    limits: { maxConcurrentStreams },
-    onDefect: options.onDefect,
-  })
   return {
-    address: await server.listen(options.listen),
+    address: { host, port },
+    report: () => feed.report(),
     async close() {
-      await server.drain(drainMs)
-      await shadows.close(drainMs)
-      clients.reference.close()
-      clients.candidate.close()
-    },
-  }
-}
-
-function passThrough(path: string, client: GrpcClient): Method<Uint8Array, Uint8Array> {
-  return {
-    ...bytesCodec,
-    path,
-    kind: 'unary',
-    async handle(request, call) {
-      try {
-        return await client.unary(path, bytesCodec, request, optionsOf(call))
-      } catch (error) {
-        throw error instanceof GrpcError ? forwardedError(error) : error
+      server.close()
+      const deadlineMs = performance.now() + drainMs
+      while (pairs.size > 0) {
+        const nowMs = performance.now()
+        for (const pair of pairs) if (nowMs >= deadlineMs || nowMs - pair.lastMs >= quietMs) pair.end()
+        if (pairs.size > 0) await setTimeout(quietMs)
       }
+      return feed.close(drainMs)
     },
   }
-}
-
-function optionsOf({ metadata, signal, deadlineMs }: Call) {
-  return {
-    metadata,
-    signal,
-    timeoutMs: deadlineMs === undefined ? undefined : Math.max(deadlineMs - systemClock.monotonicMs(), 0),
-  }
-}
-
-/** The library also reports fields of the transport as metadata, which a server must not send. */
-function forwardedError({ code, message, trailers = new Map() }: GrpcError): GrpcError {
-  const kept: Metadata = new Map([...trailers].filter(([name]) => !reservedNames.has(name)))
-  return new GrpcError(statusName(code), message, kept)
 }

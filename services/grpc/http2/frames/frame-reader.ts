@@ -25,8 +25,10 @@ export class FrameReader {
   #payload: Buffer | undefined
   #payloadRead = 0
 
-  constructor(sink: FrameSink) {
+  /** @param preface whether the bytes begin with the preface, as those of a client do */
+  constructor(sink: FrameSink, { preface: begins = true } = {}) {
     this.#sink = sink
+    if (!begins) this.#prefaceRead = preface.length
   }
 
   get prefaceDone(): boolean {

@@ -1,0 +1,35 @@
+import type { Direction } from '@tollway/grpc/http2/call-tap.ts'
+import type { ComparisonReport } from './comparison.ts'
+import type { ComparedFields } from './find-differences.ts'
+
+/** The input of the thread that calls the candidate. */
+export interface ShadowTask {
+  /** `host:port` of the candidate. */
+  readonly candidate: string
+  /** The candidate reads the counters after the reference has counted in them. */
+  readonly sharedCounters: boolean
+  /** The timeout of each call of the candidate. */
+  readonly timeoutMs: number
+  readonly compared: ComparedFields
+}
+
+/** Bytes of a connection, or its end; the time is that of the sending thread. */
+export interface Piece {
+  readonly connection: number
+  readonly atMs: number
+  readonly read: { readonly direction: Direction; readonly bytes: Uint8Array } | 'end'
+}
+
+export type ToShadowThread =
+  | { readonly kind: 'pieces'; readonly pieces: readonly Piece[] }
+  | { readonly kind: 'report' }
+  /** Waits for the calls of the candidate at most `graceMs`, answers with the report, and ends the thread. */
+  | { readonly kind: 'close'; readonly graceMs: number }
+
+export type FromShadowThread =
+  /** The first message. */
+  | { readonly kind: 'ready' }
+  /** The bytes of pieces that the thread has read. */
+  | { readonly kind: 'taken'; readonly bytes: number }
+  | { readonly kind: 'report'; readonly report: ComparisonReport }
+  | { readonly kind: 'defect'; readonly text: string }

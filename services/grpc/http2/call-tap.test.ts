@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { createGrpcClient } from '../client/client.ts'
+import { createGrpcServer } from '../server/create-server.ts'
+import type { Method } from '../server.ts'
+import { GrpcError, statusName } from '../status.ts'
+import { CallTap, type Direction, type TappedCall } from './call-tap.ts'
+
+const path = '/test.Echo/Echo'
+const codec = {
+  decode: (bytes: Uint8Array) => `${Buffer.from(bytes)}`,
+  encode: (text: string) => Buffer.from(text),
+}
+const echo: Method<string, string> = {
+  ...codec,
+  path,
+  kind: 'unary',
+  handle(text, call) {
+    if (text === 'error') throw new GrpcError('NOT_FOUND', 'nothing here')
+    if (text !== 'wait') return `${text}!`
+    const { promise, reject } = Promise.withResolvers<string>()
+    call.signal.addEventListener('abort', () => reject(call.signal.reason))
+    return promise
+  },
+}
+
+/** A server and a client with a tap between them, which gets the bytes in pieces of `pieceBytes`. */
+async function startTapped(t: TestContext, pieceBytes: number) {
+  const server = createGrpcServer({
+    methods: [echo, { ...echo, path: '/test.Echo/Other' }],
+    onDefect: assert.fail,
+  })
+  const address = await server.listen({ host: '127.0.0.1', port: 0 })
+  assert.ok('port' in address)
+  const calls: TappedCall[] = []
+  const relay = createServer(caller => {
+    const tap = new CallTap(path, call => calls.push(call))
+    const upstream = connect(address.port)
+    const pass = (from: Socket, to: Socket, direction: Direction) => {
+      from.on('data', chunk => {
+        to.write(chunk)
+        for (let at = 0; at < chunk.length; at += pieceBytes)
+          tap.read(direction, Buffer.from(chunk.subarray(at, at + pieceBytes)), 0)
+      })
+      from.once('close', () => to.destroy())
+      from.on('error', () => {})
+    }
+    pass(caller, upstream, 'request')
+    pass(upstream, caller, 'answer')
+    caller.once('close', () => tap.end(0))
+  })
+  relay.listen(0, '127.0.0.1')
+  await once(relay, 'listening')
+  const client = createGrpcClient(`127.0.0.1:${(relay.address() as AddressInfo).port}`)
+  t.after(async () => {
+    client.close()
+    relay.close()
+    await server.drain(0)
+  })
+  const ask = (text: string, ms = 10_000, of = path) => client.unary(of, codec, text, { timeoutMs: ms })
+  const seen = () =>
+    calls.map(({ request, outcome }) => [
+      `${Buffer.from(request)}`.slice(0, 5),
+      'answer' in outcome ? outcome.answer.length : statusName(outcome.error.code),
+    ])
+  return { ask, seen }
+}
+
+for (const pieceBytes of [1, 7, 65_536]) {
+  test(`a tap reads the calls of one method from pieces of ${pieceBytes} bytes`, async t => {
+    const { ask, seen } = await startTapped(t, pieceBytes)
+    await ask('one')
+    await ask('other', 10_000, '/test.Echo/Other')
+    await ask('x'.repeat(100_000))
+    await assert.rejects(ask('error'), { message: /nothing here/ })
+    await assert.rejects(ask('wait', 200))
+    await Promise.all(Array.from({ length: 50 }, (_, call) => ask(`n${call}`)))
+    await waitFor('the calls', () => seen().length >= 54)
+    const [cancelled] = seen().filter(([request]) => request === 'wait')
+    assert.ok(['CANCELLED', 'DEADLINE_EXCEEDED'].includes(`${cancelled?.[1]}`), `${cancelled}`)
+    const expected = [
+      ['one', 4],
+      ['xxxxx', 100_001],
+      ['error', 'NOT_FOUND'],
+    ]
+    assert.deepEqual(seen().slice(0, 3), expected)
+    const last = Array.from({ length: 50 }, (_, call) => [`n${call}`, `n${call}!`.length])
+    assert.deepEqual(new Set(seen().slice(4).map(String)), new Set(last.map(String)))
+  })
+}
+
+test('a tap reports calls without an answer at the end, and rejects bytes that are not HTTP/2', () => {
+  const tap = new CallTap(path, () => assert.fail())
+  assert.throws(() => tap.read('request', Buffer.from('GET / HTTP/1.1\r\n\r\n'), 0), /preface/)
+  tap.end(0)
+})
