@@ -177,4 +177,8 @@ test('tollway run starts the services that lie beside it', async t => {
   const health = run('call', '--health', '--grpc', `127.0.0.1:${started.brokerPort}`)
   assert.deepEqual(health, { status: 0, said: 'OK\n' })
   assert.deepEqual([await started.ask('a', 'user', 'x'), await started.ask('a', 'user', 'x')], [200, 429])
+  const page = `${started.status().addresses['operator']}/console`
+  assert.match(await (await fetch(page)).text(), /src="\/console\/main\.js"/)
+  for (const file of ['main.js', 'style.css', 'uplot.css', 'icon.svg'])
+    assert.equal((await fetch(`${page}/${file}`)).status, 200, file)
 })

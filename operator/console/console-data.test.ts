@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { readEntry } from '../api/input/read-query.ts'
+import { currentPods } from './browser/data/current-pods.ts'
 import { descriptorParameters, parseEntries, writeEntries } from './browser/data/entries.ts'
 import { displayText } from './browser/data/format.ts'
 import { flatten, ruleTree } from './browser/data/rule-tree.ts'
@@ -72,4 +73,13 @@ test('buffers keep the newest points and decisions', () => {
   assert.equal(matches(newest, { text: 'alice', isRefusedOnly: false }), true)
   assert.equal(matches(newest, { text: 'alice', isRefusedOnly: true }), false)
   assert.equal(matches(newest, { text: 'bob', isRefusedOnly: false }), false)
+})
+
+test('a process that was restarted is listed once', () => {
+  const pod = (name: string, isReporting: boolean, lastReportMsAgo: number) => ({
+    ...{ pod: name, namespace: '', isReporting, lastReportMsAgo, backend: 'memory', backendProblem: '' },
+    ...{ decisionsPerSecond: 0, p50Ms: 0, p99Ms: 0, features: [] },
+  })
+  const [again, before, silent] = [pod('a', true, 1), pod('a', false, 20_000), pod('b', false, 12_000)]
+  assert.deepEqual(currentPods([before, again, silent]), [again, silent])
 })

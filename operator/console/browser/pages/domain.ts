@@ -2,6 +2,7 @@ import { useMemo } from 'preact/hooks'
 import type { DomainList, ResourceList, RuleList } from '../../../api/shapes.ts'
 import { usePoll } from '../calls/use-poll.ts'
 import { useSeries } from '../calls/use-series.ts'
+import { currentPods } from '../data/current-pods.ts'
 import { findProblems } from '../data/find-problems.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
@@ -48,7 +49,7 @@ function OneDomain({ domain }: { readonly domain: string }) {
   const wanted = route.value.parameters['rule']
   const rule = items.find(item => item.rule === wanted)?.rule ?? items[0]?.rule
   const tree = { domain, rules: items, isKnown: rules.answer !== undefined, chosen: rule, history }
-  const backends = findProblems([], resources.answer?.pods ?? [])
+  const backends = findProblems([], currentPods(resources.answer?.pods ?? []))
   return html`
     <${ErrorNote} error=${rules.problem} />
     ${backends.length > 0 && html`<${ProblemList} problems=${backends} isKnown=${true} />`}

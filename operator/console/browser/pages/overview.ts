@@ -3,6 +3,7 @@ import { useEffect, useMemo } from 'preact/hooks'
 import type { DomainList, ResourceList, SeriesPointEvent } from '../../../api/shapes.ts'
 import { openStream } from '../calls/event-stream.ts'
 import { usePoll } from '../calls/use-poll.ts'
+import { currentPods } from '../data/current-pods.ts'
 import { findProblems } from '../data/find-problems.ts'
 import { html } from '../data/html.ts'
 import { createSeriesBuffer } from '../data/series-buffer.ts'
@@ -28,7 +29,8 @@ export function Overview() {
   const merchants = usePoll<ResourceList>('/resources', { kind: 'Merchant', ...page }, slowMs)
   const domains = usePoll<DomainList>('/domains', page, everyMs)
   const all = [limits, routes, merchants].flatMap(({ answer }) => answer?.items ?? [])
-  const pods = limits.answer?.pods ?? []
+  const listed = limits.answer?.pods
+  const pods = useMemo(() => currentPods(listed ?? []), [listed])
   const isKnown = limits.answer !== undefined
   return html`
     <${ErrorNote} error=${limits.problem ?? domains.problem} />
