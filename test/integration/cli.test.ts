@@ -68,7 +68,7 @@ test('validate tells all problems of all files, for people and for programs', ()
     /^a\.yaml: RateLimitConfig default\/a: spec\.descriptors\[1]\.rateLimit\.requestsPerUnit: 4294967296/m,
     /^b\.yaml: line 2, column \d+: /m,
     /^e\.yaml: RateLimitConfg default\/e: there is no kind RateLimitConfg; there are RateLimitConfig, \w+, \w+$/m,
-    /^\S+: .* spec\.domain: "search" belongs to default\/[cd], .*; default\/[cd] stands in \S+\.yaml$/m,
+    /^\S+: .* spec\.domain: "search" belongs to default\/[cd], .*; default\/[cd] is declared in \S+\.yaml$/m,
     /^warning: f\.yaml: RateLimitConfig default\/f: spec\.descriptors\[1]: .*the same cache key/m,
     /^g\.yaml: RateLimitConfig default\/g: .* composite key 'f\\u\{1b}\[2J\.user_id'/m,
   ]
@@ -368,7 +368,7 @@ test('routes are judged and translated beside limits, with the Secrets that they
   const judged = await inThisProcess('validate', '-f', folder)
   assert.equal(judged.code, 1)
   const patterns = [
-    /: AnimationStreamRoute shop2?\/kiosk: spec\.match\.streamIdPrefix: "k-.*" overlaps "k-.*; shop2?\/kiosk stands in /m,
+    /: AnimationStreamRoute shop2?\/kiosk: spec\.match\.streamIdPrefix: "k-.*" overlaps "k-.*; shop2?\/kiosk is declared in /m,
     /^warning: locked\.yaml: .*: the Secret shop\/none is not there; the route is closed to everybody until then$/m,
     /^wrong\.yaml: AnimationStreamRoute shop\/wrong: spec\.slowConsumers: "forceShutdown" is not one of wait, /m,
   ]

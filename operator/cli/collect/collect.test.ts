@@ -189,7 +189,12 @@ describe('kubectl tollway collect', { skip: missingKubeAssets(), timeout: 120_00
       involvedObject: { kind: 'Deployment', namespace: systemNamespace, name: 'tollway-ratelimit' },
       message: `failed: redis://:${canary}@redis`,
     })
-    const status = { resources: [], replicas: [], problems: [], note: lines.join('\n') }
+    const status = {
+      resources: [],
+      replicas: [],
+      problems: [],
+      note: [...lines, `said ${cluster.api.token}`].join('\n'),
+    }
     await cluster.operatorPod({
       '/status': JSON.stringify(status),
       '/metrics': `a{url="redis://:${canary}@r"} 1\n`,
@@ -202,6 +207,8 @@ describe('kubectl tollway collect', { skip: missingKubeAssets(), timeout: 120_00
     assert.equal(code, 0)
     const { files, manifest: listed } = unpack(file)
     assertNoCanary(files)
+    for (const text of files.values())
+      assert.ok(!text.includes(cluster.api.token), 'the token of the kubeconfig')
     for (const path of [
       ...[
         'versions.json',
