@@ -23,9 +23,10 @@ export async function startBroker(
   t: Cleanup,
   env: Readonly<Record<string, string>>,
   ports?: readonly [grpc: number, debug: number],
+  main = join(root, 'services/broker/main.ts'),
 ): Promise<BrokerProcess> {
   const [grpcPort = 0, debugPort = 0] = ports ?? (await freePorts(2))
-  const program = startProgram(process.execPath, [...nodeOptions, join(root, 'services/broker/main.ts')], {
+  const program = startProgram(process.execPath, [...nodeOptions, main], {
     env: {
       GRPC_HOST: '127.0.0.1',
       GRPC_PORT: `${grpcPort}`,

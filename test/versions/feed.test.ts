@@ -3,22 +3,18 @@ import { randomUUID } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, describe, it, type TestContext } from 'node:test'
-import { checkOut, checkoutOf, missingHistory } from '../support/earlier-commit.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { startProgram } from '../support/program.ts'
 import { type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { manifest, startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { checkOutPreviousRelease, fileOfPreviousRelease, missingPreviousRelease } from './previous-release.ts'
 
-/** The newest commit of the version before this one: operators and pods of both may meet in an upgrade. */
-const previous = '305461fdf99c3e15ed383c6ef5370e306ef7b94c'
-
-const old = checkoutOf(previous)
+const oldService = fileOfPreviousRelease('services/ratelimit/main.ts')
 
 /** Manifests with fields that the version before does not know. */
 const extensions: Readonly<Record<string, (text: string) => string>> = {
-  windows: text => text.replace('unit: hour', 'unit: hour, unitMultiplier: 2'),
   algorithms: text => text.replace('unit: hour', 'unit: hour, algorithm: TokenBucket'),
   'several limits': text =>
     text.replace(/rateLimit: (\{.*?\})/, 'limits: [$1, {unit: day, requestsPerUnit: 9}]'),
@@ -26,8 +22,10 @@ const extensions: Readonly<Record<string, (text: string) => string>> = {
   'rules without headers': text => text.replace('unit: hour', 'unit: hour, headers: false'),
 }
 
-describe('with the version before', { skip: missingHistory(previous) }, () => {
-  before(() => checkOut(previous))
+describe('operators and rate limit processes of 0.1.0 and of today', {
+  skip: missingPreviousRelease(),
+}, () => {
+  before(checkOutPreviousRelease)
 
   const limits = (count: number) => manifest('checkout', 'checkout', { user: `${count}/hour` })
   const feedOf = (port: number) => ({
@@ -52,7 +50,7 @@ describe('with the version before', { skip: missingHistory(previous) }, () => {
 
   it('pods of it enforce what an operator of today feeds, and its edits', async t => {
     const tollway = await startTollway(t, { 'checkout.yaml': limits(2) })
-    const pod = await startRateLimit(t, feedOf(tollway.feedPort), join(old, 'services/ratelimit/main.ts'))
+    const pod = await startRateLimit(t, feedOf(tollway.feedPort), oldService)
     await pod.serves()
     await enforces(pod, tollway.write)
   })
@@ -65,9 +63,8 @@ describe('with the version before', { skip: missingHistory(previous) }, () => {
 
   async function keepWhatTheyUnderstand(t: TestContext, extended: string): Promise<void> {
     const tollway = await startTollway(t, { 'checkout.yaml': limits(2) })
-    const main = join(old, 'services/ratelimit/main.ts')
     const [before, today] = await Promise.all([
-      startRateLimit(t, feedOf(tollway.feedPort), main),
+      startRateLimit(t, feedOf(tollway.feedPort), oldService),
       startRateLimit(t, feedOf(tollway.feedPort)),
     ])
     await Promise.all([before.serves(), today.serves()])
@@ -100,7 +97,7 @@ describe('with the version before', { skip: missingHistory(previous) }, () => {
     const ports = await freePorts(names.length)
     const options = names.flatMap((name, index) => [`--${name}`, `${ports[index]}`])
     const program = startProgram(process.execPath, [
-      join(old, 'operator/cli/tollway.ts'),
+      fileOfPreviousRelease('operator/cli/tollway.ts'),
       ...['run', '-f', folder, '--state-dir', join(place, 'state'), ...options],
     ])
     t.after(async () => {

@@ -1,0 +1,175 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, it, type TestContext } from 'node:test'
+import { load } from 'js-yaml'
+import { makeOperatorAccount } from '../../operator/environments/kubernetes/api/testdata/service-account.ts'
+import { freePorts } from '../support/free-ports.ts'
+import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
+import { writeKubeconfig } from '../support/kubeconfig.ts'
+import { startProgram } from '../support/program.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { root } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
+import {
+  checkOutPreviousRelease,
+  fileOfPreviousRelease,
+  missingPreviousRelease,
+  previousChart,
+} from './previous-release.ts'
+
+const charts = { old: previousChart(), today: join(root, 'charts/tollway') }
+type Version = keyof typeof charts
+
+interface Definition {
+  readonly metadata: { readonly name: string }
+  readonly spec: { readonly names: { readonly plural: string } }
+}
+
+interface Resource {
+  readonly metadata: { readonly generation: number }
+  readonly spec: object
+  readonly status?: {
+    readonly observedGeneration?: number
+    readonly conditions?: readonly {
+      readonly type: string
+      readonly status: string
+      readonly message: string
+    }[]
+  }
+}
+
+/** The definitions of a chart, without its admission policy. */
+function definitionsOf(chart: string): readonly Definition[] {
+  const folder = join(chart, 'files/crds')
+  const files = readdirSync(folder).filter(name => name.startsWith('tollway.dev_'))
+  return files.map(name => load(readFileSync(join(folder, name), 'utf8')) as Definition)
+}
+
+const plain = { unit: 'hour', requestsPerUnit: 5 }
+const extended = { ...plain, algorithm: 'TokenBucket', burst: 9 }
+const limits = (rateLimit: object) => ({
+  apiVersion: 'tollway.dev/v1alpha1',
+  kind: 'RateLimitConfig',
+  metadata: { name: 'checkout' },
+  spec: { domain: 'checkout', descriptors: [{ key: 'user', value: '', rateLimit }] },
+})
+
+describe('definitions and operators of 0.1.0 and of today', {
+  skip: missingKubeAssets() || missingPreviousRelease(),
+  timeout: 120_000,
+}, () => {
+  const place = temporaryFolder('definitions')
+  let api: KubeApiServer
+
+  before(async () => {
+    checkOutPreviousRelease()
+    api = await startKubeApiServer()
+  })
+  after(() => api?.stop())
+
+  async function call(method: string, path: string, body?: object): Promise<unknown> {
+    const answer = await api.call(method, path, body)
+    assert.ok(answer.status < 300, `${method} ${path}: ${JSON.stringify(answer.body)}`)
+    return answer.body
+  }
+
+  /** Applies them as helm does. Resolves when the API server serves what `serves` checks. */
+  async function install(version: Version): Promise<void> {
+    for (const definition of definitionsOf(charts[version])) {
+      const { name } = definition.metadata
+      const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${name}`
+      await call('PATCH', `${path}?fieldManager=helm&force=true`, definition)
+      const kind = `/apis/tollway.dev/v1alpha1/${definition.spec.names.plural}`
+      await waitFor(name, async () => (await api.call('GET', kind)).status === 200)
+    }
+    const has = version === 'today'
+    await waitFor(`the fields of ${version}`, async () => {
+      const dryRun = `${pathOf('default')}?dryRun=All`
+      const { body } = await api.call('POST', dryRun, limits(extended))
+      return JSON.stringify(body).includes('TokenBucket') === has
+    })
+  }
+
+  const pathOf = (namespace: string) => `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/ratelimitconfigs`
+
+  async function startOperator(t: TestContext, version: Version, namespace: string): Promise<void> {
+    const [operatorPort = 0, feedPort = 0] = await freePorts(2)
+    const token = await makeOperatorAccount(api, namespace)
+    const kubeconfig = writeKubeconfig(join(place, namespace), api.url, token, namespace)
+    const rateLimit = { enabled: true, replicas: 1, backend: { type: 'memory' } }
+    const config = join(place, `${namespace}.json`)
+    const settings = { operatorPort, feedPort, watchNamespaces: [namespace], rateLimit }
+    writeFileSync(config, JSON.stringify(settings))
+    await call('POST', `/api/v1/namespaces/${namespace}/configmaps`, {
+      metadata: { name: 'tollway-operator' },
+    })
+    const pod = { POD_NAME: 'operator-0', POD_NAMESPACE: namespace, POD_IP: '127.0.0.1' }
+    const path = 'operator/cli/tollway.ts'
+    const program = startProgram(
+      process.execPath,
+      [
+        version === 'old' ? fileOfPreviousRelease(path) : join(root, path),
+        ...['operator', '--config', config],
+      ],
+      { env: { PATH: process.env['PATH'], KUBECONFIG: kubeconfig, ...pod } },
+    )
+    t.after(async () => {
+      await program.end('SIGKILL')
+    })
+  }
+
+  const read = async (namespace: string) => (await call('GET', `${pathOf(namespace)}/checkout`)) as Resource
+
+  /** The condition Accepted for the current content. */
+  async function accepted(namespace: string): Promise<string> {
+    return waitFor(
+      `the status in ${namespace}`,
+      async () => {
+        const { metadata, status } = await read(namespace)
+        if (status?.observedGeneration !== metadata.generation) return false
+        const found = status.conditions?.find(({ type }) => type === 'Accepted')
+        return found && `${found.status} ${found.message}`
+      },
+      30_000,
+    )
+  }
+
+  const write = async (namespace: string, rateLimit: object) => {
+    const found = await read(namespace)
+    await call('PUT', `${pathOf(namespace)}/checkout`, { ...found, spec: limits(rateLimit).spec })
+  }
+
+  it('each operator works with the definitions of the other, through an upgrade and a rollback', async t => {
+    await install('old')
+    await startOperator(t, 'today', 'upgraded')
+    await startOperator(t, 'old', 'left')
+    for (const namespace of ['upgraded', 'left']) {
+      await call('POST', pathOf(namespace), limits(plain))
+      assert.match(await accepted(namespace), /^True/)
+    }
+
+    await install('today')
+    for (const namespace of ['upgraded', 'left']) {
+      assert.deepEqual((await read(namespace)).spec, limits(plain).spec, 'stored resources are the same')
+      await write(namespace, extended)
+    }
+    assert.match(await accepted('upgraded'), /^True/)
+    // The watch of an operator that ran before the upgrade hides the new fields. A later operator gets them.
+    await startOperator(t, 'old', 'late')
+    await call('POST', pathOf('late'), limits(extended))
+    assert.match(await accepted('late'), /^False .*algorithm/)
+    await write('late', plain)
+    assert.match(await accepted('late'), /^True/)
+    await write('left', { ...plain, requestsPerUnit: 6 })
+    assert.match(await accepted('left'), /^True/)
+
+    await install('old')
+    // The stored resource has the new fields until it is written; readers do not get them.
+    assert.deepEqual((await read('upgraded')).spec, limits(plain).spec)
+    await write('upgraded', { ...plain, requestsPerUnit: 7 })
+    assert.match(await accepted('upgraded'), /^True/)
+    await write('left', { ...plain, requestsPerUnit: 8 })
+    assert.match(await accepted('left'), /^True/)
+  })
+})
