@@ -100,6 +100,14 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
     await page.getByText(/^Based on \d+ of \d+ calls/).waitFor()
   })
 
+  test('a request is tried, entry by entry', async () => {
+    await open('domain?domain=checkout')
+    await page.getByLabel('Descriptors, one a line').fill('path=/pay/cart,plan=free\nuser=alice')
+    await page.getByRole('button', { name: 'Try' }).click()
+    await page.getByText(/plan=free.*by checkout\.path_\/pay\*\.plan_free/).waitFor()
+    await page.getByText(/user=alice.*any value by checkout\.user/).waitFor()
+  })
+
   test('a request of a broker has its producer and its consumers', async () => {
     await site.stream('utterance-1')
     await open('streams')

@@ -10,10 +10,11 @@ import { linkTo, route } from '../data/route.ts'
 import { createSeriesBuffer, type SeriesBuffer } from '../data/series-buffer.ts'
 import { ConditionList, ReadyState } from '../parts/conditions.ts'
 import { DomainChoice } from '../parts/domain-choice.ts'
-import { KeyCounter } from '../parts/key-counter.ts'
+import { KeyCounter, type KeyCounterProps } from '../parts/key-counter.ts'
 import { Empty, ErrorNote } from '../parts/notes.ts'
 import { ProblemList } from '../parts/problem-list.ts'
 import { TopKeys } from '../parts/top-keys.ts'
+import { TryRequest } from '../parts/try-request.ts'
 import { Plot } from '../plots/plot.ts'
 import { RuleTree } from '../tables/rule-tree.ts'
 
@@ -27,6 +28,8 @@ export function DomainPage() {
   const domains = usePoll<DomainList>('/domains', page, slowMs)
   const names = domains.answer?.items.map(item => item.domain) ?? []
   const chosen = domain ?? names[0]
+  const owner = domains.answer?.items.find(item => item.domain === chosen)?.owner
+  const namespace = owner?.namespace
   const choose = (name: string) => {
     location.hash = linkTo('domain', { domain: name })
   }
@@ -36,12 +39,12 @@ export function DomainPage() {
     ${
       chosen === undefined
         ? domains.answer && html`<${Empty}>No domain is in force: apply a RateLimitConfig.<//>`
-        : html`<${OneDomain} key=${chosen} domain=${chosen} />`
+        : html`<${OneDomain} key=${chosen} domain=${chosen} namespace=${namespace} />`
     }
   `
 }
 
-function OneDomain({ domain }: { readonly domain: string }) {
+function OneDomain({ domain, namespace }: KeyCounterProps) {
   const rules = usePoll<RuleList>(`/domains/${encodeURIComponent(domain)}/rules`, page, everyMs)
   const resources = usePoll<ResourceList>('/resources', { kind: 'RateLimitConfig', ...page }, slowMs)
   const items = rules.answer?.items ?? []
@@ -62,7 +65,8 @@ function OneDomain({ domain }: { readonly domain: string }) {
       <${RuleTree} ...${tree} />
       <div class="side">
         ${rule !== undefined && html`<${OneRule} key=${rule} domain=${domain} rule=${rule} />`}
-        <${KeyCounter} domain=${domain} />
+        <${KeyCounter} domain=${domain} namespace=${namespace} />
+        <${TryRequest} domain=${domain} />
       </div>
     </div>
   `

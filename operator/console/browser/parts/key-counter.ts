@@ -1,8 +1,9 @@
 import { signal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import type { Counter, CounterChange, RaiseBody, ResetBody } from '../../../api/shapes.ts'
+import type { Counter, CounterChange, RaiseBody, ResetBody, RightList } from '../../../api/shapes.ts'
 import { CallError, call, post } from '../calls/api.ts'
 import { markReadOnly, readOnlyDomains } from '../calls/session.ts'
+import { usePoll } from '../calls/use-poll.ts'
 import { descriptorParameters, type Entry, parseEntries } from '../data/entries.ts'
 import { displayEntries, displayText, formatAge, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
@@ -14,8 +15,25 @@ export const chosenEntries = signal('')
 
 type Change = { readonly action: 'reset' } | { readonly action: 'raise'; readonly by: number }
 
+export interface KeyCounterProps {
+  readonly domain: string
+  /** That of the resource of the domain; undefined if it is not known. */
+  readonly namespace: string | undefined
+}
+
+/** The API keeps answers of the cluster about rights for 10 s. */
+const rightsMs = 10_000
+
+/** Whether buttons for changes are shown: not before the rights are known. */
+const mayChange = (list: RightList | undefined) =>
+  list?.rights.some(
+    ({ verb, resource, allowed }) => verb === 'update' && resource === 'ratelimitconfigs/counters' && allowed,
+  ) ?? false
+
 /** Reads the counter of one key, and changes it after a confirmation. */
-export function KeyCounter({ domain }: { readonly domain: string }) {
+export function KeyCounter({ domain, namespace }: KeyCounterProps) {
+  const { answer: list } = usePoll<RightList>('/rights', { namespace }, rightsMs)
+  const isReadOnly = readOnlyDomains.value.has(domain) || !mayChange(list)
   const counter = useSignal<Counter | undefined>(undefined)
   const problem = useSignal<unknown>(undefined)
   const done = useSignal('')
@@ -64,7 +82,7 @@ export function KeyCounter({ domain }: { readonly domain: string }) {
     ${
       shown &&
       html`<${Values} counter=${shown} />
-        ${!readOnlyDomains.value.has(domain) && html`<${Changes} onAsk=${ask} />`}`
+        ${!isReadOnly && html`<${Changes} onAsk=${ask} />`}`
     }
     ${
       shown &&
@@ -81,7 +99,7 @@ export function KeyCounter({ domain }: { readonly domain: string }) {
   </section>`
 }
 
-/** A user without the right gets 403 once, and then no button. */
+/** A user who has lost the right gets 403 once, and then no button. */
 async function changeCounter(action: Change['action'], body: ResetBody | RaiseBody) {
   try {
     return await post<CounterChange>(`/counters/${action}`, body)

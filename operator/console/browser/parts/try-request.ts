@@ -1,0 +1,65 @@
+import { useSignal } from '@preact/signals'
+import type { TryAnswer } from '../../../api/shapes.ts'
+import { post } from '../calls/api.ts'
+import { type Entry, parseEntries } from '../data/entries.ts'
+import { displayText } from '../data/format.ts'
+import { html } from '../data/html.ts'
+import { ErrorNote } from './notes.ts'
+
+/** Says which rule each descriptor of a request matches, entry by entry. Nothing is counted. */
+export function TryRequest({ domain }: { readonly domain: string }) {
+  const text = useSignal('')
+  const answer = useSignal<TryAnswer | undefined>(undefined)
+  const problem = useSignal<unknown>(undefined)
+  const submit = async (event: Event) => {
+    event.preventDefault()
+    answer.value = undefined
+    problem.value = undefined
+    try {
+      const descriptors = text.value.split('\n').filter(line => line.trim() !== '')
+      answer.value = await post<TryAnswer>('/try', { domain, descriptors: descriptors.map(entriesOf) })
+    } catch (error) {
+      problem.value = error
+    }
+  }
+  return html`<section class="card" aria-labelledby="try">
+    <h2 id="try">Try a request</h2>
+    <form onSubmit=${submit}>
+      <label for="descriptors">Descriptors, one a line</label>
+      <textarea id="descriptors" rows="2" spellcheck=${false}
+        placeholder="path=/pay,plan=free" value=${text.value}
+        onInput=${(event: Event) => {
+          text.value = (event.target as HTMLTextAreaElement).value
+        }}></textarea>
+      <button type="submit">Try</button>
+    </form>
+    <${ErrorNote} error=${problem.value} />
+    <div role="status">
+      ${answer.value?.descriptors.map(each => html`<${Descriptor} descriptor=${each} />`)}
+    </div>
+  </section>`
+}
+
+/** @throws Error that names what is wrong */
+function entriesOf(line: string): readonly Entry[] {
+  const entries = parseEntries(line)
+  if (typeof entries === 'string') throw new Error(entries)
+  return entries
+}
+
+const maxReason = 300
+
+function Descriptor({ descriptor }: { readonly descriptor: TryAnswer['descriptors'][number] }) {
+  const { entries, result, details } = descriptor
+  return html`<p><b>${displayText(result, maxReason)}</b></p>
+    <ol class="fine">
+      ${entries.map(
+        ({ key, value, how, rule, reason }) => html`<li>
+          <code>${displayText(key)}=${displayText(value)}</code>: ${how}
+          ${rule !== undefined && ` by ${displayText(rule)}`}
+          ${reason !== undefined && `, ${displayText(reason, maxReason)}`}
+        </li>`,
+      )}
+    </ol>
+    ${details.map(detail => html`<p class="fine">${displayText(detail, maxReason)}</p>`)}`
+}
