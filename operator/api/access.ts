@@ -10,6 +10,8 @@ export interface ApiAccess {
 export interface ApiCaller {
   /** For logs and Events. */
   readonly name: string
+  /** The bearer token in a cluster, for calls of the API server in the name of the caller. Never logged. */
+  readonly token?: string
   /** Rejects with an `ApiError` of status 403, or 503, if the caller does not have the right there. */
   authorize(right: Right, place: RightPlace): Promise<void>
 }

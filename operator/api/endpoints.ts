@@ -33,7 +33,7 @@ export interface Parameter {
 }
 
 export interface Right {
-  readonly verb: 'get' | 'update' | 'list'
+  readonly verb: 'get' | 'update' | 'list' | 'patch'
   /** Of the API group tollway.dev. */
   readonly resource: string
 }
@@ -48,6 +48,7 @@ const pageItems = 100
 /** The largest body of a change of a counter. */
 const maxChangeBytes = 128 * 1024
 const maxTryBytes = 1024 * 1024
+const maxApplyBytes = 4 * 1024 * 1024
 /** The largest proposed resource. */
 export const maxWhatIfBytes = 10 * 1024 * 1024
 
@@ -223,6 +224,17 @@ export const endpoints = [
     answer: shapes.tryAnswer,
     example: examples.tryAnswer,
     right: listRules,
+  },
+  {
+    id: 'apply',
+    method: 'POST',
+    path: '/apply',
+    summary: 'Applies a RateLimitConfig: writes its file on one machine, else by server-side apply.',
+    parameters: [],
+    body: { schema: shapes.applyBody, maxBytes: maxApplyBytes, example: examples.applyBody },
+    answer: shapes.applyAnswer,
+    example: examples.applyAnswer,
+    right: { verb: 'patch', resource: 'ratelimitconfigs' },
   },
   {
     id: 'rights',

@@ -231,6 +231,12 @@ export const tryAnswer: shapes.TryAnswer = {
   allOrNothing: false,
 }
 
+export const applyBody: shapes.ApplyBody = { resource: whatIfBody, dryRun: true }
+
+export const applyAnswer: shapes.ApplyAnswer = {
+  ...{ namespace: 'shop', name: 'checkout', created: false, origin: 'checkout.yaml', dryRun: true },
+}
+
 export const rightList: shapes.RightList = {
   user: 'alice@example.com',
   namespace: 'shop',

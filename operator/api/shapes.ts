@@ -1,61 +1,22 @@
-import Type, { type Static, type TProperties, type TSchema } from 'typebox'
+import Type, { type Static } from 'typebox'
+import {
+  answer,
+  count,
+  domain,
+  entries,
+  entry,
+  hits,
+  missing,
+  paged,
+  rate,
+  text,
+  unixMs,
+} from './shape-parts.ts'
 
 /**
  * The JSON of the operator's API. The types of answers, the OpenAPI document and the checks of bodies follow
  * from these schemas.
  */
-
-const text = (description: string) => Type.String({ description })
-const count = (description: string) => Type.Integer({ minimum: 0, description })
-const rate = (description: string) => Type.Number({ minimum: 0, description })
-const unixMs = (description: string) =>
-  Type.Integer({ description: `${description} Unix time in milliseconds.` })
-
-/** Unknown fields are an error in what callers send; answers may get more fields in later versions. */
-const answer = <Fields extends TProperties>(fields: Fields, description: string) =>
-  Type.Object(fields, { description })
-
-/** One page of a list. `next` is missing on the last page. */
-const paged = <Item extends TSchema, More extends TProperties>(item: Item, more: More, description: string) =>
-  Type.Object(
-    {
-      items: Type.Array(item),
-      next: Type.Optional(text('The value of `after` for the next page. Missing on the last page.')),
-      ...more,
-    },
-    { description },
-  )
-
-const hits = {
-  allowed: count('Allowed hits.'),
-  refused: count('Refused hits.'),
-  near: count('Allowed hits near the limit.'),
-  shadow: count('Hits over the limit that were allowed because of the shadow mode.'),
-}
-
-const missing = {
-  missing: Type.Array(Type.String(), { description: 'The names of the pods that did not answer in time.' }),
-}
-
-const entry = Type.Object(
-  {
-    key: Type.String({ minLength: 1, maxLength: 65_536, description: 'The key, such as `user`.' }),
-    value: Type.String({ maxLength: 1_048_576, description: 'The value, such as `alice`.' }),
-  },
-  { description: 'One entry of a descriptor.' },
-)
-
-const entries = Type.Array(entry, {
-  minItems: 1,
-  maxItems: 64,
-  description: 'The entries of one descriptor, in order.',
-})
-
-const domain = Type.String({
-  minLength: 1,
-  maxLength: 65_536,
-  description: 'The domain, such as `checkout`.',
-})
 
 /** The largest grant of a raise: a limit has 32 bits. */
 export const maxRaise = 0xffffffff
@@ -120,6 +81,42 @@ export const tryAnswer = answer(
     allOrNothing: Type.Boolean({ description: 'Whether every limit counts the request, or none does.' }),
   },
   'The rules that a request matches. No counter changes.',
+)
+
+/** The largest manifest that is applied: the API server accepts no larger one. */
+const maxManifestCharacters = 1_500_000
+
+export const applyBody = Type.Object(
+  {
+    resource: Type.Unsafe<Record<string, unknown>>({
+      type: 'object',
+      'x-kubernetes-preserve-unknown-fields': true,
+      description: 'A RateLimitConfig with its apiVersion, kind, metadata and spec.',
+    }),
+    manifest: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: maxManifestCharacters,
+        description: 'The same resource as YAML. On one machine its text is written, with its comments.',
+      }),
+    ),
+    dryRun: Type.Optional(Type.Boolean({ description: 'Checks everything, and writes nothing.' })),
+    force: Type.Optional(
+      Type.Boolean({ description: 'Takes over fields that another manager of the cluster has applied.' }),
+    ),
+  },
+  { description: 'A resource to apply.' },
+)
+
+export const applyAnswer = answer(
+  {
+    namespace: text('The namespace.'),
+    name: text('The name.'),
+    created: Type.Boolean({ description: 'Whether the resource did not exist before.' }),
+    origin: text('The file, or `cluster`.'),
+    dryRun: Type.Boolean({ description: 'Whether nothing was written.' }),
+  },
+  'The applied resource.',
 )
 
 export const rightList = answer(
@@ -462,6 +459,8 @@ export const errorAnswer = answer(
 
 export type TryBody = Static<typeof tryBody>
 export type TryAnswer = Static<typeof tryAnswer>
+export type ApplyBody = Static<typeof applyBody>
+export type ApplyAnswer = Static<typeof applyAnswer>
 export type RightList = Static<typeof rightList>
 export type DomainList = Static<typeof domainList>
 export type RuleList = Static<typeof ruleList>

@@ -13,6 +13,29 @@ export interface ApiSources {
   readonly feed: Pick<Feed, 'published' | 'standings' | 'enforcement' | 'clients'>
   /** Reads the requests of all brokers that this operator can ask. */
   readonly brokers: () => Promise<readonly BrokerLook[]>
+  /** Applies a resource with the rights of the caller. Rejects with an `ApiError`. */
+  readonly apply: (request: ApplyRequest) => Promise<AppliedResource>
+}
+
+/** A RateLimitConfig to apply. It is valid. */
+export interface ApplyRequest extends Owner {
+  readonly resource: Readonly<Record<string, unknown>>
+  /** The same resource as YAML, with the comments of its author. */
+  readonly manifest?: string | undefined
+  /** Checks everything, and writes nothing. */
+  readonly dryRun: boolean
+  /** Takes over fields of other managers in a cluster. */
+  readonly force: boolean
+  /** The bearer token of the caller in a cluster. */
+  readonly token?: string | undefined
+  readonly signal: AbortSignal
+}
+
+export interface AppliedResource {
+  /** Whether the resource did not exist before. */
+  readonly created: boolean
+  /** The file, or `cluster`. */
+  readonly origin: string
 }
 
 /** A change of a counter, for logs and Events. Entries are left out: they may be personal data. */

@@ -1,5 +1,6 @@
 import type { EndpointId } from '../endpoints.ts'
 import { openApiDocument } from '../openapi-document.ts'
+import { apply } from './apply.ts'
 import { counter, raise, reset, top } from './counters.ts'
 import { domains, rules } from './domains.ts'
 import type { Handler, StreamHandler } from './handler.ts'
@@ -15,5 +16,5 @@ const openapi: Handler = { placeOf: () => ({}), answer: async () => openApiDocum
 /** The handler of each endpoint. */
 export const handlers: Readonly<Record<EndpointId, Handler | StreamHandler>> = {
   ...{ openapi, domains, rules, counter, reset, raise, top, series, tap, whatIf },
-  ...{ try: tryRequest, rights, resources, streams, merchants },
+  ...{ try: tryRequest, apply, rights, resources, streams, merchants },
 }

@@ -11,7 +11,7 @@ import { type ApiAccess, openAccess } from '../access.ts'
 import { type ApiLimits, createApi } from '../create-api.ts'
 import { apiPath } from '../openapi-document.ts'
 import type { CounterChange, ErrorAnswer } from '../shapes.ts'
-import type { CounterChangeEvent, Owner } from '../sources.ts'
+import type { ApiSources, CounterChangeEvent, Owner } from '../sources.ts'
 import { playPods } from './played-pods.ts'
 
 const checkout: RateLimitDomain = {
@@ -44,10 +44,18 @@ export type AnswerBody = Omit<CounterChange, 'counters'> &
     readonly next?: string
   }
 
+interface ServedApi {
+  readonly access?: ApiAccess
+  readonly limits?: Partial<ApiLimits>
+  readonly apply?: ApiSources['apply']
+}
+
+const notWritten: ApiSources['apply'] = async () => ({ created: false, origin: 'checkout.yaml' })
+
 /** Serves the API on a loopback address with played pods, until the test ends. */
 export async function serveApi(
   t: Pick<TestContext, 'after'>,
-  { access = openAccess, limits = {} }: { access?: ApiAccess; limits?: Partial<ApiLimits> } = {},
+  { access = openAccess, limits = {}, apply = notWritten }: ServedApi = {},
 ) {
   const lines: string[] = []
   const log = createLog({ level: 'debug', format: 'json', write: line => lines.push(line) })
@@ -70,6 +78,7 @@ export async function serveApi(
     domains: () => [checkout, { ...checkout, name: 'bank/loans', domain: 'loans' }],
     feed,
     brokers: async () => [{ address: 'http://127.0.0.1:1', problem: 'does not answer' }],
+    apply,
   }
   const api = createApi({ sources, access, log, limits, onCounterChange: change => changes.push(change) })
   const server = createGuardedServer((request, response) => {

@@ -10,6 +10,7 @@ import type { HeartbeatTimeouts } from '@tollway/chassis/signs-of-life.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { openAccess } from '../../api/access.ts'
 import { type Api, createApi } from '../../api/create-api.ts'
+import type { ApiSources } from '../../api/sources.ts'
 import { type App, type Controller, openApp } from '../../app.ts'
 import { InfrastructureError, type Replica } from '../../infrastructure/provider.ts'
 import { type ServiceName, serviceNames } from '../../ir.ts'
@@ -20,6 +21,7 @@ import { services } from '../../services/registry.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import { askBrokers } from '../../streams/ask-brokers.ts'
 import { firstReady } from './first-ready.ts'
+import { applyToFolder } from './folder/apply-to-folder.ts'
 import { createFileSource } from './folder/files.ts'
 import { withBuiltIn } from './folder/with-built-in.ts'
 import { hostEnvironment } from './host-environment.ts'
@@ -110,7 +112,8 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
     provisionTokenFile: provisionTokenFile(stateDir),
   })
   await host.assertPortsFree(workloads, operatorPorts(config))
-  const api = openApi(app, () => report, host, log)
+  const apply = applyToFolder(folder, source)
+  const api = openApi(app, { apply, report: () => report }, host, log)
   const pages = createOperatorServer(() => report, api)
   await serve(started, config, app, pages, log)
   const redis = await openRedis(options, redisUrlFile, log)
@@ -233,13 +236,13 @@ const lastAnswersMs = 200
 
 function openApi(
   { podSessions: pods, feed, limits }: App<Controller>,
-  report: () => StatusReport,
+  answering: Pick<ApiSources, 'apply' | 'report'>,
   host: HostInfrastructure,
   log: Log,
 ): Api {
   const brokers = () => askBrokers(brokerPages(host))
   return createApi({
-    sources: { pods, feed, domains: limits.inForce, report, brokers },
+    sources: { pods, feed, domains: limits.inForce, brokers, ...answering },
     access: openAccess,
     log,
   })

@@ -29,6 +29,7 @@ import type { ApiAccess } from './api/connection/access.ts'
 import { createEventRecorder, type EventRecorder } from './api/events.ts'
 import { leaseAccess } from './api/leases.ts'
 import { secretAccess } from './api/secrets.ts'
+import { applyAsCaller } from './callers/apply-as-caller.ts'
 import { brokersOf } from './callers/brokers-of.ts'
 import { recordChange } from './callers/record-change.ts'
 import { reviewedAccess } from './callers/reviewed-access.ts'
@@ -114,7 +115,8 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   let notReady = 'the resources have not been read yet'
   const operators = openOperators(started, client, place, log)
   const report = () => describe(options, kinds, infrastructure, operators, certificates.problem())
-  const api = openApi(app, { client, events, infrastructure, report, log })
+  const { access } = options
+  const api = openApi(app, { access, client, events, infrastructure, report, log })
   await servePages(started, options, { notReady: () => notReady, metrics, report, api })
   leadership.start({
     onStarted() {
@@ -403,6 +405,7 @@ function countReady(resources: readonly StoredResource[]) {
 }
 
 interface ApiParts {
+  readonly access: ClusterOptions['access']
   readonly client: KubeClient
   readonly events: EventRecorder
   readonly infrastructure: Pick<KubernetesInfrastructure, 'observe'>
@@ -412,12 +415,13 @@ interface ApiParts {
 
 function openApi(
   app: App<ClusterController>,
-  { client, events, infrastructure, report, log }: ApiParts,
+  { access, client, events, infrastructure, report, log }: ApiParts,
 ): Api {
   const { podSessions: pods, feed, limits } = app
   const brokers = async () => brokersOf(infrastructure)
+  const apply = applyAsCaller(access, { random: Math.random })
   return createApi({
-    sources: { pods, feed, domains: limits.inForce, report, brokers },
+    sources: { pods, feed, domains: limits.inForce, report, brokers, apply },
     access: reviewedAccess({ client, clock: systemClock }),
     onCounterChange: change => recordChange(events, limits, change),
     log,

@@ -65,6 +65,8 @@ export interface ApplyOptions extends CallOptions {
   readonly force?: boolean
   /** The owner of the fields. Defaults to `fieldOwner`. */
   readonly owner?: string
+  /** The API server checks and defaults the object, and stores nothing. */
+  readonly dryRun?: boolean
 }
 
 export interface Selection {
@@ -105,12 +107,13 @@ export function createKubeClient(access: ApiAccess, options: KubeClientOptions):
   async function apply(
     resource: ApiResource,
     object: KubeObject,
-    { force = false, owner = fieldOwner, signal }: ApplyOptions = {},
+    { force = false, owner = fieldOwner, dryRun = false, signal }: ApplyOptions = {},
     subresource?: string,
   ): Promise<KubeObject> {
     const path = withQuery(objectPath(resource, object.metadata, subresource), {
       fieldManager: owner,
       force,
+      ...(dryRun && { dryRun: 'All' }),
     })
     return ask('PATCH', resource, path, { body: object, contentType: 'application/apply-patch+yaml', signal })
   }

@@ -85,7 +85,7 @@ export function reviewedAccess({ client, clock, limits }: ReviewedAccessOptions)
       const token = tokenOf(request.headers.authorization)
       const user = await users.get(hash('sha256', token, 'hex'), () => userOf(token))
       if (user === undefined) throw unauthenticated('the bearer token is not valid, or has expired')
-      return callerOf(user)
+      return { ...callerOf(user), token }
     },
   }
 

@@ -1,0 +1,20 @@
+import type { ApplyAnswer, ApplyBody } from '../shapes.ts'
+import { readOwner } from '../sources.ts'
+import type { ApiCall, Handler } from './handler.ts'
+import { proposalOf } from './proposal.ts'
+
+const bodyOf = ({ body }: ApiCall) => body as ApplyBody
+const placeOf = (call: ApiCall) => readOwner(proposalOf(bodyOf(call).resource).name)
+
+/** Applies a RateLimitConfig with the rights of the caller: in its file, or in the cluster. */
+export const apply: Handler = {
+  placeOf,
+  async answer(call): Promise<ApplyAnswer> {
+    const { resource, manifest, dryRun = false, force = false } = bodyOf(call)
+    const { namespace, name } = placeOf(call)
+    const place = { namespace, name }
+    const { token } = call.caller
+    const request = { resource, manifest, ...place, dryRun, force, token, signal: call.signal }
+    return { ...place, dryRun, ...(await call.sources.apply(request)) }
+  },
+}

@@ -1,0 +1,57 @@
+import Type, { type TProperties, type TSchema } from 'typebox'
+
+export const text = (description: string) => Type.String({ description })
+export const count = (description: string) => Type.Integer({ minimum: 0, description })
+export const rate = (description: string) => Type.Number({ minimum: 0, description })
+export const unixMs = (description: string) =>
+  Type.Integer({ description: `${description} Unix time in milliseconds.` })
+
+/** Unknown fields are an error in what callers send; answers may get more fields in later versions. */
+export const answer = <Fields extends TProperties>(fields: Fields, description: string) =>
+  Type.Object(fields, { description })
+
+/** One page of a list. `next` is missing on the last page. */
+export const paged = <Item extends TSchema, More extends TProperties>(
+  item: Item,
+  more: More,
+  description: string,
+) =>
+  Type.Object(
+    {
+      items: Type.Array(item),
+      next: Type.Optional(text('The value of `after` for the next page. Missing on the last page.')),
+      ...more,
+    },
+    { description },
+  )
+
+export const hits = {
+  allowed: count('Allowed hits.'),
+  refused: count('Refused hits.'),
+  near: count('Allowed hits near the limit.'),
+  shadow: count('Hits over the limit that were allowed because of the shadow mode.'),
+}
+
+export const missing = {
+  missing: Type.Array(Type.String(), { description: 'The names of the pods that did not answer in time.' }),
+}
+
+export const entry = Type.Object(
+  {
+    key: Type.String({ minLength: 1, maxLength: 65_536, description: 'The key, such as `user`.' }),
+    value: Type.String({ maxLength: 1_048_576, description: 'The value, such as `alice`.' }),
+  },
+  { description: 'One entry of a descriptor.' },
+)
+
+export const entries = Type.Array(entry, {
+  minItems: 1,
+  maxItems: 64,
+  description: 'The entries of one descriptor, in order.',
+})
+
+export const domain = Type.String({
+  minLength: 1,
+  maxLength: 65_536,
+  description: 'The domain, such as `checkout`.',
+})

@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import {
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
+import { waitFor } from '../../../../test/support/wait-for.ts'
+import type { ApplyRequest } from '../../../api/sources.ts'
+import { applyToFolder } from './apply-to-folder.ts'
+import { createFileSource } from './files.ts'
+
+const signal = new AbortController().signal
+const yaml = (name: string, requestsPerUnit: number) => `# limits of ${name}
+apiVersion: tollway.dev/v1alpha1
+kind: RateLimitConfig
+metadata:
+  name: ${name}
+spec:
+  domain: ${name}
+  descriptors:
+    - key: user # each user
+      rateLimit: {unit: minute, requestsPerUnit: ${requestsPerUnit}}
+`
+
+function request(name: string, requestsPerUnit: number, more: Partial<ApplyRequest> = {}): ApplyRequest {
+  const rateLimit = { unit: 'minute', requestsPerUnit }
+  const resource = {
+    ...{ apiVersion: 'tollway.dev/v1alpha1', kind: 'RateLimitConfig', metadata: { name } },
+    spec: { domain: name, descriptors: [{ key: 'user', rateLimit }] },
+  }
+  const place = { namespace: 'default', name }
+  return {
+    resource,
+    ...place,
+    manifest: yaml(name, requestsPerUnit),
+    dryRun: false,
+    force: false,
+    signal,
+    ...more,
+  }
+}
+
+/** A watched folder with the files; `path` may be a file in it, which is then the only one. */
+async function open(t: TestContext, files: Readonly<Record<string, string>>, path = '') {
+  const folder = temporaryFolder('apply-to-folder')
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
+  const source = createFileSource({ folder: join(folder, path), clock: systemClock })
+  t.after(() => source.stop())
+  await source.start()
+  const read = (name: string) => readFileSync(join(folder, name), 'utf8')
+  const limitOf = (name: string) => JSON.stringify(source.list().find(found => found.name === name)?.spec)
+  return { folder, source, read, limitOf, apply: applyToFolder(join(folder, path), source) }
+}
+
+test('the document of the resource is replaced with its comments, and takes effect', async t => {
+  const { apply, read, limitOf, folder } = await open(t, {
+    'all.yaml': `${yaml('a', 1)}---\n${yaml('b', 2)}`,
+  })
+  chmodSync(join(folder, 'all.yaml'), 0o640)
+  assert.deepEqual(await apply(request('b', 7)), { created: false, origin: 'all.yaml' })
+  assert.equal(read('all.yaml'), `${yaml('a', 1)}---\n${yaml('b', 7)}`)
+  assert.equal(statSync(join(folder, 'all.yaml')).mode & 0o777, 0o640)
+  await waitFor('the source to read it', async () => limitOf('b')?.includes('"requestsPerUnit":7') === true)
+  assert.deepEqual(readdirSync(folder), ['all.yaml'], 'no temporary file is left')
+})
+
+test('a resource without a file gets one, from YAML or from the fields', async t => {
+  const { apply, read, limitOf } = await open(t, { 'a.yaml': yaml('a', 1) })
+  assert.deepEqual(await apply(request('b', 2)), { created: true, origin: 'b.yaml' })
+  assert.equal(read('b.yaml'), yaml('b', 2))
+  const inShop = request('c', 3, { namespace: 'shop', manifest: undefined })
+  assert.deepEqual(await apply(inShop), { created: true, origin: 'shop-c.yaml' })
+  await waitFor('the source to read it', async () => limitOf('c')?.includes('"requestsPerUnit":3') === true)
+})
+
+test('a dry run writes nothing', async t => {
+  const { apply, read, folder } = await open(t, { 'a.yaml': yaml('a', 1) })
+  assert.deepEqual(await apply(request('a', 9, { dryRun: true })), { created: false, origin: 'a.yaml' })
+  assert.deepEqual(await apply(request('b', 9, { dryRun: true })), { created: true, origin: 'b.yaml' })
+  assert.equal(read('a.yaml'), yaml('a', 1))
+  assert.deepEqual(readdirSync(folder), ['a.yaml'])
+})
+
+test('the file behind a symbolic link is replaced, and the link stays', async t => {
+  const { folder, source } = await open(t, { 'a.yaml': yaml('a', 1) })
+  const linked = temporaryFolder('apply-to-folder-linked')
+  mkdirSync(join(linked, 'sub'))
+  symlinkSync(join(folder, 'a.yaml'), join(linked, 'a.yaml'))
+  await applyToFolder(linked, source)(request('a', 4))
+  assert.equal(readFileSync(join(folder, 'a.yaml'), 'utf8'), yaml('a', 4))
+})
+
+test('a single file is changed, and gets no other resource', async t => {
+  const { apply, read } = await open(t, { 'only.yaml': yaml('a', 1) }, 'only.yaml')
+  await apply(request('a', 5))
+  assert.equal(read('only.yaml'), yaml('a', 5))
+  await assert.rejects(apply(request('b', 5)), /only\.yaml does not declare the resource; add it to the file/)
+})
+
+test('a file in the way, a list and another manifest are refused, and nothing changes', async t => {
+  const list = `apiVersion: v1\nkind: List\nitems:\n- ${yaml('a', 1).trim().replaceAll('\n', '\n  ')}\n`
+  const files = { 'b.yaml': '# notes\n', 'list.yaml': list }
+  const { apply, read } = await open(t, files)
+  await assert.rejects(apply(request('b', 2)), /b\.yaml exists and does not declare the resource/)
+  await assert.rejects(apply(request('a', 2)), /list\.yaml declares the resource in a list; edit the file/)
+  const other = request('c', 2, { manifest: yaml('c', 3) })
+  await assert.rejects(apply(other), /manifest: is not the YAML of the field resource/)
+  assert.deepEqual([read('b.yaml'), read('list.yaml')], ['# notes\n', list])
+})

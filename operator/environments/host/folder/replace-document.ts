@@ -1,0 +1,57 @@
+import { isDeepStrictEqual } from 'node:util'
+import { type Manifest, parseManifests } from './manifests.ts'
+
+export interface ResourceName {
+  readonly kind: string
+  readonly namespace: string
+  readonly name: string
+}
+
+/** The text of a file after the change, or why the file cannot be changed. */
+export type Replaced = { readonly text: string } | { readonly problem: string }
+
+/**
+ * Replaces the document of one resource in a file, and keeps the text of all other documents.
+ *
+ * @param document the new text of the document, without a document marker
+ */
+export function replaceDocument(
+  text: string,
+  path: string,
+  resource: ResourceName,
+  document: string,
+): Replaced {
+  const before = manifestsOf(text, path)
+  const parts = splitAtMarkers(text)
+  const index = parts.findIndex(part => {
+    const [only, ...others] = manifestsOf(part, path)
+    return only !== undefined && others.length === 0 && !isItem(only) && isNamed(only, resource)
+  })
+  if (index < 0) return { problem: `${path} declares the resource in a list; edit the file` }
+  // The part before the first marker begins with the file; each other one follows its marker.
+  const part = `${index === 0 ? '' : '\n'}${document.trim()}\n`
+  const changed = parts.with(index, part).join('---')
+  const after = manifestsOf(changed, path)
+  const isOther = (manifest: Manifest) => !isNamed(manifest, resource)
+  const isKept = isDeepStrictEqual(after.filter(isOther).map(content), before.filter(isOther).map(content))
+  return isKept && after.length === before.length
+    ? { text: changed }
+    : { problem: `${path} cannot be changed without its other documents; edit the file` }
+}
+
+/** Splits a file at its markers `---`, which YAML allows only at the start of a line. */
+function splitAtMarkers(text: string): readonly string[] {
+  return text.split(/^---(?=\s|$)/m)
+}
+
+function manifestsOf(text: string, path: string): readonly Manifest[] {
+  const read = parseManifests(text, path)
+  return 'error' in read ? [] : read.manifests
+}
+
+const isItem = ({ origin }: Manifest) => /\.items\[\d+\]$/.test(origin)
+
+const isNamed = (manifest: Manifest, { kind, namespace, name }: ResourceName) =>
+  manifest.kind === kind && manifest.namespace === namespace && manifest.name === name
+
+const content = ({ kind, namespace, name, spec }: Manifest) => ({ kind, namespace, name, spec })
