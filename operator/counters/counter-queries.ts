@@ -62,7 +62,7 @@ export async function changeCounter(
 /** @throws PodSessionsError `no-pods` or `unknown-domain` */
 export function sessionsOf(sessions: readonly ProcessSession[], domain: string): readonly ProcessSession[] {
   if (sessions.length === 0) {
-    throw new PodSessionsError('no-pods', 'no rate limit process is connected to an operator')
+    throw new PodSessionsError('no-pods', 'no rate limit process reports its decisions to an operator')
   }
   const found = sessions.filter(({ state }) => state.domains.has(domain))
   if (found.length > 0) return found

@@ -32,7 +32,7 @@ export async function* askWhatIf(
   { deadlineMs, progressMs }: WhatIfTiming = defaultWhatIfTiming,
 ): AsyncGenerator<WhatIfStep> {
   if (sessions.length === 0)
-    throw new PodSessionsError('no-pods', 'no rate limit process is connected to an operator')
+    throw new PodSessionsError('no-pods', 'no rate limit process reports its decisions to an operator')
   const bytes = Buffer.from(resource, 'base64')
   if (bytes.length > maxWhatIfBytes) {
     const text = `resource: ${bytes.length} bytes; at most ${maxWhatIfBytes} are allowed`

@@ -7,7 +7,9 @@ import { makeOperatorAccount } from '../../operator/environments/kubernetes/api/
 import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
 import { writeKubeconfig } from '../support/kubeconfig.ts'
+import { fedPodSettings, playPod, writeFeedCertificate } from '../support/played-pod.ts'
 import { startProgram } from '../support/program.ts'
+import { startRateLimit } from '../support/rate-limit-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -31,6 +33,7 @@ interface Resource {
   readonly spec: object
   readonly status?: {
     readonly observedGeneration?: number
+    readonly enforced?: string
     readonly conditions?: readonly {
       readonly type: string
       readonly status: string
@@ -93,7 +96,7 @@ describe('definitions and operators of 0.1.0 and of today', {
 
   const pathOf = (namespace: string) => `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/ratelimitconfigs`
 
-  async function startOperator(t: TestContext, version: Version, namespace: string): Promise<void> {
+  async function startOperator(t: TestContext, version: Version, namespace: string) {
     const [operatorPort = 0, feedPort = 0] = await freePorts(2)
     const token = await makeOperatorAccount(api, namespace)
     const kubeconfig = writeKubeconfig(join(place, namespace), api.url, token, namespace)
@@ -117,6 +120,7 @@ describe('definitions and operators of 0.1.0 and of today', {
     t.after(async () => {
       await program.end('SIGKILL')
     })
+    return { operatorPort, feedPort }
   }
 
   const read = async (namespace: string) => (await call('GET', `${pathOf(namespace)}/checkout`)) as Resource
@@ -172,4 +176,55 @@ describe('definitions and operators of 0.1.0 and of today', {
     await write('left', { ...plain, requestsPerUnit: 8 })
     assert.match(await accepted('left'), /^True/)
   })
+
+  for (const [operator, pod] of [
+    ['today', 'old'],
+    ['old', 'today'],
+  ] as const) {
+    it(`the status by the operator of ${operator} counts a pod of ${pod}, through an edit`, async t => {
+      await install('today')
+      const namespace = `pod-of-${pod}`
+      const { operatorPort, feedPort } = await startOperator(t, operator, namespace)
+      const files = join(place, `feed-${namespace}`)
+      await writeFeedCertificate({ api, namespace }, files)
+      const deployment = `/apis/apps/v1/namespaces/${namespace}/deployments/tollway-ratelimit`
+      await waitFor('the Deployment', async () => (await api.call('GET', deployment)).status === 200)
+      const main = 'services/ratelimit/main.ts'
+      const env = {
+        ...fedPodSettings(namespace, files),
+        CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${feedPort}`,
+        CONFIG_GRPC_XDS_NODE_METADATA: await playPod({ api, namespace }, 'played'),
+      }
+      const path = pod === 'old' ? fileOfPreviousRelease(main) : join(root, main)
+      const service = await startRateLimit(t, env, path)
+      await call('POST', pathOf(namespace), limits({ ...plain, requestsPerUnit: 1 }))
+      await service.serves()
+      await enforced(namespace, 1)
+      const codes = [await service.ask('checkout', 'user', 'x'), await service.ask('checkout', 'user', 'x')]
+      assert.deepEqual(codes, [200, 429])
+      await write(namespace, { ...plain, requestsPerUnit: 0 })
+      await enforced(namespace, 2)
+      assert.equal(await service.ask('checkout', 'user', 'y'), 429)
+      if (operator === 'today') await assertCountersAreAbsent(operatorPort)
+    })
+  }
+
+  const enforced = (namespace: string, generation: number) =>
+    waitFor(
+      `generation ${generation} to be enforced in ${namespace}`,
+      async () => {
+        const { status } = await read(namespace)
+        return status?.observedGeneration === generation && status.enforced === '1/1'
+      },
+      30_000,
+    )
+
+  /** A pod of 0.1.0 reports no counters, and the API says so. */
+  async function assertCountersAreAbsent(operatorPort: number): Promise<void> {
+    const headers = { authorization: `Bearer ${api.token}` }
+    const url = `http://127.0.0.1:${operatorPort}/api/v1/counters?domain=checkout&descriptor=user=x`
+    const answer = await fetch(url, { headers })
+    assert.equal(answer.status, 503)
+    assert.match(await answer.text(), /no rate limit process reports its decisions to an operator/)
+  }
 })
