@@ -42,6 +42,8 @@ export interface RenderedObject extends KubeObject {
 }
 
 export interface Rendering {
+  /** The folder of the chart. */
+  readonly from?: string
   /** The release's name. */
   readonly name?: string
   /** Values as YAML. */
@@ -51,9 +53,14 @@ export interface Rendering {
 }
 
 /** All objects, those of hooks and tests too, as they would be sent to an API server. */
-export function render({ name = release, values = '', set = [] }: Rendering): readonly RenderedObject[] {
+export function render({
+  from = chart,
+  name = release,
+  values = '',
+  set = [],
+}: Rendering): readonly RenderedObject[] {
   const options = ['--namespace', namespace, '--values', '-', ...set.flatMap(one => ['--set', one])]
-  const text = helm(['template', name, chart, ...options], values)
+  const text = helm(['template', name, from, ...options], values)
   return loadAll(text, { schema: CORE_SCHEMA }).filter(isObject)
 }
 
