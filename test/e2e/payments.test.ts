@@ -23,6 +23,7 @@ import {
   uninstall,
 } from './cluster.ts'
 import { createFigures } from './figures.ts'
+import { withTestImages } from './test-images.ts'
 import { startTill, type Till } from './till-pod.ts'
 
 const system = 'tollway-system'
@@ -107,6 +108,30 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
       amounts.toSorted((a, b) => a - b),
       [500, 7_500],
     )
+  })
+
+  it('captures with the application of examples/kubernetes/payments, as it stands', async () => {
+    const example = 'florist'
+    await apply(
+      withTestImages(readFileSync(join(root, 'examples/kubernetes/payments/payments.yaml'), 'utf8')),
+    )
+    await kubectl('-n', example, 'wait', '--for=condition=Ready', 'mer/florist', '--timeout=60s')
+    await kubectl('-n', example, 'rollout', 'status', 'deploy/florist', '--timeout=60s')
+    const key = await kubectl('-n', example, 'get', 'mer/florist', '-o', 'jsonpath={.status.publicKey}')
+    const [pod] = await readyPods(payments)
+    const page = `http://${pod?.status.podIP}:8090/pay/?key=${key}&amount=10000&currency=DKK`
+    const [, token = ''] = /name="token" value="([^"]+)"/.exec(await (await fetch(page)).text()) ?? []
+    const form = { token, number: '4100 0000 0000 0001', expiry: '08 / 66', code: '123' }
+    const paid = await fetch(page, {
+      method: 'POST',
+      body: new URLSearchParams(form),
+      redirect: 'manual',
+    })
+    assert.equal(paid.status, 303, await paid.text())
+    await eventually('the capture', async () =>
+      /^captured 10000 DKK of [0-9a-f-]{36}$/m.test(await kubectl('-n', example, 'logs', 'deploy/florist')),
+    )
+    await kubectl('delete', 'namespace', example, '--wait=false')
   })
 
   it('refuses a change of what is fixed', async () => {
