@@ -58,6 +58,30 @@ describe('the state folder of one machine', { skip: missingPreviousRelease(), ti
       assert.doesNotMatch(next.program.output(), /level=error/, version)
     }
   })
+
+  it('enforces after a rollback the part of a last good version that 0.1.0 knows', async t => {
+    const limits = (name: string) => manifest(name, name, { user: '1/hour' })
+    const several = limits('several').replace(
+      /rateLimit: (\{.*?\})/,
+      'limits: [$1, {unit: day, requestsPerUnit: 9}]',
+    )
+    const bucket = limits('bucket').replace('unit: hour', 'unit: hour, algorithm: TokenBucket')
+    const first = await start(t, 'today', { 'several.yaml': several, 'bucket.yaml': bucket }, [])
+    await first.ready()
+    await first.program.end('SIGTERM')
+    const back = await start(t, 'old', {}, ['-f', first.folder, '--state-dir', first.stateDir])
+    const codes = async (name: string) => [
+      await back.ask(name, 'user', 'x'),
+      await back.ask(name, 'user', 'x'),
+    ]
+    assert.deepEqual(await codes('bucket'), [200, 429], 'as a fixed window')
+    // 0.1.0 knows no `limits`: docs/versions.md says to replace them before the rollback.
+    assert.deepEqual(await codes('several'), [200, 200])
+    for (const { conditions } of first.status().resources) {
+      const accepted = conditions.find(({ type }) => type === 'Accepted')
+      assert.match(accepted?.message ?? '', /no such field/)
+    }
+  })
 })
 
 const named = ([name, port]: [string, number]) => [`--payments-${name}`, `${port}`]
