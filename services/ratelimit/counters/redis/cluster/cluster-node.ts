@@ -1,0 +1,71 @@
+import type { HostPort } from '../redis-address.ts'
+import { createRedisNode, type Follow, type RedisNode } from '../redis-node.ts'
+import type { RedisSetup } from '../redis-setup.ts'
+import { createRespConnection } from '../resp/connection.ts'
+import { slotOf } from './hash-slot.ts'
+
+/** A master of the cluster, with a connection of its own. */
+export interface ClusterNode extends RedisNode {
+  readonly place: HostPort
+  /** When a node last reported that this one has a slot. */
+  namedMs: number
+  /**
+   * Runs `then` when the connection is healthy, or after the deadline of a call: a call that waits longer
+   * was rejected meanwhile.
+   */
+  whenServing(then: () => void): void
+}
+
+export interface ClusterNodeOptions {
+  readonly place: HostPort
+  readonly follow: Follow
+  /** The node has lost its connection, or reports that the cluster is down: the slots may have moved. */
+  readonly onLost: () => void
+  /** Called after each change of the connection's health. */
+  readonly onHealth: () => void
+}
+
+export function openClusterNode(
+  { session, pool, newBackoff, newBreaker, limits, inspect }: RedisSetup,
+  { place, follow, onLost, onHealth }: ClusterNodeOptions,
+): ClusterNode {
+  const connection = createRespConnection({
+    ...session,
+    endpoint: place,
+    backoff: newBackoff(),
+    breaker: newBreaker(`Redis ${place.host}:${place.port}`),
+    stats: pool,
+  })
+  inspect(connection)
+  const onRefusal = (text: string) => {
+    if (text.startsWith('CLUSTERDOWN')) onLost()
+  }
+  /** Commands that wait for the connection to become healthy. */
+  const waiting = new Set<() => void>()
+
+  function whenServing(then: () => void): void {
+    if (connection.healthy) {
+      then()
+      return
+    }
+    const go = () => {
+      clearTimeout(timer)
+      waiting.delete(go)
+      then()
+    }
+    const timer = setTimeout(go, limits.deadlineMs)
+    waiting.add(go)
+  }
+
+  connection.onHealth(serving => {
+    if (serving) for (const go of waiting) go()
+    else onLost()
+    onHealth()
+  })
+  const node = createRedisNode({ connection, limits, onRefusal, slotOf, follow })
+  return { ...node, place, whenServing, namedMs: 0 }
+}
+
+export function problemOf({ place, connection }: ClusterNode): string {
+  return `${place.host}:${place.port}: ${connection.problem}`
+}

@@ -1,0 +1,77 @@
+import { type Again, type OnAnswers, type Send, sendAgain } from '../../batching/send.ts'
+import { CountersError } from '../../counters.ts'
+import type { HostPort } from '../redis-address.ts'
+import type { Follow, RedisNode } from '../redis-node.ts'
+import type { ClusterNode } from './cluster-node.ts'
+import { type Redirect, readRedirect } from './cluster-slots.ts'
+
+/** The most redirects of a command; the limit ends a loop between two nodes that redirect to each other. */
+const maxRedirects = 4
+
+/** Items sent to a node, which may redirect them. */
+interface Step<Item, Answer> {
+  readonly place: HostPort
+  readonly send: Send<Item, Answer>
+  readonly of: (node: RedisNode) => Send<Item, Answer>
+  /** The number of redirects so far. */
+  readonly hops: number
+}
+
+/**
+ * Returns a function that creates a `Follow` for the node at a place. It sends each item that the node
+ * redirects to the node that the reply names, when that node is connected. `learn` records a redirect and
+ * returns the node that it names.
+ */
+export function createRedirects(learn: (redirect: Redirect) => ClusterNode): (place: HostPort) => Follow {
+  function sendFollowing<Item, Answer>(
+    step: Step<Item, Answer>,
+    items: readonly Item[],
+    onAnswers: OnAnswers<Answer>,
+    asking = false,
+  ): void {
+    const { place, send, of, hops } = step
+    send(
+      items,
+      (answers, missing) => {
+        const parts: Again<Item, Answer>[] = []
+        const redirects = hops < maxRedirects ? redirectsIn(answers, place.host) : []
+        for (const { redirect, places } of redirects) {
+          const node = learn(redirect)
+          const next = { place: node.place, send: of(node), of, hops: hops + 1 }
+          const sendThere: Send<Item, Answer> = (some, onSome) => {
+            node.whenServing(() => sendFollowing(next, some, onSome, redirect.asking))
+          }
+          parts.push({ places, send: sendThere })
+        }
+        if (parts.length === 0) onAnswers(answers, missing)
+        else sendAgain(items, answers, parts, all => onAnswers(all, missing))
+      },
+      asking,
+    )
+  }
+
+  return place => (send, of) => (items, onAnswers) =>
+    sendFollowing({ place, send, of, hops: 0 }, items, onAnswers)
+}
+
+interface RedirectedAnswers {
+  readonly redirect: Redirect
+  /** The places of the answers in their list. */
+  readonly places: number[]
+}
+
+/** Returns the answers that name another node, grouped by their text. */
+function redirectsIn(answers: readonly unknown[], askedHost: string): readonly RedirectedAnswers[] {
+  const found = new Map<string, RedirectedAnswers>()
+  for (const [place, answer] of answers.entries()) {
+    if (!(answer instanceof CountersError)) continue
+    const known = found.get(answer.message)
+    if (known !== undefined) {
+      known.places.push(place)
+      continue
+    }
+    const redirect = readRedirect(answer.message, askedHost)
+    if (redirect !== undefined) found.set(answer.message, { redirect, places: [place] })
+  }
+  return [...found.values()]
+}

@@ -1,0 +1,132 @@
+import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import { createRefreshSchedule, type RefreshSchedule } from '../../connections/refresh-schedule.ts'
+import type { HostPort } from '../redis-address.ts'
+import type { RedisSetup } from '../redis-setup.ts'
+import { type ClusterNode, openClusterNode, problemOf } from './cluster-node.ts'
+import type { Redirect } from './cluster-slots.ts'
+import { findSlots } from './find-slots.ts'
+import { createRedirects } from './redirects.ts'
+import { createSlotOwners } from './slot-owners.ts'
+
+/** The delays between refreshes while a slot has no master that answers. */
+const hurryMs = 100
+const maxHurryMs = 500
+/** A master without slots is closed after this time. */
+const lingerMs = 1_000
+export const closedText = 'the counters are closed'
+
+/**
+ * The masters of a cluster and the slots of each. The slots are refreshed every few seconds, more often while
+ * a master is away, and after a redirect. Healthy while each slot has a master that answers.
+ */
+export class Topology {
+  readonly #setup: RedisSetup
+  readonly #seeds: readonly HostPort[]
+  readonly #clock: Clock
+  readonly #schedule: RefreshSchedule
+  readonly #nodes = new Map<string, ClusterNode>()
+  readonly #owners = createSlotOwners<ClusterNode>(() => this.#checkHealth())
+  readonly #followFrom = createRedirects(redirect => this.#learn(redirect))
+  readonly #listeners: ((healthy: boolean) => void)[] = []
+  #slotsProblem = 'no node has answered yet'
+  healthy = false
+  closed = false
+
+  constructor(setup: RedisSetup, seeds: readonly HostPort[]) {
+    this.#setup = setup
+    this.#seeds = seeds
+    this.#clock = setup.limits.clock ?? systemClock
+    this.#schedule = createRefreshSchedule({
+      refresh: () => this.#refresh(),
+      isSettled: () => this.healthy,
+      everyMs: setup.clusterRefreshMs,
+      hurryMs,
+      maxHurryMs,
+      random: setup.random,
+      clock: this.#clock,
+    })
+  }
+
+  ownerOf(slot: number): ClusterNode | undefined {
+    return this.#owners.of(slot)
+  }
+
+  /** Returns why the cluster is not healthy; empty while it is. */
+  problem(): string {
+    if (this.closed) return closedText
+    const { masters, missing } = this.#owners
+    if (masters.size === 0) return `no node of the cluster has reported the slots: ${this.#slotsProblem}`
+    if (missing > 0) return `${missing} slots of the cluster have no master`
+    const away = [...masters].find(({ connection }) => !connection.healthy)
+    return away === undefined ? '' : problemOf(away)
+  }
+
+  onHealth(listener: (healthy: boolean) => void): void {
+    this.#listeners.push(listener)
+  }
+
+  async close(): Promise<void> {
+    this.closed = true
+    this.#schedule.close()
+    await Promise.all([...this.#nodes.values()].map(node => node.close()))
+    this.#checkHealth()
+  }
+
+  #nodeAt({ host, port }: HostPort): ClusterNode {
+    const name = `${host} ${port}`
+    const node = this.#nodes.get(name) ?? this.#open({ host, port })
+    node.namedMs = this.#clock.monotonicMs()
+    this.#nodes.set(name, node)
+    return node
+  }
+
+  #open(place: HostPort): ClusterNode {
+    return openClusterNode(this.#setup, {
+      place,
+      follow: this.#followFrom(place),
+      onLost: () => this.#schedule.soon(),
+      onHealth: () => this.#checkHealth(),
+    })
+  }
+
+  async #refresh(): Promise<void> {
+    const slots = await findSlots({
+      session: this.#setup.session,
+      random: this.#setup.random,
+      serving: [...this.#nodes.values()].filter(({ connection }) => connection.healthy),
+      seeds: this.#seeds,
+      isClosed: () => this.closed,
+      onProblem: problem => {
+        this.#slotsProblem = problem
+      },
+    })
+    if (this.closed || slots === undefined) return
+    this.#owners.replace(slots.ranges.map(range => ({ ...range, master: this.#nodeAt(range.master) })))
+    this.#closeOthers()
+  }
+
+  #closeOthers(): void {
+    const nowMs = this.#clock.monotonicMs()
+    for (const [name, node] of this.#nodes) {
+      if (this.#owners.masters.has(node) || nowMs - node.namedMs < lingerMs) continue
+      this.#nodes.delete(name)
+      void node.close()
+    }
+  }
+
+  #learn(redirect: Redirect): ClusterNode {
+    const node = this.#nodeAt(redirect)
+    if (!redirect.asking && this.#owners.of(redirect.slot) !== node) {
+      this.#owners.set(redirect.slot, node)
+      this.#schedule.soon()
+    }
+    return node
+  }
+
+  #checkHealth(): void {
+    const next = this.problem() === ''
+    if (next === this.healthy) return
+    this.healthy = next
+    for (const listener of this.#listeners) listener(next)
+  }
+}
