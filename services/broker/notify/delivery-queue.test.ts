@@ -3,8 +3,9 @@ import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { type Attempt, createDeliveryQueue, createPlaces } from './delivery-queue.ts'
+import { type Attempt, DeliveryQueue } from './delivery-queue.ts'
 import type { Notification } from './notification.ts'
+import { createPlaces } from './places.ts'
 
 const notificationOf = (run: string, what: 'begun' | 'ended'): Notification => ({
   ...{ run, id: `${run}.${what}`, type: `stream.${what}`, body: '{}' },
@@ -33,15 +34,16 @@ test('each notification is delivered or dropped once, ends after begins, and pla
         settled.push(id)
         return { outcome: 'delivered' }
       }
-      const queues = [0, 1, 2].map(() =>
-        createDeliveryQueue({
-          ...{ attempt, places, random: Math.random, monotonicMs: () => 0 },
-          onDrop: ({ id }) => settled.push(id),
-          onSize(change) {
-            bytes += change
-          },
-          timing: { retryMs: 1, maxRetryMs: 2, maxAgeMs: 1_000 },
-        }),
+      const queues = [0, 1, 2].map(
+        () =>
+          new DeliveryQueue({
+            ...{ attempt, places, random: Math.random, monotonicMs: () => 0 },
+            onDrop: ({ id }) => settled.push(id),
+            onSize(change) {
+              bytes += change
+            },
+            timing: { retryMs: 1, maxRetryMs: 2, maxAgeMs: 1_000 },
+          }),
       )
       const expected: string[] = []
       for (const [index, { queue, begins }] of added.entries()) {
@@ -67,7 +69,7 @@ test('each notification is delivered or dropped once, ends after begins, and pla
 test('a queue that fails has one attempt at a time, and attempts nothing that is dropped', async () => {
   let [running, most, attempts] = [0, 0, 0]
   const dropped: string[] = []
-  const queue = createDeliveryQueue({
+  const queue = new DeliveryQueue({
     async attempt() {
       attempts += 1
       running += 1
@@ -97,7 +99,7 @@ test('a queue that fails has one attempt at a time, and attempts nothing that is
 test('after failures a queue pauses, and then drops what is too old without an attempt', async () => {
   let [attempts, nowMs] = [0, 0]
   const dropped: string[] = []
-  const queue = createDeliveryQueue({
+  const queue = new DeliveryQueue({
     async attempt() {
       attempts += 1
       await nextTurn()

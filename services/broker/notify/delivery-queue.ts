@@ -1,5 +1,7 @@
-import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
+import { type Backoff, type BackoffOptions, createBackoff } from '@tollway/chassis/backoff.ts'
+import { createFailurePause, type FailurePause } from './failure-pause.ts'
 import type { Notification } from './notification.ts'
+import type { Places } from './places.ts'
 
 /** The result of one attempt. `gone`: no further attempt can succeed. */
 export type Attempt =
@@ -29,47 +31,6 @@ export interface DeliveryTiming {
   readonly maxAgeMs: number
 }
 
-/** A number of places, and the queues that wait for one, in their order. */
-export interface Places {
-  /** Returns whether there was a place. If not, calls `onFree` when there is one, which has to take it. */
-  take(onFree: () => void): boolean
-  release(): void
-}
-
-export function createPlaces(count: number): Places {
-  const waiting = new Set<() => void>()
-  let free = count
-  return {
-    take(onFree) {
-      if (free === 0) {
-        waiting.add(onFree)
-        return false
-      }
-      free -= 1
-      return true
-    },
-    release() {
-      free += 1
-      for (const onFree of waiting) {
-        if (free === 0) return
-        waiting.delete(onFree)
-        onFree()
-      }
-    },
-  }
-}
-
-/** The notifications of one route. A receiver that fails delays only these. */
-export interface DeliveryQueue {
-  readonly count: number
-  readonly bytes: number
-  add(notification: Notification): void
-  /** No more retries are awaited: what waits is attempted once more at once. */
-  drain(): void
-  /** Drops everything that is left. */
-  dropAll(reason: string): void
-}
-
 /** The measured memory of a notification besides its body. */
 const overheadBytes = 512
 /** Concurrent attempts of one route; only one while its receiver fails. */
@@ -91,146 +52,151 @@ interface Run {
   retry: NodeJS.Timeout | undefined
 }
 
-export function createDeliveryQueue(options: DeliveryQueueOptions): DeliveryQueue {
-  const { attempt, onDrop, onSize, places, monotonicMs, random, timing } = options
-  const runs = new Map<string, Run>()
+/** The notifications of one route. A receiver that fails delays only these. */
+export class DeliveryQueue {
+  readonly #options: DeliveryQueueOptions
+  readonly #delays: BackoffOptions
+  readonly #pause: FailurePause
+  readonly #runs = new Map<string, Run>()
   /** The runs that can be attempted now. */
-  const ready = new Set<Run>()
-  let running = 0
-  /** Whether the last attempt failed. Then attempts have a pause between them. */
-  let failing = false
-  const waits = { initialMs: timing.retryMs, maxMs: timing.maxRetryMs, factor: 2, jitter: 0.25, random }
-  const pauses = createBackoff(waits)
-  let pause: NodeJS.Timeout | undefined
-  let draining = false
-  let [count, bytes] = [0, 0]
+  readonly #ready = new Set<Run>()
+  #running = 0
+  #draining = false
+  #count = 0
+  #bytes = 0
 
-  function resize(notification: Notification, sign: 1 | -1): void {
-    count += sign
-    bytes += sign * sizeOf(notification)
-    onSize(sign * sizeOf(notification))
+  constructor(options: DeliveryQueueOptions) {
+    this.#options = options
+    const { timing, random } = options
+    this.#delays = { initialMs: timing.retryMs, maxMs: timing.maxRetryMs, factor: 2, jitter: 0.25, random }
+    this.#pause = createFailurePause(this.#delays, () => {
+      this.#dropOld()
+      this.#pump()
+    })
   }
 
-  function pump(): void {
-    for (const run of ready) {
-      if (pause !== undefined || running >= (failing ? 1 : maxParallel) || !places.take(pump)) return
-      ready.delete(run)
-      running += 1
-      void deliver(run)
+  get count(): number {
+    return this.#count
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  add(notification: Notification): void {
+    const known = this.#runs.get(notification.run)
+    const run = known ?? { waiting: [], backoff: undefined, retry: undefined }
+    run.waiting.push({ notification, sinceMs: this.#options.monotonicMs() })
+    this.#resize(notification, 1)
+    if (known !== undefined) return
+    this.#runs.set(notification.run, run)
+    this.#ready.add(run)
+    this.#pump()
+  }
+
+  /** Ends all delays: each notification that waits is attempted once more at once. */
+  drain(): void {
+    this.#draining = true
+    this.#pause.cancel()
+    for (const run of this.#runs.values()) {
+      if (run.retry === undefined) continue
+      clearTimeout(run.retry)
+      run.retry = undefined
+      this.#ready.add(run)
+    }
+    this.#pump()
+  }
+
+  /** Drops everything that is left. */
+  dropAll(reason: string): void {
+    this.#pause.cancel()
+    for (const run of this.#runs.values()) {
+      clearTimeout(run.retry)
+      for (const { notification } of run.waiting.splice(0)) {
+        this.#resize(notification, -1)
+        this.#options.onDrop(notification, reason)
+      }
+    }
+    this.#runs.clear()
+    this.#ready.clear()
+  }
+
+  #resize(notification: Notification, sign: 1 | -1): void {
+    const change = sign * sizeOf(notification)
+    this.#count += sign
+    this.#bytes += change
+    this.#options.onSize(change)
+  }
+
+  readonly #pump = (): void => {
+    for (const run of this.#ready) {
+      const isBusy = this.#running >= (this.#pause.failing ? 1 : maxParallel)
+      if (this.#pause.active || isBusy || !this.#options.places.take(this.#pump)) return
+      this.#ready.delete(run)
+      this.#running += 1
+      void this.#deliver(run)
     }
   }
 
-  async function deliver(run: Run): Promise<void> {
+  async #deliver(run: Run): Promise<void> {
     const [first] = run.waiting
-    const result = first && (await attempt(first.notification))
+    const result = first && (await this.#options.attempt(first.notification))
     // It may have been dropped meanwhile.
-    if (first !== undefined && result !== undefined && run.waiting[0] === first) settle(run, first, result)
-    running -= 1
-    places.release()
-    pump()
+    if (first !== undefined && result !== undefined && run.waiting[0] === first)
+      this.#settle(run, first, result)
+    this.#running -= 1
+    this.#options.places.release()
+    this.#pump()
   }
 
-  function settle(run: Run, first: Waiting, result: Attempt): void {
+  #settle(run: Run, first: Waiting, result: Attempt): void {
+    const { onDrop } = this.#options
     if (result.outcome === 'failed') {
-      pauseAfterFailure()
-      run.backoff ??= createBackoff(waits)
+      if (!this.#draining) this.#pause.failed()
+      run.backoff ??= createBackoff(this.#delays)
       const waitMs = Math.max(result.retryAfterMs, run.backoff.nextMs())
-      if (!draining && !isTooOld(first, waitMs)) {
-        retryLater(run, waitMs)
+      if (!this.#draining && !this.#isTooOld(first, waitMs)) {
+        this.#retryLater(run, waitMs)
         return
       }
-      onDrop(first.notification, draining ? 'the broker ends' : noSuccess)
+      onDrop(first.notification, this.#draining ? 'the broker ends' : noSuccess)
     } else {
-      failing = false
-      pauses.reset()
+      this.#pause.answered()
       if (result.outcome === 'gone') onDrop(first.notification, result.reason)
     }
-    remove(run, first)
+    this.#remove(run, first)
   }
 
-  function remove(run: Run, { notification }: Waiting): void {
-    resize(notification, -1)
+  #remove(run: Run, { notification }: Waiting): void {
+    this.#resize(notification, -1)
     run.waiting.shift()
     run.backoff = undefined
-    if (run.waiting.length > 0) ready.add(run)
+    if (run.waiting.length > 0) this.#ready.add(run)
     else {
-      ready.delete(run)
-      runs.delete(notification.run)
+      this.#ready.delete(run)
+      this.#runs.delete(notification.run)
     }
   }
 
-  const isTooOld = ({ sinceMs }: Waiting, waitMs = 0) => monotonicMs() - sinceMs + waitMs > timing.maxAgeMs
-
-  /** A receiver that does not answer occupies a place only for a share of the time. */
-  function pauseAfterFailure(): void {
-    if (draining || pause !== undefined) return
-    failing = true
-    pause = setTimeout(() => {
-      pause = undefined
-      dropOld()
-      pump()
-    }, pauses.nextMs())
-    pause.unref()
+  #isTooOld({ sinceMs }: Waiting, waitMs = 0): boolean {
+    return this.#options.monotonicMs() - sinceMs + waitMs > this.#options.timing.maxAgeMs
   }
 
-  function dropOld(): void {
-    for (const run of [...ready]) {
+  #dropOld(): void {
+    for (const run of [...this.#ready]) {
       const [first] = run.waiting
-      if (first === undefined || !isTooOld(first)) continue
-      onDrop(first.notification, noSuccess)
-      remove(run, first)
+      if (first === undefined || !this.#isTooOld(first)) continue
+      this.#options.onDrop(first.notification, noSuccess)
+      this.#remove(run, first)
     }
   }
 
-  function retryLater(run: Run, waitMs: number): void {
+  #retryLater(run: Run, waitMs: number): void {
     run.retry = setTimeout(() => {
       run.retry = undefined
-      ready.add(run)
-      pump()
+      this.#ready.add(run)
+      this.#pump()
     }, waitMs)
     run.retry.unref()
-  }
-
-  return {
-    get count() {
-      return count
-    },
-    get bytes() {
-      return bytes
-    },
-    add(notification) {
-      const known = runs.get(notification.run)
-      const run = known ?? { waiting: [], backoff: undefined, retry: undefined }
-      run.waiting.push({ notification, sinceMs: monotonicMs() })
-      resize(notification, 1)
-      if (known !== undefined) return
-      runs.set(notification.run, run)
-      ready.add(run)
-      pump()
-    },
-    drain() {
-      draining = true
-      clearTimeout(pause)
-      pause = undefined
-      for (const run of runs.values()) {
-        if (run.retry === undefined) continue
-        clearTimeout(run.retry)
-        run.retry = undefined
-        ready.add(run)
-      }
-      pump()
-    },
-    dropAll(reason) {
-      clearTimeout(pause)
-      for (const run of runs.values()) {
-        clearTimeout(run.retry)
-        for (const { notification } of run.waiting.splice(0)) {
-          resize(notification, -1)
-          onDrop(notification, reason)
-        }
-      }
-      runs.clear()
-      ready.clear()
-    },
   }
 }

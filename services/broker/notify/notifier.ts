@@ -8,15 +8,9 @@ import { getOrAdd } from '../routes/choose-route.ts'
 import type { RouteWebhook } from '../routes/route.ts'
 import type { RouteTable } from '../routes/route-table.ts'
 import type { BrokerStats } from '../stats/broker-stats.ts'
-import {
-  type Attempt,
-  createDeliveryQueue,
-  createPlaces,
-  type DeliveryQueue,
-  type DeliveryTiming,
-  sizeOf,
-} from './delivery-queue.ts'
+import { type Attempt, DeliveryQueue, type DeliveryTiming, sizeOf } from './delivery-queue.ts'
 import { beginOf, endOf, type Notification } from './notification.ts'
+import { createPlaces } from './places.ts'
 
 /** Posts the begin and the end of requests to the webhooks of their routes. */
 export interface Notifier {
@@ -110,7 +104,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
   }
 
   function openQueue(route: string): DeliveryQueue {
-    return createDeliveryQueue({
+    return new DeliveryQueue({
       attempt: notification => attempt(route, notification),
       onDrop: (notification, reason) => drop(route, notification, reason),
       onSize(change) {
