@@ -32,6 +32,7 @@ import { createHttpServer } from './servers/http-server.ts'
 import { portsBesidesGrpc } from './servers/ports-besides-grpc.ts'
 import type { Settings } from './settings.ts'
 import { waitUntilReady } from './startup.ts'
+import { createHistogram, type Histogram } from './stats/registry/histogram.ts'
 import { createLimitStats } from './stats/registry/limit-stats.ts'
 import { createStats, type Stats } from './stats/registry/stats.ts'
 import { countingSpans } from './tracing/spans.ts'
@@ -109,7 +110,9 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
     (await openStatsEndpoints(settings, { stats, rules, problem: health.problem, backendProblem, log }))
   const { feed, connection } = await openFeed(settings, configuration, stats, log)
   feed.start()
-  const reportParts = { limiter, slot, counters, configuration, stats, backendProblem, log }
+  // Not a statistic: the reference has none of these calls.
+  const jsonTimes = createHistogram()
+  const reportParts = { limiter, slot, counters, configuration, stats, jsonTimes, backendProblem, log }
   const reports = await startReports(settings, connection, reportParts)
   const warm = warmUp(settings)
   await waitUntilReady({
@@ -120,7 +123,16 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
     onWait: reason => (worker ? worker.reportWait(reason) : reportHealth(false, reason)),
   })
   log.debug('warm-up calls answered', { calls: await warm })
-  const servers = await openServers(settings, { limiter, stats, tracing, tls, health, worker, log })
+  const servers = await openServers(settings, {
+    limiter,
+    stats,
+    jsonTimes,
+    tracing,
+    tls,
+    health,
+    worker,
+    log,
+  })
   backend = watchCounters(settings, counters)
   logBackend(counters, backendHealth, health, log)
   return {
@@ -173,6 +185,7 @@ function openConfiguration(
 interface ServerParts {
   readonly limiter: Limiter
   readonly stats: Stats
+  readonly jsonTimes: Histogram
   readonly tracing: Tracing | undefined
   readonly tls: ServerTls | undefined
   readonly health: Health
@@ -183,7 +196,7 @@ interface ServerParts {
 /** Opens the ports for calls, and from then on reports the health of the process. */
 async function openServers(
   settings: Settings,
-  { limiter, stats, tracing, tls, health, worker, log }: ServerParts,
+  { limiter, stats, jsonTimes, tracing, tls, health, worker, log }: ServerParts,
 ) {
   const healthy = () => health.healthy() && (worker?.wholeHealthy() ?? true)
   const onDefect = (path: string, error: unknown) =>
@@ -204,6 +217,8 @@ async function openServers(
   const http = createHttpServer({
     memory,
     limiter,
+    clock: systemClock,
+    times: jsonTimes,
     tracing,
     healthy,
     draining: health.terminating,

@@ -6,6 +6,7 @@ import type { Configuration } from '../feeds/configuration.ts'
 import type { ObserverSlot } from '../limiter/decision-observer.ts'
 import type { OpenedLimiter } from '../limiter/open-limiter.ts'
 import type { Settings } from '../settings.ts'
+import type { HistogramReading } from '../stats/registry/histogram.ts'
 import type { Stats } from '../stats/registry/stats.ts'
 import { createCallRecording } from './call-recording.ts'
 import { hideValues } from './hide-keys.ts'
@@ -18,6 +19,8 @@ export interface ReportsParts {
   readonly counters: Pick<Counters, 'add' | 'admit'>
   readonly configuration: Pick<Configuration, 'rules' | 'onLoad'>
   readonly stats: Stats
+  /** The times of the calls of `/json`, of which there is no statistic. */
+  readonly jsonTimes: HistogramReading
   readonly backendProblem: () => string
   readonly log: Log
 }

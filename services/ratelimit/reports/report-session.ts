@@ -5,7 +5,7 @@ import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
 import type { BidiCall } from '@tollway/grpc/client/client.ts'
 import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
 import { flag, hasFlag, recordCount } from '../rules/domain-table.ts'
-import { histogramBuckets, quantileMs } from '../stats/registry/histogram.ts'
+import { type HistogramReading, histogramBuckets, quantileMs } from '../stats/registry/histogram.ts'
 import type { Stats } from '../stats/registry/stats.ts'
 import { type Report, type Request, sessionCodec, sessionPath, totalsMessage } from './report-codec.ts'
 import { createTotalsReport } from './rule-totals.ts'
@@ -23,6 +23,8 @@ export interface ReportSessionOptions extends RequestParts {
   readonly connection: FeedConnection
   readonly identity: Identity
   readonly stats: Pick<Stats, 'histogram' | 'histograms'>
+  /** The times of the calls of `/json`. */
+  readonly jsonTimes: Pick<HistogramReading, 'counts'>
   /** Returns the cause of a failure of the backend; empty if it answers. */
   readonly backendProblem: () => string
   /** Adds a listener that is called after each change of the rules. */
@@ -73,7 +75,7 @@ export function createReportSession(options: ReportSessionOptions): ReportSessio
   const stopped = new AbortController()
   const { signal } = stopped
   const pause = createWakeablePause()
-  const decisions = createDurations(options.stats)
+  const decisions = createDurations(options)
   const outgoing = createOutgoing()
   const handler = createRequestHandler(options, outgoing.send)
   let running: Promise<void> = Promise.resolve()
@@ -194,14 +196,15 @@ function countLimits({ table }: { readonly table: Parameters<typeof recordCount>
 }
 
 /** Returns a function that returns the decisions since its last call, and their quantiles. */
-function createDurations(stats: Pick<Stats, 'histogram' | 'histograms'>) {
+function createDurations({ stats, jsonTimes }: Pick<ReportSessionOptions, 'stats' | 'jsonTimes'>) {
   const name = 'ratelimit_server.ShouldRateLimit.response_time'
   stats.histogram(name)
   let before = new Float64Array(histogramBuckets)
   return () => {
-    const counts = stats.histograms.find(histogram => histogram.name === name)?.counts ?? before
+    const ofGrpc = stats.histograms.find(histogram => histogram.name === name)?.counts
+    const counts = jsonTimes.counts.map((count, bucket) => count + (ofGrpc?.[bucket] ?? 0))
     const added = counts.map((count, bucket) => count - (before[bucket] ?? 0))
-    before = counts.slice()
+    before = counts
     const decisions = added.reduce((sum, count) => sum + count, 0)
     return { decisions, p50Ms: quantileMs(added, 0.5), p99Ms: quantileMs(added, 0.99) }
   }

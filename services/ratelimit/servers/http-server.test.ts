@@ -3,9 +3,11 @@ import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import { connect } from 'node:net'
 import { type TestContext, test } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { maxParts } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
+import { createHistogram } from '../stats/registry/histogram.ts'
 import { createHttpServer, maxBodyBytes } from './http-server.ts'
 import { openLimiter } from './testing/open-limiter.ts'
 
@@ -18,8 +20,11 @@ interface Options {
 async function start(t: TestContext, options: Options = {}) {
   const defects: unknown[] = []
   const refused: string[] = []
+  const times = createHistogram()
   const server = createHttpServer({
     limiter: openLimiter().limiter,
+    clock: systemClock,
+    times,
     healthy: () => true,
     draining: () => false,
     onDefect: (_, error) => defects.push(error),
@@ -37,7 +42,7 @@ async function start(t: TestContext, options: Options = {}) {
       body: await response.text(),
     }
   }
-  return { port, address, ask, defects, refused }
+  return { port, address, ask, defects, refused, times }
 }
 
 const user = (value: string) =>
@@ -230,7 +235,14 @@ test('a drain waits for running calls, up to its limit', async () => {
       return new Promise(() => {})
     },
   }
-  const options = { limiter, healthy: () => true, draining: () => false, onDefect() {} }
+  const options = {
+    limiter,
+    clock: systemClock,
+    times: createHistogram(),
+    healthy: () => true,
+    draining: () => false,
+    onDefect() {},
+  }
   const server = createHttpServer(options)
   const port = await server.listen({ host: '127.0.0.1', port: 0 })
   const call = request({ port, path: '/json', method: 'POST' }).end(user('a'))
@@ -238,4 +250,12 @@ test('a drain waits for running calls, up to its limit', async () => {
   await waitFor('the call to run', () => running === 1)
   await server.drain(20)
   assert.equal((await cut)[0].code, 'ECONNRESET')
+})
+
+test('each call of /json is timed, also a bad one', async t => {
+  const { ask, times } = await start(t)
+  await ask('{"domain":"basic","descriptors":[{"entries":[{"key":"key1"}]}]}')
+  await ask('no JSON')
+  await ask(undefined, '/healthcheck', 'GET')
+  assert.equal(times.count(), 2)
 })

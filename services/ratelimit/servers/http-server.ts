@@ -1,3 +1,4 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
 import { answerHead, type Http1Answer } from '@tollway/chassis/http1/answer.ts'
 import type { Http1Request } from '@tollway/chassis/http1/requests/request.ts'
 import { createHttp1Server, type Http1Server } from '@tollway/chassis/http1/server.ts'
@@ -6,6 +7,7 @@ import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import { CountersError } from '../counters/counters.ts'
 import { type Decision, type DecisionRequest, RequestError } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
+import type { Histogram } from '../stats/registry/histogram.ts'
 import { startDecision, startJsonAnswer } from '../tracing/spans.ts'
 import { decodeDecisionJson } from './decode-decision-json.ts'
 import { encodeDecisionJson } from './encode-decision-json.ts'
@@ -17,6 +19,9 @@ export interface HttpServerOptions {
   /** Limits the memory of unfinished requests; see `Http1ServerOptions`. */
   readonly memory?: RequestMemory
   readonly limiter: Limiter
+  readonly clock: Pick<Clock, 'monotonicMs'>
+  /** Records the time of each call of `/json`. */
+  readonly times: Pick<Histogram, 'record'>
   readonly tracing?: Tracing | undefined
   readonly healthy: () => boolean
   /** Whether the process is shutting down: each answer then closes its connection. */
@@ -43,7 +48,16 @@ export function createHttpServer(options: HttpServerOptions): Http1Server {
 }
 
 /** Synchronous where possible: a decision that the limiter makes synchronously is answered synchronously. */
-function createHandler({ limiter, tracing, healthy, onRefused }: HttpServerOptions) {
+function createHandler({ limiter, clock, times, tracing, healthy, onRefused }: HttpServerOptions) {
+  function timed(incoming: Http1Request): Http1Answer | Promise<Http1Answer> {
+    const startedMs = clock.monotonicMs()
+    const record = () => times.record(clock.monotonicMs() - startedMs)
+    const answer = json(incoming)
+    if (answer instanceof Promise) return answer.finally(record)
+    record()
+    return answer
+  }
+
   function json(incoming: Http1Request): Http1Answer | Promise<Http1Answer> {
     try {
       const request = decodeDecisionJson(incoming.body)
@@ -76,7 +90,7 @@ function createHandler({ limiter, tracing, healthy, onRefused }: HttpServerOptio
 
   return (request: Http1Request) => {
     const { path } = request
-    if (path === '/json') return json(request)
+    if (path === '/json') return timed(request)
     if (path === '/healthcheck') return healthy() ? isHealthy : isUnhealthy
     return notFound
   }
