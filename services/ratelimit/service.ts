@@ -94,11 +94,8 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
     random: Math.random,
     startCounting: countingSpans[settings.backendType],
   })
-  const health = createHealth({
-    counters: backendHealth,
-    configuration,
-    withConfig: settings.healthyWithConfig,
-  })
+  const withConfig = settings.healthyWithConfig
+  const health = createHealth({ counters: backendHealth, configuration, withConfig })
   const rules = () => describeRules(configuration.rules())
   let backend = unwatched
   const backendProblem = () => backend.problem

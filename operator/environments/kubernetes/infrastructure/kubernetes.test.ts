@@ -206,7 +206,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     const made = infrastructure({ mayWrite: () => leads })
     await assert.rejects(made.apply(rateLimit()), (error: Error) => {
       assert.ok(error instanceof InfrastructureError)
-      assert.match(error.message, /another operator leads/)
+      assert.match(error.message, /another operator has the Lease/)
       return true
     })
     assert.deepEqual(await names(), [])
