@@ -70,7 +70,7 @@ function pullMethod(service: string, broker: Broker): Method<AnimationIds | Grpc
       // Sent at once so that the consumer knows that the pull has begun; a match may take long.
       call.sendHeaders(new Map())
       const pull = broker.pull(request, call, sink)
-      onAbort(call, reason => pull.cut(reason))
+      onAbort(call, reason => pull.close(reason))
       await pull.done
     },
   }

@@ -1,6 +1,6 @@
+import { pluralize } from '@tollway/chassis/pluralize.ts'
 import { showEnd } from '../log/stream-log.ts'
 import type { Broker, RequestView } from '../streams/broker.ts'
-import { pluralize } from '../streams/pluralize.ts'
 
 type Shown = Pick<Broker, 'requests' | 'waitingPulls'>
 

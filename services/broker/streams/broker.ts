@@ -2,7 +2,7 @@ import { GrpcError, statusName } from '@tollway/grpc/status.ts'
 import type { Repeat } from '../log/repeat.ts'
 import type { LoggedRequest } from '../log/stream-log.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
-import { createPull, type Pull, type PullSink, shuttingDown } from './pull.ts'
+import { Pull, type PullSink, shuttingDown } from './pull.ts'
 import { createPush, type Push } from './push.ts'
 import type { Received } from './pushed-request.ts'
 import type { Caller, Pusher, StreamContext } from './stream-context.ts'
@@ -104,7 +104,7 @@ export function createBroker(context: StreamContext, repeat: Repeat): Broker {
     pull: (wanted, caller, sink) =>
       counted('pull', () => {
         assertRoom('pull', pulls.size, limits.pulls)
-        const pull = createPull(context, { wanted, caller, sink })
+        const pull = new Pull(context, { wanted, caller, sink })
         track('pull', pulls, pull, pull.done)
         return pull
       }),
@@ -124,7 +124,7 @@ export function createBroker(context: StreamContext, repeat: Repeat): Broker {
       stopRouteWatch()
       await log.close()
       for (const push of [...pushes]) push.lose(shuttingDown())
-      for (const pull of [...pulls]) pull.cut(shuttingDown())
+      for (const pull of [...pulls]) pull.close(shuttingDown())
     },
     loads: () => loadsOf(pushes, pulls),
     requests: () => viewsOf(log.list(), pushes, pulls),

@@ -1,3 +1,4 @@
+import { pluralize } from '@tollway/chassis/pluralize.ts'
 import type { Span } from '@tollway/chassis/tracing/tracing.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { type LoggedRequest, LogRefusal, type RingCursor } from '../log/stream-log.ts'
@@ -6,7 +7,6 @@ import type { RouteStats } from '../stats/broker-stats.ts'
 import { encodeStatusMessage } from '../wire/encode-status.ts'
 import type { Status } from '../wire/status.ts'
 import { type Beginning, seekBeginning } from './late-join.ts'
-import { pluralize } from './pluralize.ts'
 import { startRequestSpan } from './request-span.ts'
 import type { StreamContext } from './stream-context.ts'
 

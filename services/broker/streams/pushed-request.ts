@@ -1,4 +1,5 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
+import { pluralize } from '@tollway/chassis/pluralize.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import {
   type LoggedRequest,
@@ -23,7 +24,6 @@ import { readMessage } from '../wire/read-message.ts'
 import type { Status } from '../wire/status.ts'
 import { admits, refusal, type TokenHash } from './admission.ts'
 import { createMediaTiming } from './media-timing.ts'
-import { pluralize } from './pluralize.ts'
 import { hashSecret, newSecret, type PresentedToken, resumptionOf, tokenOf } from './resume-token.ts'
 import { routeOf, type StreamContext } from './stream-context.ts'
 

@@ -236,7 +236,7 @@ function createConsumer(
       stalled = false
       take()
     },
-    cancel: () => pull?.cut(new GrpcError('CANCELLED', 'the caller is gone')),
+    cancel: () => pull?.close(new GrpcError('CANCELLED', 'the caller is gone')),
     get end() {
       return end
     },
