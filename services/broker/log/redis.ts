@@ -144,9 +144,9 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
   function onVanished({ filed, request, local }: KnownRequest): void {
     const { key } = filed
     const end = producers.endOf(key) ?? lostData
-    local?.lose(lostData)
+    local?.close(lostData)
     producers.settled(key)
-    feeds.giveUp(key, lostData)
+    feeds.close(key, lostData)
     if (filed.ended === undefined && filed.podId === podId) reportEnd(request, end, local?.progress)
   }
 
@@ -166,7 +166,7 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
     for (const local of producers.running()) local.tick()
     feeds.sweep()
     producers.sweep()
-    if (heartbeat.readsAwayMs() > readersWaitFactor * timings.awayMs) feeds.giveUpAll(logAway)
+    if (heartbeat.readsAwayMs() > readersWaitFactor * timings.awayMs) feeds.closeAll(logAway)
     reports.tick()
     directory.sweep()
   }
@@ -208,7 +208,7 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
         Promise.all(producers.running().map(local => local.shutDown(shuttingDown))),
         pause(commands.ready ? closeMs : 0, undefined, { ref: false }),
       ])
-      for (const local of producers.running()) local.lose(shuttingDown)
+      for (const local of producers.running()) local.close(shuttingDown)
       await heartbeat.close()
       reads.close()
       commands.close()

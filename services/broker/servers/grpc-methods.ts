@@ -39,7 +39,7 @@ function pushMethod(service: string, broker: Broker): Method<Uint8Array, Status>
     handle(requests, call) {
       const push = broker.push(call)
       takeAll(requests, push)
-      onAbort(call, reason => push.lose(reason))
+      onAbort(call, reason => push.close(reason))
       return push.answer
     },
   }
@@ -55,7 +55,7 @@ async function takeAll(requests: AsyncIterable<Uint8Array>, push: Push): Promise
     }
     push.halfClose()
   } catch (error) {
-    push.lose(error instanceof GrpcError ? error : new GrpcError('INTERNAL', 'internal error'))
+    push.close(error instanceof GrpcError ? error : new GrpcError('INTERNAL', 'internal error'))
   }
 }
 

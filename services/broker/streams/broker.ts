@@ -123,7 +123,7 @@ export function createBroker(context: StreamContext, repeat: Repeat): Broker {
       stopSweep()
       stopRouteWatch()
       await log.close()
-      for (const push of [...pushes]) push.lose(shuttingDown())
+      for (const push of [...pushes]) push.close(shuttingDown())
       for (const pull of [...pulls]) pull.close(shuttingDown())
     },
     loads: () => loadsOf(pushes, pulls),

@@ -26,7 +26,7 @@ export interface Push {
    * The producer is disconnected, or its call was cut. A request whose producer has a resume token waits for
    * it, unless the producer has cancelled the call itself.
    */
-  lose(reason: GrpcError): void
+  close(reason: GrpcError): void
   /** Checks the time limits. */
   sweep(): void
   /** The routes have changed, and may no longer accept the producer. */
@@ -190,7 +190,7 @@ export function createPush(context: StreamContext, caller: Pusher): Push {
       const completed = pushed.complete()
       finish(completed.end, completed.answer)
     },
-    lose(reason) {
+    close(reason) {
       if (ended !== undefined) return
       const mayReturn = pushed?.resumeToken !== undefined && reason.code === statusCodes.UNAVAILABLE
       if (pushed !== undefined && mayReturn) suspend(pushed, reason)

@@ -156,11 +156,11 @@ function createProducer(broker: Broker, requestId: string, metadata: Metadata): 
     },
     cancel() {
       unsent.length = 0
-      push?.lose(new GrpcError('CANCELLED', 'the caller is gone'))
+      push?.close(new GrpcError('CANCELLED', 'the caller is gone'))
     },
     lose() {
       unsent.length = 0
-      push?.lose(new GrpcError('UNAVAILABLE', 'the connection is lost'))
+      push?.close(new GrpcError('UNAVAILABLE', 'the connection is lost'))
     },
     get headers() {
       return headers

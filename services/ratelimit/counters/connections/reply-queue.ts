@@ -41,7 +41,7 @@ export class ReplyQueue<Reply> {
   }
 
   /** Completes all entries with the problem, since no more replies will arrive. */
-  giveUp(problem: string): void {
+  failAll(problem: string): void {
     for (const { replies, onReplies } of this.#debts.splice(0)) onReplies(replies, problem)
   }
 }

@@ -37,8 +37,8 @@ export interface LocalRequest {
   /** Redis has an end that did not come from its producer. */
   endedByOthers(stored: StoredEnd): void
   /** Redis has no end of it, and the request cannot continue. */
-  lose(end: RequestEnd): void
-  /** Ends it like its producer, which is notified. Never rejects: `lose` may come first. */
+  close(end: RequestEnd): void
+  /** Ends it like its producer, which is notified. Never rejects: `close` may come first. */
   shutDown(end: RequestEnd): Promise<void>
   /** The readers at other brokers. */
   readonly readers: RemoteReaders
@@ -131,7 +131,7 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
     options.onEnd(stored, queue.storedBytes + header.length)
   }
 
-  function lose(end: RequestEnd): void {
+  function close(end: RequestEnd): void {
     if (over) return
     detach()
     ring.finish(end)
@@ -174,7 +174,7 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
       const answer = await untilAnswered(queue.send)
       if (answer === undefined) return
       if (answer === 'moved') return moved()
-      if (answer === 'gone') return lose({ how: 'lost', status: lostDataStatus })
+      if (answer === 'gone') return close({ how: 'lost', status: lostDataStatus })
       if (answer !== 'ok') return stop(decodeEnd(answer))
       queue.taken()
       notifyRoom()
@@ -182,7 +182,7 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
     const end = ending?.end ?? overdue
     if (end === undefined) return
     const answer = await untilAnswered(() => endRequest(setup, filed, end))
-    if (answer?.what === 'gone') lose({ how: 'lost', status: lostDataStatus })
+    if (answer?.what === 'gone') close({ how: 'lost', status: lostDataStatus })
     else if (answer?.what === 'moved') moved()
     else if (answer !== undefined) stop(answer)
   }
@@ -270,7 +270,7 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
       return progress
     },
     endedByOthers: stop,
-    lose,
+    close,
     async shutDown(end) {
       if (over) return
       const isNews = ending === undefined
@@ -292,7 +292,7 @@ export function createLocalRequest(options: LocalRequestOptions): LocalRequest {
       const nowMs = clock.monotonicMs()
       expire(nowMs)
       if (owedSinceMs !== undefined && nowMs - owedSinceMs > timings.awayMs) {
-        lose({ how: 'lost', status: full ? fullStatus : awayStatus })
+        close({ how: 'lost', status: full ? fullStatus : awayStatus })
       }
     },
   }

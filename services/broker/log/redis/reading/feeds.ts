@@ -13,8 +13,8 @@ export interface Feeds {
   /** The directory reports the end of the request; its last entries may still be on their way. */
   ended(key: string): void
   /** Redis will provide no more entries: readers of the request get this end. */
-  giveUp(key: string, end: RequestEnd): void
-  giveUpAll(end: RequestEnd): void
+  close(key: string, end: RequestEnd): void
+  closeAll(end: RequestEnd): void
   /** Keeps the rings within the budget. */
   sweep(): void
   /** The request has another owner. */
@@ -138,7 +138,7 @@ export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOpt
     if (feeds.get(used.filed.key) === used) feeds.delete(used.filed.key)
   }
 
-  function giveUp(used: UsedFeed, end: RequestEnd): void {
+  function close(used: UsedFeed, end: RequestEnd): void {
     used.feed?.ring.finish(end)
     drop(used)
   }
@@ -177,15 +177,15 @@ export function createFeeds({ setup, loop, onEnd, onProgress, onLeft }: FeedsOpt
       feed.forceShutdown()
       loop.wake()
     },
-    giveUp(key, end) {
+    close(key, end) {
       const used = feeds.get(key)
-      if (used !== undefined) giveUp(used, end)
+      if (used !== undefined) close(used, end)
     },
     sweep() {
       for (const { feed } of feeds.values()) feed?.ring.sweep()
     },
-    giveUpAll(end) {
-      for (const used of [...feeds.values()]) giveUp(used, end)
+    closeAll(end) {
+      for (const used of [...feeds.values()]) close(used, end)
     },
     forget: key => feeds.get(key)?.feed?.ring.release(),
     slowest() {

@@ -102,7 +102,7 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
     watch.stop()
     socket.destroy()
     events.onEnd(problem)
-    owed.giveUp(problem)
+    owed.failAll(problem)
   }
 
   function onReply(reply: Reply): void {

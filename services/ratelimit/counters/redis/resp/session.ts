@@ -125,7 +125,7 @@ export function openSession(options: SessionOptions, events: SessionEvents): Ses
     socket.destroy()
     // A server that rejects the greeting replies with the reason and then closes the connection.
     events.onEnd((serving ? undefined : refusalIn(greetingReplies, options.password)) ?? problem)
-    owed.giveUp(problem)
+    owed.failAll(problem)
   }
 
   function onReply(reply: Reply): void {
