@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { accessibilityFaults, missingChromium, tabTo } from '../support/browser.ts'
@@ -98,6 +100,28 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
     await page.getByText('The resource is valid.').waitFor()
     await page.getByRole('row', { name: /^checkout\.user/ }).waitFor()
     await page.getByText(/^Based on \d+ of \d+ calls/).waitFor()
+  })
+
+  test('a proposal is applied after a confirmation, with its comments', async () => {
+    await open('what-if')
+    const edited = checkout.replace('requestsPerUnit: 3}', 'requestsPerUnit: 5} # for the sale')
+    const file = () => readFileSync(join(site.tollway.folder, 'checkout.yaml'), 'utf8').trim()
+    await page.getByLabel('RateLimitConfig in YAML').fill(edited)
+    await page.getByRole('button', { name: 'Apply' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText('shop/checkout will be changed in the file checkout.yaml.').waitFor()
+    assert.equal(file(), checkout.trim(), 'nothing is written before the confirmation')
+    await dialog.getByRole('button', { name: 'Apply' }).click()
+    await page.getByText('shop/checkout is changed in the file checkout.yaml.').waitFor()
+    assert.equal(file(), edited.trim())
+    await open('domain?domain=checkout')
+    await page.getByLabel('Descriptors, one a line').fill('user=alice')
+    await waitFor('the new limit', async () => {
+      const answered = page.waitForResponse(/api\/v1\/try/)
+      await page.getByRole('button', { name: 'Try' }).click()
+      return (await (await answered).text()).includes('checkout.user: 5/hour')
+    })
+    await page.getByText('checkout.user: 5/hour').waitFor()
   })
 
   test('a request is tried, entry by entry', async () => {

@@ -2,6 +2,7 @@ import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import type { ApiAccess } from '../../operator/api/access.ts'
 import { ApiError } from '../../operator/api/api-error.ts'
+import type { ApiSources } from '../../operator/api/sources.ts'
 import { serveApi } from '../../operator/api/testing/serve-api.ts'
 import { createConsole } from '../../operator/console/create-console.ts'
 import type { Cleanup } from '../support/tollway.ts'
@@ -17,17 +18,25 @@ const twoUsers: ApiAccess = {
       throw new ApiError(401, 'unauthenticated', 'the token is not valid')
     return {
       name: token === viewerToken ? 'viewer' : 'editor',
-      async authorize({ verb }) {
-        if (verb === 'update' && token === viewerToken)
-          throw new ApiError(403, 'forbidden', 'viewer may not update ratelimitconfigs/counters')
+      async authorize({ verb, resource }) {
+        if ((verb === 'update' || verb === 'patch') && token === viewerToken)
+          throw new ApiError(403, 'forbidden', `viewer may not ${verb} ${resource}`)
       },
     }
   },
 }
 
+const conflict = 'Apply failed with 1 conflict: conflict with "kubectl":\n- .spec.descriptors'
+
+/** A cluster in which kubectl has applied the rules. */
+const appliedByKubectl: ApiSources['apply'] = async ({ force }) => {
+  if (!force) throw new ApiError(409, 'conflict', conflict)
+  return { created: false, origin: 'cluster' }
+}
+
 /** The console over the API with played pods and two users of a cluster. It can be stopped for a while. */
 export async function playConsole(t: Cleanup) {
-  const played = await serveApi(t, { access: twoUsers })
+  const played = await serveApi(t, { access: twoUsers, apply: appliedByKubectl })
   const site = createConsole()
   const open = () =>
     createGuardedServer((request, response) => {

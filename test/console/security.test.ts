@@ -92,6 +92,26 @@ describe('the console of a cluster in Chromium', { skip: missingChromium }, () =
     await page.getByLabel('Token').waitFor()
   })
 
+  test('an editor takes over fields of another manager after a confirmation; a viewer cannot apply', async () => {
+    const openEditor = async (token: string) => {
+      const page = await logIn(token)
+      await page.getByText('No problems').waitFor()
+      const rights = page.waitForResponse(/api\/v1\/rights/)
+      await page.getByRole('link', { name: 'What-if' }).click()
+      await page.getByText('The resource is valid.').waitFor()
+      await rights
+      return page
+    }
+    const page = await openEditor(editorToken)
+    await page.getByRole('button', { name: 'Apply' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText('- .spec.descriptors').waitFor()
+    await dialog.getByRole('button', { name: 'Take over and apply' }).click()
+    await page.getByText('shop/checkout is changed in the cluster.').waitFor()
+    const viewed = await openEditor(viewerToken)
+    assert.equal(await viewed.getByRole('button', { name: 'Apply' }).count(), 0)
+  })
+
   test('a page of another site can neither read, change nor frame anything', async () => {
     const { port } = site
     const attacker = createServer((_, response) =>

@@ -2,6 +2,7 @@ import { signal, useSignal } from '@preact/signals'
 import { type Proposal, useWhatIf } from '../calls/use-what-if.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
+import { ApplyProposal } from '../parts/apply-proposal.ts'
 import { Editor } from '../parts/editor.ts'
 import { Empty, ErrorNote } from '../parts/notes.ts'
 import { BeforeAfter } from '../tables/before-after.ts'
@@ -27,7 +28,8 @@ export function WhatIfPage() {
   const absent = proposal.state === 'asking' ? 'Replaying …' : 'There is no valid proposal.'
   return html`
     <p>
-      Edit a RateLimitConfig. The calls that the pods have recorded are replayed with it; nothing is changed.
+      Edit a RateLimitConfig. The calls that the pods have recorded are replayed with it; nothing is changed
+      before you apply it.
     </p>
     <div class="split even">
       <section class="card" aria-label="Proposal">
@@ -37,6 +39,7 @@ export function WhatIfPage() {
             text.value = given
           }} />
         <${Mistakes} proposal=${proposal} />
+        ${proposal.state === 'answered' && html`<${ApplyProposal} text=${text.value} />`}
         <${Copy} />
       </section>
       <section class="card" aria-labelledby="picture">
@@ -74,7 +77,7 @@ function Copy() {
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(text.value)
-      said.value = 'Copied. Apply it with kubectl, or save it in the folder.'
+      said.value = 'Copied.'
     } catch {
       said.value = 'The browser does not allow it: select the text and copy it.'
     }

@@ -6,6 +6,7 @@ import { markReadOnly, readOnlyDomains } from '../calls/session.ts'
 import { usePoll } from '../calls/use-poll.ts'
 import { descriptorParameters, type Entry, parseEntries } from '../data/entries.ts'
 import { displayEntries, displayText, formatAge, formatCount } from '../data/format.ts'
+import { hasRight } from '../data/has-right.ts'
 import { html } from '../data/html.ts'
 import { ConfirmDialog } from './confirm-dialog.ts'
 import { ErrorNote } from './notes.ts'
@@ -24,16 +25,11 @@ export interface KeyCounterProps {
 /** The API keeps answers of the cluster about rights for 10 s. */
 const rightsMs = 10_000
 
-/** Whether buttons for changes are shown: not before the rights are known. */
-const mayChange = (list: RightList | undefined) =>
-  list?.rights.some(
-    ({ verb, resource, allowed }) => verb === 'update' && resource === 'ratelimitconfigs/counters' && allowed,
-  ) ?? false
-
 /** Reads the counter of one key, and changes it after a confirmation. */
 export function KeyCounter({ domain, namespace }: KeyCounterProps) {
   const { answer: list } = usePoll<RightList>('/rights', { namespace }, rightsMs)
-  const isReadOnly = readOnlyDomains.value.has(domain) || !mayChange(list)
+  const isReadOnly =
+    readOnlyDomains.value.has(domain) || !hasRight(list, 'update', 'ratelimitconfigs/counters')
   const counter = useSignal<Counter | undefined>(undefined)
   const problem = useSignal<unknown>(undefined)
   const done = useSignal('')
