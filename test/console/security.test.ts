@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
 import { accessibilityFaults, launchChromium, missingChromium, newPage } from '../support/browser.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { editorToken, playConsole, viewerToken } from './played-console.ts'
 
 describe('the console of a cluster in Chromium', { skip: missingChromium }, () => {
@@ -92,7 +93,7 @@ describe('the console of a cluster in Chromium', { skip: missingChromium }, () =
     await page.getByLabel('Token').waitFor()
   })
 
-  test('an editor takes over fields of another manager after a confirmation; a viewer cannot apply', async () => {
+  test('an editor takes over fields of another manager; a viewer cannot apply', async () => {
     const openEditor = async (token: string) => {
       const page = await logIn(token)
       await page.getByText('No problems').waitFor()
@@ -123,7 +124,9 @@ describe('the console of a cluster in Chromium', { skip: missingChromium }, () =
     try {
       const page = await newPage(browser, [])
       await page.goto(`http://localhost:${(attacker.address() as AddressInfo).port}`)
-      assert.match(page.frames()[1]?.url() ?? '', /^chrome-error:/)
+      await waitFor('the frame to be refused', async () =>
+        /^chrome-error:/.test(page.frames()[1]?.url() ?? ''),
+      )
       for (const path of ['/api/v1/domains', '/console/main.ts']) {
         const read = `fetch('http://localhost:${port}${path}').then(() => 'read', () => 'blocked')`
         assert.equal(await page.evaluate(read), 'blocked', path)

@@ -33,13 +33,15 @@ export function DomainPage() {
   const choose = (name: string) => {
     location.hash = linkTo('domain', { domain: name })
   }
+  // Rights are those in the namespace. One that came later would remove buttons for a moment, with the focus.
+  const isKnown = domains.answer !== undefined || domains.problem !== undefined
   return html`
     <${ErrorNote} error=${domains.problem} />
     <${DomainChoice} names=${names} chosen=${chosen} onChoose=${choose} />
     ${
       chosen === undefined
         ? domains.answer && html`<${Empty}>No domain is in force: apply a RateLimitConfig.<//>`
-        : html`<${OneDomain} key=${chosen} domain=${chosen} namespace=${namespace} />`
+        : isKnown && html`<${OneDomain} key=${chosen} domain=${chosen} namespace=${namespace} />`
     }
   `
 }

@@ -113,5 +113,7 @@ test('a file in the way, a list and another manifest are refused, and nothing ch
   await assert.rejects(apply(request('a', 2)), /list\.yaml declares the resource in a list; edit the file/)
   const other = request('c', 2, { manifest: yaml('c', 3) })
   await assert.rejects(apply(other), /manifest: is not the YAML of the field resource/)
+  const renamed = request('c', 2, { manifest: yaml('c', 2).replace('name: c', 'name: d') })
+  await assert.rejects(apply(renamed), /manifest: is not the YAML of the field resource/)
   assert.deepEqual([read('b.yaml'), read('list.yaml')], ['# notes\n', list])
 })

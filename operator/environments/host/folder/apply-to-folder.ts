@@ -39,12 +39,14 @@ export function applyToFolder(folder: string, source: Pick<Source, 'list'>) {
 }
 
 /** Returns the text to write. @throws ApiError if the manifest is not the resource */
-function documentOf({ resource, manifest }: ApplyRequest): string {
+function documentOf({ resource, manifest, namespace, name }: ApplyRequest): string {
   if (manifest === undefined) return dump(resource, { noRefs: true, lineWidth: 100 })
   const text = manifest.replace(/^---[ \t]*\r?\n/, '')
   const read = parseManifests(text, 'manifest')
   const [only, ...others] = 'error' in read ? [] : read.manifests
-  if (only !== undefined && others.length === 0 && isDeepStrictEqual(only.spec, resource['spec'])) return text
+  const expected = { kind, namespace, name, spec: resource['spec'] }
+  const found = only && { kind: only.kind, namespace: only.namespace, name: only.name, spec: only.spec }
+  if (others.length === 0 && isDeepStrictEqual(found, expected)) return text
   throw new ApiError(400, 'invalid', 'manifest: is not the YAML of the field resource')
 }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { Agent } from 'node:https'
 import { after, before, describe, test } from 'node:test'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
 import { customResourceDefinition } from '../../../../crds/generation/definition.ts'
@@ -11,6 +12,7 @@ import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { ApiError } from '../../../api/api-error.ts'
 import type { ApplyRequest } from '../../../api/sources.ts'
+import type { ApiAccess } from '../api/connection/access.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from '../api/testdata/service-account.ts'
 import { applyAsCaller } from './apply-as-caller.ts'
 
@@ -27,6 +29,7 @@ interface Managed {
 describe('a resource that a caller applies', { skip: missingKubeAssets() }, () => {
   let kube: KubeApiServer
   let apply: ReturnType<typeof applyAsCaller>
+  let access: ApiAccess
   let tokens: Readonly<Record<'author' | 'viewer', string>>
 
   before(async () => {
@@ -36,7 +39,7 @@ describe('a resource that a caller applies', { skip: missingKubeAssets() }, () =
     await waitFor('the kind to be served', async () => (await kube.call('GET', path)).status === 200)
     const token = await makeOperatorAccount(kube, 'tollway')
     const folder = temporaryFolder('operator-account')
-    const access = writeServiceAccount(folder, await addressOf(kube), { namespace: 'tollway', token })
+    access = writeServiceAccount(folder, await addressOf(kube), { namespace: 'tollway', token })
     apply = applyAsCaller(access, { random: Math.random })
     tokens = {
       author: await makeUser('author', ['get', 'create', 'patch']),
@@ -109,6 +112,17 @@ describe('a resource that a caller applies', { skip: missingKubeAssets() }, () =
   test('is refused with 401 without a token and with one that is not valid', async () => {
     assert.equal((await failure(apply(request('one', 9, { token: undefined })))).status, 401)
     assert.equal((await failure(apply(request('one', 9, { token: 'canary-7f3a' })))).status, 401)
+  })
+
+  test('is not sent through a proxy, whose agent has the certificate of the operator', async () => {
+    const agent = new Agent()
+    const proxied: ApiAccess = { ...access, credentials: async () => ({ headers: {}, tls: {}, agent }) }
+    const { status, message } = await failure(
+      applyAsCaller(proxied, { random: Math.random })(request('one', 9)),
+    )
+    assert.equal(status, 501)
+    assert.match(message, /proxy-url/)
+    assert.equal(await limitOf('one'), 2)
   })
 
   test('is refused with the fields of another manager, until the caller takes them over', async () => {

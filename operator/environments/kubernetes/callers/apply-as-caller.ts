@@ -1,7 +1,7 @@
 import { ApiError } from '../../../api/api-error.ts'
 import type { AppliedResource, ApplyRequest } from '../../../api/sources.ts'
 import { createKubeClient } from '../api/client.ts'
-import type { ApiAccess } from '../api/connection/access.ts'
+import type { ApiAccess, Credentials } from '../api/connection/access.ts'
 import { KubeApiError } from '../api/connection/api-error.ts'
 import type { KubeClientOptions } from '../api/connection/caller.ts'
 
@@ -24,7 +24,8 @@ export function applyAsCaller(access: ApiAccess, options: KubeClientOptions) {
   return async (request: ApplyRequest): Promise<AppliedResource> => {
     const { namespace, name, token, dryRun, force, signal } = request
     if (token === undefined) throw new ApiError(401, 'unauthenticated', 'there is no bearer token')
-    const client = createKubeClient(accessOf(access, token), options)
+    const credentials = await credentialsOf(access, token)
+    const client = createKubeClient({ ...access, credentials: async () => credentials }, options)
     const { apiVersion, kind, spec, metadata } = request.resource
     const { labels, annotations } = (metadata ?? {}) as Readonly<Record<string, object | undefined>>
     const object = { apiVersion, kind, metadata: { namespace, name, labels, annotations }, spec }
@@ -41,16 +42,14 @@ export function applyAsCaller(access: ApiAccess, options: KubeClientOptions) {
   }
 }
 
-/** The address and authority of the API server as the operator knows them, with another identity. */
-function accessOf(access: ApiAccess, token: string): ApiAccess {
-  return {
-    ...access,
-    async credentials() {
-      const { tls, agent } = await access.credentials()
-      const { cert: _, key: __, auth: ___, ...server } = tls
-      return { headers: { authorization: `Bearer ${token}` }, tls: server, ...(agent && { agent }) }
-    },
-  }
+/** Returns the token with the authority of the API server as the operator knows it. */
+async function credentialsOf(access: ApiAccess, token: string): Promise<Credentials> {
+  const { tls, agent } = await access.credentials()
+  // The agent of a proxy holds the operator's client certificate, which would take precedence.
+  if (agent !== undefined)
+    throw new ApiError(501, 'proxy', 'apply: not possible with proxy-url in the kubeconfig')
+  const { cert: _, key: __, auth: ___, ...server } = tls
+  return { headers: { authorization: `Bearer ${token}` }, tls: server }
 }
 
 function apiErrorOf({ code, reason, message }: KubeApiError): ApiError {

@@ -165,8 +165,11 @@ async function raised(id: string, name: string, amount: bigint, currency = 'DKK'
   return { kind: 'dispute-raised', id: `${name}_raised`, reason: 'fraudulent', ...about, ...at }
 }
 
+/** Returns the open exceptions of these events, in the order of the ids: some are created in the same ms. */
 const openExceptions = async (...ids: readonly string[]) =>
-  (await api.storage.read(tx => listOpenExceptions(tx, 1_000))).filter(({ event }) => ids.includes(event.id))
+  (await api.storage.read(tx => listOpenExceptions(tx, 1_000)))
+    .filter(({ event }) => ids.includes(event.id))
+    .sort((a, b) => ids.indexOf(a.event.id) - ids.indexOf(b.event.id))
 
 async function assertSound(): Promise<void> {
   assert.deepEqual((await verifyBooks(api.storage)).findings, [])
