@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Log, silentLog } from '@tollway/chassis/log/log.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { type CertificatesOptions, createCertificates } from './certificates.ts'
+import { Certificates, type CertificatesOptions } from './certificates.ts'
 import { type StoreInMemory, storeInMemory } from './testdata/store-in-memory.ts'
 
 const secretNames = { authority: 'tollway-ca', server: 'feed-server', client: 'feed-client' }
@@ -13,8 +13,8 @@ const timing = {
   authorityLifeMs: 6_000,
   leafLifeMs: 2_400,
   spreadMs: 300,
-  lookEveryMs: 100,
-  firstLooksEveryMs: 20,
+  checkEveryMs: 100,
+  firstCheckEveryMs: 20,
 }
 
 function start(t: TestContext, store: StoreInMemory, options: Partial<CertificatesOptions> = {}) {
@@ -23,7 +23,7 @@ function start(t: TestContext, store: StoreInMemory, options: Partial<Certificat
     said.push(`${message} ${JSON.stringify(fields)}`)
   }
   const log: Log = { ...silentLog, info: note, warn: note }
-  const certificates = createCertificates({
+  const certificates = new Certificates({
     ...{ store, secretNames, dnsNames, log, timing },
     mayWrite: () => true,
     clock: systemClock,
@@ -32,14 +32,14 @@ function start(t: TestContext, store: StoreInMemory, options: Partial<Certificat
   })
   t.after(() => certificates.stop())
   certificates.start()
-  return { ...certificates, said }
+  return { certificates, said }
 }
 
 test('one writes, the other reads, and both show the same', async t => {
   const store = storeInMemory()
-  const follower = start(t, store, { mayWrite: () => false })
+  const { certificates: follower } = start(t, store, { mayWrite: () => false })
   assert.throws(() => follower.serverTls.credentials(), /^Error: the operator has no certificate yet$/)
-  const leader = start(t, store)
+  const { certificates: leader } = start(t, store)
   await Promise.all([leader.ready(), follower.ready()])
   assert.deepEqual(follower.serverTls.credentials(), leader.serverTls.credentials())
   const { ca, identity } = follower.clientTls('operator').credentials()
@@ -57,8 +57,8 @@ test('one writes, the other reads, and both show the same', async t => {
 
 test('no key is ever logged', async t => {
   const store = storeInMemory()
-  const { ready, said } = start(t, store)
-  await ready()
+  const { certificates, said } = start(t, store)
+  await certificates.ready()
   store.set('feed-server', { ...store.data('feed-server'), 'tls.key': store.data('tollway-ca')['ca.key'] })
   await waitFor('the complaint', () => said.some(line => line.includes('is not the key')))
   assert.doesNotMatch(said.join('\n'), /BEGIN|KEY/)
@@ -69,7 +69,7 @@ test('every write may be the last one before a crash, or come too late', async t
   // Two that both believe they are the one that writes, each stopped after any write.
   let writes = 0
   store.failAfterWrites(() => ++writes % 3 === 0)
-  const [one, two] = [start(t, store), start(t, store)]
+  const [one, two] = [start(t, store).certificates, start(t, store).certificates]
   await Promise.all([one.ready(), two.ready()])
   const first = store.data('tollway-ca')['ca.crt']
   await waitFor('another authority', () => store.data('tollway-ca')['ca.crt'] !== first)
@@ -78,37 +78,37 @@ test('every write may be the last one before a crash, or come too late', async t
 
 test('a store that is away is told of until it is back', async t => {
   const store = storeInMemory()
-  const { problem, ready, said } = start(t, store)
-  await ready()
+  const { certificates, said } = start(t, store)
+  await certificates.ready()
   store.fail('the API server is away')
-  await waitFor('the problem', () => problem().includes('the API server is away'))
+  await waitFor('the problem', () => certificates.problem().includes('the API server is away'))
   assert.equal(said.filter(line => line.includes('is away')).length, 1)
   store.fail('')
-  await waitFor('the end of it', () => problem() === '')
+  await waitFor('the end of it', () => certificates.problem() === '')
 })
 
 test('content that cannot be used is told of and replaced, and the last good certificate stays', async t => {
   const store = storeInMemory()
-  const { problem, ready, serverTls, said, lookNow } = start(t, store, {
-    timing: { ...timing, lookEveryMs: 60_000, leafLifeMs: 60_000, authorityLifeMs: 600_000 },
+  const { certificates, said } = start(t, store, {
+    timing: { ...timing, checkEveryMs: 60_000, leafLifeMs: 60_000, authorityLifeMs: 600_000 },
   })
-  await ready()
+  await certificates.ready()
   await waitFor('the first content', () => store.data('feed-client')['tls.crt'])
-  const before = serverTls.credentials()
+  const before = certificates.serverTls.credentials()
   store.set('feed-server', { ...store.data('feed-server'), 'tls.crt': 'nonsense' })
-  lookNow()
-  await waitFor('a new certificate', () => serverTls.credentials().cert !== before.cert)
+  certificates.checkNow()
+  await waitFor('a new certificate', () => certificates.serverTls.credentials().cert !== before.cert)
   assert.match(said.join('\n'), /"problem":"server: tls.crt: contains no certificate in PEM"/)
-  await waitFor('no problem', () => problem() === '')
-  assert.equal(serverTls.credentials().ca, before.ca)
+  await waitFor('no problem', () => certificates.problem() === '')
+  assert.equal(certificates.serverTls.credentials().ca, before.ca)
 })
 
 test('an authority whose Secret is gone stays trusted until another one has spread', async t => {
   const store = storeInMemory()
-  const { ready } = start(t, store, {
+  const { certificates } = start(t, store, {
     timing: { ...timing, leafLifeMs: 60_000, authorityLifeMs: 600_000 },
   })
-  await ready()
+  await certificates.ready()
   await waitFor('the first content', () => store.data('feed-client')['tls.crt'])
   const first = store.data('feed-client')
   store.delete('tollway-ca')
@@ -127,5 +127,5 @@ test('times that cannot work are refused', () => {
   const wrong = { ...timing, leafLifeMs: 500 }
   const options = { store: storeInMemory(), secretNames, dnsNames, timing: wrong }
   const rest = { mayWrite: () => true, clock: systemClock, log: silentLog, random: Math.random }
-  assert.throws(() => createCertificates({ ...options, ...rest }), /leafLifeMs/)
+  assert.throws(() => new Certificates({ ...options, ...rest }), /leafLifeMs/)
 })

@@ -1,46 +1,26 @@
-import { createBackoff } from '@tollway/chassis/backoff.ts'
+import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 import type { LeafName } from './certificate-state.ts'
+import { checkForeignLeaves } from './check-foreign-leaves.ts'
 import { createHeldCredentials } from './held-credentials.ts'
-import { judgeForeignLeaves } from './judge-foreign-leaves.ts'
 import { type CertificateTiming, checkTiming, defaultCertificateTiming, plan } from './plan.ts'
-import { type LeafWish, readCredentials, readSecrets, type SecretContents } from './secret-content.ts'
+import { type LeafSpec, readCredentials, readSecrets, type SecretContents } from './secret-content.ts'
 import type { SecretStore, StoredSecret } from './secret-store.ts'
 import { writeAction } from './write-action.ts'
-
-/**
- * The certificates by which operators and pods authenticate each other. Every operator reads the Secret of
- * the operators' leaf, and uses it for later handshakes; the leader creates and renews the three Secrets.
- * With another issuer no operator writes, and each one reports the problems of both leaves.
- */
-export interface Certificates {
-  start(): void
-  /** Resolves when there is a certificate to show. Until then no address can be served with `serverTls`. */
-  ready(): Promise<void>
-  /** Looks now, and not only when it is time: we may write from now on. */
-  lookNow(): void
-  /** Asks callers for a certificate of the same authority. */
-  readonly serverTls: ServerTls
-  /** Shows the same certificate as a client. */
-  clientTls(serverName: string): ClientTls
-  /** Why something is not as it should be, in one line, for a condition; empty when all is well. */
-  problem(): string
-  stop(): Promise<void>
-}
 
 export interface CertificatesOptions {
   readonly store: SecretStore
   /** The names of the three Secrets. */
   readonly secretNames: Readonly<Record<keyof StoredSecrets, string>>
-  /** The names that each leaf is for; the first is shown to people. */
+  /** The DNS names of each leaf; the first one is its common name. */
   readonly dnsNames: Readonly<Record<LeafName, readonly string[]>>
-  /** Who creates and renews the certificates; this program by default. */
+  /** The program that creates and renews the certificates; `operator` by default. */
   readonly issuer?: 'operator' | 'other'
-  /** Whether we are the one that writes. Asked before each write. */
+  /** Whether this operator leads. Checked before each write. */
   readonly mayWrite: () => boolean
   readonly clock: Clock
   readonly log: Log
@@ -51,10 +31,10 @@ export interface CertificatesOptions {
 
 export interface CertificatesTiming extends CertificateTiming {
   /** The time between two reads of the Secrets. */
-  readonly lookEveryMs: number
-  /** As long as there is no certificate yet. */
-  readonly firstLooksEveryMs: number
-  /** A call of the store that takes longer has failed. */
+  readonly checkEveryMs: number
+  /** The time between two reads while there is no certificate. */
+  readonly firstCheckEveryMs: number
+  /** The time limit of a call of the store. */
   readonly storeTimeoutMs: number
 }
 
@@ -67,93 +47,166 @@ export interface StoredSecrets {
 
 export const defaultCertificatesTiming: CertificatesTiming = {
   ...defaultCertificateTiming,
-  lookEveryMs: 30_000,
-  firstLooksEveryMs: 1_000,
+  checkEveryMs: 30_000,
+  firstCheckEveryMs: 1_000,
   storeTimeoutMs: 10_000,
 }
 
 /** More writes than any state needs. Beyond them, another program undoes the writes. */
-const maxWritesPerLook = 20
+const maxWritesPerCheck = 20
 
-/** @throws Error for times that cannot work together. */
-export function createCertificates(options: CertificatesOptions): Certificates {
-  const { store, secretNames, mayWrite, clock, log } = options
-  const timing = { ...defaultCertificatesTiming, ...options.timing }
-  checkTiming(timing)
-  const wishes: Readonly<Record<LeafName, LeafWish>> = {
-    // Operators call each other, too.
-    server: { dnsNames: options.dnsNames.server, usage: ['server', 'client'] },
-    // The operator calls some of its pods.
-    client: { dnsNames: options.dnsNames.client, usage: ['client', 'server'] },
-  }
-  const held = createHeldCredentials()
-  const problems = createProblems(log)
-  const stopped = new AbortController()
+/**
+ * The certificates by which operators and pods authenticate each other. Every operator reads the Secret of
+ * the operators' leaf, and uses it for later handshakes; the leader creates and renews the three Secrets.
+ * With another issuer no operator writes, and each one reports the problems of both leaves.
+ */
+export class Certificates {
+  /** Requires that callers show a certificate of the same authority. */
+  readonly serverTls: ServerTls
+  readonly #options: CertificatesOptions
+  readonly #timing: CertificatesTiming
+  readonly #leafSpecs: Readonly<Record<LeafName, LeafSpec>>
+  readonly #held = createHeldCredentials()
+  readonly #problems: Problems
+  readonly #stopped = new AbortController()
+  readonly #pause = createWakeablePause()
+  readonly #backoff: Backoff
+  #running: Promise<void> = Promise.resolve()
 
-  const limit = () => AbortSignal.any([stopped.signal, AbortSignal.timeout(timing.storeTimeoutMs)])
-  const get = (secret: keyof StoredSecrets) => store.get(secretNames[secret], limit())
-
-  /** Answers when something is due, by our clock. */
-  async function look(): Promise<number> {
-    const server = await get('server')
-    adopt(server)
-    if (options.issuer === 'other') {
-      const client = await get('client')
-      const contents = contentsOf({ server, client, authority: undefined })
-      problems.tell('contents', judgeForeignLeaves(contents, { wishes, secretNames, nowMs: clock.nowMs() }))
-      return held.current() ? Number.POSITIVE_INFINITY : clock.nowMs()
+  /** @throws Error for times that cannot work together. */
+  constructor(options: CertificatesOptions) {
+    this.#options = options
+    this.#timing = { ...defaultCertificatesTiming, ...options.timing }
+    checkTiming(this.#timing)
+    this.#leafSpecs = {
+      // Operators call each other, too.
+      server: { dnsNames: options.dnsNames.server, usage: ['server', 'client'] },
+      // The operator calls some of its pods.
+      client: { dnsNames: options.dnsNames.client, usage: ['client', 'server'] },
     }
-    if (mayWrite()) return settle({ server, authority: await get('authority'), client: await get('client') })
-    problems.tell('contents', [])
-    return held.current() ? Number.POSITIVE_INFINITY : clock.nowMs()
+    this.#problems = new Problems(options.log)
+    const { firstCheckEveryMs: initialMs, checkEveryMs: maxMs } = this.#timing
+    this.#backoff = createBackoff({ initialMs, maxMs, factor: 2, jitter: 0.5, random: options.random })
+    const { required: credentials, onChange } = this.#held
+    this.serverTls = { requireClientCert: true, credentials, onChange }
   }
 
-  function adopt(server: StoredSecret | undefined): void {
-    const credentials = readCredentials(server?.data)
-    if (credentials) held.set(credentials)
-    const isLost = credentials === undefined && held.current() !== undefined
-    problems.tell('own', isLost ? [`${secretNames.server}: has no certificate that can be used`] : [])
+  start(): void {
+    this.#running = this.#run()
   }
 
-  /** One write after the other, each from what the one before left, until nothing is to be done. */
-  async function settle(read: StoredSecrets): Promise<number> {
-    let secrets = read
-    for (let writes = 0; writes < maxWritesPerLook; writes++) {
-      const nowMs = clock.nowMs()
-      const contents = contentsOf(secrets)
-      const { state, problems: found } = readSecrets(contents, { wishes, nowMs })
-      problems.tell('contents', found)
-      const action = plan(state, nowMs, timing)
-      if (action.kind === 'wait') return action.untilMs
-      if (!mayWrite()) return Number.POSITIVE_INFINITY
-      const { secret, data } = writeAction(action, contents, { wishes, nowMs, timing })
-      const written = await store.put(secretNames[secret], data, secrets[secret], limit())
-      log.info('wrote certificates', { secret: secretNames[secret], why: action.why })
-      secrets = { ...secrets, [secret]: written }
-      if (secret === 'server') adopt(written)
-    }
-    throw new Error(`the Secrets are not as they should be after ${maxWritesPerLook} writes`)
+  async stop(): Promise<void> {
+    this.#stopped.abort()
+    await this.#running
   }
 
-  const looks = createLooks({ ...timing, look, clock, random: options.random, problems, stopped })
-  return {
-    start: looks.start,
-    ready: held.ready,
-    lookNow: looks.lookNow,
-    serverTls: { requireClientCert: true, credentials: held.required, onChange: held.onChange },
-    clientTls: serverName => ({
+  /** Resolves when there is a certificate. Until then no address can be served with `serverTls`. */
+  ready(): Promise<void> {
+    return this.#held.ready()
+  }
+
+  /** Checks the Secrets now and not at the next interval, because this operator may write from now on. */
+  checkNow(): void {
+    this.#pause.wake()
+  }
+
+  /** Returns the TLS of a client that shows the same certificate as the server. */
+  clientTls(serverName: string): ClientTls {
+    const { required, onChange } = this.#held
+    return {
       serverName,
-      onChange: held.onChange,
+      onChange,
       credentials() {
-        const { cert, key, ca } = held.required()
+        const { cert, key, ca } = required()
         return { ca, identity: { cert, key } }
       },
-    }),
-    problem: problems.text,
-    async stop() {
-      stopped.abort()
-      await looks.ended()
-    },
+    }
+  }
+
+  /** Returns the present problems in one line, for a condition; empty when there are none. */
+  problem(): string {
+    return this.#problems.text()
+  }
+
+  /** Checks when something is due, at the interval, and sooner after a failure. */
+  async #run(): Promise<void> {
+    const { signal } = this.#stopped
+    while (!signal.aborted) await this.#pause.wait(await this.#checkOnce(), signal)
+  }
+
+  /** Resolves with the delay before the next check. */
+  async #checkOnce(): Promise<number> {
+    const { checkEveryMs, firstCheckEveryMs } = this.#timing
+    try {
+      const dueInMs = (await this.#check()) - this.#options.clock.nowMs()
+      this.#problems.set('store', [])
+      this.#backoff.reset()
+      return Math.min(checkEveryMs, Math.max(firstCheckEveryMs, dueInMs))
+    } catch (error) {
+      // After a conflict, the next check reads what another operator has written.
+      if (!isConflict(error) && !this.#stopped.signal.aborted) {
+        this.#problems.set('store', [(error as Error).message])
+      }
+      return this.#backoff.nextMs()
+    }
+  }
+
+  /** Resolves with the time at which something is due, by the clock of this process. */
+  async #check(): Promise<number> {
+    const { issuer, mayWrite, secretNames, clock } = this.#options
+    const server = await this.#get('server')
+    this.#adopt(server)
+    if (issuer === 'other') {
+      const contents = contentsOf({ server, client: await this.#get('client'), authority: undefined })
+      const expected = { leafSpecs: this.#leafSpecs, secretNames, nowMs: clock.nowMs() }
+      this.#problems.set('contents', checkForeignLeaves(contents, expected))
+    } else if (mayWrite()) {
+      const [authority, client] = [await this.#get('authority'), await this.#get('client')]
+      return this.#reconcile({ server, authority, client })
+    } else {
+      this.#problems.set('contents', [])
+    }
+    return this.#held.current() ? Number.POSITIVE_INFINITY : clock.nowMs()
+  }
+
+  /** Uses the credentials of the operators' Secret, if it has any. */
+  #adopt(server: StoredSecret | undefined): void {
+    const credentials = readCredentials(server?.data)
+    if (credentials) this.#held.set(credentials)
+    const isLost = credentials === undefined && this.#held.current() !== undefined
+    const lost = `${this.#options.secretNames.server}: has no certificate that can be used`
+    this.#problems.set('own', isLost ? [lost] : [])
+  }
+
+  /** Writes one Secret after the other, each from the result of the last write, until nothing is due. */
+  async #reconcile(read: StoredSecrets): Promise<number> {
+    const { store, secretNames, mayWrite, clock, log } = this.#options
+    const leafSpecs = this.#leafSpecs
+    let secrets = read
+    for (let writes = 0; writes < maxWritesPerCheck; writes++) {
+      const nowMs = clock.nowMs()
+      const contents = contentsOf(secrets)
+      const { state, problems } = readSecrets(contents, { leafSpecs, nowMs })
+      this.#problems.set('contents', problems)
+      const action = plan(state, nowMs, this.#timing)
+      if (action.kind === 'wait') return action.untilMs
+      if (!mayWrite()) return Number.POSITIVE_INFINITY
+      const { secret, data } = writeAction(action, contents, { leafSpecs, nowMs, timing: this.#timing })
+      const written = await store.put(secretNames[secret], data, secrets[secret], this.#limit())
+      log.info('wrote certificates', { secret: secretNames[secret], why: action.why })
+      secrets = { ...secrets, [secret]: written }
+      if (secret === 'server') this.#adopt(written)
+    }
+    throw new Error(`the Secrets are not as they should be after ${maxWritesPerCheck} writes`)
+  }
+
+  #get(secret: keyof StoredSecrets): Promise<StoredSecret | undefined> {
+    return this.#options.store.get(this.#options.secretNames[secret], this.#limit())
+  }
+
+  /** Returns a signal that ends a call of the store at the stop, and after the time limit. */
+  #limit(): AbortSignal {
+    return AbortSignal.any([this.#stopped.signal, AbortSignal.timeout(this.#timing.storeTimeoutMs)])
   }
 }
 
@@ -161,64 +214,26 @@ function contentsOf({ authority, server, client }: StoredSecrets): SecretContent
   return { authority: authority?.data, server: server?.data, client: client?.data }
 }
 
-interface LooksOptions extends Pick<CertificatesTiming, 'lookEveryMs' | 'firstLooksEveryMs'> {
-  look(): Promise<number>
-  readonly clock: Clock
-  readonly random: () => number
-  readonly problems: Problems
-  readonly stopped: AbortController
-}
-
-/** Looks again and again: when something is due, when it is time, and sooner after a failure. */
-function createLooks({ look, clock, problems, stopped: { signal }, ...options }: LooksOptions) {
-  const { firstLooksEveryMs, lookEveryMs, random } = options
-  const pause = createWakeablePause()
-  const backoff = createBackoff({
-    ...{ initialMs: firstLooksEveryMs, maxMs: lookEveryMs, factor: 2, jitter: 0.5, random },
-  })
-  let running: Promise<void> = Promise.resolve()
-
-  async function lookOnce(): Promise<number> {
-    try {
-      const dueInMs = (await look()) - clock.nowMs()
-      problems.tell('store', [])
-      backoff.reset()
-      return Math.min(lookEveryMs, Math.max(firstLooksEveryMs, dueInMs))
-    } catch (error) {
-      // Another operator was faster; its write is read next.
-      if (!isConflict(error) && !signal.aborted) problems.tell('store', [(error as Error).message])
-      return backoff.nextMs()
-    }
-  }
-
-  async function run(): Promise<void> {
-    while (!signal.aborted) await pause.wait(await lookOnce(), signal)
-  }
-
-  return {
-    start() {
-      running = run()
-    },
-    lookNow: pause.wake,
-    ended: () => running,
-  }
-}
-
 function isConflict(error: unknown): boolean {
   return (error as { readonly code?: unknown } | undefined)?.code === 409
 }
 
-type Problems = ReturnType<typeof createProblems>
-
 /** The present problems by the place where they occurred. Each is logged once while it lasts. */
-function createProblems(log: Log) {
-  const found = new Map<string, readonly string[]>()
-  return {
-    tell(place: string, problems: readonly string[]): void {
-      const before = found.get(place) ?? []
-      for (const problem of problems) if (!before.includes(problem)) log.warn('certificates', { problem })
-      found.set(place, problems)
-    },
-    text: () => [...found.values()].flat().join('; '),
+class Problems {
+  readonly #log: Log
+  readonly #found = new Map<string, readonly string[]>()
+
+  constructor(log: Log) {
+    this.#log = log
+  }
+
+  set(place: string, problems: readonly string[]): void {
+    const before = this.#found.get(place) ?? []
+    for (const problem of problems) if (!before.includes(problem)) this.#log.warn('certificates', { problem })
+    this.#found.set(place, problems)
+  }
+
+  text(): string {
+    return [...this.#found.values()].flat().join('; ')
   }
 }

@@ -25,10 +25,10 @@ export interface SecretContents {
 }
 
 /** What a leaf is to be. */
-export type LeafWish = Pick<LeafOptions, 'dnsNames' | 'usage'>
+export type LeafSpec = Pick<LeafOptions, 'dnsNames' | 'usage'>
 
 export interface ReadOptions {
-  readonly wishes: Readonly<Record<LeafName, LeafWish>>
+  readonly leafSpecs: Readonly<Record<LeafName, LeafSpec>>
   readonly nowMs: number
 }
 
@@ -158,14 +158,14 @@ const maxAheadMs = 60_000
 function readLeaf(
   reader: SecretReader,
   known: readonly KnownCertificate[],
-  { wishes, nowMs }: ReadOptions,
+  { leafSpecs, nowMs }: ReadOptions,
   name: LeafName,
 ): LeafSecret {
   const trusted = reader.certificates('ca.crt').map(describe)
   const identity = reader.identity('tls')
   const sinceMs = Date.parse(reader.text('trusted-since'))
   return {
-    leaf: identity && describeLeaf(identity.certificate, [...known, ...trusted], wishes[name]),
+    leaf: identity && describeLeaf(identity.certificate, [...known, ...trusted], leafSpecs[name]),
     trusted,
     trustedSinceMs: sinceMs <= nowMs + maxAheadMs ? sinceMs : undefined,
   }
@@ -183,7 +183,7 @@ function describe(certificate: X509Certificate): KnownCertificate {
 function describeLeaf(
   certificate: X509Certificate,
   authorities: readonly KnownCertificate[],
-  { dnsNames, usage }: LeafWish,
+  { dnsNames, usage }: LeafSpec,
 ): Leaf {
   const issuer = authorities.find(({ pem }) => {
     const authority = new X509Certificate(pem)

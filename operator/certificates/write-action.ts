@@ -3,7 +3,7 @@ import { type Identity, issueAuthority, issueLeaf } from './issue.ts'
 import type { Action, CertificateTiming } from './plan.ts'
 import {
   authorityContent,
-  type LeafWish,
+  type LeafSpec,
   leafContent,
   type SecretContents,
   toIssuer,
@@ -11,7 +11,7 @@ import {
 import type { SecretData } from './secret-store.ts'
 
 export interface WriteOptions {
-  readonly wishes: Readonly<Record<'server' | 'client', LeafWish>>
+  readonly leafSpecs: Readonly<Record<'server' | 'client', LeafSpec>>
   readonly nowMs: number
   readonly timing: CertificateTiming
 }
@@ -27,7 +27,7 @@ const authorityName = 'tollway feed'
 export function writeAction(
   action: Exclude<Action, { readonly kind: 'wait' }>,
   contents: SecretContents,
-  { wishes, nowMs, timing }: WriteOptions,
+  { leafSpecs, nowMs, timing }: WriteOptions,
 ): { readonly secret: keyof SecretContents; readonly data: SecretData } {
   const newIssuer = () =>
     toIssuer(issueAuthority(authorityName, { nowMs, expiresAtMs: nowMs + timing.authorityLifeMs }))
@@ -43,6 +43,6 @@ export function writeAction(
     key: contents[name]?.['tls.key'] ?? '',
   }
   const identity =
-    certificate === 'keep' ? kept : issueLeaf({ cert: pem, key }, { ...wishes[name], nowMs, expiresAtMs })
+    certificate === 'keep' ? kept : issueLeaf({ cert: pem, key }, { ...leafSpecs[name], nowMs, expiresAtMs })
   return { secret: name, data: leafContent(identity, trustedBy(authority), trustedSinceMs) }
 }

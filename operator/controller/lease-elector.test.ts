@@ -19,7 +19,7 @@ import {
   addressOf,
   makeOperatorAccount,
 } from '../environments/kubernetes/api/testdata/service-account.ts'
-import { createLeaseElector, type Lease, type LeaseAccess, type LeaseElector } from './lease-elector.ts'
+import { type Lease, type LeaseAccess, LeaseElector } from './lease-elector.ts'
 
 /** Short enough for a test; a Lease counts in whole seconds. */
 const timing = { leaseMs: 1_000, renewDeadlineMs: 300, retryMs: 40 }
@@ -79,7 +79,7 @@ describe('electors of one lease', () => {
     onStopped: () => void | Promise<void> = () => {},
   ) {
     const said: string[] = []
-    const elector = createLeaseElector({
+    const elector = new LeaseElector({
       lease: access,
       identity,
       timing,
@@ -195,7 +195,7 @@ describe('electors of one lease', () => {
 
   it('durations that cannot be safe are refused', () => {
     const create = (wrong: object) => () =>
-      createLeaseElector({
+      new LeaseElector({
         lease: createLease().access,
         identity: 'a',
         onStarted() {},
@@ -276,7 +276,7 @@ describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_00
   it('a leader that gets SIGTERM hands over within two seconds, as in production', async () => {
     const start = (identity: string) => {
       const client = createKubeClient(accessThrough(proxy.url, { namespace, token }), { random: Math.random })
-      const elector = createLeaseElector({
+      const elector = new LeaseElector({
         lease: leaseAccess(client, { namespace, name: 'handed-over' }),
         identity,
         onStarted() {},
@@ -294,7 +294,7 @@ describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_00
     const second = start('second')
     const stopMs = performance.now()
     await first.stop()
-    second.lookNow() // as it does when the feed of the first ends
+    second.readNow() // as it does when the feed of the first ends
     await waitFor('the second to lead', () => second.isLeader())
     assert.ok(performance.now() - stopMs < 2_000, `it took ${performance.now() - stopMs} ms`)
   })
@@ -305,7 +305,7 @@ describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_00
         random: Math.random,
         limits: { attemptTimeoutMs: 300 },
       })
-      const elector = createLeaseElector({
+      const elector = new LeaseElector({
         lease: leaseAccess(client, { namespace, name: 'troubled' }),
         identity,
         timing: { ...realTiming, leaseMs: 1_000, renewDeadlineMs: 600 },

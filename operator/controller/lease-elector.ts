@@ -1,9 +1,12 @@
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 
-/** The spec of a Lease (coordination.k8s.io/v1). Its times are for people: only our own clock is trusted. */
+/**
+ * The spec of a Lease (coordination.k8s.io/v1). Its times are for people: an elector trusts only the clock of
+ * its own process.
+ */
 export interface LeaseSpec {
-  /** Empty when the last holder gave it up. */
+  /** Empty when the last holder released the lease. */
   readonly holderIdentity: string
   readonly leaseDurationSeconds: number
   /** RFC 3339 with six digits of a second, as is `renewTime`. */
@@ -12,35 +15,17 @@ export interface LeaseSpec {
   readonly leaseTransitions: number
 }
 
-/** A Lease as it was read. Its metadata goes back as it came, so that a write meets just that version. */
+/** A Lease as it was read. A write sends its metadata back unchanged, and so applies to that version only. */
 export interface Lease {
   readonly metadata: { readonly name: string; readonly [field: string]: unknown }
   readonly spec: Partial<LeaseSpec>
 }
 
-/** The one Lease that is fought for. A write that met another version rejects with `code` 409. */
+/** The Lease for which processes compete. A write rejects with `code` 409 if the version has changed. */
 export interface LeaseAccess {
   get(signal: AbortSignal): Promise<Lease | undefined>
   create(spec: LeaseSpec, signal: AbortSignal): Promise<Lease>
   update(lease: Lease, spec: LeaseSpec, signal: AbortSignal): Promise<Lease>
-}
-
-/**
- * Elects at most one of several processes as leader. A Lease does not fence: a process may be stopped between
- * its check of `isLeader` and its write, so a newer write must be able to override each write.
- */
-export interface LeaseElector {
-  start(): void
-  /**
-   * Whether this process holds the lease by a renewal younger than the deadline. Checked before each write.
-   */
-  isLeader(): boolean
-  /** The age of the last renewal since its request; Infinity without the lease. */
-  ageMs(): number
-  /** Reads the lease at once, because its holder may be gone. */
-  lookNow(): void
-  /** Ends our term, waits for `onStopped`, and gives the lease up, so that a successor need not wait. */
-  stop(): Promise<void>
 }
 
 export interface LeaseElectorOptions {
@@ -53,7 +38,7 @@ export interface LeaseElectorOptions {
   readonly onStopped: () => void | Promise<void>
   /** Called once when another process holds the lease, and with undefined when that ends. */
   readonly onRival?: (identity: string | undefined) => void
-  /** For the log: a try that failed. The next one comes anyway. */
+  /** Called with the error of a failed attempt, for the log. Attempts continue. */
   readonly onError: (error: unknown) => void
   /** Uniform in [0, 1). */
   readonly random: () => number
@@ -62,7 +47,7 @@ export interface LeaseElectorOptions {
 }
 
 export interface LeaseTiming {
-  /** How long the others wait after the last renewal that they saw. In whole seconds. */
+  /** How long other processes wait after the last renewal that they saw. In whole seconds. */
   readonly leaseMs: number
   /** A holder whose last renewal is older stops; the rest up to `leaseMs` is for writes on their way. */
   readonly renewDeadlineMs: number
@@ -79,145 +64,209 @@ export const defaultLeaseTiming: LeaseTiming = { leaseMs: 6_000, renewDeadlineMs
 /** The attempts to release the lease, by an update that conflicts with any other one. */
 const releaseTries = 3
 
+/** A time in which this process holds the lease. */
+interface Term {
+  /** The monotonic time of the request of the last renewal. */
+  readonly renewedAtMs: number
+  readonly lossTimer: NodeJS.Timeout
+}
+
 /**
- * @throws Error when the durations are not `retryMs` < `renewDeadlineMs` < `leaseMs`, or `leaseMs` is not in
- * whole seconds.
+ * Elects at most one of several processes as leader. A Lease does not fence: a process may be stopped between
+ * its check of `isLeader` and its write, so a newer write must be able to override each write.
  */
-export function createLeaseElector(options: LeaseElectorOptions): LeaseElector {
-  const { lease: access, identity, onStarted, onStopped, onError, random, clock = systemClock } = options
-  const timing = { ...defaultLeaseTiming, ...options.timing }
-  checkTiming(timing)
-  const stopping = new AbortController()
-  const rival = createRivalWatch(clock, timing.leaseMs)
-  const pause = createWakeablePause()
-  /** There while we hold the lease. */
-  let term: { readonly renewedAtMs: number; readonly lossTimer: NodeJS.Timeout } | undefined
-  /** As it was last read or written; undefined when it has to be read. */
-  let known: Lease | undefined
-  let endOfTerm: Promise<void> = Promise.resolve()
-  let rivalTold: string | undefined
-  let hasClaimed = false
-  let running: Promise<void> = Promise.resolve()
+export class LeaseElector {
+  readonly #options: LeaseElectorOptions
+  readonly #clock: Clock
+  readonly #timing: LeaseTiming
+  readonly #rival: RivalWatch
+  readonly #stopping = new AbortController()
+  readonly #pause = createWakeablePause()
+  /** undefined while this process does not hold the lease. */
+  #term: Term | undefined
+  /** The lease as it was last read or written; undefined when it has to be read. */
+  #known: Lease | undefined
+  /** Resolves when `onStopped` of the last term has resolved. */
+  #endOfTerm: Promise<void> = Promise.resolve()
+  #reportedRival: string | undefined
+  #hasClaimed = false
+  #running: Promise<void> = Promise.resolve()
 
-  const ageMs = () => (term === undefined ? Number.POSITIVE_INFINITY : clock.monotonicMs() - term.renewedAtMs)
-  const isLeader = () => ageMs() < timing.renewDeadlineMs
-
-  function renewed(renewedAtMs: number): void {
-    const isNew = term === undefined
-    clearTimeout(term?.lossTimer)
-    const leftMs = renewedAtMs + timing.renewDeadlineMs - clock.monotonicMs()
-    // A timer may be a little early; one millisecond later the deadline has passed for sure.
-    term = { renewedAtMs, lossTimer: setTimeout(endTerm, Math.max(0, leftMs) + 1) }
-    if (isNew) onStarted()
+  /**
+   * @throws Error when the durations are not `retryMs` < `renewDeadlineMs` < `leaseMs`, or `leaseMs` is not
+   * in whole seconds.
+   */
+  constructor(options: LeaseElectorOptions) {
+    this.#options = options
+    this.#clock = options.clock ?? systemClock
+    this.#timing = { ...defaultLeaseTiming, ...options.timing }
+    checkTiming(this.#timing)
+    this.#rival = new RivalWatch(this.#clock, this.#timing.leaseMs)
   }
 
-  function tellRival(identityOfRival: string | undefined): void {
-    if (identityOfRival === rivalTold) return
-    rivalTold = identityOfRival
-    options.onRival?.(identityOfRival)
+  start(): void {
+    this.#running = this.#run()
   }
 
-  function endTerm(): void {
-    if (term === undefined) return
-    clearTimeout(term.lossTimer)
-    term = undefined
-    known = undefined
-    endOfTerm = (async () => onStopped())().catch(onError)
+  /**
+   * Returns whether this process holds the lease by a renewal younger than the deadline. Checked before each
+   * write.
+   */
+  isLeader(): boolean {
+    return this.ageMs() < this.#timing.renewDeadlineMs
   }
 
-  /** Renews our Lease, acquires a free one, or reads who holds it. */
-  async function attempt(signal: AbortSignal): Promise<void> {
-    const termAtStart = term
-    const current = known ?? (await access.get(signal))
-    const isOurs = current?.spec.holderIdentity === identity
-    if (current !== undefined && !isOurs && !rival.isGone(current.spec)) {
-      tellRival(current.spec.holderIdentity)
-      return endTerm()
-    }
-    tellRival(undefined)
-    const askedAtMs = clock.monotonicMs()
-    const spec = claim(current?.spec, identity, timing.leaseMs, clock.nowMs())
-    hasClaimed = true
-    const written =
-      current === undefined ? await access.create(spec, signal) : await access.update(current, spec, signal)
-    // A lease that was granted too late, or to a term that has ended, is read again before it counts.
-    const isLate = clock.monotonicMs() - askedAtMs >= timing.renewDeadlineMs
-    if (isLate || term !== termAtStart || stopping.signal.aborted) return
-    known = written
-    renewed(askedAtMs)
+  /** Returns the age of the last renewal since its request; Infinity without the lease. */
+  ageMs(): number {
+    return this.#term === undefined
+      ? Number.POSITIVE_INFINITY
+      : this.#clock.monotonicMs() - this.#term.renewedAtMs
   }
 
-  async function run(): Promise<void> {
-    while (!stopping.signal.aborted) {
-      await endOfTerm
+  /** Reads the lease at once, because its holder may be gone. */
+  readNow(): void {
+    this.#pause.wake()
+  }
+
+  /** Ends the term, waits for `onStopped`, and releases the lease, so that a successor need not wait. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    this.#endTerm()
+    await this.#endOfTerm
+    await this.#running
+    if (this.#hasClaimed) await this.#release()
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stopping
+    while (!signal.aborted) {
+      await this.#endOfTerm
       try {
-        await withTimeLimit(timing.renewDeadlineMs / 2, attempt)
+        await this.#limited(limit => this.#attempt(limit))
       } catch (error) {
-        known = undefined
-        if (!isConflict(error)) onError(error)
+        this.#known = undefined
+        if (!isConflict(error)) this.#options.onError(error)
       }
-      await pause.wait(nextMs(), stopping.signal)
+      await this.#pause.wait(this.#nextMs(), signal)
     }
   }
 
-  /** The time until the next attempt. The random part keeps processes from acting at the same time. */
-  function nextMs(): number {
-    const retryMs = timing.retryMs * (0.9 + 0.1 * random())
-    const leftMs = rival.leftMs()
-    if (term !== undefined || leftMs === 0) return retryMs
+  /** Returns the time until the next attempt. Its random part spreads the processes. */
+  #nextMs(): number {
+    const retryMs = this.#timing.retryMs * (0.9 + 0.1 * this.#options.random())
+    const leftMs = this.#rival.leftMs()
+    if (this.#term !== undefined || leftMs === 0) return retryMs
     return Math.min(2 * retryMs, leftMs + 0.1 * retryMs)
   }
 
-  async function release(signal: AbortSignal): Promise<void> {
-    const current = await access.get(signal)
-    if (current?.spec.holderIdentity !== identity) return
-    const spec = claim(current.spec, '', 1_000, clock.nowMs())
-    await access.update(current, spec, signal)
+  /** Renews the lease of this process, acquires a free one, or reads who holds it. */
+  async #attempt(signal: AbortSignal): Promise<void> {
+    const { lease, identity } = this.#options
+    const term = this.#term
+    const current = this.#known ?? (await lease.get(signal))
+    const isOurs = current?.spec.holderIdentity === identity
+    if (current === undefined || isOurs || this.#rival.isGone(current.spec)) {
+      this.#reportRival(undefined)
+      return this.#claim(current, term, signal)
+    }
+    this.#reportRival(current.spec.holderIdentity)
+    this.#endTerm()
   }
 
-  return {
-    start() {
-      running = run()
-    },
-    isLeader,
-    ageMs,
-    lookNow: pause.wake,
-    async stop() {
-      stopping.abort()
-      endTerm()
-      await endOfTerm
-      await running
-      for (let tries = 0; hasClaimed && tries < releaseTries; tries++) {
-        try {
-          await withTimeLimit(timing.renewDeadlineMs / 2, release)
-          return
-        } catch (error) {
-          if (!isConflict(error)) return onError(error)
-        }
+  /** @param term the term at the start of the attempt */
+  async #claim(current: Lease | undefined, term: Term | undefined, signal: AbortSignal): Promise<void> {
+    const { lease, identity } = this.#options
+    const { leaseMs, renewDeadlineMs } = this.#timing
+    const requestedAtMs = this.#clock.monotonicMs()
+    const spec = claim(current?.spec, identity, leaseMs, this.#clock.nowMs())
+    this.#hasClaimed = true
+    const written =
+      current === undefined ? await lease.create(spec, signal) : await lease.update(current, spec, signal)
+    // A lease that was granted too late, or to a term that has ended, is read again before it counts.
+    const isLate = this.#clock.monotonicMs() - requestedAtMs >= renewDeadlineMs
+    if (isLate || this.#term !== term || this.#stopping.signal.aborted) return
+    this.#known = written
+    this.#beginOrRenewTerm(requestedAtMs)
+  }
+
+  #beginOrRenewTerm(renewedAtMs: number): void {
+    const isNew = this.#term === undefined
+    clearTimeout(this.#term?.lossTimer)
+    const leftMs = renewedAtMs + this.#timing.renewDeadlineMs - this.#clock.monotonicMs()
+    // A timer may be a little early; one millisecond later the deadline has passed for sure.
+    const lossTimer = setTimeout(() => this.#endTerm(), Math.max(0, leftMs) + 1)
+    this.#term = { renewedAtMs, lossTimer }
+    if (isNew) this.#options.onStarted()
+  }
+
+  #endTerm(): void {
+    if (this.#term === undefined) return
+    const { onStopped, onError } = this.#options
+    clearTimeout(this.#term.lossTimer)
+    this.#term = undefined
+    this.#known = undefined
+    this.#endOfTerm = (async () => onStopped())().catch(onError)
+  }
+
+  #reportRival(identity: string | undefined): void {
+    if (identity === this.#reportedRival) return
+    this.#reportedRival = identity
+    this.#options.onRival?.(identity)
+  }
+
+  async #release(): Promise<void> {
+    for (let tries = 0; tries < releaseTries; tries++) {
+      try {
+        return await this.#limited(signal => this.#releaseOnce(signal))
+      } catch (error) {
+        if (!isConflict(error)) return this.#options.onError(error)
       }
-    },
+    }
+  }
+
+  async #releaseOnce(signal: AbortSignal): Promise<void> {
+    const { lease, identity } = this.#options
+    const current = await lease.get(signal)
+    if (current?.spec.holderIdentity !== identity) return
+    await lease.update(current, claim(current.spec, '', 1_000, this.#clock.nowMs()), signal)
+  }
+
+  /** Runs an operation with half of the renewal deadline as its time limit. */
+  #limited(operation: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    return withTimeLimit(this.#timing.renewDeadlineMs / 2, operation)
   }
 }
 
-/** Whether the holder that is not us has let its lease run out, by our own clock. */
-function createRivalWatch(clock: Clock, leaseMs: number) {
-  let seen = ''
-  let seenAtMs = 0
-  let heldMs = 0
-  return {
-    /** The time until the lease that was seen last expires. */
-    leftMs: () => Math.max(0, seenAtMs + heldMs - clock.monotonicMs()),
-    isGone(spec: Partial<LeaseSpec>): boolean {
-      heldMs = 0
-      if ((spec.holderIdentity ?? '') === '') return true
-      const now = JSON.stringify([spec.holderIdentity, spec.renewTime, spec.leaseTransitions])
-      if (now !== seen) {
-        seen = now
-        seenAtMs = clock.monotonicMs()
-      }
-      heldMs = spec.leaseDurationSeconds === undefined ? leaseMs : spec.leaseDurationSeconds * 1000
-      return clock.monotonicMs() - seenAtMs > heldMs
-    },
+/** Detects that another holder has let its lease expire, by the clock of this process. */
+class RivalWatch {
+  readonly #clock: Clock
+  readonly #defaultLeaseMs: number
+  /** Identifies the renewal that was seen last. */
+  #seen = ''
+  #seenAtMs = 0
+  #leaseMs = 0
+
+  constructor(clock: Clock, defaultLeaseMs: number) {
+    this.#clock = clock
+    this.#defaultLeaseMs = defaultLeaseMs
+  }
+
+  /** Returns the time until the lease that was seen last expires. */
+  leftMs(): number {
+    return Math.max(0, this.#seenAtMs + this.#leaseMs - this.#clock.monotonicMs())
+  }
+
+  isGone({ holderIdentity = '', renewTime, leaseTransitions, ...spec }: Partial<LeaseSpec>): boolean {
+    this.#leaseMs = 0
+    if (holderIdentity === '') return true
+    const renewal = JSON.stringify([holderIdentity, renewTime, leaseTransitions])
+    if (renewal !== this.#seen) {
+      this.#seen = renewal
+      this.#seenAtMs = this.#clock.monotonicMs()
+    }
+    const { leaseDurationSeconds } = spec
+    this.#leaseMs = leaseDurationSeconds === undefined ? this.#defaultLeaseMs : leaseDurationSeconds * 1000
+    return this.#clock.monotonicMs() - this.#seenAtMs > this.#leaseMs
   }
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { createWorkQueue, type Outcome } from './work-queue.ts'
+import { type Outcome, WorkQueue } from './work-queue.ts'
 
 interface Run {
   readonly key: string
@@ -15,7 +15,7 @@ function startQueue(concurrency = 2) {
   const errors: { readonly key: string; readonly retryMs: number }[] = []
   const active = new Set<string>()
   let mostAtOnce = 0
-  const queue = createWorkQueue({
+  const queue = new WorkQueue({
     reconcile: async key => {
       assert.ok(!active.has(key), `${key} has two workers`)
       active.add(key)

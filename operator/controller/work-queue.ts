@@ -1,18 +1,5 @@
 import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 
-/** A queue of keys to reconcile: each key is processed by one worker at a time. */
-export interface WorkQueue {
-  /**
-   * Something about the key may have changed. Many calls before its next run are one run. A run that failed
-   * with `retryAfterMs` is repeated only after that time.
-   */
-  add(key: string): void
-  /** How many keys wait for a worker, not counting those that wait for their time. */
-  waiting(): number
-  /** No run begins any more; resolves when the running ones have ended. */
-  stop(): Promise<void>
-}
-
 /** `done`: no work is left. `afterMs`: another run is due after this time, even without an event. */
 export type Outcome = 'done' | { readonly afterMs: number }
 
@@ -41,110 +28,124 @@ export interface RetryWaits {
 /** The waits between runs of a key that fail one after the other. Half of each is drawn by chance. */
 export const defaultRetries: RetryWaits = { initialMs: 100, maxMs: 8_000 }
 
-/** What Node's timers can count. */
+/** The longest delay of Node's timers. */
 const longestTimerMs = 2 ** 31 - 1
 
 /** The state of a key that waits or runs; no state is kept of idle keys. */
 interface KeyState {
   queued: boolean
   running: boolean
-  /** Runs it when its time has come. */
+  /** Enqueues the key when its wait is over. */
   timer: NodeJS.Timeout | undefined
-  /** The API server asked for the wait (Retry-After): no change makes it shorter. */
+  /** Whether the API server asked for the wait (Retry-After): then no change makes it shorter. */
   held: boolean
-  /** There from the first failure to the next success. */
+  /** Set from the first failure to the next success. */
   backoff: Backoff | undefined
 }
 
-export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
-  const { reconcile, concurrency, onError, random, retries = defaultRetries } = options
-  const keys = new Map<string, KeyState>()
-  /** In the order in which they became due. */
-  const due = new Set<string>()
-  const running = new Set<Promise<void>>()
-  /** The runs that may be active at the same time now, at least 1. */
-  let allowed = concurrency
-  let stopped = false
+/** A queue of keys to reconcile. At most one run of a key is active at a time. */
+export class WorkQueue {
+  readonly #options: WorkQueueOptions
+  readonly #keys = new Map<string, KeyState>()
+  /** The keys that wait for a worker, in the order in which they became due. */
+  readonly #due = new Set<string>()
+  readonly #running = new Set<Promise<void>>()
+  /** The number of runs that may be active at the same time now, at least 1. */
+  #allowed: number
+  #stopped = false
 
-  function stateOf(key: string): KeyState {
-    let state = keys.get(key)
-    if (state === undefined) {
-      state = { queued: false, running: false, timer: undefined, held: false, backoff: undefined }
-      keys.set(key, state)
-    }
-    return state
+  constructor(options: WorkQueueOptions) {
+    this.#options = options
+    this.#allowed = options.concurrency
   }
 
-  function add(key: string): void {
-    if (stopped) return
-    const state = stateOf(key)
+  /**
+   * Enqueues the key, because something about it may have changed. Many calls before its next run are one
+   * run. A run that failed with `retryAfterMs` is repeated only after that time.
+   */
+  add(key: string): void {
+    if (this.#stopped) return
+    const state = this.#stateOf(key)
     if (state.held) return
     state.queued = true
     clearTimeout(state.timer)
     state.timer = undefined
     if (state.running) return
-    due.add(key)
-    startDue()
+    this.#due.add(key)
+    this.#startDue()
   }
 
-  function startDue(): void {
-    for (const key of due) {
-      if (stopped || running.size >= Math.floor(allowed)) return
-      due.delete(key)
-      const run = work(key).finally(() => {
-        running.delete(run)
-        startDue()
+  /** Returns how many keys wait for a worker, not counting those that wait for their time. */
+  waiting(): number {
+    return this.#due.size
+  }
+
+  /** Begins no more runs. Resolves when the running ones have ended. */
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#due.clear()
+    for (const { timer } of this.#keys.values()) clearTimeout(timer)
+    await Promise.all(this.#running)
+  }
+
+  #stateOf(key: string): KeyState {
+    let state = this.#keys.get(key)
+    if (state === undefined) {
+      state = { queued: false, running: false, timer: undefined, held: false, backoff: undefined }
+      this.#keys.set(key, state)
+    }
+    return state
+  }
+
+  #startDue(): void {
+    for (const key of this.#due) {
+      if (this.#stopped || this.#running.size >= Math.floor(this.#allowed)) return
+      this.#due.delete(key)
+      const run = this.#run(key).finally(() => {
+        this.#running.delete(run)
+        this.#startDue()
       })
-      running.add(run)
+      this.#running.add(run)
     }
   }
 
-  async function work(key: string): Promise<void> {
-    const state = stateOf(key)
+  async #run(key: string): Promise<void> {
+    const state = this.#stateOf(key)
     state.queued = false
     state.running = true
-    const { waitMs, isHeld = false } = await outcomeOf(key, state)
+    const { waitMs, isHeld = false } = await this.#reconcile(key, state)
     state.running = false
     state.held = isHeld
-    if (state.queued && !isHeld) due.add(key)
-    else if (waitMs === undefined) keys.delete(key)
-    else if (!stopped) state.timer = setTimeout(runNow, Math.min(waitMs, longestTimerMs), key)
+    if (state.queued && !isHeld) this.#due.add(key)
+    else if (waitMs === undefined) this.#keys.delete(key)
+    else if (!this.#stopped)
+      state.timer = setTimeout(() => this.#retry(key), Math.min(waitMs, longestTimerMs))
   }
 
-  function runNow(key: string): void {
-    stateOf(key).held = false
-    add(key)
+  #retry(key: string): void {
+    this.#stateOf(key).held = false
+    this.add(key)
   }
 
-  /** The wait before the next run; none when only a change makes a run necessary. */
-  async function outcomeOf(key: string, state: KeyState): Promise<{ waitMs?: number; isHeld?: boolean }> {
+  /** Resolves with the wait before the next run; without one when only a change makes a run necessary. */
+  async #reconcile(key: string, state: KeyState): Promise<{ waitMs?: number; isHeld?: boolean }> {
     try {
-      // What else is added in this turn is part of this run.
+      // Keys that are added in this turn of the event loop are part of this run.
       await Promise.resolve()
       state.queued = false
-      const outcome = await reconcile(key)
+      const outcome = await this.#options.reconcile(key)
       state.backoff = undefined
-      allowed = Math.min(concurrency, allowed + 1 / allowed)
+      this.#allowed = Math.min(this.#options.concurrency, this.#allowed + 1 / this.#allowed)
       return outcome === 'done' ? {} : { waitMs: outcome.afterMs }
     } catch (error) {
+      const { random, retries = defaultRetries, onError } = this.#options
       state.backoff ??= createBackoff({ ...retries, factor: 2, jitter: 0.5, random })
-      if (isTimeout(error)) allowed = Math.max(1, allowed / 2)
+      if (isTimeout(error)) this.#allowed = Math.max(1, this.#allowed / 2)
       const retryAfterMs = retryAfterOf(error)
       const waitMs = (retryAfterMs ?? 0) + state.backoff.nextMs()
       onError(key, error, waitMs)
       return { waitMs, isHeld: retryAfterMs !== undefined }
     }
-  }
-
-  return {
-    add,
-    waiting: () => due.size,
-    async stop() {
-      stopped = true
-      due.clear()
-      for (const { timer } of keys.values()) clearTimeout(timer)
-      await Promise.all(running)
-    },
   }
 }
 
@@ -152,7 +153,7 @@ function isTimeout(error: unknown): boolean {
   return (error as { readonly reason?: unknown } | undefined)?.reason === 'Timeout'
 }
 
-/** How long the one who refused asks to be left alone. */
+/** Returns the wait that the rejecting server asks for, in milliseconds. */
 function retryAfterOf(error: unknown): number | undefined {
   const { retryAfterMs } = (error ?? {}) as { readonly retryAfterMs?: unknown }
   return typeof retryAfterMs === 'number' ? retryAfterMs : undefined

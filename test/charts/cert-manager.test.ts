@@ -10,7 +10,7 @@ import { connect, createServer, type TLSSocket } from 'node:tls'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import type { TlsCredentials } from '@tollway/grpc/server.ts'
-import { createCertificates } from '../../operator/certificates/certificates.ts'
+import { Certificates } from '../../operator/certificates/certificates.ts'
 import { type StoreInMemory, storeInMemory } from '../../operator/certificates/testdata/store-in-memory.ts'
 import * as names from '../../operator/environments/kubernetes/names.ts'
 import { requireProgram } from '../support/require-server.ts'
@@ -81,14 +81,14 @@ function openIssuer() {
 
 function startOperator(t: TestContext, store: StoreInMemory) {
   const hosts = names.operatorHosts(release, namespace)
-  const certificates = createCertificates({
+  const certificates = new Certificates({
     ...{ store, secretNames: secrets, issuer: 'other', log: silentLog },
     dnsNames: { server: hosts, client: [names.podIdentity(release, namespace)] },
     // Although it leads, it writes nothing.
     mayWrite: () => true,
     clock: systemClock,
     random: Math.random,
-    timing: { lookEveryMs: 50, firstLooksEveryMs: 20 },
+    timing: { checkEveryMs: 50, firstCheckEveryMs: 20 },
   })
   t.after(() => certificates.stop())
   certificates.start()

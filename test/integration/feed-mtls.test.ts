@@ -20,7 +20,7 @@ import {
   DiscoveryResponseSchema,
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
-import { createCertificates } from '../../operator/certificates/certificates.ts'
+import { Certificates } from '../../operator/certificates/certificates.ts'
 import { type Identity, issueAuthority, issueLeaf } from '../../operator/certificates/issue.ts'
 import { storeInMemory } from '../../operator/certificates/testdata/store-in-memory.ts'
 import {
@@ -44,7 +44,7 @@ const rotations = process.env['SOAK'] === '1' ? 200 : 2
 /** Everything is renewed every few seconds; what is written reaches pods within the spread. */
 const timing = {
   ...{ authorityLifeMs: 7_000, leafLifeMs: 3_000, spreadMs: 900 },
-  ...{ lookEveryMs: 200, firstLooksEveryMs: 20 },
+  ...{ checkEveryMs: 200, firstCheckEveryMs: 20 },
 }
 const kubeletRefreshMs = 150
 
@@ -58,7 +58,7 @@ function domain(k: number): RateLimitDomain {
 /** The operator's feed behind a real server, with certificates that an operator looks after. */
 async function startOperator(t: TestContext, times = {}) {
   const store = storeInMemory()
-  const certificates = createCertificates({
+  const certificates = new Certificates({
     ...{ store, secretNames, clock: systemClock, log: silentLog, random: Math.random },
     dnsNames: { server: [serverName], client: [podName] },
     mayWrite: () => true,

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { createKubeClient } from '../../environments/kubernetes/api/client.ts'
 import { leaseAccess } from '../../environments/kubernetes/api/leases.ts'
 import { accessThrough } from '../../environments/kubernetes/api/testdata/service-account.ts'
-import { createLeaseElector } from '../lease-elector.ts'
+import { LeaseElector } from '../lease-elector.ts'
 
 /** A process that acts as long as it leads: it says `act <ms of the machine's monotonic clock>`. */
 const settings = JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8'))
@@ -10,7 +10,7 @@ const { url, token, namespace, name, identity, timing } = settings
 const client = createKubeClient(accessThrough(url, { namespace, token }), { random: Math.random })
 const say = (text: string) => process.stdout.write(`${text}\n`)
 
-const elector = createLeaseElector({
+const elector = new LeaseElector({
   lease: leaseAccess(client, { namespace, name }),
   identity,
   timing,

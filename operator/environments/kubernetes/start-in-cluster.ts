@@ -10,8 +10,8 @@ import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import type { AnyMethod } from '@tollway/grpc/server.ts'
 import { type Api, createApi } from '../../api/create-api.ts'
 import { type App, openApp } from '../../app.ts'
-import { type Certificates, createCertificates } from '../../certificates/certificates.ts'
-import { createLeaseElector, type LeaseElector } from '../../controller/lease-elector.ts'
+import { Certificates } from '../../certificates/certificates.ts'
+import { LeaseElector } from '../../controller/lease-elector.ts'
 import { createLeaderLink } from '../../counters/leader/leader-link.ts'
 import { failingReplicas } from '../../infrastructure/backend-failures.ts'
 import { InfrastructureError } from '../../infrastructure/provider.ts'
@@ -120,7 +120,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   await servePages(started, options, { notReady: () => notReady, metrics, report, api })
   leadership.start({
     onStarted() {
-      certificates.lookNow()
+      certificates.checkNow()
       providing.trigger()
       for (const { statuses } of kinds) statuses.lookAtAll()
     },
@@ -192,9 +192,9 @@ function openLeadership(client: KubeClient, place: Place, { config, pod, log }: 
   return {
     identity,
     mayWrite: () => elector?.isLeader() ?? false,
-    lookNow: () => elector?.lookNow(),
+    readLeaseNow: () => elector?.readNow(),
     start(term: Term): void {
-      elector = createLeaseElector({
+      elector = new LeaseElector({
         lease: leaseAccess(client, { namespace: pod.namespace, name: names.leaseName(config.name) }, [
           place.owner,
         ]),
@@ -273,7 +273,7 @@ function openCertificates(
 ): Certificates {
   const { name, namespace, owner } = place
   const hosts = names.operatorHosts(name, namespace)
-  return createCertificates({
+  return new Certificates({
     store: secretAccess(client, { namespace, metadata: { ownerReferences: [owner] } }),
     secretNames: {
       authority: names.authoritySecret(name),
@@ -320,7 +320,7 @@ function openInfrastructure(
 function openReporter(
   feed: Feed,
   tls: ClientTls,
-  { identity, lookNow }: { readonly identity: string; lookNow(): void },
+  { identity, readLeaseNow }: { readonly identity: string; readLeaseNow(): void },
   log: Log,
 ): LeaderCall {
   return createPeerReporter({
@@ -328,7 +328,7 @@ function openReporter(
     tls,
     reporter: identity,
     log,
-    onUnreachable: lookNow,
+    onUnreachable: readLeaseNow,
     clock: systemClock,
     random: Math.random,
   })

@@ -1,4 +1,4 @@
-import { createWorkQueue, type Outcome, type RetryWaits } from '../../controller/work-queue.ts'
+import { type Outcome, type RetryWaits, WorkQueue } from '../../controller/work-queue.ts'
 import type { MerchantAccount } from '../../ir.ts'
 import type { MerchantFacts, Obstacle } from './merchant-status.ts'
 import { createMerchants, type MerchantOutcome, type MerchantsOptions, secretsOf } from './merchants.ts'
@@ -181,9 +181,9 @@ export function createMerchantController<Resource extends MerchantResource>(
     if (!stopping.signal.aborted) options.onError(key, error as Error, retryMs)
   }
 
-  const queue = createWorkQueue({ concurrency, reconcile, random, retries, onError })
+  const queue = new WorkQueue({ concurrency, reconcile, random, retries, onError })
   /** A separate queue: a reconcile reads Secrets, whose budget would delay the condition for minutes. */
-  const degradations = createWorkQueue({
+  const degradations = new WorkQueue({
     concurrency,
     async reconcile(key) {
       const resource = mayWrite() ? resources.get(key) : undefined
@@ -202,7 +202,7 @@ export function createMerchantController<Resource extends MerchantResource>(
       if (resource === undefined || resource === 'unknown') return false
       return seen.get(key)?.revision === resource.revision
     },
-    reconcile: queue.add,
+    reconcile: key => queue.add(key),
     reconcileAll() {
       for (const key of resources.keys()) {
         unseen.add(key)

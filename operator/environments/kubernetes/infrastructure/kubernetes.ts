@@ -2,7 +2,7 @@ import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import type { PodShape } from '@tollway/crds/cluster-config.ts'
 import { createLastErrors } from '../../../controller/last-errors.ts'
 import type { ReflectorTiming } from '../../../controller/reflector.ts'
-import { createWorkQueue } from '../../../controller/work-queue.ts'
+import { WorkQueue } from '../../../controller/work-queue.ts'
 import { type Infrastructure, InfrastructureError, type Replica } from '../../../infrastructure/provider.ts'
 import { createTurns } from '../../../infrastructure/turns.ts'
 import type { Workload } from '../../../ir.ts'
@@ -115,7 +115,7 @@ export function createKubernetesInfrastructure(options: KubernetesOptions): Kube
     mayWrite: options.mayWrite,
     signal: () => term.signal,
   })
-  const repairs = createWorkQueue({
+  const repairs = new WorkQueue({
     concurrency: 1,
     random,
     onError: (name, error, retryMs) =>

@@ -2,7 +2,7 @@ import { createSlices } from '@tollway/chassis/slices.ts'
 import { describeRepeated } from '../../../controller/last-errors.ts'
 import { createPace } from '../../../controller/pace.ts'
 import { isOlderVersion } from '../../../controller/reflector-store.ts'
-import { createWorkQueue, type Outcome } from '../../../controller/work-queue.ts'
+import { type Outcome, WorkQueue } from '../../../controller/work-queue.ts'
 import type { Condition } from '../../../status/conditions.ts'
 import type { ResourceStatus } from '../../../status/resource-status.ts'
 import {
@@ -78,7 +78,7 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
   /** The errors of the writes that are repeated, by uid. */
   const failing = new Map<string, unknown>()
 
-  const queue = createWorkQueue({
+  const queue = new WorkQueue({
     concurrency,
     random,
     onError: (uid, error, retryMs) => {
@@ -124,8 +124,8 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
   }
 
   const pace = createPace(writesPerSecond, writesAtOnce)
-  const later = createDelay(settleMs, queue.add)
-  const seldom = createDelay(loadMs, queue.add)
+  const later = createDelay(settleMs, uid => queue.add(uid))
+  const seldom = createDelay(loadMs, uid => queue.add(uid))
   /** Those that may have to be written. Thousands of comparisons are made in slices. */
   const unconsidered = new Set<string>()
   let considering: Promise<void> | undefined

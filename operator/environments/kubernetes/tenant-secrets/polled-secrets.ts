@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { createWorkQueue, type Outcome } from '../../../controller/work-queue.ts'
+import { type Outcome, WorkQueue } from '../../../controller/work-queue.ts'
 import type { RouteSecrets, SecretPlace } from '../../../kinds/animation-stream-route/route-secrets.ts'
 import {
   readSigningSecrets,
@@ -83,7 +83,7 @@ export function createPolledSecrets(options: PolledSecretsOptions): RouteSecrets
   const waiting = new Set<() => void>()
   const stopping = new AbortController()
 
-  const queue = createWorkQueue({
+  const queue = new WorkQueue({
     concurrency,
     random,
     retries: { initialMs: retryMs, maxMs: Math.max(retryMs, lookMs) },

@@ -1,10 +1,10 @@
 import { X509Certificate } from 'node:crypto'
 import { type LeafName, leafNames } from './certificate-state.ts'
 import { purposes } from './issue.ts'
-import { type LeafWish, readCredentials, type SecretContents } from './secret-content.ts'
+import { type LeafSpec, readCredentials, type SecretContents } from './secret-content.ts'
 
 export interface ForeignLeaves {
-  readonly wishes: Readonly<Record<LeafName, LeafWish>>
+  readonly leafSpecs: Readonly<Record<LeafName, LeafSpec>>
   readonly secretNames: Readonly<Record<LeafName, string>>
   readonly nowMs: number
 }
@@ -13,12 +13,12 @@ export interface ForeignLeaves {
  * Returns the problems of leaves that another program issues, as cert-manager does, each with the name of its
  * Secret. Problems never quote the content.
  */
-export function judgeForeignLeaves(
+export function checkForeignLeaves(
   contents: Pick<SecretContents, LeafName>,
-  { wishes, secretNames, nowMs }: ForeignLeaves,
+  { leafSpecs, secretNames, nowMs }: ForeignLeaves,
 ): readonly string[] {
   return leafNames.flatMap(name => {
-    const problem = problemOf(contents[name], wishes[name], nowMs)
+    const problem = problemOf(contents[name], leafSpecs[name], nowMs)
     return problem === undefined ? [] : [`${secretNames[name]}: ${problem}`]
   })
 }
@@ -27,7 +27,7 @@ const entries = ['tls.crt', 'tls.key', 'ca.crt'] as const
 
 function problemOf(
   data: SecretContents[LeafName],
-  { dnsNames, usage }: LeafWish,
+  { dnsNames, usage }: LeafSpec,
   nowMs: number,
 ): string | undefined {
   if (data === undefined) return 'does not exist; its issuer has not created it yet'
