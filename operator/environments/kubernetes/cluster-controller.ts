@@ -83,7 +83,7 @@ export function openClusterController<Content extends Named, Fed extends object>
     infrastructure,
     switchedOff: options.whySwitchedOff(kind.workload),
     backendFailure: options.backends.of,
-    obstacle: infrastructure.obstacle,
+    obstacle: workload => infrastructure.obstacle(workload),
     clock: systemClock,
     storedConditions: statuses.conditionsOf,
     writeStatus(all) {

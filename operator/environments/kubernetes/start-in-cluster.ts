@@ -34,7 +34,7 @@ import { brokersOf } from './callers/brokers-of.ts'
 import { recordChange } from './callers/record-change.ts'
 import { reviewedAccess } from './callers/reviewed-access.ts'
 import { type ClusterController, openRunner } from './cluster-controller.ts'
-import { createKubernetesInfrastructure, type KubernetesInfrastructure } from './infrastructure/kubernetes.ts'
+import { KubernetesInfrastructure } from './infrastructure/kubernetes.ts'
 import type { Place } from './infrastructure/objects/place.ts'
 import { kubernetesEnvironment } from './kubernetes-environment.ts'
 import { createOperatorMetrics, type OperatorMetrics } from './metrics.ts'
@@ -124,7 +124,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
       providing.trigger()
       for (const { statuses } of kinds) statuses.lookAtAll()
     },
-    onStopped: infrastructure.standDown,
+    onStopped: () => infrastructure.standDown(),
     onRival(address) {
       reporter.setLeader(address)
       relay.setLeader(address)
@@ -301,7 +301,7 @@ function openInfrastructure(
   { client, place, mayWrite, events }: WritingParts,
   { config, log }: ClusterOptions,
 ): KubernetesInfrastructure {
-  const infrastructure = createKubernetesInfrastructure({
+  const infrastructure = new KubernetesInfrastructure({
     client,
     place,
     shapeFor: service => podShapeOf(config, service),

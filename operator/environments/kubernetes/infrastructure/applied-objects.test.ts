@@ -23,46 +23,46 @@ const object = (value: unknown, resourceVersion?: string): KubeObject => ({
 const wanted = object(1)
 
 test('what is as it should be is left alone, and what is not is applied', () => {
-  const { judge } = open()
-  assert.equal(judge('a', wanted, object(1, '5')).what, 'leave')
-  assert.equal(judge('a', wanted, object(2, '5')).what, 'apply')
-  assert.equal(judge('a', wanted, undefined).what, 'apply')
+  const { nextStep } = open()
+  assert.equal(nextStep('a', wanted, object(1, '5')).what, 'leave')
+  assert.equal(nextStep('a', wanted, object(2, '5')).what, 'apply')
+  assert.equal(nextStep('a', wanted, undefined).what, 'apply')
 })
 
 test('an apply that the watch has not shown is waited for, and in the end repeated', () => {
   for (const live of [undefined, object(2, '9')]) {
-    const { judge, applied, pass } = open()
+    const { nextStep, applied, pass } = open()
     applied('a', wanted, object(1, '10'))
-    assert.deepEqual(judge('a', wanted, live), { what: 'wait', ms: unseenMs, why: 'unseen' })
+    assert.deepEqual(nextStep('a', wanted, live), { what: 'wait', ms: unseenMs, why: 'unseen' })
     pass(unseenMs)
-    assert.equal(judge('a', wanted, live).what, 'apply')
+    assert.equal(nextStep('a', wanted, live).what, 'apply')
   }
 })
 
 test('an old state that fits a new wish is no reason to leave it', () => {
-  const { judge, applied } = open()
+  const { nextStep, applied } = open()
   applied('a', object(2), object(2, '10'))
-  assert.equal(judge('a', wanted, object(1, '9')).what, 'apply')
-  assert.equal(judge('a', wanted, object(1, '11')).what, 'leave')
+  assert.equal(nextStep('a', wanted, object(1, '9')).what, 'apply')
+  assert.equal(nextStep('a', wanted, object(1, '11')).what, 'leave')
 })
 
 test('what the server wrote in its own way is not applied again', () => {
-  const { judge, applied } = open()
+  const { nextStep, applied } = open()
   applied('a', wanted, object('one', '10'))
-  assert.equal(judge('a', wanted, object('one', '10')).what, 'leave')
-  assert.equal(judge('a', wanted, { ...object('one', '11'), status: { changed: true } }).what, 'leave')
-  assert.equal(judge('a', wanted, object('two', '12')).what, 'apply')
+  assert.equal(nextStep('a', wanted, object('one', '10')).what, 'leave')
+  assert.equal(nextStep('a', wanted, { ...object('one', '11'), status: { changed: true } }).what, 'leave')
+  assert.equal(nextStep('a', wanted, object('two', '12')).what, 'apply')
 })
 
 test('what is gone after it was seen is applied at once', () => {
-  const { judge, applied } = open()
+  const { nextStep, applied } = open()
   applied('a', wanted, object(1, '10'))
-  judge('a', wanted, object(1, '10'))
-  assert.equal(judge('a', wanted, undefined).what, 'apply')
+  nextStep('a', wanted, object(1, '10'))
+  assert.equal(nextStep('a', wanted, undefined).what, 'apply')
 })
 
 test('two repairs within a minute, then patience; a new wish is not held up', () => {
-  const { judge, applied, pass } = open()
+  const { nextStep, applied, pass } = open()
   let version = 10
   const write = (wish: KubeObject) => {
     applied('a', wish, { ...wish, metadata: { name: 'a', resourceVersion: `${++version}` } })
@@ -71,14 +71,14 @@ test('two repairs within a minute, then patience; a new wish is not held up', ()
   const theirs = () => object('theirs', `${version}`)
   write(wanted)
   for (let repair = 0; repair < repairLimits.repairs; repair += 1) {
-    assert.equal(judge('a', wanted, theirs()).what, 'apply')
+    assert.equal(nextStep('a', wanted, theirs()).what, 'apply')
     write(wanted)
     pass(1_000)
   }
-  assert.deepEqual(judge('a', wanted, theirs()), { what: 'wait', ms: 58_000, why: 'fight' })
-  assert.equal(judge('a', object(3), theirs()).what, 'apply')
+  assert.deepEqual(nextStep('a', wanted, theirs()), { what: 'wait', ms: 58_000, why: 'contest' })
+  assert.equal(nextStep('a', object(3), theirs()).what, 'apply')
   pass(58_000)
-  assert.equal(judge('a', wanted, theirs()).what, 'apply')
+  assert.equal(nextStep('a', wanted, theirs()).what, 'apply')
 })
 
 test('what nobody has seen is told, until it is seen or forgotten', () => {

@@ -10,20 +10,20 @@ import { createRepairPace } from './repair-pace.ts'
  */
 export interface AppliedObjects {
   /** Returns the next step for a wanted object; `live` is its last known state. */
-  judge(key: string, wanted: KubeObject, live: KubeObject | undefined): Judgement
-  /** An apply of `wanted` resulted in this. */
+  nextStep(key: string, wanted: KubeObject, live: KubeObject | undefined): NextStep
+  /** Records the result of an apply of `wanted`. */
   applied(key: string, wanted: KubeObject, result: KubeObject): void
-  /** Results that `find` does not know of yet, or only of a former state. */
+  /** Returns the results that `find` does not return yet, or only in an older state. */
   unseen(find: (result: KubeObject) => KubeObject | undefined): readonly KubeObject[]
   forget(key: string): void
 }
 
 /** `wait`: apply again after this time, unless an event comes first. */
-export type Judgement =
+export type NextStep =
   | { readonly what: 'leave' }
-  /** `isRepair`: others changed or deleted what was applied. */
+  /** `isRepair`: another program changed or deleted the applied object. */
   | { readonly what: 'apply'; readonly isRepair: boolean }
-  | { readonly what: 'wait'; readonly ms: number; readonly why: 'unseen' | 'fight' }
+  | { readonly what: 'wait'; readonly ms: number; readonly why: 'unseen' | 'contest' }
 
 /** The time within which the watch must show an apply; later the apply counts as lost. */
 export const unseenMs = 5_000
@@ -42,7 +42,7 @@ export function createAppliedObjects(clock: Clock): AppliedObjects {
   const known = new Map<string, Applied>()
   const pace = createRepairPace(clock)
 
-  function judge(key: string, wanted: KubeObject, live: KubeObject | undefined): Judgement {
+  function nextStep(key: string, wanted: KubeObject, live: KubeObject | undefined): NextStep {
     const last = known.get(key)
     if (last === undefined)
       return isEnough(live, wanted) ? { what: 'leave' } : { what: 'apply', isRepair: false }
@@ -59,11 +59,11 @@ export function createAppliedObjects(clock: Clock): AppliedObjects {
     }
     const ms = pace.waitMs(key)
     if (ms <= 0) return { what: 'apply', isRepair: !isBehind }
-    return { what: 'wait', ms, why: isBehind ? 'unseen' : 'fight' }
+    return { what: 'wait', ms, why: isBehind ? 'unseen' : 'contest' }
   }
 
   return {
-    judge,
+    nextStep,
     unseen: find =>
       Array.from(known.values())
         .filter(last => isBehindOf(last, find(last.result)))
@@ -98,7 +98,7 @@ function isBehindOf(last: Applied, live: KubeObject | undefined): boolean {
 
 function isEnough(live: KubeObject | undefined, wanted: KubeObject): boolean {
   if (live === undefined) return false
-  // Objects of a list come without these two, and they cannot be others.
+  // The objects of a list have neither of these two fields; they never differ for an object of one kind.
   const { apiVersion: _version, kind: _kind, ...rest } = wanted
   return isSuperset(live, rest)
 }
@@ -114,7 +114,7 @@ function contentOf(object: KubeObject): string {
   return JSON.stringify([sorted({ labels, annotations, ownerReferences }), sorted(content)])
 }
 
-/** The same with the fields of each object in one order. */
+/** Returns a copy in which the fields of each object are sorted by name. */
 function sorted(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return value.map(sorted)

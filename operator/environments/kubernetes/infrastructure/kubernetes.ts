@@ -1,29 +1,29 @@
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import type { PodShape } from '@tollway/crds/cluster-config.ts'
-import { createLastErrors } from '../../../controller/last-errors.ts'
+import { createLastErrors, type LastErrors } from '../../../controller/last-errors.ts'
 import type { ReflectorTiming } from '../../../controller/reflector.ts'
-import { WorkQueue } from '../../../controller/work-queue.ts'
+import { type Outcome, WorkQueue } from '../../../controller/work-queue.ts'
 import { type Infrastructure, InfrastructureError, type Replica } from '../../../infrastructure/provider.ts'
 import { createTurns } from '../../../infrastructure/turns.ts'
 import type { Workload } from '../../../ir.ts'
 import type { KubeClient } from '../api/client.ts'
 import { isConflict } from '../api/connection/api-error.ts'
 import type { KubeObject } from '../api/kube-object.ts'
-import { type BackendPollTiming, type PolledPod, pollBackends } from './backend-poll.ts'
-import { type Contest, createContests } from './contests.ts'
-import { createObjectWriter } from './object-writer.ts'
+import { type BackendPoll, type BackendPollTiming, type PolledPod, pollBackends } from './backend-poll.ts'
+import { type Contest, type Contests, createContests } from './contests.ts'
+import { ObjectWriter } from './object-writer.ts'
 import { labelNames, objectName, type Place } from './objects/place.ts'
 import { secretsAnnotation } from './objects/pod-template.ts'
 import { workloadObjects } from './objects/workload-objects.ts'
 import { observePods } from './observe-pod.ts'
-import { followOwnObjects } from './own-objects.ts'
+import { followOwnObjects, type OwnObjects } from './own-objects.ts'
 import { type Progress, progressOf } from './progress.ts'
 import { reconcileObjects } from './reconcile-objects.ts'
 
 export interface KubernetesOptions {
   readonly client: Pick<KubeClient, 'get' | 'list' | 'watch' | 'apply' | 'delete'>
   readonly place: Place
-  /** What the configuration says of the pods of a service. */
+  /** Returns the part of the configuration for the pods of a service. */
   readonly shapeFor: (service: Workload['service']) => PodShape
   /** Whether this process leads. Checked before each write; other processes write nothing. */
   readonly mayWrite: () => boolean
@@ -38,9 +38,9 @@ export interface KubernetesOptions {
 }
 
 export interface KubernetesTiming {
-  /** How long `apply` and `remove` wait until it is known what there is. */
+  /** How long `apply` and `remove` wait until the objects are known. */
   readonly syncTimeoutMs: number
-  /** How long `remove` waits until all is gone, beyond what the replicas are given. */
+  /** How long `remove` waits for the end of all objects, on top of the grace period of the replicas. */
   readonly removeTimeoutMs: number
   readonly reflector: Partial<ReflectorTiming>
   readonly backends: Partial<BackendPollTiming>
@@ -53,205 +53,247 @@ const defaultTiming: KubernetesTiming = {
   backends: {},
 }
 
-/** The tries of a deletion that meets a changed object, and the wait for its newer state. */
+/** The attempts of a deletion that conflicts with a change, and the wait for the newer state. */
 const maxDeleteTries = 5
 const newerStateMs = 1_000
 
-/** The workloads of a cluster: Deployments with their other objects. */
-export interface KubernetesInfrastructure extends Infrastructure {
-  /** How far a workload has come; undefined when it is not there. */
-  progress(name: string): Progress | undefined
-  /**
-   * What keeps a workload from being applied: the last error of the API server; undefined when the last
-   * attempt succeeded. Only the operator that writes knows.
-   */
-  obstacle(name: string): string | undefined
-  /** The objects that another program changes as often as this operator repairs them. */
-  contests(): readonly Contest[]
-  /**
-   * For who leads no longer: ends the writes that are on their way, and repairs nothing until `apply` is
-   * called anew. Resolves when nothing is written any more.
-   */
-  standDown(): Promise<void>
-  /** Stands down and follows nothing any more; leaves everything in the cluster as it is. */
-  close(): Promise<void>
-}
-
 /**
- * Watches the objects of the installation at once, also without leading. Applied objects are repaired when
- * others change them, until they are removed. The caller repeats an `apply` or `remove` that rejected.
+ * The workloads of a cluster: Deployments with their other objects. Watches the objects of the installation
+ * at once, also without leading. Applied objects are repaired when others change them, until they are
+ * removed. The caller repeats an `apply` or `remove` that rejected.
  */
-export function createKubernetesInfrastructure(options: KubernetesOptions): KubernetesInfrastructure {
-  const { client, place, shapeFor, onProblem, random, clock = systemClock } = options
-  const timing = { ...defaultTiming, ...options.timing }
-  const wanted = new Map<string, Workload>()
-  const turns = createTurns()
-  const listeners: ((workload: string) => void)[] = []
-  /** What `observe` said of each workload when its listeners were called last. */
-  const told = new Map<string, string>()
-  const waiting = new Set<() => void>()
-  const obstacles = createLastErrors({ onChange: notify, records: options.mayWrite })
-  let term = new AbortController()
-  let closed = false
+export class KubernetesInfrastructure implements Infrastructure {
+  readonly #options: KubernetesOptions
+  readonly #timing: KubernetesTiming
+  readonly #desired = new Map<string, Workload>()
+  readonly #turns = createTurns()
+  readonly #listeners: ((workload: string) => void)[] = []
+  /** The result of `observe` for each workload when its listeners were called last. */
+  readonly #reported = new Map<string, string>()
+  readonly #expectations = new Expectations()
+  readonly #obstacles: LastErrors
+  readonly #own: OwnObjects
+  readonly #contests: Contests
+  readonly #writer: ObjectWriter
+  readonly #repairs: WorkQueue
+  readonly #backends: BackendPoll
+  /** Aborted when this operator no longer leads. */
+  #term = new AbortController()
+  #closed = false
 
-  const own = followOwnObjects({
-    client,
-    place,
-    random,
-    clock,
-    timing: timing.reflector,
-    onError: (error, retryMs) => onProblem(`${(error as Error).message}; again in ${Math.round(retryMs)} ms`),
-  })
-  const contests = createContests(clock, contest => {
-    onProblem(contest.message)
-    options.onContest?.(contest)
-  })
-  const writer = createObjectWriter({
-    client,
-    clock,
-    onProblem,
-    contests,
-    find: own.get,
-    mayWrite: options.mayWrite,
-    signal: () => term.signal,
-  })
-  const repairs = new WorkQueue({
-    concurrency: 1,
-    random,
-    onError: (name, error, retryMs) =>
-      onProblem(`${name} is not repaired: ${(error as Error).message}; again in ${Math.round(retryMs)} ms`),
-    reconcile: name =>
-      turns.run(name, async () => {
-        if (!options.mayWrite() || !wanted.has(name)) return 'done'
-        const afterMs = await obstacles.watch(name, makeTrue(name))
-        return afterMs === undefined ? 'done' : { afterMs }
-      }),
-  })
+  constructor(options: KubernetesOptions) {
+    const { client, place, mayWrite, onProblem, random, clock = systemClock } = options
+    this.#options = options
+    this.#timing = { ...defaultTiming, ...options.timing }
+    this.#obstacles = createLastErrors({ onChange: name => this.#notify(name), records: mayWrite })
+    const { reflector, backends } = this.#timing
+    const onError = (error: unknown, retryMs: number) => this.#reportRetry((error as Error).message, retryMs)
+    this.#own = followOwnObjects({ client, place, random, clock, timing: reflector, onError })
+    this.#contests = createContests(clock, contest => {
+      onProblem(contest.message)
+      options.onContest?.(contest)
+    })
+    this.#writer = new ObjectWriter({
+      ...{ client, clock, mayWrite, onProblem, contests: this.#contests },
+      find: this.#own.get,
+      signal: () => this.#term.signal,
+    })
+    this.#repairs = new WorkQueue({
+      concurrency: 1,
+      random,
+      reconcile: name => this.#turns.run(name, () => this.#repair(name)),
+      onError: (name, error, retryMs) =>
+        this.#reportRetry(`${name} is not repaired: ${(error as Error).message}`, retryMs),
+    })
+    const pods = () => observePods(this.#own.pods()).flatMap(polledPodOf)
+    const onChange = () => this.#onChange()
+    this.#backends = pollBackends({ pods, onChange, timing: backends })
+    this.#own.onChange(onChange)
+  }
 
-  /** Resolves with the time until the next attempt, if something cannot be done now. */
-  function makeTrue(name: string): Promise<number | undefined> {
-    const workload = keepDigest(wanted.get(name), own.get('Deployment', objectName(place, name)))
+  apply(workload: Workload): Promise<void> {
+    const { name } = workload
+    return this.#turns.run(name, () => this.#obstacles.watch(name, this.#apply(workload)))
+  }
+
+  remove(name: string): Promise<void> {
+    return this.#turns.run(name, () => this.#remove(name))
+  }
+
+  observe(name: string): readonly Replica[] {
+    return observePods(this.#podsOf(name)).map(replica => {
+      const backendProblem = this.#backends.problemOf(replica.uid)
+      return backendProblem === undefined ? replica : { ...replica, backendProblem }
+    })
+  }
+
+  onChange(listener: (workload: string) => void): void {
+    this.#listeners.push(listener)
+  }
+
+  /** Returns the progress of a workload; undefined if it does not exist. */
+  progress(name: string): Progress | undefined {
+    const deployment = this.#deploymentOf(name)
+    return deployment && progressOf(deployment, this.observe(name), this.#options.place.revision)
+  }
+
+  /**
+   * Returns the last error of the API server that prevents the apply of a workload; undefined when the last
+   * attempt succeeded, and at an operator that does not lead.
+   */
+  obstacle(name: string): string | undefined {
+    return this.#obstacles.of(name)
+  }
+
+  /** Returns the objects that another program changes as often as this operator repairs them. */
+  contests(): readonly Contest[] {
+    return this.#contests.current()
+  }
+
+  /**
+   * Ends the active writes of an operator that no longer leads, and repairs nothing until the next call of
+   * `apply`. Resolves when nothing is written any more.
+   */
+  async standDown(): Promise<void> {
+    this.#desired.clear()
+    this.#obstacles.clear()
+    this.#contests.clear()
+    this.#term.abort(notLeading('a workload'))
+    await this.#turns.settled()
+    this.#term = new AbortController()
+  }
+
+  /** Stands down and ends the watches. Leaves all objects of the cluster unchanged. */
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#backends.stop()
+    await this.standDown()
+    await Promise.all([this.#own.stop(), this.#repairs.stop()])
+  }
+
+  async #apply(workload: Workload): Promise<void> {
+    await this.#assertReady(workload.name)
+    this.#desired.set(workload.name, workload)
+    const afterMs = await this.#reconcile(workload.name)
+    // The queue runs after the delay, and applies the workload that is desired at that time.
+    if (afterMs !== undefined) this.#repairs.add(workload.name)
+  }
+
+  async #repair(name: string): Promise<Outcome> {
+    if (!this.#options.mayWrite() || !this.#desired.has(name)) return 'done'
+    const afterMs = await this.#obstacles.watch(name, this.#reconcile(name))
+    return afterMs === undefined ? 'done' : { afterMs }
+  }
+
+  async #remove(name: string): Promise<void> {
+    await this.#assertReady(name)
+    const graceMs = this.#desired.get(name)?.stopGraceMs ?? 0
+    this.#desired.delete(name)
+    await this.#deleteAll(name)
+    const isGone = () => this.#remaining(name).length === 0
+    if (await this.#until(isGone, graceMs + this.#timing.removeTimeoutMs)) return
+    const names = this.#remaining(name).map(({ metadata }) => metadata.name)
+    throw new InfrastructureError(`${name}: not gone yet: ${names.join(', ')}; does a finalizer hold them?`)
+  }
+
+  /** While the status of an object changes, its known version may be too old for a deletion. */
+  async #deleteAll(name: string): Promise<void> {
+    const versions = () => `${this.#remaining(name).map(({ metadata }) => metadata.resourceVersion)}`
+    for (let tries = 1; ; tries++) {
+      const known = versions()
+      try {
+        await this.#reconcile(name)
+        return
+      } catch (error) {
+        if (!isConflict((error as Error).cause) || tries === maxDeleteTries) throw error
+      }
+      await this.#until(() => versions() !== known, newerStateMs)
+    }
+  }
+
+  /** Resolves with the delay before the next attempt, if something cannot be done now. */
+  #reconcile(name: string): Promise<number | undefined> {
+    const { place, shapeFor } = this.#options
+    const [own, writer] = [this.#own, this.#writer]
+    const workload = keepDigest(this.#desired.get(name), this.#deploymentOf(name))
     const objects = workload === undefined ? [] : workloadObjects(workload, shapeFor(workload.service), place)
     const found = [...own.ofWorkload(name), ...writer.unseen(name)]
     return reconcileObjects({ objects, replicas: workload?.replicas ?? 0, found, own, writer })
   }
 
-  const podsOf = (name: string) =>
-    own.pods().filter(({ metadata }) => metadata.labels?.[labelNames.name] === name)
-  const observe = (name: string) => observePods(podsOf(name)).map(withBackend)
-  const polled = () => observePods(own.pods()).flatMap(polledPodOf)
-  const backends = pollBackends({ pods: polled, onChange: lookAgain, timing: timing.backends })
-
-  function withBackend(replica: Replica): Replica {
-    const backendProblem = backends.problemOf(replica.uid)
-    return backendProblem === undefined ? replica : { ...replica, backendProblem }
+  #deploymentOf(name: string): KubeObject | undefined {
+    return this.#own.get('Deployment', objectName(this.#options.place, name))
   }
 
-  function notify(name: string): void {
-    for (const listener of listeners) listener(name)
+  #podsOf(name: string): readonly KubeObject[] {
+    return this.#own.pods().filter(pod => workloadOf(pod) === name)
   }
 
-  function lookAgain(): void {
-    for (const name of wanted.keys()) repairs.add(name)
-    const named = own.pods().map(({ metadata }) => metadata.labels?.[labelNames.name] ?? '')
-    for (const name of new Set([...told.keys(), ...named])) {
-      const text = JSON.stringify(observe(name))
-      if (text === (told.get(name) ?? '[]')) continue
-      told.set(name, text)
-      notify(name)
+  /** Returns the existing objects and pods of a workload. */
+  #remaining(name: string): readonly KubeObject[] {
+    return [...this.#own.ofWorkload(name).map(({ object }) => object), ...this.#podsOf(name)]
+  }
+
+  /** Repairs the desired workloads, and reports those whose replicas have changed. */
+  #onChange(): void {
+    for (const name of this.#desired.keys()) this.#repairs.add(name)
+    const names = this.#own.pods().map(pod => workloadOf(pod) ?? '')
+    for (const name of new Set([...this.#reported.keys(), ...names])) {
+      const text = JSON.stringify(this.observe(name))
+      if (text === (this.#reported.get(name) ?? '[]')) continue
+      this.#reported.set(name, text)
+      this.#notify(name)
     }
-    for (const look of waiting) look()
-  }
-  own.onChange(lookAgain)
-
-  async function known(name: string): Promise<void> {
-    if (!options.mayWrite() || term.signal.aborted) throw notLeading(name)
-    if (await until(own.hasSynced, timing.syncTimeoutMs)) return
-    const why = closed ? 'the operator is ending' : 'the API server has not listed the objects; see the log'
-    throw new InfrastructureError(`${name}: ${why}`)
+    this.#expectations.check()
   }
 
-  /** Resolves with whether it came to hold in time. */
-  async function until(holds: () => boolean, timeoutMs: number): Promise<boolean> {
-    const { promise, resolve } = Promise.withResolvers<boolean>()
-    const look = () => (holds() ? resolve(true) : undefined)
-    const end = () => resolve(holds())
-    const timer = setTimeout(end, timeoutMs)
-    term.signal.addEventListener('abort', end, { once: true })
-    waiting.add(look)
-    look()
-    const held = await promise
-    waiting.delete(look)
-    clearTimeout(timer)
-    return held
+  #notify(name: string): void {
+    for (const listener of this.#listeners) listener(name)
   }
 
-  async function apply(workload: Workload): Promise<void> {
-    await known(workload.name)
-    wanted.set(workload.name, workload)
-    const afterMs = await makeTrue(workload.name)
-    // The queue runs after the delay, and applies the workload that is wanted at that time.
-    if (afterMs !== undefined) repairs.add(workload.name)
+  #reportRetry(problem: string, retryMs: number): void {
+    this.#options.onProblem(`${problem}; again in ${Math.round(retryMs)} ms`)
   }
 
-  async function remove(name: string): Promise<void> {
-    await known(name)
-    const graceMs = wanted.get(name)?.stopGraceMs ?? 0
-    wanted.delete(name)
-    const left = () => [...own.ofWorkload(name).map(({ object }) => object), ...podsOf(name)]
-    await deleteAll(name, left)
-    if (await until(() => left().length === 0, graceMs + timing.removeTimeoutMs)) return
-    const names = left().map(({ metadata }) => metadata.name)
-    throw new InfrastructureError(`${name}: not gone yet: ${names.join(', ')}; does a finalizer hold them?`)
+  /** Resolves when the objects of the cluster are known. Rejects after a time limit or without the Lease. */
+  async #assertReady(name: string): Promise<void> {
+    if (!this.#options.mayWrite() || this.#term.signal.aborted) throw notLeading(name)
+    if (await this.#until(this.#own.hasSynced, this.#timing.syncTimeoutMs)) return
+    const notListed = 'the API server has not listed the objects; see the log'
+    throw new InfrastructureError(`${name}: ${this.#closed ? 'the operator is ending' : notListed}`)
   }
 
-  /** While the status of an object changes, its known version may be too old for a deletion. */
-  async function deleteAll(name: string, left: () => readonly KubeObject[]): Promise<void> {
-    const versions = () =>
-      left()
-        .map(({ metadata }) => metadata.resourceVersion)
-        .join()
-    for (let tries = 1; ; tries++) {
-      const known = versions()
-      try {
-        await makeTrue(name)
-        return
-      } catch (error) {
-        if (!isConflict((error as Error).cause) || tries === maxDeleteTries) throw error
-      }
-      await until(() => versions() !== known, newerStateMs)
-    }
-  }
-
-  async function standDown(): Promise<void> {
-    wanted.clear()
-    obstacles.clear()
-    contests.clear()
-    term.abort(notLeading('a workload'))
-    await turns.settled()
-    term = new AbortController()
-  }
-
-  return {
-    apply: workload => turns.run(workload.name, () => obstacles.watch(workload.name, apply(workload))),
-    remove: name => turns.run(name, () => remove(name)),
-    observe,
-    onChange: listener => listeners.push(listener),
-    progress(name) {
-      const deployment = own.get('Deployment', objectName(place, name))
-      return deployment === undefined ? undefined : progressOf(deployment, observe(name), place.revision)
-    },
-    obstacle: obstacles.of,
-    contests: contests.current,
-    standDown,
-    async close() {
-      closed = true
-      backends.stop()
-      await standDown()
-      await Promise.all([own.stop(), repairs.stop()])
-    },
+  #until(isMet: () => boolean, timeoutMs: number): Promise<boolean> {
+    return this.#expectations.until(isMet, timeoutMs, this.#term.signal)
   }
 }
+
+/** Conditions on the objects of the cluster that calls wait for. */
+class Expectations {
+  readonly #checks = new Set<() => void>()
+
+  /** Checks the conditions after a change. */
+  check(): void {
+    for (const check of this.#checks) check()
+  }
+
+  /** Resolves with whether the condition was met before the time limit and the abort. */
+  async until(isMet: () => boolean, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>()
+    const check = () => (isMet() ? resolve(true) : undefined)
+    const end = () => resolve(isMet())
+    const timer = setTimeout(end, timeoutMs)
+    signal.addEventListener('abort', end, { once: true })
+    this.#checks.add(check)
+    check()
+    const wasMet = await promise
+    this.#checks.delete(check)
+    clearTimeout(timer)
+    return wasMet
+  }
+}
+
+const workloadOf = ({ metadata }: KubeObject) => metadata.labels?.[labelNames.name]
 
 function polledPodOf({ uid, ready, addresses: { metrics } }: Replica): readonly PolledPod[] {
   return ready && metrics !== undefined ? [{ uid, url: metrics }] : []

@@ -2,28 +2,14 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { InfrastructureError } from '../../../infrastructure/provider.ts'
 import type { KubeClient } from '../api/client.ts'
 import type { KubeObject } from '../api/kube-object.ts'
-import { createAppliedObjects, type Judgement, unseenMs } from './applied-objects.ts'
+import { type AppliedObjects, createAppliedObjects, type NextStep, unseenMs } from './applied-objects.ts'
 import type { Contests } from './contests.ts'
 import { handOverReplicas, mustHandOver } from './hand-over-replicas.ts'
 import { type Kind, kindOf, kinds } from './kinds.ts'
 import { labelNames } from './objects/place.ts'
 import type { KindObject } from './own-objects.ts'
-import { refusal } from './refusal.ts'
-import { createRepairPace } from './repair-pace.ts'
-
-/** Writes single objects, each only where it must. Rejects with an `InfrastructureError`. */
-export interface ObjectWriter {
-  /**
-   * Applies the object. Resolves with the delay before the next apply, if it must not be written now.
-   *
-   * @param replicas with how many a Deployment begins that scales by itself
-   */
-  put(wanted: KubeObject, live: KubeObject | undefined, replicas: number): Promise<number | undefined>
-  /** Asks for the deletion of this very state of an object; resolves likewise. */
-  remove(live: KubeObject): Promise<number | undefined>
-  /** The objects of a workload that were created and that the watches have not shown yet. */
-  unseen(workload: string): readonly KindObject[]
-}
+import { createRepairPace, type RepairPace } from './repair-pace.ts'
+import { writeError } from './write-error.ts'
 
 export interface ObjectWriterOptions {
   readonly client: Pick<KubeClient, 'get' | 'apply' | 'delete'>
@@ -33,95 +19,119 @@ export interface ObjectWriterOptions {
   readonly mayWrite: () => boolean
   readonly onProblem: (message: string) => void
   readonly contests: Pick<Contests, 'changed'>
-  /** Of the present term: ends each call that is on its way. */
+  /** Returns the signal of the present term, which ends each active call. */
   readonly signal: () => AbortSignal
 }
 
-export function createObjectWriter(options: ObjectWriterOptions): ObjectWriter {
-  const { clock, onProblem, contests } = options
-  const applied = createAppliedObjects(clock)
-  const removals = createRepairPace(clock)
-  const client = leadersClient(options)
+/** Writes single objects, each only if it must. Methods reject with an `InfrastructureError`. */
+export class ObjectWriter {
+  readonly #options: ObjectWriterOptions
+  readonly #client: ObjectWriterOptions['client']
+  readonly #applied: AppliedObjects
+  readonly #removals: RepairPace
   /** The reported problem of each object, until it is over. */
-  const told = new Map<string, string>()
+  readonly #reported = new Map<string, string>()
   /** Objects that differ from their applied state and are repaired later. */
-  const withheld = new Set<string>()
-  /** When the deletion of an object with this uid was asked for. */
-  const removedMs = new Map<string, number>()
+  readonly #withheld = new Set<string>()
+  /** The time of the request to delete the object with this uid. */
+  readonly #removedMs = new Map<string, number>()
 
-  function tell(key: string, message: string): void {
-    if (told.get(key) !== message) onProblem(message)
-    told.set(key, message)
+  constructor(options: ObjectWriterOptions) {
+    this.#options = options
+    this.#client = leadersClient(options)
+    this.#applied = createAppliedObjects(options.clock)
+    this.#removals = createRepairPace(options.clock)
   }
 
-  async function put(wanted: KubeObject, known: KubeObject | undefined, replicas: number) {
-    const key = nameOf(wanted)
-    const live = wasRemovedLately(known?.metadata.uid ?? '') ? undefined : known
+  /**
+   * Applies the object. Resolves with the delay before the next apply, if it must not be written now.
+   *
+   * @param replicas the initial number of replicas of a Deployment with an autoscaler
+   */
+  async put(desired: KubeObject, live: KubeObject | undefined, replicas: number) {
+    try {
+      return await this.#put(desired, live, replicas)
+    } catch (error) {
+      throw writeError(error, 'applied', desired)
+    }
+  }
+
+  /**
+   * Deletes an object in exactly this state. Resolves with the delay before the next attempt, if it must not
+   * be deleted now.
+   */
+  async remove(live: KubeObject): Promise<number | undefined> {
+    try {
+      return await this.#remove(live)
+    } catch (error) {
+      throw writeError(error, 'deleted', live)
+    }
+  }
+
+  /** Returns the objects of a workload that were created and that the watches have not shown yet. */
+  unseen(workload: string): readonly KindObject[] {
+    return this.#applied
+      .unseen(result => this.#options.find(kindOf(result), result.metadata.name))
+      .filter(({ metadata }) => metadata.labels?.[labelNames.name] === workload)
+      .map(object => ({ kind: kindOf(object), object }))
+  }
+
+  async #put(desired: KubeObject, known: KubeObject | undefined, replicas: number) {
+    const key = nameOf(desired)
+    const live = this.#wasRemovedLately(known?.metadata.uid ?? '') ? undefined : known
     if (live?.metadata.deletionTimestamp !== undefined) {
       const held = live.metadata.finalizers?.join(', ') ?? ''
-      tell(key, `${key} is being deleted, and is made anew when it is gone; its finalizers: ${held}`)
+      this.#report(key, `${key} is being deleted, and is made anew when it is gone; its finalizers: ${held}`)
       return undefined
     }
-    const judgement = applied.judge(key, wanted, live)
+    const step = this.#applied.nextStep(key, desired, live)
     // A change whose repair has to wait is counted once.
-    if (isForeignChange(judgement) && !withheld.has(key)) contests.changed(wanted, live)
-    if (judgement.what === 'wait') {
-      if (judgement.why === 'fight') withheld.add(key)
-      return judgement.ms
+    if (isForeignChange(step) && !this.#withheld.has(key)) this.#options.contests.changed(desired, live)
+    if (step.what === 'wait') {
+      if (step.why === 'contest') this.#withheld.add(key)
+      return step.ms
     }
-    told.delete(key)
-    withheld.delete(key)
-    if (judgement.what === 'leave') return undefined
-    if (kindOf(wanted) === 'Deployment' && mustHandOver(wanted, live)) {
-      await handOverReplicas(client, wanted, replicas)
-    }
-    removals.forget(key)
-    applied.applied(key, wanted, await client.apply(kinds[kindOf(wanted)], wanted, { force: true }))
+    this.#reported.delete(key)
+    this.#withheld.delete(key)
+    if (step.what === 'apply') await this.#apply(desired, live, replicas)
     return undefined
   }
 
-  async function remove(live: KubeObject): Promise<number | undefined> {
+  async #apply(desired: KubeObject, live: KubeObject | undefined, replicas: number): Promise<void> {
+    const key = nameOf(desired)
+    if (kindOf(desired) === 'Deployment' && mustHandOver(desired, live)) {
+      await handOverReplicas(this.#client, desired, replicas)
+    }
+    this.#removals.forget(key)
+    const result = await this.#client.apply(kinds[kindOf(desired)], desired, { force: true })
+    this.#applied.applied(key, desired, result)
+  }
+
+  async #remove(live: KubeObject): Promise<number | undefined> {
     const key = nameOf(live)
     const { uid = '', deletionTimestamp } = live.metadata
-    if (deletionTimestamp !== undefined || wasRemovedLately(uid)) return undefined
-    const waitMs = removals.waitMs(key)
+    if (deletionTimestamp !== undefined || this.#wasRemovedLately(uid)) return undefined
+    const waitMs = this.#removals.waitMs(key)
     if (waitMs > 0) return waitMs
-    await client.delete(kinds[kindOf(live)], { ...live.metadata, uid })
-    removedMs.set(uid, clock.monotonicMs())
-    if (removals.count(key) > 1) contests.changed(live, live)
-    applied.forget(key)
+    await this.#client.delete(kinds[kindOf(live)], { ...live.metadata, uid })
+    this.#removedMs.set(uid, this.#options.clock.monotonicMs())
+    if (this.#removals.count(key) > 1) this.#options.contests.changed(live, live)
+    this.#applied.forget(key)
     return undefined
   }
 
   /** The watched copy may still contain an object that was just deleted. */
-  function wasRemovedLately(uid: string): boolean {
-    const nowMs = clock.monotonicMs()
-    for (const [other, atMs] of removedMs) {
-      if (nowMs - atMs > unseenMs) removedMs.delete(other)
+  #wasRemovedLately(uid: string): boolean {
+    const nowMs = this.#options.clock.monotonicMs()
+    for (const [other, atMs] of this.#removedMs) {
+      if (nowMs - atMs > unseenMs) this.#removedMs.delete(other)
     }
-    return removedMs.has(uid)
+    return this.#removedMs.has(uid)
   }
 
-  return {
-    unseen: workload =>
-      applied
-        .unseen(result => options.find(kindOf(result), result.metadata.name))
-        .filter(({ metadata }) => metadata.labels?.[labelNames.name] === workload)
-        .map(object => ({ kind: kindOf(object), object })),
-    async put(wanted, live, replicas) {
-      try {
-        return await put(wanted, live, replicas)
-      } catch (error) {
-        throw refusal(error, 'applied', wanted)
-      }
-    },
-    async remove(live) {
-      try {
-        return await remove(live)
-      } catch (error) {
-        throw refusal(error, 'deleted', live)
-      }
-    },
+  #report(key: string, problem: string): void {
+    if (this.#reported.get(key) !== problem) this.#options.onProblem(problem)
+    this.#reported.set(key, problem)
   }
 }
 
@@ -144,9 +154,9 @@ function leadersClient({ client, mayWrite, signal }: ObjectWriterOptions): Objec
 }
 
 /** Returns whether another program changed an applied object. */
-function isForeignChange(judgement: Judgement): boolean {
-  if (judgement.what === 'wait') return judgement.why === 'fight'
-  return judgement.what === 'apply' && judgement.isRepair
+function isForeignChange(step: NextStep): boolean {
+  if (step.what === 'wait') return step.why === 'contest'
+  return step.what === 'apply' && step.isRepair
 }
 
 function nameOf({ kind, metadata }: KubeObject): string {

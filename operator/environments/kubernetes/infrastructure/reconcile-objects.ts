@@ -3,12 +3,12 @@ import type { KubeObject } from '../api/kube-object.ts'
 import { kindOf } from './kinds.ts'
 import type { ObjectWriter } from './object-writer.ts'
 import type { KindObject, OwnObjects } from './own-objects.ts'
-import { isOutage } from './refusal.ts'
+import { isOutage } from './write-error.ts'
 
 export interface DesiredState {
   /** The desired objects, in the order of their creation. */
   readonly objects: readonly KubeObject[]
-  /** With how many replicas a Deployment begins that scales by itself. */
+  /** The initial number of replicas of a Deployment with an autoscaler. */
   readonly replicas: number
   /** The existing objects of the workload. */
   readonly found: readonly KindObject[]

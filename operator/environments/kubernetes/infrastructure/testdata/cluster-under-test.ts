@@ -12,7 +12,7 @@ import type { KubeObject, ObjectKey } from '../../api/kube-object.ts'
 import { collectionPath, objectPath } from '../../api/resource-path.ts'
 import { accessThrough, addressOf, makeOperatorAccount } from '../../api/testdata/service-account.ts'
 import { type Kind, kindNames, kinds, podResource } from '../kinds.ts'
-import { createKubernetesInfrastructure, type KubernetesOptions } from '../kubernetes.ts'
+import { KubernetesInfrastructure, type KubernetesOptions } from '../kubernetes.ts'
 import { type DeploymentController, startDeploymentController } from './deployment-controller.ts'
 
 /** An API server on a way that can be made bad, for the tests of one file. */
@@ -30,7 +30,7 @@ export interface NamespaceUnderTest {
   readonly client: KubeClient
   /** The problems that any of the infrastructures reported. */
   readonly problems: string[]
-  infrastructure(options?: Partial<KubernetesOptions>): ReturnType<typeof createKubernetesInfrastructure>
+  infrastructure(options?: Partial<KubernetesOptions>): KubernetesInfrastructure
   /** Plays the controllers of the cluster. */
   startController(): DeploymentController
   /** As an administrator. */
@@ -139,7 +139,7 @@ async function openNamespace(
     client,
     problems,
     infrastructure(options = {}) {
-      const made = createKubernetesInfrastructure({
+      const made = new KubernetesInfrastructure({
         client,
         place: { name: 'tollway', namespace, owner, revision: '' },
         shapeFor: () => podShape(),

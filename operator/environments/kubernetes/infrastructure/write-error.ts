@@ -2,7 +2,7 @@ import { InfrastructureError } from '../../../infrastructure/provider.ts'
 import { KubeApiError } from '../api/connection/api-error.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 
-/** What the API server says, and then what a person can do. The first line that fits holds. */
+/** The codes and words of an answer, and what a person can do. The first row that matches applies. */
 const advice: readonly (readonly [codes: readonly number[], words: RegExp, advice: string])[] = [
   [[403], /exceeded quota/, 'raise the quota of the namespace, or ask for less'],
   [[], /admission (webhook|policy)|ValidatingAdmissionPolicy/i, 'a policy of the cluster refuses it'],
@@ -27,11 +27,11 @@ const trouble = 'the API server is failing or unreachable; the operator retries'
 const missingPermission = /cannot (\w+) resource "([^"]+)" in API group "([^"]*)"/
 
 /**
- * The error of a write that failed, for people: which object, the server's words, and what to do.
+ * Returns the error of a failed write for people: the object, the words of the server, and what to do.
  *
  * @param verb `applied`, `deleted`
  */
-export function refusal(error: unknown, verb: string, { kind, metadata }: KubeObject): unknown {
+export function writeError(error: unknown, verb: string, { kind, metadata }: KubeObject): unknown {
   if (!(error instanceof KubeApiError)) return endOfTerm(error)
   const words = error.code === 0 ? error.message : error.message.replace(/^.*?: \d+ \w+: /, '')
   const what = `${kind} "${metadata.name}" of the namespace "${metadata.namespace}" cannot be ${verb}`
@@ -44,7 +44,7 @@ export function refusal(error: unknown, verb: string, { kind, metadata }: KubeOb
   )
 }
 
-/** What a call that waited was ended by. */
+/** Returns the reason for which the end of a term aborted the call. */
 function endOfTerm(error: unknown): unknown {
   return error instanceof Error && error.cause instanceof InfrastructureError ? error.cause : error
 }
@@ -60,10 +60,10 @@ function adviceFor({ code }: KubeApiError, words: string): string {
   return found?.[2] ?? trouble
 }
 
-/** Not 500, which may be about one object. */
+/** The codes of an answer that does not depend on the object. 500 may depend on it. */
 const outageCodes: ReadonlySet<number> = new Set([0, 401, 429, 503, 504])
 
-/** Whether the next write would meet the same trouble, for it is not about this one object. */
+/** Returns whether the next write would fail too, because the error does not depend on this object. */
 export function isOutage({ cause }: InfrastructureError): boolean {
   if (!(cause instanceof KubeApiError)) return true
   return outageCodes.has(cause.code)
