@@ -9,7 +9,7 @@ import {
   accessFromKubeconfig,
 } from '../../environments/kubernetes/api/connection/access.ts'
 import { statusError } from '../../environments/kubernetes/api/connection/api-error.ts'
-import { createCaller } from '../../environments/kubernetes/api/connection/caller.ts'
+import { Caller } from '../../environments/kubernetes/api/connection/caller.ts'
 import { createTransport, readBody } from '../../environments/kubernetes/api/connection/transport.ts'
 import type { ApiResource, KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
 import type { ClusterValues } from './cluster-options.ts'
@@ -41,7 +41,7 @@ export async function openCluster(
   const access = impersonate(await accessOf(values), values.as)
   const options = { random: Math.random }
   const client = createKubeClient(access, options)
-  const caller = createCaller(access, options)
+  const caller = new Caller(access, options)
   const transport = createTransport(access)
   const explained = async <T>(answer: Promise<T>): Promise<T> => {
     try {

@@ -15,11 +15,11 @@ import { type FollowedKind, followKind } from './followed-kind.ts'
 import type { KubernetesInfrastructure } from './infrastructure/kubernetes.ts'
 import type { Place } from './infrastructure/objects/place.ts'
 import { decodeLastGood } from './last-good/last-good.ts'
-import { createLastGoodStore, type LastGoodStore } from './last-good/last-good-store.ts'
+import { LastGoodStore } from './last-good/last-good-store.ts'
 import { rememberInObjects } from './last-good/remember-in-objects.ts'
 import type { OperatorMetrics } from './metrics.ts'
 import { createPropagationWatch } from './status/propagation.ts'
-import { createStatusWriter, type StatusWriter } from './status/status-writer.ts'
+import { StatusWriter } from './status/status-writer.ts'
 import type { StoredResource } from './status/stored-resource.ts'
 
 /** The controller of one kind in a cluster, from the API server to the feed and back. */
@@ -35,7 +35,7 @@ export interface ClusterController extends Controller {
   start(): Promise<void>
   /** What the kind waits for after an error of the API server; empty when its last requests succeeded. */
   problem(): string
-  readonly statuses: Pick<StatusWriter, 'lookAtAll' | 'waiting'>
+  readonly statuses: Pick<StatusWriter, 'recheckAll' | 'waiting'>
 }
 
 /** What a report needs to know of a kind. */
@@ -70,7 +70,7 @@ export function openClusterController<Content extends Named, Fed extends object>
   const followed = followKind(client, customResource(kind.definition), watchNamespaces, log)
   const store = openStore(kind, options, () => {
     const moved = followed.list().filter(({ status }) => status?.lastGood !== undefined)
-    for (const { metadata } of moved) statuses.lookAt(metadata.uid ?? '')
+    for (const { metadata } of moved) statuses.recheck(metadata.uid ?? '')
   })
   const remembered = rememberInObjects(kind, store, followed.list)
   const errors = createLastErrors()
@@ -85,7 +85,7 @@ export function openClusterController<Content extends Named, Fed extends object>
     backendFailure: options.backends.of,
     obstacle: workload => infrastructure.obstacle(workload),
     clock: systemClock,
-    storedConditions: statuses.conditionsOf,
+    storedConditions: resource => statuses.conditionsOf(resource),
     writeStatus(all) {
       propagation(all)
       statuses.write(all)
@@ -102,7 +102,7 @@ export function openClusterController<Content extends Named, Fed extends object>
     await remembered.read()
     isRead = true
     followed.source.onChange(runner.trigger)
-    followed.onChange(statuses.lookAt)
+    followed.onChange(uid => statuses.recheck(uid))
   }
 
   async function run(): Promise<void> {
@@ -130,10 +130,10 @@ export function openClusterController<Content extends Named, Fed extends object>
     },
     trigger: runner.trigger,
     statuses: {
-      waiting: statuses.waiting,
-      lookAtAll() {
-        statuses.lookAtAll()
-        store.lookAtAll()
+      waiting: () => statuses.waiting(),
+      recheckAll() {
+        statuses.recheckAll()
+        store.writeAll()
       },
     },
     async stop() {
@@ -184,7 +184,7 @@ function openStore(
   { client, place, mayWrite, log }: ClusterControllerOptions,
   onStored: () => void,
 ): LastGoodStore {
-  return createLastGoodStore({
+  return new LastGoodStore({
     client,
     place,
     plural: kind.definition.plural,
@@ -206,7 +206,7 @@ function openStatuses(
   { client, mayWrite, metrics, events, log }: ClusterControllerOptions,
 ): StatusWriter {
   const resource = customResource(kind.definition)
-  return createStatusWriter({
+  return new StatusWriter({
     stored: followed.get,
     keepsLastGood: uid => !store.isStored(uid),
     loads: kind.counts.filter(({ isLoad }) => isLoad).map(({ field }) => field),

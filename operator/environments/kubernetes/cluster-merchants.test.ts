@@ -281,7 +281,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
       counting.close()
     })
     await leader.start()
-    leader.statuses.lookAtAll()
+    leader.statuses.recheckAll()
     await waitFor('30 reads', async () => readMs.length >= 30)
     const seconds = (performance.now() - beginMs) / 1000
     assert.ok(readMs.length <= readsPerSecond * seconds + 4, `${readMs.length} reads in ${seconds} s`)

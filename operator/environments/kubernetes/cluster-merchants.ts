@@ -119,7 +119,7 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterC
     },
     // Merchants do not depend on the feed, but on the database of the payments service.
     trigger: controller.followBackend,
-    statuses: { lookAtAll: controller.reconcileAll, waiting: controller.waiting },
+    statuses: { recheckAll: controller.reconcileAll, waiting: controller.waiting },
     async stop(): Promise<void> {
       const stopping = controller.stop()
       await followed.source.stop()

@@ -122,7 +122,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
     onStarted() {
       certificates.checkNow()
       providing.trigger()
-      for (const { statuses } of kinds) statuses.lookAtAll()
+      for (const { statuses } of kinds) statuses.recheckAll()
     },
     onStopped: () => infrastructure.standDown(),
     onRival(address) {

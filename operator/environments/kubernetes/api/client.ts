@@ -1,6 +1,6 @@
 import type { ApiAccess } from './connection/access.ts'
 import { isNotFound, KubeApiError } from './connection/api-error.ts'
-import { createCaller, type KubeClientOptions } from './connection/caller.ts'
+import { Caller, type KubeClientOptions } from './connection/caller.ts'
 import type { WatchEvent } from './connection/watch-events.ts'
 import {
   type ApiResource,
@@ -97,11 +97,11 @@ export interface WatchOptions extends Selection {
 
 /** A client for one identity. The limits are those of `defaultLimits` where the options name none. */
 export function createKubeClient(access: ApiAccess, options: KubeClientOptions): KubeClient {
-  const { call, watch, close } = createCaller(access, options)
+  const caller = new Caller(access, options)
 
   /** A call that answers with the object that it is about. */
   async function ask(method: string, resource: ApiResource, path: string, how: Asking): Promise<KubeObject> {
-    return toObject(await call({ resource, method, path, ...how }), `${method} ${path}`)
+    return toObject(await caller.call({ resource, method, path, ...how }), `${method} ${path}`)
   }
 
   async function apply(
@@ -123,12 +123,12 @@ export function createKubeClient(access: ApiAccess, options: KubeClientOptions):
       unlessNotFound(() => ask('GET', resource, objectPath(resource, key), { signal })),
     async list(resource, { namespace, signal, ...query }) {
       const path = withQuery(collectionPath(resource, namespace), query)
-      return toPage(await call({ resource, method: 'GET', path, signal }), `list ${path}`)
+      return toPage(await caller.call({ resource, method: 'GET', path, signal }), `list ${path}`)
     },
     watch(resource, { namespace, signal, ...query }) {
       const asked = { ...query, watch: true, allowWatchBookmarks: true }
       const path = withQuery(collectionPath(resource, namespace), asked)
-      return watch({ resource, method: 'GET', path, signal })
+      return caller.watch({ resource, method: 'GET', path, signal })
     },
     async create(resource, object, { signal } = {}) {
       return ask('POST', resource, owned(placeOf(resource, object.metadata)), { body: object, signal })
@@ -144,15 +144,21 @@ export function createKubeClient(access: ApiAccess, options: KubeClientOptions):
       return ask('PATCH', resource, owned(objectPath(resource, version)), { body, contentType, signal })
     },
     review(resource, body, { signal } = {}) {
-      return call({ resource, method: 'POST', path: collectionPath(resource, undefined), body, signal })
+      return caller.call({
+        resource,
+        method: 'POST',
+        path: collectionPath(resource, undefined),
+        body,
+        signal,
+      })
     },
     async delete(resource, version, { signal } = {}) {
       const { uid, resourceVersion } = version
       const body = { kind: 'DeleteOptions', apiVersion: 'v1', preconditions: { uid, resourceVersion } }
       const path = objectPath(resource, version)
-      await unlessNotFound(() => call({ resource, method: 'DELETE', path, body, signal }))
+      await unlessNotFound(() => caller.call({ resource, method: 'DELETE', path, body, signal }))
     },
-    close,
+    close: () => caller.close(),
   }
 }
 

@@ -20,7 +20,7 @@ export interface RememberedInObjects<Content> extends Remembered<Content> {
  */
 export function rememberInObjects<Content extends Named>(
   kind: Pick<KindAdapter<Content>, 'isContent'>,
-  store: Pick<LastGoodStore, 'read' | 'want'>,
+  store: Pick<LastGoodStore, 'read' | 'set'>,
   resources: () => readonly StoredResource[],
 ): RememberedInObjects<Content> {
   let own: ReadonlyMap<string, Memory<Content>> = new Map()
@@ -41,7 +41,7 @@ export function rememberInObjects<Content extends Named>(
     }),
     replace(memories) {
       own = memories
-      store.want(memories)
+      store.set(memories)
     },
   }
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import type { ResourceStatus } from '../../../status/resource-status.ts'
-import { createStatusWriter } from './status-writer.ts'
+import { StatusWriter } from './status-writer.ts'
 import type { StoredResource, StoredStatus } from './stored-resource.ts'
 
 const ready = {
@@ -37,7 +37,7 @@ function start(t: TestContext, loadMs: number, fail: () => Error | undefined = (
     metadata: { name: 'kiosk', namespace: 'shop', uid: 'uid', resourceVersion: '1' },
   }
   const written: StoredStatus[] = []
-  const writer = createStatusWriter({
+  const writer = new StatusWriter({
     stored: () => stored,
     keepsLastGood: () => true,
     loads: ['activeStreams', 'consumers'],
@@ -48,7 +48,7 @@ function start(t: TestContext, loadMs: number, fail: () => Error | undefined = (
       written.push(status)
       const resourceVersion = `${Number(stored.metadata.resourceVersion) + 1}`
       stored = { metadata: { ...stored.metadata, resourceVersion }, status }
-      setImmediate(() => writer.lookAt('uid'))
+      setImmediate(() => writer.recheck('uid'))
       return stored
     },
     mayWrite: () => true,
@@ -56,7 +56,7 @@ function start(t: TestContext, loadMs: number, fail: () => Error | undefined = (
     onError: (name, error) => assert.equal(error, fail(), `${name}: ${error}`),
     random: Math.random,
   })
-  t.after(writer.stop)
+  t.after(() => writer.stop())
   return { writer, written }
 }
 
@@ -90,7 +90,7 @@ test('the echo of a write is no reason to write what has changed meanwhile', asy
   await waitFor('the first write', async () => written.length === 1)
   writer.write([statusOf(1)])
   for (let look = 0; look < 20; look++) {
-    writer.lookAt('uid')
+    writer.recheck('uid')
     await new Promise(setImmediate)
   }
   assert.equal(written.length, 1)

@@ -29,9 +29,9 @@ import {
 } from '../api/testdata/service-account.ts'
 import { createKubernetesSource } from '../kubernetes-source.ts'
 import { decodeLastGood, encodeLastGood } from '../last-good/last-good.ts'
-import { createLastGoodStore, type LastGoodStore } from '../last-good/last-good-store.ts'
+import { LastGoodStore } from '../last-good/last-good-store.ts'
 import { rememberInObjects } from '../last-good/remember-in-objects.ts'
-import { createStatusWriter } from './status-writer.ts'
+import { StatusWriter } from './status-writer.ts'
 import type { StoredResource } from './stored-resource.ts'
 
 const limits = rateLimitConfigs()
@@ -193,7 +193,7 @@ function limit(key: string, requestsPerUnit: number, value = '') {
 }
 
 function openStore(client: KubeClient, mayWrite: () => boolean, onStored: () => void): LastGoodStore {
-  return createLastGoodStore({
+  return new LastGoodStore({
     client,
     place,
     plural: rateLimitConfigKind.plural,
@@ -217,12 +217,12 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
   const source = createKubernetesSource([{ apiVersion, kind: 'RateLimitConfig', ...reflector }])
   const list = () => reflector.list() as readonly StoredResource[]
   const store = openStore(client, mayWrite, () => {
-    for (const { metadata } of list()) writer.lookAt(metadata.uid ?? '')
+    for (const { metadata } of list()) writer.recheck(metadata.uid ?? '')
   })
   const remembered = rememberInObjects(limits, store, list)
   const transitions: string[] = []
   let published: readonly RateLimitDomain[] = []
-  const writer = createStatusWriter({
+  const writer = new StatusWriter({
     stored: (space, name) => reflector.get(space, name) as StoredResource | undefined,
     keepsLastGood: uid => !store.isStored(uid),
     apply: async (stored, status) =>
@@ -252,14 +252,14 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
       observe: () => [{ name: 'pod', uid: 'pod', ready: true, reason: '', restarts: 0, addresses: {} }],
     },
     clock: systemClock,
-    storedConditions: writer.conditionsOf,
-    writeStatus: writer.write,
+    storedConditions: key => writer.conditionsOf(key),
+    writeStatus: statuses => writer.write(statuses),
   })
   await source.start()
   await remembered.read()
   await configs.reconcile()
   source.onChange(() => void configs.reconcile())
-  reflector.onChange((space, name) => writer.lookAt(reflector.get(space, name)?.metadata.uid ?? ''))
+  reflector.onChange((space, name) => writer.recheck(reflector.get(space, name)?.metadata.uid ?? ''))
   const stop = async () => {
     await source.stop()
     await store.stop()

@@ -1,21 +1,22 @@
+import type { IncomingMessage } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { type ApiResource, isRecord } from '../kube-object.ts'
 import type { ApiAccess } from './access.ts'
 import { connectionError, KubeApiError, statusError } from './api-error.ts'
-import { createOutagePace } from './outage-pace.ts'
-import { createTransport, readBody } from './transport.ts'
+import { createOutagePace, type OutagePace } from './outage-pace.ts'
+import { createTransport, readBody, type Transport } from './transport.ts'
 import { readWatchEvents, type WatchEvent } from './watch-events.ts'
 
 export interface KubeClientLimits {
-  /** One try, from the first byte to the last; for a watch until its head has come. */
+  /** The limit of one attempt, from the first byte to the last; of a watch until its head has arrived. */
   readonly attemptTimeoutMs: number
-  /** A call with all its tries and waits. */
+  /** The limit of a call with all its attempts and waits. */
   readonly callTimeoutMs: number
   readonly maxAnswerBytes: number
   readonly maxEventBytes: number
-  /** Between two calls as long as the API server answers with nothing or trouble. */
+  /** The time between two calls while the API server does not answer or fails. */
   readonly outageSpacingMs: number
 }
 
@@ -41,105 +42,124 @@ export interface ApiCall {
   readonly method: string
   readonly path: string
   readonly body?: unknown
-  /** Of the body; JSON without it. */
+  /** The type of the body; JSON when left out. */
   readonly contentType?: string
   readonly signal?: AbortSignal | undefined
 }
 
-/** Makes calls: time limits, repetitions where the server asks for them, and answers judged. */
-export interface Caller {
-  /** The answer's JSON object. */
-  call(call: ApiCall): Promise<Readonly<Record<string, unknown>>>
-  watch(call: ApiCall): AsyncGenerator<WatchEvent>
-  close(): void
-}
-
-/** The waits before a call is sent again, on top of what the server asks for. */
+/** The waits before a call is repeated, on top of the wait that the server asks for. */
 const retries = { initialMs: 100, maxMs: 5_000, factor: 2, jitter: 0.5 } as const
 
-export function createCaller(access: ApiAccess, options: KubeClientOptions): Caller {
-  const { random, clock = systemClock } = options
-  const limits = { ...defaultLimits, ...options.limits }
-  const transport = createTransport(access)
-  const pace = createOutagePace(clock, limits.outageSpacingMs)
+/**
+ * Makes calls with a time limit, repeats them where the server asks for it, and turns answers of failed calls
+ * into errors.
+ */
+export class Caller {
+  readonly #transport: Transport
+  readonly #random: () => number
+  readonly #clock: Clock
+  readonly #limits: KubeClientLimits
+  readonly #onRequest: (method: string, resource: string) => void
+  readonly #pace: OutagePace
 
-  async function call(call: ApiCall): Promise<Readonly<Record<string, unknown>>> {
-    const endMs = clock.monotonicMs() + limits.callTimeoutMs
-    const backoff = createBackoff({ ...retries, random })
+  constructor(access: ApiAccess, options: KubeClientOptions) {
+    const { random, clock = systemClock, limits, onRequest = () => {} } = options
+    this.#transport = createTransport(access)
+    this.#random = random
+    this.#clock = clock
+    this.#limits = { ...defaultLimits, ...limits }
+    this.#onRequest = onRequest
+    this.#pace = createOutagePace(clock, this.#limits.outageSpacingMs)
+  }
+
+  /** Resolves with the JSON object of the answer. */
+  async call(call: ApiCall): Promise<Readonly<Record<string, unknown>>> {
+    const { attemptTimeoutMs, callTimeoutMs } = this.#limits
+    const endMs = this.#clock.monotonicMs() + callTimeoutMs
+    const backoff = createBackoff({ ...retries, random: this.#random })
     for (;;) {
       try {
-        return await attempt(call, Math.min(limits.attemptTimeoutMs, endMs - clock.monotonicMs()))
+        return await this.#attempt(call, Math.min(attemptTimeoutMs, endMs - this.#clock.monotonicMs()))
       } catch (error) {
         if (!mayRepeat(error)) throw error
         const waitMs = (error.retryAfterMs ?? 0) + backoff.nextMs()
-        if (clock.monotonicMs() + waitMs >= endMs) throw error
+        if (this.#clock.monotonicMs() + waitMs >= endMs) throw error
         await pause(waitMs, undefined, call.signal === undefined ? {} : { signal: call.signal })
       }
     }
   }
 
-  async function attempt(call: ApiCall, timeoutMs: number): Promise<Readonly<Record<string, unknown>>> {
+  async *watch(call: ApiCall): AsyncGenerator<WatchEvent> {
+    const name = `watch ${nameOf(call)}`
+    const limit = limitTime(name, this.#limits.attemptTimeoutMs, call.signal)
+    try {
+      const response = await this.#open(call, 'WATCH', { signal: limit.signal, endless: true })
+      if (response.statusCode !== 200) {
+        await this.#readAnswer(call, response, name)
+        const { statusCode } = response
+        throw new KubeApiError(0, 'BadAnswer', `${name}: ${statusCode} is not a valid answer to a watch`)
+      }
+      limit.endTimer()
+      this.#pace.answered()
+      yield* readWatchEvents(response, name, this.#limits.maxEventBytes)
+    } catch (error) {
+      throw this.#failure(name, error, limit.signal)
+    } finally {
+      limit.end()
+    }
+  }
+
+  close(): void {
+    this.#transport.close()
+  }
+
+  async #attempt(call: ApiCall, timeoutMs: number): Promise<Readonly<Record<string, unknown>>> {
     const name = nameOf(call)
     const limit = limitTime(name, timeoutMs, call.signal)
     try {
-      await pace.turn(limit.signal)
-      options.onRequest?.(call.method, call.resource.plural)
-      const response = await transport.open({ ...toHttp(call), signal: limit.signal })
-      const text = await readBody(response, name, limits.maxAnswerBytes)
-      return judge(call, response.statusCode ?? 0, response.headers['retry-after'], text)
+      const response = await this.#open(call, call.method, { signal: limit.signal })
+      return await this.#readAnswer(call, response, name)
     } catch (error) {
-      throw failure(name, error, limit.signal)
+      throw this.#failure(name, error, limit.signal)
     } finally {
       limit.end()
     }
   }
 
-  async function* watch(call: ApiCall): AsyncGenerator<WatchEvent> {
-    const name = `watch ${nameOf(call)}`
-    const limit = limitTime(name, limits.attemptTimeoutMs, call.signal)
-    try {
-      await pace.turn(limit.signal)
-      options.onRequest?.('WATCH', call.resource.plural)
-      const response = await transport.open({ ...toHttp(call), signal: limit.signal, endless: true })
-      const status = response.statusCode ?? 0
-      if (status !== 200) {
-        const text = await readBody(response, name, limits.maxAnswerBytes)
-        judge(call, status, response.headers['retry-after'], text)
-        throw new KubeApiError(0, 'BadAnswer', `${name}: ${status} is not a valid answer to a watch`)
-      }
-      limit.endTimer()
-      pace.answered()
-      yield* readWatchEvents(response, name, limits.maxEventBytes)
-    } catch (error) {
-      throw failure(name, error, limit.signal)
-    } finally {
-      limit.end()
-    }
+  async #open(
+    call: ApiCall,
+    verb: string,
+    how: { readonly signal: AbortSignal; readonly endless?: true },
+  ): Promise<IncomingMessage> {
+    await this.#pace.turn(how.signal)
+    this.#onRequest(verb, call.resource.plural)
+    return this.#transport.open({ ...toHttp(call), ...how })
   }
 
-  function judge(call: ApiCall, status: number, retryAfter: string | undefined, text: string) {
-    if (status === 429 || status >= 500) pace.failed()
-    else pace.answered()
+  /** Resolves with the JSON object of an answer. Rejects with a `KubeApiError` for an answer of a failure. */
+  async #readAnswer(call: ApiCall, response: IncomingMessage, name: string) {
+    const text = await readBody(response, name, this.#limits.maxAnswerBytes)
+    const status = response.statusCode ?? 0
+    if (status === 429 || status >= 500) this.#pace.failed()
+    else this.#pace.answered()
     const body = parseJson(text)
     if (status >= 200 && status < 300) {
       if (isRecord(body)) return body
       throw new KubeApiError(0, 'BadAnswer', `${nameOf(call)}: the answer is not a JSON object`)
     }
     throw statusError(nameOf(call), status, body ?? text, {
-      retryAfterMs: parseRetryAfter(retryAfter),
+      retryAfterMs: parseRetryAfter(response.headers['retry-after']),
       withhold: mayCiteSecret(call.resource, status),
     })
   }
 
-  function failure(name: string, error: unknown, signal: AbortSignal): unknown {
+  #failure(name: string, error: unknown, signal: AbortSignal): unknown {
     if (error instanceof KubeApiError && error.code !== 0) return error
-    const told = signal.aborted ? signal.reason : connectionError(name, error)
-    // A caller that no longer wants its answer says nothing about the server.
-    if (told instanceof KubeApiError) pace.failed()
-    return told
+    const cause = signal.aborted ? signal.reason : connectionError(name, error)
+    // A call that its caller ended is no sign of an outage.
+    if (cause instanceof KubeApiError) this.#pace.failed()
+    return cause
   }
-
-  return { call, watch, close: () => transport.close() }
 }
 
 /** Aborts after the time with an error that names the call, or when the outer signal does. */

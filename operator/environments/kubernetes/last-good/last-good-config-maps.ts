@@ -1,0 +1,112 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { createBackoff } from '@tollway/chassis/backoff.ts'
+import type { KubeClient } from '../api/client.ts'
+import type { KubeObject } from '../api/kube-object.ts'
+import { lastGoodObjectNames } from '../api/last-good-objects.ts'
+import { labelNames, objectName, type Place } from '../infrastructure/objects/place.ts'
+import type { ObjectData } from './last-good-layout.ts'
+
+export interface LastGoodConfigMapsOptions {
+  readonly client: Pick<KubeClient, 'get' | 'create' | 'replace' | 'delete'>
+  /** The namespace, the owner and the name of the installation. */
+  readonly place: Place
+  /** The plural of the kind: `ratelimitconfigs`. */
+  readonly plural: string
+  /** Called with the error of a failed read or write, and the delay before its repetition. */
+  readonly onError: (error: unknown, retryMs: number) => void
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+}
+
+const configMaps = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
+const kindLabel = 'tollway.dev/last-good'
+
+/** The waits between reads of an object that fail one after the other. */
+const readRetries = { initialMs: 100, maxMs: 5_000, factor: 2, jitter: 0.5 } as const
+
+/** The ConfigMaps of the last good contents of one kind, and their versions as this operator knows them. */
+export class LastGoodConfigMaps {
+  readonly names: readonly string[]
+  readonly #options: LastGoodConfigMapsOptions
+  readonly #stopping = new AbortController()
+  #versions = new Map<string, KubeObject['metadata']>()
+
+  constructor(options: LastGoodConfigMapsOptions) {
+    this.#options = options
+    this.names = lastGoodObjectNames(options.plural).map(name => objectName(options.place, name))
+  }
+
+  /** Ends the repetition of failed reads. */
+  stop(): void {
+    this.#stopping.abort()
+  }
+
+  /** Resolves with the data of each existing ConfigMap, by its name. */
+  async read(): Promise<ReadonlyMap<string, ObjectData>> {
+    const found = await Promise.all(this.names.map(name => this.#readObject(name)))
+    const existing = found.flatMap(object => object ?? [])
+    this.#versions = new Map(existing.map(({ metadata }) => [metadata.name, metadata]))
+    return new Map(
+      existing.map(({ metadata, binaryData }) => [metadata.name, (binaryData ?? {}) as ObjectData]),
+    )
+  }
+
+  /** Writes the data of one ConfigMap; deletes it if there is none. */
+  async write(name: string, data: ObjectData): Promise<void> {
+    const { client } = this.#options
+    if (Object.keys(data).length === 0) return this.#delete(name)
+    const object = this.#toObject(name, data)
+    const isKnown = this.#versions.has(name)
+    const { metadata } = await (isKnown
+      ? client.replace(configMaps, object)
+      : client.create(configMaps, object))
+    this.#versions.set(name, metadata)
+  }
+
+  async #delete(name: string): Promise<void> {
+    const { client, place } = this.#options
+    const { uid, resourceVersion } = this.#versions.get(name) ?? {}
+    if (uid && resourceVersion) {
+      await client.delete(configMaps, { namespace: place.namespace, name, uid, resourceVersion })
+    }
+    this.#versions.delete(name)
+  }
+
+  /** Repeats the read of each object separately: while some reads fail, few rounds of all would succeed. */
+  async #readObject(name: string): Promise<KubeObject | undefined> {
+    const { client, place, onError, random } = this.#options
+    const { signal } = this.#stopping
+    const backoff = createBackoff({ ...readRetries, random })
+    for (;;) {
+      try {
+        return await client.get(configMaps, { namespace: place.namespace, name })
+      } catch (error) {
+        if (signal.aborted) throw error
+        const retryMs = backoff.nextMs()
+        onError(error, retryMs)
+        await pause(retryMs, undefined, { signal })
+      }
+    }
+  }
+
+  #toObject(name: string, data: ObjectData): KubeObject {
+    const { place, plural } = this.#options
+    const labels = {
+      [labelNames.instance]: place.name,
+      [labelNames.managedBy]: 'tollway',
+      [labelNames.partOf]: 'tollway',
+      [kindLabel]: plural,
+    }
+    const { resourceVersion, uid } = this.#versions.get(name) ?? {}
+    return {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: {
+        ...{ name, namespace: place.namespace, labels, ownerReferences: [place.owner] },
+        ...(uid && { uid }),
+        ...(resourceVersion && { resourceVersion }),
+      },
+      binaryData: data,
+    }
+  }
+}
