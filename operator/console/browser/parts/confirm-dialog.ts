@@ -24,7 +24,11 @@ export function ConfirmDialog({ title, action, onConfirm, onCancel, children }: 
       if (before instanceof HTMLElement) before.focus()
     }
   }, [])
-  return html`<dialog ref=${dialog} aria-labelledby="confirm" onCancel=${onCancel}>
+  // The browser closes a dialog without a cancel event when two are closed after one input of the user.
+  const onClose = (event: Event) => {
+    if ((event.target as HTMLDialogElement).isConnected) onCancel()
+  }
+  return html`<dialog ref=${dialog} aria-labelledby="confirm" onClose=${onClose}>
     <h2 id="confirm">${title}</h2>
     ${children}
     <p class="buttons">

@@ -1,5 +1,5 @@
 import { signal, useSignal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import type { Counter, CounterChange, RaiseBody, ResetBody, RightList } from '../../../api/shapes.ts'
 import { CallError, call, post } from '../calls/api.ts'
 import { markReadOnly, readOnlyDomains } from '../calls/session.ts'
@@ -33,7 +33,8 @@ export function KeyCounter({ domain, namespace }: KeyCounterProps) {
   const counter = useSignal<Counter | undefined>(undefined)
   const problem = useSignal<unknown>(undefined)
   const done = useSignal('')
-  const asked = useSignal<Change | undefined>(undefined)
+  const asked = useSignal<{ readonly change: Change; readonly count: number } | undefined>(undefined)
+  const asks = useRef(0)
 
   async function attempt(task: () => Promise<void>): Promise<void> {
     problem.value = undefined
@@ -67,7 +68,8 @@ export function KeyCounter({ domain, namespace }: KeyCounterProps) {
   }, [chosenEntries.value])
 
   const ask = (change: Change) => {
-    asked.value = change
+    asks.current += 1
+    asked.value = { change, count: asks.current }
   }
   const shown = counter.value
   return html`<section class="card" aria-labelledby="counter">
@@ -84,8 +86,9 @@ export function KeyCounter({ domain, namespace }: KeyCounterProps) {
       shown &&
       asked.value &&
       html`<${Confirmation}
+        key=${asked.value.count}
         counter=${shown}
-        change=${asked.value}
+        change=${asked.value.change}
         onConfirm=${(change: Change) => apply(shown.entries, change)}
         onCancel=${() => {
           asked.value = undefined
