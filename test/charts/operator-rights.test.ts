@@ -10,7 +10,7 @@ import { isRecord } from '../../operator/environments/kubernetes/api/kube-object
 import { secretAccess } from '../../operator/environments/kubernetes/api/secrets.ts'
 import { addressOf } from '../../operator/environments/kubernetes/api/testdata/service-account.ts'
 import { createGrantedSecrets } from '../../operator/environments/kubernetes/tenant-secrets/granted-secrets.ts'
-import { createPolledSecrets } from '../../operator/environments/kubernetes/tenant-secrets/polled-secrets.ts'
+import { PolledSecrets } from '../../operator/environments/kubernetes/tenant-secrets/polled-secrets.ts'
 import { createReadPace } from '../../operator/environments/kubernetes/tenant-secrets/read-pace.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -400,7 +400,7 @@ describe('with the roles and policies of the chart, a token of the operator', {
     const client = createKubeClient(access, { random: Math.random })
     t.after(() => client.close())
     const granted = createGrantedSecrets({ name: release, watchNamespaces: [] }, namespace)
-    const secrets = createPolledSecrets({
+    const secrets = new PolledSecrets({
       read: (place, name, signal) =>
         granted.attempt(place, name, async () => {
           return (await secretAccess(client, { namespace: place }).get(name, signal))?.data
@@ -410,7 +410,7 @@ describe('with the roles and policies of the chart, a token of the operator', {
       onError: () => {},
       timing: { lookMs: 50 },
     })
-    t.after(secrets.stop)
+    t.after(() => secrets.stop())
     const route = { namespace: 'other', secret: 'foreign', key: 'a' }
     await secrets.follow([route])
     const found = secrets.tokens(route)

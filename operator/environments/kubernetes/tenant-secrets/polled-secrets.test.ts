@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { SecretForbiddenError } from '../../../sources/secret-forbidden.ts'
-import { createPolledSecrets, type PolledSecretsTiming } from './polled-secrets.ts'
+import { PolledSecrets, type PolledSecretsTiming } from './polled-secrets.ts'
 import { createReadPace } from './read-pace.ts'
 
 const place = (secret: string, key = 'token') => ({ namespace: 'shop', secret, key })
@@ -16,7 +16,7 @@ function start(t: TestContext, timing: Partial<PolledSecretsTiming> = {}, readsP
   const reads: string[] = []
   const errors: string[] = []
   let changes = 0
-  const secrets = createPolledSecrets({
+  const secrets = new PolledSecrets({
     async read(namespace, name) {
       reads.push(`${namespace}/${name}`)
       const error = failing.get(name)
@@ -31,7 +31,7 @@ function start(t: TestContext, timing: Partial<PolledSecretsTiming> = {}, readsP
   secrets.onChange(() => {
     changes += 1
   })
-  t.after(secrets.stop)
+  t.after(() => secrets.stop())
   /** `2 tokens`, `2 tokens, ask`, or why there are none. */
   function tells(secret: string, key?: string): string {
     const tokens = secrets.tokens(place(secret, key))
@@ -113,7 +113,7 @@ test('a Secret that is named while it is read is not read twice', async t => {
 })
 
 test('one that was never read is tried for a while, and is no reason to forget the others', async t => {
-  const { secrets, stored, failing, tells } = start(t, { patienceMs: 40 })
+  const { secrets, stored, failing, tells } = start(t, { firstReadsMs: 40 })
   stored.set('a', { token: 'one' })
   stored.set('b', { token: 'two' })
   failing.set('b', new Error('gone'))
@@ -126,7 +126,7 @@ test('one that was never read is tried for a while, and is no reason to forget t
 })
 
 test('one that may not be read is not waited for, and is read when it may be', async t => {
-  const { secrets, stored, failing, tells } = start(t, { patienceMs: 600_000 })
+  const { secrets, stored, failing, tells } = start(t, { firstReadsMs: 600_000 })
   stored.set('a', { token: 'one' })
   failing.set('a', new SecretForbiddenError('no', 'ask'))
   await secrets.follow([place('a')])
@@ -136,7 +136,7 @@ test('one that may not be read is not waited for, and is read when it may be', a
 })
 
 test('who waits is let go at the end', async t => {
-  const { secrets, failing } = start(t, { patienceMs: 600_000 })
+  const { secrets, failing } = start(t, { firstReadsMs: 600_000 })
   failing.set('a', new Error('gone'))
   const following = secrets.follow([place('a')])
   await secrets.stop()

@@ -1,11 +1,10 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
-import type { RouteSecrets } from '../../../kinds/animation-stream-route/route-secrets.ts'
 import type { KubeClient } from '../api/client.ts'
 import { secretAccess } from '../api/secrets.ts'
 import { createGrantedSecrets, type GrantedSecrets } from './granted-secrets.ts'
-import { createPolledSecrets } from './polled-secrets.ts'
+import { PolledSecrets } from './polled-secrets.ts'
 import { createReadPace, type ReadPace, readsPerSecond } from './read-pace.ts'
 
 /** The Secrets of other namespaces: used as these granted them, at a pace that all operators share. */
@@ -13,7 +12,7 @@ export interface TenantSecrets {
   readonly granted: GrantedSecrets
   readonly pace: ReadPace
   /** The Secrets that routes name. */
-  readonly routes: RouteSecrets & { stop(): Promise<void> }
+  readonly routes: PolledSecrets
 }
 
 export interface TenantSecretsOptions {
@@ -35,7 +34,7 @@ export function openTenantSecrets({
     clock: systemClock,
     random: Math.random,
   })
-  const routes = createPolledSecrets({
+  const routes = new PolledSecrets({
     read: (namespace, name, signal) =>
       granted.attempt(namespace, name, async () => {
         return (await secretAccess(client, { namespace }).get(name, signal))?.data

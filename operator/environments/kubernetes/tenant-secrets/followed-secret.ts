@@ -1,0 +1,74 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { SecretPlace } from '../../../kinds/animation-stream-route/route-secrets.ts'
+import {
+  readSigningSecrets,
+  type SigningSecrets,
+} from '../../../kinds/animation-stream-route/signing-secrets.ts'
+import { hashTokens, type Tokens } from '../../../kinds/animation-stream-route/token-secrets.ts'
+
+/** The entries of a Secret; undefined if it does not exist. */
+export type Entries = Readonly<Record<string, string>> | undefined
+
+/** An entry, and what resources read from it: tokens, or signing secrets. */
+export interface UsedPlace extends SecretPlace {
+  readonly use: 'tokens' | 'signing'
+}
+
+type Values = Tokens | SigningSecrets
+
+const readers = { tokens: hashTokens, signing: readSigningSecrets }
+
+/** The values that resources need of one Secret. Equal values stay the same object. */
+export class FollowedSecret {
+  /** Why the last read failed; empty if it succeeded. */
+  problem = ''
+  isReading = false
+  /** By use and key, as are the values. */
+  #places: ReadonlyMap<string, UsedPlace> = new Map()
+  #values: ReadonlyMap<string, Values> = new Map()
+
+  /** Whether an entry that a resource names was never read. */
+  get isUnread(): boolean {
+    return [...this.#places.keys()].some(id => !this.#values.has(id))
+  }
+
+  setPlaces(places: readonly UsedPlace[]): void {
+    this.#places = new Map(places.map(place => [idOf(place.use, place), place]))
+  }
+
+  /** Returns the values of an entry; undefined if it was never read. */
+  valuesOf(place: SecretPlace, use: UsedPlace['use']): Values | undefined {
+    return this.#values.get(idOf(use, place))
+  }
+
+  /** Reads the values from these entries. Returns whether any value has changed. */
+  setEntries(entries: Entries): boolean {
+    return this.#update(place => readers[place.use](entries, place))
+  }
+
+  /** Keeps the known values, with the advice for a Secret that may not be read. Returns likewise. */
+  setForbidden(advice: string): boolean {
+    return this.#update((_, before) => ({ ...secretsOf(before), forbidden: advice }))
+  }
+
+  #update(next: (place: UsedPlace, before: Values | undefined) => Values): boolean {
+    let hasChanged = false
+    const values = Array.from(this.#places, ([id, place]): [string, Values] => {
+      const before = this.#values.get(id)
+      const now = next(place, before)
+      if (before !== undefined && isDeepStrictEqual(before, now)) return [id, before]
+      hasChanged = true
+      return [id, now]
+    })
+    this.#values = new Map(values)
+    return hasChanged
+  }
+}
+
+const idOf = (use: UsedPlace['use'], { key }: SecretPlace) => `${use} ${key}`
+
+function secretsOf(values: Values | undefined) {
+  if (values === undefined) return {}
+  if ('hashes' in values) return { hashes: values.hashes }
+  return 'secrets' in values ? { secrets: values.secrets } : {}
+}
