@@ -10,9 +10,9 @@ import type { ServiceName } from './ir.ts'
 import type { RouteSecrets } from './kinds/animation-stream-route/route-secrets.ts'
 import type { KindAdapter, Named } from './kinds/kind-adapter.ts'
 import { type KindAdapters, openKindAdapters } from './kinds/registry.ts'
+import { Feed } from './xds/feed.ts'
 import { createStreamLoads, type StreamLoads } from './xds/loads/stream-loads.ts'
 import type { Peers } from './xds/peers/peers.ts'
-import { createFeed, type Feed } from './xds/server.ts'
 
 /** The controller of one kind of resource, from its source to its status. */
 export interface Controller {
@@ -89,7 +89,7 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
   const fedKinds = openKindAdapters({ domainGrants, routeSecrets, loads })
   const listed = Object.entries<KindAdapter<Named, object>>(fedKinds)
   const typeUrls = listed.map(([, { typeUrl }]) => typeUrl)
-  const feed = createFeed({
+  const feed = new Feed({
     typeUrls,
     ids: randomUUID,
     clock: systemClock,

@@ -2,7 +2,7 @@ import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import type { PodSessions } from '../counters/pod-sessions.ts'
 import type { StatusReport } from '../status/status-report.ts'
 import type { BrokerLook } from '../streams/stream-rows.ts'
-import type { Feed } from '../xds/server.ts'
+import type { Feed } from '../xds/feed.ts'
 
 /** What the API answers from. */
 export interface ApiSources {
@@ -10,7 +10,7 @@ export interface ApiSources {
   readonly report: () => Pick<StatusReport, 'resources'>
   /** The domains in force, each with the `namespace/name` of its resource. */
   readonly domains: () => readonly RateLimitDomain[]
-  readonly feed: Pick<Feed, 'published' | 'standings' | 'enforcement' | 'clients'>
+  readonly feed: Pick<Feed, 'published' | 'clientStates' | 'enforcement' | 'clients'>
   /** Reads the requests of all brokers that this operator can ask. */
   readonly brokers: () => Promise<readonly BrokerLook[]>
   /** Applies a resource with the rights of the caller. Rejects with an `ApiError`. */

@@ -102,7 +102,7 @@ function findingsOfDoubt({ resource }: Chosen<Named>, doubt: Doubt | undefined):
 const nothing = { fed: undefined, lacking: undefined }
 
 function findingsOf(
-  { resource, translation, refusal, memory, content }: Chosen<Named>,
+  { resource, translation, denial, memory, content }: Chosen<Named>,
   owners: ReadonlyMap<string, string>,
   lacking: UnmetDependency | undefined,
 ): readonly Finding[] {
@@ -118,10 +118,10 @@ function findingsOf(
   if (lacking !== undefined) {
     findings.push({ severity: 'warning', ...place, path: '', message: lacking.message })
   }
-  if ('problems' in translation || refusal === undefined) return findings
-  const { path, owner } = refusal
+  if ('problems' in translation || denial === undefined) return findings
+  const { path, owner } = denial
   const where = owner === undefined ? '' : `; ${owner} is declared in ${owners.get(owner)}`
-  findings.push({ severity: 'error', ...place, path, message: refusal.message + where })
+  findings.push({ severity: 'error', ...place, path, message: denial.message + where })
   return findings
 }
 

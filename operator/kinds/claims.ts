@@ -4,7 +4,7 @@
  */
 export interface Claims<Content> {
   /** Why the claimant may not have this content in force; undefined when it may. */
-  refusalOf(content: Content, claimant: Claimant): Refusal | undefined
+  denialOf(content: Content, claimant: Claimant): ClaimDenial | undefined
   /** From now on it has it. */
   grant(content: Content, claimant: Claimant): void
   /** The same for two contents that claim the same. */
@@ -17,7 +17,7 @@ export interface Claimant {
   readonly namespace: string
 }
 
-export interface Refusal {
+export interface ClaimDenial {
   /** For programs: `DomainConflict`. */
   readonly reason: string
   /** The field that would have to be another one: `spec.domain`. */

@@ -25,7 +25,7 @@ function resource(name: string, firstSeenMs: number, domain: string, lastGood?: 
 
 const choose = async (...gathered: readonly ReturnType<typeof resource>[]) =>
   (await chooseContents<RateLimitDomain>(gathered, openDomainClaims(), createSlices())).map(
-    ({ resource, content, refusal }) => `${resource.name}: ${content?.domain} ${refusal?.owner ?? ''}`,
+    ({ resource, content, denial }) => `${resource.name}: ${content?.domain} ${denial?.owner ?? ''}`,
   )
 
 test('the older one has it, in whatever order they come', async () => {

@@ -1,5 +1,5 @@
 import type { Slices } from '@tollway/chassis/slices.ts'
-import type { Claims, Refusal } from '../kinds/claims.ts'
+import type { ClaimDenial, Claims } from '../kinds/claims.ts'
 import type { KindAdapter, Named } from '../kinds/kind-adapter.ts'
 import type { Translation } from '../kinds/translation.ts'
 import type { SourcedResource } from '../sources/source.ts'
@@ -16,7 +16,7 @@ export interface Gathered<Content> {
 
 export interface Chosen<Content> extends Gathered<Content> {
   /** Why its present content, or else its last good one, may not be in force. */
-  readonly refusal: Refusal | undefined
+  readonly denial: ClaimDenial | undefined
   /** The content to publish: the present one, the last good one, or none. */
   readonly content: Content | undefined
 }
@@ -79,17 +79,17 @@ function hasInForce<Content extends Named>(
 function choose<Content extends Named>(item: Gathered<Content>, claims: Claims<Content>): Chosen<Content> {
   const { name, translation, memory, resource } = item
   const claimant = { name, namespace: resource.namespace }
-  let first: Refusal | undefined
+  let first: ClaimDenial | undefined
   const granted = (content: Content | undefined): Content | undefined => {
     if (content === undefined) return undefined
-    const refusal = claims.refusalOf(content, claimant)
-    first ??= refusal
-    if (refusal !== undefined) return undefined
+    const denial = claims.denialOf(content, claimant)
+    first ??= denial
+    if (denial !== undefined) return undefined
     claims.grant(content, claimant)
     return content
   }
   const present = 'value' in translation ? translation.value : undefined
   // The last good content is read only where it is needed, because reading it may mean decoding it.
   const content = granted(present) ?? granted(memory.lastGood)
-  return { name, resource, memory, translation, refusal: first, content }
+  return { name, resource, memory, translation, denial: first, content }
 }

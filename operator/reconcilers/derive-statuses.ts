@@ -94,21 +94,21 @@ export function createStatuses<Content extends Named, Fed>(
   }
 }
 
-const byNone: ContentEnforcement = { acknowledged: new Set<string>(), refusals: [], lacking: [] }
+const byNone: ContentEnforcement = { acknowledged: new Set<string>(), rejections: [], lacking: [] }
 const none: readonly never[] = []
 
 function factsOf<Content, Fed>(item: Ready<Content, Fed>, shared: SharedFacts<Fed>): Facts {
-  const { name, translation, refusal, content, completed, resource } = item
+  const { name, translation, denial, content, completed, resource } = item
   const { taking, switchedOff, unpublished, backendFailure, obstacle, enforcement, doubts } = shared
   const present = 'value' in translation ? translation.value : undefined
-  const { acknowledged, refusals, lacking } =
+  const { acknowledged, rejections, lacking } =
     completed === undefined || unpublished !== undefined ? byNone : enforcement(completed.fed)
   let enforcing = 0
   for (const uid of taking) if (acknowledged.has(uid)) enforcing += 1
   const withoutFeatures = lacking.filter(({ uid }) => taking.includes(uid))
   return {
     problems: 'problems' in translation ? translation.problems : none,
-    refusal: present ? refusal : undefined,
+    denial: present ? denial : undefined,
     paused: resource.paused,
     inForce: content === undefined ? 'nothing' : content === present ? 'present' : 'last-good',
     unpublished,
@@ -121,7 +121,7 @@ function factsOf<Content, Fed>(item: Ready<Content, Fed>, shared: SharedFacts<Fe
     enforcing,
     lackingFeatures: withoutFeatures.length,
     missingFeatures: [...new Set(withoutFeatures.flatMap(({ features }) => features))].join(', '),
-    refusals: content === present ? refusals : none,
+    rejections: content === present ? rejections : none,
   }
 }
 
@@ -150,16 +150,16 @@ function isSameFacts(a: Facts, b: Facts): boolean {
     a.enforcing === b.enforcing &&
     a.lackingFeatures === b.lackingFeatures &&
     a.missingFeatures === b.missingFeatures &&
-    isSameRefusal(a.refusal, b.refusal) &&
-    isSameList(a.refusals, b.refusals)
+    isSameDenial(a.denial, b.denial) &&
+    isSameList(a.rejections, b.rejections)
   )
 }
 
-function isSameRefusal(a: Facts['refusal'], b: Facts['refusal']): boolean {
+function isSameDenial(a: Facts['denial'], b: Facts['denial']): boolean {
   return a?.reason === b?.reason && a?.path === b?.path && a?.message === b?.message
 }
 
-function isSameList(a: Facts['refusals'], b: Facts['refusals']): boolean {
+function isSameList(a: Facts['rejections'], b: Facts['rejections']): boolean {
   return (
     a.length === b.length &&
     a.every(({ pod, message }, index) => pod === b[index]?.pod && message === b[index].message)

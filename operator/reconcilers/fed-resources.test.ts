@@ -50,7 +50,7 @@ function openWorld(kind = limits) {
             acknowledged: new Set(
               published?.includes(domain) && pods.length === 0 ? uids.filter(uid => !outdated.has(uid)) : [],
             ),
-            refusals: pods.map(pod => ({ pod, message: 'no' })),
+            rejections: pods.map(pod => ({ pod, message: 'no' })),
             lacking: [...outdated].map(uid => ({ uid, features: ['windows', 'calendar'] })),
           }
         },
@@ -265,7 +265,7 @@ test('what the feed cannot carry is told of every resource, and what it carries 
   assert.equal(reasonsOf(world.status('f')), 'Invalid NotAccepted NotAccepted Invalid')
 })
 
-test('a refusal is told of its resource only', async () => {
+test('a denial is told of its resource only', async () => {
   const world = openWorld()
   world.refused.add('checkout')
   world.write('a', 'checkout', 3)
@@ -379,10 +379,10 @@ test('other work runs while the contents of many resources are translated and ch
       const claims = limits.openClaims()
       return {
         ...claims,
-        refusalOf(content, claimant) {
+        denialOf(content, claimant) {
           step = 'choose'
           spin(5)
-          return claims.refusalOf(content, claimant)
+          return claims.denialOf(content, claimant)
         },
       }
     },

@@ -81,10 +81,10 @@ export function createFedResources<Content extends Named, Fed>(
   ): Promise<readonly Ready<Content, Fed>[]> {
     if (kind.prepare) await kind.prepare(all.flatMap(({ content }) => content ?? []))
     const ready: Ready<Content, Fed>[] = []
-    for (const { name, resource, memory, translation, refusal, content } of all) {
+    for (const { name, resource, memory, translation, denial, content } of all) {
       const completed = content && kind.complete(content, memory.firstSeenMs)
       if (completed !== undefined) feed.encode(completed.fed)
-      ready.push({ name, resource, memory, translation, refusal, content, completed })
+      ready.push({ name, resource, memory, translation, denial, content, completed })
       await slices.rest()
     }
     return ready

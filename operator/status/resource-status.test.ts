@@ -4,14 +4,14 @@ import { deriveConditions, type Facts } from './resource-status.ts'
 
 const right: Facts = {
   problems: [],
-  refusal: undefined,
+  denial: undefined,
   paused: false,
   inForce: 'present',
   unpublished: undefined,
   lacking: undefined,
   running: 2,
   enforcing: 2,
-  refusals: [],
+  rejections: [],
 }
 const taken = {
   reason: 'DomainConflict',
@@ -34,7 +34,7 @@ const table: readonly [string, Partial<Facts>, string][] = [
   ['no process', { running: 0, enforcing: 0 }, 'True Valid, True InFeed, False NoProcess, False NoProcess'],
   [
     'refused by one of two',
-    { enforcing: 1, refusals: [{ pod: 'ratelimit-1', message: 'no' }] },
+    { enforcing: 1, rejections: [{ pod: 'ratelimit-1', message: 'no' }] },
     'True Valid, False Refused, False Pending, False Refused',
   ],
   [
@@ -49,12 +49,12 @@ const table: readonly [string, Partial<Facts>, string][] = [
   ],
   [
     'the domain is taken',
-    { refusal: taken, inForce: 'nothing', enforcing: 0 },
+    { denial: taken, inForce: 'nothing', enforcing: 0 },
     'False DomainConflict, False NotAccepted, False NotAccepted, False DomainConflict',
   ],
   [
     'moved to a domain that is taken',
-    { refusal: taken, inForce: 'last-good' },
+    { denial: taken, inForce: 'last-good' },
     'False DomainConflict, False LastGoodInForce, False LastGoodInForce, False DomainConflict',
   ],
   [
@@ -95,12 +95,12 @@ test('the messages say what to do, and what stays', () => {
     'spec.domain: is missing. The last good version stays in force',
   )
   assert.equal(
-    messageOf({ refusal: taken, inForce: 'nothing' }, 'Ready'),
+    messageOf({ denial: taken, inForce: 'nothing' }, 'Ready'),
     'spec.domain: "checkout" belongs to shop/other, which is older; name another',
   )
   assert.equal(messageOf({ enforcing: 1 }, 'Ready'), '1 of 2 processes enforce it')
   assert.equal(
-    messageOf({ refusals: [{ pod: 'ratelimit-1', message: 'too deep' }] }, 'Programmed'),
+    messageOf({ rejections: [{ pod: 'ratelimit-1', message: 'too deep' }] }, 'Programmed'),
     'ratelimit-1 refused it: too deep',
   )
   assert.match(messageOf({ unpublished: 'too large' }, 'Programmed') ?? '', /feed is unchanged.*: too large/)

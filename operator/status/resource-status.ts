@@ -1,4 +1,4 @@
-import type { Refusal } from '../kinds/claims.ts'
+import type { ClaimDenial } from '../kinds/claims.ts'
 import { type FieldProblem, formatFieldProblem } from '../kinds/field-problem.ts'
 import type { Doubt, UnmetDependency } from '../kinds/kind-adapter.ts'
 import type { Condition, NewCondition } from './conditions.ts'
@@ -31,7 +31,7 @@ export interface ResourceStatus {
 export interface Facts {
   readonly problems: readonly FieldProblem[]
   /** Why it may not have what it names. */
-  readonly refusal: Refusal | undefined
+  readonly denial: ClaimDenial | undefined
   /** Its writer asks for what is in force to be left alone. */
   readonly paused: boolean
   /** `present` or `last-good` content shall be in the feed, or nothing of the resource. */
@@ -56,7 +56,7 @@ export interface Facts {
   readonly lackingFeatures?: number
   /** The features that they lack: `windows, calendar`. */
   readonly missingFeatures?: string
-  readonly refusals: readonly { readonly pod: string; readonly message: string }[]
+  readonly rejections: readonly { readonly pod: string; readonly message: string }[]
 }
 
 /** More problems than this are counted in a condition's message; the status lists all. */
@@ -121,7 +121,7 @@ function passing({ status, reason, message }: NewCondition): readonly NewConditi
   return [{ type, status: 'True', reason, message }]
 }
 
-function acceptedCondition({ problems, refusal, inForce }: Facts): NewCondition {
+function acceptedCondition({ problems, denial, inForce }: Facts): NewCondition {
   const type = 'Accepted'
   const stays = inForce === 'last-good' ? '. The last good version stays in force' : ''
   if (problems.length > 0) {
@@ -129,14 +129,14 @@ function acceptedCondition({ problems, refusal, inForce }: Facts): NewCondition 
     if (problems.length > maxShownProblems) shown.push(`${problems.length - maxShownProblems} problems more`)
     return { type, status: 'False', reason: 'Invalid', message: shown.join('; ') + stays }
   }
-  if (refusal !== undefined) {
-    const { reason, path, message } = refusal
+  if (denial !== undefined) {
+    const { reason, path, message } = denial
     return { type, status: 'False', reason, message: formatFieldProblem({ path, message }) + stays }
   }
   return { type, status: 'True', reason: 'Valid', message: 'The resource is right' }
 }
 
-function programmedCondition({ inForce, refusals, unpublished, lacking }: Facts): NewCondition {
+function programmedCondition({ inForce, rejections, unpublished, lacking }: Facts): NewCondition {
   const type = 'Programmed'
   if (unpublished !== undefined) {
     const message = `The feed is unchanged, since it cannot carry all resources: ${unpublished}`
@@ -154,9 +154,9 @@ function programmedCondition({ inForce, refusals, unpublished, lacking }: Facts)
     }
   }
   if (lacking !== undefined) return { type, status: 'False', ...lacking }
-  const refusal = refusals[0]
-  if (refusal === undefined) return { type, status: 'True', reason: 'InFeed', message: 'The feed carries it' }
-  const message = refusals.map(({ pod, message }) => `${pod} refused it: ${message}`).join('; ')
+  if (rejections.length === 0)
+    return { type, status: 'True', reason: 'InFeed', message: 'The feed carries it' }
+  const message = rejections.map(({ pod, message }) => `${pod} refused it: ${message}`).join('; ')
   return { type, status: 'False', reason: 'Refused', message }
 }
 

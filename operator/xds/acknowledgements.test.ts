@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createAcknowledgements, defaultAcknowledgementLimits } from './acknowledgements.ts'
+import { type ClientState, clientId } from './client-state.ts'
 import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
-import { clientId, type Standing } from './standing.ts'
-import type { Refusal } from './stream.ts'
+import type { Rejection } from './stream.ts'
 
 /** `a=1 b=2`: resources and their contents. */
 function parse(text: string): Snapshot {
@@ -16,7 +16,7 @@ function parse(text: string): Snapshot {
 
 const node = { nodeId: 'test', namespace: 'shop', features: [], peer: '127.0.0.1:1' }
 
-function refusalOf(snapshot: string, text: string, ...names: readonly string[]): Refusal {
+function rejectionOf(snapshot: string, text: string, ...names: readonly string[]): Rejection {
   const { resources } = parse(snapshot)
   const named = names.flatMap(name => {
     const resource = resources.get(name)
@@ -33,13 +33,13 @@ function start(limits = {}) {
   )
   const open = (uid: string, claimed = '') =>
     acknowledgements.opened({ uid, pod: `pod-${uid}`, ...node }, claimed)
-  /** `ok: 1 2; refused: 3 (why); pending: 4` */
+  /** `ok: 1 2; rejected: 3 (why); pending: 4` */
   function ask(content: string, ...uids: readonly string[]): string {
     const [resource] = parse(content).resources.values()
     assert.ok(resource)
-    const { acknowledged, refusals, pending } = acknowledgements.enforcement(uids)(resource)
-    const refused = refusals.map(({ pod, message }) => `${pod} (${message})`)
-    const parts = { ok: [...acknowledged], refused, pending }
+    const { acknowledged, rejections, pending } = acknowledgements.enforcement(uids)(resource)
+    const rejected = rejections.map(({ pod, message }) => `${pod} (${message})`)
+    const parts = { ok: [...acknowledged], rejected, pending }
     return Object.entries(parts)
       .flatMap(([name, list]) => (list.length > 0 ? `${name}: ${list.join(' ')}` : []))
       .join('; ')
@@ -64,28 +64,28 @@ test('a client enforces exactly what it acknowledged last', () => {
   assert.equal(ask('a=1', '1'), 'pending: 1')
 })
 
-test('a refusal is told of the contents that it names, until they are acknowledged after all', () => {
-  const { open, acknowledged, refused, ask } = start()
+test('a rejection is told of the contents that it names, until they are acknowledged after all', () => {
+  const { open, acknowledged, rejected, ask } = start()
   open('1')
-  refused('1', refusalOf('a=1 b=1', 'bad', 'a'))
-  assert.equal(ask('a=1', '1'), 'refused: pod-1 (bad)')
+  rejected('1', rejectionOf('a=1 b=1', 'bad', 'a'))
+  assert.equal(ask('a=1', '1'), 'rejected: pod-1 (bad)')
   assert.equal(ask('a=2', '1'), 'pending: 1')
   assert.equal(ask('b=1', '1'), 'pending: 1')
   acknowledged('1', parse('b=1'))
-  assert.equal(ask('a=1', '1'), 'refused: pod-1 (bad)')
+  assert.equal(ask('a=1', '1'), 'rejected: pod-1 (bad)')
   acknowledged('1', parse('a=1 b=1'))
   acknowledged('1', parse('b=1'))
   assert.equal(ask('a=1', '1'), 'pending: 1')
 })
 
-test('a refusal that names nothing is told of what was new in it', () => {
-  const { open, acknowledged, refused, ask } = start()
+test('a rejection that names nothing is told of what was new in it', () => {
+  const { open, acknowledged, rejected, ask } = start()
   open('1')
   acknowledged('1', parse('a=1 b=1'))
-  refused('1', refusalOf('a=2 b=1 c=1', 'bad'))
-  assert.equal(ask('a=2', '1'), 'refused: pod-1 (bad)')
+  rejected('1', rejectionOf('a=2 b=1 c=1', 'bad'))
+  assert.equal(ask('a=2', '1'), 'rejected: pod-1 (bad)')
   assert.equal(ask('b=1', '1'), 'ok: 1')
-  assert.equal(ask('c=1', '1'), 'refused: pod-1 (bad)')
+  assert.equal(ask('c=1', '1'), 'rejected: pod-1 (bad)')
 })
 
 test('a reconnection changes nothing, and a process that has nothing enforces nothing', () => {
@@ -130,9 +130,9 @@ test('good contents are this client’s own, then those of any, as long as the r
 })
 
 test('what comes of a client that is not known counts for nobody', () => {
-  const { acknowledged, refused, closed, ask } = start()
+  const { acknowledged, rejected, closed, ask } = start()
   acknowledged('1', parse('a=1'))
-  refused('1', refusalOf('a=1', 'bad', 'a'))
+  rejected('1', rejectionOf('a=1', 'bad', 'a'))
   closed('1')
   assert.equal(ask('a=1', '1'), 'pending: 1')
 })
@@ -145,15 +145,15 @@ test('a pod of several workers enforces what all of them acknowledged', () => {
   const resource = snapshot.resources.get('x')
   assert.ok(resource)
   const told = () => {
-    const { acknowledged, refusals, pending } = acknowledgements.enforcement(['a'])(resource)
-    return [acknowledged.size, refusals.length, pending.length]
+    const { acknowledged, rejections, pending } = acknowledgements.enforcement(['a'])(resource)
+    return [acknowledged.size, rejections.length, pending.length]
   }
   acknowledgements.opened(second, '')
   acknowledgements.acknowledged(clientId(second), snapshot)
   assert.deepEqual(told(), [0, 0, 1], 'the other was not heard of')
   acknowledgements.opened(first, '')
   assert.deepEqual(told(), [0, 0, 1])
-  acknowledgements.refused(clientId(first), { snapshot, named: [], text: 'no' })
+  acknowledgements.rejected(clientId(first), { snapshot, named: [], text: 'no' })
   assert.deepEqual(told(), [0, 1, 0])
   acknowledgements.acknowledged(clientId(first), snapshot)
   assert.deepEqual(told(), [1, 0, 0])
@@ -166,17 +166,17 @@ test('what another operator knows counts as far as its stream is the newer one, 
   let nowMs = 0
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
   const client = { uid: '1', pod: 'pod-1', ...node }
-  const there: Standing = {
+  const there: ClientState = {
     ...{ client, connected: true, openedMs: 10, carriesOver: false },
     inForce: parse('a=1'),
-    refusals: new Map([['b', { hash: parse('b=1').resources.get('b')?.hash ?? '', message: 'bad' }]]),
+    rejections: new Map([['b', { hash: parse('b=1').resources.get('b')?.hash ?? '', message: 'bad' }]]),
   }
   const acknowledgements = createAcknowledgements(clock, defaultAcknowledgementLimits, () => [there])
   const ask = (content: string) => {
     const [resource] = parse(content).resources.values()
     assert.ok(resource)
-    const { acknowledged, refusals } = acknowledgements.enforcement(['1'])(resource)
-    return acknowledged.size > 0 ? 'ok' : (refusals[0]?.message ?? 'pending')
+    const { acknowledged, rejections } = acknowledgements.enforcement(['1'])(resource)
+    return acknowledged.size > 0 ? 'ok' : (rejections[0]?.message ?? 'pending')
   }
   assert.deepEqual([ask('a=1'), ask('a=2'), ask('b=1')], ['ok', 'pending', 'bad'])
   acknowledgements.opened(client, '')
@@ -195,9 +195,9 @@ test('what another operator knows counts as far as its stream is the newer one, 
 
 test('a client that moves here keeps what it proved elsewhere, until it says otherwise', () => {
   const client = { uid: '1', pod: 'pod-1', ...node }
-  const there: Standing = {
+  const there: ClientState = {
     ...{ client, connected: false, openedMs: 10, carriesOver: false },
-    ...{ inForce: parse('a=1'), refusals: new Map() },
+    ...{ inForce: parse('a=1'), rejections: new Map() },
   }
   const clock = { nowMs: () => 20, monotonicMs: () => 20 }
   const acknowledgements = createAcknowledgements(clock, defaultAcknowledgementLimits, () => [there])

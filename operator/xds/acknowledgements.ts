@@ -1,68 +1,68 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Resource, Snapshot } from './snapshot.ts'
 import {
+  type ClientState,
   clientId,
+  effectiveStates,
   enforces,
   type FeedClient,
-  type HeldRefusal,
   maxWorkers,
-  refusalOf,
-  type Standing,
-  thoseThatCount,
+  type RejectedContent,
+  rejectionOf,
   workerId,
-} from './standing.ts'
-import type { Refusal } from './stream.ts'
+} from './client-state.ts'
+import type { Resource, Snapshot } from './snapshot.ts'
+import type { Rejection } from './stream.ts'
 
 /**
- * What each client of the feed is known to enforce of one type, and what it refused. A client is a process,
- * not a stream: what it acknowledged holds over a reconnection.
+ * The acknowledged and rejected contents of each client of the feed, for one type. A client is a process, not
+ * a stream: an acknowledgement outlives a reconnection.
  */
 export interface Acknowledgements {
-  /** A stream of this client asked for the type. One that claims no version has nothing in force any more. */
+  /** Records a stream that requests the type. A client that names no version has nothing in force. */
   opened(client: FeedClient, claimedVersion: string): void
-  /** The id is `clientId` of one that was opened; so are those below. */
+  /** @param id the `clientId` of a client that was opened; likewise below */
   closed(id: string): void
   acknowledged(id: string, snapshot: Snapshot): void
-  refused(id: string, refusal: Refusal): void
-  /** Forgets contents and refusals of resources that are not in what is published now. */
+  rejected(id: string, rejection: Rejection): void
+  /** Forgets contents and rejections of resources that are not in what is published now. */
   retain(published: Snapshot): void
-  /** Contents that may go out in place of a refused one: this client's own, then those of any. */
+  /** Returns the contents that may replace a rejected one: those of this client, then those of any client. */
   lastGood(id: string, name: string): readonly Resource[]
   /**
-   * Looks up these pods or processes once. The answer says for any resource which of them enforce exactly
-   * that content, with all their workers. Reports of other operators count: of each client the newest stream
-   * decides. The answer describes the present, so it is not to be kept.
+   * Looks up these pods or processes once. The result returns for any resource which of them enforce exactly
+   * that content, with all their workers. Reports of other operators count: the newest stream of each client
+   * decides. The result describes the present, so the caller must not keep it.
    */
   enforcement(uids: readonly string[]): (resource: EnforcedResource) => Enforcement
   /** The state of each client by the streams of this operator alone. */
-  standings(): readonly OwnStanding[]
+  clientStates(): readonly OwnClientState[]
 }
 
 /** A resource without its bytes. */
 export type EnforcedResource = Pick<Resource, 'name' | 'hash' | 'features'>
 
 /** The state of a client by streams of this operator. */
-export interface OwnStanding extends Standing {
-  /** Grows with each change of it. */
+export interface OwnClientState extends ClientState {
+  /** Grows with each change of the state. */
   readonly revision: number
 }
 
 export interface Enforcement {
   readonly acknowledged: ReadonlySet<string>
-  /** In the order of the question. The message is one line. */
-  readonly refusals: readonly { readonly uid: string; readonly pod: string; readonly message: string }[]
-  /** Those that were not heard of yet. */
+  /** In the order of the uids. The message is one line. */
+  readonly rejections: readonly { readonly uid: string; readonly pod: string; readonly message: string }[]
+  /** The pods that neither acknowledged nor rejected the content yet. */
   readonly pending: readonly string[]
-  /** Those of the pending ones that do not get the resource, with the features that they lack. */
+  /** The pending pods that do not get the resource, with the features that they lack. */
   readonly lacking: readonly { readonly uid: string; readonly features: readonly string[] }[]
 }
 
 export interface AcknowledgementLimits {
   /** How long a client without a stream is remembered. */
   readonly forgetAfterMs: number
-  /** How many of them are, the last ones. */
+  /** The maximum of remembered clients without a stream. The oldest are forgotten first. */
   readonly maxEndedClients: number
-  /** How many acknowledged contents of a resource are kept: a client may refuse the newest one. */
+  /** How many acknowledged contents of a resource are kept: a client may reject the newest one. */
   readonly maxGoodContents: number
 }
 
@@ -72,28 +72,28 @@ export const defaultAcknowledgementLimits: AcknowledgementLimits = {
   maxGoodContents: 2,
 }
 
-interface Known extends OwnStanding {
+interface Known extends OwnClientState {
   revision: number
   streams: number
   connected: boolean
   endedMs: number
   inForce: Snapshot | undefined
-  /** As `inForce`, but kept when the client begins anew. */
+  /** The same as `inForce`, but kept when the client begins anew. */
   lastGood: Snapshot | undefined
-  readonly refusals: Map<string, HeldRefusal>
+  readonly rejections: Map<string, RejectedContent>
 }
 
-/** @param elsewhere what other operators know of a client. */
+/** @param remotePeers returns the states of a client at other operators */
 export function createAcknowledgements(
   clock: Clock,
   limits: AcknowledgementLimits = defaultAcknowledgementLimits,
-  remotePeers: (id: string) => readonly Standing[] = () => [],
+  remotePeers: (id: string) => readonly ClientState[] = () => [],
 ): Acknowledgements {
   const clients = new Map<string, Known>()
   let revisions = 0
   const goodContents = createGoodContents(limits.maxGoodContents)
 
-  /** Those without a stream are in the order in which they ended. */
+  /** Clients without a stream are in the order of their end. */
   function forgetEnded(): void {
     const ended = [...clients].filter(([, { streams }]) => streams === 0)
     const oldestMs = clock.monotonicMs() - limits.forgetAfterMs
@@ -107,19 +107,19 @@ export function createAcknowledgements(
     return revisions
   }
 
-  function standingsOf(id: string): readonly Standing[] {
+  function statesOf(id: string): readonly ClientState[] {
     const own = clients.get(id)
-    return thoseThatCount(own ? [own, ...remotePeers(id)] : remotePeers(id))
+    return effectiveStates(own ? [own, ...remotePeers(id)] : remotePeers(id))
   }
 
-  /** Those of the client of this uid, or of each of its workers; empty for those that were not heard of. */
-  function partsOf(uid: string): readonly (readonly Standing[])[] {
-    const alone = standingsOf(uid)
+  /** Returns the states of the client of this uid, or of each of its workers; empty for unknown clients. */
+  function partsOf(uid: string): readonly (readonly ClientState[])[] {
+    const alone = statesOf(uid)
     if (alone.length > 0) return [alone]
     for (let index = 0; index < maxWorkers; index++) {
-      const [standing] = standingsOf(workerId(uid, index))
-      const of = standing?.client.worker?.of
-      if (of !== undefined) return Array.from({ length: of }, (_, at) => standingsOf(workerId(uid, at)))
+      const [state] = statesOf(workerId(uid, index))
+      const of = state?.client.worker?.of
+      if (of !== undefined) return Array.from({ length: of }, (_, at) => statesOf(workerId(uid, at)))
     }
     return [[]]
   }
@@ -138,7 +138,7 @@ export function createAcknowledgements(
         carriesOver: claimedVersion !== '',
         inForce: claimedVersion === '' ? undefined : known?.inForce,
         lastGood: known?.lastGood,
-        refusals: known?.refusals ?? new Map(),
+        rejections: known?.rejections ?? new Map(),
       })
     },
     closed(id) {
@@ -160,27 +160,27 @@ export function createAcknowledgements(
       known.inForce = snapshot
       known.lastGood = snapshot
       known.revision = nextRevision()
-      for (const [name, { hash }] of known.refusals) {
-        if (snapshot.resources.get(name)?.hash === hash) known.refusals.delete(name)
+      for (const [name, { hash }] of known.rejections) {
+        if (snapshot.resources.get(name)?.hash === hash) known.rejections.delete(name)
       }
     },
-    refused(id, { snapshot, named, text }) {
+    rejected(id, { snapshot, named, text }) {
       const known = clients.get(id)
       if (known === undefined) return
       known.revision = nextRevision()
       for (const { resource, text } of named) {
-        known.refusals.set(resource.name, { hash: resource.hash, message: text })
+        known.rejections.set(resource.name, { hash: resource.hash, message: text })
       }
       if (named.length > 0) return
       for (const { name, hash } of snapshot.resources.values()) {
-        if (!enforces([known], { name, hash })) known.refusals.set(name, { hash, message: text })
+        if (!enforces([known], { name, hash })) known.rejections.set(name, { hash, message: text })
       }
     },
     retain(published) {
       goodContents.retain(published)
       for (const known of clients.values()) {
-        const gone = [...known.refusals.keys()].filter(name => !published.resources.has(name))
-        for (const name of gone) known.refusals.delete(name)
+        const gone = [...known.rejections.keys()].filter(name => !published.resources.has(name))
+        for (const name of gone) known.rejections.delete(name)
         if (gone.length > 0) known.revision = nextRevision()
       }
     },
@@ -190,51 +190,51 @@ export function createAcknowledgements(
     },
     enforcement(uids) {
       const clients = uids.map(uid => ({ uid, parts: partsOf(uid) }))
-      const byAll: Enforcement = { acknowledged: new Set(uids), refusals: [], pending: [], lacking: [] }
+      const byAll: Enforcement = { acknowledged: new Set(uids), rejections: [], pending: [], lacking: [] }
       return resource => {
         const isByAll = clients.every(({ parts }) => parts.every(part => enforces(part, resource)))
         return isByAll ? byAll : enforcementOf(clients, resource)
       }
     },
-    standings: () => [...clients.values()],
+    clientStates: () => [...clients.values()],
   }
 }
 
 interface ClientParts {
   readonly uid: string
-  /** The standings of each worker. */
-  readonly parts: readonly (readonly Standing[])[]
+  /** The states of each worker. */
+  readonly parts: readonly (readonly ClientState[])[]
 }
 
 function enforcementOf(clients: readonly ClientParts[], resource: EnforcedResource): Enforcement {
   const acknowledged = new Set<string>()
-  const refusals: Enforcement['refusals'][number][] = []
+  const rejections: Enforcement['rejections'][number][] = []
   const pending: string[] = []
   const lacking: Enforcement['lacking'][number][] = []
   for (const { uid, parts } of clients) {
-    const refusal = parts.flatMap(part => refusalIn(part, resource) ?? [])[0]
+    const rejection = parts.flatMap(part => rejectionIn(part, resource) ?? [])[0]
     if (parts.every(part => enforces(part, resource))) acknowledged.add(uid)
-    else if (refusal !== undefined) refusals.push({ uid, ...refusal })
+    else if (rejection !== undefined) rejections.push({ uid, ...rejection })
     else {
       pending.push(uid)
       const features = resource.features.filter(feature => parts.some(part => lacks(part, feature)))
       if (features.length > 0) lacking.push({ uid, features })
     }
   }
-  return { acknowledged, refusals, pending, lacking }
+  return { acknowledged, rejections, pending, lacking }
 }
 
-/** The newest stream of a client decides; a client that has not connected yet lacks nothing. */
-function lacks([newest]: readonly Standing[], feature: string): boolean {
+/** The newest stream of a client decides. A client that has not connected yet lacks nothing. */
+function lacks([newest]: readonly ClientState[], feature: string): boolean {
   return newest !== undefined && !newest.client.features.includes(feature)
 }
 
-function refusalIn(standings: readonly Standing[], resource: Pick<Resource, 'name' | 'hash'>) {
-  const message = refusalOf(standings, resource)
-  return message === undefined ? undefined : { pod: standings[0]?.client.pod ?? '', message }
+function rejectionIn(clientStates: readonly ClientState[], resource: Pick<Resource, 'name' | 'hash'>) {
+  const message = rejectionOf(clientStates, resource)
+  return message === undefined ? undefined : { pod: clientStates[0]?.client.pod ?? '', message }
 }
 
-/** Of each resource, the contents that any client acknowledged, the last acknowledged first. */
+/** The contents of each resource that any client acknowledged, the last acknowledged first. */
 function createGoodContents(maxContents: number) {
   const contents = new Map<string, readonly Resource[]>()
   let lastVersion = ''

@@ -8,14 +8,14 @@ import {
   rateLimitTypeUrl,
 } from '../kinds/rate-limit-config/encode-rate-limit-domain.ts'
 import { createContentFeed } from './content-feed.ts'
-import { createFeed } from './server.ts'
+import { Feed } from './feed.ts'
 
 function domain(name: string): RateLimitDomain {
   return { name, domain: name.replace('/', '-'), descriptors: [] }
 }
 
 function start() {
-  const feed = createFeed({
+  const feed = new Feed({
     typeUrls: [rateLimitTypeUrl],
     ids: () => '1',
     clock: systemClock,
@@ -49,7 +49,7 @@ test('enforcement is asked by content', () => {
   contents.publish([domain('shop/a')])
   assert.deepEqual(contents.enforcement(['pod-1'])(domain('shop/a')), {
     acknowledged: new Set(),
-    refusals: [],
+    rejections: [],
     pending: ['pod-1'],
     lacking: [],
   })

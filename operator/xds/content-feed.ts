@@ -1,30 +1,30 @@
-import type { Feed } from './server.ts'
+import type { Feed } from './feed.ts'
 import { createSnapshot, type Resource } from './snapshot.ts'
 
-/** How contents of one kind become resources of the feed. */
+/** Encodes the contents of one kind as resources of the feed. */
 export interface ContentCodec<Fed> {
   readonly typeUrl: string
   encode(fed: Fed): Resource
 }
 
-/** The feed in terms of one kind's contents. */
+/** The feed of the contents of one kind. */
 export interface ContentFeed<Fed> {
-  /** Encodes a content ahead of its publication. A content is encoded once, and publication is short then. */
+  /** Encodes a content before its publication, which is short then. A content is encoded once. */
   encode(content: Fed): void
-  /** Every content that shall be in force; all others of the kind end. Throws as `Feed.publish` does. */
+  /** Publishes these contents, and no others of the kind. Throws as `Feed.publish` does. */
   publish(contents: readonly Fed[]): void
-  /** Says for any content which of these clients enforce exactly that now, and which refused it. */
+  /** Returns for any content which of these clients enforce it exactly, and which rejected it. */
   enforcement(uids: readonly string[]): (content: Fed) => ContentEnforcement
 }
 
 export interface ContentEnforcement {
   readonly acknowledged: ReadonlySet<string>
-  readonly refusals: readonly { readonly pod: string; readonly message: string }[]
+  readonly rejections: readonly { readonly pod: string; readonly message: string }[]
   /** Clients that do not get the content, with the features that they lack. */
   readonly lacking: readonly { readonly uid: string; readonly features: readonly string[] }[]
 }
 
-/** Neither the same content is encoded twice, nor the same list published twice. */
+/** Creates a feed that encodes no content twice, and publishes no list twice in a row. */
 export function createContentFeed<Fed extends object>(
   feed: Pick<Feed, 'publish' | 'enforcement'>,
   { typeUrl, encode }: ContentCodec<Fed>,

@@ -3,12 +3,12 @@ import type { Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { DiscoveryRequest } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import type { Acknowledgements } from './acknowledgements.ts'
+import { clientId, type FeedClient, featuresField, maxFeatures, maxWorkers } from './client-state.ts'
 import { createOutbox } from './outbox.ts'
 import type { Snapshot } from './snapshot.ts'
-import { clientId, type FeedClient, featuresField, maxFeatures, maxWorkers } from './standing.ts'
 import { newStream, type Outcome, offer, type Response, receive, renew, type StreamState } from './stream.ts'
 
-/** What the feed has of one type. */
+/** The snapshot of one type, and its acknowledgements. */
 export interface PublishedType {
   /** undefined until the sources have synced. */
   snapshot: Snapshot | undefined
@@ -25,16 +25,16 @@ export interface SessionOptions {
   onChange(): void
 }
 
-/** One stream: reads requests, and says what is to be sent. */
+/** One stream: reads requests, and returns the responses to send. */
 export interface FeedSession {
   /** undefined before the first request. */
   readonly client: FeedClient | undefined
   readonly responses: AsyncIterable<Response>
-  /** The type has a new snapshot. */
+  /** Sends the new snapshot of a type. */
   publish(snapshot: Snapshot): void
   /** Ends `responses`, with the error if there is one. */
   end(error?: GrpcError): void
-  /** The stream is over: its client has one less. */
+  /** Records the end of the stream. */
   close(): void
 }
 
@@ -47,7 +47,7 @@ export function openSession(
   const outbox = createOutbox<Response>()
   const states = new Map<string, StreamState>()
   let client: FeedClient | undefined
-  let isTold = false
+  let hasReportedUnknownType = false
   let closed = false
 
   function take(request: DiscoveryRequest): void {
@@ -56,7 +56,7 @@ export function openSession(
     const { typeUrl, versionInfo, responseNonce, errorDetail } = request
     const type = types.get(typeUrl)
     if (type === undefined) {
-      tellOfUnknownType(typeUrl)
+      reportUnknownType(typeUrl)
       return
     }
     const before =
@@ -80,9 +80,9 @@ export function openSession(
     return introduced
   }
 
-  function tellOfUnknownType(typeUrl: string): void {
-    if (isTold) return
-    isTold = true
+  function reportUnknownType(typeUrl: string): void {
+    if (hasReportedUnknownType) return
+    hasReportedUnknownType = true
     log.warn('ignore the request of a client: the feed has no such type', { pod: client?.pod, typeUrl })
   }
 
@@ -103,9 +103,9 @@ export function openSession(
         acknowledgements.acknowledged(clientId(from), outcome.snapshot)
         log.debug('acknowledged', { pod, version: outcome.snapshot.version })
         break
-      case 'refused': {
-        const { snapshot, named, text } = outcome.refusal
-        acknowledgements.refused(clientId(from), outcome.refusal)
+      case 'rejected': {
+        const { snapshot, named, text } = outcome.rejection
+        acknowledgements.rejected(clientId(from), outcome.rejection)
         const resources = named.map(({ resource }) => resource.name)
         log.warn('refused', { pod, version: snapshot.version, resources, reason: text })
         break

@@ -29,7 +29,7 @@ export interface Snapshot {
 /** 128 bits of SHA-256 in hex: short enough to read aloud, long enough that two contents never share one. */
 const hashChars = 32
 
-/** A refusal names the resource, so it must have a name: an empty one is a defect, and throws. */
+/** A rejection names the resource, so it must have a name: an empty one is a defect, and throws. */
 export function createResource(name: string, bytes: Uint8Array, features: readonly string[] = []): Resource {
   if (name === '') throw new Error('a resource of the feed needs a name')
   return { name, bytes, hash: hash('sha256', bytes, 'hex').slice(0, hashChars), features }

@@ -6,7 +6,7 @@ import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
 import { newStream, type Outcome, offer, type Request, receive, renew, type StreamState } from './stream.ts'
 
 /**
- * The state machine against a model that knows no versions, hashes or sets of refusals: it keeps every
+ * The state machine against a model that knows no versions, hashes or sets of rejections: it keeps every
  * response and what
  * became of it, and finds what should be sent by looking through all of that. Whatever clients answer, in
  * whatever
@@ -15,7 +15,7 @@ import { newStream, type Outcome, offer, type Request, receive, renew, type Stre
 const soak = process.env['SOAK'] === '1'
 const numRuns = Number(process.env['FC_RUNS'] ?? (soak ? 100_000 : 2000))
 
-/** One name is the beginning of another, so that a refusal's longest name matters. */
+/** One name is the beginning of another, so that a rejection's longest name matters. */
 const names = ['a', 'a-b', 'c'] as const
 const clients = ['one', 'two'] as const
 type Content = ReadonlyMap<string, string>
@@ -29,14 +29,14 @@ const content: fc.Arbitrary<Content> = fc
 
 type Action =
   | { readonly do: 'publish'; readonly content: Content }
-  | { readonly do: 'connect'; readonly client: string; readonly claim: 'nothing' | 'newest' | 'refused' }
+  | { readonly do: 'connect'; readonly client: string; readonly claim: 'nothing' | 'newest' | 'rejected' }
   | { readonly do: 'answer'; readonly client: string; readonly nonce: Nonce; readonly answer: Answer }
 type Nonce = 'last' | 'previous' | 'next' | 'foreign' | 'empty'
-/** `names`: a refusal of these; an empty list refuses without a name. */
+/** `names`: a rejection of these; an empty list rejects without a name. */
 type Answer = 'ack' | 'other version' | { readonly names: readonly string[]; readonly style: number }
 
 const client = fc.constantFrom(...clients)
-const refusalOf = fc.record({
+const rejectionOf = fc.record({
   names: fc.subarray([...names, 'unknown'], { maxLength: 3 }),
   style: fc.nat({ max: 2 }),
 })
@@ -47,7 +47,7 @@ const answerTo = (nonce: fc.Arbitrary<Nonce>): fc.Arbitrary<Action> =>
     nonce,
     answer: fc.oneof(
       { weight: 4, arbitrary: fc.constant<Answer>('ack') },
-      { weight: 4, arbitrary: refusalOf },
+      { weight: 4, arbitrary: rejectionOf },
       { weight: 1, arbitrary: fc.constant<Answer>('other version') },
     ),
   })
@@ -59,7 +59,7 @@ const actions: fc.Arbitrary<readonly Action[]> = fc.array(
       arbitrary: fc.record({
         do: fc.constant('connect' as const),
         client,
-        claim: fc.constantFrom('nothing', 'newest', 'refused'),
+        claim: fc.constantFrom('nothing', 'newest', 'rejected'),
       }),
     },
     { weight: 8, arbitrary: answerTo(fc.constant('last')) },
@@ -69,9 +69,9 @@ const actions: fc.Arbitrary<readonly Action[]> = fc.array(
 )
 
 /** A line a name, or all in one line with words in front; `style` says which. */
-function messageOf(refusal: { readonly names: readonly string[]; readonly style: number }): string {
-  const lines = refusal.names.map(name => `${refusal.style === 1 ? 'error loading ' : ''}${name}: is bad`)
-  if (refusal.style === 2) return ['some problems', ...lines].join('\n')
+function messageOf(rejection: { readonly names: readonly string[]; readonly style: number }): string {
+  const lines = rejection.names.map(name => `${rejection.style === 1 ? 'error loading ' : ''}${name}: is bad`)
+  if (rejection.style === 2) return ['some problems', ...lines].join('\n')
   return lines.join('\n') || 'is bad'
 }
 
@@ -79,7 +79,7 @@ function messageOf(refusal: { readonly names: readonly string[]; readonly style:
 interface Sent {
   readonly nonce: string
   readonly content: Content
-  outcome: 'open' | 'acknowledged' | { readonly refused: readonly string[] }
+  outcome: 'open' | 'acknowledged' | { readonly rejected: readonly string[] }
 }
 
 interface ModelClient {
@@ -107,10 +107,10 @@ function createModel() {
     return [...found]
   }
 
-  function isRefused({ sent }: ModelClient, name: string, value: string): boolean {
+  function isRejected({ sent }: ModelClient, name: string, value: string): boolean {
     return sent.some(
       ({ content, outcome }) =>
-        typeof outcome === 'object' && outcome.refused.includes(name) && content.get(name) === value,
+        typeof outcome === 'object' && outcome.rejected.includes(name) && content.get(name) === value,
     )
   }
 
@@ -118,7 +118,7 @@ function createModel() {
     const entries = [...newest].map(([name, value]) => {
       const own = of.lastGood?.get(name)
       const choices = [value, ...(own === undefined ? [] : [own]), ...goodContents(name)]
-      return [name, choices.find(choice => !isRefused(of, name, choice))] as const
+      return [name, choices.find(choice => !isRejected(of, name, choice))] as const
     })
     return new Map(entries.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])))
   }
@@ -151,8 +151,10 @@ function createModel() {
       const content = wanted(of, published)
       const acknowledged = of.sent.findLast(({ outcome }) => outcome === 'acknowledged')
       if (acknowledged && same(acknowledged.content, content)) return undefined
-      const wasRefused = of.sent.some(sent => typeof sent.outcome === 'object' && same(sent.content, content))
-      return wasRefused ? undefined : content
+      const wasRejected = of.sent.some(
+        sent => typeof sent.outcome === 'object' && same(sent.content, content),
+      )
+      return wasRejected ? undefined : content
     },
   }
 }
@@ -179,7 +181,7 @@ function createComparison() {
   const model = createModel()
   const acknowledgements: Acknowledgements = createAcknowledgements({ nowMs: () => 0, monotonicMs: () => 0 })
   const streams = new Map<string, StreamState>()
-  const refusedVersions = new Map<string, Set<string>>()
+  const rejectedVersions = new Map<string, Set<string>>()
   let streamCount = 0
   let newest: Snapshot | undefined
 
@@ -202,9 +204,9 @@ function createComparison() {
       )
     } else if (outcome.kind === 'acknowledged') {
       acknowledgements.acknowledged(name, outcome.snapshot)
-    } else if (outcome.kind === 'refused') {
-      acknowledgements.refused(name, outcome.refusal)
-      refusedVersions.get(name)?.add(outcome.refusal.snapshot.version)
+    } else if (outcome.kind === 'rejected') {
+      acknowledgements.rejected(name, outcome.rejection)
+      rejectedVersions.get(name)?.add(outcome.rejection.snapshot.version)
     }
     if (outcome.kind !== 'ignored') next(name, of, state)
     return outcome.kind
@@ -214,7 +216,7 @@ function createComparison() {
   function checkSend(name: string, of: ModelClient, nonce: string, snapshot: Snapshot): void {
     assert.ok(newest, 'nothing is sent before there is something')
     assert.notEqual(of.sent.at(-1)?.outcome, 'open', 'one response is outstanding at a time')
-    assert.ok(!refusedVersions.get(name)?.has(snapshot.version), 'a refused version is not sent again')
+    assert.ok(!rejectedVersions.get(name)?.has(snapshot.version), 'a rejected version is not sent again')
     for (const { sent } of model.byName.values()) {
       assert.ok(!sent.some(other => other.nonce === nonce), 'a nonce is used once')
     }
@@ -234,12 +236,12 @@ function createComparison() {
     }
   }
 
-  function connect(name: string, claim: 'nothing' | 'newest' | 'refused'): void {
-    const refused = [...(refusedVersions.get(name) ?? [])].at(-1) ?? 'refused'
-    const claims = { nothing: '', newest: newest?.version ?? 'unknown', refused }
+  function connect(name: string, claim: 'nothing' | 'newest' | 'rejected'): void {
+    const rejected = [...(rejectedVersions.get(name) ?? [])].at(-1) ?? 'rejected'
+    const claims = { nothing: '', newest: newest?.version ?? 'unknown', rejected }
     const stale = model.byName.get(name)?.sent.at(-1)?.nonce ?? ''
     const of = model.connect(name, claims[claim] === '')
-    refusedVersions.set(name, new Set())
+    rejectedVersions.set(name, new Set())
     streamCount += 1
     const request = { versionInfo: claims[claim], responseNonce: stale, error: undefined }
     assert.equal(ask(name, of, newStream(`stream-${streamCount}`, newest), request), 'opened')
@@ -256,13 +258,13 @@ function createComparison() {
     const versionInfo = how === 'other version' ? 'other' : toSnapshot(last.content).version
     const error = typeof how === 'object' ? messageOf(how) : undefined
     const outcome = ask(name, of, state, { versionInfo, responseNonce, error })
-    assert.equal(outcome, counts ? (how === 'ack' ? 'acknowledged' : 'refused') : 'ignored')
+    assert.equal(outcome, counts ? (how === 'ack' ? 'acknowledged' : 'rejected') : 'ignored')
   }
 
   function answerInModel(of: ModelClient, sent: Sent, how: Answer): void {
     if (how === 'ack') model.acknowledge(of, sent)
-    else if (how === 'other version') sent.outcome = { refused: [] }
-    else sent.outcome = { refused: how.names.filter(name => sent.content.has(name)) }
+    else if (how === 'other version') sent.outcome = { rejected: [] }
+    else sent.outcome = { rejected: how.names.filter(name => sent.content.has(name)) }
   }
 
   function nonceOf(kind: Nonce, name: string, of: ModelClient): string {
@@ -315,16 +317,16 @@ function createComparison() {
     const of = model.byName.get(name)
     if (of === undefined || newest === undefined) return
     assert.notEqual(of.sent.at(-1)?.outcome, 'open', 'a client that acknowledges is not asked for ever')
-    const held = of.sent.some(({ outcome }) => typeof outcome === 'object' && outcome.refused.length === 0)
+    const held = of.sent.some(({ outcome }) => typeof outcome === 'object' && outcome.rejected.length === 0)
     if (held) return
     for (const [resource, value] of toContent(newest)) {
-      const wasRefused = of.sent.some(
+      const wasRejected = of.sent.some(
         ({ content, outcome }) =>
           typeof outcome === 'object' &&
-          outcome.refused.includes(resource) &&
+          outcome.rejected.includes(resource) &&
           content.get(resource) === value,
       )
-      if (!wasRefused) assert.equal(of.inForce?.get(resource), value, `${name} has the newest ${resource}`)
+      if (!wasRejected) assert.equal(of.inForce?.get(resource), value, `${name} has the newest ${resource}`)
     }
   }
 

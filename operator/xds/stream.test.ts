@@ -28,7 +28,7 @@ const cases: Readonly<Record<string, string>> = {
     publish a=1            → nothing
     request version=a=1 nonce=N-1 → send N-1 a=1
     ack                    → acknowledged a=1`,
-  'even a first request that refuses is only a first request': `
+  'even a first request that rejects is only a first request': `
     publish a=1            → nothing
     request nonce=N-1 error=bad → send N-1 a=1`,
   'a change goes out after the ACK, and the same again does not': `
@@ -63,85 +63,85 @@ const cases: Readonly<Record<string, string>> = {
     publish a=2            → send N-2 a=2
     ack nonce=N-1          → ignored
     ack                    → acknowledged a=2`,
-  'the right nonce with another version is a refusal': `
+  'the right nonce with another version is a rejection': `
     publish a=1            → nothing
     request                → send N-1 a=1
-    ack version=a=7        → refused
+    ack version=a=7        → rejected
     publish a=2            → send N-2 a=2`,
-  'a refusal that names nothing holds everything until the snapshot changes': `
+  'a rejection that names nothing holds everything until the snapshot changes': `
     publish a=1 b=1        → nothing
     request                → send N-1 a=1 b=1
     ack                    → acknowledged a=1 b=1
     publish a=2 b=2        → send N-2 a=2 b=2
-    nack something is wrong → refused
+    nack something is wrong → rejected
     publish a=1 b=1        → nothing
     publish a=2 b=2        → nothing
     publish a=2 b=3        → send N-3 a=2 b=3`,
-  'a refused resource stays as it was acknowledged, and the others go on': `
+  'a rejected resource stays as it was acknowledged, and the others go on': `
     publish a=1 b=1        → nothing
     request                → send N-1 a=1 b=1
     ack                    → acknowledged a=1 b=1
     publish a=2 b=2        → send N-2 a=2 b=2
-    nack a: bad            → refused a, send N-3 a=1 b=2
+    nack a: bad            → rejected a, send N-3 a=1 b=2
     ack                    → acknowledged a=1 b=2
     publish a=2 b=3        → send N-4 a=1 b=3
     ack                    → acknowledged a=1 b=3
     publish a=3 b=3        → send N-5 a=3 b=3`,
-  'a refused resource that nobody ever had is left out': `
+  'a rejected resource that nobody ever had is left out': `
     publish a=2 b=2        → nothing
     request                → send N-1 a=2 b=2
-    nack a: bad            → refused a, send N-2 b=2
+    nack a: bad            → rejected a, send N-2 b=2
     ack                    → acknowledged b=2`,
-  'several resources are refused at once': `
+  'several resources are rejected at once': `
     publish a=2 b=2 c=2    → nothing
     request                → send N-1 a=2 b=2 c=2
-    nack a: bad⏎c: bad too → refused a c, send N-2 b=2`,
-  'when only the refused resource changed, there is nothing to send': `
+    nack a: bad⏎c: bad too → rejected a c, send N-2 b=2`,
+  'when only the rejected resource changed, there is nothing to send': `
     publish a=1 b=1        → nothing
     request                → send N-1 a=1 b=1
     ack                    → acknowledged a=1 b=1
     publish a=2 b=1        → send N-2 a=2 b=1
-    nack a: bad            → refused a
+    nack a: bad            → rejected a
     publish a=1 b=1        → nothing`,
-  'a refusal of what replaced the refused leaves it out': `
+  'a rejection of what replaced the rejected leaves it out': `
     publish a=1 b=1        → nothing
     request                → send N-1 a=1 b=1
     ack                    → acknowledged a=1 b=1
     publish a=2 b=2        → send N-2 a=2 b=2
-    nack a: bad            → refused a, send N-3 a=1 b=2
-    nack a: bad as well    → refused a, send N-4 b=2`,
-  'content of another client stands in for a refused one': `
+    nack a: bad            → rejected a, send N-3 a=1 b=2
+    nack a: bad as well    → rejected a, send N-4 b=2`,
+  'content of another client stands in for a rejected one': `
     other acknowledged a=1 → nothing
     publish a=2 b=2        → nothing
     request                → send N-1 a=2 b=2
-    nack a: bad            → refused a, send N-2 a=1 b=2`,
-  'also when the other client has the refused one in force by now': `
+    nack a: bad            → rejected a, send N-2 a=1 b=2`,
+  'also when the other client has the rejected one in force by now': `
     other acknowledged a=1 → nothing
     other acknowledged a=2 → nothing
     publish a=2 b=2        → nothing
     request                → send N-1 a=2 b=2
-    nack a: bad            → refused a, send N-2 a=1 b=2`,
-  'refused content comes back later and is withheld again': `
+    nack a: bad            → rejected a, send N-2 a=1 b=2`,
+  'rejected content comes back later and is withheld again': `
     publish a=2 b=1        → nothing
     request                → send N-1 a=2 b=1
-    nack a: bad            → refused a, send N-2 b=1
+    nack a: bad            → rejected a, send N-2 b=1
     ack                    → acknowledged b=1
     publish a=3 b=1        → send N-3 a=3 b=1
     ack                    → acknowledged a=3 b=1
     publish a=2 b=2        → send N-4 a=3 b=2`,
-  'a refusal while something newer waits': `
+  'a rejection while something newer waits': `
     publish a=1            → nothing
     request                → send N-1 a=1
     publish a=1 b=1        → nothing
-    nack a: bad            → refused a, send N-2 b=1`,
-  'a new stream gets a refused version once': `
+    nack a: bad            → rejected a, send N-2 b=1`,
+  'a new stream gets a rejected version once': `
     publish a=2 b=2        → nothing
     request                → send N-1 a=2 b=2
-    nack bad               → refused
+    nack bad               → rejected
     reconnect              → nothing
     request                → send M-1 a=2 b=2
     ack nonce=N-1          → ignored
-    nack b: bad            → refused b, send M-2 a=2`,
+    nack b: bad            → rejected b, send M-2 a=2`,
   'a resource that needs a feature is withheld from a client that lacks it': `
     request                → nothing
     publish a=1+windows b=1 → send N-1 b=1
@@ -208,10 +208,10 @@ function play() {
         acknowledgements.acknowledged('me', snapshot)
         return next(`acknowledged ${show(snapshot)}`)
       }
-      case 'refused': {
-        const { refusal } = received.outcome
-        acknowledgements.refused('me', refusal)
-        return next(['refused', ...refusal.named.map(({ resource }) => resource.name)].join(' '))
+      case 'rejected': {
+        const { rejection } = received.outcome
+        acknowledgements.rejected('me', rejection)
+        return next(['rejected', ...rejection.named.map(({ resource }) => resource.name)].join(' '))
       }
       case 'ignored':
         return 'ignored'
@@ -262,8 +262,8 @@ for (const [name, story] of Object.entries(cases)) {
   })
 }
 
-test('what a stream remembers of refusals has a limit, and reaching it holds instead of looping', () => {
-  const count = streamLimits.maxRefusedContents + 10
+test('what a stream remembers of rejections has a limit, and reaching it holds instead of looping', () => {
+  const count = streamLimits.maxRejectedContents + 10
   const snapshot = parse(Array.from({ length: count }, (_, index) => `r${index}=1`).join(' '))
   let state = receive(newStream('N', snapshot), {
     versionInfo: '',
@@ -278,7 +278,7 @@ test('what a stream remembers of refusals has a limit, and reaching it holds ins
     const responseNonce = offered.response.nonce
     state = receive(offered.state, { versionInfo: '', responseNonce, error: `${first}: bad` }).state
   }
-  assert.equal(rounds, streamLimits.maxRefusedContents + 1)
-  assert.equal(state.refusedContents.size, streamLimits.maxRefusedContents)
-  assert.ok(state.refusedVersions.size <= streamLimits.maxRefusedVersions)
+  assert.equal(rounds, streamLimits.maxRejectedContents + 1)
+  assert.equal(state.rejectedContents.size, streamLimits.maxRejectedContents)
+  assert.ok(state.rejectedVersions.size <= streamLimits.maxRejectedVersions)
 })

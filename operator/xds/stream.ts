@@ -1,31 +1,29 @@
-import { readRefusal, refusalText } from './read-refusal.ts'
+import { readRejection, rejectionText } from './read-rejection.ts'
 import { createSnapshot, type Resource, type Snapshot } from './snapshot.ts'
 
 /**
- * What the server knows of one stream and one type of the State of the World protocol. Pure: a request goes
- * to
- * `receive`, a new snapshot to `renew`; the caller notes what came of it, and then asks `offer` what is to be
- * sent.
+ * The server's state of one stream and one type of the State of the World protocol. Pure: the caller passes
+ * requests to `receive` and new snapshots to `renew`, records the outcome, and sends what `offer` returns.
  */
 export interface StreamState {
-  /** Begins every nonce, so that no other stream's nonce is taken for one of this. */
+  /** The begin of every nonce, so that the nonces of different streams differ. */
   readonly nonceScope: string
-  /** The features of the client: a resource that needs another one is withheld. */
+  /** The features of the client. Resources that need other ones are withheld. */
   readonly features: ReadonlySet<string>
-  /** The newest there is; undefined before the sources have synced, and until then nothing is answered. */
+  /** The newest snapshot; undefined before the sources have synced. No request is answered before. */
   readonly snapshot: Snapshot | undefined
-  /** Whether the first request came. */
+  /** Whether the first request was received. */
   readonly opened: boolean
-  /** How many responses were sent. */
+  /** The number of sent responses. */
   readonly sentCount: number
-  /** The response that the client has not yet answered. There is one at most. */
+  /** The response that the client has not answered yet, one at most. */
   readonly outstanding: Response | undefined
-  /** What the client has acknowledged last on this stream. */
+  /** The snapshot that the client acknowledged last on this stream. */
   readonly acknowledged: Snapshot | undefined
-  /** Versions that this stream refused: they are not sent to it again. */
-  readonly refusedVersions: ReadonlySet<string>
-  /** Contents of single resources that this stream refused, by `contentKey`: they are withheld from it. */
-  readonly refusedContents: ReadonlySet<string>
+  /** The versions that this stream rejected. They are not sent to it again. */
+  readonly rejectedVersions: ReadonlySet<string>
+  /** The contents of single resources that this stream rejected, by `contentKey`. They are withheld. */
+  readonly rejectedContents: ReadonlySet<string>
 }
 
 export interface Response {
@@ -40,33 +38,32 @@ export interface Request {
   readonly error: string | undefined
 }
 
-/** What a request means. */
+/** The meaning of a request. */
 export type Outcome =
-  /** The first of its stream. An empty version says that the client has nothing in force. */
+  /** The first request of its stream. An empty version means that the client has nothing in force. */
   | { readonly kind: 'opened'; readonly claimedVersion: string }
   | { readonly kind: 'acknowledged'; readonly snapshot: Snapshot }
-  | { readonly kind: 'refused'; readonly refusal: Refusal }
-  /** It answers none of this stream's responses, or one that was answered before. Nothing follows from it. */
+  | { readonly kind: 'rejected'; readonly rejection: Rejection }
+  /** The request answers no response of this stream, or one that was answered before. It has no effect. */
   | { readonly kind: 'ignored' }
 
-export interface Refusal {
+export interface Rejection {
   /** The sent snapshot. */
   readonly snapshot: Snapshot
-  /** The resources that the client found wrong, with what it says of each. Empty when it named none. */
+  /** The resources that the client rejected, each with the reason. Empty when it named none. */
   readonly named: readonly { readonly resource: Resource; readonly text: string }[]
-  /** The whole refusal in one line. */
+  /** The whole rejection in one line. */
   readonly text: string
 }
 
-/** Contents of a resource that this or some other client has acknowledged, the best first. */
+/** Returns contents of a resource that this client or another one has acknowledged, the best first. */
 export type LastGood = (name: string) => Iterable<Resource>
 
 /**
- * Beyond these a stream forgets: the versions that it refused first, and contents that the snapshot no longer
- * has. That
- * costs it one response more that it refuses, should they come back.
+ * Beyond these limits a stream forgets the versions that it rejected first, and contents that the snapshot no
+ * longer has. If one of these is published again, the stream rejects it once more.
  */
-export const streamLimits = { maxRefusedVersions: 1000, maxRefusedContents: 1000 } as const
+export const streamLimits = { maxRejectedVersions: 1000, maxRejectedContents: 1000 } as const
 
 export function newStream(
   nonceScope: string,
@@ -81,23 +78,23 @@ export function newStream(
     sentCount: 0,
     outstanding: undefined,
     acknowledged: undefined,
-    refusedVersions: new Set(),
-    refusedContents: new Set(),
+    rejectedVersions: new Set(),
+    rejectedContents: new Set(),
   }
 }
 
-/** There is a newer snapshot. What the client has yet to be sent of older ones is forgotten. */
+/** Replaces the snapshot. Older snapshots that were not sent yet are never sent. */
 export function renew(state: StreamState, snapshot: Snapshot): StreamState {
   return { ...state, snapshot }
 }
 
 /**
- * - The first request of a stream proves nothing, whatever version and nonce it claims: clients repeat what
- * they had on
- *   another stream, and even a version that they refused there.
- * - A later request counts only if it carries the nonce of the outstanding response. With that response's
- * version and
- *   no error it is an ACK; with an error, or another version (the protocol's older form), a NACK.
+ * Applies a request.
+ *
+ * - The first request of a stream proves nothing, whatever version and nonce it has: clients repeat those of
+ *   another stream, and even a version that they rejected there.
+ * - A later request counts only if it has the nonce of the outstanding response. With the version of that
+ *   response and no error it is an ACK; with an error, or with another version (an older form), a NACK.
  */
 export function receive(
   state: StreamState,
@@ -117,19 +114,18 @@ export function receive(
     return { state: { ...answered, acknowledged: snapshot }, outcome: { kind: 'acknowledged', snapshot } }
   }
   const message = error ?? `answered with the version ${JSON.stringify(versionInfo)} and no error`
-  const refusal = understand(message, snapshot)
-  return { state: withRefusal(answered, refusal), outcome: { kind: 'refused', refusal } }
+  const rejection = readMessage(message, snapshot)
+  return { state: withRejection(answered, rejection), outcome: { kind: 'rejected', rejection } }
 }
 
 /**
+ * Returns the response to send now, if there is one.
+ *
  * - The first request is always answered, as soon as there is a snapshot. While a response is outstanding
- * nothing is
- *   sent; then the newest snapshot is, unless it is what the client acknowledged last.
- * - A version that was refused is not sent again. If the refusal named resources, only their refused content
- * is
- * withheld: they go out as they were last acknowledged, or not at all, and the others go on. If it named
- * none,
- *   everything waits until the snapshot changes.
+ *   nothing is sent; then the newest snapshot is sent, unless the client has acknowledged it.
+ * - A rejected version is not sent again. If the rejection named resources, only their rejected contents are
+ *   withheld: the last acknowledged contents replace them, if there are any, and the others are sent. If it
+ *   named none, nothing is sent until the snapshot changes.
  * - A resource that needs a feature that the client lacks is withheld in the same way.
  */
 export function offer(
@@ -140,15 +136,15 @@ export function offer(
   if (!state.opened || state.outstanding !== undefined || state.snapshot === undefined) return nothing
   const snapshot = withoutWithheld(state, state.snapshot, lastGood)
   const isKnown = snapshot.version === state.acknowledged?.version
-  if (isKnown || state.refusedVersions.has(snapshot.version)) return nothing
+  if (isKnown || state.rejectedVersions.has(snapshot.version)) return nothing
   const sentCount = state.sentCount + 1
   const response = { nonce: `${state.nonceScope}-${sentCount}`, snapshot }
   return { state: { ...state, sentCount, outstanding: response }, response }
 }
 
-/** The snapshot as this stream may get it: withheld contents are replaced, or left out. */
+/** Returns the snapshot for this stream, in which withheld contents are replaced or left out. */
 function withoutWithheld(state: StreamState, snapshot: Snapshot, lastGood: LastGood): Snapshot {
-  if (state.refusedContents.size === 0 && snapshot.features.isSubsetOf(state.features)) return snapshot
+  if (state.rejectedContents.size === 0 && snapshot.features.isSubsetOf(state.features)) return snapshot
   let differs = false
   const resources: Resource[] = []
   for (const resource of snapshot.resources.values()) {
@@ -165,7 +161,7 @@ function replacementFor(state: StreamState, name: string, lastGood: LastGood): R
 }
 
 function isWithheld(state: StreamState, resource: Resource): boolean {
-  if (state.refusedContents.has(contentKey(resource))) return true
+  if (state.rejectedContents.has(contentKey(resource))) return true
   return resource.features.some(feature => !state.features.has(feature))
 }
 
@@ -174,29 +170,29 @@ function contentKey({ hash, name }: Resource): string {
   return `${hash} ${name}`
 }
 
-function understand(message: string, snapshot: Snapshot): Refusal {
-  const named = [...readRefusal(message, snapshot.resources.keys())].flatMap(([name, text]) => {
+function readMessage(message: string, snapshot: Snapshot): Rejection {
+  const named = [...readRejection(message, snapshot.resources.keys())].flatMap(([name, text]) => {
     const resource = snapshot.resources.get(name)
     return resource ? [{ resource, text }] : []
   })
-  return { snapshot, named, text: refusalText(message) }
+  return { snapshot, named, text: rejectionText(message) }
 }
 
-function withRefusal(state: StreamState, { snapshot, named }: Refusal): StreamState {
-  const refusedVersions = new Set(state.refusedVersions).add(snapshot.version)
-  for (const oldest of refusedVersions) {
-    if (refusedVersions.size <= streamLimits.maxRefusedVersions) break
-    refusedVersions.delete(oldest)
+function withRejection(state: StreamState, { snapshot, named }: Rejection): StreamState {
+  const rejectedVersions = new Set(state.rejectedVersions).add(snapshot.version)
+  for (const oldest of rejectedVersions) {
+    if (rejectedVersions.size <= streamLimits.maxRejectedVersions) break
+    rejectedVersions.delete(oldest)
   }
   const keys = named.map(({ resource }) => contentKey(resource))
-  return { ...state, refusedVersions, refusedContents: withContents(state, keys) }
+  return { ...state, rejectedVersions, rejectedContents: withContents(state, keys) }
 }
 
-/** If even those of the present snapshot are too many, the refusal counts as one that named nothing. */
+/** If those of the present snapshot alone are too many, the rejection counts as one that named nothing. */
 function withContents(state: StreamState, added: readonly string[]): ReadonlySet<string> {
-  const all = new Set([...state.refusedContents, ...added])
-  if (all.size <= streamLimits.maxRefusedContents) return all
+  const all = new Set([...state.rejectedContents, ...added])
+  if (all.size <= streamLimits.maxRejectedContents) return all
   const present = new Set([...(state.snapshot?.resources.values() ?? [])].map(contentKey))
   const kept = new Set([...all].filter(key => present.has(key) || added.includes(key)))
-  return kept.size <= streamLimits.maxRefusedContents ? kept : state.refusedContents
+  return kept.size <= streamLimits.maxRejectedContents ? kept : state.rejectedContents
 }

@@ -13,8 +13,8 @@ const generation = 4
 const nowMs = Date.parse('2026-03-01T12:00:00Z')
 
 const right: Facts = {
-  ...{ problems: [], refusal: undefined, paused: false, inForce: 'present', unpublished: undefined },
-  ...{ lacking: undefined, running: 2, enforcing: 2, refusals: [] },
+  ...{ problems: [], denial: undefined, paused: false, inForce: 'present', unpublished: undefined },
+  ...{ lacking: undefined, running: 2, enforcing: 2, rejections: [] },
 }
 const problems = [{ path: 'spec.domain', message: 'is missing' }]
 const failure = 'redis.default.svc:6379 refuses connections; 2 of 2 processes answer with errors'
@@ -28,7 +28,7 @@ const fed: Readonly<Record<string, Partial<Facts>>> = {
   progressing_feature_missing: { enforcing: 1, lackingFeatures: 1, missingFeatures: 'windows' },
   degraded_invalid: { problems, inForce: 'nothing', enforcing: 0 },
   degraded_last_good: { problems, inForce: 'last-good' },
-  degraded_refused: { enforcing: 1, refusals: [{ pod: 'tollway-ratelimit-1', message: 'too large' }] },
+  degraded_refused: { enforcing: 1, rejections: [{ pod: 'tollway-ratelimit-1', message: 'too large' }] },
   degraded_switched_off: { running: 0, enforcing: 0, switchedOff: 'broker.enabled is false' },
   degraded_backend: { backendFailure: failure },
   suspended_paused: { paused: true },

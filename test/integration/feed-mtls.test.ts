@@ -29,7 +29,7 @@ import {
 } from '../../operator/kinds/rate-limit-config/encode-rate-limit-domain.ts'
 import { createContentFeed } from '../../operator/xds/content-feed.ts'
 import { discoveryPath } from '../../operator/xds/discovery.ts'
-import { createFeed } from '../../operator/xds/server.ts'
+import { Feed } from '../../operator/xds/feed.ts'
 import { openXdsTls } from '../../services/discovery/xds-tls.ts'
 import { createProvisionServer } from '../../services/payments/http/servers/provision-server.ts'
 import type { Payments } from '../../services/payments/operations/operation.ts'
@@ -66,7 +66,7 @@ async function startOperator(t: TestContext, times = {}) {
   })
   let streams = 0
   const ids = () => `${++streams}`
-  const feed = createFeed({ typeUrls: [rateLimitTypeUrl], ids, clock: systemClock, log: silentLog })
+  const feed = new Feed({ typeUrls: [rateLimitTypeUrl], ids, clock: systemClock, log: silentLog })
   const server = createGrpcServer({ methods: feed.methods, onDefect: (_, error) => assert.fail(`${error}`) })
   t.after(async () => {
     feed.close()

@@ -6,7 +6,7 @@ import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import { rateLimitTypeUrl } from '../../operator/kinds/rate-limit-config/encode-rate-limit-domain.ts'
-import { createFeed } from '../../operator/xds/server.ts'
+import { Feed } from '../../operator/xds/feed.ts'
 import { createResource, createSnapshot } from '../../operator/xds/snapshot.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { startRateLimit } from '../support/rate-limit-process.ts'
@@ -29,7 +29,7 @@ function resource(domain: string, unit: RateLimitUnit, requestsPerUnit: number) 
 async function startOperator(t: Cleanup, port: number) {
   let streams = 0
   const ids = () => `${++streams}`
-  const feed = createFeed({ typeUrls: [rateLimitTypeUrl], ids, clock: systemClock, log: silentLog })
+  const feed = new Feed({ typeUrls: [rateLimitTypeUrl], ids, clock: systemClock, log: silentLog })
   const server = createGrpcServer({ methods: feed.methods, onDefect: error => assert.fail(`${error}`) })
   await server.listen({ host: '127.0.0.1', port })
   const stop = async () => {
@@ -47,7 +47,7 @@ async function startOperator(t: Cleanup, port: number) {
       feed.publish(createSnapshot(rateLimitTypeUrl, [shop, bank]))
       return {
         refused: () =>
-          waitFor('the refusal', () => feed.enforcement(rateLimitTypeUrl, [uid])(shop).refusals.length > 0),
+          waitFor('the refusal', () => feed.enforcement(rateLimitTypeUrl, [uid])(shop).rejections.length > 0),
         acknowledged: () =>
           waitFor('the acknowledgement', () =>
             [shop, bank].every(each => feed.enforcement(rateLimitTypeUrl, [uid])(each).acknowledged.has(uid)),

@@ -13,7 +13,7 @@ import {
   rateLimitTypeUrl,
 } from '../../operator/kinds/rate-limit-config/encode-rate-limit-domain.ts'
 import { translateRateLimitConfig } from '../../operator/kinds/rate-limit-config/translate-rate-limit-config.ts'
-import { createFeed } from '../../operator/xds/server.ts'
+import { Feed } from '../../operator/xds/feed.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
@@ -103,7 +103,7 @@ test('a process lists its features, gets the examples from the feed, and enforce
   const [port = 0] = await freePorts(1)
   let streams = 0
   const ids = () => `${++streams}`
-  const feed = createFeed({ typeUrls: [rateLimitTypeUrl], ids, clock: systemClock, log: silentLog })
+  const feed = new Feed({ typeUrls: [rateLimitTypeUrl], ids, clock: systemClock, log: silentLog })
   const server = createGrpcServer({ methods: feed.methods, onDefect: error => assert.fail(`${error}`) })
   await server.listen({ host: '127.0.0.1', port })
   t.after(async () => {

@@ -10,7 +10,7 @@ import {
   encodeStreamRoute,
   streamRouteTypeUrl,
 } from '../../operator/kinds/animation-stream-route/encode-stream-route.ts'
-import { createFeed } from '../../operator/xds/server.ts'
+import { Feed } from '../../operator/xds/feed.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'
 import {
   answerWith,
@@ -51,7 +51,7 @@ function routeOf(name: string, webhook: OpenedStreamRoute['webhook']): OpenedStr
 async function startRouteFeed(t: TestContext) {
   let nonce = 0
   const ids = () => `${++nonce}`
-  const feed = createFeed({ typeUrls: [streamRouteTypeUrl], ids, clock: systemClock, log: silentLog })
+  const feed = new Feed({ typeUrls: [streamRouteTypeUrl], ids, clock: systemClock, log: silentLog })
   const server = createGrpcServer({ methods: feed.methods, onDefect: (_, error) => assert.fail(`${error}`) })
   const bound = await server.listen({ host: '127.0.0.1', port: 0 })
   assert.ok('port' in bound)

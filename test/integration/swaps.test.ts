@@ -10,7 +10,7 @@ import {
   rateLimitTypeUrl,
 } from '../../operator/kinds/rate-limit-config/encode-rate-limit-domain.ts'
 import { createContentFeed } from '../../operator/xds/content-feed.ts'
-import { createFeed } from '../../operator/xds/server.ts'
+import { Feed } from '../../operator/xds/feed.ts'
 import { callRateLimit, startRateLimit } from '../support/rate-limit-process.ts'
 import type { Cleanup } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -40,7 +40,7 @@ function configuration(k: number): RateLimitDomain {
 async function startFeed(t: Cleanup) {
   let streams = 0
   const ids = () => `${++streams}`
-  const feed = createFeed({ typeUrls: [rateLimitTypeUrl], ids, clock: systemClock, log: silentLog })
+  const feed = new Feed({ typeUrls: [rateLimitTypeUrl], ids, clock: systemClock, log: silentLog })
   const server = createGrpcServer({
     methods: feed.methods,
     onDefect: (_, error) => assert.fail(String(error)),

@@ -4,7 +4,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
-import { createFeed } from '../../operator/xds/server.ts'
+import { Feed } from '../../operator/xds/feed.ts'
 import { createResource, createSnapshot } from '../../operator/xds/snapshot.ts'
 import { streamRouteTypeUrl } from '../../services/broker/routes/route-table.ts'
 import type { Cleanup } from '../support/tollway.ts'
@@ -18,7 +18,7 @@ export interface Routes {
 }
 
 export async function startRoutes(t: Cleanup): Promise<Routes> {
-  const feed = createFeed({
+  const feed = new Feed({
     ...{ typeUrls: [streamRouteTypeUrl], ids: randomUUID, clock: systemClock, log: silentLog },
   })
   const server = createGrpcServer({

@@ -11,7 +11,7 @@ import {
   rateLimitTypeUrl,
 } from '../../operator/kinds/rate-limit-config/encode-rate-limit-domain.ts'
 import { createContentFeed } from '../../operator/xds/content-feed.ts'
-import { createFeed } from '../../operator/xds/server.ts'
+import { Feed } from '../../operator/xds/feed.ts'
 import { type RateLimitProcess, startRateLimit } from './rate-limit-process.ts'
 import type { Cleanup } from './tollway.ts'
 import { waitFor } from './wait-for.ts'
@@ -38,7 +38,7 @@ export async function startReportingOperator(
   options: Partial<PodSessionsOptions> & { readonly port?: number } = {},
 ) {
   const ids = () => `${++streams}`
-  const feed = createFeed({ typeUrls: [rateLimitTypeUrl], ids, clock: systemClock, log: silentLog })
+  const feed = new Feed({ typeUrls: [rateLimitTypeUrl], ids, clock: systemClock, log: silentLog })
   const table = createSessionTable({ clock: systemClock, log: silentLog })
   const sessions = createPodSessions({ table, clock: systemClock, ...options })
   const server = createGrpcServer({

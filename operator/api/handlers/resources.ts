@@ -3,7 +3,7 @@ import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/encode-st
 import { rateLimitTypeUrl } from '../../kinds/rate-limit-config/encode-rate-limit-domain.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import { conditionOf } from '../../status/status-report.ts'
-import type { OwnStanding } from '../../xds/acknowledgements.ts'
+import type { OwnClientState } from '../../xds/acknowledgements.ts'
 import type { Right } from '../endpoints.ts'
 import type { MerchantList, ResourceList } from '../shapes.ts'
 import type { ApiSources } from '../sources.ts'
@@ -69,14 +69,14 @@ function rejectionsIn({ feed }: ApiSources, typeUrl: string) {
   return (name: string) => {
     const resource = published?.get(name)
     if (resource === undefined) return []
-    return enforcementOf(resource).refusals.map(({ pod, message }) => ({ pod, message }))
+    return enforcementOf(resource).rejections.map(({ pod, message }) => ({ pod, message }))
   }
 }
 
 /** The pods by version. A pod with several workers counts with each version that one of them has. */
 function describeFeed({ feed }: ApiSources, { kind, typeUrl }: (typeof feeds)[number]) {
-  const standings: readonly OwnStanding[] = feed.standings().get(typeUrl) ?? []
-  const connected = standings.filter(standing => standing.connected)
+  const states: readonly OwnClientState[] = feed.clientStates().get(typeUrl) ?? []
+  const connected = states.filter(state => state.connected)
   const byVersion = Map.groupBy(connected, ({ inForce }) => inForce?.version ?? '')
   return {
     kind,

@@ -6,7 +6,7 @@ import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/encode-stream-route.ts'
 import { rateLimitTypeUrl } from '../../kinds/rate-limit-config/encode-rate-limit-domain.ts'
-import { createFeed } from '../../xds/server.ts'
+import { Feed } from '../../xds/feed.ts'
 import { type ApiAccess, openAccess } from '../access.ts'
 import { type ApiLimits, createApi } from '../create-api.ts'
 import { apiPath } from '../openapi-document.ts'
@@ -61,7 +61,7 @@ export async function serveApi(
   const log = createLog({ level: 'debug', format: 'json', write: line => lines.push(line) })
   const pods = playPods()
   const changes: CounterChangeEvent[] = []
-  const feed = createFeed({
+  const feed = new Feed({
     typeUrls: [rateLimitTypeUrl, streamRouteTypeUrl],
     ids: () => 'id',
     clock: systemClock,

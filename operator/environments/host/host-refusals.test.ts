@@ -9,7 +9,7 @@ import { waitFor } from '../../../test/support/wait-for.ts'
 import { rateLimitTypeUrl } from '../../kinds/rate-limit-config/encode-rate-limit-domain.ts'
 import { rateLimitConfigs } from '../../kinds/rate-limit-config/rate-limit-config.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
-import { createFeed } from '../../xds/server.ts'
+import { Feed } from '../../xds/feed.ts'
 import { createFileSource } from './folder/files.ts'
 import { hostEnvironment } from './host-environment.ts'
 
@@ -51,7 +51,7 @@ test('resources that the feed refuses at the start are reported, and enforced on
       statuses = all
     },
   })
-  const feed = createFeed({
+  const feed = new Feed({
     typeUrls: [rateLimitTypeUrl],
     ids: randomUUID,
     clock: systemClock,

@@ -23,7 +23,7 @@ import { waitFor } from '../../../test/support/wait-for.ts'
 import { rateLimitTypeUrl } from '../../kinds/rate-limit-config/encode-rate-limit-domain.ts'
 import { rateLimitConfigs } from '../../kinds/rate-limit-config/rate-limit-config.ts'
 import type { StatusReport } from '../../status/status-report.ts'
-import { createFeed, type Feed } from '../../xds/server.ts'
+import { Feed } from '../../xds/feed.ts'
 import { createKubeClient } from './api/client.ts'
 import type { ApiAccess } from './api/connection/access.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testdata/service-account.ts'
@@ -200,13 +200,12 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     const client = createKubeClient(access, { random: Math.random })
     const published: number[] = []
     let failures = 2
-    const feed: Feed = {
-      ...createFeed({ typeUrls: [rateLimitTypeUrl], ids: randomUUID, clock: systemClock, log: silentLog }),
-      publish({ resources }) {
-        failures -= 1
-        if (failures >= 0) throw new Error('the feed cannot carry it')
-        published.push(resources.size)
-      },
+    const typeUrls = [rateLimitTypeUrl]
+    const feed = new Feed({ typeUrls, ids: randomUUID, clock: systemClock, log: silentLog })
+    feed.publish = ({ resources }) => {
+      failures -= 1
+      if (failures >= 0) throw new Error('the feed cannot carry it')
+      published.push(resources.size)
     }
     const kind = openClusterController(rateLimitConfigs(), {
       ...{

@@ -43,7 +43,7 @@ function openWorld() {
         encode: () => {},
         enforcement: uids => route => ({
           acknowledged: new Set(published.includes(route) ? uids : []),
-          refusals: [],
+          rejections: [],
           lacking: [],
         }),
       },

@@ -17,9 +17,9 @@ function play(routes: readonly string[]): readonly string[] {
   const claims = openStreamMatchClaims()
   return routes.map(text => {
     const { content, claimant } = parse(text)
-    const refusal = claims.refusalOf(content, claimant)
-    if (refusal === undefined) claims.grant(content, claimant)
-    return refusal === undefined ? 'has it' : `${refusal.reason}: ${refusal.owner}`
+    const denial = claims.denialOf(content, claimant)
+    if (denial === undefined) claims.grant(content, claimant)
+    return denial === undefined ? 'has it' : `${denial.reason}: ${denial.owner}`
   })
 }
 
@@ -99,7 +99,7 @@ test('the messages say what overlaps, and whose it is', () => {
   claims.grant(old.content, old.claimant)
   const messageFor = (text: string) => {
     const { content, claimant } = parse(text)
-    return claims.refusalOf(content, claimant)?.message
+    return claims.denialOf(content, claimant)?.message
   }
   const whose = 'belongs to the namespace a by a/1, which is older; name another'
   assert.equal(messageFor('b/1 shop-'), `"shop-" ${whose}`)
@@ -117,7 +117,7 @@ test('no stream is ever of routes with a prefix of two namespaces', () => {
       const having = routes.filter(({ namespace, prefix }, index) => {
         const content = { match: { sourceServiceId: '', streamIdPrefix: prefix, targetObjectId: `${index}` } }
         const claimant = { name: `${namespace}/${index}`, namespace }
-        const isFree = claims.refusalOf(content, claimant) === undefined
+        const isFree = claims.denialOf(content, claimant) === undefined
         if (isFree) claims.grant(content, claimant)
         return isFree
       })

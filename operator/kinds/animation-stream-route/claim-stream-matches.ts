@@ -28,7 +28,7 @@ export function openStreamMatchClaims(): Claims<Pick<StreamRoute, 'match'>> {
   }
 
   return {
-    refusalOf({ match }, { namespace }) {
+    denialOf({ match }, { namespace }) {
       const { streamIdPrefix: prefix } = match
       const stranger = prefix === '' ? undefined : strangerWith(prefix, namespace)
       if (stranger !== undefined) {

@@ -7,7 +7,7 @@ import { formatFieldProblem } from '../field-problem.ts'
 import type { CredentialPlace, CredentialStore, KeptCredentials } from './credential-store.ts'
 import { dueInMs, graceOf, readKeys, stagedEntry, whyNewKey } from './key-plan.ts'
 import { immutableFieldChanged, type Obstacle } from './merchant-status.ts'
-import type { Provisioned, Provisioner, ProvisionRefusal, ProvisionRequest } from './provisioner.ts'
+import type { Provisioned, Provisioner, ProvisionRejection, ProvisionRequest } from './provisioner.ts'
 
 /**
  * Reconciles one Merchant. Each step reads what the one before has stored, so that a new run after a crash,
@@ -90,7 +90,7 @@ export interface MerchantsTiming {
 const defaultTiming: MerchantsTiming = { lookMs: 30_000, resyncMs: 600_000 }
 
 /** Keys in one run that the payments service knows for another's, or for expired. */
-const maxRefusedKeys = 2
+const maxRejectedKeys = 2
 
 /** Ends a run. */
 class Stop extends Error {
@@ -132,16 +132,16 @@ export function createMerchants(options: MerchantsOptions): Merchants {
     return settle({ merchant, place, wishes, provisioner, signal }, 0)
   }
 
-  async function settle(run: Run, refusedKeys: number): Promise<MerchantOutcome> {
+  async function settle(run: Run, rejectedKeys: number): Promise<MerchantOutcome> {
     const { account } = run.merchant
     const kept = await stageKey(run, await read(run))
     const { current, staged } = readKeys(account, kept)
     const key = staged ?? current ?? ''
     const answer = await payments.tell(run, key, staged === undefined ? graceOf(kept) : null)
-    if ('refused' in answer) {
-      if (answer.refused.why !== 'key' || refusedKeys >= maxRefusedKeys) throw new Stop(toObstacle(answer))
+    if ('rejected' in answer) {
+      if (answer.rejected.why !== 'key' || rejectedKeys >= maxRejectedKeys) throw new Stop(toObstacle(answer))
       await write(run, stagedKey(run, 0), kept)
-      return settle(run, refusedKeys + 1)
+      return settle(run, rejectedKeys + 1)
     }
     const now = await publish(run, kept, key, answer)
     // Now that programs find the new key, those before it may expire.
@@ -239,7 +239,7 @@ function rememberWhatIsTold(clock: Clock, resyncMs: number) {
       { merchant, wishes, provisioner, signal }: Run,
       key: string,
       otherKeysExpireInMs: number | null,
-    ): Promise<Provisioned | ProvisionRefusal> {
+    ): Promise<Provisioned | ProvisionRejection> {
       const { profile, app, users } = merchant.account
       const keyHash = hashApiKey(key)
       const request = { profile, appName: app.name, keyHash, otherKeysExpireInMs, users, ...wishes }
@@ -251,7 +251,7 @@ function rememberWhatIsTold(clock: Clock, resyncMs: number) {
       const answer = await attempt('PaymentsUnreachable', () =>
         provisioner.provision(merchant.uid, request, signal),
       )
-      if ('refused' in answer) told.delete(merchant.uid)
+      if ('rejected' in answer) told.delete(merchant.uid)
       else told.set(merchant.uid, { digest, atMs: nowMs, ids: answer })
       return answer
     },
@@ -353,7 +353,7 @@ function invalidSecret(path: string, { name, key }: SecretEntry, faults: readonl
 
 const reasons = { closed: 'MerchantClosed', key: 'KeyRefused', invalid: 'Refused' } as const
 
-function toObstacle({ refused: { why, problems, message } }: ProvisionRefusal): Obstacle {
+function toObstacle({ rejected: { why, problems, message } }: ProvisionRejection): Obstacle {
   const said = problems.length > 0 ? problems.map(formatFieldProblem).join('; ') : message
   if (why === 'immutable') {
     const advice = 'the merchant stays as it is; change the field back, or create another Merchant'

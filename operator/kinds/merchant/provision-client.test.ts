@@ -54,9 +54,9 @@ describe('the client of a real payments service', () => {
     const { profile } = request()
     const wrong = request({ webhooks, profile: { ...profile, currency: 'USD' } })
     const answer = await provisioner.provision('wrong', wrong, signal)
-    assert.ok('refused' in answer)
-    assert.equal(answer.refused.why, 'invalid')
-    const paths = answer.refused.problems.map(({ path }) => path).sort()
+    assert.ok('rejected' in answer)
+    assert.equal(answer.rejected.why, 'invalid')
+    const paths = answer.rejected.problems.map(({ path }) => path).sort()
     assert.deepEqual(paths, ['spec.currency', 'spec.webhooks[0].secretRef', 'spec.webhooks[0].url'])
   })
 
@@ -68,9 +68,9 @@ describe('the client of a real payments service', () => {
     const { merchantId } = made
     for (const keyHash of [null, hashApiKey(newApiKey(randomBytes))]) {
       const answer = await provisioner.provision('thief', request({ adopt: { merchantId, keyHash } }), signal)
-      assert.ok('refused' in answer)
+      assert.ok('rejected' in answer)
       assert.deepEqual(
-        answer.refused.problems.map(({ path }) => path),
+        answer.rejected.problems.map(({ path }) => path),
         ['spec.adopt.merchantId'],
       )
     }

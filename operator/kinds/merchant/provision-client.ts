@@ -6,7 +6,7 @@ import {
   ProvisionError,
   type Provisioned,
   type Provisioner,
-  type ProvisionRefusal,
+  type ProvisionRejection,
   type ProvisionRequest,
 } from './provisioner.ts'
 
@@ -108,7 +108,7 @@ export function createProvisionClient(
   return {
     async provision(uid, asked, signal) {
       const answer = await ask('PUT', uid, toBody(asked), signal)
-      return toProvisioned(answer) ?? toRefusal(answer) ?? unexpected(answer)
+      return toProvisioned(answer) ?? toRejection(answer) ?? unexpected(answer)
     },
     async close(uid, signal) {
       const answer = await ask('DELETE', uid, undefined, signal)
@@ -144,18 +144,18 @@ function toProvisioned({ status, body }: Answer): Provisioned | undefined {
 }
 
 /** Only what a change of the resource, of the key or of the merchant can mend. */
-function toRefusal({ status, body }: Answer): ProvisionRefusal | undefined {
+function toRejection({ status, body }: Answer): ProvisionRejection | undefined {
   const { code } = fieldsOf(body)
   const message = messageOf(body)
   if (status === 400) {
     const fields = Array.isArray(body) ? body.map(fieldsOf) : []
     const problems = fields.map(({ field, message }) => ({ path: toPath(`${field}`), message: `${message}` }))
     const isFixed = fields.length > 0 && fields.every(({ code }) => code === 'immutable')
-    return { refused: { why: isFixed ? 'immutable' : 'invalid', problems, message } }
+    return { rejected: { why: isFixed ? 'immutable' : 'invalid', problems, message } }
   }
   if (status !== 409) return undefined
-  if (code === 'merchant_closed') return { refused: { why: 'closed', problems: [], message } }
-  return code === 'conflict' ? { refused: { why: 'key', problems: [], message } } : undefined
+  if (code === 'merchant_closed') return { rejected: { why: 'closed', problems: [], message } }
+  return code === 'conflict' ? { rejected: { why: 'key', problems: [], message } } : undefined
 }
 
 function messageOf(body: unknown): string {

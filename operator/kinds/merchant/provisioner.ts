@@ -13,7 +13,7 @@ export interface Provisioner {
     uid: string,
     request: ProvisionRequest,
     signal: AbortSignal,
-  ): Promise<Provisioned | ProvisionRefusal>
+  ): Promise<Provisioned | ProvisionRejection>
   /** From then on its keys open nothing, and nothing new is accepted. One that never was is closed, too. */
   close(uid: string, signal: AbortSignal): Promise<void>
 }
@@ -47,8 +47,8 @@ export interface Provisioned {
 }
 
 /** An answer that stays the same as long as the resource does. */
-export interface ProvisionRefusal {
-  readonly refused: {
+export interface ProvisionRejection {
+  readonly rejected: {
     /**
      * `immutable`: it says otherwise than the merchant that it made. `closed`: its merchant is. `key`: that
      * key opens nothing any more, or is another app's. `invalid`: the rest.

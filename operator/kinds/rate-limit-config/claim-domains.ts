@@ -11,7 +11,7 @@ export function openDomainClaims(
   const owners = new Map<string, string>()
   const path = 'spec.domain'
   return {
-    refusalOf({ domain }, { namespace }) {
+    denialOf({ domain }, { namespace }) {
       const namespaces = reservations.get(domain)
       if (namespaces !== undefined && !namespaces.includes(namespace)) {
         const whose = `kept for the namespaces ${namespaces.join(', ')}`

@@ -136,7 +136,7 @@ test('what was passed on ends with the operator that did', async t => {
   await waitFor('its end', async () => leader.tells('r', 'b') === '0/0')
 })
 
-const refused: readonly [string, (process: ReturnType<typeof connect>) => void, RegExp][] = [
+const rejected: readonly [string, (process: ReturnType<typeof connect>) => void, RegExp][] = [
   ['a report of nobody', ({ tell }) => tell('', 'r=1/1'), /^INVALID_ARGUMENT: uid: /],
   [
     'a process that reports another one',
@@ -153,7 +153,7 @@ const refused: readonly [string, (process: ReturnType<typeof connect>) => void, 
   ],
 ]
 
-for (const [name, act, status] of refused) {
+for (const [name, act, status] of rejected) {
   test(`${name} ends the stream, and nothing of it counts`, async t => {
     const { address, tells } = await startOperator(t, { maxRoutes: 2 })
     const process = connect(t, address)
@@ -163,7 +163,7 @@ for (const [name, act, status] of refused) {
   })
 }
 
-test('one stream too many is refused', async t => {
+test('one stream too many is rejected', async t => {
   const { address, tells } = await startOperator(t, { maxStreams: 1 })
   connect(t, address).tell('a', 'r=1/1')
   await waitFor('the first', async () => tells('r', 'a') === '1/1')

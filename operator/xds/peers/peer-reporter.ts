@@ -4,13 +4,13 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import { createWakeablePause, type WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import type { BidiCall, GrpcClient } from '@tollway/grpc/client/client.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
-import type { Feed } from '../server.ts'
+import type { Feed } from '../feed.ts'
 import { createLeaderCall, type LeaderCall, wait } from './leader-call.ts'
 import { type AgedReport, reporterCodec, reportPath } from './report-codec.ts'
 import { createReportWriter } from './report-writer.ts'
 
 export interface PeerReporterOptions {
-  readonly feed: Pick<Feed, 'standings' | 'onChange'>
+  readonly feed: Pick<Feed, 'clientStates' | 'onChange'>
   /** Shows the operators' certificate, and asks for it. */
   readonly tls: ClientTls
   /** Unique to this process: its identity for the Lease. */
@@ -69,7 +69,8 @@ async function reportOnce(
   const writer = createReportWriter(reporter)
   let sent = 0
   while (!signal.aborted && !answers.hasEnded()) {
-    const report = answers.count() === sent ? writer.next(feed.standings(), clock.monotonicMs()) : undefined
+    const report =
+      answers.count() === sent ? writer.next(feed.clientStates(), clock.monotonicMs()) : undefined
     if (report === undefined) await pause.wait(idleLookMs, signal)
     else {
       sent += 1

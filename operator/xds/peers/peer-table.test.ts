@@ -1,25 +1,27 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { Standing } from '../standing.ts'
-import { createPeerTable, defaultPeerTableLimits, type PeerReport, PeerTableError } from './peer-table.ts'
+import type { ClientState } from '../client-state.ts'
+import { type PeerReport, PeerReportError } from './peer-report.ts'
+import { PeerTable } from './peer-table.ts'
+import { defaultPeerTableLimits } from './peer-table-limits.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 1000)
 const graceMs = 100
 const typeUrl = 'test'
 
 const nothing: PeerReport = {
-  ...{ reporter: '', contents: [], standings: [], forgottenClients: [], forgottenVersions: [] },
+  ...{ reporter: '', contents: [], clientStates: [], forgottenClients: [], forgottenVersions: [] },
   isTableComplete: false,
 }
 
-function standing(uid: string, version: string) {
+function state(uid: string, version: string) {
   const client = { uid, pod: uid, nodeId: '', namespace: '', features: [], peer: '' }
-  return { typeUrl, client, connected: true, openedMs: 0, carriesOver: false, version, refusals: new Map() }
+  return { typeUrl, client, connected: true, openedMs: 0, carriesOver: false, version, rejections: new Map() }
 }
 
 const contents = (version: string) => ({ version, resources: new Map([['a', `hash of ${version}`]]) })
-const shown = ({ inForce }: Standing) => inForce?.resources.get('a')?.hash ?? 'nothing'
+const shown = ({ inForce }: ClientState) => inForce?.resources.get('a')?.hash ?? 'nothing'
 
 type Action =
   | {
@@ -123,20 +125,20 @@ function createModel() {
 test('whatever comes in whatever order, the table tells what the whole of it amounts to', () => {
   fc.assert(
     fc.property(actions, all => {
-      const table = createPeerTable({ ...defaultPeerTableLimits, graceMs })
+      const table = new PeerTable({ ...defaultPeerTableLimits, graceMs })
       const model = createModel()
       const receive = (stream: number, report: Partial<PeerReport>, isTaken: boolean) => {
         const whole = { ...nothing, reporter: reporterOf(stream), ...report }
         const act = () => table.receive(`${stream}`, whole, model.nowMs())
         if (isTaken) act()
-        else assert.throws(act, PeerTableError)
+        else assert.throws(act, PeerReportError)
       }
       for (const action of all) {
         if (action.do === 'report') {
           const { stream, uid, version, completes } = action
           const report = {
             contents: version === '' ? [] : [contents(version)],
-            standings: [standing(uid, version)],
+            clientStates: [state(uid, version)],
             isTableComplete: completes,
           }
           receive(stream, report, model.say(stream, uid, version, completes))
@@ -148,9 +150,9 @@ test('whatever comes in whatever order, the table tells what the whole of it amo
           model.end(action.stream)
           table.ended(`${action.stream}`, model.nowMs())
         } else model.pass(action.ms)
-        table.forget(model.nowMs())
+        table.expire(model.nowMs())
         for (const uid of uids) {
-          const told = table.standings(typeUrl, uid).map(shown)
+          const told = table.clientStates(typeUrl, uid).map(shown)
           assert.deepEqual(told.toSorted(), model.tells(uid).toSorted())
         }
       }
@@ -160,8 +162,8 @@ test('whatever comes in whatever order, the table tells what the whole of it amo
 })
 
 test('what no operator reports ends its stream', () => {
-  const limits = { graceMs, maxReporters: 2, maxStandings: 2, maxResources: 2 }
-  const table = createPeerTable(limits)
+  const limits = { graceMs, maxReporters: 2, maxClients: 2, maxResources: 2 }
+  const table = new PeerTable(limits)
   const receive = (stream: string, report: Partial<PeerReport>) => () =>
     table.receive(stream, { ...nothing, ...report }, 0)
   assert.throws(receive('1', {}), /does not say who reports/)
@@ -170,9 +172,9 @@ test('what no operator reports ends its stream', () => {
   assert.throws(receive('3', { reporter: 'three' }), /there are 2 operators already/)
   table.ended('2', 0)
   receive('3', { reporter: 'three' })()
-  assert.throws(receive('1', { standings: [standing('x', 'v1')] }), /of the version v1 were not reported/)
-  const tooMany = ['x', 'y', 'z'].map(uid => standing(uid, ''))
-  assert.throws(receive('1', { standings: tooMany }), /more than 2 clients/)
+  assert.throws(receive('1', { clientStates: [state('x', 'v1')] }), /of the version v1 were not reported/)
+  const tooMany = ['x', 'y', 'z'].map(uid => state(uid, ''))
+  assert.throws(receive('1', { clientStates: tooMany }), /more than 2 clients/)
   const versions = ['v1', 'v2', 'v3'].map(contents)
   assert.throws(receive('3', { contents: versions }), /more than 2 resources/)
   receive('3', { forgottenVersions: ['v1', 'v2'] })()
@@ -180,13 +182,13 @@ test('what no operator reports ends its stream', () => {
 })
 
 test('when the grace of an operator without a stream is over is told, and then it is forgotten', () => {
-  const table = createPeerTable({ ...defaultPeerTableLimits, graceMs })
-  const report = { ...nothing, reporter: 'one', standings: [standing('x', '')], isTableComplete: true }
+  const table = new PeerTable({ ...defaultPeerTableLimits, graceMs })
+  const report = { ...nothing, reporter: 'one', clientStates: [state('x', '')], isTableComplete: true }
   table.receive('1', report, 0)
-  assert.equal(table.forget(0), Number.POSITIVE_INFINITY)
+  assert.equal(table.expire(0), Number.POSITIVE_INFINITY)
   table.ended('1', 10)
-  assert.equal(table.forget(50), 10 + graceMs)
+  assert.equal(table.expire(50), 10 + graceMs)
   assert.equal(table.clients().length, 1)
-  assert.equal(table.forget(10 + graceMs), Number.POSITIVE_INFINITY)
+  assert.equal(table.expire(10 + graceMs), Number.POSITIVE_INFINITY)
   assert.deepEqual(table.clients(), [])
 })

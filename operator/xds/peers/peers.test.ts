@@ -13,8 +13,8 @@ import {
 import { createAuthority } from '../../../services/grpc/server/testing/contract/certificates.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { discoveryPath } from '../discovery.ts'
-import { createFeed } from '../server.ts'
-import { createResource, createSnapshot } from '../snapshot.ts'
+import { Feed } from '../feed.ts'
+import { createResource, createSnapshot, type Snapshot } from '../snapshot.ts'
 import { createPeerReporter } from './peer-reporter.ts'
 import { createPeers } from './peers.ts'
 
@@ -51,7 +51,7 @@ async function startOperator(t: TestContext, name: string) {
   const log: Log = { ...silentLog, warn: note, info: note }
   const shared = { ids: nextId, clock: systemClock, log }
   const peers = createPeers({ ...shared, operatorName, limits: { graceMs } })
-  const feed = createFeed({ ...shared, typeUrls: [typeUrl], remotePeers: peers })
+  const feed = new Feed({ ...shared, typeUrls: [typeUrl], remotePeers: peers })
   let changes = 0
   feed.onChange(() => {
     changes += 1
@@ -71,21 +71,21 @@ async function startOperator(t: TestContext, name: string) {
     await Promise.all([reporter.stop(), server.drain(0)])
   }
   t.after(stop)
-  /** `ok: x y; refused: z (why); pending: w` */
+  /** `ok: x y; rejected: z (why); pending: w` */
   function tells(content: string, ...uids: readonly string[]): string {
     const [resource] = parse(content).resources.values()
     assert.ok(resource)
-    const { acknowledged, refusals, pending } = feed.enforcement(typeUrl, uids)(resource)
-    const refused = refusals.map(({ pod, message }) => `${pod} (${message})`)
-    return Object.entries({ ok: [...acknowledged], refused, pending })
+    const { acknowledged, rejections, pending } = feed.enforcement(typeUrl, uids)(resource)
+    const rejected = rejections.map(({ pod, message }) => `${pod} (${message})`)
+    return Object.entries({ ok: [...acknowledged], rejected, pending })
       .flatMap(([what, list]) => (list.length > 0 ? `${what}: ${list.join(' ')}` : []))
       .join('; ')
   }
   const connected = () => feed.clients().map(({ uid }) => uid)
-  const { publish } = feed
+
   return {
     address: `127.0.0.1:${bound.port}`,
-    publish,
+    publish: (snapshot: Snapshot) => feed.publish(snapshot),
     reporter,
     tells,
     connected,
@@ -102,8 +102,8 @@ const codec = {
   decode: (bytes: Uint8Array): DiscoveryResponse => fromBinary(DiscoveryResponseSchema, bytes),
 }
 
-/** A pod that acknowledges everything but what contains `refuses`. */
-function connectPod(t: TestContext, address: string, uid: string, { refuses = '!', claim = '' } = {}) {
+/** A pod that acknowledges everything but what contains `rejects`. */
+function connectPod(t: TestContext, address: string, uid: string, { rejects = '!', claim = '' } = {}) {
   const client = createGrpcClient(address, { tls: tlsAs(podLeaf) })
   const stopping = new AbortController()
   const stop = () => {
@@ -116,7 +116,7 @@ function connectPod(t: TestContext, address: string, uid: string, { refuses = '!
   async function run(): Promise<void> {
     call.write({ typeUrl, node, versionInfo: claim })
     for await (const { versionInfo, nonce, resources } of call.messages) {
-      const bad = resources.map(({ value }) => Buffer.from(value).toString()).find(text => text === refuses)
+      const bad = resources.map(({ value }) => Buffer.from(value).toString()).find(text => text === rejects)
       const errorDetail = { code: 3, message: `${bad?.split('=')[0]}: is bad` }
       const answer = bad === undefined ? { versionInfo } : { errorDetail }
       call.write({ typeUrl, node, responseNonce: nonce, ...answer })
@@ -137,7 +137,7 @@ test('three clients at two operators: the leader counts them all, and hears of e
   const { leader, follower } = await startTwo(t)
   connectPod(t, leader.address, 'x')
   connectPod(t, follower.address, 'y')
-  connectPod(t, follower.address, 'z', { refuses: 'a=2' })
+  connectPod(t, follower.address, 'z', { rejects: 'a=2' })
   await waitFor('all three', () => leader.tells('a=1', 'x', 'y', 'z') === 'ok: x y z')
   assert.deepEqual(leader.connected().toSorted(), ['x', 'y', 'z'])
   assert.equal(follower.tells('a=1', 'x', 'y'), 'ok: y; pending: x')
@@ -145,12 +145,12 @@ test('three clients at two operators: the leader counts them all, and hears of e
   const startedMs = performance.now()
   for (const { publish } of [leader, follower]) publish(parse('a=2 b=2'))
   await waitFor(
-    'the refusal',
-    () => leader.tells('a=2', 'x', 'y', 'z') === 'ok: x y; refused: z-pod (is bad)',
+    'the rejection',
+    () => leader.tells('a=2', 'x', 'y', 'z') === 'ok: x y; rejected: z-pod (is bad)',
   )
   assert.ok(performance.now() - startedMs < 2000)
   assert.ok(leader.changes() > before)
-  await waitFor('what was not refused', () => leader.tells('b=2', 'x', 'y', 'z') === 'ok: x y z')
+  await waitFor('what was not rejected', () => leader.tells('b=2', 'x', 'y', 'z') === 'ok: x y z')
 })
 
 test('when the leader changes, the new one is told the whole table', async t => {
@@ -192,11 +192,11 @@ test('the newest stream of a client wins, wherever it is', async t => {
   const { leader, follower } = await startTwo(t)
   const first = connectPod(t, leader.address, 'x')
   await waitFor('it is here', () => leader.tells('a=1', 'x') === 'ok: x')
-  connectPod(t, follower.address, 'x', { refuses: 'a=2' })
+  connectPod(t, follower.address, 'x', { rejects: 'a=2' })
   await waitFor('it is there', () => follower.tells('a=1', 'x') === 'ok: x')
   leader.publish(parse('a=2 b=1'))
   follower.publish(parse('a=2 b=1'))
-  await waitFor('what it says there', () => leader.tells('a=2', 'x') === 'refused: x-pod (is bad)')
+  await waitFor('what it says there', () => leader.tells('a=2', 'x') === 'rejected: x-pod (is bad)')
   first.stop()
 })
 
@@ -209,11 +209,11 @@ test('only an operator may report', async t => {
     const said: string[] = []
     const log: Log = { ...silentLog, warn: (_, fields) => void said.push(`${fields?.['reason']}`) }
     const reporter = createPeerReporter({
-      feed: { standings: () => new Map(), onChange: () => {} },
+      feed: { clientStates: () => new Map(), onChange: () => {} },
       ...{ tls: tlsAs(leaf), reporter: who, clock: systemClock, log, random: Math.random },
     })
     reporter.setLeader(leader.address)
-    await waitFor(`the refusal of a ${who}`, () => said.length > 0)
+    await waitFor(`the rejection of a ${who}`, () => said.length > 0)
     if (who === 'pod') assert.match(said[0] ?? '', /not for operator.system.svc, but for DNS:pods.system.svc/)
     await reporter.stop()
   }

@@ -4,25 +4,21 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import { checkSubjectAltName } from '@tollway/chassis/net/tls.ts'
 import type { AnyMethod, Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
+import type { RemotePeers } from '../client-state.ts'
 import { createOutbox } from '../outbox.ts'
-import type { RemotePeers } from '../standing.ts'
-import {
-  createPeerTable,
-  defaultPeerTableLimits,
-  type PeerTable,
-  PeerTableError,
-  type PeerTableLimits,
-} from './peer-table.ts'
+import { PeerReportError } from './peer-report.ts'
+import { PeerTable } from './peer-table.ts'
+import { defaultPeerTableLimits, type PeerTableLimits } from './peer-table-limits.ts'
 import { type AgedReport, reportCodec, reportPath } from './report-codec.ts'
 
 /**
- * The reports of other operators about their clients, for the feed of this one (`FeedOptions.elsewhere`).
+ * The reports of other operators about their clients, for the feed of this one (`FeedOptions.remotePeers`).
  * Every operator accepts reports, with or without the Lease.
  */
 export interface Peers extends RemotePeers {
-  /** For the server of the feed. It has to ask for client certificates. */
+  /** The methods for the server of the feed, which has to require client certificates. */
   readonly methods: readonly AnyMethod[]
-  /** Ends every stream with UNAVAILABLE, and refuses new ones. */
+  /** Ends every stream with UNAVAILABLE, and rejects new ones. */
   close(): void
 }
 
@@ -45,22 +41,22 @@ interface Received {
 
 export function createPeers(options: PeersOptions): Peers {
   const { operatorName, ids, clock, log } = options
-  const table = createPeerTable({ ...defaultPeerTableLimits, ...options.limits })
+  const table = new PeerTable({ ...defaultPeerTableLimits, ...options.limits })
   const listeners: (() => void)[] = []
   const open = new Set<(error: GrpcError) => void>()
-  const graces = createGraceTimer(table, clock, tell)
+  const expiry = createExpiryTimer(table, clock, notify)
   let closed = false
 
-  function tell(): void {
+  function notify(): void {
     for (const listener of listeners) listener()
   }
 
   async function* report(requests: AsyncIterable<AgedReport>, call: Call): AsyncGenerator<Received> {
     if (closed) throw shuttingDown()
-    const refusal = reasonToRefuse(call.peerCertificate, operatorName)
-    if (refusal !== undefined) {
-      log.warn('reject a report', { peer: call.peer, reason: refusal })
-      throw new GrpcError('PERMISSION_DENIED', refusal)
+    const reason = reasonToReject(call.peerCertificate, operatorName)
+    if (reason !== undefined) {
+      log.warn('reject a report', { peer: call.peer, reason })
+      throw new GrpcError('PERMISSION_DENIED', reason)
     }
     const stream = ids()
     const outbox = createOutbox<Received>()
@@ -74,8 +70,8 @@ export function createPeers(options: PeersOptions): Peers {
       call.signal.removeEventListener('abort', onAbort)
       open.delete(outbox.end)
       table.ended(stream, clock.monotonicMs())
-      graces.look()
-      tell()
+      expiry.schedule()
+      notify()
     }
   }
 
@@ -91,11 +87,11 @@ export function createPeers(options: PeersOptions): Peers {
         table.receive(stream, toReport(request, clock.monotonicMs()), clock.monotonicMs())
         received += 1
         outbox.put({ received })
-        tell()
+        notify()
       }
       outbox.end()
     } catch (error) {
-      const isWrong = error instanceof PeerTableError
+      const isWrong = error instanceof PeerReportError
       if (isWrong) log.warn('reject a report', { reason: error.message })
       outbox.end(isWrong ? new GrpcError('FAILED_PRECONDITION', error.message) : (error as Error))
     }
@@ -103,49 +99,49 @@ export function createPeers(options: PeersOptions): Peers {
 
   return {
     methods: [{ kind: 'bidi', path: reportPath, ...reportCodec, handle: report }],
-    standings: table.standings,
-    clients: table.clients,
+    clientStates: (typeUrl, clientId) => table.clientStates(typeUrl, clientId),
+    clients: () => table.clients(),
     onChange: listener => void listeners.push(listener),
     close() {
       closed = true
-      graces.close()
+      expiry.close()
       for (const end of [...open]) end(shuttingDown())
     },
   }
 }
 
-function reasonToRefuse(certificate: X509Certificate | undefined, operatorName: string): string | undefined {
+function reasonToReject(certificate: X509Certificate | undefined, operatorName: string): string | undefined {
   if (certificate === undefined) return 'only an operator reports, and the caller shows no certificate'
   return checkSubjectAltName(certificate, operatorName)?.message
 }
 
-/** By our own clock: what came a little late counts as a little younger. */
-function toReport({ standings, ...report }: AgedReport, nowMs: number) {
+/** Converts ages to times of the clock of this process. A late report makes its streams look younger. */
+function toReport({ clientStates, ...report }: AgedReport, nowMs: number) {
   return {
     ...report,
-    standings: standings.map(({ openedMsAgo, ...standing }) => ({
-      ...standing,
+    clientStates: clientStates.map(({ openedMsAgo, ...state }) => ({
+      ...state,
       openedMs: nowMs - openedMsAgo,
     })),
   }
 }
 
-/** Lets the table forget what is without a stream, when that is due. */
-function createGraceTimer(table: Pick<PeerTable, 'forget'>, clock: Clock, onForgotten: () => void) {
+/** Drops the tables without a stream when their grace is over. */
+function createExpiryTimer(table: Pick<PeerTable, 'expire'>, clock: Clock, onExpired: () => void) {
   let timer: NodeJS.Timeout | undefined
-  function look(): void {
+  function schedule(): void {
     clearTimeout(timer)
-    const dueMs = table.forget(clock.monotonicMs())
+    const dueMs = table.expire(clock.monotonicMs())
     if (dueMs === Number.POSITIVE_INFINITY) return
     timer = setTimeout(
       () => {
-        look()
-        onForgotten()
+        schedule()
+        onExpired()
       },
       Math.max(1, dueMs - clock.monotonicMs()),
     ).unref()
   }
-  return { look, close: () => clearTimeout(timer) }
+  return { schedule, close: () => clearTimeout(timer) }
 }
 
 function shuttingDown(): GrpcError {

@@ -7,28 +7,28 @@ import {
   ReportResponseSchema,
   type Standing as StandingMessage,
 } from '@tollway/proto/tollway/operator/v1/acknowledgements'
-import { type FeedClient, maxWorkers } from '../standing.ts'
-import type { PeerReport, ReportedStanding } from './peer-table.ts'
+import { type FeedClient, maxWorkers } from '../client-state.ts'
+import type { PeerReport, ReportedClientState } from './peer-report.ts'
 
 export const reportPath = '/tollway.operator.v1.AcknowledgementService/Report'
 
-/** A standing on its way: times of one process mean nothing to another, an age does. */
-export interface AgedStanding extends Omit<ReportedStanding, 'openedMs'> {
+/** A state in a report. It has an age, because other processes have another monotonic clock. */
+export interface AgedClientState extends Omit<ReportedClientState, 'openedMs'> {
   readonly openedMsAgo: number
 }
 
-export interface AgedReport extends Omit<PeerReport, 'standings'> {
-  readonly standings: readonly AgedStanding[]
+export interface AgedReport extends Omit<PeerReport, 'clientStates'> {
+  readonly clientStates: readonly AgedClientState[]
 }
 
-/** For who receives reports. */
+/** The codec of the receiver of reports. */
 export const reportCodec: Codec<AgedReport, { readonly received: number }> = {
   decode: decodeReport,
   encode: ({ received }) =>
     toBinary(ReportResponseSchema, create(ReportResponseSchema, { received: BigInt(received) })),
 }
 
-/** For who sends them. */
+/** The codec of the sender of reports. */
 export const reporterCodec: Codec<ReportResponse, AgedReport> = {
   encode: encodeReport,
   decode: bytes => fromBinary(ReportResponseSchema, bytes),
@@ -43,11 +43,11 @@ function encodeReport(report: AgedReport): Uint8Array {
         version,
         resources: Array.from(resources, ([name, hash]) => ({ name, hash })),
       })),
-      standings: report.standings.map(({ client, openedMsAgo, refusals, ...same }) => ({
+      standings: report.clientStates.map(({ client, openedMsAgo, rejections, ...same }) => ({
         ...same,
         client: encodeClient(client),
         openedMsAgo: BigInt(Math.round(openedMsAgo)),
-        refusals: Array.from(refusals, ([name, refusal]) => ({ name, ...refusal })),
+        refusals: Array.from(rejections, ([name, rejection]) => ({ name, ...rejection })),
       })),
       forgotten: [...report.forgottenClients],
       forgottenVersions: [...report.forgottenVersions],
@@ -68,20 +68,20 @@ function decodeReport(bytes: Uint8Array): AgedReport {
       version,
       resources: new Map(resources.map(({ name, hash }) => [name, hash])),
     })),
-    standings: request.standings.map(decodeStanding),
+    clientStates: request.standings.map(decodeClientState),
     forgottenClients: request.forgotten.map(({ typeUrl, clientId }) => ({ typeUrl, clientId })),
     forgottenVersions: request.forgottenVersions,
     isTableComplete: request.tableComplete,
   }
 }
 
-function decodeStanding(message: StandingMessage): AgedStanding {
+function decodeClientState(message: StandingMessage): AgedClientState {
   const { typeUrl, version, connected, carriesOver, openedMsAgo, client, refusals } = message
   return {
     ...{ typeUrl, version, connected, carriesOver },
     openedMsAgo: Number(openedMsAgo),
     client: decodeClient(client),
-    refusals: new Map(refusals.map(({ name, hash, message }) => [name, { hash, message }])),
+    rejections: new Map(refusals.map(({ name, hash, message }) => [name, { hash, message }])),
   }
 }
 

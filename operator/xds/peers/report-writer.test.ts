@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { createAcknowledgements, type OwnStanding } from '../acknowledgements.ts'
+import { createAcknowledgements, type OwnClientState } from '../acknowledgements.ts'
+import { type ClientState, clientId } from '../client-state.ts'
 import { createResource, createSnapshot } from '../snapshot.ts'
-import { clientId, type Standing } from '../standing.ts'
-import { createPeerTable } from './peer-table.ts'
+import { PeerTable } from './peer-table.ts'
 import { type AgedReport, reportCodec, reporterCodec } from './report-codec.ts'
 import { createReportWriter, defaultReportLimits, type ReportLimits } from './report-writer.ts'
 
@@ -23,8 +23,8 @@ function snapshot(count: number, content: string) {
 function start(limits: Partial<ReportLimits> = {}) {
   let nowMs = 5
   const own = createAcknowledgements({ nowMs: () => nowMs, monotonicMs: () => nowMs })
-  const known = () => new Map([[typeUrl, own.standings()]])
-  const table = createPeerTable()
+  const known = () => new Map([[typeUrl, own.clientStates()]])
+  const table = new PeerTable()
   let streams = 0
   let writer = createReportWriter('me', { ...defaultReportLimits, ...limits })
   const begin = () => {
@@ -38,11 +38,11 @@ function start(limits: Partial<ReportLimits> = {}) {
     const report = writer.next(known(), nowMs)
     if (report === undefined) return undefined
     const received = reportCodec.decode(reporterCodec.encode(report))
-    const standings = received.standings.map(standing => ({
-      ...standing,
-      openedMs: nowMs - standing.openedMsAgo,
+    const clientStates = received.clientStates.map(state => ({
+      ...state,
+      openedMs: nowMs - state.openedMsAgo,
     }))
-    table.receive(`${streams}`, { ...received, standings }, nowMs)
+    table.receive(`${streams}`, { ...received, clientStates }, nowMs)
     return received
   }
   function sendAll(): number {
@@ -67,7 +67,7 @@ const client = (uid: string) => ({
   peer: '10.0.0.1:1',
 })
 
-function plain({ client, connected, openedMs, carriesOver, inForce, refusals }: Standing) {
+function plain({ client, connected, openedMs, carriesOver, inForce, rejections }: ClientState) {
   const hashes = inForce && [...inForce.resources].map(([name, { hash }]) => [name, hash])
   return {
     client,
@@ -76,14 +76,14 @@ function plain({ client, connected, openedMs, carriesOver, inForce, refusals }: 
     carriesOver,
     version: inForce?.version,
     hashes,
-    refusals: [...refusals],
+    rejections: [...rejections],
   }
 }
 
 function assertSame({ table, known }: ReturnType<typeof start>): void {
-  const standings: readonly OwnStanding[] = known().get(typeUrl) ?? []
-  const there = standings.flatMap(standing => table.standings(typeUrl, clientId(standing.client)))
-  assert.deepEqual(there.map(plain), standings.map(plain))
+  const clientStates: readonly OwnClientState[] = known().get(typeUrl) ?? []
+  const there = clientStates.flatMap(state => table.clientStates(typeUrl, clientId(state.client)))
+  assert.deepEqual(there.map(plain), clientStates.map(plain))
 }
 
 test('whatever happens between reports, in the end the other side knows the same', () => {
@@ -93,7 +93,7 @@ test('whatever happens between reports, in the end the other side knows the same
     fc.record({ do: fc.constant('open' as const), uid, claim: fc.constantFrom('', 'v') }),
     fc.record({ do: fc.constant('close' as const), uid }),
     fc.record({ do: fc.constant('acknowledge' as const), uid, content }),
-    fc.record({ do: fc.constant('refuse' as const), uid, content }),
+    fc.record({ do: fc.constant('reject' as const), uid, content }),
     fc.record({ do: fc.constant('retain' as const), content }),
     fc.record({ do: fc.constant('send' as const) }),
     fc.record({ do: fc.constant('begin anew' as const) }),
@@ -107,8 +107,8 @@ test('whatever happens between reports, in the end the other side knows the same
         if (step.do === 'open') own.opened(client(step.uid), step.claim)
         else if (step.do === 'close') own.closed(step.uid)
         else if (step.do === 'acknowledge') own.acknowledged(step.uid, snapshot(...step.content))
-        else if (step.do === 'refuse') {
-          own.refused(step.uid, { snapshot: snapshot(...step.content), named: [], text: 'bäd' })
+        else if (step.do === 'reject') {
+          own.rejected(step.uid, { snapshot: snapshot(...step.content), named: [], text: 'bäd' })
         } else if (step.do === 'retain') own.retain(snapshot(...step.content))
         else if (step.do === 'send') link.send()
         else link.begin()
@@ -133,7 +133,7 @@ test('a thousand clients of one version are told its resources once, in reports 
   }
   const told: AgedReport[] = []
   for (let report = link.send(); report; report = link.send()) told.push(report)
-  const last = link.table.standings(typeUrl, 'u999')[0]
+  const last = link.table.clientStates(typeUrl, 'u999')[0]
   assert.deepEqual([last?.inForce?.version, last?.inForce?.resources.size], [large.version, 1000])
   const resources = told.flatMap(({ contents }) => contents.flatMap(part => [...part.resources]))
   assert.equal(resources.length, 1000)
@@ -144,15 +144,15 @@ test('a thousand clients of one version are told its resources once, in reports 
     'the table is complete with the last report',
   )
   link.own.closed('u7')
-  assert.equal(link.send()?.standings.length, 1)
+  assert.equal(link.send()?.clientStates.length, 1)
 })
 
-test('more refusals than are told are pending to the other side', () => {
-  const link = start({ maxRefusals: 5 })
+test('more rejections than are told are pending to the other side', () => {
+  const link = start({ maxRejections: 5 })
   link.own.opened(client('x'), '')
-  link.own.refused('x', { snapshot: snapshot(12, '1'), named: [], text: 'bad' })
+  link.own.rejected('x', { snapshot: snapshot(12, '1'), named: [], text: 'bad' })
   link.sendAll()
-  assert.equal(link.table.standings(typeUrl, 'x')[0]?.refusals.size, 5)
+  assert.equal(link.table.clientStates(typeUrl, 'x')[0]?.rejections.size, 5)
 })
 
 test('an operator without clients tells that its table is complete, once', () => {

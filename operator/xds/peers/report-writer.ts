@@ -1,7 +1,7 @@
-import type { OwnStanding } from '../acknowledgements.ts'
-import { clientId, type HeldContents } from '../standing.ts'
-import type { ClientKey } from './peer-table.ts'
-import type { AgedReport, AgedStanding } from './report-codec.ts'
+import type { OwnClientState } from '../acknowledgements.ts'
+import { clientId, type HeldContents } from '../client-state.ts'
+import type { ClientKey } from './peer-report.ts'
+import type { AgedClientState, AgedReport } from './report-codec.ts'
 
 /**
  * The pending reports of one stream. Level-based: each call compares the present state with the reported one,
@@ -9,31 +9,31 @@ import type { AgedReport, AgedStanding } from './report-codec.ts'
  */
 export interface ReportWriter {
   /** Returns the next report of at most about `maxReportBytes`; undefined when all is reported. */
-  next(known: ReadonlyMap<string, readonly OwnStanding[]>, nowMs: number): AgedReport | undefined
+  next(known: ReadonlyMap<string, readonly OwnClientState[]>, nowMs: number): AgedReport | undefined
 }
 
 export interface ReportLimits {
-  /** A report ends with the first entry beyond it. */
+  /** A report ends with the first entry beyond this size. */
   readonly maxReportBytes: number
-  /** The most refusals of one client and type that a report has. The reader counts other names as pending. */
-  readonly maxRefusals: number
+  /** The maximum of rejections of one client and type in a report. The reader counts the rest as pending. */
+  readonly maxRejections: number
 }
 
-export const defaultReportLimits: ReportLimits = { maxReportBytes: 256 * 1024, maxRefusals: 200 }
+export const defaultReportLimits: ReportLimits = { maxReportBytes: 256 * 1024, maxRejections: 200 }
 
-/** What an entry takes beside its texts, about. */
+/** The approximate size of an entry without its texts. */
 const entryBytes = 32
-/** UTF-8 takes as much for a character, at most. */
+/** The maximum of bytes of a UTF-16 code unit in UTF-8. */
 const bytesPerChar = 3
 
 export function createReportWriter(
   reporter: string,
   limits: ReportLimits = defaultReportLimits,
 ): ReportWriter {
-  /** The revision of each reported standing, by its key. */
-  const toldStandings = new Map<string, { readonly revision: number; readonly key: ClientKey }>()
+  /** The revision of each reported state, by its key. */
+  const reportedRevisions = new Map<string, { readonly revision: number; readonly key: ClientKey }>()
   /** The number of reported resources of each version. */
-  const toldContents = new Map<string, number>()
+  const reportedContents = new Map<string, number>()
   let isFirst = true
   let isComplete = false
 
@@ -42,28 +42,28 @@ export function createReportWriter(
       const draft = createDraft(limits)
       const current = new Set<string>()
       const versions = new Set<string>()
-      for (const [typeUrl, standings] of known) {
-        for (const standing of standings) {
-          const clientKey = { typeUrl, clientId: clientId(standing.client) }
+      for (const [typeUrl, clientStates] of known) {
+        for (const state of clientStates) {
+          const clientKey = { typeUrl, clientId: clientId(state.client) }
           const key = JSON.stringify(clientKey)
           current.add(key)
-          if (standing.inForce) versions.add(standing.inForce.version)
-          if (toldStandings.get(key)?.revision === standing.revision || draft.isFull()) continue
-          if (!draft.tellContents(standing.inForce, toldContents)) continue
-          draft.standings.push(describe(typeUrl, standing, nowMs, limits, draft.count))
-          toldStandings.set(key, { revision: standing.revision, key: clientKey })
+          if (state.inForce) versions.add(state.inForce.version)
+          if (reportedRevisions.get(key)?.revision === state.revision || draft.isFull()) continue
+          if (!draft.addContents(state.inForce, reportedContents)) continue
+          draft.clientStates.push(describe(typeUrl, state, nowMs, limits, draft.count))
+          reportedRevisions.set(key, { revision: state.revision, key: clientKey })
         }
       }
-      const forgottenClients = forgetMissing(toldStandings, current).map(({ key }) => key)
-      const forgottenVersions = [...toldContents.keys()].filter(version => !versions.has(version))
-      for (const version of forgottenVersions) toldContents.delete(version)
+      const forgottenClients = forgetMissing(reportedRevisions, current).map(({ key }) => key)
+      const forgottenVersions = [...reportedContents.keys()].filter(version => !versions.has(version))
+      for (const version of forgottenVersions) reportedContents.delete(version)
       const completes = !isComplete && !draft.isFull()
       const isEmpty = draft.isEmpty() && forgottenClients.length + forgottenVersions.length === 0
       if (isEmpty && !isFirst && !completes) return undefined
       const report: AgedReport = {
         reporter: isFirst ? reporter : '',
         contents: draft.contents,
-        standings: draft.standings,
+        clientStates: draft.clientStates,
         forgottenClients,
         forgottenVersions,
         isTableComplete: completes,
@@ -80,7 +80,7 @@ type Draft = ReturnType<typeof createDraft>
 /** A report that grows until it is full. */
 function createDraft({ maxReportBytes }: ReportLimits) {
   const contents: AgedReport['contents'][number][] = []
-  const standings: AgedStanding[] = []
+  const clientStates: AgedClientState[] = []
   let bytes = 0
   const isFull = () => bytes >= maxReportBytes
   const count = (...texts: readonly string[]) => {
@@ -88,12 +88,12 @@ function createDraft({ maxReportBytes }: ReportLimits) {
   }
   return {
     contents,
-    standings,
+    clientStates,
     isFull,
-    isEmpty: () => contents.length + standings.length === 0,
+    isEmpty: () => contents.length + clientStates.length === 0,
     count,
     /** Returns whether all is reported; if not, the draft is full, and the rest follows in the next one. */
-    tellContents(held: HeldContents | undefined, told: Map<string, number>): boolean {
+    addContents(held: HeldContents | undefined, told: Map<string, number>): boolean {
       if (held === undefined) return true
       const { version, resources } = held
       const already = told.get(version)
@@ -113,18 +113,18 @@ function createDraft({ maxReportBytes }: ReportLimits) {
 
 function describe(
   typeUrl: string,
-  { client, connected, openedMs, carriesOver, inForce, refusals }: OwnStanding,
+  { client, connected, openedMs, carriesOver, inForce, rejections }: OwnClientState,
   nowMs: number,
-  { maxRefusals }: ReportLimits,
+  { maxRejections }: ReportLimits,
   count: Draft['count'],
-): AgedStanding {
-  const told = [...refusals].slice(0, maxRefusals)
+): AgedClientState {
+  const told = [...rejections].slice(0, maxRejections)
   const { uid, pod, namespace, nodeId, peer } = client
   count(typeUrl, uid, pod, namespace, nodeId, peer, ...client.features)
   for (const [name, { hash, message }] of told) count(name, hash, message)
   const openedMsAgo = Math.max(0, nowMs - openedMs)
   const version = inForce?.version ?? ''
-  return { typeUrl, client, connected, openedMsAgo, carriesOver, version, refusals: new Map(told) }
+  return { typeUrl, client, connected, openedMsAgo, carriesOver, version, rejections: new Map(told) }
 }
 
 function forgetMissing<Told>(told: Map<string, Told>, current: ReadonlySet<string>): Told[] {

@@ -13,7 +13,7 @@ import {
   StreamReportEndSchema,
   StreamReportSchema,
 } from '@tollway/proto/tollway/operator/v1/stream_reports'
-import { createFeed } from '../../../operator/xds/server.ts'
+import { Feed } from '../../../operator/xds/feed.ts'
 import { createResource, createSnapshot } from '../../../operator/xds/snapshot.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { createRouteTable, streamRouteTypeUrl } from '../routes/route-table.ts'
@@ -45,7 +45,7 @@ async function startOperator(t: TestContext) {
   }
   let streams = 0
   const ids = () => `${++streams}`
-  const feed = createFeed({ typeUrls: [streamRouteTypeUrl], ids, clock: systemClock, log: silentLog })
+  const feed = new Feed({ typeUrls: [streamRouteTypeUrl], ids, clock: systemClock, log: silentLog })
   const server = createGrpcServer({
     methods: [...feed.methods, reporting],
     onDefect: (_, error) => assert.fail(`${error}`),
@@ -112,7 +112,7 @@ test('an invalid route is rejected by name, and does not affect others', async t
   assert.ok(resource)
   const refusal = await waitFor(
     'the refusal',
-    () => feed.enforcement(streamRouteTypeUrl, ['u-1'])(resource).refusals[0],
+    () => feed.enforcement(streamRouteTypeUrl, ['u-1'])(resource).rejections[0],
   )
   assert.match(JSON.stringify(refusal), /slowConsumers: .*kill.* is not allowed: one of wait, drop-oldest/)
 })

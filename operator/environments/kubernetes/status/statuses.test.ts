@@ -244,7 +244,7 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
       encode: () => {},
       enforcement: uids => domain => ({
         acknowledged: new Set(published.includes(domain) ? uids : []),
-        refusals: [],
+        rejections: [],
         lacking: [],
       }),
     },

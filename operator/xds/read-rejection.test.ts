@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { readRefusal, refusalText } from './read-refusal.ts'
+import { readRejection, rejectionText } from './read-rejection.ts'
 
 const names = ['shop/pay', 'shop/pay-api', 'web-shop/pay', 'blog/all', 'blog/all: old']
 
@@ -26,23 +26,23 @@ shop/gone: bad unit                                 →
 
 for (const line of table.trim().split('\n')) {
   const [message = '', expected = ''] = line.split('→').map(part => part.trim())
-  test(`the refusal ${JSON.stringify(message)} names ${expected || 'nothing'}`, () => {
-    const found = readRefusal(message.replaceAll('⏎', '\n'), names)
+  test(`the rejection ${JSON.stringify(message)} names ${expected || 'nothing'}`, () => {
+    const found = readRejection(message.replaceAll('⏎', '\n'), names)
     assert.equal([...found].map(([name, text]) => `${name} = ${text}`).join(' | '), expected)
   })
 }
 
-test('a refusal is shown as one line without control characters, and not all of a long one', () => {
-  assert.equal(refusalText('one\r\n\ttwo\u001b[2J\u202ethree '), 'one two [2J three')
-  assert.equal(refusalText(' \n'), 'no reason was given')
-  assert.equal(refusalText('x'.repeat(5000)).length, 1024)
+test('a rejection is shown as one line without control characters, and not all of a long one', () => {
+  assert.equal(rejectionText('one\r\n\ttwo\u001b[2J\u202ethree '), 'one two [2J three')
+  assert.equal(rejectionText(' \n'), 'no reason was given')
+  assert.equal(rejectionText('x'.repeat(5000)).length, 1024)
 })
 
-test('a hostile refusal is read in little time', () => {
+test('a hostile rejection is read in little time', () => {
   const many = Array.from({ length: 5000 }, (_, index) => `team-${index % 70}/limits-${index}`)
   const startMs = performance.now()
-  readRefusal('team-1/limits-1: '.repeat(1000), many)
-  readRefusal(`${'team-1/limits-'.repeat(50_000)}: `, many)
-  readRefusal(': '.repeat(50_000), many)
+  readRejection('team-1/limits-1: '.repeat(1000), many)
+  readRejection(`${'team-1/limits-'.repeat(50_000)}: `, many)
+  readRejection(': '.repeat(50_000), many)
   assert.ok(performance.now() - startMs < 2000, 'took more than 2 s')
 })

@@ -1,17 +1,18 @@
-/** The maximum of a refusal; longer ones are truncated. */
+/** The maximum length of a rejection; longer ones are truncated. */
 const maxMessageChars = 16 * 1024
-/** The maximum of each kept text. */
+/** The maximum length of each kept text. */
 const maxTextChars = 1024
 
 const partOfName = /[\w./-]/
 const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu
 
 /**
- * Which resources a refusal is about, each with what was said of it. A line names a resource by `<name>:
- * <text>`, with or without words in front, as our pods and the reference write it. Of several names in a line
- * the first counts, and of those that begin there the longest. Empty when no line names one of `names`.
+ * Returns the resources that a rejection names, each with its reason. A line names a resource by `<name>:
+ * <text>`, with or without words in front, as the pods of the services and the reference write it. Of several
+ * names in a line the first counts, and of those that begin there the longest. Empty when no line names one
+ * of `names`.
  */
-export function readRefusal(message: string, names: Iterable<string>): ReadonlyMap<string, string> {
+export function readRejection(message: string, names: Iterable<string>): ReadonlyMap<string, string> {
   const text = message.slice(0, maxMessageChars)
   const byLine = new Map<number, { readonly name: string; readonly at: number }>()
   for (const name of names) {
@@ -26,13 +27,13 @@ export function readRefusal(message: string, names: Iterable<string>): ReadonlyM
   for (const [line, { name, at }] of byLine) {
     const end = text.indexOf('\n', line)
     const said = text.slice(at + name.length + 2, end === -1 ? undefined : end)
-    texts.set(name, refusalText(texts.has(name) ? `${texts.get(name)}; ${said}` : said))
+    texts.set(name, rejectionText(texts.has(name) ? `${texts.get(name)}; ${said}` : said))
   }
   return texts
 }
 
-/** A refusal as one line that can be shown anywhere. */
-export function refusalText(message: string): string {
+/** Returns a rejection as one printable line. */
+export function rejectionText(message: string): string {
   const shown = message.slice(0, maxTextChars).replace(unprintable, ' ').trim()
   return shown === '' ? 'no reason was given' : shown
 }

@@ -12,7 +12,7 @@ import {
   DiscoveryResponseSchema,
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import { discoveryPath } from './discovery.ts'
-import { createFeed, type FeedLimits } from './server.ts'
+import { Feed, type FeedLimits } from './feed.ts'
 import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
 
 const typeUrl = 'type.googleapis.com/test.Thing'
@@ -56,7 +56,7 @@ async function startFeed(
     streams += 1
     return `s${streams}`
   }
-  const feed = createFeed({ typeUrls: [typeUrl], ids, clock: systemClock, log, admit, limits })
+  const feed = new Feed({ typeUrls: [typeUrl], ids, clock: systemClock, log, admit, limits })
   const server = createGrpcServer({ methods: feed.methods, onDefect: (_, error) => defects.push(error) })
   const bound = await server.listen({ host: '127.0.0.1', port: 0 })
   assert.ok('port' in bound)
@@ -151,7 +151,7 @@ test('a client that connects before the sources have synced gets all then, and e
   assert.equal(await client.receives(2), 'a=2 b=1')
 })
 
-test('a refused resource is told, withheld, and holds up nobody', async t => {
+test('a rejected resource is told, withheld, and holds up nobody', async t => {
   const { feed, enforces, address } = await startFeed(t)
   let changes = 0
   feed.onChange(() => {
@@ -174,9 +174,9 @@ test('a refused resource is told, withheld, and holds up nobody', async t => {
   picky.ack()
   await until('b is in force', () => enforces('b=2', 'picky', 'easy').acknowledged.size === 2)
   assert.ok(changes >= 2)
-  const { acknowledged, refusals } = enforces('a=2', 'picky', 'easy')
+  const { acknowledged, rejections } = enforces('a=2', 'picky', 'easy')
   assert.deepEqual([...acknowledged], ['easy'])
-  assert.deepEqual(refusals, [{ uid: 'picky', pod: 'picky-name', message: 'is bad' }])
+  assert.deepEqual(rejections, [{ uid: 'picky', pod: 'picky-name', message: 'is bad' }])
   assert.equal(easy.responses.length, 2)
 })
 
@@ -286,7 +286,7 @@ test('one stream too many is told so', async t => {
   assert.equal(second.ended()?.code, status.RESOURCE_EXHAUSTED)
 })
 
-test('a snapshot beyond the limit is refused, and the last one stays', async t => {
+test('a snapshot beyond the limit is rejected, and the last one stays', async t => {
   const { feed } = await startFeed(t, { limits: { maxSnapshotBytes: 10 } })
   feed.publish(parse('a=1'))
   assert.throws(

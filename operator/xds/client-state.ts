@@ -1,0 +1,97 @@
+import type { Resource, Snapshot } from './snapshot.ts'
+
+/** The client of a stream, as its first request describes it. */
+export interface FeedClient {
+  /** The `uid` of node.metadata; unique to a pod or a process. */
+  readonly uid: string
+  /** The name of the pod, for people. */
+  readonly pod: string
+  /** The index of the worker, from 0, and the number of workers of the pod; undefined for one process. */
+  readonly worker?: { readonly index: number; readonly of: number } | undefined
+  readonly nodeId: string
+  readonly namespace: string
+  /** The extensions of the reference that it understands. */
+  readonly features: readonly string[]
+  /** The address of the connection. */
+  readonly peer: string
+}
+
+/** The field of node.metadata with the features of a client, separated by commas. */
+export const featuresField = 'tollway.features'
+
+/** The maximum of features of a client; others are ignored. */
+export const maxFeatures = 100
+
+/** The maximum of workers of a pod. */
+export const maxWorkers = 64
+
+/** Returns an id that differs between the workers of a pod. */
+export function clientId({ uid, worker }: Pick<FeedClient, 'uid' | 'worker'>): string {
+  return worker === undefined ? uid : workerId(uid, worker.index)
+}
+
+export const workerId = (uid: string, index: number) => `${uid} worker ${index}`
+
+/** The state of one client for one type, by its newest stream to one operator. */
+export interface ClientState {
+  readonly client: FeedClient
+  /** Whether the stream is open. */
+  readonly connected: boolean
+  /** The time at which the stream was opened, by the monotonic clock of this process. */
+  readonly openedMs: number
+  /** Whether the first request named a version in force: then the proofs of older streams still count. */
+  readonly carriesOver: boolean
+  /** The acknowledged contents; undefined if there are none. */
+  readonly inForce: HeldContents | undefined
+  /** The rejected contents by the name of the resource. */
+  readonly rejections: ReadonlyMap<string, RejectedContent>
+}
+
+/** The resources of a version, with the hashes that are compared with those of published ones. */
+export interface HeldContents extends Pick<Snapshot, 'version'> {
+  readonly resources: ReadonlyMap<string, Pick<Resource, 'hash'>>
+}
+
+export interface RejectedContent {
+  /** The hash of the rejected content. */
+  readonly hash: string
+  /** The reason of the client, in one line. */
+  readonly message: string
+}
+
+/** The reports of other operators. A client has a state at each operator to which it had streams. */
+export interface RemotePeers {
+  clientStates(typeUrl: string, clientId: string): readonly ClientState[]
+  /** Returns the clients that have a stream to another operator. */
+  clients(): readonly FeedClient[]
+  /** Called after each change of these results. */
+  onChange(listener: () => void): void
+}
+
+/** Returns the states of one client that count, the newest first: back to the last stream that began anew. */
+export function effectiveStates(clientStates: readonly ClientState[]): readonly ClientState[] {
+  const newestFirst = clientStates.toSorted((one, other) => other.openedMs - one.openedMs)
+  const last = newestFirst.findIndex(({ carriesOver }) => !carriesOver)
+  return last === -1 ? newestFirst : newestFirst.slice(0, last + 1)
+}
+
+/** Returns whether a client with these states, the newest first, enforces exactly this content. */
+export function enforces(
+  clientStates: readonly ClientState[],
+  { name, hash }: Pick<Resource, 'name' | 'hash'>,
+): boolean {
+  const proven = clientStates.find(({ inForce }) => inForce !== undefined)
+  return proven?.inForce?.resources.get(name)?.hash === hash
+}
+
+/**
+ * Returns the reason for which a client with these states rejected exactly this content; undefined if it did
+ * not.
+ */
+export function rejectionOf(
+  clientStates: readonly ClientState[],
+  { name, hash }: Pick<Resource, 'name' | 'hash'>,
+): string | undefined {
+  const rejections = clientStates.map(({ rejections }) => rejections.get(name))
+  return rejections.find(rejection => rejection?.hash === hash)?.message
+}

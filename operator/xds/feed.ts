@@ -1,0 +1,191 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
+import type { AnyMethod, Call } from '@tollway/grpc/server.ts'
+import { GrpcError } from '@tollway/grpc/status.ts'
+import type { DiscoveryRequest } from '@tollway/proto/envoy/service/discovery/v3/discovery'
+import {
+  type AcknowledgementLimits,
+  createAcknowledgements,
+  defaultAcknowledgementLimits,
+  type EnforcedResource,
+  type Enforcement,
+  type OwnClientState,
+} from './acknowledgements.ts'
+import { clientId, type FeedClient, type RemotePeers } from './client-state.ts'
+import { createDiscoveryCodec, discoveryPath } from './discovery.ts'
+import { type FeedSession, openSession, type PublishedType } from './feed-session.ts'
+import type { Snapshot } from './snapshot.ts'
+import type { Response } from './stream.ts'
+import { createTurns, type TurnLimits, type Turns } from './turns.ts'
+
+export interface FeedOptions {
+  /** The types of the feed. Requests for others are ignored and logged. */
+  readonly typeUrls: readonly string[]
+  /** A new unique id for each stream. */
+  readonly ids: () => string
+  readonly clock: Clock
+  readonly log: Log
+  /** Whether a client may have the feed; every client may when left out. Called once for each stream. */
+  readonly admit?: (client: FeedClient) => boolean
+  /** The state of clients of other operators. `enforcement` and `clients` include it. */
+  readonly remotePeers?: RemotePeers
+  readonly limits?: Partial<FeedLimits>
+}
+
+export interface FeedLimits extends AcknowledgementLimits {
+  /** The maximum of streams. One more is answered by RESOURCE_EXHAUSTED. */
+  readonly maxStreams: number
+  /** The size of one snapshot. The pods of the services receive 64 MiB at most. */
+  readonly maxSnapshotBytes: number
+  /** How responses of a large snapshot take turns. */
+  readonly turns: TurnLimits
+}
+
+export const defaultFeedLimits: FeedLimits = {
+  ...defaultAcknowledgementLimits,
+  maxStreams: 1000,
+  maxSnapshotBytes: 60 * 1024 * 1024,
+  turns: { maxBytes: 64 * 1024 * 1024, maxHoldMs: 1000 },
+}
+
+/**
+ * The State of the World feed, aggregated: a stream may ask for several types. Each response carries every
+ * resource of its type, whatever names a request asks for: a client ignores the others.
+ */
+export class Feed {
+  /** For `createGrpcServer`. */
+  readonly methods: readonly AnyMethod[]
+  readonly #options: FeedOptions
+  readonly #limits: FeedLimits
+  readonly #types: ReadonlyMap<string, PublishedType>
+  readonly #turns: Turns
+  readonly #sessions = new Set<FeedSession>()
+  readonly #listeners: (() => void)[] = []
+  #closed = false
+
+  constructor(options: FeedOptions) {
+    const { typeUrls, clock, remotePeers } = options
+    this.#options = options
+    this.#limits = { ...defaultFeedLimits, ...options.limits }
+    this.#turns = createTurns(this.#limits.turns)
+    this.#types = new Map(
+      typeUrls.map(typeUrl => {
+        const known = (id: string) => remotePeers?.clientStates(typeUrl, id) ?? []
+        const acknowledgements = createAcknowledgements(clock, this.#limits, known)
+        return [typeUrl, { snapshot: undefined, acknowledgements }]
+      }),
+    )
+    remotePeers?.onChange(() => this.#notify())
+    const handle = (requests: AsyncIterable<DiscoveryRequest>, call: Call) => this.#serve(requests, call)
+    this.methods = [{ kind: 'bidi', path: discoveryPath, ...createDiscoveryCodec(), handle }]
+  }
+
+  /**
+   * Puts the snapshot in force for its type, and sends it to every client that does not have it. Requests
+   * for a type are not answered before its first snapshot. The same version again changes nothing. Throws,
+   * and changes nothing, when the snapshot is larger than the limit.
+   */
+  publish(snapshot: Snapshot): void {
+    const { maxSnapshotBytes } = this.#limits
+    const { typeUrl, version, bytes, resources } = snapshot
+    const type = this.#typeOf(typeUrl)
+    if (bytes > maxSnapshotBytes) {
+      const size = `${bytes} bytes in ${resources.size} resources`
+      throw new Error(`the snapshot has ${size}, at most ${maxSnapshotBytes} bytes are allowed`)
+    }
+    if (version === type.snapshot?.version) return
+    type.snapshot = snapshot
+    type.acknowledgements.retain(snapshot)
+    this.#options.log.info('published', { version, resources: resources.size })
+    for (const session of this.#sessions) session.publish(snapshot)
+  }
+
+  /** Returns the last published snapshot; undefined before the sources have synced. */
+  published(typeUrl: string): Snapshot | undefined {
+    return this.#typeOf(typeUrl).snapshot
+  }
+
+  /** Returns for any resource which of these clients enforce exactly that content, and which rejected it. */
+  enforcement(typeUrl: string, uids: readonly string[]): (resource: EnforcedResource) => Enforcement {
+    return this.#typeOf(typeUrl).acknowledgements.enforcement(uids)
+  }
+
+  /** Calls the listener after each change of `enforcement` or `clients`, without details. */
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener)
+  }
+
+  /** Returns one entry for each stream that has named its client, here or at another operator. */
+  clients(): readonly FeedClient[] {
+    const own = [...this.#sessions].flatMap(({ client }) => client ?? [])
+    const ids = new Set(own.map(clientId))
+    const remote = this.#options.remotePeers?.clients() ?? []
+    return [...own, ...remote.filter(client => !ids.has(clientId(client)))]
+  }
+
+  /** Returns the state of each client of each type by the streams of this operator alone. */
+  clientStates(): ReadonlyMap<string, readonly OwnClientState[]> {
+    return new Map(
+      [...this.#types].map(([typeUrl, { acknowledgements }]) => [typeUrl, acknowledgements.clientStates()]),
+    )
+  }
+
+  /** Ends every stream with UNAVAILABLE, and rejects new ones: streams never end by themselves in a drain. */
+  close(): void {
+    this.#closed = true
+    for (const session of this.#sessions) session.end(shuttingDown())
+  }
+
+  async *#serve(requests: AsyncIterable<DiscoveryRequest>, call: Call): AsyncGenerator<Response> {
+    this.#assertRoom()
+    const session = this.#openSession(requests, call)
+    const onAbort = () => session.end()
+    this.#sessions.add(session)
+    call.signal.addEventListener('abort', onAbort)
+    try {
+      for await (const response of session.responses) yield* this.#inTurn(response, call.signal)
+    } finally {
+      call.signal.removeEventListener('abort', onAbort)
+      this.#sessions.delete(session)
+      session.close()
+    }
+  }
+
+  #assertRoom(): void {
+    const { maxStreams } = this.#limits
+    if (this.#closed) throw shuttingDown()
+    if (this.#sessions.size < maxStreams) return
+    this.#options.log.warn('reject a stream of the feed: too many', { maxStreams })
+    throw new GrpcError('RESOURCE_EXHAUSTED', `the feed has ${maxStreams} streams already`)
+  }
+
+  #openSession(requests: AsyncIterable<DiscoveryRequest>, call: Call): FeedSession {
+    const { ids, log, admit = () => true } = this.#options
+    const onChange = () => this.#notify()
+    return openSession(requests, call, { id: ids(), types: this.#types, log, admit, onChange })
+  }
+
+  /** Encodes the response when its turn has come. It counts until the connection has accepted it. */
+  async *#inTurn(response: Response, signal: AbortSignal): AsyncGenerator<Response> {
+    const release = await this.#turns.take(response.snapshot.bytes)
+    try {
+      if (!signal.aborted) yield response
+    } finally {
+      release()
+    }
+  }
+
+  #typeOf(typeUrl: string): PublishedType {
+    const type = this.#types.get(typeUrl)
+    if (type) return type
+    throw new Error(`the feed has no type ${typeUrl}, only ${this.#options.typeUrls.join(', ')}`)
+  }
+
+  #notify(): void {
+    for (const listener of this.#listeners) listener()
+  }
+}
+
+function shuttingDown(): GrpcError {
+  return new GrpcError('UNAVAILABLE', 'the operator is shutting down')
+}
