@@ -1,7 +1,7 @@
 import { type Outcome, type RetryWaits, WorkQueue } from '../../controller/work-queue.ts'
 import type { MerchantAccount } from '../../ir.ts'
 import type { MerchantFacts, Obstacle } from './merchant-status.ts'
-import { createMerchants, type MerchantOutcome, type MerchantsOptions, secretsOf } from './merchants.ts'
+import { type MerchantOutcome, Merchants, type MerchantsOptions, secretsOf } from './merchants.ts'
 import { translateMerchant } from './translate-merchant.ts'
 
 /** A Merchant, as its environment stores it. */
@@ -103,7 +103,7 @@ export function createMerchantController<Resource extends MerchantResource>(
   options: MerchantControllerOptions<Resource>,
 ): MerchantController {
   const { resources, statuses, mayWrite, pace, concurrency, retries, random } = options
-  const merchants = createMerchants(options)
+  const merchants = new Merchants(options)
   const stopping = new AbortController()
   /** The state of each key at its last reconcile. */
   const seen = new Map<string, { readonly uid: string; readonly revision: string }>()

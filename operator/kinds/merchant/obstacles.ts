@@ -1,0 +1,88 @@
+import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
+import type { SecretEntry } from '../../ir.ts'
+import { SecretForbiddenError } from '../../sources/secret-forbidden.ts'
+import { formatFieldProblem } from '../field-problem.ts'
+import type { CredentialPlace } from './credential-store.ts'
+import { immutableFieldChanged, type Obstacle } from './merchant-status.ts'
+import type { ProvisionRejection } from './provisioner.ts'
+
+/** Ends a reconcile with the obstacle as its outcome. */
+export class ObstacleError extends Error {
+  override readonly name = 'ObstacleError'
+  readonly obstacle: Obstacle
+
+  constructor(obstacle: Obstacle) {
+    super(obstacle.message)
+    this.obstacle = obstacle
+  }
+}
+
+type PassingReason = 'SecretUnknown' | 'SecretNotWritten' | 'PaymentsUnreachable'
+
+const stepOf: Readonly<Record<PassingReason, Obstacle['step']>> = {
+  SecretUnknown: 'CredentialsReady',
+  SecretNotWritten: 'CredentialsReady',
+  PaymentsUnreachable: 'Synced',
+}
+
+/** Unexpected errors are treated as transient. A missing right waits for an administrator. */
+export async function attempt<Result>(reason: PassingReason, step: () => Promise<Result>): Promise<Result> {
+  try {
+    return await step()
+  } catch (error) {
+    if (error instanceof ObstacleError) throw error
+    const { message } = error as Error
+    const step = stepOf[reason]
+    if (error instanceof SecretForbiddenError) {
+      const whole = `${message}. ${error.advice}`
+      throw new ObstacleError({ step, reason: 'SecretForbidden', message: whole, stalled: true })
+    }
+    throw new ObstacleError({ step, reason, message, stalled: false })
+  }
+}
+
+export const noPayments: Obstacle = {
+  step: 'Synced',
+  reason: 'PaymentsDisabled',
+  message: 'no payments service runs here; enable it in the configuration of the operator',
+  stalled: true,
+}
+
+export function foreignSecret({ namespace, name }: CredentialPlace): Obstacle {
+  const advice = 'delete it, or name another one in a new Merchant'
+  const message = `the Secret ${namespace}/${name} is there and was not made for this Merchant; ${advice}`
+  return { step: 'CredentialsReady', reason: 'SecretForeign', message, stalled: true }
+}
+
+export function missingSecret(namespace: string, { name, key }: SecretEntry): Obstacle {
+  const message = `the Secret ${namespace}/${name} does not exist, or its entry ${key} is empty`
+  return { step: 'Synced', reason: 'SecretMissing', message, stalled: true }
+}
+
+/** The signing secret, and its predecessor during a rotation. */
+const maxSecrets = 2
+
+/** Returns the faults of an entry by line number. They never quote a character of a secret. */
+export function secretFaults(lines: readonly string[]): readonly string[] {
+  if (lines.length > maxSecrets) return [`has ${lines.length} lines; 1 or ${maxSecrets} are allowed`]
+  return lines.flatMap((line, index) => {
+    const fault = webhookSecretFault(line)
+    return fault === undefined ? [] : [`line ${index + 1} ${fault}; allowed is ${webhookSecretForm}`]
+  })
+}
+
+export function invalidSecret(path: string, { name, key }: SecretEntry, faults: readonly string[]): Obstacle {
+  const message = `${path}: the entry ${key} of the Secret ${name}: ${faults.join('; ')}`
+  return { step: 'Synced', reason: 'SecretInvalid', message, stalled: true }
+}
+
+const reasons = { closed: 'MerchantClosed', key: 'KeyRefused', invalid: 'Refused' } as const
+
+export function toObstacle({ rejected: { why, problems, message } }: ProvisionRejection): Obstacle {
+  const said = problems.length > 0 ? problems.map(formatFieldProblem).join('; ') : message
+  if (why === 'immutable') {
+    const advice = 'the merchant stays as it is; change the field back, or create another Merchant'
+    return { step: 'Synced', reason: immutableFieldChanged, message: `${said}; ${advice}`, stalled: true }
+  }
+  return { step: 'Synced', reason: reasons[why], message: said, stalled: why !== 'key' }
+}
