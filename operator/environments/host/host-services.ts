@@ -4,7 +4,7 @@ import { type ServiceName, serviceNames, type Workload } from '../../ir.ts'
 import { services } from '../../services/registry.ts'
 import type { HostFacts } from '../../services/service.ts'
 import { flagOf, type OperatorConfig } from './operator-config.ts'
-import type { ReplicaCommand } from './processes/replica.ts'
+import type { ReplicaCommand } from './processes/launch-child.ts'
 
 export interface HostWorkloadsOptions
   extends Pick<HostFacts, 'feedAddress' | 'stateDir' | 'provisionTokenFile'> {

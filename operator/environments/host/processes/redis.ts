@@ -9,7 +9,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { maxSocketPathBytes } from '@tollway/chassis/net/unix-socket-path.ts'
 import { InfrastructureError } from '../../../infrastructure/provider.ts'
 import type { LogLine } from './lines.ts'
-import { type ReplicaOptions, startReplica } from './replica.ts'
+import { type ReplicaOptions, ReplicaProcess } from './replica.ts'
 
 export interface RedisOptions extends Pick<ReplicaOptions, 'clock' | 'random' | 'newUid' | 'forceShutdown'> {
   /** Where its socket lies; one that this process has locked. */
@@ -44,7 +44,7 @@ export async function startRedisFor(options: RedisOptions): Promise<RunningRedis
   await endLeftOver(url, options.clock)
   const lastLines: string[] = []
   let ended: string | undefined
-  const replica = startReplica({
+  const replica = new ReplicaProcess({
     ...options,
     name: 'redis',
     command: {

@@ -1,8 +1,9 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Replica } from '../../../infrastructure/provider.ts'
 import type { Workload } from '../../../ir.ts'
+import type { ReplicaCommand } from './launch-child.ts'
 import type { LogLine } from './lines.ts'
-import { type ReplicaCommand, type ReplicaOptions, type ReplicaProcess, startReplica } from './replica.ts'
+import { type ReplicaOptions, ReplicaProcess } from './replica.ts'
 
 export interface ReplicaSetOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'heartbeat'> {
   readonly name: string
@@ -50,7 +51,7 @@ export function createReplicaSet(options: ReplicaSetOptions): ReplicaSet {
   }
 
   const start = (workload: Workload, index: number) => {
-    const process = startReplica({
+    const process = new ReplicaProcess({
       ...options,
       name: `${options.name}-${index}`,
       envFor: uid => options.envFor(workload, index, uid),
