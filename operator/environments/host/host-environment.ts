@@ -1,16 +1,13 @@
-import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { merchantKind } from '@tollway/crds/merchant.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import type { Controller, Environment } from '../../app.ts'
-import { createRunner } from '../../controller/runner.ts'
 import type { Infrastructure } from '../../infrastructure/provider.ts'
 import type { ServiceName } from '../../ir.ts'
 import { rememberedKinds } from '../../kinds/registry.ts'
-import { createFedResources } from '../../reconcilers/fed-resources.ts'
 import type { Source } from '../../sources/source.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
-import { createContentFeed } from '../../xds/content-feed.ts'
+import { openHostController } from './controller.ts'
 import { folderSecrets } from './folder/folder-secrets.ts'
 import { type HostMerchantsOptions, openHostMerchants } from './host-merchants.ts'
 import { openRememberedFile } from './remembered-file.ts'
@@ -46,44 +43,13 @@ export function hostEnvironment(options: HostEnvironmentOptions): Environment<Co
     infrastructure,
     services: options.services,
     routeSecrets: folderSecrets(source),
-    openKind(kind, { feed, backends }) {
-      const resources = createFedResources(kind, {
-        source,
-        remembered: remembered.of(kind),
-        feed: createContentFeed(feed, kind),
-        infrastructure,
+    openKind: (kind, { feed, backends }) =>
+      openHostController(kind, {
+        ...{ source, infrastructure, log, remembered, feed },
         switchedOff: options.whySwitchedOff(kind.workload),
         backendFailure: backends.of,
-        clock: systemClock,
         writeStatus: ofKind => write(kind.definition.kind, ofKind),
-      })
-      const first = Promise.withResolvers<void>()
-      const runner = createRunner({
-        reconcile: () => resources.reconcile().finally(first.resolve),
-        onError: (error, retryMs) => {
-          log.error('reconcile: failed', { error: `${error}`, retryMs: Math.round(retryMs) })
-        },
-        random: Math.random,
-      })
-      let isStarted = false
-      return {
-        inForce: resources.inForce,
-        /** Resolves after the first reconcile, which is retried if it failed. */
-        start() {
-          isStarted = true
-          source.onChange(runner.trigger)
-          runner.trigger()
-          return first.promise
-        },
-        trigger() {
-          if (isStarted) runner.trigger()
-        },
-        stop() {
-          first.resolve()
-          return runner.stop()
-        },
-      }
-    },
+      }),
     openMerchants({ backends }) {
       const { start, stop, followBackend, reconcileAll } = openHostMerchants({
         ...options.merchants,

@@ -18,6 +18,7 @@ import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
 import { unknownKinds } from '../../kinds/registry.ts'
 import { paymentsOnHost } from '../../services/payments/payments-on-host.ts'
 import { services } from '../../services/registry.ts'
+import type { Source } from '../../sources/source.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import { askBrokers } from '../../streams/ask-brokers.ts'
 import { firstReady } from './first-ready.ts'
@@ -79,15 +80,14 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   const logFile = join(stateDir, 'tollway.log')
   const log = createOperatorLog({ level: config.logLevel, file: openLogFile(logFile), print })
   logStrayOutput(log)
-  const host = openHost(options, log) // locks the state folder; runs processes and tells how they are
+  const host = openHost(options, log) // locks the state folder
   started.defer(() => host.close())
   removeStatusReport(stateDir)
   const source = withBuiltIn(
     createFileSource({ folder, clock: systemClock, onWarn: text => log.warn(text) }),
     config.payments ? [paymentsApiLimits(config.paymentsEnv)] : [],
   )
-  const complain = createProblemLog(log)
-  let report = describe(options, [], host, [])
+  const report = openReport(options, host, source, log)
   const environment = hostEnvironment({
     source,
     infrastructure: host,
@@ -96,11 +96,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
     rememberedPath: rememberedPath(stateDir),
     merchants: { stateDir, ...openPayments(started, options) },
     log,
-    writeStatus(resources) {
-      report = describe(options, resources, host, [...source.problems(), ...unknownKinds(source.list())])
-      complain(report)
-      writeStatusReport(stateDir, report)
-    },
+    writeStatus: report.write,
   })
   const app = openApp(environment, log)
   started.defer(() => app.stop())
@@ -113,8 +109,8 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   })
   await host.assertPortsFree(workloads, operatorPorts(config))
   const apply = applyToFolder(folder, source)
-  const api = openApi(app, { apply, report: () => report }, host, log)
-  const pages = createOperatorServer(() => report, api)
+  const api = openApi(app, { apply, report: report.current }, host, log)
+  const pages = createOperatorServer(report.current, api)
   await serve(started, config, app, pages, log)
   const redis = await openRedis(options, redisUrlFile, log)
   started.defer(async () => redis?.stop())
@@ -132,16 +128,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
     isFed: () => app.typeUrls.every(typeUrl => app.feed.published(typeUrl) !== undefined),
     advice: adviceFor(config, logFile),
   })
-  print(
-    renderWelcome({
-      report: { ...report, replicas: observeAll(host) },
-      stateDir,
-      logFile,
-      counters: placeOfState(config, 'ratelimit'),
-      inForce: app.limits.inForce(),
-      streams: { log: placeOfState(config, 'broker'), routes: app.routes.inForce().length },
-    }),
-  )
+  print(welcome(options, app, { ...report.current(), replicas: observeAll(host) }, logFile))
   const running = started.move()
   return {
     stop() {
@@ -293,12 +280,48 @@ async function startRedis(
   }
 }
 
+/** Returns the text for the person who started the operator. */
+function welcome(
+  { stateDir, config }: StandaloneOptions,
+  { limits, routes }: Pick<App<Controller>, 'limits' | 'routes'>,
+  report: StatusReport,
+  logFile: string,
+): string {
+  return renderWelcome({
+    report,
+    stateDir,
+    logFile,
+    counters: placeOfState(config, 'ratelimit'),
+    inForce: limits.inForce(),
+    streams: { log: placeOfState(config, 'broker'), routes: routes.inForce().length },
+  })
+}
+
 function adviceFor({ redisUrl }: OperatorConfig, logFile: string): string {
   const redis = redisUrl === '' ? '' : 'is the Redis that was named reachable? '
   return `${redis}${logFile} has what they said`
 }
 
-/** The processes of all services. */
+/** Keeps the report of the last statuses, in memory and in the file of the state folder. */
+function openReport(
+  options: StandaloneOptions,
+  host: HostInfrastructure,
+  source: Pick<Source, 'list' | 'problems'>,
+  log: Log,
+) {
+  const logProblems = createProblemLog(log)
+  let report = describe(options, [], host, [])
+  return {
+    current: () => report,
+    write(resources: StatusReport['resources']): void {
+      report = describe(options, resources, host, [...source.problems(), ...unknownKinds(source.list())])
+      logProblems(report)
+      writeStatusReport(options.stateDir, report)
+    },
+  }
+}
+
+/** Returns the processes of all services. */
 function observeAll(host: HostInfrastructure): readonly Replica[] {
   return serviceNames.flatMap(host.observe)
 }

@@ -7,11 +7,9 @@ import { closeHttp } from '@tollway/chassis/net/listen-http.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
-import type { AnyMethod } from '@tollway/grpc/server.ts'
 import { type Api, createApi } from '../../api/create-api.ts'
 import { type App, openApp } from '../../app.ts'
 import { Certificates } from '../../certificates/certificates.ts'
-import { LeaseElector } from '../../controller/lease-elector.ts'
 import { createLeaderLink } from '../../counters/leader/leader-link.ts'
 import { failingReplicas } from '../../infrastructure/backend-failures.ts'
 import { InfrastructureError } from '../../infrastructure/provider.ts'
@@ -23,11 +21,10 @@ import type { Feed } from '../../xds/feed.ts'
 import { createLoadRelay } from '../../xds/loads/load-relay.ts'
 import type { LeaderCall } from '../../xds/peers/leader-call.ts'
 import { createPeerReporter } from '../../xds/peers/peer-reporter.ts'
-import { createPeers } from '../../xds/peers/peers.ts'
+import { createPeers, type Peers } from '../../xds/peers/peers.ts'
 import { createKubeClient, type KubeClient } from './api/client.ts'
 import type { ApiAccess } from './api/connection/access.ts'
 import { createEventRecorder, type EventRecorder } from './api/events.ts'
-import { leaseAccess } from './api/leases.ts'
 import { secretAccess } from './api/secrets.ts'
 import { applyAsCaller } from './callers/apply-as-caller.ts'
 import { brokersOf } from './callers/brokers-of.ts'
@@ -37,6 +34,7 @@ import { type ClusterController, openRunner } from './cluster-controller.ts'
 import { KubernetesInfrastructure } from './infrastructure/kubernetes.ts'
 import type { Place } from './infrastructure/objects/place.ts'
 import { kubernetesEnvironment } from './kubernetes-environment.ts'
+import { Leadership } from './leadership.ts'
 import { createOperatorMetrics, type OperatorMetrics } from './metrics.ts'
 import * as names from './names.ts'
 import { createOperatorPages, type OperatorPages } from './operator-pages.ts'
@@ -79,9 +77,9 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const client = createKubeClient(options.access, { random: Math.random, onRequest: metrics.requested })
   started.defer(async () => client.close())
   const place = await ownPlace(client, config, pod)
-  const leadership = openLeadership(client, place, options) // tells who of the operators writes
+  const leadership = new Leadership({ client, place, config, pod, log })
   started.defer(() => leadership.stop())
-  const { mayWrite } = leadership
+  const mayWrite = () => leadership.mayWrite()
   const certificates = openCertificates(client, place, mayWrite, options)
   started.defer(() => certificates.stop())
   const events = openEvents(started, client, pod, log)
@@ -101,16 +99,9 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   })
   const app = openApp(environment, log)
   started.defer(() => app.stop())
-  const { feed, loads, sessions, kinds } = app
-  const digests = openSecretDigests(client, mayWrite, options)
-  const provided = { config, client, place, infrastructure, digests, mayWrite }
-  const providing = openRunner('apply the workloads', () => provideWorkloads(provided), log)
-  digests.onChange(providing.trigger)
-  started.defer(() => digests.stop())
-  const reporter = openReporter(feed, tls, leadership, log)
-  started.defer(() => reporter.stop())
-  const relay = createLoadRelay({ loads, tls, log, random: Math.random })
-  started.defer(() => relay.stop())
+  const { feed, kinds } = app
+  const workloads = openWorkloads(started, { client, place, infrastructure, mayWrite }, options)
+  const reports = openReports(started, app, { tls, leadership, log })
 
   let notReady = 'the resources have not been read yet'
   const operators = openOperators(started, client, place, log)
@@ -121,26 +112,19 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   leadership.start({
     onStarted() {
       certificates.checkNow()
-      providing.trigger()
+      workloads.trigger()
       for (const { statuses } of kinds) statuses.recheckAll()
     },
     onStopped: () => infrastructure.standDown(),
     onRival(address) {
-      reporter.setLeader(address)
-      relay.setLeader(address)
-      leader.setLeader(address)
+      for (const link of [...reports, leader]) link.setLeader(address)
     },
   })
   certificates.start()
-  digests.start()
-  started.defer(() => providing.stop())
+  workloads.start()
   await app.start()
   notReady = 'there is no certificate for the feed yet'
-  const methods = [feed, peers, loads, sessions].flatMap(part => part.methods)
-  await serveFeed(started, options, methods, certificates)
-  started.defer(() => sessions.close())
-  started.defer(() => peers.close())
-  started.defer(() => feed.close())
+  await serveFeed(started, options, { ...app, peers }, certificates)
   notReady = ''
   log.info('serving', { feed: config.feedPort, pages: config.operatorPort, pod: pod.name })
   const running = started.move()
@@ -177,58 +161,6 @@ async function ownPlace(
   throw new InfrastructureError(`find the owner: there is no ConfigMap ${namespace}/${name}; ${advice}`)
 }
 
-interface Term {
-  readonly onStarted: () => void
-  readonly onStopped: () => Promise<void>
-  /** Given the address of the feed of the operator that writes, when that is another one. */
-  readonly onRival: (address: string | undefined) => void
-}
-
-/** Opens the election of the operator that writes. It begins with `start`, when all parts exist. */
-function openLeadership(client: KubeClient, place: Place, { config, pod, log }: ClusterOptions) {
-  const { durationSeconds, renewDeadlineSeconds, retrySeconds } = config.lease
-  const identity = names.leaseIdentity(pod, randomBytes(4).toString('hex'))
-  let elector: LeaseElector | undefined
-  return {
-    identity,
-    mayWrite: () => elector?.isLeader() ?? false,
-    readLeaseNow: () => elector?.readNow(),
-    start(term: Term): void {
-      elector = new LeaseElector({
-        lease: leaseAccess(client, { namespace: pod.namespace, name: names.leaseName(config.name) }, [
-          place.owner,
-        ]),
-        identity,
-        onStarted() {
-          log.info('acquired the Lease: this operator writes')
-          term.onStarted()
-        },
-        async onStopped() {
-          log.info('lost the Lease: this operator no longer writes')
-          await term.onStopped()
-        },
-        onRival(holder) {
-          const ip = holder === undefined ? undefined : names.addressOfHolder(holder)
-          term.onRival(ip && (ip.includes(':') ? `[${ip}]:${config.feedPort}` : `${ip}:${config.feedPort}`))
-        },
-        onError: error => log.warn('read the Lease: failed', { error: `${error}` }),
-        random: Math.random,
-        timing: {
-          leaseMs: durationSeconds * 1000,
-          renewDeadlineMs: renewDeadlineSeconds * 1000,
-          retryMs: retrySeconds * 1000,
-        },
-      })
-      elector.start()
-    },
-    async stop(): Promise<void> {
-      const stopping = elector
-      elector = undefined
-      await stopping?.stop()
-    },
-  }
-}
-
 function openProvisioner(certificates: Certificates, { config, pod }: ClusterOptions) {
   const { name, payments } = config
   const url = new URL(`https://${names.paymentsHost(name, pod.namespace)}:${payments.provisionPort}`)
@@ -250,19 +182,38 @@ function openEvents(started: AsyncDisposableStack, client: KubeClient, pod: OwnP
   return events
 }
 
-function openSecretDigests(
-  client: KubeClient,
-  mayWrite: () => boolean,
+/** The workloads of the services, which the operator that leads applies. */
+function openWorkloads(
+  started: AsyncDisposableStack,
+  {
+    client,
+    place,
+    infrastructure,
+    mayWrite,
+  }: Omit<WritingParts, 'events'> & {
+    readonly infrastructure: KubernetesInfrastructure
+  },
   { config, pod, log }: ClusterOptions,
 ) {
   const enabled = clusterWorkloads(config, pod.namespace).filter(({ enabled }) => enabled)
-  return createSecretDigests({
+  const digests = createSecretDigests({
     workloads: enabled.map(({ workload }) => workload),
     get: secretAccess(client, { namespace: pod.namespace }).get,
     mayWrite,
     onProblem: cause => log.warn('read the Secrets of the workloads', { cause }),
     random: Math.random,
   })
+  const provided = { config, client, place, infrastructure, digests, mayWrite }
+  const runner = openRunner('apply the workloads', () => provideWorkloads(provided), log)
+  digests.onChange(runner.trigger)
+  started.defer(() => digests.stop())
+  return {
+    trigger: runner.trigger,
+    start() {
+      digests.start()
+      started.defer(() => runner.stop())
+    },
+  }
 }
 
 function openCertificates(
@@ -316,22 +267,31 @@ function openInfrastructure(
   return infrastructure
 }
 
-/** Reports the acknowledgements of this operator's pods to the operator that writes. */
-function openReporter(
-  feed: Feed,
-  tls: ClientTls,
-  { identity, readLeaseNow }: { readonly identity: string; readLeaseNow(): void },
-  log: Log,
-): LeaderCall {
-  return createPeerReporter({
+interface ReportingParts {
+  readonly tls: ClientTls
+  readonly leadership: Leadership
+  readonly log: Log
+}
+
+/** Reports the acknowledgements and the loads of this operator's pods to the operator that leads. */
+function openReports(
+  started: AsyncDisposableStack,
+  { feed, loads }: Pick<App<ClusterController>, 'feed' | 'loads'>,
+  { tls, leadership, log }: ReportingParts,
+): readonly LeaderCall[] {
+  const acknowledgements = createPeerReporter({
     feed,
     tls,
-    reporter: identity,
+    reporter: leadership.identity,
     log,
-    onUnreachable: readLeaseNow,
+    onUnreachable: () => leadership.readLeaseNow(),
     clock: systemClock,
     random: Math.random,
   })
+  const relay = createLoadRelay({ loads, tls, log, random: Math.random })
+  started.defer(() => acknowledgements.stop())
+  started.defer(() => relay.stop())
+  return [acknowledgements, relay]
 }
 
 interface MeasuredParts {
@@ -461,18 +421,23 @@ const feedConnection = { maxConnectionAgeMs: 24 * 3_600_000, maxConnectionAgeGra
 /** Another operator passes on a what-if, with the configuration in base64. */
 const maxReceiveBytes = 16 * 1024 * 1024
 
+interface ServedParts extends Pick<App<ClusterController>, 'feed' | 'loads' | 'sessions'> {
+  readonly peers: Peers
+}
+
 async function serveFeed(
   started: AsyncDisposableStack,
   { config, pod, log }: ClusterOptions,
-  methods: readonly AnyMethod[],
+  { feed, peers, loads, sessions }: ServedParts,
   certificates: Certificates,
 ): Promise<void> {
   await certificates.ready()
   const grpc = createGrpcServer({
-    methods,
+    methods: [feed, peers, loads, sessions].flatMap(({ methods }) => methods),
     limits: { ...feedConnection, maxReceiveBytes },
     onDefect: (path, error) => log.error('call failed: internal error', { path, error: `${error}` }),
   })
   await grpc.listen({ host: pod.host, port: config.feedPort, tls: certificates.serverTls })
   started.defer(() => grpc.drain(0))
+  for (const part of [sessions, peers, feed]) started.defer(async () => part.close())
 }
