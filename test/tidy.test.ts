@@ -176,6 +176,16 @@ test('a folder has at most 15 files of production code', () => {
   )
 })
 
+test('the parts of an environment have the same file names in both', () => {
+  const parts = 'controller credentials environment memory merchants pages resources secrets start'.split(' ')
+  const folders = ['operator/environments/host', 'operator/environments/kubernetes']
+  const expected = folders.flatMap(folder => parts.map(part => `${folder}/${part}.ts`))
+  assert.deepEqual(
+    expected.filter(path => !codePaths.includes(path)),
+    [],
+  )
+})
+
 test('functions fit a screen', () => {
   const wrong: string[] = []
   for (const path of codePaths.filter(file => !isTest(file))) {

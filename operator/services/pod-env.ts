@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
-import { feedClientSecret, feedHost } from '../environments/kubernetes/names.ts'
 import type { SecretFiles } from '../ir.ts'
+import { feedClientSecret, feedHost } from './cluster-names.ts'
 import type { SharedState } from './workload-options.ts'
 
 /** The folders in a pod in which Secrets are mounted. */

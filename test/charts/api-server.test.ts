@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { loadAll } from 'js-yaml'
-import { paymentsApiLimits } from '../../operator/environments/host/payments-limits.ts'
+import { paymentsApiLimits } from '../../operator/environments/host/folder/payments-limits.ts'
 import {
   type ApiResource,
   isRecord,

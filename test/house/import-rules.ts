@@ -270,14 +270,13 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'operator/services/',
     content:
-      'one folder for each service that the operator runs: its settings, its options of `tollway run`, and its workloads; `service.ts` is the contract, `registry.ts` lists the services',
+      'one folder for each service that the operator runs: its settings, its options of `tollway run`, and its workloads; `service.ts` is the contract, `registry.ts` lists the services, `cluster-names.ts` has the names of their objects',
     mayImport: [
       'crds/cluster-config.ts',
       chassis,
       'operator/ir.ts',
       'operator/infrastructure/provider.ts',
       'operator/kinds/merchant/',
-      'operator/environments/kubernetes/names.ts',
       'services/ratelimit/settings.ts',
       'services/broker/settings.ts',
       'services/payments/settings.ts',
@@ -365,7 +364,7 @@ export const importRules: readonly ImportRule[] = [
   {
     place: host,
     content:
-      'the operator on one machine: `folder/`, manifests; `processes/`, the services; `terminal/`, what a person sees; files for state and credentials',
+      'the operator on one machine: `folder/`, manifests; `processes/`, the services; `terminal/`, what a person sees; and the parts of every environment',
     mayImport: [...withoutEnvironments, 'services/payments/settings.ts'],
   },
   {
@@ -376,7 +375,7 @@ export const importRules: readonly ImportRule[] = [
   {
     place: kubernetes,
     content:
-      'the operator in a cluster: `status/`, `last-good/`, `tenant-secrets/`, `workloads/`, names, metrics, pages',
+      'the operator in a cluster: `status/`, `last-good/`, `tenant-secrets/`, `workloads/`, metrics, and the parts of every environment',
     mayImport: [...withoutEnvironments, 'services/payments/domain/'],
   },
   {
@@ -393,6 +392,7 @@ export const importRules: readonly ImportRule[] = [
       'operator/ir.ts',
       'operator/controller/',
       'operator/infrastructure/',
+      'operator/services/cluster-names.ts',
       'operator/environments/kubernetes/api/',
     ],
   },
@@ -402,6 +402,7 @@ export const importRules: readonly ImportRule[] = [
     mayImport: [
       'crds/cluster-config.ts',
       'operator/ir.ts',
+      'operator/services/cluster-names.ts',
       'operator/environments/kubernetes/api/kube-object.ts',
     ],
   },

@@ -1,10 +1,7 @@
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { isNotFound } from '../../environments/kubernetes/api/connection/api-error.ts'
 import { apiVersion, customResource } from '../../environments/kubernetes/api/custom-resources.ts'
-import {
-  createKubernetesSource,
-  type ReflectedKind,
-} from '../../environments/kubernetes/kubernetes-source.ts'
+import { createKubernetesSource, type ReflectedKind } from '../../environments/kubernetes/resources.ts'
 import type { SourcedResource } from '../../sources/source.ts'
 import type { Cluster } from './open-cluster.ts'
 

@@ -8,7 +8,7 @@ import {
   options as table,
   type WrittenConfig,
 } from '../../environments/host/operator-config.ts'
-import { startStandalone } from '../../environments/host/start-on-host.ts'
+import { startStandalone } from '../../environments/host/start.ts'
 import { InfrastructureError } from '../../infrastructure/provider.ts'
 import type { HostOption } from '../../services/host-option.ts'
 import type { ServiceEnv } from '../../services/service-env.ts'

@@ -1,6 +1,6 @@
 import { animationStreamRouteKind } from '@tollway/crds/animation-stream-route.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
-import { folderSecrets } from '../../environments/host/folder/folder-secrets.ts'
+import { folderSecrets } from '../../environments/host/secrets.ts'
 import { apiVersion, customResource } from '../../environments/kubernetes/api/custom-resources.ts'
 import { isRecord, type KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
 import { collectionPath, objectPath } from '../../environments/kubernetes/api/resource-path.ts'

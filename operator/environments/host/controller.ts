@@ -9,7 +9,7 @@ import type { Source } from '../../sources/source.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import { createContentFeed } from '../../xds/content-feed.ts'
 import type { Feed } from '../../xds/feed.ts'
-import type { RememberedFile } from './remembered-file.ts'
+import type { RememberedFile } from './memory.ts'
 
 export interface HostControllerOptions {
   readonly source: Source

@@ -10,8 +10,8 @@ import { rateLimitTypeUrl } from '../../kinds/rate-limit-config/encode-rate-limi
 import { rateLimitConfigs } from '../../kinds/rate-limit-config/rate-limit-config.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import { Feed } from '../../xds/feed.ts'
-import { createFileSource } from './folder/files.ts'
-import { hostEnvironment } from './host-environment.ts'
+import { hostEnvironment } from './environment.ts'
+import { createFileSource } from './resources.ts'
 
 const maxSnapshotBytes = 100
 

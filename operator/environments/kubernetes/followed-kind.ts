@@ -6,7 +6,7 @@ import type { KubeClient } from './api/client.ts'
 import { collectionOf } from './api/collection.ts'
 import { apiVersion, type CustomResource } from './api/custom-resources.ts'
 import type { KubeObject } from './api/kube-object.ts'
-import { createKubernetesSource } from './kubernetes-source.ts'
+import { createKubernetesSource } from './resources.ts'
 import type { StoredResource } from './status/stored-resource.ts'
 
 /** The resources of one kind, as the API server has them. */

@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { LeaseElector } from '../../controller/lease-elector.ts'
+import * as names from '../../services/cluster-names.ts'
 import type { KubeClient } from './api/client.ts'
 import { leaseAccess } from './api/leases.ts'
 import type { Place } from './infrastructure/objects/place.ts'
-import * as names from './names.ts'
 
 export interface LeadershipOptions {
   readonly client: KubeClient

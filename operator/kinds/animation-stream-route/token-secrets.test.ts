@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
-import { folderSecrets } from '../../environments/host/folder/folder-secrets.ts'
 import { parseManifests } from '../../environments/host/folder/manifests.ts'
+import { folderSecrets } from '../../environments/host/secrets.ts'
 import { hashTokens, type Tokens } from './token-secrets.ts'
 
 const hashOf = (token: string) => createHash('sha256').update(token).digest()

@@ -14,8 +14,8 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import type { ApplyRequest } from '../../../api/sources.ts'
+import { createFileSource } from '../resources.ts'
 import { applyToFolder } from './apply-to-folder.ts'
-import { createFileSource } from './files.ts'
 
 const signal = new AbortController().signal
 const yaml = (name: string, requestsPerUnit: number) => `# limits of ${name}

@@ -5,7 +5,7 @@ import type { TestContext } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
-import { createFileSource, type FileSourceOptions } from './files.ts'
+import { createFileSource, type FileSourceOptions } from '../resources.ts'
 
 const deadlineMs = 10_000
 

@@ -1,7 +1,7 @@
 import type { CounterChangeEvent } from '../../../api/sources.ts'
 import { apiVersion } from '../api/custom-resources.ts'
 import type { EventRecorder } from '../api/events.ts'
-import type { ClusterController } from '../cluster-controller.ts'
+import type { ClusterController } from '../controller.ts'
 
 /** Records an Event of the RateLimitConfig whose counter a user changed. */
 export function recordChange(

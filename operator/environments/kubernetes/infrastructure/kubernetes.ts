@@ -6,13 +6,14 @@ import { type Outcome, WorkQueue } from '../../../controller/work-queue.ts'
 import { type Infrastructure, InfrastructureError, type Replica } from '../../../infrastructure/provider.ts'
 import { createTurns } from '../../../infrastructure/turns.ts'
 import type { Workload } from '../../../ir.ts'
+import { objectName } from '../../../services/cluster-names.ts'
 import type { KubeClient } from '../api/client.ts'
 import { isConflict } from '../api/connection/api-error.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import { type BackendPoll, type BackendPollTiming, type PolledPod, pollBackends } from './backend-poll.ts'
 import { type Contest, type Contests, createContests } from './contests.ts'
 import { ObjectWriter } from './object-writer.ts'
-import { labelNames, objectName, type Place } from './objects/place.ts'
+import { labelNames, type Place } from './objects/place.ts'
 import { secretsAnnotation } from './objects/pod-template.ts'
 import { workloadObjects } from './objects/workload-objects.ts'
 import { observePods } from './observe-pod.ts'
@@ -222,7 +223,7 @@ export class KubernetesInfrastructure implements Infrastructure {
   }
 
   #deploymentOf(name: string): KubeObject | undefined {
-    return this.#own.get('Deployment', objectName(this.#options.place, name))
+    return this.#own.get('Deployment', objectName(this.#options.place.name, name))
   }
 
   #podsOf(name: string): readonly KubeObject[] {

@@ -1,9 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
+import { objectName } from '../../../services/cluster-names.ts'
 import type { KubeClient } from '../api/client.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import { lastGoodObjectNames } from '../api/last-good-objects.ts'
-import { labelNames, objectName, type Place } from '../infrastructure/objects/place.ts'
+import { labelNames, type Place } from '../infrastructure/objects/place.ts'
 import type { ObjectData } from './last-good-layout.ts'
 
 export interface LastGoodConfigMapsOptions {
@@ -33,7 +34,7 @@ export class LastGoodConfigMaps {
 
   constructor(options: LastGoodConfigMapsOptions) {
     this.#options = options
-    this.names = lastGoodObjectNames(options.plural).map(name => objectName(options.place, name))
+    this.names = lastGoodObjectNames(options.plural).map(name => objectName(options.place.name, name))
   }
 
   /** Ends the repetition of failed reads. */

@@ -3,7 +3,7 @@ import type { SourceProblem } from '../../../sources/source.ts'
 import type { Condition } from '../../../status/conditions.ts'
 import type { ResourceStatus } from '../../../status/resource-status.ts'
 import type { StatusReport } from '../../../status/status-report.ts'
-import type { ReportedKind } from '../cluster-controller.ts'
+import type { ReportedKind } from '../controller.ts'
 import type { StoredResource } from './stored-resource.ts'
 
 export interface ClusterReportOptions {

@@ -1,9 +1,9 @@
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { Replica } from '../../../infrastructure/provider.ts'
+import { objectName } from '../../../services/cluster-names.ts'
 import { services } from '../../../services/registry.ts'
 import type { SourceProblem } from '../../../sources/source.ts'
 import type { KubernetesInfrastructure } from '../infrastructure/kubernetes.ts'
-import { objectName } from '../infrastructure/objects/place.ts'
 import { describeProgress } from '../infrastructure/progress.ts'
 
 /** The addresses, replicas and problems of the services that are enabled. */
@@ -20,7 +20,7 @@ export function describeServices(
 ): ServicesStatus {
   const enabled = Object.entries(services).filter(([, { inCluster }]) => config[inCluster.field].enabled)
   const addresses = enabled.map(([name, { inCluster }]) =>
-    inCluster.addresses(config, port => `${objectName(config, name, port)}.${namespace}.svc`, namespace),
+    inCluster.addresses(config, port => `${objectName(config.name, name, port)}.${namespace}.svc`, namespace),
   )
   return {
     addresses: Object.assign({}, ...addresses),

@@ -27,10 +27,10 @@ import {
   makeOperatorAccount,
   writeServiceAccount,
 } from '../api/testdata/service-account.ts'
-import { createKubernetesSource } from '../kubernetes-source.ts'
 import { decodeLastGood, encodeLastGood } from '../last-good/last-good.ts'
 import { LastGoodStore } from '../last-good/last-good-store.ts'
-import { rememberInObjects } from '../last-good/remember-in-objects.ts'
+import { rememberInObjects } from '../memory.ts'
+import { createKubernetesSource } from '../resources.ts'
 import { StatusWriter } from './status-writer.ts'
 import type { StoredResource } from './stored-resource.ts'
 

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import { createLog } from '@tollway/chassis/log/log.ts'
 import { readClusterConfig } from '../read-cluster-config.ts'
 import { accessFromEnvironment } from '../api/connection/access.ts'
-import { startInCluster } from '../start-in-cluster.ts'
+import { startInCluster } from '../start.ts'
 
 /**
  * Runs one operator that listens on one address only. `tollway operator` listens on all of them, because a

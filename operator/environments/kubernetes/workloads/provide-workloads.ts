@@ -2,11 +2,12 @@ import { randomBytes } from 'node:crypto'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { Infrastructure } from '../../../infrastructure/provider.ts'
 import type { Workload } from '../../../ir.ts'
+import { paymentsSecret } from '../../../services/cluster-names.ts'
 import { clusterWorkloads } from '../../../services/cluster-services.ts'
 import type { KubeClient } from '../api/client.ts'
+import { ownSecretNames } from '../api/permissions.ts'
 import { secretAccess } from '../api/secrets.ts'
 import type { Place } from '../infrastructure/objects/place.ts'
-import { operatorSecrets, paymentsSecret } from '../names.ts'
 import { ownSecrets } from './own-secrets.ts'
 import { ensurePaymentsSecret } from './payments-secret.ts'
 import type { SecretDigests } from './secret-digests.ts'
@@ -46,7 +47,11 @@ export async function provideWorkloads(options: ProvideOptions): Promise<void> {
   // The digests include this Secret; created after them, it would replace the new pods once more.
   const secrets = await Promise.allSettled([
     ensureShared(),
-    ownSecrets(store, operatorSecrets(config.name), signal),
+    ownSecrets(
+      store,
+      ownSecretNames.map(name => `${config.name}-${name}`),
+      signal,
+    ),
   ])
   const known = await digests.read()
   const workloads = await Promise.allSettled(

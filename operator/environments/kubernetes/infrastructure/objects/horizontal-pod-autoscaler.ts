@@ -1,5 +1,6 @@
+import { objectName } from '../../../../services/cluster-names.ts'
 import type { KubeObject } from '../../api/kube-object.ts'
-import { type Ingredients, objectName, ownedObject } from './place.ts'
+import { type Ingredients, ownedObject } from './place.ts'
 
 /** More and fewer replicas by their use of CPU and other metrics, where the workload asks for that. */
 export function makeHorizontalPodAutoscaler(ingredients: Ingredients): KubeObject | undefined {
@@ -14,7 +15,7 @@ export function makeHorizontalPodAutoscaler(ingredients: Ingredients): KubeObjec
       scaleTargetRef: {
         apiVersion: 'apps/v1',
         kind: 'Deployment',
-        name: objectName(place, workload.name),
+        name: objectName(place.name, workload.name),
       },
       minReplicas,
       maxReplicas,

@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto'
 import type { Workload } from '../../../../ir.ts'
+import { objectName } from '../../../../services/cluster-names.ts'
 import type { KubeObject } from '../../api/kube-object.ts'
 
 /** Where the objects of an installation are, and who owns them. */
@@ -23,15 +23,11 @@ export interface Owner {
   readonly uid: string
 }
 
-/** What an object of any kind is made of. */
+/** The parts from which an object of any kind is made. */
 export interface Ingredients {
   readonly workload: Workload
   readonly place: Place
 }
-
-/** Of labels, and of the names of Services, by RFC 1123. */
-const maxNameLength = 63
-const hashLength = 8
 
 export const labelNames = {
   name: 'app.kubernetes.io/name',
@@ -43,24 +39,12 @@ export const labelNames = {
 
 const product = 'tollway'
 
-/**
- * `tollway-ratelimit`, and `tollway-ratelimit-http` with a suffix. What would be longer than 63 characters is
- * cut, and ends with a hash of the whole, so that no two names become one.
- */
-export function objectName({ name }: Pick<Place, 'name'>, workload: string, suffix?: string): string {
-  const whole = [name, workload, ...(suffix === undefined ? [] : [suffix])].join('-')
-  if (whole.length <= maxNameLength) return whole
-  const hash = createHash('sha256').update(whole).digest('hex').slice(0, hashLength)
-  const kept = whole.slice(0, maxNameLength - hashLength - 1).replace(/[^a-z0-9]+$/, '')
-  return `${kept}-${hash}`
-}
-
 /** The selector of pods. It is immutable in a Deployment, so it has only the labels that distinguish pods. */
 export function podSelector(place: Pick<Place, 'name'>, workload: string): Readonly<Record<string, string>> {
   return { [labelNames.name]: workload, [labelNames.instance]: place.name }
 }
 
-/** The pods of the operator itself, which the chart makes. */
+/** The selector of the pods of the operator itself, which the chart creates. */
 export function operatorSelector(place: Pick<Place, 'name'>): Readonly<Record<string, string>> {
   return { [labelNames.name]: `${product}-operator`, [labelNames.instance]: place.name }
 }
@@ -74,7 +58,7 @@ export function objectLabels(place: Pick<Place, 'name'>, workload: string): Read
   }
 }
 
-/** Chooses all that the operator made of all workloads, and nothing that the chart made. */
+/** Selects all objects that the operator created for workloads, and none of the chart. */
 export function ownObjectsSelector({ name }: Pick<Place, 'name'>): string {
   return `${labelNames.managedBy}=${product},${labelNames.instance}=${name}`
 }
@@ -91,7 +75,7 @@ export function ownedObject(
     apiVersion,
     kind,
     metadata: {
-      name: objectName(place, workload.name, suffix),
+      name: objectName(place.name, workload.name, suffix),
       namespace,
       labels: objectLabels(place, workload.name),
       ownerReferences: [{ apiVersion: owner.apiVersion, kind: owner.kind, name: owner.name, uid: owner.uid }],

@@ -1,7 +1,8 @@
 import type { PodShape } from '@tollway/crds/cluster-config.ts'
 import type { Workload } from '../../../../ir.ts'
+import { objectName } from '../../../../services/cluster-names.ts'
 import { makeContainer } from './container.ts'
-import { type Ingredients, objectLabels, objectName, podSelector } from './place.ts'
+import { type Ingredients, objectLabels, podSelector } from './place.ts'
 import { makeVolumes } from './volumes.ts'
 
 /** By default a pod that the Pod Security profile `restricted` admits. */
@@ -17,7 +18,7 @@ export function makePodTemplate({ workload, place }: Ingredients, shape: PodShap
       }),
     },
     spec: {
-      serviceAccountName: objectName(place, workload.name),
+      serviceAccountName: objectName(place.name, workload.name),
       automountServiceAccountToken: false,
       // Variables for every Service of the namespace would look like settings.
       enableServiceLinks: false,

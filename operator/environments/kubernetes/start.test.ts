@@ -27,8 +27,8 @@ import { Feed } from '../../xds/feed.ts'
 import { createKubeClient } from './api/client.ts'
 import type { ApiAccess } from './api/connection/access.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testdata/service-account.ts'
-import { openClusterController, startKinds } from './cluster-controller.ts'
-import { startInCluster } from './start-in-cluster.ts'
+import { openClusterController, startKinds } from './controller.ts'
+import { startInCluster } from './start.ts'
 
 const namespace = 'tollway-system'
 const deployments = `/apis/apps/v1/namespaces/${namespace}/deployments`

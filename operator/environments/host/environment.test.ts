@@ -6,10 +6,10 @@ import { dump } from 'js-yaml'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import { environmentContract, type Manifest } from '../../testing/environment.contract.ts'
-import { credentialFile } from './credential-files.ts'
-import { createFileSource } from './folder/files.ts'
-import { hostEnvironment } from './host-environment.ts'
-import { rememberedPath } from './remembered-file.ts'
+import { credentialFile } from './credentials.ts'
+import { hostEnvironment } from './environment.ts'
+import { rememberedPath } from './memory.ts'
+import { createFileSource } from './resources.ts'
 
 environmentContract('on one machine', async () => {
   const place = temporaryFolder('host-environment')

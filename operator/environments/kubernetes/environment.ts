@@ -9,12 +9,12 @@ import { paymentAddressesOf } from '../../services/payments/cluster-payments-wor
 import type { Peers } from '../../xds/peers/peers.ts'
 import type { KubeClient } from './api/client.ts'
 import type { EventRecorder } from './api/events.ts'
-import { type ClusterController, openClusterController, startKinds } from './cluster-controller.ts'
-import { openClusterMerchants } from './cluster-merchants.ts'
+import { type ClusterController, openClusterController, startKinds } from './controller.ts'
 import type { KubernetesInfrastructure } from './infrastructure/kubernetes.ts'
 import type { Place } from './infrastructure/objects/place.ts'
+import { openClusterMerchants } from './merchants.ts'
 import type { OperatorMetrics } from './metrics.ts'
-import type { TenantSecrets } from './tenant-secrets/tenant-secrets.ts'
+import type { TenantSecrets } from './secrets.ts'
 
 export interface KubernetesEnvironmentOptions {
   readonly config: ClusterConfig

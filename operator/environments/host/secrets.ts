@@ -1,12 +1,8 @@
-import type {
-  NoEntry,
-  RouteSecrets,
-  SecretPlace,
-} from '../../../kinds/animation-stream-route/route-secrets.ts'
-import { noSecret } from '../../../kinds/animation-stream-route/secret-lines.ts'
-import { readSigningSecrets } from '../../../kinds/animation-stream-route/signing-secrets.ts'
-import { hashTokens } from '../../../kinds/animation-stream-route/token-secrets.ts'
-import type { Source, SourcedResource } from '../../../sources/source.ts'
+import type { NoEntry, RouteSecrets, SecretPlace } from '../../kinds/animation-stream-route/route-secrets.ts'
+import { noSecret } from '../../kinds/animation-stream-route/secret-lines.ts'
+import { readSigningSecrets } from '../../kinds/animation-stream-route/signing-secrets.ts'
+import { hashTokens } from '../../kinds/animation-stream-route/token-secrets.ts'
+import type { Source, SourcedResource } from '../../sources/source.ts'
 
 /**
  * The Secrets among the manifests of a folder, as `kubectl apply` would take them: `data` in base64, over

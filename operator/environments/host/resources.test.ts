@@ -12,10 +12,10 @@ import {
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
-import { createFileSource } from './files.ts'
-import { limits, open, openStanding, until } from './files-under-test.ts'
-import { folderLimits } from './folder-look.ts'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
+import { limits, open, openStanding, until } from './folder/files-under-test.ts'
+import { folderLimits } from './folder/folder-look.ts'
+import { createFileSource } from './resources.ts'
 
 test('start has read everything, other files and dot files excepted', async t => {
   const f = await open(t, folder => {

@@ -1,11 +1,11 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
-import type { KubeClient } from '../api/client.ts'
-import { secretAccess } from '../api/secrets.ts'
-import { createGrantedSecrets, type GrantedSecrets } from './granted-secrets.ts'
-import { PolledSecrets } from './polled-secrets.ts'
-import { createReadPace, type ReadPace, readsPerSecond } from './read-pace.ts'
+import type { KubeClient } from './api/client.ts'
+import { secretAccess } from './api/secrets.ts'
+import { createGrantedSecrets, type GrantedSecrets } from './tenant-secrets/granted-secrets.ts'
+import { PolledSecrets } from './tenant-secrets/polled-secrets.ts'
+import { createReadPace, type ReadPace, readsPerSecond } from './tenant-secrets/read-pace.ts'
 
 /** The Secrets of other namespaces: used as these granted them, at a pace that all operators share. */
 export interface TenantSecrets {

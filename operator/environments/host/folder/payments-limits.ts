@@ -1,6 +1,6 @@
 import { settings } from '@tollway/payments/settings.ts'
-import type { SourcedResource } from '../../sources/source.ts'
-import { tollwayNamespace, uuid5 } from './folder/uuid5.ts'
+import type { SourcedResource } from '../../../sources/source.ts'
+import { tollwayNamespace, uuid5 } from './uuid5.ts'
 
 const kind = 'RateLimitConfig'
 const namespace = 'tollway-system'

@@ -8,9 +8,9 @@ import { rememberedKinds } from '../../kinds/registry.ts'
 import type { Source } from '../../sources/source.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import { openHostController } from './controller.ts'
-import { folderSecrets } from './folder/folder-secrets.ts'
-import { type HostMerchantsOptions, openHostMerchants } from './host-merchants.ts'
-import { openRememberedFile } from './remembered-file.ts'
+import { openRememberedFile } from './memory.ts'
+import { type HostMerchantsOptions, openHostMerchants } from './merchants.ts'
+import { folderSecrets } from './secrets.ts'
 
 export interface HostEnvironmentOptions {
   readonly source: Source

@@ -25,7 +25,8 @@ import { apiVersion, applyStatusOf, customResource } from './api/custom-resource
 import type { EventRecorder } from './api/events.ts'
 import type { KubeObject } from './api/kube-object.ts'
 import { secretAccess } from './api/secrets.ts'
-import type { ClusterController } from './cluster-controller.ts'
+import type { ClusterController } from './controller.ts'
+import { createCredentialSecrets } from './credentials.ts'
 import { type FollowedKind, followKind } from './followed-kind.ts'
 import {
   isSameStatus,
@@ -33,7 +34,6 @@ import {
   type StoredResource,
   type StoredStatus,
 } from './status/stored-resource.ts'
-import { createCredentialSecrets } from './tenant-secrets/credential-secrets.ts'
 import type { GrantedSecrets } from './tenant-secrets/granted-secrets.ts'
 import type { ReadPace } from './tenant-secrets/read-pace.ts'
 import { createSharedReads } from './tenant-secrets/shared-reads.ts'

@@ -4,10 +4,10 @@ import type {
   KeptCredentials,
   NewCredentials,
   NoteName,
-} from '../../../kinds/merchant/credential-store.ts'
-import type { KubeClient } from '../api/client.ts'
-import { apiVersion } from '../api/custom-resources.ts'
-import { type ApiResource, isRecord, type KubeObject } from '../api/kube-object.ts'
+} from '../../kinds/merchant/credential-store.ts'
+import type { KubeClient } from './api/client.ts'
+import { apiVersion } from './api/custom-resources.ts'
+import { type ApiResource, isRecord, type KubeObject } from './api/kube-object.ts'
 
 const secrets: ApiResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
 

@@ -11,7 +11,7 @@ import { translateAnimationStreamRoute } from '../../kinds/animation-stream-rout
 import { rateLimitConfigs } from '../../kinds/rate-limit-config/rate-limit-config.ts'
 import { translateRateLimitConfig } from '../../kinds/rate-limit-config/translate-rate-limit-config.ts'
 import type { Memory } from '../../reconcilers/remembered.ts'
-import { openRememberedFile } from './remembered-file.ts'
+import { openRememberedFile } from './memory.ts'
 
 const limits = rateLimitConfigs()
 const routes = animationStreamRoutes({

@@ -21,11 +21,11 @@ import { services } from '../../services/registry.ts'
 import type { Source } from '../../sources/source.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import { askBrokers } from '../../streams/ask-brokers.ts'
+import { hostEnvironment } from './environment.ts'
 import { firstReady } from './first-ready.ts'
 import { applyToFolder } from './folder/apply-to-folder.ts'
-import { createFileSource } from './folder/files.ts'
+import { paymentsApiLimits } from './folder/payments-limits.ts'
 import { withBuiltIn } from './folder/with-built-in.ts'
-import { hostEnvironment } from './host-environment.ts'
 import {
   adviceForPort,
   commandFor,
@@ -38,13 +38,13 @@ import {
   shownHost,
   switchedOff,
 } from './host-services.ts'
+import { rememberedPath } from './memory.ts'
 import type { OperatorConfig } from './operator-config.ts'
-import { createOperatorServer } from './operator-server.ts'
-import { paymentsApiLimits } from './payments-limits.ts'
+import { createOperatorServer } from './pages.ts'
 import { createHostInfrastructure, type HostInfrastructure } from './processes/host.ts'
 import type { PortWish } from './processes/port-probe.ts'
 import { type RunningRedis, startRedisFor } from './processes/redis.ts'
-import { rememberedPath } from './remembered-file.ts'
+import { createFileSource } from './resources.ts'
 import { removeStatusReport, writeStatusReport } from './status-file.ts'
 import { openLogFile } from './terminal/log-file.ts'
 import { createOperatorLog, type OperatorLog } from './terminal/operator-log.ts'

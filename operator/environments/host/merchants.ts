@@ -30,8 +30,8 @@ import { nameOf } from '../../reconcilers/choose-contents.ts'
 import type { Source, SourcedResource } from '../../sources/source.ts'
 import { type NewCondition, withTransitionTimes } from '../../status/conditions.ts'
 import { degraded, type ResourceStatus } from '../../status/resource-status.ts'
-import { type CredentialFiles, createCredentialFiles } from './credential-files.ts'
-import { readFolderSecret } from './folder/folder-secrets.ts'
+import { type CredentialFiles, createCredentialFiles } from './credentials.ts'
+import { readFolderSecret } from './secrets.ts'
 import { writeAtomically } from './write-atomically.ts'
 
 export interface HostMerchantsOptions {

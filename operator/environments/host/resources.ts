@@ -1,10 +1,10 @@
 import { access } from 'node:fs/promises'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Source } from '../../../sources/source.ts'
-import { createFileTable } from './file-table.ts'
-import { type FolderLimits, folderLimits, lookAtFolder } from './folder-look.ts'
-import { watchFolders } from './folder-watch.ts'
-import { createResourceSet } from './resource-set.ts'
+import type { Source } from '../../sources/source.ts'
+import { createFileTable } from './folder/file-table.ts'
+import { type FolderLimits, folderLimits, lookAtFolder } from './folder/folder-look.ts'
+import { watchFolders } from './folder/folder-watch.ts'
+import { createResourceSet } from './folder/resource-set.ts'
 
 export interface FileSourceOptions {
   /** A folder of manifests, or a single file. */

@@ -16,9 +16,9 @@ import {
 import { createPeers } from '../../xds/peers/peers.ts'
 import { createKubeClient } from './api/client.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testdata/service-account.ts'
-import { kubernetesEnvironment } from './kubernetes-environment.ts'
+import { kubernetesEnvironment } from './environment.ts'
+import { openTenantSecrets } from './secrets.ts'
 import type { StoredResource } from './status/stored-resource.ts'
-import { openTenantSecrets } from './tenant-secrets/tenant-secrets.ts'
 
 const namespace = 'tollway-system'
 const config = clusterConfig()

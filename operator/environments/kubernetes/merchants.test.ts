@@ -20,7 +20,7 @@ import type { Condition } from '../../status/conditions.ts'
 import { createKubeClient, type KubeClient } from './api/client.ts'
 import type { ObjectEvent } from './api/events.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testdata/service-account.ts'
-import { merchantFinalizer, openClusterMerchants } from './cluster-merchants.ts'
+import { merchantFinalizer, openClusterMerchants } from './merchants.ts'
 import { createGrantedSecrets } from './tenant-secrets/granted-secrets.ts'
 import { createReadPace } from './tenant-secrets/read-pace.ts'
 
