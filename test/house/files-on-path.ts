@@ -8,11 +8,58 @@ import { waitFor } from '../support/wait-for.ts'
 import { root } from './source-files.ts'
 
 /**
- * `node test/house/files-on-path.ts [--list]` prints how many files of production code run between the edit
- * of a manifest and the first decision by it, and between a call of Envoy and its answer. A file counts if
- * one of its functions runs in the operator or in the rate limit service meanwhile; what runs at the start
- * does not count.
+ * `node test/house/files-on-path.ts [--list]` prints how many files of production code a reader passes from the
+ * edit of a manifest to the first decision by it, and from a call of Envoy to its answer. It counts the files
+ * of which a function runs in the operator or in the rate limit service meanwhile; what runs at the start does
+ * not count. A file is on the path unless one of the rows of `beside` names it: these files run, too, and a
+ * reader who follows the content of the manifest does not pass them.
  */
+const beside: readonly (readonly [what: string, paths: readonly string[]])[] = [
+  ['libraries, of which the path needs the contract', ['services/chassis/', 'services/grpc/']],
+  [
+    'the status of the edit: acknowledgements, conditions, log, files of the state',
+    [
+      'operator/status/',
+      'operator/reconcilers/derive-statuses.ts',
+      'operator/xds/acknowledgements.ts',
+      'operator/xds/client-state.ts',
+      'operator/environments/host/terminal/',
+      'operator/environments/host/environment.ts',
+      'operator/environments/host/memory.ts',
+      'operator/environments/host/start.ts',
+      'operator/environments/host/status-file.ts',
+      'operator/environments/host/write-atomically.ts',
+    ],
+  ],
+  [
+    'other kinds, services and processes, which check whether the edit concerns them',
+    [
+      'operator/infrastructure/',
+      'operator/kinds/animation-stream-route/',
+      'operator/kinds/merchant/',
+      'operator/kinds/registry.ts',
+      'operator/services/',
+      'operator/environments/host/host-services.ts',
+      'operator/environments/host/merchants.ts',
+      'operator/environments/host/processes/',
+      'operator/environments/host/secrets.ts',
+    ],
+  ],
+  [
+    'health and reports of the processes',
+    [
+      'operator/counters/',
+      'services/ratelimit/counters/backend-health.ts',
+      'services/ratelimit/counters/with-health.ts',
+      'services/ratelimit/health.ts',
+      'services/ratelimit/reports/',
+      'services/ratelimit/service.ts',
+      'services/ratelimit/startup.ts',
+      'services/ratelimit/stats/',
+    ],
+  ],
+]
+
 const preload = join(import.meta.dirname, 'coverage-on-signal.ts')
 const list = process.argv.includes('--list')
 const ends: (() => Promise<void>)[] = []
@@ -55,9 +102,20 @@ spec:
   descriptors: [{key: user, rateLimit: {unit: day, requestsPerUnit: ${limit}}}]
 `
 
+const besideOf = (path: string) =>
+  beside.find(([, paths]) => paths.some(place => path.startsWith(place)))?.[0] ?? ''
+
 function print(what: string, files: ReadonlySet<string>): void {
-  process.stdout.write(`| ${what} | ${files.size} |\n`)
-  if (list) for (const path of [...files].sort()) process.stdout.write(`  ${path}\n`)
+  const groups = Map.groupBy([...files].sort(), besideOf)
+  const rows: readonly (readonly [string, string])[] = [
+    ['', what],
+    ...beside.map(([name]) => [name, `— beside it: ${name}`] as const),
+  ]
+  for (const [name, title] of rows) {
+    const found = groups.get(name) ?? []
+    process.stdout.write(`| ${title} | ${found.length} |\n`)
+    if (list) for (const path of found) process.stdout.write(`  ${path}\n`)
+  }
 }
 
 try {
