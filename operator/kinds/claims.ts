@@ -1,13 +1,13 @@
 /**
- * Decides which of several resources has a claim that only one of them, or one namespace, can have. Created
+ * Decides which of several resources has a claim that only one resource, or one namespace, can have. Created
  * anew for each gathering of all resources, and called from the oldest to the youngest.
  */
 export interface Claims<Content> {
-  /** Why the claimant may not have this content in force; undefined when it may. */
+  /** Returns why this content of the claimant must not be in force; undefined when it may be. */
   denialOf(content: Content, claimant: Claimant): ClaimDenial | undefined
-  /** From now on it has it. */
+  /** Gives the claim of the content to the claimant. */
   grant(content: Content, claimant: Claimant): void
-  /** The same for two contents that claim the same. */
+  /** Returns a key that is equal for contents with the same claim. */
   keyOf(content: Content): string
 }
 
@@ -18,12 +18,12 @@ export interface Claimant {
 }
 
 export interface ClaimDenial {
-  /** For programs: `DomainConflict`. */
+  /** The reason of a condition, for programs: `DomainConflict`. */
   readonly reason: string
-  /** The field that would have to be another one: `spec.domain`. */
+  /** The field to change: `spec.domain`. */
   readonly path: string
-  /** Who has it, and what to do. */
+  /** For people: who has the claim, and what to do. */
   readonly message: string
-  /** The resource that has it, where it is one: its `namespace/name`. */
+  /** The resource that has the claim, as `namespace/name`; left out if no single resource has it. */
   readonly owner?: string
 }

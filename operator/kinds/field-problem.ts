@@ -1,11 +1,11 @@
 /** A problem or a warning of a resource: the field, what was found and what is allowed. */
 export interface FieldProblem {
-  /** `spec.descriptors[2].rateLimit.unit`; empty for the whole. */
+  /** The field: `spec.descriptors[2].rateLimit.unit`. Empty for the whole resource. */
   readonly path: string
   readonly message: string
 }
 
-/** A problem in one line, without the location of the resource. */
+/** Returns a problem in one line, without the location of the resource. */
 export function formatFieldProblem({ path, message }: FieldProblem): string {
   return path === '' ? message : `${path}: ${message}`
 }

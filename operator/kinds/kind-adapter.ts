@@ -3,7 +3,7 @@ import type { Resource } from '../xds/snapshot.ts'
 import type { Claims } from './claims.ts'
 import type { Translation } from './translation.ts'
 
-/** Contents, translated and published, have the `namespace/name` of their resource. */
+/** A content with the `namespace/name` of its resource, before and after its completion. */
 export interface Named {
   readonly name: string
 }
@@ -17,46 +17,48 @@ export interface Named {
  */
 export interface KindAdapter<Content extends Named = Named, Fed = unknown> extends KindColumns {
   readonly definition: ResourceKind
-  /** Whose processes enforce it. */
+  /** The workload whose processes enforce the contents. */
   readonly workload: string
-  /** Of its resources in the feed. */
+  /** The type of its resources in the feed. */
   readonly typeUrl: string
-  /** Pure. `name` is `namespace/name`. */
+  /** Translates a resource. Pure. `name` is `namespace/name`. */
   translate(name: string, resource: unknown): Translation<Content>
-  /** Whether a value that was written down, by this version or another one, is still such a content. */
+  /** Returns whether a stored value, written by this version or another one, is a valid content. */
   isContent(value: unknown): value is Content
-  /** What a resource is about: of its content, or else of a spec that may say anything. */
+  /** Returns the subject of a resource, from its content, or else from a spec that may be invalid. */
   subjectOf(content: Content | undefined, spec: unknown): string
   openClaims(): Claims<Content>
-  /** What of these contents, which are in force together, is allowed and hardly meant, by their names. */
+  /** Returns doubts about contents that are valid together and probably not intended, by their names. */
   doubtsOf?(contents: readonly Content[]): ReadonlyMap<string, Doubt>
-  /** Looks up what these contents, and no others, need from elsewhere, for a while at most. */
+  /**
+   * Reads the values that these contents, and no others, need from elsewhere. Resolves after a time limit in
+   * any case.
+   */
   prepare?(contents: readonly Content[]): Promise<void>
-  /** What `complete` and `countsOf` also depend on. Each change of one is a reason to reconcile. */
+  /** The parts on which `complete` and `countsOf` also depend. Each change of one triggers a reconcile. */
   readonly dependencies?: readonly { onChange(listener: () => void): void }[]
   /**
-   * Adds the content that comes from elsewhere, as it is known now. Returns the same object until something
-   * changes.
+   * Adds the values from elsewhere, as they are known now. Returns the same object until something changes.
    *
    * @param createdMs the creation time of the resource, in milliseconds since the epoch
    */
   complete(content: Content, createdMs: number): Completed<Fed>
   encode(fed: Fed): Resource
-  /** The message of an encoded resource, as JSON for people. */
+  /** Returns the message of an encoded resource as JSON for people. */
   show(bytes: Uint8Array): unknown
-  /** The numbers named in `counts`; of nothing in force when the content is undefined. */
+  /** Returns the counts that `counts` names; those of nothing in force when the content is undefined. */
   countsOf(content: Content | undefined, uids: readonly string[]): Readonly<Record<string, number>>
 }
 
-/** What the statuses of a kind have that no other's have. */
+/** The columns of the statuses of one kind. */
 export interface KindColumns {
-  /** What a resource is about, as the heading of a column: `DOMAIN`. */
+  /** The heading of the column with the subject: `DOMAIN`. */
   readonly subject: string
-  /** Its numbers, in the order in which people see them. */
+  /** The counts, in the order of the columns. */
   readonly counts: readonly Count[]
-  /** What of its details is shown, in that order; none when left out. */
+  /** The shown details, in the order of the columns; none when left out. */
   readonly details?: readonly Column[]
-  /** The conditions that lead to Ready; by default those of fed kinds. */
+  /** The conditions that lead to Ready; those of fed kinds when left out. */
   readonly steps?: readonly Column[]
 }
 
@@ -74,14 +76,14 @@ export interface Completed<Fed> {
 }
 
 export interface UnmetDependency {
-  /** For programs: `SecretMissing`. */
+  /** The reason of a condition, for programs: `SecretMissing`. */
   readonly reason: string
   readonly message: string
 }
 
-/** Its condition is there only while the doubt is; the resource is ready all the same. */
+/** A doubt about a valid resource. It has a condition while it lasts; the resource is ready all the same. */
 export interface Doubt {
-  /** For programs: `OpenOverlap`. */
+  /** The reason of a condition, for programs: `OpenOverlap`. */
   readonly reason: string
   readonly message: string
 }

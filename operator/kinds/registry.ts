@@ -54,10 +54,10 @@ export const columnsOfKinds = {
 
 const names: readonly string[] = resourceKinds.map(({ kind }) => kind)
 
-/** For messages: `RateLimitConfig, AnimationStreamRoute`. */
+/** The names of the kinds, for messages: `RateLimitConfig, AnimationStreamRoute`. */
 export const knownKinds = names.join(', ')
 
-/** Whether it is one of our API group, and not a Secret that such a one names. */
+/** Returns whether a resource is of Tollway's API group, and not a Secret that such a resource names. */
 export function isOurs({ apiVersion }: Pick<SourcedResource, 'apiVersion'>): boolean {
   return apiVersion.startsWith(`${apiGroup}/`)
 }

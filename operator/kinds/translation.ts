@@ -1,6 +1,6 @@
 import type { FieldProblem } from './field-problem.ts'
 
-/** What a custom resource says, or every problem that it has. */
+/** The content of a custom resource, or all its problems. */
 export type Translation<Content> =
   | { readonly value: Content; readonly warnings: readonly FieldProblem[] }
   | { readonly problems: readonly FieldProblem[] }

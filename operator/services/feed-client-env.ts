@@ -1,8 +1,9 @@
 /**
- * How each service follows the operator's feed. The waits are shorter than the defaults: the operator is
- * near, and a change must not lag. The services ping the operator, which permits it, so that each of them
- * notices within 6 s that its operator has stopped or disappeared. Until then the Service of the operators
- * has removed that operator, by its readiness probe, and the next connection reaches another one.
+ * Returns the settings with which each service follows the operator's feed. The waits are shorter than the
+ * defaults, because the operator is near and changes must apply soon. The services ping the operator, which
+ * permits it, so that each of them notices within 6 s that its operator has stopped or disappeared. Until
+ * then the readiness probe has removed that operator from the Service of the operators, and the next
+ * connection reaches another one.
  *
  * @param feedAddress `host:port`
  */

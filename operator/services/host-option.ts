@@ -4,12 +4,12 @@ import type { ServiceEnv } from './service-env.ts'
 export interface HostOption<Value = unknown> {
   /** The name on the command line, without the dashes: `grpc-port`. */
   readonly flag: string
-  /** What the help calls the value: `PORT`. Empty for a switch. */
+  /** The name of the value in the help: `PORT`. Empty for a switch. */
   readonly placeholder: string
   /** The text of the help, without the default. */
   readonly help: string
   readonly fallback: Value
-  /** The only values, if there are few. */
+  /** The allowed values, if they are limited. */
   readonly names?: readonly string[]
   /** The service that has the settings; only for an option that is repeated for each setting. */
   readonly env?: ServiceEnv
@@ -29,7 +29,7 @@ export type HostConfig<Options> = {
   readonly [Field in keyof Options]: Options[Field] extends HostOption<infer Value> ? Value : never
 }
 
-/** What an option says about itself. */
+/** The description of an option. */
 interface About<Value> {
   readonly flag: string
   readonly help: string
@@ -71,7 +71,7 @@ export function switchedOn(about: Omit<About<boolean>, 'fallback'>): HostOption<
   }
 }
 
-/** Problems of the text do not contain it, since it may be a secret. */
+/** Returns an option with text. A problem does not quote the text, which may be a secret. */
 export function text(about: About<string> & { readonly placeholder: string }): HostOption<string> {
   return {
     ...about,

@@ -8,17 +8,17 @@ import type { SharedState } from './workload-options.ts'
 export const feedFolder = '/etc/tollway/feed'
 const redisFolder = '/etc/tollway/redis'
 
-/** After the drain a process closes what it has open, and is gone. */
+/** The time for which a process closes its connections after the drain. */
 export const closeMs = 5_000
 
-/** What the pods of a service share, in the words of the configuration. */
+/** The shared settings of the pods of a service, as fields of the configuration. */
 export interface StatePlan {
   readonly type: 'memory' | 'redis'
-  /** An entry of a Secret, with the address of the Redis. */
+  /** The entry of a Secret that has the address of the Redis. */
   readonly urlSecret: { readonly name: string; readonly key: string }
 }
 
-/** The same, in those of a workload. */
+/** The same settings, as fields of a workload. */
 export function sharedStateOf({ type, urlSecret }: StatePlan): SharedState {
   return type === 'memory' ? { type } : { type, urlFile: join(redisFolder, urlSecret.key) }
 }
@@ -38,12 +38,15 @@ export function feedFilesOf(installation: string): SecretFiles {
   return { name: 'feed', secretName: feedClientSecret(installation), folder: feedFolder, isReread: true }
 }
 
-/** `host:port` of the feed. */
+/** Returns `host:port` of the feed. */
 export function feedAddressOf({ name, feedPort }: ClusterConfig, namespace: string): string {
   return `${feedHost(name, namespace)}:${feedPort}`
 }
 
-/** How a pod and the feed know each other, and what any pod needs so that callers move to others in time. */
+/**
+ * Returns the settings by which a pod and the feed authenticate each other, and those that move callers to
+ * other pods in time.
+ */
 export function podEnv({ name }: ClusterConfig, namespace: string): Readonly<Record<string, string>> {
   return {
     CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true',
@@ -51,10 +54,11 @@ export function podEnv({ name }: ClusterConfig, namespace: string): Readonly<Rec
     CONFIG_GRPC_XDS_SERVER_TLS_CACERT: join(feedFolder, 'ca.crt'),
     CONFIG_GRPC_XDS_CLIENT_TLS_CERT: join(feedFolder, 'tls.crt'),
     CONFIG_GRPC_XDS_CLIENT_TLS_KEY: join(feedFolder, 'tls.key'),
-    // Anybody who reaches a pod could look into it, and change what it does.
+    // Anyone who reaches the debug port of a pod could read and change its state.
     DEBUG_HOST: '127.0.0.1',
-    // Callers find pods by DNS, and name servers keep an answer for 30 s: the default of kubeadm's CoreDNS. A
-    // pod takes calls until its address is gone from all of them, and callers have had time to ask again.
+    // Callers resolve pods by DNS, and name servers cache an answer for 30 s, the default of kubeadm's
+    // CoreDNS. A pod accepts calls until its address has expired from all caches, and callers have had time
+    // to resolve again.
     DRAIN_DELAY: '35s',
   }
 }

@@ -1,23 +1,26 @@
 import { readSettings, type Setting } from '@tollway/chassis/settings.ts'
 
-/** What the operator knows of the settings of one of its services. */
+/** The settings of a service, as the operator knows them. */
 export interface ServiceEnv {
   /**
-   * Judges settings that a person gives to the processes of the service, before any of them is started with
-   * them. Each problem begins with the name of its setting.
+   * Validates settings that a person sets for the processes of the service, before any of them starts. Each
+   * problem begins with the name of its setting.
    *
-   * @param place whose configuration has them: that of `tollway run`, or that of a cluster
+   * @param place the configuration that has them: that of `tollway run`, or that of a cluster
    */
   judge(env: Readonly<Record<string, string>>, place: Place): readonly string[]
-  /** Whether the value is one that no other user of the machine may read. */
+  /** Returns whether the value is a secret. */
   isSecret(name: string): boolean
-  /** How long a process with these settings may take from SIGTERM to its end. */
+  /** Returns the time limit of a process with these settings from SIGTERM to its end. */
   drainMs(env: Readonly<Record<string, string>>): number
 }
 
 export type Place = 'machine' | 'cluster'
 
-/** The settings that the operator decides for each process, each with its field, if it has one. */
+/**
+ * The settings that the operator sets for each process, each with its field of the configuration, if it has
+ * one.
+ */
 export type DecidedSetting = { readonly setting: Setting<unknown> } & Readonly<Partial<Record<Place, string>>>
 
 type Table = Readonly<Record<string, Setting<unknown>>> & {
@@ -29,11 +32,11 @@ export interface ServiceEnvOptions {
   /** Every setting of the service. */
   readonly settings: Table
   readonly decided: readonly DecidedSetting[]
-  /** Settings whose names hold a name that the user chose. */
+  /** The pattern of settings whose names contain a name that the user chose. */
   readonly openNames?: RegExp
 }
 
-/** Those of the traces' libraries, which every service has. */
+/** The settings of the tracing libraries, which every service has. */
 const tracingNames = /^OTEL_\w+$/
 
 export function createServiceEnv({ settings, decided, openNames }: ServiceEnvOptions): ServiceEnv {
@@ -52,7 +55,7 @@ export function createServiceEnv({ settings, decided, openNames }: ServiceEnvOpt
 
   return {
     judge(env, place) {
-      // The files are the processes' to read.
+      // Only the processes read the files that settings name.
       const read = readSettings(settings, env, () => '')
       const wrong = 'problems' in read ? read.problems.map(({ name, message }) => `${name}: ${message}`) : []
       return [...Object.keys(env).flatMap(name => notTheirs(name, place)), ...wrong]
@@ -68,7 +71,7 @@ export function createServiceEnv({ settings, decided, openNames }: ServiceEnvOpt
   }
 }
 
-/** All names of a setting in an environment. */
+/** Returns all names of a setting in an environment. */
 export function namesOf({ name, aliases = [], secret }: Setting<unknown>): readonly string[] {
   const names = [name, ...aliases]
   return secret ? [...names, ...names.map(one => `${one}_FILE`)] : names

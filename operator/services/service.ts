@@ -4,7 +4,7 @@ import type { HostOptions } from './host-option.ts'
 import type { ServiceEnv } from './service-env.ts'
 import type { SharedState } from './workload-options.ts'
 
-/** A service that the operator runs. `Config` is what the service reads of the options of `tollway run`. */
+/** A service that the operator runs. `Config` has the options of `tollway run` that the service reads. */
 export interface Service<Config> {
   readonly env: ServiceEnv
   readonly onHost: HostService<Config>
@@ -17,7 +17,7 @@ export interface HostService<Config> {
   readonly options: HostOptions
   /** The number of processes; 0 if the service is switched off. */
   processes(config: Config): number
-  /** The option that switches the service off, for a person: `--broker-replicas is 0`. */
+  /** Why the service is switched off, for a person: `--broker-replicas is 0`. */
   readonly offBy?: string
   /** Returns the workload. Called only if there are processes. */
   workload(config: Config, facts: HostFacts): Workload
@@ -36,14 +36,14 @@ export interface HostService<Config> {
    * @param host the host of the addresses, in brackets if it is an IPv6 address
    */
   addresses(config: Config, host: string): Readonly<Record<string, string>>
-  /** What the processes share: `counters`. They share it in Redis if `sharesRedis` returns true. */
+  /** The shared state of the processes: `counters`. It is in Redis if `sharesRedis` returns true. */
   readonly state: string
   sharesRedis(config: Config): boolean
   /** Returns problems of options that exclude each other, as the field and the text after it. */
   problems?(
     config: Config,
   ): readonly { readonly field: string; readonly problem: string; readonly with: string }[]
-  /** How long the first start may take until all processes are ready. */
+  /** The time limit of the first start until all processes are ready. */
   readonly firstReadyMs: number
 }
 
@@ -56,13 +56,13 @@ export interface Program {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** What the operator of one machine decides for all services. */
+/** The settings of all services that the operator of one machine decides. */
 export interface HostFacts {
   /** `host:port` of the feed. */
   readonly feedAddress: string
   /** `host:port` of the rate limit service. */
   readonly rateLimitAddress: string
-  /** Where the processes of the service keep what they share. */
+  /** The store that the processes of the service share. */
   readonly sharedState: SharedState
   readonly stateDir: string
   /** The file with the token with which the operator provisions merchants. */
@@ -75,8 +75,8 @@ export interface ClusterService {
   readonly field: 'rateLimit' | 'broker' | 'payments'
   workload(config: ClusterConfig, namespace: string): Workload
   /**
-   * Returns the addresses for callers, by what they call:
-   * `http` -> `http://tollway-ratelimit-http.tollway.svc:8080`.
+   * Returns the addresses for callers by their names: `http` ->
+   * `http://tollway-ratelimit-http.tollway.svc:8080`.
    *
    * @param hostOf returns the name of a Service of the workload; with a port, of the Service for that port
    */
@@ -87,7 +87,7 @@ export interface ClusterService {
   ): Readonly<Record<string, string>>
 }
 
-/** After the drain a process on the same machine closes its feed and its state within this time. */
+/** The time limit after the drain in which a process on the same machine closes its feed and its state. */
 export const closeOnHostMs = 3_000
 
 /** Callers on the same machine notice at once that a process is ending. */

@@ -1,18 +1,18 @@
 /**
- * Where a service keeps what it knows: each process in its own memory, or all of them in the Redis whose
- * address is in this file, because it may contain a password.
+ * The store of a service's state: the memory of each process, or the Redis whose address is in this file,
+ * because it may contain a password.
  */
 export type SharedState = { readonly type: 'memory' } | { readonly type: 'redis'; readonly urlFile: string }
 
-/** What decides how any of our services runs. */
+/** The options that the workloads of all services have. */
 export interface WorkloadOptions {
   readonly replicas: number
   readonly grpcPort: number
   /** `host:port` of the feed. */
   readonly feedAddress: string
   readonly logLevel: string
-  /** How long a process may take from SIGTERM to its end. */
+  /** The time limit of a process from SIGTERM to its end. */
   readonly stopGraceMs: number
-  /** Settings of the service that hold over all of the above. */
+  /** Settings of the service that take precedence over all of the above. */
   readonly env: Readonly<Record<string, string>>
 }

@@ -8,11 +8,11 @@ import { waitFor } from '../support/wait-for.ts'
 import { root } from './source-files.ts'
 
 /**
- * `node test/house/files-on-path.ts [--list]` prints how many files of production code a reader passes from the
- * edit of a manifest to the first decision by it, and from a call of Envoy to its answer. It counts the files
- * of which a function runs in the operator or in the rate limit service meanwhile; what runs at the start does
- * not count. A file is on the path unless one of the rows of `beside` names it: these files run, too, and a
- * reader who follows the content of the manifest does not pass them.
+ * `node test/house/files-on-path.ts [--list]` prints how many files of production code a reader passes from
+ * the edit of a manifest to the first decision by it, and from a call of Envoy to its answer. It counts the
+ * files of which a function runs in the operator or in the rate limit service meanwhile; what runs at the
+ * start does not count. A file is on the path unless one of the rows of `beside` names it: these files run,
+ * too, and a reader who follows the content of the manifest does not pass them.
  */
 const beside: readonly (readonly [what: string, paths: readonly string[]])[] = [
   ['libraries, of which the path needs the contract', ['services/chassis/', 'services/grpc/']],

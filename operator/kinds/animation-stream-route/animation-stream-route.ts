@@ -21,7 +21,7 @@ export const animationStreamRouteColumns: KindColumns = {
 
 export interface StreamRouteContext {
   readonly secrets: RouteSecrets
-  /** The streams that processes carry of a route. */
+  /** The loads that processes report for each route. */
   readonly loads: Pick<StreamLoads, 'of' | 'onChange'>
 }
 
@@ -78,8 +78,8 @@ export function animationStreamRoutes({
 
 const noLoad: RouteLoad = { activeStreams: 0, consumers: 0 }
 /**
- * A hash that no token has, as far as anybody knows. A right without hashes needs no token, and a route that
- * is not fed leaves its streams to a route that may be: neither may come of a Secret that is not there.
+ * A hash that matches no token. A right without hashes needs no token, and a route that is not fed leaves its
+ * streams to other routes: a missing Secret must have neither effect.
  */
 const closedToAll: readonly Uint8Array[] = [new Uint8Array(32)]
 
@@ -102,7 +102,7 @@ function signingPlaceOf({ name, webhook }: StreamRoute): SecretPlace | undefined
   return webhook && { namespace, secret: webhook.secret.name, key: webhook.secret.key }
 }
 
-/** Without a secret to sign with, brokers post nothing. */
+/** Brokers post nothing without a signing secret. */
 function webhookOf({ webhook }: StreamRoute, signing: SigningSecrets | undefined) {
   if (webhook === undefined || signing === undefined || !('secrets' in signing)) return {}
   return { webhook: { url: webhook.url, secrets: signing.secrets } }
@@ -136,7 +136,7 @@ function lackOfAny(
   return undefined
 }
 
-/** What a Secret that is not there closes. */
+/** The effect of a missing Secret, by the right that it gives. */
 const closedBy = {
   both: 'the route is closed to everybody until then',
   push: 'the route takes no pushes for its tokens until then',
@@ -160,7 +160,7 @@ function lackOfWebhook(
 /** The effects of an entry that cannot be read. */
 interface Effects {
   readonly without: string
-  /** While an earlier content of the entry is used. */
+  /** The effect while earlier content of the entry is used. */
   readonly old: string
 }
 

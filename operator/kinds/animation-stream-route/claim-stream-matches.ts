@@ -17,10 +17,12 @@ export function openStreamMatchClaims(): Claims<Pick<StreamRoute, 'match'>> {
   const byMatch = new Map<string, string>()
   /** The first route with exactly this prefix. */
   const byPrefix = new Map<string, Owner>()
-  /** By a text that longer prefixes begin with: of each namespace the first route that has such a prefix. */
+  /**
+   * The first route of each namespace that has a longer prefix, by each text with which that prefix begins.
+   */
   const byStart = new Map<string, Map<string, Owner>>()
 
-  /** Of another namespace, with a prefix that overlaps this one. */
+  /** Returns a route of another namespace whose prefix overlaps this one. */
   function strangerWith(prefix: string, namespace: string): Owner | undefined {
     const isStranger = (owner: Owner) => owner.namespace !== namespace
     const above = startsOf(prefix).flatMap(start => byPrefix.get(start) ?? [])
@@ -62,7 +64,7 @@ interface Owner extends Claimant {
   readonly prefix: string
 }
 
-/** `a`, `ab`, `abc` of `abc`. */
+/** Returns `a`, `ab` and `abc` for `abc`. */
 function startsOf(prefix: string): readonly string[] {
   return Array.from({ length: prefix.length }, (_, index) => prefix.slice(0, index + 1))
 }

@@ -6,11 +6,11 @@ import { createResource, type Resource } from '../../xds/snapshot.ts'
 /** Shown in place of a secret. */
 const hiddenSecret = '(hidden)'
 
-/** The type that brokers ask for. */
+/** The type that brokers request. */
 export const streamRouteTypeUrl = 'type.googleapis.com/tollway.broker.v1.StreamRoute'
 
 /**
- * A route as the feed carries it. Equal ones have equal bytes: fields are written in the order of their
+ * Encodes a route for the feed. Equal routes have equal bytes: fields are written in the order of their
  * numbers.
  */
 export function encodeStreamRoute({ route, createdMs, tokens, webhook }: OpenedStreamRoute): Resource {
@@ -36,9 +36,9 @@ export function encodeStreamRoute({ route, createdMs, tokens, webhook }: OpenedS
 }
 
 /**
- * Tokens that have both rights are the only field, which brokers of all versions know. Otherwise older
- * brokers get the tokens of both rights: they open more there than is meant, but the route is never open to
- * all.
+ * Tokens with both rights are in one field, which brokers of all versions know. If the rights have different
+ * tokens, older brokers get the tokens of both rights: there each token has both, but the route is never open
+ * to everyone.
  */
 function encodeTokens({ push, pull }: OpenedStreamRoute['tokens']) {
   const isIn = (hashes: readonly Uint8Array[]) => (hash: Uint8Array) =>
@@ -49,7 +49,7 @@ function encodeTokens({ push, pull }: OpenedStreamRoute['tokens']) {
   return { tokenHashes: [...push, ...more], pushTokenHashes: [...push], pullTokenHashes: [...pull] }
 }
 
-/** The message as JSON, without its secrets. */
+/** Returns the message as JSON, without its secrets. */
 export function showStreamRoute(bytes: Uint8Array): unknown {
   const message = fromBinary(StreamRouteSchema, bytes)
   if (message.webhook !== undefined) {

@@ -1,9 +1,9 @@
 import type { StreamRoute } from '../../ir.ts'
 import type { Doubt } from '../kind-adapter.ts'
 
-/** A message names at most this many routes. */
+/** The maximum of routes that a message names. */
 const maxNamed = 3
-/** Of each prefix, the routes that are compared with others. */
+/** The maximum of routes of one prefix that are compared with others. */
 const maxCompared = maxNamed + 1
 
 type Right = 'push' | 'pull'

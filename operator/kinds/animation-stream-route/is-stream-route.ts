@@ -2,7 +2,9 @@ import type { StreamRoute } from '../../ir.ts'
 
 type Fields<T> = { readonly [K in keyof T]?: unknown }
 
-/** Whether a value that was written down before, by this version or another one, is still such a route. */
+/**
+ * Returns whether a stored value, written by this version or another one, is a valid route of this version.
+ */
 export function isStreamRoute(value: unknown): value is StreamRoute {
   if (!isObject<StreamRoute>(value)) return false
   const { name, match, rules, lateJoiners, slowConsumers, concurrentRequests, limits } = value

@@ -8,13 +8,13 @@ export interface SecretPlace {
   readonly key: string
 }
 
-/** Why nothing is known of an entry. */
+/** The reason for which the values of an entry are not known. */
 export type NoEntry =
   /** The reason, as the end of a sentence that begins with the Secret's name. */
   | { readonly missing: string }
-  /** The Secret may not be read: what grants it, as a sentence. */
+  /** The operator may not read the Secret. The sentence says how to grant the right. */
   | { readonly forbidden: string }
-  /** It has not been read yet. */
+  /** The entry has not been read yet. */
   | { readonly unknown: true }
 
 /** The Secrets that routes name, each read by its name. */
@@ -24,9 +24,11 @@ export interface RouteSecrets {
    * while in any case.
    */
   follow(tokens: readonly SecretPlace[], signing?: readonly SecretPlace[]): Promise<void>
-  /** The tokens in a place that is followed. The same object while nothing has changed. */
+  /** Returns the tokens in a followed place. The result is the same object until a token changes. */
   tokens(place: SecretPlace): Tokens
-  /** The signing secrets in a place that is followed. The same object while nothing has changed. */
+  /**
+   * Returns the signing secrets in a followed place. The result is the same object until a secret changes.
+   */
   signing(place: SecretPlace): SigningSecrets
   /** Called after each change of `tokens` or `signing`. */
   onChange(listener: () => void): void

@@ -1,6 +1,6 @@
 import type { NoEntry } from './route-secrets.ts'
 
-/** A Secret that does not exist. */
+/** The reason for a Secret that does not exist. */
 export const noSecret = { missing: 'is not there' } as const satisfies NoEntry
 
 /**

@@ -2,15 +2,15 @@ import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks
 import type { NoEntry, SecretPlace } from './route-secrets.ts'
 import { readSecretLines } from './secret-lines.ts'
 
-/** The state of the signing secrets in one place. Unlike tokens they are needed as texts. */
+/** The signing secrets in one place. Unlike tokens, they are needed as text. */
 export type SigningSecrets =
-  /** `forbidden`: the Secret may not be read any more, so that these may be old. */
+  /** `forbidden`: the operator may no longer read the Secret, so these values may be outdated. */
   { readonly secrets: readonly string[]; readonly forbidden?: string } | NoEntry
 
-/** The current one, and the one before it during a rotation. */
+/** The signing secret, and its predecessor during a rotation. */
 const maxSecrets = 2
 
-/** Reads the secrets of a Secret's entry, a line each. No message quotes a character of them. */
+/** Reads the secrets of an entry, one in each line. No message quotes a character of them. */
 export function readSigningSecrets(
   entries: Readonly<Record<string, string>> | undefined,
   { key }: Pick<SecretPlace, 'key'>,

@@ -2,19 +2,17 @@ import { createHash } from 'node:crypto'
 import type { NoEntry, SecretPlace } from './route-secrets.ts'
 import { readSecretLines } from './secret-lines.ts'
 
-/**
- * The state of the tokens in one place. Only the reader of a Secret sees tokens; all others see their hashes.
- */
+/** The tokens in one place. Only the reader of a Secret has the tokens; all other code has their hashes. */
 export type Tokens =
-  /** `forbidden`: the Secret may not be read any more, so that these may be old. */
+  /** `forbidden`: the operator may no longer read the Secret, so these values may be outdated. */
   { readonly hashes: readonly Uint8Array[]; readonly forbidden?: string } | NoEntry
 
-/** Of one entry: more than a rotation needs. */
+/** The maximum of tokens in an entry. A rotation needs two. */
 const maxTokens = 16
-/** What a header carries as a bearer token: visible ASCII. */
+/** The characters of a bearer token in a header: visible ASCII. */
 const tokenForm = /^[\x21-\x7e]{1,4096}$/
 
-/** The tokens of a Secret's entry, a line each; blanks around them are not part of them. */
+/** Reads the tokens of an entry, one in each line. Blanks around a token are not part of it. */
 export function hashTokens(
   entries: Readonly<Record<string, string>> | undefined,
   { key }: Pick<SecretPlace, 'key'>,

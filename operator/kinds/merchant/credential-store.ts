@@ -1,14 +1,14 @@
 /**
- * The place of the merchants' credentials: Secrets of a cluster, or files. One at a time is read by its
- * name; they are never listed.
+ * The store of the merchants' credentials: Secrets of a cluster, or files. It reads each by its name, and
+ * never lists them.
  */
 export interface CredentialStore {
   /** Resolves with undefined if no credentials exist. Rejects if they cannot be read. */
   get(place: CredentialPlace, signal: AbortSignal): Promise<KeptCredentials | undefined>
   /**
-   * Creates it when `known` is undefined, else changes exactly the state that is known: of it the entries and
-   * notes that are in `content.remove` go, those in `content` are set, and all others stay. Rejects with
-   * `code` 409 when there is another one by now.
+   * Creates the credentials when `known` is undefined; otherwise changes exactly the known state: it removes
+   * the entries and notes in `content.remove`, sets those in `content`, and keeps all others. Rejects with
+   * `code` 409 when the state has changed since.
    */
   put(
     place: CredentialPlace,
@@ -21,7 +21,7 @@ export interface CredentialStore {
 export interface CredentialPlace {
   readonly namespace: string
   readonly name: string
-  /** The resource whose it is, and with which it goes. */
+  /** The resource that owns the credentials, and with which they are deleted. */
   readonly owner: { readonly name: string; readonly uid: string }
 }
 
@@ -30,24 +30,24 @@ export interface KeptCredentials {
   readonly entries: Readonly<Record<string, string>>
   /** Notes beside the entries, which only the operator reads. */
   readonly notes: Readonly<Partial<Record<NoteName, string>>>
-  /** Whether it was created for this very resource. Others must not be changed. */
+  /** Whether the credentials were created for exactly this resource. Others must not be changed. */
   readonly isOurs: boolean
-  /** Of this state: another one has another version. */
+  /** The version of this state, which every change changes. */
   readonly version: string
 }
 
 export interface NewCredentials {
   readonly entries: Readonly<Record<string, string>>
   readonly notes: Readonly<Partial<Record<NoteName, string>>>
-  /** Names of entries. */
+  /** The names of the entries to remove. */
   readonly remove: readonly string[]
 }
 
-/** All that has to be remembered of a key over a crash. */
+/** The notes about a key that outlive a crash. */
 export type NoteName =
-  /** When it came into force, in RFC 3339. */
+  /** The time since which the key is in force, in RFC 3339. */
   | 'key-since'
-  /** The wish for a rotation that it fulfils. */
+  /** The value of the annotation for whose rotation the key was created. */
   | 'key-rotation'
-  /** How long the keys before it stay valid, in milliseconds. */
+  /** How long earlier keys stay valid, in milliseconds. */
   | 'key-grace'

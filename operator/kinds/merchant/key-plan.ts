@@ -2,13 +2,13 @@ import type { MerchantAccount } from '../../ir.ts'
 import type { KeptCredentials } from './credential-store.ts'
 
 /**
- * What a merchant's Secret says of its API key. A new key has a separate entry until the payments
- * service knows it, so that programs find a key only when it opens something, and a crash loses none.
+ * The API keys in a merchant's Secret. A new key has a separate entry until the payments service knows it, so
+ * that programs find only keys that work, and a crash loses none.
  */
 export interface KeyState {
-  /** The one in force. */
+  /** The key in force. */
   readonly current: string | undefined
-  /** The one that is to be. */
+  /** The next key, which the payments service may not know yet. */
   readonly staged: string | undefined
 }
 
@@ -27,7 +27,7 @@ export function readKeys(
   return { current: keyIn(entries[secret.entries.apiKey]), staged: keyIn(entries[stagedEntry({ secret })]) }
 }
 
-/** The entry of the next key: beside the active one, under a name that no other entry has. */
+/** Returns the entry of the next key: beside the active one, under a name that no other entry has. */
 export function stagedEntry({ secret: { entries } }: Pick<MerchantAccount, 'secret'>): string {
   const taken = new Set(Object.values(entries))
   let name = `${entries.apiKey}.next`
@@ -37,7 +37,7 @@ export function stagedEntry({ secret: { entries } }: Pick<MerchantAccount, 'secr
 
 export interface NewKeyReason {
   readonly why: 'none' | 'asked' | 'age'
-  /** For how long the keys before it stay valid. */
+  /** How long earlier keys stay valid. */
   readonly graceMs: number
 }
 
@@ -48,8 +48,8 @@ export interface KeyWishes {
 }
 
 /**
- * Why there has to be another key; undefined when there need not. One in place of a key that is gone, and may
- * be in anybody's hands, leaves no other valid.
+ * Returns why a new key is needed; undefined if none is. A new key in place of a lost one, which anyone may
+ * have, ends the validity of all earlier keys.
  */
 export function whyNewKey(
   account: Pick<MerchantAccount, 'app' | 'secret'>,
@@ -63,7 +63,7 @@ export function whyNewKey(
   return nowMs - sinceMs >= rotateAfterMs ? { why: 'age', graceMs } : undefined
 }
 
-/** When a key that is in force will have to be replaced for its age, in milliseconds from now. */
+/** Returns the time until the key in force has to be replaced because of its age, in milliseconds. */
 export function dueInMs(
   { app }: Pick<MerchantAccount, 'app'>,
   kept: Pick<KeptCredentials, 'notes'>,
@@ -74,7 +74,7 @@ export function dueInMs(
   return Number.isNaN(dueMs) ? Number.POSITIVE_INFINITY : Math.max(0, dueMs)
 }
 
-/** For how long the keys before the one in force stay valid from now on. */
+/** Returns how long earlier keys than the one in force stay valid from now on. */
 export function graceOf({ notes }: Pick<KeptCredentials, 'notes'>): number {
   const graceMs = Number(notes['key-grace'] ?? 0)
   return Number.isSafeInteger(graceMs) && graceMs >= 0 ? graceMs : 0

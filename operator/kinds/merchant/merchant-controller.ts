@@ -39,7 +39,7 @@ export interface MerchantResources<Resource extends MerchantResource> {
   release(resource: Resource): Promise<void>
 }
 
-/** What a reconcile found out about a resource. */
+/** The result of a reconcile of one resource. */
 export interface MerchantFindings {
   readonly facts: MerchantFacts
   /** Undefined for a resource that is invalid or being deleted: the details of its status stay. */
@@ -68,13 +68,13 @@ export interface MerchantPace {
 export interface MerchantControllerOptions<Resource extends MerchantResource> extends MerchantsOptions {
   readonly resources: MerchantResources<Resource>
   readonly statuses: MerchantStatuses<Resource>
-  /** Only the operator that may write does anything. */
+  /** Whether this operator leads. Another operator reconciles nothing. */
   readonly mayWrite: () => boolean
-  /** Left out where reads cost nothing. */
+  /** Left out if reads need no limit. */
   readonly pace?: MerchantPace
   /** The cause of a failure of the payments service's database; undefined while it answers. */
   readonly backendFailure: () => string | undefined
-  /** Merchants that are reconciled at the same time. */
+  /** The maximum of concurrent reconciles. */
   readonly concurrency: number
   readonly retries: RetryWaits
   readonly onError: (key: string, error: Error, retryMs: number) => void
@@ -86,7 +86,7 @@ export interface MerchantController {
   /** Reports whether the last reconcile of the resource was one of its present revision. */
   isCurrent(key: string): boolean
   reconcile(key: string): void
-  /** Reconciles all, for example when this operator becomes the one that writes. */
+  /** Reconciles all Merchants, for example because this operator has become the leader. */
   reconcileAll(): void
   /** Updates the condition Degraded of all if the state of the database has changed. */
   followBackend(): void
@@ -152,7 +152,7 @@ export function createMerchantController<Resource extends MerchantResource>(
     return nextLook(resource.key, outcome, secretsOf(account).size)
   }
 
-  /** An obstacle that passes by itself is an error: the queue repeats it with growing waits. */
+  /** A transient obstacle is an error, so that the queue repeats the reconcile with growing waits. */
   function nextLook(key: string, { afterMs, obstacle }: MerchantOutcome, reads: number): Outcome {
     const waitMs = pace?.reserve(key, { atLeastMs: afterMs ?? 0, reads })
     if (afterMs !== undefined) return { afterMs: waitMs ?? afterMs }

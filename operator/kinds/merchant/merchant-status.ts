@@ -1,35 +1,36 @@
 import type { NewCondition } from '../../status/conditions.ts'
 import { type FieldProblem, formatFieldProblem } from '../field-problem.ts'
 
-/** What the conditions of a Merchant are derived from. */
+/** The facts from which the conditions of a Merchant are derived. */
 export interface MerchantFacts {
   /** The problems of the spec. */
   readonly problems: readonly FieldProblem[]
-  /** What keeps it from going on; undefined when all is done. */
+  /** The obstacle of the last reconcile; undefined if it completed all steps. */
   readonly obstacle: Obstacle | undefined
   /** Whether the merchant exists and is as specified, although a later step failed. */
   readonly synced: boolean
 }
 
-/** What a step met. */
+/** The reason for which a step could not be completed. */
 export interface Obstacle {
-  /** The condition that it keeps from being true. */
+  /** The condition that the obstacle makes false. */
   readonly step: 'Synced' | 'CredentialsReady'
-  /** For programs: `SecretForeign`. */
+  /** The reason of the condition, for programs: `SecretForeign`. */
   readonly reason: string
   readonly message: string
   /** The obstacle stays until a user changes something. Other obstacles pass by themselves. */
   readonly stalled: boolean
 }
 
-/** The reason for a resource that says otherwise than the merchant that was made of it. */
+/** The reason for a change of a field that is immutable in an existing merchant. */
 export const immutableFieldChanged = 'ImmutableFieldChanged'
 
 const maxShownProblems = 5
 
 /**
- * Accepted: it is right. Synced: the merchant is there and as the resource says. CredentialsReady: the Secret
- * has them. Ready: all three. Only while they hold: Reconciling, Stalled, ImmutableFieldChanged.
+ * Derives the conditions. Accepted: the resource is valid. Synced: the merchant exists and equals the
+ * resource. CredentialsReady: the Secret has the credentials. Ready: all three. Present only while they
+ * apply: Reconciling, Stalled, ImmutableFieldChanged.
  */
 export function deriveMerchantConditions(facts: MerchantFacts): readonly NewCondition[] {
   const accepted = acceptedCondition(facts)
@@ -52,7 +53,10 @@ const isFalse = (type: string, reason: string, message: string): NewCondition =>
   ...{ type, status: 'False', reason, message },
 })
 
-/** The conditions from before the pause stay, except those of the present. */
+/**
+ * Returns the conditions of a paused resource: those from before the pause, except conditions that describe
+ * the present state.
+ */
 export function pausedConditions(before: readonly NewCondition[]): readonly NewCondition[] {
   return [...withoutDegraded(before).filter(({ type }) => type !== paused.type), paused]
 }

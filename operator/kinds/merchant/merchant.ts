@@ -24,7 +24,7 @@ export const merchants: KindColumns & { readonly definition: ResourceKind } = {
 
 const maxShownCharacters = 3
 
-/** `DKK`, and `DKK test` for one whose payments are not real; of a spec that may say anything. */
+/** Returns `DKK`, or `DKK test` for a test merchant, from a spec that may be invalid. */
 export function merchantSubject(spec: unknown): string {
   const { currency, test } = (spec ?? {}) as { readonly currency?: unknown; readonly test?: unknown }
   const shown = typeof currency === 'string' ? currency.slice(0, maxShownCharacters) : ''
@@ -61,7 +61,7 @@ export function detailsOf(
 
 const detailNames = ['merchantId', 'publicKey', 'appId', 'payLink', 'posLink', 'secretName'] as const
 
-/** Those in a status that was written by an operator, of any version. */
+/** Returns the details in a stored status, which an operator of any version wrote. */
 export function readDetails(
   status: Readonly<Record<string, unknown>>,
 ): MerchantDetails & Readonly<Record<string, string>> {

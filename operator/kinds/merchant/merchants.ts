@@ -15,7 +15,7 @@ export interface WantedMerchant {
   /** The name of the resource. */
   readonly name: string
   readonly account: MerchantAccount
-  /** See `KeyWishes`. */
+  /** The value of the annotation that requests another key; empty without it. */
   readonly rotation: string
 }
 
@@ -45,7 +45,7 @@ export interface MerchantsOptions {
   readonly timing?: Partial<MerchantsTiming>
 }
 
-/** Where programs find the payments service. */
+/** The addresses of the payments service, for programs. */
 export interface PaymentAddresses {
   readonly baseUrl: string
   readonly payPageUrl: string

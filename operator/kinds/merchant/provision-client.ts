@@ -15,12 +15,12 @@ export interface ProvisionClientOptions {
   readonly url: URL
   /** Called before each request. Returns the bearer token (RFC 6750). */
   readonly token?: () => string
-  /** Asked before each request, so that renewed certificates are used at once. */
+  /** Called before each request, so that renewed certificates are used at once. */
   readonly tls?: () => ProvisionTls
   readonly limits?: Partial<ProvisionClientLimits>
 }
 
-/** All in PEM. */
+/** The certificates and the key, in PEM. */
 export interface ProvisionTls {
   readonly ca: string
   readonly identity?: { readonly cert: string; readonly key: string } | undefined
@@ -29,7 +29,7 @@ export interface ProvisionTls {
 }
 
 export interface ProvisionClientLimits {
-  /** A request that takes longer has failed. */
+  /** The time limit of a request. */
   readonly timeoutMs: number
   readonly maxConnections: number
   readonly maxAnswerBytes: number
@@ -46,11 +46,11 @@ const idleConnectionMs = 30_000
 
 interface Answer {
   readonly status: number
-  /** undefined without a body, and for a body that is not JSON. */
+  /** The parsed body; undefined without a body, and for a body that is not JSON. */
   readonly body: unknown
 }
 
-/** The provisioner at an address. No error contains a key or a token. */
+/** Returns the provisioner at an address. No error contains a key or a token. */
 export function createProvisionClient(
   options: ProvisionClientOptions,
 ): Provisioner & { /** Ends its connections. */ end(): void } {
@@ -143,7 +143,7 @@ function toProvisioned({ status, body }: Answer): Provisioned | undefined {
   return { merchantId: `${merchantId}`, publicKey: `${publicKey}`, appId: `${appId}` }
 }
 
-/** Only what a change of the resource, of the key or of the merchant can mend. */
+/** Returns the rejections that a change of the resource, of the key or of the merchant can resolve. */
 function toRejection({ status, body }: Answer): ProvisionRejection | undefined {
   const { code } = fieldsOf(body)
   const message = messageOf(body)

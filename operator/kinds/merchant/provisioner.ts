@@ -1,8 +1,8 @@
 import type { MerchantProfile } from '../../ir.ts'
 
 /**
- * Creates merchants: the payments service, by a separate port. One uid is always one merchant: a repeated
- * request gets the same answer and changes nothing.
+ * Creates merchants: the payments service, through a separate port. One uid is always one merchant: a
+ * repeated request gets the same answer and changes nothing.
  */
 export interface Provisioner {
   /**
@@ -14,7 +14,10 @@ export interface Provisioner {
     request: ProvisionRequest,
     signal: AbortSignal,
   ): Promise<Provisioned | ProvisionRejection>
-  /** From then on its keys open nothing, and nothing new is accepted. One that never was is closed, too. */
+  /**
+   * Closes the merchant of a resource. Its keys are no longer valid, and it accepts nothing new. A merchant
+   * that does not exist is closed, too.
+   */
   close(uid: string, signal: AbortSignal): Promise<void>
 }
 
@@ -23,19 +26,19 @@ export interface ProvisionRequest {
   readonly appName: string | null
   /** SHA-256 in hex of the API key of the merchant. The key itself is never sent. */
   readonly keyHash: string
-  /** After this time the app's other keys open nothing; null leaves them as they are. */
+  /** After this time the other keys of the app are no longer valid; null does not change them. */
   readonly otherKeysExpireInMs: number | null
   readonly users: readonly string[]
-  /** All that the resource has. */
+  /** All webhooks of the resource. */
   readonly webhooks: readonly {
     readonly url: string
     readonly events: readonly string[]
-    /** What signatures are made with, the newest first. */
+    /** The signing secrets, the newest first. */
     readonly secrets: readonly string[]
   }[]
   /**
-   * A merchant that is there, and the hash of a key that has it. Null when that key is nowhere to be found:
-   * then only a merchant that was adopted before is taken, and none is ever made.
+   * An existing merchant, and the hash of one of its keys; null if that key was not found. Then only a
+   * merchant that was adopted before is accepted, and none is created.
    */
   readonly adopt?: { readonly merchantId: string; readonly keyHash: string | null }
 }
@@ -46,15 +49,15 @@ export interface Provisioned {
   readonly appId: string
 }
 
-/** An answer that stays the same as long as the resource does. */
+/** A rejection, which is repeated until the resource changes. */
 export interface ProvisionRejection {
   readonly rejected: {
     /**
-     * `immutable`: it says otherwise than the merchant that it made. `closed`: its merchant is. `key`: that
-     * key opens nothing any more, or is another app's. `invalid`: the rest.
+     * `immutable`: a field differs that cannot change. `closed`: the merchant is closed. `key`: the key is
+     * not valid any more, or belongs to another app. `invalid`: all other reasons.
      */
     readonly why: 'immutable' | 'closed' | 'key' | 'invalid'
-    /** The fields, where it is about fields. */
+    /** The problems of fields, if there are any. */
     readonly problems: readonly { readonly path: string; readonly message: string }[]
     readonly message: string
   }

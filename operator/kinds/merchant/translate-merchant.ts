@@ -55,7 +55,7 @@ function toProblems(fields: readonly FieldError[]): readonly FieldProblem[] {
 
 const unitMs: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
 
-/** Of a text that the schema has judged: `90d`. */
+/** Returns the duration of a text that the schema has validated: `90d`. */
 function toMs(duration: string): number {
   return Number(duration.slice(0, -1)) * (unitMs[duration.slice(-1)] ?? 0)
 }

@@ -1,7 +1,7 @@
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import type { Claims } from '../claims.ts'
 
-/** The namespaces for which a domain is kept, by the domain; all others are free. */
+/** The namespaces that may use a domain, by the domain; every namespace may use other domains. */
 export type Reservations = ReadonlyMap<string, readonly string[]>
 
 /** A domain belongs to the oldest resource that names it and may have it. */

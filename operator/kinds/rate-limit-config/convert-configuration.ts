@@ -37,7 +37,7 @@ export function convertConfigurations(
 
 const maxNameLength = 63
 
-/** A domain's name as Kubernetes allows names: lower case letters, digits and dashes, at most 63. */
+/** Returns a domain's name in the form of Kubernetes: lower case letters, digits and dashes, at most 63. */
 export function resourceName(domain: string): string {
   const name = domain
     .toLowerCase()
@@ -72,7 +72,7 @@ function convertDescriptor(descriptor: RateLimitRule): JsonObject {
   }
 }
 
-/** A file may leave out `requests_per_unit`, which then blocks every request; a resource says so. */
+/** A file may omit `requests_per_unit`, which blocks every request; a resource has to state it. */
 function convertLimit(limit: RateLimitPolicy): JsonObject {
   return {
     ...(limit.name !== '' && { name: limit.name }),

@@ -44,7 +44,7 @@ function keyEndOf({ algorithm, unitSeconds }: LimitSettings): string {
   return algorithm === undefined ? "<window's start>" : `${algorithm}:${unitSeconds}`
 }
 
-/** Returns what a limit counts, and when it resets. Nothing is said of a plain fixed window. */
+/** Returns what a limit counts, and when it resets; empty for a plain fixed window. */
 function describeCounting(limit: LimitSettings, nowSeconds: number): readonly string[] {
   const { requestsPerUnit, unitSeconds, algorithm = 'FixedWindow', burst = requestsPerUnit } = limit
   if (algorithm === 'TokenBucket') {
@@ -66,12 +66,12 @@ function describeCounting(limit: LimitSettings, nowSeconds: number): readonly st
 
 const notCounted = 'refused requests are not counted'
 
-/** `200 ms`, `1.5 s`, `3600 s`. */
+/** Returns `200 ms`, `1.5 s` or `3600 s`. */
 function showSeconds(seconds: number): string {
   return seconds < 1 ? `${Number((1000 * seconds).toPrecision(3))} ms` : `${Number(seconds.toFixed(1))} s`
 }
 
-/** Windows can end beyond the times that Date has. */
+/** The end of a window may be beyond the range of Date. */
 function showTime(seconds: number): string {
   const date = new Date(seconds * 1000)
   return Number.isNaN(date.getTime()) ? `${seconds} s after 1970` : date.toISOString().replace('.000Z', 'Z')

@@ -22,13 +22,12 @@ import {
 import { featuresOf } from '@tollway/ratelimit/rules/extensions/features.ts'
 import { createResource, type Resource } from '../../xds/snapshot.ts'
 
-/** The type that rate limit pods ask for, ours and the reference's. */
+/** The type that rate limit pods request, those of Tollway and those of the reference. */
 export const rateLimitTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
 
 /**
- * A domain as the feed carries it. Equal domains have equal bytes: fields are written in the order of their
- * numbers, and
- * metadata in the order of its names, however it was written down.
+ * Encodes a domain for the feed. Equal domains have equal bytes: fields are written in the order of their
+ * numbers, and metadata in the order of its names.
  */
 export function encodeRateLimitDomain(content: RateLimitDomain): Resource {
   const { name, domain, descriptors, allOrNothing = false } = content
@@ -41,7 +40,7 @@ export function encodeRateLimitDomain(content: RateLimitDomain): Resource {
   return createResource(name, toBinary(RateLimitConfigSchema, message), featuresOf(content))
 }
 
-/** The message as JSON. */
+/** Returns the message as JSON. */
 export function showRateLimitConfig(bytes: Uint8Array): unknown {
   return toJson(RateLimitConfigSchema, fromBinary(RateLimitConfigSchema, bytes))
 }
@@ -102,7 +101,7 @@ function sortedValue(value: Json): MutableJson {
   return value !== null && typeof value === 'object' ? sorted(value) : value
 }
 
-/** Array.isArray does not know of readonly arrays. */
+/** `Array.isArray` does not narrow readonly arrays. */
 function isList(value: Json): value is readonly Json[] {
   return Array.isArray(value)
 }

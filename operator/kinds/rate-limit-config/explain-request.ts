@@ -5,7 +5,7 @@ import { type Entry, match } from '@tollway/ratelimit/rules/match.ts'
 import { replacedLimits } from '@tollway/ratelimit/rules/replaces.ts'
 
 export interface ExplainedRequest {
-  /** One for each descriptor of the request, in its order. */
+  /** The explanation of each descriptor, in the order of the request. */
   readonly explanations: readonly Explanation[]
   /** Whether every limit of the request counts it, or none does. */
   readonly isAtomic: boolean

@@ -9,7 +9,9 @@ import { algorithms, isRequestsPerUnit, parseUnit } from '@tollway/ratelimit/rul
 
 type Fields<T> = { readonly [K in keyof T]?: unknown }
 
-/** Whether a value that was written down before, by this version or another one, is still such a domain. */
+/**
+ * Returns whether a stored value, written by this version or another one, is a valid domain of this version.
+ */
 export function isRateLimitDomain(value: unknown): value is RateLimitDomain {
   if (!isObject<RateLimitDomain>(value)) return false
   const { name, domain, descriptors, allOrNothing } = value

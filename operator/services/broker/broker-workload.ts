@@ -2,9 +2,9 @@ import type { Workload } from '../../ir.ts'
 import { feedClientEnv } from '../feed-client-env.ts'
 import type { SharedState, WorkloadOptions } from '../workload-options.ts'
 
-/** What decides how the broker runs. */
+/** The options of the broker's workload. */
 export interface BrokerWorkloadOptions extends WorkloadOptions {
-  /** Where streams are kept: those in memory are seen only by the callers of the process that has them. */
+  /** The store of streams. Streams in memory are visible only to callers of the process that has them. */
   readonly streamLog: SharedState
 }
 
@@ -13,7 +13,8 @@ export function brokerWorkload(options: BrokerWorkloadOptions): Workload {
     name: 'broker',
     service: 'broker',
     replicas: options.replicas,
-    // An HTTP/2 connection lasts, and would pin a caller to one replica: callers find each of them.
+    // An HTTP/2 connection is long-lived and would pin a caller to one replica, so callers resolve each
+    // replica.
     ports: [{ name: 'grpc', port: options.grpcPort, reach: 'each' }],
     stopGraceMs: options.stopGraceMs,
     env: {

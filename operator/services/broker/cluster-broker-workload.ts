@@ -32,7 +32,7 @@ function workload(config: ClusterConfig, namespace: string): Workload {
     feedAddress: feedAddressOf(config, namespace),
     logLevel,
     stopGraceMs: brokerEnv.drainMs(env) + closeMs,
-    // Installations that share a Redis have streams of the same ids, and must not mix them up.
+    // Installations that share a Redis may have streams with equal ids, and must not mix them up.
     env: { ...(streamLog.type === 'redis' && { REDIS_KEY_PREFIX: `${namespace}/${name}` }), ...env },
   })
   const { enabled: isAutoscaled, ...scaling } = autoscaling
@@ -54,7 +54,7 @@ function adminPorts({ admin }: Plan): readonly ServicePort[] {
   return admin.enabled ? [{ name: 'admin', port: admin.port, reach: 'any' }] : []
 }
 
-/** Pods read both again when they change. */
+/** The certificates and the tokens, which pods read again when they change. */
 function filesOf({ tlsSecret, admin }: Plan): readonly SecretFiles[] {
   const tls = { name: 'tls', secretName: tlsSecret.name, keys: ['tls.crt', 'tls.key'], folder: tlsFolder }
   const { name: secretName, key } = admin.tokenSecret
@@ -77,10 +77,10 @@ function ownEnv({ metricsPort, tlsSecret, admin }: Plan): Readonly<Record<string
       ADMIN_TOKEN_FILE: join(adminFolder, admin.tokenSecret.key),
     }),
     METRICS_PORT: `${metricsPort}`,
-    // A caller is to find new pods with its next stream; one that runs is not cut for that.
+    // A caller finds new pods with its next stream; running streams are not ended for that.
     GRPC_MAX_CONNECTION_AGE: '30m',
     GRPC_MAX_CONNECTION_AGE_GRACE: '12h',
-    // A longer stream continues at another pod: its consumers send how far they have read.
+    // A longer stream continues at another pod, because its consumers send their position.
     DRAIN_TIMEOUT: '20s',
   }
 }

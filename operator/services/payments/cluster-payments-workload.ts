@@ -12,7 +12,10 @@ const databaseFolder = '/etc/tollway/database'
 const mailFolder = '/etc/tollway/mail'
 const ownFolder = '/etc/tollway/payments'
 
-/** What all processes of one database share: entries of a Secret that the operator makes, and settings. */
+/**
+ * The values that all processes of one database share: entries of a Secret that the operator creates, and
+ * settings.
+ */
 export const sharedSecrets = {
   testProcessorKey: 'TEST_PROCESSOR_KEY',
   payPageSecret: 'PAY_PAGE_SECRET',
@@ -87,7 +90,7 @@ function mailEnv({ urlSecret: { name, key } }: Mail): Readonly<Record<string, st
   return name === '' ? {} : { MAIL_SMTP_URL_FILE: join(mailFolder, key) }
 }
 
-/** Without an address from outside there is no way of payers to check. */
+/** Returns the setting of the page check, which needs an address outside the cluster. */
 function pageCheckEnv(config: ClusterConfig, namespace: string): Readonly<Record<string, string>> {
   const { baseUrl, payPageUrl } = config.payments
   if (baseUrl === '' && payPageUrl === '') return {}
@@ -101,19 +104,20 @@ function mailFiles({ urlSecret: { name, key } }: Mail): NonNullable<Workload['se
 function ownEnv(metricsPort: number): Readonly<Record<string, string>> {
   const files = Object.entries(sharedSecrets).map(([entry, name]) => [`${name}_FILE`, join(ownFolder, entry)])
   return {
-    // The kubelet's probes and Prometheus come from outside the pod.
+    // The kubelet and Prometheus connect from outside the pod.
     DEBUG_HOST: '0.0.0.0',
     DEBUG_PORT: `${metricsPort}`,
-    // The only place that a pod can write to. Nothing that lasts is there.
+    // The only writable folder of a pod. It has nothing that must be kept.
     STATE_DIR: '/tmp/tollway',
     PROVISION_HOST: '0.0.0.0',
-    // Callers that look their names up every few seconds must have noticed before calls are refused.
+    // Before the pod rejects calls, callers that resolve its name every few seconds must have noticed its
+    // end.
     DRAIN_DELAY: '10s',
     ...(Object.fromEntries(files) as Record<string, string>),
   }
 }
 
-/** Where programs and payers find it: as it is said, or within the cluster. */
+/** Returns the addresses for programs and payers: the configured ones, or those within the cluster. */
 export function paymentAddressesOf({ name, payments }: ClusterConfig, namespace: string): PaymentAddresses {
   const { baseUrl, payPageUrl, port } = payments
   const base = baseUrl === '' ? `http://${paymentsHost(name, namespace)}:${port}` : baseUrl.replace(/\/$/, '')

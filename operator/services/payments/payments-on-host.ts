@@ -60,7 +60,7 @@ export const paymentsOnHost = {
       stopGraceMs: paymentsEnv.drainMs(env) + closeOnHostMs,
       env,
     })
-    // Ports for the operator alone are among the own ports of the process, on the loopback address.
+    // The ports for the operator are own ports of the process, on the loopback address.
     return { ...workload, ports: workload.ports.filter(({ callers }) => callers === undefined) }
   },
   // The first start creates the database.

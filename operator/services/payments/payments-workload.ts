@@ -1,20 +1,20 @@
 import type { Workload } from '../../ir.ts'
 
-/** What decides how the payments service runs. */
+/** The options of the workload of the payments service. */
 export interface PaymentsWorkloadOptions {
   readonly replicas: number
   readonly storage: PaymentsStorage
-  /** Of the API and the payment page. */
+  /** The port of the API and the payment page. */
   readonly port: number
   /** The port through which only the operator provisions merchants. */
   readonly provisionPort: number
   readonly provisionAccess: ProvisionAccess
-  /** Counts the calls of the API for all processes; null where no rate limit service runs. */
+  /** The address of the rate limit service, which counts API calls for all processes; null if none runs. */
   readonly rateLimit: { readonly address: string; readonly domain: string } | null
   readonly logLevel: string
-  /** How long a process may take from SIGTERM to its end. */
+  /** The time limit of a process from SIGTERM to its end. */
   readonly stopGraceMs: number
-  /** Settings of the service that hold over all of the above. */
+  /** Settings of the service that take precedence over all of the above. */
   readonly env: Readonly<Record<string, string>>
 }
 

@@ -57,7 +57,8 @@ function ownEnv(metricsPort: number): Readonly<Record<string, string>> {
     USE_PROMETHEUS: 'true',
     PROMETHEUS_ADDR: `:${metricsPort}`,
     DISABLE_STATS: 'false',
-    // An HTTP/2 connection lasts, and would pin a caller to one pod; callers also need to find new ones.
+    // An HTTP/2 connection is long-lived and would pin a caller to one pod; callers also need to find new
+    // pods.
     GRPC_MAX_CONNECTION_AGE: '5m',
     GRPC_MAX_CONNECTION_AGE_GRACE: '1m',
     DRAIN_TIMEOUT: '10s',

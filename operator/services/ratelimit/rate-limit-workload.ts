@@ -2,16 +2,18 @@ import type { Workload } from '../../ir.ts'
 import { feedClientEnv } from '../feed-client-env.ts'
 import type { SharedState, WorkloadOptions } from '../workload-options.ts'
 
-/** What decides how the rate limit service runs. */
+/** The options of the workload of the rate limit service. */
 export interface RateLimitWorkloadOptions extends WorkloadOptions {
-  /** Where hits are counted. */
+  /** The store of the counters. */
   readonly backend: SharedState
   readonly httpPort: number
   /** How long Envoy waits for a decision: the `timeout` of its rate limit filter. */
   readonly envoyTimeoutMs: number
 }
 
-/** The rest of Envoy's timeout is for the way between Envoy and the service. */
+/**
+ * The share of Envoy's timeout for the backend. The rest is for the network between Envoy and the service.
+ */
 const deadlineShare = 0.75
 
 export function rateLimitWorkload(options: RateLimitWorkloadOptions): Workload {
