@@ -20,6 +20,7 @@ import { idleCase } from './idle-case.ts'
 import { manyStreamsCase } from './many-streams-case.ts'
 import { paymentReadsCase } from './payment-reads-case.ts'
 import { reloadCases } from './reload-cases.ts'
+import { reportsCases } from './reports-case.ts'
 import { rulesCase } from './rules-case.ts'
 import { stalledConsumerCase } from './stalled-consumer-case.ts'
 import { twoBrokersCases } from './two-brokers-case.ts'
@@ -214,6 +215,7 @@ export const decisionCases: readonly BenchCase[] = [
   envoyCase,
   h2loadCase,
   ...algorithmsCases,
+  ...reportsCases,
 ]
 
 /** The cases of the broker. */
