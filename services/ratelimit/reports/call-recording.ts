@@ -1,5 +1,6 @@
 import type { DecisionRequest } from '../limiter/decision.ts'
-import { callHash, hashCall, readCall, writeCall } from './call-text.ts'
+import { hashCall, readCall, writeCall } from './call-text.ts'
+import { contentHash } from './content-hash.ts'
 
 /**
  * The latest calls, in fixed memory. Equal calls of one second are one record, so a busy key takes 12 bytes a
@@ -166,8 +167,8 @@ class Generation {
       const isFull = this.#units + units > this.#texts.length || this.#entries * 2 * slotWords >= slots.length
       if (isFull && this.length > 0) return false
       writeCall(this.#texts, this.#units, request)
-      slots[slot] = callHash.low
-      slots[slot + 1] = callHash.high
+      slots[slot] = contentHash.low
+      slots[slot + 1] = contentHash.high
       slots[slot + 2] = this.#units + 1
       this.#units += units
       this.#entries += 1
@@ -180,10 +181,10 @@ class Generation {
     return true
   }
 
-  /** Returns the slot of the call with `callHash`, or a free one. At most half of the slots are used. */
+  /** Returns the slot of the call with `contentHash`, or a free one. At most half of the slots are used. */
   #find(): number {
     const slots = this.#slots
-    const { low, high } = callHash
+    const { low, high } = contentHash
     const mask = slots.length - 1
     let slot = ((low ^ (low >>> 15)) * slotWords) & mask
     while (slots[slot + 2] !== 0 && (slots[slot] !== low || slots[slot + 1] !== high)) {

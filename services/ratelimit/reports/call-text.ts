@@ -1,50 +1,26 @@
 import type { DecisionRequest, DescriptorRequest, Entry } from '../limiter/decision.ts'
+import { hashEntries, hashNumber, hashText, startHash } from './content-hash.ts'
 
 /** The most UTF-16 code units of a call that is recorded. */
 export const maxCallUnits = 4_096
 
-/** The two halves of the hash of a call's content, without an allocation for each call. */
-export const callHash = { low: 0, high: 0 }
-
 /**
- * Hashes the content that `writeCall` writes into `callHash`. Returns the number of units that `writeCall`
+ * Hashes the content that `writeCall` writes into `contentHash`. Returns the number of units that `writeCall`
  * needs; 0 for a call that is not recorded: it is too long, or has no descriptor that rules can match.
  */
 export function hashCall(request: DecisionRequest): number {
-  callHash.low = 0x11c9dc5
-  callHash.high = 0x2f0b4a27
+  startHash()
   let units = headUnits + hashText(request.domain)
   hashNumber(request.hitsAddend)
   let descriptors = 0
   for (const descriptor of request.descriptors) {
     if (descriptor.limit !== undefined) continue
     descriptors += 1
-    units += descriptorUnits
     hashNumber(descriptor.hitsAddend ?? -1)
-    for (const { key, value } of descriptor.entries) units += entryUnits + hashText(key) + hashText(value)
-    hashNumber(descriptor.entries.length)
+    const { entries } = descriptor
+    units += descriptorUnits + entryUnits * entries.length + hashEntries(entries)
   }
   return descriptors === 0 || units > maxCallUnits ? 0 : units
-}
-
-/** FNV-1a, and a second hash of the same form. Together a collision in a recording is improbable. */
-function hashText(text: string): number {
-  const { length } = text
-  let { low, high } = callHash
-  for (let at = 0; at < length; at++) {
-    const unit = text.charCodeAt(at)
-    low = Math.imul(low ^ unit, 0x01000193)
-    high = (Math.imul(high ^ unit, 0x5bd1e995) + 1) | 0
-  }
-  callHash.low = Math.imul(low ^ (length | 0x10000), 0x01000193)
-  callHash.high = Math.imul(high ^ (high >>> 15), 0x5bd1e995)
-  return length
-}
-
-function hashNumber(value: number): void {
-  callHash.low = Math.imul(callHash.low ^ (value | 0), 0x01000193)
-  const upper = Math.trunc(value / 0x100000000)
-  callHash.high = (Math.imul(callHash.high ^ upper, 0x5bd1e995) + (value | 0)) | 0
 }
 
 /** The length of the domain, the hits in four units, and the number of descriptors. */

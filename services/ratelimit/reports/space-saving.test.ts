@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { createSpaceSaving } from './space-saving.ts'
+import { hashText, startHash } from './content-hash.ts'
+import { SpaceSaving } from './space-saving.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 300)
 
@@ -9,10 +10,12 @@ test('a count is never too low, too high by its error at most, and no frequent k
   const keys = fc.array(fc.tuple(fc.nat({ max: 30 }), fc.integer({ min: 1, max: 5 })), { maxLength: 400 })
   fc.assert(
     fc.property(keys, fc.integer({ min: 1, max: 12 }), (added, capacity) => {
-      const sketch = createSpaceSaving<number>(capacity)
+      const sketch = new SpaceSaving<number>(capacity)
       const exact = new Map<number, number>()
       for (const [key, hits] of added) {
-        sketch.add(`${key}`, hits, () => key)
+        startHash()
+        hashText(`${key}`)
+        sketch.add(hits, key)
         exact.set(key, (exact.get(key) ?? 0) + hits)
       }
       const top = sketch.top()

@@ -1,49 +1,161 @@
+import { contentHash } from './content-hash.ts'
+
 /** A counted key. The count is too high by at most the error. */
 export interface CountedItem<T> {
   readonly item: T
+  readonly count: number
+  readonly error: number
+}
+
+/** A counter of the sketch. `next` is the index of the next one in its bucket. */
+interface Counter<T> {
+  item: T
   count: number
   error: number
+  low: number
+  high: number
+  next: number
 }
+
+const none = -1
 
 /**
  * Counts the most frequent keys in fixed memory, by the Space-Saving algorithm (Metwally, Agrawal and El
  * Abbadi, 2005): a new key replaces the one with the lowest count, and takes over its count as its error.
- * Every key whose count is above `missingAtMost` is present.
+ * Every key whose count is above `missingAtMost` is present. Keys with equal hashes are one key.
+ *
+ * An addition takes O(log capacity), and allocates nothing once there are `capacity` keys: the counters are a
+ * heap with the lowest count first, and a hash table of chains finds them. A class, since V8 accesses its
+ * fields directly.
  */
-export interface SpaceSaving<T> {
-  /** @param make creates the item of a key; called when the key is added */
-  add(key: string, hits: number, make: () => T): void
-  /** Returns the keys with the highest counts first. */
-  top(): readonly CountedItem<T>[]
-  /** The highest count that a missing key can have. */
-  missingAtMost(): number
-}
+export class SpaceSaving<T> {
+  readonly #capacity: number
+  readonly #counters: Counter<T>[] = []
+  /** The first counter of each bucket. */
+  readonly #buckets: Int32Array
+  /** The indexes of the counters; no count is higher than those at 2i + 1 and 2i + 2. */
+  readonly #heap: Int32Array
+  /** The place of each counter in the heap. */
+  readonly #places: Int32Array
 
-export function createSpaceSaving<T>(capacity: number): SpaceSaving<T> {
-  const counted = new Map<string, CountedItem<T>>()
-
-  function lowest(): [string, CountedItem<T>] | undefined {
-    let found: [string, CountedItem<T>] | undefined
-    for (const entry of counted) if (found === undefined || entry[1].count < found[1].count) found = entry
-    return found
+  constructor(capacity: number) {
+    this.#capacity = capacity
+    this.#buckets = new Int32Array(2 ** Math.ceil(Math.log2(capacity) + 1)).fill(none)
+    this.#heap = new Int32Array(capacity)
+    this.#places = new Int32Array(capacity)
   }
 
-  return {
-    add(key, hits, make) {
-      const known = counted.get(key)
-      if (known !== undefined) {
-        known.count += hits
-        return
-      }
-      let error = 0
-      const replaced = counted.size < capacity ? undefined : lowest()
-      if (replaced !== undefined) {
-        error = replaced[1].count
-        counted.delete(replaced[0])
-      }
-      counted.set(key, { item: make(), count: error + hits, error })
-    },
-    top: () => [...counted.values()].sort((a, b) => b.count - a.count),
-    missingAtMost: () => (counted.size < capacity ? 0 : (lowest()?.[1].count ?? 0)),
+  /** Adds hits to the key whose hash is in `contentHash`. The item represents the key if it is new. */
+  add(hits: number, item: T): void {
+    const { low, high } = contentHash
+    const found = this.#find(low, high)
+    const counter = this.#counters[found]
+    if (counter !== undefined) {
+      counter.count += hits
+      this.#sink(this.#places[found] as number)
+    } else if (this.#counters.length < this.#capacity) this.#append(hits, item, low, high)
+    else this.#replaceLowest(hits, item, low, high)
+  }
+
+  /** Returns the keys with the highest counts first. */
+  top(): readonly CountedItem<T>[] {
+    return this.#counters
+      .map(({ item, count, error }) => ({ item, count, error }))
+      .sort((a, b) => b.count - a.count)
+  }
+
+  /** Returns the highest count that a missing key can have. */
+  missingAtMost(): number {
+    return this.#counters.length < this.#capacity ? 0 : this.#countAt(0)
+  }
+
+  #find(low: number, high: number): number {
+    let index = this.#buckets[this.#bucketOf(low)] as number
+    while (index !== none) {
+      const counter = this.#counters[index] as Counter<T>
+      if (counter.low === low && counter.high === high) return index
+      index = counter.next
+    }
+    return none
+  }
+
+  #append(hits: number, item: T, low: number, high: number): void {
+    const index = this.#counters.length
+    this.#counters.push({ item, count: hits, error: 0, low, high, next: this.#link(low, index) })
+    this.#heap[index] = index
+    this.#places[index] = index
+    this.#rise(index)
+  }
+
+  #replaceLowest(hits: number, item: T, low: number, high: number): void {
+    const index = this.#heap[0] as number
+    const counter = this.#counters[index] as Counter<T>
+    this.#unlink(index, counter)
+    counter.item = item
+    counter.error = counter.count
+    counter.count += hits
+    counter.low = low
+    counter.high = high
+    counter.next = this.#link(low, index)
+    this.#sink(0)
+  }
+
+  #bucketOf(low: number): number {
+    return (low ^ (low >>> 15)) & (this.#buckets.length - 1)
+  }
+
+  /** Makes the counter the first one of its bucket, and returns the one that was. */
+  #link(low: number, index: number): number {
+    const bucket = this.#bucketOf(low)
+    const next = this.#buckets[bucket] as number
+    this.#buckets[bucket] = index
+    return next
+  }
+
+  #unlink(index: number, { low, next }: Counter<T>): void {
+    const bucket = this.#bucketOf(low)
+    const first = this.#buckets[bucket] as number
+    if (first === index) {
+      this.#buckets[bucket] = next
+      return
+    }
+    let before = this.#counters[first] as Counter<T>
+    while (before.next !== index) before = this.#counters[before.next] as Counter<T>
+    before.next = next
+  }
+
+  #countAt(place: number): number {
+    return this.#counters[this.#heap[place] as number]?.count ?? Number.POSITIVE_INFINITY
+  }
+
+  #sink(from: number): void {
+    let place = from
+    const { length } = this.#counters
+    for (;;) {
+      const left = 2 * place + 1
+      if (left >= length) return
+      const lower = left + 1 < length && this.#countAt(left + 1) < this.#countAt(left) ? left + 1 : left
+      if (this.#countAt(place) <= this.#countAt(lower)) return
+      this.#swap(place, lower)
+      place = lower
+    }
+  }
+
+  #rise(from: number): void {
+    let place = from
+    while (place > 0) {
+      const parent = (place - 1) >> 1
+      if (this.#countAt(parent) <= this.#countAt(place)) return
+      this.#swap(place, parent)
+      place = parent
+    }
+  }
+
+  #swap(one: number, other: number): void {
+    const [first, second] = [this.#heap[one] as number, this.#heap[other] as number]
+    this.#heap[one] = second
+    this.#heap[other] = first
+    this.#places[second] = one
+    this.#places[first] = other
   }
 }

@@ -4,9 +4,10 @@ import type { DecisionObserver } from '../limiter/decision-observer.ts'
 import type { RuleSet } from '../rules/compile.ts'
 import type { Match } from '../rules/match.ts'
 import type { LimitStats } from '../stats/registry/limit-stats.ts'
+import { hashEntries, startHash } from './content-hash.ts'
 import type { ShowEntries } from './hide-keys.ts'
 import { type HitTotals, noHits, totalsOf } from './rule-totals.ts'
-import { type CountedItem, createSpaceSaving } from './space-saving.ts'
+import { type CountedItem, SpaceSaving } from './space-saving.ts'
 
 /** A subscription of the operator. */
 export interface WatchRequest {
@@ -87,7 +88,7 @@ function openSeries({ id, domain, rule }: WatchRequest, { rules }: WatchParts): 
 }
 
 function openTop({ id, domain, rule, byRefused }: WatchRequest, { clock, show }: WatchParts): Watch {
-  const sketch = createSpaceSaving<readonly Entry[]>(maxTopKeys)
+  const sketch = new SpaceSaving<readonly Entry[]>(maxTopKeys)
   const startMs = clock.monotonicMs()
   return {
     observer: {
@@ -98,7 +99,10 @@ function openTop({ id, domain, rule, byRefused }: WatchRequest, { clock, show }:
           if (byRefused && statuses[index]?.over !== true) continue
           const hits = hitsOf(request, index)
           const entries = request.descriptors[index]?.entries ?? []
-          if (hits > 0) sketch.add(keyOf(entries), hits, () => entries)
+          if (hits === 0) continue
+          startHash()
+          hashEntries(entries)
+          sketch.add(hits, entries)
         }
       },
     },
@@ -178,11 +182,4 @@ function reasonOf(
 
 function hitsOf({ descriptors, hitsAddend }: DecisionRequest, index: number): number {
   return descriptors[index]?.hitsAddend ?? Math.max(1, hitsAddend)
-}
-
-/** The separators do not occur in entries of well-formed proxies; a collision merges two keys. */
-function keyOf(entries: readonly Entry[]): string {
-  let text = ''
-  for (const { key, value } of entries) text += `${key}\u0000${value}\u0001`
-  return text
 }
