@@ -18,7 +18,7 @@ export interface Pace {
 export function createPace(perSecond: number, burst: number, clock: Clock = systemClock): Pace {
   const spacingMs = 1000 / perSecond
   const stopping = new AbortController()
-  /** When the turn after all that were given would be due without a burst. */
+  /** The time of the next start without a burst. */
   let nextMs = Number.NEGATIVE_INFINITY
   const dueMs = (nowMs: number) => Math.max(nextMs, nowMs - burst * spacingMs) + spacingMs
 

@@ -3,7 +3,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { ReflectorSource, ReflectorTiming, WatchedEvent } from './reflector.ts'
 import { type FilledStore, isOlderVersion, type ReflectedObject } from './reflector-store.ts'
 
-/** What one namespace (or all of them) is followed with. */
+/** The options for one namespace, or for all namespaces together. */
 export interface Scope<T extends ReflectedObject> {
   readonly source: ReflectorSource<T>
   readonly namespace: string | undefined
@@ -16,16 +16,16 @@ export interface Scope<T extends ReflectedObject> {
   /** Called when a list, an event, the orderly end of a watch or a steady watch follows errors. */
   readonly onRecovered: () => void
   readonly onFirstList: () => void
-  /** Ends it. */
+  /** Ends the lists and watches of the scope. */
   readonly signal: AbortSignal
   /** Rejects when the signal aborts. */
   readonly pause: (waitMs: number) => Promise<void>
 }
 
-/** What a page of a list holds at most. */
+/** The maximum of objects in a page of a list. */
 const pageLimit = 500
 
-/** Lists, then watches from there, for ever. Resolves when the signal aborts; never rejects. */
+/** Lists, then watches from that version, again and again. Resolves when the signal aborts; never rejects. */
 export async function followScope<T extends ReflectedObject>(scope: Scope<T>): Promise<void> {
   const { timing, clock, random, signal, pause } = scope
   const waits = { initialMs: timing.retryInitialMs, maxMs: timing.retryMaxMs, factor: 2, jitter: 0.5 }
@@ -80,7 +80,7 @@ export async function followScope<T extends ReflectedObject>(scope: Scope<T>): P
   }
 }
 
-/** How far the copy has come. */
+/** The progress of the copy. */
 function createProgress<T extends ReflectedObject>(scope: Scope<T>) {
   const { source, namespace, store, keep, timing, clock, random, signal } = scope
   /** The newest resourceVersion that was seen; undefined before the first list. */
@@ -89,7 +89,7 @@ function createProgress<T extends ReflectedObject>(scope: Scope<T>) {
   let listDueMs = 0
   let staleSinceMs: number | undefined
 
-  /** A list that a server with an old cache gave would make new objects disappear. */
+  /** A list from a server with an outdated cache would remove new objects. */
   function refuseStale(resourceVersion: string): void {
     if (seen === undefined || !isOlderVersion(resourceVersion, seen)) {
       staleSinceMs = undefined
@@ -100,7 +100,7 @@ function createProgress<T extends ReflectedObject>(scope: Scope<T>) {
     if (nowMs - staleSinceMs < timing.staleListMs) {
       throw new Error(`the list is of resourceVersion ${resourceVersion}, and ${seen} has been seen`)
     }
-    // Nothing that is known can be compared with what the server now counts.
+    // The versions of known objects cannot be compared with those that the server counts now.
     store.replace(namespace, [])
     staleSinceMs = undefined
   }

@@ -16,12 +16,12 @@ export interface ObjectStore<T extends ReflectedObject> {
   onChange(listener: (namespace: string, name: string) => void): void
 }
 
-/** The side of a store that only its reflector sees. */
+/** The methods of a store that only its reflector calls. */
 export interface FilledStore<T extends ReflectedObject> extends ObjectStore<T> {
-  /** Passes over an object that is older than the one that is known. */
+  /** Stores the object, unless a newer state of it is known. */
   put(object: T): void
   remove(object: ReflectedObject): void
-  /** These, and only these, are there in the namespace; in all of them without one. */
+  /** Replaces the objects of the namespace by these; those of all namespaces without one. */
   replace(namespace: string | undefined, objects: readonly T[]): void
 }
 
@@ -77,8 +77,8 @@ function versionOf({ metadata }: ReflectedObject): string {
 }
 
 /**
- * Whether a resourceVersion is of a time before another one of the same kind. Those that are no decimal
- * numbers cannot be compared, and none is older.
+ * Returns whether a resourceVersion is older than another one of the same kind. Versions that are not decimal
+ * numbers cannot be compared, and none of them is older.
  */
 export function isOlderVersion(version: string, other: string): boolean {
   if (!isNumber(version) || !isNumber(other)) return false

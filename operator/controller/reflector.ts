@@ -4,18 +4,20 @@ import { followScope } from './reflector-scope.ts'
 import { createObjectStore, type ObjectStore, type ReflectedObject } from './reflector-store.ts'
 
 /**
- * Where the objects of one kind come from. A rejection may say by `code` 410 that the resourceVersion is too
- * old, and by `retryAfterMs` how long the server asks to be left alone.
+ * The source of the objects of one kind. A rejection with `code` 410 means that the resourceVersion is too
+ * old; one with `retryAfterMs` has the wait that the server asks for.
  */
 export interface ReflectorSource<T extends ReflectedObject> {
-  /** One page. `continue` is there when there is more. All pages are of one and the same time. */
+  /** Resolves with one page, and with `continue` if there are more. All pages are of the same time. */
   list(request: ListRequest): Promise<ListedPage<T>>
-  /** What happens after `resourceVersion`, with bookmarks. Ends when the server or the signal ends it. */
+  /**
+   * Yields the events after `resourceVersion`, with bookmarks. Ends when the server or the signal ends it.
+   */
   watch(request: WatchRequest): AsyncIterable<WatchedEvent<T>>
 }
 
 export interface ListRequest {
-  /** All namespaces without it. */
+  /** The namespace; all namespaces without it. */
   readonly namespace?: string | undefined
   readonly limit: number
   readonly continue?: string | undefined
@@ -44,13 +46,14 @@ export interface WatchedEvent<T extends ReflectedObject> {
 export interface Reflector<T extends ReflectedObject> extends Omit<ObjectStore<T>, 'onChange'> {
   /** Whether every namespace has been listed once. Until then, a missing object may exist. */
   hasSynced(): boolean
-  /** Resolves with true when that is so, or with false when the reflector was stopped before. */
-  synced(): Promise<boolean>
   /**
-   * Called after each change of an object. Does not say what changed: list again. It must not throw.
+   * Resolves with true when every namespace has been listed, or with false when the reflector was stopped
+   * before.
    */
+  synced(): Promise<boolean>
+  /** Calls the listener after each change of an object, without details. It must not throw. */
   onChange(listener: (namespace: string, name: string) => void): void
-  /** Nothing changes any more once it has resolved. */
+  /** Ends all watches. No object changes after it has resolved. */
   stop(): Promise<void>
 }
 
@@ -59,7 +62,7 @@ export interface ReflectorOptions<T extends ReflectedObject> {
   readonly namespaces: readonly string[] | 'all'
   /** Returns the part of an object to keep, for example without `managedFields`. Keeps all by default. */
   readonly keep?: (object: T) => T
-  /** For the log: what went wrong, and in what time it is tried again. */
+  /** Called with an error, for the log, and with the delay before the next attempt. */
   readonly onError: (error: unknown, retryMs: number) => void
   /** Called when all namespaces are followed again after an error. */
   readonly onRecovered?: () => void
@@ -78,12 +81,15 @@ export interface ReflectorTiming {
   readonly watchGraceMs: number
   /** A watch without an event counts as successful after this time, which exceeds the limit of a request. */
   readonly steadyWatchMs: number
-  /** From the begin of a watch to that of the next one: a server that ends each at once is not stormed. */
+  /**
+   * The shortest time between the begins of two watches, so that a server that ends each at once is not
+   * overloaded.
+   */
   readonly watchSpacingMs: number
   /** The waits after failures, half of each drawn by chance. An event ends their growth. */
   readonly retryInitialMs: number
   readonly retryMaxMs: number
-  /** A 410 comes to all watches at once: their lists begin within this time, drawn by chance. */
+  /** All watches receive a 410 at the same time, so their lists begin at a random time within this one. */
   readonly relistSpreadMs: number
   /** The objects are listed again after this number of failed watches without an event. */
   readonly failuresBeforeList: number
@@ -107,7 +113,7 @@ export const defaultTiming: ReflectorTiming = {
   staleListMs: 180_000,
 }
 
-/** Starts at once, and runs until it is stopped. */
+/** Starts to follow the objects at once, until the stop. */
 export function createReflector<T extends ReflectedObject>(options: ReflectorOptions<T>): Reflector<T> {
   const { source, namespaces, keep = object => object, onError, random, clock = systemClock } = options
   const scopes = namespaces === 'all' ? [undefined] : [...new Set(namespaces)]

@@ -2,9 +2,9 @@ import { createBackoff } from '@tollway/chassis/backoff.ts'
 
 /** Runs one reconcile function whenever something may have changed. */
 export interface Runner {
-  /** Something may have changed. Many calls before the next run are one run. */
+  /** Requests a run, because something may have changed. Many calls before the next run are one run. */
   trigger(): void
-  /** No run begins any more; resolves when the running one has ended. */
+  /** Begins no more runs. Resolves when the running one has ended. */
   stop(): Promise<void>
 }
 
@@ -28,7 +28,7 @@ export interface RunnerRest {
   readonly longestMs: number
   /**
    * The rest that runs may owe before they wait for it. One change leads to several runs, by its
-   * acknowledgements and its status: the next change after a quiet time is not to wait for the rest of these.
+   * acknowledgements and its status; the next change after a quiet time must not wait for their rest.
    */
   readonly owedMs: number
 }
@@ -39,7 +39,8 @@ const defaultRest: RunnerRest = { factor: 3, shortestMs: 10, longestMs: 1_000, o
 const retries = { initialMs: 100, maxMs: 30_000, factor: 2, jitter: 0.5 } as const
 
 /**
- * Never two runs at a time; a failed one is repeated with growing waits, or sooner when something changes.
+ * Creates a runner with one run at a time. A failed run is repeated with growing waits, or sooner when
+ * something changes.
  */
 export function createRunner(options: RunnerOptions): Runner {
   const { factor, shortestMs, longestMs, owedMs } = options.rest ?? defaultRest
@@ -48,13 +49,13 @@ export function createRunner(options: RunnerOptions): Runner {
   let stopped = false
   let retry: NodeJS.Timeout | undefined
   let running: Promise<void> | undefined
-  /** When the rest of all runs so far is over. */
+  /** The time at which the rest of all runs so far is over. */
   let restedMs = 0
   /** Ends the rest when the runner is stopped. */
   let endRest = () => {}
 
   async function run(): Promise<void> {
-    // What else is triggered in this turn is part of the same run.
+    // Triggers in this turn of the event loop are part of the same run.
     await Promise.resolve()
     while (wanted && !stopped) {
       wanted = false

@@ -8,24 +8,24 @@ import type {
 } from '../../kinds/merchant/credential-store.ts'
 import { writeAtomically } from './write-atomically.ts'
 
-/** A Secret as `kubectl apply` would take it, so that people know what they see. */
+/** A Secret in the form that `kubectl apply` accepts and that people know. */
 interface SecretFile {
   readonly apiVersion: 'v1'
   readonly kind: 'Secret'
   readonly metadata: {
     readonly namespace: string
     readonly name: string
-    /** The resource whose it is. */
+    /** The resource that owns the Secret. */
     readonly owner: string
     readonly notes: Readonly<Record<string, string>>
   }
   readonly stringData: Readonly<Record<string, string>>
 }
 
-/** Of the state folder. */
+/** The folder of the files, below the state folder. */
 const folderName = 'secrets'
 
-/** No namespace has a dot in it, so that no two Secrets share a file. */
+/** Returns the path of the file of a Secret. A namespace has no dot, so no two Secrets share a file. */
 export function credentialFile(
   stateDir: string,
   { namespace, name }: Pick<CredentialPlace, 'namespace' | 'name'>,
@@ -89,7 +89,7 @@ function readIfThere(path: string): string | undefined {
   }
 }
 
-/** undefined for a file of another making, which is left alone. */
+/** Returns undefined for a file that the operator did not write, which stays as it is. */
 function parse(text: string): SecretFile | undefined {
   try {
     const found = JSON.parse(text) as SecretFile

@@ -5,7 +5,7 @@ export interface FirstReadyOptions {
   readonly host: Pick<Infrastructure, 'observe' | 'onChange'>
   readonly workloads: readonly Pick<Workload, 'name'>[]
   readonly signal: AbortSignal
-  /** The time that the processes have, after the feed has something for them. */
+  /** The time limit of the processes, from the moment at which the feed carries resources. */
   readonly deadlineMs: number
   /** Whether the feed carries every kind of resource. Without it no process can be ready. */
   readonly isFed: () => boolean
@@ -14,9 +14,9 @@ export interface FirstReadyOptions {
 }
 
 /**
- * Resolves when every process takes calls. Rejects with the signal's reason, and at the deadline with an
+ * Resolves when every process accepts calls. Rejects with the signal's reason, and at the deadline with an
  * `InfrastructureError` that has the reason of each process. There is no deadline while the feed carries
- * nothing: the resources are wrong then, and not the processes.
+ * nothing: then the cause is in the resources, not in the processes.
  */
 export function firstReady(options: FirstReadyOptions): Promise<void> {
   const { host, workloads, signal, deadlineMs, isFed, advice } = options

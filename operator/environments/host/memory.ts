@@ -4,14 +4,14 @@ import type { KindAdapter, Named } from '../../kinds/kind-adapter.ts'
 import type { Memory, Remembered } from '../../reconcilers/remembered.ts'
 import { writeAtomically } from './write-atomically.ts'
 
-/** Where the operator with this state remembers. */
+/** Returns the path of the file with the memories. */
 export function rememberedPath(stateDir: string): string {
   return join(stateDir, 'remembered.json')
 }
 
 /** The memories of all kinds, in one file. */
 export interface RememberedFile {
-  /** Of the resources of this kind, one of those for which the file was opened. */
+  /** Returns the memories of one kind, which must be one of those for which the file was opened. */
   of<Content extends Named>(kind: RememberedKind<Content>): FiledMemories<Content>
 }
 
@@ -85,7 +85,7 @@ function isSame(a: ReadonlyMap<string, Memory<unknown>>, b: ReadonlyMap<string, 
   return true
 }
 
-/** The first of the files that can be read. */
+/** Returns the content of the first file that can be read. */
 function read(
   paths: readonly string[],
   kinds: readonly RememberedKind[],

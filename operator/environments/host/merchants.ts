@@ -53,14 +53,14 @@ export interface HostMerchants extends Pick<MerchantController, 'followBackend' 
   start(): void
 }
 
-/** What a deletion of the resource has to do, written before there is a merchant. */
+/** The steps of a deletion of the resource, stored before the merchant is created. */
 interface Remembered {
   readonly place: CredentialPlace
   readonly onDeletion: MerchantAccount['onDeletion']
 }
 
 const concurrency = 2
-/** A payments service that has just been started answers within seconds. */
+/** A payments service that has just started answers within seconds. */
 const retries = { initialMs: 250, maxMs: 5_000 }
 
 /** A Merchant of the folder, or one whose manifest is gone and whose merchant is not closed yet. */
@@ -206,7 +206,7 @@ function createStatuses({
       known.set(resource.uid, after)
       publish()
     },
-    // A reconcile costs no request that is limited.
+    // A reconcile makes no request whose rate is limited.
     isSettled: () => false,
     forget(uid) {
       known.delete(uid)
@@ -249,7 +249,7 @@ function toStatus(
   }
 }
 
-/** Opens the file of what deletions have to do. Throws if it cannot be read: a merchant could stay open. */
+/** Opens the file with the steps of deletions. Throws if it cannot be read: a merchant could stay open. */
 function openMemory(path: string) {
   const known = new Map<string, Remembered>(Object.entries(readMemory(path)))
   const write = () => writeAtomically(path, `${JSON.stringify(Object.fromEntries(known))}\n`)

@@ -10,7 +10,7 @@ export const options = {
   operatorPort: port({ flag: 'operator-port', fallback: 8000, help: 'pages of the operator, on loopback' }),
 }
 
-/** How the operator runs on this machine. */
+/** The configuration of the operator on this machine. */
 export type OperatorConfig = HostConfig<typeof options>
 
 type Field = keyof OperatorConfig
@@ -86,7 +86,7 @@ function sharedTwice(config: OperatorConfig, spell: (field: string) => string): 
   return problems
 }
 
-/** A port that will be listened on. */
+/** A port on which a process listens. */
 interface PortUse {
   readonly field: Field
   readonly port: number

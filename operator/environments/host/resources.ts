@@ -14,16 +14,16 @@ export interface FileSourceOptions {
   readonly onWarn?: (message: string) => void
   /** How long a file must have stayed the same before it is read. 15 by default. */
   readonly settleMs?: number
-  /** How often the folder is looked at although no event came. 2,000 by default. */
+  /** The interval of scans without an event. 2,000 by default. */
   readonly pollMs?: number
   /** How long a resource must have been gone until it counts as deleted. 500 by default. */
   readonly deleteAfterMs?: number
-  /** 20,000 by default. */
+  /** The maximum of resources. 20,000 by default. */
   readonly maxResources?: number
   readonly limits?: FolderLimits
 }
 
-/** Between two looks, however many events come. */
+/** The shortest time between two scans, for any number of events. */
 const minGapMs = 5
 
 /**
@@ -60,7 +60,7 @@ export function createFileSource(options: FileSourceOptions): Source {
     }, delayMs)
   }
 
-  /** Resolves with the time until the next look, if no event comes before. */
+  /** Resolves with the time until the next scan, if no event comes before. */
   const look = async (): Promise<number> => {
     eventCame = false
     const seen = await lookAtFolder(folder, limits, (directory, identity) => {

@@ -5,8 +5,8 @@ import { hashTokens } from '../../kinds/animation-stream-route/token-secrets.ts'
 import type { Source, SourcedResource } from '../../sources/source.ts'
 
 /**
- * The Secrets among the manifests of a folder, as `kubectl apply` would take them: `data` in base64, over
- * which `stringData` holds.
+ * The Secrets among the manifests of a folder, with the rules of `kubectl apply`: `data` is in base64, and
+ * `stringData` takes precedence.
  */
 export function folderSecrets(source: Pick<Source, 'list' | 'onChange'>): RouteSecrets {
   /** Each result is remembered for its resource, which is another object after a change. */
@@ -34,7 +34,10 @@ export function folderSecrets(source: Pick<Source, 'list' | 'onChange'>): RouteS
   }
 }
 
-/** The entries of one of them; undefined when it is not there. Throws when no API server would take it. */
+/**
+ * Returns the entries of a Secret; undefined if it does not exist. Throws for a Secret that no API server
+ * would accept.
+ */
 export function readFolderSecret(
   source: Pick<Source, 'list'>,
   namespace: string,
@@ -60,7 +63,7 @@ const noEntries = { missing: 'has data that is not base64, or entries that are n
 
 type Entries = Readonly<Record<string, string>>
 
-/** undefined for what no API server would take. */
+/** Returns undefined for a value that no API server would accept. */
 function entriesOf(spec: unknown): Entries | undefined {
   const { data, stringData } = spec as { readonly data?: unknown; readonly stringData?: unknown }
   const encoded = textsOf(data)

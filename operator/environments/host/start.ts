@@ -53,16 +53,16 @@ import { renderWelcome } from './terminal/welcome.ts'
 import { writeAtomically } from './write-atomically.ts'
 
 export interface StandaloneOptions {
-  /** The manifests. */
+  /** The folder of the manifests. */
   readonly folder: string
-  /** What outlives a restart, and the logs. */
+  /** The folder of the state that outlives a restart, and of the logs. */
   readonly stateDir: string
   readonly config: OperatorConfig
-  /** Shows text to the person who started it. */
+  /** Shows text to the person who started the operator. */
   readonly print: (text: string) => void
-  /** Aborted when the start is to be given up. */
+  /** Aborted to cancel the start. */
   readonly signal: AbortSignal
-  /** Aborted when the end shall wait for nothing any more. */
+  /** Aborted to end without any further wait. */
   readonly forceShutdown: AbortSignal
 }
 

@@ -15,7 +15,7 @@ export interface FileTableOptions {
   readonly settleMs: number
   /** A file that changes for longer than this is reported as a problem. */
   readonly maxUnsettledMs: number
-  /** Files that are read at the same time. */
+  /** The maximum of concurrent reads. */
   readonly maxReads: number
   /** Called once for each file with the API groups in it that are ignored. */
   readonly onIgnored: (message: string) => void
@@ -23,17 +23,18 @@ export interface FileTableOptions {
 
 export interface FileTableUpdate {
   /**
-   * When the files that were seen to change will have settled if they change no more; undefined without any.
+   * Returns the time at which the changed files will have settled if they change no more; undefined if there
+   * are none.
    */
   readonly settledInMs: number | undefined
   readonly problems: readonly SourceProblem[]
 }
 
-/** What each file of a folder says, read when it changed and had settled. */
+/** The content of each file of a folder. A changed file is read when it has settled. */
 export interface FileTable {
-  /** `nowMs` is monotonic. */
+  /** Updates the contents after a scan. `nowMs` is monotonic. */
   update(look: FolderLook, nowMs: number): Promise<FileTableUpdate>
-  /** In the order of the paths. */
+  /** Returns the contents in the order of the paths. */
   contents(): Iterable<FileContent>
 }
 
@@ -50,7 +51,7 @@ interface Settling {
 
 type ReadText = Exclude<FileText, { readonly changed: true }>
 
-/** Agrees with no file's: it will be read again. */
+/** A fingerprint that no file has, so that the file is read again. */
 const noFingerprint = ''
 
 export function createFileTable(options: FileTableOptions): FileTable {
@@ -58,7 +59,7 @@ export function createFileTable(options: FileTableOptions): FileTable {
   let known = new Map<string, KnownFile>()
   const settling = new Map<string, Settling>()
 
-  /** Whether the file was seen as it is for long enough; begins to wait for that if not. */
+  /** Returns whether the file has been unchanged for long enough. If not, begins to wait for that. */
   const hasSettled = ({ path, fingerprint }: SeenFile, nowMs: number): boolean => {
     const before = settling.get(path)
     if (before?.fingerprint === fingerprint) return nowMs - before.sinceMs >= settleMs

@@ -3,19 +3,19 @@ import { type FileHandle, lstat, open, readdir, realpath, stat } from 'node:fs/p
 import { basename, dirname, join, relative } from 'node:path'
 import type { SourceProblem } from '../../../sources/source.ts'
 
-/** A manifest file as it was when it was looked at. */
+/** A manifest file at the time of a scan. */
 export interface SeenFile {
-  /** From the folder, with `/`: what people see, and the order in which files count. */
+  /** The path below the folder, with `/`. Messages show it, and it decides the order of files. */
   readonly path: string
   readonly absolute: string
-  /** Equal as long as the file was not written, replaced or given other rights. */
+  /** A fingerprint that changes when the file is written, replaced or gets other permissions. */
   readonly fingerprint: string
 }
 
 export interface FolderLook {
-  /** By path, in the order of the paths. */
+  /** The files by path, in the order of the paths. */
   readonly files: ReadonlyMap<string, SeenFile>
-  /** False if something could not be read. Then a file that was not seen may exist. */
+  /** False if a file or a folder could not be read. Then a file that was not found may exist. */
   readonly complete: boolean
   readonly problems: readonly SourceProblem[]
 }
@@ -23,10 +23,10 @@ export interface FolderLook {
 export interface FolderLimits {
   readonly maxFiles: number
   readonly maxDirectories: number
-  /** Folders in folders; a symbolic link counts as the folder that it names. */
+  /** The maximum depth of folders; a symbolic link counts as the folder to which it points. */
   readonly maxDepth: number
   readonly maxFileBytes: number
-  /** Of all files together. */
+  /** The maximum size of all files together. */
   readonly maxTotalBytes: number
 }
 
@@ -39,16 +39,16 @@ export const folderLimits: FolderLimits = {
 }
 
 /**
- * Called with a directory and its `device:inode` before its entries are read, so that a watcher that is
- * added then misses no change.
+ * Called with a directory and its `device:inode` before its entries are read, so that a watcher that is added
+ * then misses no change.
  */
 export type SeeDirectory = (absolute: string, identity: string) => void
 
 /**
- * Looks at a folder's manifest files (`.yaml`, `.yml`), those of its subfolders too, or at a single file of
- * any name. Names that begin with a dot are passed over, symbolic links are followed: so a mounted
- * ConfigMap's files are seen once, by the links that carry their names. A file or directory that several
- * names lead to is seen once, by the first.
+ * Scans a folder and its subfolders for manifest files (`.yaml`, `.yml`), or reads the state of a single file
+ * of any name. Names that begin with a dot are ignored, and symbolic links are followed: the files of a
+ * mounted ConfigMap are found once, by the links with their names. A file or directory with several names is
+ * found once, by the first one.
  */
 export async function lookAtFolder(
   root: string,
@@ -63,7 +63,7 @@ export async function lookAtFolder(
   return conclude(look)
 }
 
-/** What one look has found so far. */
+/** The results of a scan so far. */
 interface Look {
   readonly root: string
   readonly limits: FolderLimits
@@ -113,7 +113,7 @@ async function visit(look: Look, directory: string, path: string, depth: number)
   for (const name of folders) await visit(look, join(directory, name), `${path}${name}/`, depth + 1)
 }
 
-/** In the order of the names. What a symbolic link is, is what it names. */
+/** Returns the entries in the order of their names. A symbolic link counts as its target. */
 async function list(look: Look, directory: string) {
   const files: { readonly name: string; readonly link: boolean }[] = []
   const folders: string[] = []
@@ -138,7 +138,7 @@ async function entriesOf(look: Look, directory: string): Promise<readonly Dirent
   }
 }
 
-/** Reports a link whose target does not exist, unless the link itself is gone by now. */
+/** Reports a link whose target does not exist, unless the link has been deleted since. */
 async function seeDangling(look: Look, absolute: string, path: string): Promise<void> {
   const link = await lstat(absolute).catch(() => undefined)
   if (link?.isSymbolicLink()) tell(look, path, 'is a link to something that is not there')
@@ -152,7 +152,7 @@ async function seeFile(look: Look, absolute: string, path: string, mayBeLink: bo
   const file = { path, absolute, fingerprint: fingerprintOf(info) }
   look.found.push({ file, identity: identityOf(info), bytes: Number(info.size) })
   if (!mayBeLink) return
-  // A write causes an event in the directory of the name through which it was made.
+  // A write causes an event in the directory whose name for the file was used.
   const target = await realpath(absolute).catch(() => absolute)
   for (const directory of new Set([dirname(absolute), dirname(target)])) {
     const about = await statOf(look, directory)
@@ -168,7 +168,7 @@ function conclude(look: Look): FolderLook {
   for (const { file, identity, bytes } of found.sort((a, b) => (a.file.path < b.file.path ? -1 : 1))) {
     if (identities.has(identity)) continue
     identities.add(identity)
-    // A file that is too large alone is refused when it is read.
+    // A single file that is too large is rejected when it is read.
     if (bytes <= limits.maxFileBytes) totalBytes += bytes
     if (totalBytes > limits.maxTotalBytes) {
       tellTooMany(look, `${limits.maxTotalBytes} bytes`)
@@ -181,16 +181,16 @@ function conclude(look: Look): FolderLook {
 
 export type FileText =
   | { readonly text: string }
-  /** Why it cannot be read, for people. */
+  /** The reason for which the file cannot be read, for people. */
   | { readonly error: string }
-  /** The file changed while it was read: read it again. */
+  /** The file changed while it was read, and has to be read again. */
   | { readonly changed: true }
 
-/** Reads a file only if it is still the one that was seen, and still is so when all of it has been read. */
+/** Reads a file only if it is the one of the scan, and still is when all of it has been read. */
 export async function readSeenFile(file: SeenFile, limits: FolderLimits): Promise<FileText> {
   let handle: FileHandle | undefined
   try {
-    // Were it a pipe by now, opening it would wait for a writer.
+    // A pipe in its place would block the open until a writer opens it.
     handle = await open(file.absolute, constants.O_RDONLY | constants.O_NONBLOCK)
     const before = await handle.stat({ bigint: true })
     if (fingerprintOf(before) !== file.fingerprint) return { changed: true }
@@ -217,7 +217,10 @@ function decode(bytes: Buffer): FileText {
   }
 }
 
-/** The change time is there for a file that was given other rights, or content of its old length and time. */
+/**
+ * Returns the fingerprint. Its change time detects other permissions, and a new content of the same length
+ * and time.
+ */
 function fingerprintOf(info: BigIntStats): string {
   return `${info.mtimeNs} ${info.ctimeNs} ${info.size} ${identityOf(info)}`
 }
@@ -235,7 +238,7 @@ function isGone(error: unknown): boolean {
   return code === 'ENOENT' || code === 'ENOTDIR'
 }
 
-/** `EACCES: permission denied`, without the path, which the reader has already. */
+/** Returns `EACCES: permission denied`, without the path, which the reader already has. */
 function errorText(error: unknown): string {
   return String((error as Error).message).split(',', 1)[0] ?? ''
 }

@@ -3,11 +3,11 @@ import { type FSWatcher, watch } from 'node:fs'
 /** Watches a changing set of directories. An event does not say what changed. */
 export interface FolderWatch {
   /**
-   * Watches the directory, unless it does so already. `identity` distinguishes a directory from a later one
-   * of the same name.
+   * Watches the directory, if it is not watched yet. `identity` distinguishes a directory from a later one of
+   * the same name.
    */
   see(directory: string, identity: string): void
-  /** Ends the watchers of the directories that were not seen since the last call. */
+  /** Ends the watchers of the directories that were not passed to `watch` since the last call. */
   forgetUnseen(): void
   close(): void
 }

@@ -11,7 +11,8 @@ import { readAnnotations, type SourcedResource, type SourceProblem } from '../..
 import { tollwayNamespace, uuid5 } from './uuid5.ts'
 
 /**
- * The API group whose resources are ours. Those of others are ignored, but for Secrets, which ours may name.
+ * The API group of Tollway's resources. Those of other groups are ignored, except Secrets, which resources
+ * may name.
  */
 export const apiGroup = 'tollway.dev'
 
@@ -24,26 +25,27 @@ export type Manifest = Omit<SourcedResource, 'generation'>
 
 export interface Manifests {
   readonly manifests: readonly Manifest[]
-  /** What could not be taken, a document each, and nothing of its neighbours. */
+  /** The documents that could not be read. Their neighbours are not affected. */
   readonly problems: readonly SourceProblem[]
-  /** The resources of other API groups: `apps/v1 Deployment`, each once. */
+  /** The ignored kinds of other API groups: `apps/v1 Deployment`, each once. */
   readonly ignored: readonly string[]
 }
 
 export interface ManifestLimits {
-  /** Documents in a file, empty ones too; the items of Lists, all together. */
+  /** The maximum of documents in a file, empty ones included; and of the items of all Lists together. */
   readonly maxDocuments: number
-  /** Aliases (`*name`) in a document. */
+  /** The maximum of aliases (`*name`) in a document. */
   readonly maxAliases: number
-  /** Collections in collections, with every alias replaced by its anchor's value. */
+  /** The maximum depth of collections, with every alias replaced by the value of its anchor. */
   readonly maxDepth: number
   /**
-   * Characters of all keys and scalars of a document, plus one a node, with every alias replaced likewise.
+   * The maximum of characters of all keys and scalars of a document, plus one for each node, with every alias
+   * replaced.
    */
   readonly maxExpandedSize: number
-  /** Keys that merges (`<<`) bring into one document. */
+  /** The maximum of keys that merges (`<<`) add to one document. */
   readonly maxMergeKeys: number
-  /** Bad documents in a file; with more of them the whole file is refused. */
+  /** The maximum of invalid documents in a file. With more of them the whole file is rejected. */
   readonly maxProblems: number
 }
 
@@ -57,14 +59,14 @@ export const manifestLimits: ManifestLimits = {
 }
 
 /**
- * YAML 1.2's core schema, in which only `true` and `false` are booleans and a date is a text, and the merge
- * key, which `kubectl` takes too.
+ * The core schema of YAML 1.2, in which only `true` and `false` are booleans and a date is a text, with the
+ * merge key, which `kubectl` accepts too.
  */
 const schema = CORE_SCHEMA.withTags(mergeTag)
 
 /**
- * Reads a file of Kubernetes manifests. An `error` means that the text is not YAML at all or beyond a limit,
- * so that nothing is known of any of its documents. `path` is only used for origins.
+ * Reads a file of Kubernetes manifests. An `error` means that the text is not YAML, or exceeds a limit, so
+ * that none of its documents is known. `path` is only used for origins.
  */
 export function parseManifests(
   text: string,
@@ -99,7 +101,10 @@ export function parseManifests(
   return { ...found, ignored: [...found.ignored] }
 }
 
-/** Each document's events from its start to its end, so that a bad one is refused without its neighbours. */
+/**
+ * Returns the events of each document from its start to its end, so that an invalid document is rejected
+ * without its neighbours.
+ */
 function splitDocuments(events: readonly Event[]): readonly (readonly Event[])[] {
   const starts = events.flatMap((event, index) => (event.type === EVENT_ID.DOCUMENT ? [index] : []))
   return starts.map((start, index) => events.slice(start, starts[index + 1]))
@@ -117,7 +122,7 @@ interface Problem {
   readonly problem: string
 }
 
-/** The documents that say something, Lists replaced by their items. */
+/** Returns the documents that are not empty, with Lists replaced by their items. */
 function* readEntries(
   text: string,
   path: string,
@@ -157,7 +162,7 @@ function construct(text: string, events: readonly Event[], limits: ManifestLimit
   return value
 }
 
-/** A document of comments only, or of nothing: kubectl passes it over, and so do we. */
+/** Returns whether a document has comments only, or nothing. It is ignored, as kubectl does. */
 function saysNothing(text: string, events: readonly Event[]): boolean {
   const [, content, end] = events
   if (content?.type !== EVENT_ID.SCALAR || end?.type !== EVENT_ID.POP) return false
@@ -172,9 +177,9 @@ interface Measured {
 }
 
 /**
- * What a value would be with its aliases written out: a few of them, nested, stand for more than any memory
- * holds. Each collection is visited once, however often it is named, so that finding out costs no more than
- * the text did.
+ * Measures a value with its aliases replaced: a few nested aliases can stand for more than any memory can
+ * hold. Each collection is visited once, however often it is named, so that the measurement costs no more
+ * than parsing the text.
  */
 function measure(
   value: unknown,
@@ -211,7 +216,7 @@ function tooDeep(limits: ManifestLimits): YAMLException {
 
 type Envelope = Manifest | { readonly ignored: string } | { readonly problem: string }
 
-/** The envelope as the API server would judge it. */
+/** Validates the envelope as the API server does. */
 function readEnvelope({ origin, line, value }: Entry): Envelope {
   const problem = (field: string, found: unknown, allowed: string) => ({
     problem: `line ${line}: ${field}: found ${describe(found)}, expected ${allowed}`,
@@ -232,7 +237,7 @@ function readEnvelope({ origin, line, value }: Entry): Envelope {
   const { name, namespace = 'default' } = metadata
   if (!isSubdomain(name)) return problem('metadata.name', name, subdomainRule)
   if (!isLabel(namespace)) return problem('metadata.namespace', namespace, labelRule)
-  // None of the three holds a slash, so that no two resources share a uid.
+  // None of the three contains a slash, so no two resources share a uid.
   const uid = uuid5(tollwayNamespace, `${kind}/${namespace}/${name}`)
   const { spec, data, stringData } = value
   return {
@@ -274,9 +279,7 @@ function excerpt(text: string): string {
   return text.length <= 60 ? text : `${text.slice(0, 60)}…`
 }
 
-/**
- * The reason and the place, without the piece of the text that js-yaml shows: a value may be none to print.
- */
+/** Returns the reason and the place, without the excerpt that js-yaml shows: it may contain a secret. */
 function yamlMessage(error: unknown, line?: number): string {
   if (!(error instanceof YAMLException)) return `cannot be read as YAML: ${(error as Error).message}`
   const { mark, reason } = error
@@ -284,7 +287,7 @@ function yamlMessage(error: unknown, line?: number): string {
   return line === undefined ? reason : `line ${line}: ${reason}`
 }
 
-/** Where an event's text begins; -1 for one without any. */
+/** Returns where the text of an event begins; -1 for an event without text. */
 function startOf(event: Event): number {
   if (event.type === EVENT_ID.SCALAR) return event.valueStart
   return event.type === EVENT_ID.MAPPING || event.type === EVENT_ID.SEQUENCE ? event.start : -1

@@ -6,7 +6,7 @@ const kind = 'RateLimitConfig'
 const namespace = 'tollway-system'
 const name = 'tollway-payments-api'
 
-/** Each limit by the key of its descriptors, as the payments service asks for it. */
+/** The limits by the key of their descriptors, as the payments service requests them. */
 const limits = {
   address: settings.apiCallsPerAddress,
   key: settings.apiCallsPerKey,

@@ -2,13 +2,11 @@ import { isDeepStrictEqual } from 'node:util'
 import type { SourcedResource, SourceProblem } from '../../../sources/source.ts'
 import type { Manifest } from './manifests.ts'
 
-/** What a file says. */
+/** The content of a file. */
 export interface FileContent {
   readonly path: string
   readonly manifests: readonly Manifest[]
-  /**
-   * False when a part of the file, or all of it, cannot be understood: what it said before may be that part.
-   */
+  /** False when a part of the file cannot be parsed. Its earlier resources may be in that part. */
   readonly complete: boolean
   readonly problems: readonly SourceProblem[]
 }
@@ -20,15 +18,14 @@ export interface ResourceSetOptions {
 }
 
 /**
- * The resources of all files, with their generations, and without gaps when one is written anew. Nothing
- * counts as deleted while any file is not understood: a vanished resource may be declared there,
- * because its file was edited or renamed, or because the resource moved to another file.
+ * The resources of all files, with their generations, without gaps while a file is rewritten. No resource
+ * counts as deleted while any file cannot be parsed: a missing resource may be declared there, because its
+ * file was edited or renamed, or because the resource moved to another file.
  */
 export interface ResourceSet {
   /**
-   * Takes the current contents of the files, in the order of precedence. `nowMs` is monotonic. Returns
-   * whether `list` or `problems` changed, and when to call it again because a resource will then count as
-   * deleted.
+   * Sets the current contents of the files, in the order of precedence. `nowMs` is monotonic. Returns whether
+   * `list` or `problems` changed, and when to call it again because a resource will then count as deleted.
    */
   update(
     files: Iterable<FileContent>,
@@ -37,7 +34,7 @@ export interface ResourceSet {
   ): { readonly changed: boolean; readonly nextInMs: number | undefined }
   list(): readonly SourcedResource[]
   problems(): readonly SourceProblem[]
-  /** Those that may hide a resource. */
+  /** Returns the problems of files that may declare a missing resource. */
   unread(): readonly SourceProblem[]
 }
 
@@ -56,9 +53,7 @@ export function createResourceSet(options: ResourceSetOptions): ResourceSet {
   let list: readonly SourcedResource[] = []
   let problems: readonly SourceProblem[] = []
   let unread: readonly SourceProblem[] = []
-  /**
-   * A resource that comes back has the uid that it had: its generation must not be one that was seen already.
-   */
+  /** A resource that returns has its earlier uid, so its generation must not be one that it already had. */
   let highestDeleted = 0
 
   const put = ({ manifest, path }: Chosen): boolean => {

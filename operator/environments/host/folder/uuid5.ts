@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 
 /**
- * The name space of the uids that a folder's resources get. Drawn once at random and never to be changed:
- * with another one every resource would become a new one.
+ * The name space of the uids of a folder's resources. It was drawn once at random and must never change: with
+ * another one every resource would become a new one.
  */
 export const tollwayNamespace = '5b1f7c06-9a3e-4d52-8c47-e0d6a1b3f928'
 
-/** The UUID of a name in a name space (RFC 9562, section 5.5): the same for ever, on every machine. */
+/** Returns the UUID of a name in a name space (RFC 9562, section 5.5), the same on every machine. */
 export function uuid5(namespace: string, name: string): string {
   const digest = createHash('sha1')
     .update(Buffer.from(namespace.replaceAll('-', ''), 'hex'))

@@ -1,6 +1,6 @@
 import type { Source, SourcedResource } from '../../../sources/source.ts'
 
-/** A source with further resources. A resource of the source hides one of the same kind and name. */
+/** Adds resources to a source. A resource of the source hides an added one of the same kind and name. */
 export function withBuiltIn(source: Source, builtIn: readonly SourcedResource[]): Source {
   return {
     ...source,

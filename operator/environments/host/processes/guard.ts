@@ -2,9 +2,9 @@ import { spawn } from 'node:child_process'
 import { showSignsOfLife } from '@tollway/chassis/lifecycle.ts'
 
 /**
- * `node guard.ts PROGRAM ARGUMENTS…` runs a program that knows nothing of Node's IPC channel so that it ends
- * with the process at the other end of the channel, however that ends. It says that it takes calls as soon as
- * it runs.
+ * `node guard.ts PROGRAM ARGUMENTS…` runs a program that does not use Node's IPC channel, and ends it when
+ * the process at the other end of the channel ends, for any reason. It reports that it accepts calls as soon
+ * as it runs.
  */
 const killAfterMs = 2_000
 

@@ -10,26 +10,29 @@ import { createReplicaSet, type ReplicaSet } from './replica-set.ts'
 import { lockStateDir } from './state-lock.ts'
 
 export interface HostOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'heartbeat'> {
-  /** Locked for as long as the infrastructure is open. */
+  /** The state folder, which is locked while the infrastructure is open. */
   readonly stateDir: string
   readonly clock: Clock
   /** Uniform in [0, 1). */
   readonly random: () => number
-  /** Unique for ever: a replica gets one with each start. */
+  /** Returns a new unique id for each start of a replica. */
   readonly newUid: () => string
   /** The program of a service: `{ command: process.execPath, args: ['services/ratelimit/main.ts'] }`. */
   readonly commandFor: (service: ServiceName) => ReplicaCommand
   /** The address of the ports that callers use. */
   readonly bindHost: string
-  /** What a replica writes, line by line. */
+  /** Called with each line that a replica writes. */
   readonly log: (line: LogLine) => void
-  /** For every replica, before its workload's own: the feed's address, for example. */
+  /** Variables for every replica, such as the feed's address. Those of the workload take precedence. */
   readonly env?: Readonly<Record<string, string>>
-  /** The ports of one replica alone, on the loopback address. No two replicas of any services share one. */
+  /**
+   * Returns the ports of one replica alone, on the loopback address. No two replicas of any services share
+   * one.
+   */
   readonly ownPortsFor: (index: number, service: ServiceName) => OwnPorts
-  /** How to choose another port, as the end of a sentence. */
+  /** Returns how to choose another port, as the end of a sentence. */
   readonly portAdvice?: (portName: string, service: ServiceName) => string
-  /** How to choose another `bindHost`, likewise. */
+  /** How to choose another `bindHost`, as the end of a sentence. */
   readonly hostAdvice?: string
   /**
    * The time for a replaced replica to become ready. After it, the log has the reason why the rollout waits.
@@ -41,10 +44,10 @@ export interface HostOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'hea
 export interface HostInfrastructure extends Infrastructure {
   /**
    * Rejects as `apply` would, for the ports of the workloads and `further` ones together: the error names
-   * every port that is wanted twice or, without such ports, every port that is taken.
+   * every port that is requested twice or, without such ports, every port that is in use.
    */
   assertPortsFree(workloads: readonly Workload[], further: readonly PortWish[]): Promise<void>
-  /** Ends every replica of every workload and lets go of the state folder. */
+  /** Ends every replica of every workload and releases the state folder. */
   close(): Promise<void>
 }
 
@@ -58,8 +61,8 @@ interface Running {
 }
 
 /**
- * Throws an `InfrastructureError` if another operator has the state folder. `apply` rejects if a port is
- * taken, and then leaves running processes as they are.
+ * Throws an `InfrastructureError` if another operator has the state folder. `apply` rejects if a port is in
+ * use, and then does not change running processes.
  */
 export function createHostInfrastructure(options: HostOptions): HostInfrastructure {
   const { ownPortsFor, rolloutTimeoutMs = 30_000 } = options

@@ -1,6 +1,6 @@
 import { StringDecoder } from 'node:string_decoder'
 
-/** A line that a process wrote, and who it was. */
+/** A line of output, and the process that wrote it. */
 export interface LogLine {
   /** `ratelimit-0`. */
   readonly source: string
@@ -14,8 +14,8 @@ export interface LineSplitter {
 }
 
 /**
- * Makes lines of UTF-8 bytes that come in any pieces. Of a line longer than `maxLength` UTF-16 code units the
- * rest is dropped and said to be, so that a program which writes no line break fills no memory.
+ * Splits UTF-8 bytes, which arrive in any pieces, into lines. The rest of a line above `maxLength` UTF-16
+ * code units is dropped and reported, so that a program without line breaks fills no memory.
  */
 export function splitLines(maxLength: number, onLine: (text: string) => void): LineSplitter {
   const decoder = new StringDecoder('utf8')

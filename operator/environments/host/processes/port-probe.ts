@@ -4,17 +4,17 @@ import { findTakenPorts, type PortAddress } from '@tollway/chassis/net/taken-por
 import { InfrastructureError } from '../../../infrastructure/provider.ts'
 
 export interface PortWish extends PortAddress {
-  /** `grpc of ratelimit`. */
+  /** The owner of the port, for messages: `grpc of ratelimit`. */
   readonly wantedBy: string
   /** How to choose another port, as the end of a sentence: `set GRPC_PORT`. */
   readonly advice: string
-  /** The same for the address, where it can be chosen. */
+  /** How to choose another address, if it can be chosen. */
   readonly hostAdvice?: string
 }
 
 /**
- * Rejects with one `InfrastructureError` that names every port which is not free, and who has it; see
- * `findTakenPorts`. Our replicas share their ports.
+ * Rejects with one `InfrastructureError` that names every port in use and the process that uses it; see
+ * `findTakenPorts`. The replicas of a workload share their ports.
  */
 export async function assertPortsFree(wishes: readonly PortWish[]): Promise<void> {
   const problems = findDoubles(wishes)
@@ -38,7 +38,7 @@ function findDoubles(wishes: readonly PortWish[]): string[] {
   return problems
 }
 
-/** The system's words for an address that this machine does not have, or for a name that does not resolve. */
+/** The error codes for an address that this machine does not have, and for a name that does not resolve. */
 const noSuchAddress = new Set(['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN', 'EINVAL'])
 
 async function describe(wish: PortWish, code: string): Promise<string> {
@@ -71,7 +71,9 @@ async function findOwner(port: number): Promise<string | undefined> {
   return undefined
 }
 
-/** Of those that listen on the port: `socket:[inode]`, as a process's descriptors name them. */
+/**
+ * Returns the sockets that listen on the port: `socket:[inode]`, as the descriptors of a process name them.
+ */
 async function listeningSockets(port: number): Promise<ReadonlySet<string>> {
   const listening = '0A'
   const hexPort = port.toString(16).toUpperCase().padStart(4, '0')
@@ -87,7 +89,7 @@ async function listeningSockets(port: number): Promise<ReadonlySet<string>> {
   return sockets
 }
 
-/** The program, and the script when it is one; further arguments may hold secrets. */
+/** Returns the program, and its script if there is one; further arguments may contain secrets. */
 async function commandOf(pid: string): Promise<string> {
   const [program = '', script = ''] = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split(
     '\0',

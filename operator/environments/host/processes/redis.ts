@@ -12,17 +12,17 @@ import type { LogLine } from './lines.ts'
 import { type ReplicaOptions, ReplicaProcess } from './replica.ts'
 
 export interface RedisOptions extends Pick<ReplicaOptions, 'clock' | 'random' | 'newUid' | 'forceShutdown'> {
-  /** Where its socket lies; one that this process has locked. */
+  /** The folder of its socket, which this process has locked. */
   readonly stateDir: string
   readonly log: (line: LogLine) => void
-  /** Where `redis-server` is looked for; this process's PATH by default. */
+  /** The path on which `redis-server` is searched; that of this process when left out. */
   readonly path?: string
-  /** Beyond it Redis refuses to count new keys. 256 by default. */
+  /** The memory limit, beyond which Redis rejects new keys. 256 when left out. */
   readonly maxMemoryMb?: number
 }
 
 export interface RunningRedis {
-  /** The path of its socket, as REDIS_URL has it with the socket type `unix`. */
+  /** The path of its socket, in the form of REDIS_URL with the socket type `unix`. */
   readonly url: string
   stop(): Promise<void>
 }
@@ -31,9 +31,9 @@ const startDeadlineMs = 5_000
 const stopGraceMs = 3_000
 
 /**
- * Runs a Redis of our own that no network reaches and that keeps nothing on disk; resolves when it answers.
- * Should it end it is started again, with no keys; it ends with this process, be that by SIGKILL. One that
- * was left behind all the same, for its guard was killed too, is ended first.
+ * Runs a Redis that no network can reach and that stores nothing on disk. Resolves when it answers. A Redis
+ * that ends is restarted, without keys. It ends with this process, even after SIGKILL. One that was left
+ * behind, because its guard was killed too, is ended first.
  *
  * Rejects with an `InfrastructureError` when `redis-server` is not on the path or does not answer in time.
  */
@@ -102,7 +102,7 @@ function findProgram(name: string, path: string): string {
       accessSync(join(directory, name), constants.X_OK)
       return join(directory, name)
     } catch {
-      // The next directory may have it.
+      // The next directory may contain the program.
     }
   }
   throw new InfrastructureError(
@@ -112,8 +112,8 @@ function findProgram(name: string, path: string): string {
 }
 
 /**
- * The state folder, or one of our own among the temporary ones when the socket's path would be too long:
- * always the same for a state folder, so that a Redis which was left behind is found there.
+ * Returns the state folder, or a folder below the temporary one if the path of the socket would be too long:
+ * always the same for a state folder, so that a Redis that was left behind is found there.
  */
 function socketDirectory(stateDir: string): { readonly path: string; remove(): void } {
   const path = resolve(stateDir)
@@ -124,14 +124,14 @@ function socketDirectory(stateDir: string): { readonly path: string; remove(): v
   const short = join(tmpdir(), `tollway-${createHash('sha256').update(path).digest('hex').slice(0, 16)}`)
   mkdirSync(short, { recursive: true, mode: 0o700 })
   const info = lstatSync(short)
-  // Everybody may make folders there, and with them say what our processes count in.
+  // Any user may create folders there, and could read and change the counters through one.
   if (!info.isDirectory() || info.uid !== process.getuid?.() || (info.mode & 0o077) !== 0) {
     throw new InfrastructureError(`${short} is not a folder of this user alone: remove it`)
   }
   return { path: short, remove: () => rmSync(short, { recursive: true, force: true }) }
 }
 
-/** Only this operator may listen there, and the state folder is locked: a server there is left over. */
+/** Ends a server that was left behind: the state folder is locked, so no other operator listens there. */
 async function endLeftOver(socket: string, clock: Clock): Promise<void> {
   const endMs = clock.monotonicMs() + startDeadlineMs
   while (await answers(socket)) {
@@ -147,7 +147,7 @@ async function answers(socket: string): Promise<boolean> {
   return (await ask(socket, 'PING')).startsWith('+PONG')
 }
 
-/** The beginning of the answer; empty without one. */
+/** Resolves with the beginning of the answer; empty without one. */
 function ask(socket: string, command: string): Promise<string> {
   return new Promise(resolve => {
     const connection = connect(socket)

@@ -18,19 +18,19 @@ export interface ReplicaSetOptions extends Pick<ReplicaOptions, 'forceShutdown' 
   readonly onChange: () => void
 }
 
-/** The replicas of one workload, on their way from what they are to what they should be. */
+/** The replicas of one workload, which it changes step by step to the desired ones. */
 export interface ReplicaSet {
   /**
-   * Begins to make the replicas as described. A replica whose settings changed is ended and started anew, in
-   * its place and on its own ports: one that takes calls only while all those replaced before it take calls
-   * again. So settings with which no replica becomes ready cost one replica, and the others go on with the
-   * settings that they have.
+   * Begins to reconcile the replicas. A replica with changed settings is ended and started again, in its
+   * place and on its own ports. A replica that accepts calls is replaced only while all replicas replaced
+   * before it accept calls again. Settings with which no replica becomes ready therefore cost one replica,
+   * and the others keep their settings.
    */
   scaleTo(workload: Workload): void
   observe(): readonly Replica[]
-  /** Whether a process, be it one that is ending, has the own ports of this replica. */
+  /** Returns whether a process, including one that is ending, has the own ports of this replica. */
   holds(index: number): boolean
-  /** Ends all; resolves when they are gone. */
+  /** Ends all replicas. Resolves when they have ended. */
   stop(): Promise<void>
 }
 
@@ -110,7 +110,7 @@ export function createReplicaSet(options: ReplicaSetOptions): ReplicaSet {
 
 type Move =
   | { readonly end: readonly number[]; readonly start: readonly number[] }
-  /** Nothing may be done until this one takes calls. */
+  /** The next step has to wait until this replica accepts calls. */
   | { readonly waitFor: Member }
 
 function nextMove(workload: Workload, members: ReadonlyMap<number, Member>): Move {
@@ -122,7 +122,7 @@ function nextMove(workload: Workload, members: ReadonlyMap<number, Member>): Mov
   const settings = settingsOf(workload)
   const isReady = (member: Member | undefined) => member?.process.observe().ready === true
   const old = indices.filter(index => members.get(index)?.settings !== settings)
-  // One that takes no calls anyway costs nothing.
+  // The end of a replica that accepts no calls has no cost.
   const idle = old.filter(index => !isReady(members.get(index)))
   if (idle.length > 0) return { end: idle, start: [] }
   const waitFor = [...members.values()].find(member => !isReady(member))
@@ -137,7 +137,10 @@ function tellHeldUp({ name: source, log }: ReplicaSetOptions, { process }: Membe
   })
 }
 
-/** What a process is started with. The rest of a workload, its count and grace, may change while it runs. */
+/**
+ * Returns the settings with which a process is started. The rest of a workload, its count and grace, may
+ * change while the process runs.
+ */
 function settingsOf({ service, env, ports }: Workload): string {
   return JSON.stringify([service, Object.entries(env).sort(), ports])
 }

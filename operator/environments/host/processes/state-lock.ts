@@ -10,7 +10,7 @@ export interface StateLock {
 /** A database that is collected as garbage is closed, and its lock with it. */
 const held = new Set<DatabaseSync>()
 
-/** SQLite's result codes; the first is a lock that another connection holds. */
+/** The result codes of SQLite; the first one reports a lock of another connection. */
 const sqliteBusy = 5
 const sqliteReadOnly = 8
 const sqliteFull = 13
@@ -18,13 +18,13 @@ const sqliteCannotOpen = 14
 const sqliteNotADatabase = 26
 
 /**
- * Makes the state folder this process's own, and the folder itself when it is missing. The lock is one of the
- * kernel's on the file `operator.lock`, which an open exclusive transaction of SQLite holds, the only way to
- * one that Node offers. So it goes with the process, however that ends: nothing is ever stale, and nothing is
- * taken over. It also holds between containers that share the folder, which see neither each other's
- * processes nor sockets.
+ * Locks the state folder for this process, and creates the folder if it does not exist. The lock is a kernel
+ * lock on the file `operator.lock`, held by an open exclusive transaction of SQLite, the only way to such a
+ * lock that Node has. It ends with the process in any case, so it is never stale and never taken over. It
+ * also works between containers that share the folder, which can see neither each other's processes nor
+ * sockets.
  *
- * Throws an `InfrastructureError` that names the process which has the folder.
+ * Throws an `InfrastructureError` that names the process that has the folder.
  */
 export function lockStateDir(stateDir: string, pid: number = process.pid): StateLock {
   let database: DatabaseSync
@@ -81,7 +81,7 @@ function inUse(stateDir: string, pidFile: string): InfrastructureError {
   try {
     owner = `process ${Number.parseInt(readFileSync(pidFile, 'utf8'), 10)}`
   } catch {
-    // The owner has just taken the lock and has not yet written who it is.
+    // The owner has just taken the lock and has not written its identity yet.
   }
   return new InfrastructureError(
     `the state folder ${stateDir} is in use by ${owner}: stop that operator, or ${elsewhere}`,
