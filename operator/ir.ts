@@ -3,9 +3,9 @@
  * RateLimitConfig becomes a `RateLimitDomain` of the rate limit service, which has the only type of a rule.
  */
 
-/** One AnimationStreamRoute that was judged right, its defaults filled in. */
+/** The content of a valid AnimationStreamRoute, with its defaults. */
 export interface StreamRoute {
-  /** `namespace/name` of its custom resource: the resource's name in the feed. */
+  /** The `namespace/name` of its custom resource, which is also its name in the feed. */
   readonly name: string
   readonly match: StreamMatch
   readonly rules: StreamRules
@@ -15,11 +15,11 @@ export interface StreamRoute {
   readonly slowConsumers: 'wait' | 'drop-oldest' | 'cut-off'
   readonly concurrentRequests: 'queue' | 'newest' | 'refuse'
   readonly limits: StreamLimits
-  /** Where the tokens to push and to pull are, those to push only, and those to pull only. */
+  /** The Secrets with the tokens: for both rights, for pushes only, and for pulls only. */
   readonly tokenSecret?: SecretEntry
   readonly pushTokenSecret?: SecretEntry
   readonly pullTokenSecret?: SecretEntry
-  /** Receives the begin and the end of each request. */
+  /** The webhook, which receives the begin and the end of each request. */
   readonly webhook?: { readonly url: string; readonly secret: SecretEntry }
 }
 
@@ -36,7 +36,7 @@ export interface StreamRules {
   readonly timeCodes: RuleMode
   readonly counts: RuleMode
   readonly audio: RuleMode
-  /** 0 for any value. */
+  /** The accepted audio formats; 0 matches any value. */
   readonly audioFormats: readonly {
     readonly channelCount: number
     readonly samplesPerSecond: number
@@ -62,44 +62,44 @@ export interface SecretEntry {
   readonly key: string
 }
 
-/** A route with all that a broker needs of it. */
+/** A route with everything that a broker needs. */
 export interface OpenedStreamRoute {
   readonly route: StreamRoute
-  /** Milliseconds since the epoch; of equally specific routes the oldest counts. */
+  /** The creation time in milliseconds since the epoch. Of equally specific routes the oldest applies. */
   readonly createdMs: number
-  /** SHA-256 of each token that has the right, 32 bytes each; none where the right needs no token. */
+  /** The SHA-256 of each token that has the right, 32 bytes each; empty if the right needs no token. */
   readonly tokens: { readonly push: readonly Uint8Array[]; readonly pull: readonly Uint8Array[] }
-  /** Absent while the secret is missing that signs its messages. */
+  /** The webhook; left out while its signing secret is missing. */
   readonly webhook?: { readonly url: string; readonly secrets: readonly string[] }
 }
 
-/** One Merchant that was judged right, its defaults filled in. */
+/** The content of a valid Merchant, with its defaults. */
 export interface MerchantAccount {
-  /** `namespace/name` of its custom resource. */
+  /** The `namespace/name` of its custom resource. */
   readonly name: string
   readonly profile: MerchantProfile
   readonly app: {
     readonly name: string | null
     /** The age at which its API key is replaced; undefined for none. */
     readonly rotateAfterMs: number | undefined
-    /** For how long the key before stays valid after a rotation. */
+    /** How long the earlier key stays valid after a rotation. */
     readonly keyGraceMs: number
   }
   readonly secret: {
     readonly name: string
-    /** The names of its entries, by what they hold. */
+    /** The names of the Secret's entries, by their values. */
     readonly entries: Readonly<Record<CredentialName, string>>
   }
-  /** E-mail addresses of people who are invited. */
+  /** The e-mail addresses of invited users. */
   readonly users: readonly string[]
   readonly webhooks: readonly MerchantWebhook[]
-  /** What becomes of the merchant when its resource is gone. */
+  /** The effect of a deletion of the resource on the merchant. */
   readonly onDeletion: 'retain' | 'close'
-  /** A merchant that is there already, and an API key that has it. */
+  /** An existing merchant to adopt, and one of its API keys. */
   readonly adopt?: { readonly merchantId: string; readonly apiKey: SecretEntry }
 }
 
-/** What the payments service knows of a merchant. Only name, email and descriptor ever change. */
+/** The profile of a merchant in the payments service. Only name, email and descriptor can change. */
 export interface MerchantProfile {
   readonly name: string | null
   readonly currency: string
@@ -113,13 +113,13 @@ export interface MerchantProfile {
 
 export interface MerchantWebhook {
   readonly url: string
-  /** Types of events; empty for all. */
+  /** The types of events; empty for all. */
   readonly events: readonly string[]
-  /** What signatures are made with. */
+  /** The entry with the signing secrets. */
   readonly secret: SecretEntry
 }
 
-/** What a merchant's Secret holds. */
+/** The values in a merchant's Secret. */
 export type CredentialName = 'apiKey' | 'appId' | 'merchantId' | 'publicKey' | 'baseUrl' | 'payPageUrl'
 
 /** The services that the operator runs. */
@@ -129,12 +129,12 @@ export type ServiceName = (typeof serviceNames)[number]
 
 /** A service to run, with a number of equal replicas. */
 export interface Workload {
-  /** Unique: `ratelimit`. */
+  /** The unique name: `ratelimit`. */
   readonly name: string
-  /** Which of our services it is. */
+  /** The service that the replicas run. */
   readonly service: ServiceName
   readonly replicas: number
-  /** More and fewer of them as the load asks for; `replicas` is then where it begins. Only in a cluster. */
+  /** Scales the replicas with the load; `replicas` is then their initial number. Only in a cluster. */
   readonly autoscaling?: Autoscaling
   /** The service's settings, the same for each replica; secrets are not among them. */
   readonly env: Readonly<Record<string, string>>
@@ -149,30 +149,33 @@ export interface Workload {
   readonly ports: readonly ServicePort[]
   /** The pages of readiness and liveness. Only a cluster reads them. */
   readonly probes?: { readonly ready: Probe; readonly alive: Probe }
-  /** How long a replica may take from SIGTERM to its end. */
+  /** The time limit of a replica from SIGTERM to its end. */
   readonly stopGraceMs: number
 }
 
 export interface Autoscaling {
   readonly minReplicas: number
   readonly maxReplicas: number
-  /** Of the CPU that a replica asks for, on average; 0 to scale by `metrics` alone. */
+  /** The average use of the requested CPU in percent; 0 to scale by `metrics` alone. */
   readonly targetCpuPercent: number
-  /** More metrics, and the behavior, as a HorizontalPodAutoscaler has them. */
+  /** Further metrics, and the behavior, in the form of a HorizontalPodAutoscaler. */
   readonly metrics: readonly Readonly<Record<string, unknown>>[]
   readonly behavior: Readonly<Record<string, unknown>>
 }
 
 export interface ServicePort {
-  /** `grpc`, `http`. */
+  /** The name: `grpc`, `http`. */
   readonly name: string
   readonly port: number
   /**
-   * How others find it in a cluster: `each` replica by its own address (for HTTP/2, whose connections last),
-   * `any` of them behind one address, or `pods`: only by the list of the pods. The default is `any`.
+   * How callers find the port in a cluster: `each` replica by its own address (for HTTP/2, whose connections
+   * are long-lived), `any` of them behind one address, or `pods`: only by the list of the pods. `any` when
+   * left out.
    */
   readonly reach?: 'each' | 'any' | 'pods'
-  /** Who may call it: anybody when left out, or the operator alone. Only a cluster asks who calls. */
+  /**
+   * The permitted callers: all when left out, or the operator alone. Only a cluster distinguishes callers.
+   */
   readonly callers?: 'operator'
 }
 
@@ -181,25 +184,25 @@ export interface OwnPorts {
   readonly debug: number
   /** Undefined if there are no metrics, or if the port for debugging serves them. */
   readonly metrics?: number
-  /** Only the operator calls it. */
+  /** The port that only the operator calls. */
   readonly provision?: number
 }
 
-/** A GET that is answered by 200, or by nothing and errors. */
+/** A page that answers 200 while the check succeeds. */
 export interface Probe {
   /** The name of the port. */
   readonly port: string
   readonly path: string
 }
 
-/** The entries of a Secret, each a file of its name in the folder. The Secret may not be there yet. */
+/** The entries of a Secret, each as a file of its name in the folder. The Secret may be created later. */
 export interface SecretFiles {
-  /** `feed-tls`. */
+  /** The name of the volume: `feed-tls`. */
   readonly name: string
   readonly secretName: string
-  /** Only these entries; all of them without it. */
+  /** The mounted entries; all of them when left out. */
   readonly keys?: readonly string[]
   readonly folder: string
-  /** A replica reads the files again when they change. Otherwise a change replaces the replica. */
+  /** Whether a replica reads the files again when they change. If not, a change replaces the replica. */
   readonly isReread?: true
 }

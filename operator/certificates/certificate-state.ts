@@ -1,24 +1,24 @@
-/** What the three Secrets hold, once their content was read and judged. Nothing in it refers to a clock. */
+/** The state of the three Secrets, parsed and validated. It does not depend on a clock. */
 export interface CertificateState {
-  /** undefined when there is no Secret of it, or none whose content can be used. */
+  /** undefined when its Secret does not exist, or has no usable content. */
   readonly authority: Authority | undefined
   readonly leaves: Readonly<Record<LeafName, LeafSecret | undefined>>
 }
 
-/** Who shows it: the operators (to each other, too), or all pods that they run. */
+/** The owners of a leaf: the operators, also as clients of each other, or all pods that they run. */
 export type LeafName = 'server' | 'client'
 export const leafNames = ['server', 'client'] as const
 
 export interface Authority {
   readonly issuing: Issuer
-  /** Trusted already, and issues after `issuing`. */
+  /** The authority that is trusted already and issues after `issuing`. */
   readonly next: Issuer | undefined
-  /** Trusted still: leaves may be about that they issued. */
+  /** The earlier authorities, which stay trusted because leaves issued by them may be in use. */
   readonly old: readonly KnownCertificate[]
 }
 
 export interface KnownCertificate {
-  /** The same for the same certificate alone. */
+  /** The fingerprint of the certificate. */
   readonly id: string
   readonly pem: string
   readonly issuedAtMs: number
@@ -26,11 +26,11 @@ export interface KnownCertificate {
 }
 
 export interface Issuer extends KnownCertificate {
-  /** PEM, a secret; undefined when it is lost. */
+  /** The key in PEM, a secret; undefined when it is lost. */
   readonly key: string | undefined
 }
 
-/** A Secret that a leaf and its readers' trust come from. */
+/** A Secret with a leaf and the authorities that its readers trust. */
 export interface LeafSecret {
   /** undefined if no usable certificate exists. */
   readonly leaf: Leaf | undefined
@@ -41,13 +41,13 @@ export interface LeafSecret {
 }
 
 export interface Leaf extends KnownCertificate {
-  /** The authority that signed it, if it is a known one or its Secret trusts it; else empty. */
+  /** The id of the authority that signed it, if that is known or its Secret trusts it; otherwise empty. */
   readonly issuerId: string
-  /** Whether it has the names that are wanted now. */
+  /** Whether it has the desired names and usage. */
   readonly hasWantedNames: boolean
 }
 
-/** What every reader is to trust, in the order in which a Secret lists it. */
+/** Returns the authorities that every reader should trust, in their order in a Secret. */
 export function trustedBy({ issuing, next, old }: Authority): readonly KnownCertificate[] {
   return [issuing, ...(next ? [next] : []), ...old]
 }

@@ -1,4 +1,7 @@
-/** ASN.1 in its distinguished encoding (X.690), as far as certificates need it. All answers are encoded. */
+/**
+ * The distinguished encoding of ASN.1 (X.690), as far as certificates need it. All functions return encoded
+ * values.
+ */
 
 const tags = {
   BOOLEAN: 0x01,
@@ -13,7 +16,7 @@ const tags = {
   SET: 0x31,
 }
 
-/** A tag, the length in as few bytes as it takes, and the content (8.1.3 and 10.1). */
+/** Encodes a tag, the length in the fewest bytes, and the content (8.1.3 and 10.1). */
 function encode(tag: number, ...parts: readonly Uint8Array[]): Buffer {
   const content = Buffer.concat(parts)
   return Buffer.concat([Buffer.of(tag), encodeLength(content.length), content])
@@ -42,7 +45,7 @@ export const explicit = (number: number, content: Uint8Array) => encode(0xa0 | n
 /** `[number] IMPLICIT` of a type that is not constructed: the number takes the place of its tag. */
 export const implicit = (number: number, content: Uint8Array) => encode(0x80 | number, content)
 
-/** A number that is not negative, of big-endian bytes. A zero in front keeps it from being one (8.3). */
+/** Encodes a number that is not negative, from big-endian bytes. A leading zero keeps it positive (8.3). */
 export function unsignedInteger(bytes: Uint8Array): Buffer {
   const start = bytes.findIndex(byte => byte !== 0)
   const digits = start === -1 ? Buffer.of(0) : bytes.subarray(start)
@@ -50,7 +53,7 @@ export function unsignedInteger(bytes: Uint8Array): Buffer {
   return encode(tags.INTEGER, sign, digits)
 }
 
-/** Whole bytes; `unusedBits` at the end of the last one do not count. */
+/** Encodes bits; the last `unusedBits` of the last byte do not count. */
 export const bitString = (bytes: Uint8Array, unusedBits = 0) =>
   encode(tags.BIT_STRING, Buffer.of(unusedBits), bytes)
 
@@ -67,7 +70,7 @@ export function objectIdentifier(dotted: string): Buffer {
 
 const firstYearOfGeneralizedTime = 2050
 
-/** In whole seconds, in the form that RFC 5280 (4.1.2.5) asks for in that year. */
+/** Encodes a time in whole seconds, in the form that RFC 5280 (4.1.2.5) requires for its year. */
 export function time(ms: number): Buffer {
   const date = new Date(ms)
   const digits = `${date.toISOString().replace(/[-:T]|\.\d+Z$/g, '')}Z`

@@ -9,12 +9,12 @@ export interface Credentials extends Identity {
 export interface HeldCredentials {
   /** undefined until they were read for the first time. */
   current(): Credentials | undefined
-  /** @throws Error as long as there are none. */
+  /** @throws Error until there are credentials */
   required(): Credentials
   set(credentials: Credentials): void
-  /** Resolves when there are any. */
+  /** Resolves when there are credentials. */
   ready(): Promise<void>
-  /** Calls back after each change, until the returned function is called. */
+  /** Calls the listener after each change, until the returned function is called. */
   onChange(listener: () => void): () => void
 }
 

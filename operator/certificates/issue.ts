@@ -23,34 +23,37 @@ import {
 } from './der.ts'
 
 /**
- * X.509 certificates as RFC 5280 profiles them: ECDSA on P-256 with SHA-256, a new key for each. Keys and
- * serial numbers come from the system's generator and from nowhere else: who could choose them could forge.
+ * X.509 certificates by the profile of RFC 5280: ECDSA on P-256 with SHA-256, a new key for each. Keys and
+ * serial numbers come only from the generator of the system: a program that could choose them could forge
+ * certificates.
  */
 
-/** Both in PEM; the key is a secret. */
+/** A certificate and its key in PEM. The key is a secret. */
 export interface Identity {
   readonly cert: string
   readonly key: string
 }
 
 export interface Validity {
-  /** It is valid from a little before this, for clocks that are slow. */
+  /** The time of issue. The certificate is valid from a little before, for clocks that are slow. */
   readonly nowMs: number
-  /** Rounded up to whole seconds. */
+  /** The end of its validity, rounded up to whole seconds. */
   readonly expiresAtMs: number
 }
 
 export interface LeafOptions extends Validity {
-  /** The first is its common name, too, for people; only alternative names count. */
+  /**
+   * The alternative names. The first one is also the common name, for people; only alternative names count.
+   */
   readonly dnsNames: readonly string[]
   /** The sides of a connection on which the certificate is valid. */
   readonly usage: readonly ('server' | 'client')[]
 }
 
-/** So much before they are made certificates are valid: clocks of the machines of a cluster differ. */
+/** Certificates are valid from this time before their creation, because clocks of machines differ. */
 export const backdateMs = 5 * 60_000
 
-/** One that signed itself and may sign leaves, no other authority. Its name has a part that is its own. */
+/** Issues a self-signed authority that may sign leaves and no other authority. Its name has a unique part. */
 export function issueAuthority(name: string, validity: Validity): Identity {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const serial = newSerial()
@@ -64,7 +67,7 @@ export function issueAuthority(name: string, validity: Validity): Identity {
   return { cert, key: exportKey(privateKey) }
 }
 
-/** @throws Error when the authority is not one that `issueAuthority` made, or the key is not its key. */
+/** @throws Error when `issueAuthority` did not issue the authority, or the key is not its key */
 export function issueLeaf(authority: Identity, options: LeafOptions): Identity {
   const issuer = readIssuer(authority)
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
@@ -81,7 +84,8 @@ export function issueLeaf(authority: Identity, options: LeafOptions): Identity {
 }
 
 /**
- * Whether `issueLeaf` can work with it: what others made may have a name of a form that is not known here.
+ * Returns whether `issueLeaf` can use the authority: one of another program may have a name in an unknown
+ * form.
  */
 export function isOwnAuthority(certificate: X509Certificate): boolean {
   return certificate.ca && ownName(certificate) !== undefined
@@ -106,7 +110,7 @@ const ownName = ({ subject }: X509Certificate) => /^CN=([\w .:-]{1,64})$/.exec(s
 
 const serialBytes = 16
 
-/** Positive and of full length (RFC 5280, 4.1.2.2). */
+/** Returns a serial number, positive and of full length (RFC 5280, 4.1.2.2). */
 function newSerial(): Buffer {
   const serial = randomBytes(serialBytes)
   serial[0] = ((serial[0] ?? 0) & 0x3f) | 0x40
@@ -139,7 +143,9 @@ function issue(issuer: Issuer, of: Subject, extensions: readonly Buffer[]): stri
   return toPem(sequence(body, ecdsaWithSha256, bitString(sign('sha256', body, issuer.privateKey))))
 }
 
-/** Not every library takes longer lines (RFC 7468, 2). */
+/**
+ * Encodes in PEM, with lines of 64 characters, because some libraries accept no longer ones (RFC 7468, 2).
+ */
 function toPem(der: Buffer): string {
   const lines = der.toString('base64').match(/.{1,64}/g) ?? []
   return `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`
@@ -155,7 +161,10 @@ function commonName(name: string): Buffer {
   return sequence(set(sequence(objectIdentifier('2.5.4.3'), utf8String(name.slice(0, maxCommonNameChars)))))
 }
 
-/** RFC 5280 (4.2): a reader that does not know a critical one must refuse the certificate. */
+/**
+ * Encodes an extension. A reader that does not know a critical one must reject the certificate (RFC 5280,
+ * 4.2).
+ */
 function extension(id: string, content: Buffer, { critical = false } = {}): Buffer {
   return sequence(objectIdentifier(id), ...(critical ? [isTrue] : []), octetString(content))
 }
@@ -193,7 +202,9 @@ function authorityKeyId(key: KeyObject): Buffer {
   return extension('2.5.29.35', sequence(implicit(0, keyId(key))))
 }
 
-/** An uncompressed point of P-256: one byte of form, two coordinates. It ends what `spki` has. */
+/**
+ * The length of an uncompressed point of P-256, one byte of form and two coordinates, at the end of `spki`.
+ */
 const pointBytes = 65
 
 /** RFC 7093 (2), method 1. */

@@ -13,7 +13,7 @@ import {
 export type Action =
   | {
       readonly kind: 'write-authority'
-      /** `new` is to be made. */
+      /** The authority that issues; `new` to create one. */
       readonly issuing: Issuer | 'new'
       readonly next: Issuer | 'new' | undefined
       readonly old: readonly KnownCertificate[]
@@ -22,10 +22,10 @@ export type Action =
   | {
       readonly kind: 'write-leaf'
       readonly name: LeafName
-      /** `new` is to be issued by `authority.issuing`. */
+      /** The certificate; `new` for one that `authority.issuing` issues. */
       readonly certificate: 'new' | 'keep'
       readonly authority: Authority
-      /** When the new one ends; that of `keep` does not change. */
+      /** The end of the new certificate; that of `keep` does not change. */
       readonly expiresAtMs: number
       readonly trustedSinceMs: number
       readonly why: string
@@ -44,14 +44,14 @@ const dayMs = 86_400_000
 export const defaultCertificateTiming: CertificateTiming = {
   authorityLifeMs: 365 * dayMs,
   leafLifeMs: 30 * dayMs,
-  // The kubelet looks every minute, and what it sees may be another minute old.
+  // The kubelet reads Secrets every minute, and its copy may be another minute old.
   spreadMs: 5 * 60_000,
 }
 
 /** A certificate is renewed after this share of its life. */
 const renewAfter = 2 / 3
 
-/** More are never trusted at once; the oldest go first. */
+/** The maximum of trusted earlier authorities; the oldest are removed first. */
 const maxOldAuthorities = 3
 
 /**
@@ -151,7 +151,7 @@ function planAuthority(
   return undefined
 }
 
-/** No leaf can be issued without the key, and one is missing: its reader could not connect. */
+/** Returns whether the key is lost and a leaf is missing, so that its reader could not connect. */
 function isNeededNow(issuing: Issuer, leaves: CertificateState['leaves'], nowMs: number): boolean {
   if (issuing.key !== undefined) return false
   return leafNames.some(name => {
@@ -173,7 +173,7 @@ function hasSpread(
   })
 }
 
-/** Whether every reader has a leaf of the issuing authority, long enough ago. */
+/** Returns whether every reader has had a leaf of the issuing authority for long enough. */
 function hasReplacedOld(
   { issuing }: Authority,
   leaves: CertificateState['leaves'],
@@ -224,7 +224,7 @@ function reasonToIssue(
   if (leaf === undefined) return 'there is none'
   if (leaf.issuerId !== issuing.id) return 'another authority issues now'
   if (!leaf.hasWantedNames) return 'other names are wanted'
-  // A leaf never outlives its authority: at the end of that a new one would be no better.
+  // A leaf never outlives its authority, so a new one would end at the same time.
   const wouldLast = expiresAtMs > leaf.expiresAtMs
   return wouldLast && nowMs >= renewalMs(leaf, leafLifeMs) ? 'its renewal is due' : undefined
 }
@@ -237,12 +237,15 @@ function tells({ trusted }: LeafSecret, authority: Authority): boolean {
 const sinceMs = ({ trustedSinceMs }: LeafSecret) => trustedSinceMs ?? Number.POSITIVE_INFINITY
 const isExpired = ({ expiresAtMs }: KnownCertificate, nowMs: number) => nowMs >= expiresAtMs
 
-/** A life that was set shorter since then counts as well. */
+/**
+ * Returns the time of the renewal. If the configured life was shortened since the issue, the shorter one
+ * applies.
+ */
 function renewalMs({ issuedAtMs, expiresAtMs }: KnownCertificate, lifeMs: number): number {
   return issuedAtMs + Math.min(lifeMs, expiresAtMs - issuedAtMs) * renewAfter
 }
 
-/** When any of the conditions above may change. */
+/** Returns the next time at which a condition above may change. */
 function nextDueMs(
   authority: Authority,
   leaves: CertificateState['leaves'],

@@ -24,7 +24,7 @@ export interface SecretContents {
   readonly client: SecretData | undefined
 }
 
-/** What a leaf is to be. */
+/** The desired properties of a leaf. */
 export type LeafSpec = Pick<LeafOptions, 'dnsNames' | 'usage'>
 
 export interface ReadOptions {
@@ -48,7 +48,7 @@ export function readSecrets(
 
 const toPem = (certificates: readonly X509Certificate[]) => certificates.map(one => one.toString()).join('')
 
-/** What an operator, or a pod, takes out of the Secret of its leaf; undefined when it is of no use. */
+/** Returns the credentials in the Secret of a leaf; undefined if they cannot be used. */
 export function readCredentials(data: SecretData | undefined): (Identity & { ca: string }) | undefined {
   const reader = createReader(data, () => {})
   const identity = reader.identity('tls')
@@ -114,7 +114,7 @@ function createReader(data: SecretData | undefined, onProblem: (problem: string)
     certificates,
     key,
     onProblem,
-    /** `tls.crt` and `tls.key`. */
+    /** Returns the certificate and the key of a pair such as `tls.crt` and `tls.key`. */
     identity(name: string) {
       const [certificate] = certificates(`${name}.crt`)
       const ownKey = certificate && key(`${name}.key`, certificate)

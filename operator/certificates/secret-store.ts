@@ -1,4 +1,4 @@
-/** Secrets of one namespace, by name: who may list them could read those of others. */
+/** The Secrets of one namespace, by name: a client with the right to list them could read those of others. */
 export interface SecretStore {
   /** Resolves with undefined if the Secret does not exist. */
   get(name: string, signal: AbortSignal): Promise<StoredSecret | undefined>
@@ -16,7 +16,7 @@ export interface SecretStore {
 
 export interface StoredSecret {
   readonly data: SecretData
-  /** Of this state: another one has another version. */
+  /** The version of this state, which every change changes. */
   readonly version: string
 }
 

@@ -16,13 +16,13 @@ export interface WriteOptions {
   readonly timing: CertificateTiming
 }
 
-/** Begins the names of our authorities. */
+/** The begin of the names of the operator's authorities. */
 const authorityName = 'tollway feed'
 
 /**
- * The Secret that an action writes, and its new content: here is what makes keys.
+ * Returns the Secret that an action writes, and its new content. Only this function creates keys.
  *
- * @param contents what the Secrets hold now: a leaf that is kept is taken from there.
+ * @param contents the present contents of the Secrets, from which a kept leaf is taken
  */
 export function writeAction(
   action: Exclude<Action, { readonly kind: 'wait' }>,

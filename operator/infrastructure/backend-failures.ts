@@ -26,7 +26,7 @@ const defaultHoldMs = 60_000
 
 interface Failure {
   readonly message: string
-  /** Ends the failure; undefined while a replica still reports it. */
+  /** The timer that ends the failure; undefined while a replica still reports it. */
   end: NodeJS.Timeout | undefined
 }
 
@@ -71,7 +71,7 @@ export function watchBackendFailures(options: BackendFailuresOptions): BackendFa
   }
 }
 
-/** The replicas that accept calls and cannot reach their backend. */
+/** Returns the replicas that accept calls and cannot reach their backend. */
 export function failingReplicas(replicas: readonly Replica[]): readonly Replica[] {
   return replicas.filter(({ ready, backendProblem }) => ready && backendProblem !== undefined)
 }

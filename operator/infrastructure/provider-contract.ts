@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Workload } from '../ir.ts'
 import type { Infrastructure, Replica } from './provider.ts'
 
-/** An infrastructure for one test; what it made is gone when the test ends. */
+/** An infrastructure for one test, which removes its objects when the test ends. */
 export interface OpenInfrastructure {
   readonly infrastructure: Infrastructure
   /** A workload that becomes ready, with one setting whose value the test chooses. */
@@ -29,7 +29,7 @@ export async function until(
   }
 }
 
-/** What `Infrastructure` promises, for each of its kinds. */
+/** Tests the contract of `Infrastructure` on one implementation. */
 export function infrastructureContract(
   name: string,
   open: (t: TestContext) => Promise<OpenInfrastructure>,

@@ -1,7 +1,7 @@
-/** Runs what concerns one name in the order of the calls, one after the other. */
+/** Runs the tasks of one name one after the other, in the order of the calls. */
 export interface Turns {
   run<T>(name: string, task: () => Promise<T>): Promise<T>
-  /** Resolves when all that was begun or waits by now has ended, be it well or not. */
+  /** Resolves when all present tasks have ended, successful or not. */
   settled(): Promise<void>
 }
 

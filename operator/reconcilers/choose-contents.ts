@@ -7,7 +7,7 @@ import type { Memory } from './remembered.ts'
 
 /** A resource with its translation and its memory. */
 export interface Gathered<Content> {
-  /** `nameOf` the resource. */
+  /** The name of the resource, by `nameOf`. */
   readonly name: string
   readonly resource: SourcedResource
   readonly memory: Memory<Content>
@@ -15,13 +15,13 @@ export interface Gathered<Content> {
 }
 
 export interface Chosen<Content> extends Gathered<Content> {
-  /** Why its present content, or else its last good one, may not be in force. */
+  /** Why the claim of its present content, or else of its last good one, is denied. */
   readonly denial: ClaimDenial | undefined
   /** The content to publish: the present one, the last good one, or none. */
   readonly content: Content | undefined
 }
 
-/** `namespace/name`: a resource's name in messages and in the feed. */
+/** Returns `namespace/name`, the name of a resource in messages and in the feed. */
 export function nameOf({ namespace, name }: Pick<SourcedResource, 'namespace' | 'name'>): string {
   return `${namespace}/${name}`
 }
@@ -62,8 +62,8 @@ export async function chooseContents<Content extends Named>(
 }
 
 /**
- * Whether the resource has in force what its present content claims. Reads the last good content, which may
- * mean decoding it, only after an edit that is not in force yet.
+ * Returns whether the claim of the resource's present content is in force. Reads the last good content, which
+ * may have to be decoded, only after an edit that is not in force yet.
  */
 function hasInForce<Content extends Named>(
   { memory, resource, translation }: Gathered<Content>,
@@ -75,7 +75,7 @@ function hasInForce<Content extends Named>(
   return lastGood !== undefined && claims.keyOf(lastGood) === claims.keyOf(translation.value)
 }
 
-/** The present content if it is right and may be in force, else the last one that was. */
+/** Chooses the present content if it is valid and its claim is granted, otherwise the last good one. */
 function choose<Content extends Named>(item: Gathered<Content>, claims: Claims<Content>): Chosen<Content> {
   const { name, translation, memory, resource } = item
   const claimant = { name, namespace: resource.namespace }

@@ -9,19 +9,19 @@ import type { Ready } from './fed-resources.ts'
 
 /** Facts that all resources share in one run. */
 export interface SharedFacts<Fed> {
-  /** The processes of the kind. */
+  /** The uids of the processes of the kind. */
   readonly uids: readonly string[]
-  /** Those of them that take calls. */
+  /** The processes that accept calls. */
   readonly taking: readonly string[]
   readonly switchedOff: string | undefined
-  /** Why the feed rejected what should be in force. */
+  /** Why the feed rejected the contents. */
   readonly unpublished: string | undefined
   readonly enforcement: (fed: Fed) => ContentEnforcement
   /** See `Facts`. */
   readonly backendFailure: string | undefined
   /** See `Facts`. */
   readonly obstacle: string | undefined
-  /** By the names of resources; see `KindAdapter.doubtsOf`. */
+  /** The doubts by the name of the resource; see `KindAdapter.doubtsOf`. */
   readonly doubts: ReadonlyMap<string, Doubt>
 }
 
@@ -30,7 +30,7 @@ interface StatusOptions {
   readonly storedConditions: ((resource: SourcedResource) => readonly Condition[]) | undefined
 }
 
-/** A status, and everything that it was derived from. */
+/** A status, and the facts from which it was derived. */
 interface Derived {
   readonly resource: SourcedResource
   readonly facts: Facts
@@ -39,7 +39,9 @@ interface Derived {
   readonly status: ResourceStatus
 }
 
-/** Derives the statuses of one kind, each again only when a fact about its resource changed. */
+/**
+ * Derives the statuses of one kind. A status is derived again only when a fact about its resource changed.
+ */
 export function createStatuses<Content extends Named, Fed>(
   kind: Pick<KindAdapter<Content, Fed>, 'subjectOf' | 'countsOf'>,
   { clock, storedConditions }: StatusOptions,
@@ -125,7 +127,7 @@ function factsOf<Content, Fed>(item: Ready<Content, Fed>, shared: SharedFacts<Fe
   }
 }
 
-/** A paused resource is another object in each run. */
+/** Returns whether both are the same state of a resource. A paused resource is another object in each run. */
 function isSameResource(a: SourcedResource, b: SourcedResource): boolean {
   return a === b || (a.generation === b.generation && a.spec === b.spec && a.origin === b.origin)
 }

@@ -18,18 +18,18 @@ export interface FedResourcesOptions<Content, Fed> {
   readonly feed: ContentFeed<Fed>
   readonly infrastructure: Pick<Infrastructure, 'observe'>
   readonly clock: Clock
-  /** Why no process is to run that would enforce the kind, and what to change; undefined where some are. */
+  /** Why no process runs that would enforce the kind, and the value to change; undefined if processes run. */
   readonly switchedOff?: string | undefined
-  /** Why the backend of a workload fails; undefined while it answers. */
+  /** Returns why the backend of a workload fails; undefined while it answers. */
   readonly backendFailure?: (workload: string) => string | undefined
-  /** What keeps the processes of a workload from being changed; undefined when nothing does. */
+  /** Returns the last error of changes to the processes of a workload; undefined if there is none. */
   readonly obstacle?: (workload: string) => string | undefined
-  /** The conditions that were written before, where that outlives this process: their times are kept. */
-  storedConditions?(resource: SourcedResource): readonly Condition[]
   /**
-   * The one place where status is written: those of all resources of the kind. A status is the same object as
-   * before until it says something else.
+   * Returns the stored conditions of a resource, whose times are kept; left out if statuses do not outlive
+   * this process.
    */
+  storedConditions?(resource: SourcedResource): readonly Condition[]
+  /** Called with the statuses of all resources of the kind. A status is the same object until it changes. */
   writeStatus(statuses: readonly ResourceStatus[]): void
 }
 
@@ -38,7 +38,7 @@ export interface FedResources<Content> {
    * Rejects if the feed cannot carry the contents. The statuses then have the cause, and the last feed stays.
    */
   reconcile(): Promise<void>
-  /** What the feed carries, in the order of the names. */
+  /** Returns the contents in the feed, in the order of the names. */
   inForce(): readonly Content[]
 }
 
@@ -127,7 +127,8 @@ export function createFedResources<Content extends Named, Fed>(
       try {
         options.writeStatus(derived)
       } finally {
-        // Each is kept for itself: of one that cannot be written the other does not know.
+        // Statuses and memories are stored independently: a failure to write the statuses does not prevent
+        // the memories.
         memories = await memoriesOf(all, memories, failure === undefined, slices)
         remembered.replace(memories)
       }
@@ -150,7 +151,7 @@ function createTranslations<Content extends Named>(kind: KindAdapter<Content>) {
     return made
   }
 
-  /** Forgets the translations of all others. */
+  /** Forgets the translations of all other resources. */
   function retain(resources: readonly SourcedResource[]): void {
     if (known.size === 0) return
     const uids = new Set(resources.map(({ uid }) => uid))

@@ -7,13 +7,13 @@ import { type Gathered, nameOf } from './choose-contents.ts'
 import type { Memories, Memory } from './remembered.ts'
 
 export interface Sighting<Content> {
-  /** Of any kind. */
+  /** The resources of any kind. */
   readonly resources: readonly SourcedResource[]
   /** See `Source.unread`. */
   readonly unread: readonly SourceProblem[]
-  /** Of resources of the kind. */
+  /** The memories of resources of the kind. */
   readonly memories: Memories<Content>
-  /** Since when that is there of which nothing is remembered. */
+  /** The time at which resources without a memory count as first seen. */
   readonly nowMs: number
 }
 
@@ -93,7 +93,7 @@ function hiddenResource<Content extends Named>(
   return { name: lastGood.name, resource, memory, translation: { problems: [{ path: '', message }] } }
 }
 
-/** `shop/limits.yaml#2.items[0]` is declared in the file `shop/limits.yaml`. */
+/** Returns the file of an origin: `shop/limits.yaml` for `shop/limits.yaml#2.items[0]`. */
 function fileOf(origin: string): string {
   return origin.replace(/#\d+(\.items\[\d+\])?$/, '')
 }

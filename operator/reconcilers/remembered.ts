@@ -3,12 +3,9 @@
  * claims, and its last good content, which stays in force while the present one is invalid or cannot be read.
  */
 export interface Remembered<Content> {
-  /** By the resource's uid. */
+  /** Returns the memories, by the uid of the resource. */
   all(): Memories<Content>
-  /**
-   * Notes the memory of every resource of the kind that there is; the others are forgotten. Writes only what
-   * changed.
-   */
+  /** Stores the memory of every resource of the kind, and forgets all others. Writes only changes. */
   replace(memories: ReadonlyMap<string, Memory<Content>>): void
 }
 
@@ -17,9 +14,11 @@ export type Memories<Content> = Pick<ReadonlyMap<string, Memory<Content>>, 'get'
 
 export interface Memory<Content> {
   readonly firstSeenMs: number
-  /** Where it stood when it was last seen: `shop/limits.yaml#2`. */
+  /** The last known location: `shop/limits.yaml#2`. */
   readonly origin: string
   readonly lastGood?: Content | undefined
-  /** The generation of the resource that said so; left out by who remembered before there was this field. */
+  /**
+   * The generation of the resource with this content; left out in memories of versions without this field.
+   */
   readonly lastGoodGeneration?: number | undefined
 }

@@ -18,7 +18,7 @@ export interface StatePlan {
   readonly urlSecret: { readonly name: string; readonly key: string }
 }
 
-/** The same settings, as fields of a workload. */
+/** Returns the same settings, as fields of a workload. */
 export function sharedStateOf({ type, urlSecret }: StatePlan): SharedState {
   return type === 'memory' ? { type } : { type, urlFile: join(redisFolder, urlSecret.key) }
 }

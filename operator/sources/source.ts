@@ -3,21 +3,21 @@
  * (apiVersion, kind, name).
  */
 export interface Source {
-  /** Begins to look. Resolves when the first whole look is done: from then on `list` is complete. */
+  /** Begins to read. Resolves when `list` is complete for the first time. */
   start(): Promise<void>
   /**
-   * Every resource that is there now, in no particular order. The same objects until they change. Out of a
-   * folder there are Secrets (`v1`) among them; those of an API server are never listed.
+   * Returns all present resources, in no particular order. An unchanged resource is the same object. A folder
+   * also has Secrets (`v1`); those of an API server are never listed.
    */
   list(): readonly SourcedResource[]
-  /** The problems of the files themselves, each with its place. Each look replaces all of them. */
+  /** Returns the problems of the files, each with its location. Each scan replaces all of them. */
   problems(): readonly SourceProblem[]
   /**
-   * Those of them that hide what there is: a file that cannot be read, for example. While there is one, what
-   * `list` lacks may be declared there.
+   * Returns the problems that may hide resources, such as a file that cannot be read. While there is one, a
+   * resource that `list` lacks may be declared there.
    */
   unread(): readonly SourceProblem[]
-  /** Called after each change of `list` or `problems`, without saying what changed. */
+  /** Calls the listener after each change of `list` or `problems`, without details. */
   onChange(listener: () => void): void
   stop(): Promise<void>
 }
@@ -31,15 +31,15 @@ export interface SourcedResource {
    * Stable as long as the resource is the same one: the API server's, or the UUIDv5 of kind/namespace/name.
    */
   readonly uid: string
-  /** Rises when the content changes; for files a count of our own. */
+  /** Grows when the content changes; for files, the operator counts the changes. */
   readonly generation: number
-  /** Since when it exists, where that is known: the API server says so, a file does not. */
+  /** The creation time, in milliseconds since the epoch; left out for files, which have none. */
   readonly createdMs?: number
-  /** Its annotation `tollway.dev/paused: "true"` asks for what is in force of it to be left alone. */
+  /** Whether its annotation `tollway.dev/paused: "true"` requests that the content in force stays. */
   readonly paused: boolean
-  /** Its annotation `tollway.dev/rotate-key`: another text asks for another API key. Left out without one. */
+  /** The text of its annotation `tollway.dev/rotate-key`, whose change requests another API key. */
   readonly rotation?: string
-  /** Not yet validated. */
+  /** The spec, which is not validated. */
   readonly spec: unknown
   /** Its location, for messages: `shop/limits.yaml#2`. */
   readonly origin: string
@@ -57,10 +57,10 @@ const pausedAnnotation = 'tollway.dev/paused'
 const rotationAnnotation = 'tollway.dev/rotate-key'
 
 export interface SourceProblem {
-  /** `shop/limits.yaml`. */
+  /** The location: `shop/limits.yaml`. */
   readonly origin: string
   /** The problem, and its place in the file. */
   readonly message: string
-  /** It keeps nothing from being ready. */
+  /** Whether the problem does not affect readiness. */
   readonly isWarning?: boolean
 }

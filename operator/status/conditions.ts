@@ -4,19 +4,16 @@ export interface Condition {
   readonly status: 'True' | 'False' | 'Unknown'
   /** One CamelCase word for programs. */
   readonly reason: string
-  /** For people; says what to do where something is wrong. */
+  /** The text for people; it says what to do about a problem. */
   readonly message: string
   readonly observedGeneration: number
-  /** When `status` became what it is, in RFC 3339. */
+  /** The time of the last change of `status`, in RFC 3339. */
   readonly lastTransitionTime: string
 }
 
 export type NewCondition = Omit<Condition, 'lastTransitionTime' | 'observedGeneration'>
 
-/**
- * The new conditions, each with the time of its last change taken over from the old ones where nothing
- * changed.
- */
+/** Returns the new conditions. An unchanged condition keeps the time of its last change. */
 export function withTransitionTimes(
   old: readonly Condition[],
   fresh: readonly NewCondition[],

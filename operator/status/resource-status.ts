@@ -15,11 +15,11 @@ export interface ResourceStatus {
   /** The subject: the domain of a RateLimitConfig, the prefix of an AnimationStreamRoute. */
   readonly subject: string
   /**
-   * Numbers of its kind: the limits in force (`rules`), those of the last good version while the present one
-   * is wrong; or what streams there are.
+   * The counts of its kind: the limits in force (`rules`), those of the last good version while the present
+   * one is invalid; or the streams.
    */
   readonly counts: Readonly<Record<string, number>>
-  /** `2/2`: processes that enforce what is in force, of those that take calls. */
+  /** The processes that enforce the content in force, of those that accept calls: `2/2`. */
   readonly enforced: string
   readonly problems: readonly FieldProblem[]
   /** The details of its kind, by their names in the status. They contain no secret. */
@@ -27,32 +27,32 @@ export interface ResourceStatus {
   readonly conditions: readonly Condition[]
 }
 
-/** What the conditions are derived from. */
+/** The facts from which the conditions are derived. */
 export interface Facts {
   readonly problems: readonly FieldProblem[]
-  /** Why it may not have what it names. */
+  /** Why the claim of the resource is denied. */
   readonly denial: ClaimDenial | undefined
-  /** Its writer asks for what is in force to be left alone. */
+  /** Whether the resource requests that the content in force stays. */
   readonly paused: boolean
-  /** `present` or `last-good` content shall be in the feed, or nothing of the resource. */
+  /** The content for the feed: `present`, `last-good`, or `nothing` of the resource. */
   readonly inForce: 'present' | 'last-good' | 'nothing'
-  /** Why the feed did not take what should be in force. */
+  /** Why the feed rejected the contents. */
   readonly unpublished: string | undefined
-  /** An unmet dependency, because of which the feed does not carry what the author intends. */
+  /** An unmet dependency, without which the feed does not carry the content that the author intends. */
   readonly lacking: UnmetDependency | undefined
   /** A doubt about a valid resource that is probably not intended. */
   readonly doubt?: Doubt | undefined
-  /** Why no process is to run that would enforce it; undefined where some are. */
+  /** Why no process runs that would enforce it; undefined if processes run. */
   readonly switchedOff?: string | undefined
-  /** The last error of requests that change the processes and are repeated; undefined for none. */
+  /** The last error of repeated requests that change the processes; undefined for none. */
   readonly obstacle?: string | undefined
   /** Why the backend of the processes fails, as the message of a condition; undefined while it answers. */
   readonly backendFailure?: string | undefined
-  /** Processes that take calls. */
+  /** The number of processes that accept calls. */
   readonly running: number
-  /** Those of them that acknowledged what is in force. */
+  /** The number of these processes that acknowledged the content in force. */
   readonly enforcing: number
-  /** Those of the running ones that do not get it, because they lack a feature; 0 if left out. */
+  /** The number of running processes that do not get it, because they lack a feature; 0 when left out. */
   readonly lackingFeatures?: number
   /** The features that they lack: `windows, calendar`. */
   readonly missingFeatures?: string
@@ -107,10 +107,10 @@ function doubtful({ doubt }: Facts): readonly NewCondition[] {
   return doubt === undefined ? [] : [{ type: 'Doubtful', status: 'True', ...doubt }]
 }
 
-/** Reasons that pass by themselves. */
+/** The transient reasons. */
 const onItsWay: ReadonlySet<string> = new Set(['Pending', 'FeatureMissing', 'NoProcess', 'SecretUnknown'])
 
-/** Whether what keeps a resource from being ready may pass by itself. */
+/** Returns whether the reason for which a resource is not ready may be transient. */
 export function isPassing({ reason }: Pick<Condition, 'reason'>): boolean {
   return onItsWay.has(reason)
 }

@@ -4,29 +4,29 @@ import type { Condition } from './conditions.ts'
 import type { ResourceStatus } from './resource-status.ts'
 
 /**
- * Everything that `tollway status` shows; kept in a file beside the state, and served by the operator as
+ * The content of `tollway status`, which is stored in a file beside the state, and served by the operator as
  * JSON.
  */
 export interface StatusReport {
-  /** The operator's process. */
+  /** The id of the operator's process. */
   readonly pid: number
   readonly updatedAt: string
   /** The folder of manifests. */
   readonly folder: string
   /** Identifies the release of the chart whose operator reports. Only in a cluster. */
   readonly revision?: string
-  /** `grpc` -> `127.0.0.1:8081`. */
+  /** The addresses by name: `grpc` -> `127.0.0.1:8081`. */
   readonly addresses: Readonly<Record<string, string>>
   readonly resources: readonly ResourceStatus[]
   readonly replicas: readonly Replica[]
-  /** What could not be read, or is no resource that the operator knows. */
+  /** The problems of files, and resources of unknown kinds. */
   readonly problems: readonly SourceProblem[]
 }
 
 /**
- * Whether everything that was asked for is so: each resource, each process, each file.
+ * Returns whether all resources, processes and files are in the desired state.
  *
- * @param exceptStalled passes over resources that wait for their writers.
+ * @param exceptStalled ignores resources that wait for their authors.
  */
 export function isReady({ resources, replicas, problems }: StatusReport, exceptStalled = false): boolean {
   const isStalled = (resource: ResourceStatus) => conditionOf(resource, 'Stalled').status === 'True'

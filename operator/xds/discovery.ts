@@ -11,7 +11,10 @@ import type { Response } from './stream.ts'
 export const discoveryPath =
   '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources'
 
-/** Streams that withhold something have snapshots of their own; the rest share one. */
+/**
+ * The maximum of cached snapshots. Streams with withheld contents have separate snapshots; the others share
+ * one.
+ */
 const maxEncodedSnapshots = 4
 
 interface DiscoveryCodec extends Codec<DiscoveryRequest, Response> {
@@ -48,7 +51,7 @@ export function createDiscoveryCodec(): DiscoveryCodec {
   }
 }
 
-/** Fields of a DiscoveryResponse and of an Any: the number, and wire type 2, bytes with their length. */
+/** The fields of a DiscoveryResponse and of an Any: the number, and wire type 2, bytes with their length. */
 const tags = {
   versionInfo: (1 << 3) | 2,
   resources: (2 << 3) | 2,
@@ -58,8 +61,8 @@ const tags = {
 }
 
 /**
- * A snapshot as a DiscoveryResponse without a nonce. The resources are copied as they are: a message object
- * for each of thousands of resources, most of which have not changed, would block the event loop.
+ * Encodes a snapshot as a DiscoveryResponse without a nonce. The resources are copied in their encoded form:
+ * a message object for each of thousands of resources, most of them unchanged, would block the event loop.
  */
 function encodeSnapshot({ version, typeUrl, resources, bytes }: Snapshot): Buffer {
   const typeBytes = Buffer.from(typeUrl)
@@ -77,10 +80,10 @@ function encodeSnapshot({ version, typeUrl, resources, bytes }: Snapshot): Buffe
   return target.subarray(0, writeField(target, at, tags.responseTypeUrl, typeBytes))
 }
 
-/** Enough for a length of 32 bits. */
+/** The maximum of bytes of a length of 32 bits. */
 const maxVarintBytes = 5
 
-/** The bytes of a field with a value of that length. Its tag is one byte. */
+/** Returns the number of bytes of a field with a value of that length. Its tag is one byte. */
 function fieldBytes(length: number): number {
   let bytes = 2
   for (let rest = length >>> 7; rest > 0; rest >>>= 7) bytes += 1

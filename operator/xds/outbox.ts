@@ -1,9 +1,9 @@
-/** What waits to be sent on one stream: put in at any time, taken out one by one. */
+/** The queue of one stream: items are added at any time and taken one by one. */
 export interface Outbox<T> {
   put(item: T): void
-  /** What still waits is dropped. The taker's loop ends, or throws the error. Only the first call counts. */
+  /** Drops the queued items. The taker's loop ends, or throws the error. Only the first call counts. */
   end(error?: Error): void
-  /** For one taker. */
+  /** The items, for a single taker. */
   readonly items: AsyncIterable<T>
 }
 

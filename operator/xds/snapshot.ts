@@ -6,36 +6,38 @@ export interface Resource {
   readonly name: string
   /** The message of the snapshot's type. */
   readonly bytes: Uint8Array
-  /** Of the bytes; equal content has an equal hash on every replica. */
+  /** The hash of the bytes. Equal content has an equal hash on every replica. */
   readonly hash: string
-  /** The features that a client needs to understand the content; one that lacks any does not get it. */
+  /** The features that a client needs for the content; a client that lacks one does not get it. */
   readonly features: readonly string[]
 }
 
-/** Everything that the feed carries of one type. Nothing in it ever changes. */
+/** All resources of one type in the feed. A snapshot is immutable. */
 export interface Snapshot {
   /** `type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig`. */
   readonly typeUrl: string
   /** The hash of the whole content: the same on every replica and after a restart. */
   readonly version: string
-  /** By name, in the order of the names. */
+  /** The resources by name, in the order of the names. */
   readonly resources: ReadonlyMap<string, Resource>
-  /** Those of all resources. */
+  /** The features of all resources. */
   readonly features: ReadonlySet<string>
   /** The sum of the resources' lengths. */
   readonly bytes: number
 }
 
-/** 128 bits of SHA-256 in hex: short enough to read aloud, long enough that two contents never share one. */
+/** Returns 128 bits of SHA-256 in hex: short enough to read aloud, long enough to be unique. */
 const hashChars = 32
 
-/** A rejection names the resource, so it must have a name: an empty one is a defect, and throws. */
+/** Creates a resource. A rejection names it, so an empty name is a defect, and throws. */
 export function createResource(name: string, bytes: Uint8Array, features: readonly string[] = []): Resource {
   if (name === '') throw new Error('a resource of the feed needs a name')
   return { name, bytes, hash: hash('sha256', bytes, 'hex').slice(0, hashChars), features }
 }
 
-/** The canonical snapshot of these resources, independent of their order. Throws for two of one name. */
+/**
+ * Returns the canonical snapshot of these resources, independent of their order. Throws for two of one name.
+ */
 export function createSnapshot(typeUrl: string, resources: Iterable<Resource>): Snapshot {
   const sorted = [...resources].sort((a, b) => (a.name < b.name ? -1 : 1))
   const byName = new Map<string, Resource>()

@@ -28,17 +28,16 @@ export interface ClusterController extends Controller {
   /** The resources, as they are stored. */
   list(): readonly StoredResource[]
   /**
-   * Resolves when all of them have been read and reconciled for the first time; from then on each change is
-   * followed. Also resolves when that failed: the failure is logged, and the kind repeats the attempt by
-   * itself.
+   * Resolves when all resources have been read and reconciled for the first time; from then on each change is
+   * followed. Also resolves when that failed: the kind logs the failure and repeats the attempt.
    */
   start(): Promise<void>
-  /** What the kind waits for after an error of the API server; empty when its last requests succeeded. */
+  /** Returns the last errors of requests to the API server that are repeated; empty when they succeeded. */
   problem(): string
   readonly statuses: Pick<StatusWriter, 'recheckAll' | 'waiting'>
 }
 
-/** What a report needs to know of a kind. */
+/** The parts of a kind that reports use. */
 export type ReportedKind = Pick<KindAdapter, 'definition' | 'counts' | 'subjectOf'> & {
   /** Returns the details in a stored status. */
   detailsOf?(status: Readonly<Record<string, unknown>>): Readonly<Record<string, string>>
@@ -46,18 +45,18 @@ export type ReportedKind = Pick<KindAdapter, 'definition' | 'counts' | 'subjectO
 
 export interface ClusterControllerOptions {
   readonly client: KubeClient
-  /** Empty for all. */
+  /** The watched namespaces; empty for all. */
   readonly watchNamespaces: readonly string[]
   readonly feed: Feed
   readonly infrastructure: Pick<KubernetesInfrastructure, 'observe' | 'obstacle'>
-  /** Why a workload is not to run; undefined for those that are. */
+  /** Returns why a workload does not run; undefined if it runs. */
   readonly whySwitchedOff: (workload: string) => string | undefined
   readonly backends: Pick<BackendFailures, 'of'>
   readonly mayWrite: () => boolean
   readonly metrics: Pick<OperatorMetrics, 'statusWritten' | 'propagated' | 'reconciled'>
   /** The installation, in whose namespace the last good contents are stored. */
   readonly place: Place
-  /** Shared by all kinds, so that they keep one rate together. */
+  /** The recorder of Events, which all kinds share, so that one rate applies to all. */
   readonly events: Pick<EventRecorder, 'record'>
   readonly log: Log
 }
@@ -96,7 +95,9 @@ export function openClusterController<Content extends Named, Fed extends object>
   let isRead = false
   let isStopped = false
 
-  /** Without what operators before this one stored, an invalid resource would lose its last good version. */
+  /**
+   * Without the stored contents of earlier operators, an invalid resource would lose its last good version.
+   */
   async function readAll(): Promise<void> {
     await followed.source.start()
     await remembered.read()
@@ -108,7 +109,7 @@ export function openClusterController<Content extends Named, Fed extends object>
   async function run(): Promise<void> {
     try {
       if (!isRead) await errors.watch('read the resources', readAll())
-      // The list of a source that was stopped early is empty, and an empty feed would switch everything off.
+      // The list of a stopped source is empty, and an empty feed would disable all rules.
       if (isStopped) return
       await errors.watch('reconcile the resources', reconcile())
     } finally {
@@ -148,12 +149,12 @@ export function openClusterController<Content extends Named, Fed extends object>
   }
 }
 
-/** The wait for a kind other than the first, whose definition may be missing in this cluster. */
+/** The wait for any kind but the first, whose definition may be missing in this cluster. */
 const kindPatienceMs = 5_000
 
 /**
- * Starts all kinds, and resolves when the first one has started and the others had their time. Pods that wait
- * for a kind that cannot be read keep what they have; the others are fed.
+ * Starts all kinds. Resolves when the first one has started, and the others have started or their time limit
+ * has passed. Pods that wait for a kind that cannot be read keep their contents; the others are fed.
  */
 export async function startKinds(
   [first, ...others]: readonly ClusterController[],

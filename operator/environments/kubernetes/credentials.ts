@@ -19,12 +19,12 @@ const notePrefix = 'tollway.dev/'
 
 /**
  * The credentials of merchants in Secrets of an API server, each in the namespace of its Merchant, which owns
- * it: it goes with its resource. It takes the verbs get, create and update.
+ * the Secret and with which it is deleted. The store needs the verbs get, create and update.
  */
 export function createCredentialSecrets(
   client: Pick<KubeClient, 'get' | 'create' | 'replace'>,
 ): CredentialStore {
-  /** As they were read: what others added to a Secret stays. */
+  /** The fields as they were read. Additions of other writers stay. */
   const objects = new WeakMap<KeptCredentials, KubeObject>()
 
   function remember(object: KubeObject, place: CredentialPlace): KeptCredentials {
@@ -53,7 +53,10 @@ export function createCredentialSecrets(
   }
 }
 
-/** Made by us for this very resource, and not for one of its name that was there before. */
+/**
+ * Returns whether the operator created the Secret for exactly this resource, and not for an earlier one of
+ * its name.
+ */
 function belongsTo({ metadata }: KubeObject, { owner }: CredentialPlace): boolean {
   const owners = Array.isArray(metadata['ownerReferences']) ? metadata['ownerReferences'] : []
   const isOwned = owners.some((one: unknown) => isRecord(one) && one['uid'] === owner.uid)

@@ -9,14 +9,14 @@ import type { KubeObject } from './api/kube-object.ts'
 import { createKubernetesSource } from './resources.ts'
 import type { StoredResource } from './status/stored-resource.ts'
 
-/** The resources of one kind, as the API server has them. */
+/** The resources of one kind of the API server. */
 export interface FollowedKind {
   readonly source: Source
   list(): readonly StoredResource[]
   /** The error of the last list or watch, which is repeated; empty when it succeeded. */
   problem(): string
   get(namespace: string, name: string): StoredResource | undefined
-  /** Called with each resource of which anything changed, its status too. */
+  /** Calls the listener with each changed resource, also after a change of its status only. */
   onChange(listener: (uid: string, resource: StoredResource) => void): void
 }
 
@@ -59,7 +59,10 @@ export function followKind(
 
 const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
 
-/** Drops what clients note about their writes: more than half of an object, which nothing here reads. */
+/**
+ * Drops the notes of clients about their writes: they are more than half of an object, and nothing here reads
+ * them.
+ */
 function withoutBookkeeping(object: KubeObject): KubeObject {
   const { managedFields: _, annotations, ...metadata } = object.metadata
   const { [lastApplied]: _applied, ...kept } = (annotations ?? {}) as Readonly<Record<string, string>>

@@ -46,7 +46,7 @@ export function rememberInObjects<Content extends Named>(
   }
 }
 
-/** The newer of what the objects and the status hold. */
+/** Returns the newer one of the contents in objects and in the status. */
 function readMemory<Content extends Named>(
   kind: Pick<KindAdapter<Content>, 'isContent'>,
   { metadata, status }: StoredResource,
@@ -69,7 +69,7 @@ function entryOf(lastGood: NonNullable<StoredResource['status']>['lastGood']): L
   return { generation: Number.isSafeInteger(generation) ? Number(generation) : 0, text: content }
 }
 
-/** Of thousands of resources few are wrong, and only of those the content is needed. */
+/** Decodes the content when it is first used: only invalid resources need it. */
 function decodedLater<Content>(memory: Memory<Content>, decode: () => Content | undefined): Memory<Content> {
   let decoded: { readonly content: Content | undefined } | undefined
   return {

@@ -38,17 +38,17 @@ import type { GrantedSecrets } from './tenant-secrets/granted-secrets.ts'
 import type { ReadPace } from './tenant-secrets/read-pace.ts'
 import { createSharedReads } from './tenant-secrets/shared-reads.ts'
 
-/** Holds a resource until its merchant is closed. Only with the deletion policy Delete. */
+/** The finalizer that holds a resource until its merchant is closed. Only with the deletion policy Delete. */
 export const merchantFinalizer = 'tollway.dev/merchant'
 
 export interface ClusterMerchantsOptions {
   readonly client: KubeClient
-  /** Empty for all. */
+  /** The watched namespaces; empty for all. */
   readonly watchNamespaces: readonly string[]
   /** Undefined if no payments service runs. */
   readonly provisioner: Provisioner | undefined
   readonly addresses: PaymentAddresses
-  /** Only the operator that may write does anything. */
+  /** Whether this operator leads. Another operator reconciles nothing. */
   readonly mayWrite: () => boolean
   readonly granted: GrantedSecrets
   readonly pace: ReadPace
@@ -59,7 +59,7 @@ export interface ClusterMerchantsOptions {
   readonly timing?: Partial<MerchantsTiming>
 }
 
-/** Merchants that are reconciled at the same time. */
+/** The maximum of concurrent reconciles. */
 const concurrency = 4
 const retries = { initialMs: 250, maxMs: 30_000 }
 
@@ -106,7 +106,7 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterC
     kind: { ...kind, subjectOf: (_, spec) => merchantSubject(spec), detailsOf: readDetails },
     list: followed.list,
     problem: followed.problem,
-    /** Resolves when they have been read as a whole; from then on each change is followed. */
+    /** Resolves when all Merchants have been read; from then on each change is followed. */
     async start(): Promise<void> {
       await followed.source.start()
       followed.onChange((_, { metadata: { namespace = '', name } }) => {

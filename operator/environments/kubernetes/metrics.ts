@@ -5,13 +5,13 @@ export interface OperatorMetrics {
   /** The exposition, and its content type. */
   render(): Promise<string>
   readonly contentType: string
-  /** One run of a reconciler. */
+  /** Counts one run of a reconciler. */
   reconciled(seconds: number, ok: boolean): void
-  /** From the operator's first sight of a generation to all pods enforcing it. */
+  /** Counts the time from the operator's first sight of a generation until all pods enforce it. */
   propagated(seconds: number): void
-  /** A request to the API server. */
+  /** Counts a request to the API server. */
   requested(method: string, resource: string): void
-  /** A status that was written, or could not be. */
+  /** Counts a status write, successful or not. */
   statusWritten(ok: boolean): void
 }
 
@@ -19,15 +19,15 @@ export interface MetricsSources {
   readonly isLeader: () => boolean
   readonly connectedPods: () => number
   readonly statusesWaiting: () => number
-  /** How many resources there are, ready and not. */
+  /** Returns the number of resources, ready and not ready. */
   readonly resources: () => { readonly ready: number; readonly notReady: number }
-  /** How many objects another program changes as often as this operator repairs them. */
+  /** Returns the number of objects that another program changes as often as this operator repairs them. */
   readonly contestedObjects: () => number
   /** The pods that accept calls while their backend fails, by the name of the service. */
   readonly failingBackends: () => Readonly<Record<string, number>>
   /** Whether requests for the resources of a kind fail and are repeated, by the name of the kind. */
   readonly failingKinds: () => Readonly<Record<string, boolean>>
-  /** Why the certificates are not as they should be; empty when they are. */
+  /** Returns the problem of the certificates; empty without one. */
   readonly certificateProblem: () => string
 }
 

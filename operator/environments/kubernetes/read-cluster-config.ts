@@ -4,7 +4,7 @@ import { CORE_SCHEMA, load, YAMLException } from 'js-yaml'
 import { formatFieldProblem } from '../../kinds/field-problem.ts'
 import { judgeServiceSettings } from '../../services/cluster-services.ts'
 
-/** More than any list of grants needs. */
+/** The maximum size of the file, more than any list of grants needs. */
 const maxBytes = 1024 * 1024
 
 /** Reads the configuration in a file, or its problems, a line each. Quotes no secrets. */

@@ -1,18 +1,18 @@
 import { readAnnotations, type Source, type SourcedResource } from '../../sources/source.ts'
 
-/** The custom resources of one kind, as a reflector keeps them. */
+/** The custom resources of one kind in a reflector. */
 export interface ReflectedKind {
   readonly apiVersion: string
   readonly kind: string
   list(): readonly CustomObject[]
   get(namespace: string, name: string): CustomObject | undefined
   onChange(listener: (namespace: string, name: string) => void): void
-  /** Resolves when all of them have been listed once, with false when it was stopped before. */
+  /** Resolves with true when all resources have been listed once, and with false at an earlier stop. */
   synced(): Promise<boolean>
   stop(): Promise<void>
 }
 
-/** A custom resource, as far as it is looked at here. */
+/** The fields of a custom resource that this source reads. */
 export interface CustomObject {
   readonly metadata: {
     readonly name: string
@@ -26,11 +26,11 @@ export interface CustomObject {
 }
 
 /**
- * Custom resources of an API server. A change that concerns only a status, or labels, is passed over: the
- * operator writes statuses itself, and would wake itself for ever.
+ * Returns the source of the custom resources of an API server. A change of only a status, or of labels, is
+ * not reported: the operator writes statuses itself, and would trigger itself forever.
  */
 export function createKubernetesSource(kinds: readonly ReflectedKind[]): Source {
-  /** By uid; the same object as long as it says the same. */
+  /** The resources by uid. An unchanged resource is the same object. */
   const known = new Map<string, SourcedResource>()
 
   function toResource(

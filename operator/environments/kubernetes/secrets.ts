@@ -7,7 +7,7 @@ import { createGrantedSecrets, type GrantedSecrets } from './tenant-secrets/gran
 import { PolledSecrets } from './tenant-secrets/polled-secrets.ts'
 import { createReadPace, type ReadPace, readsPerSecond } from './tenant-secrets/read-pace.ts'
 
-/** The Secrets of other namespaces: used as these granted them, at a pace that all operators share. */
+/** The Secrets of other namespaces, which grant their use, at a rate that all operators share. */
 export interface TenantSecrets {
   readonly granted: GrantedSecrets
   readonly pace: ReadPace

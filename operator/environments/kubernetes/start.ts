@@ -57,9 +57,9 @@ export interface ClusterOptions {
 export interface OwnPod {
   readonly name: string
   readonly namespace: string
-  /** By which the other operators reach it. */
+  /** The address at which the other operators reach it. */
   readonly ip: string
-  /** Where it listens. */
+  /** The address on which it listens. */
   readonly host: string
   /** Identifies the release of the chart; empty when none is known. */
   readonly revision: string

@@ -49,7 +49,7 @@ export interface Provisioned {
   readonly appId: string
 }
 
-/** A rejection, which is repeated until the resource changes. */
+/** A rejection. An unchanged request is rejected again. */
 export interface ProvisionRejection {
   readonly rejected: {
     /**

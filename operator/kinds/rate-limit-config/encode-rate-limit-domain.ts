@@ -22,7 +22,7 @@ import {
 import { featuresOf } from '@tollway/ratelimit/rules/extensions/features.ts'
 import { createResource, type Resource } from '../../xds/snapshot.ts'
 
-/** The type that rate limit pods request, those of Tollway and those of the reference. */
+/** The type that rate limit pods request, both Tollway's and the reference's. */
 export const rateLimitTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
 
 /**

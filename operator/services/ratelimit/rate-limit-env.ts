@@ -24,7 +24,7 @@ export const rateLimitEnv = createServiceEnv({
   openNames: /^(USE_)?(AGENTSTATS|DOG_STATSD)_MOGRIFIER_\w+_(PATTERN|NAME|TAGS)$/,
 })
 
-/** The settings that would send statistics away from the metrics port, or disable them. */
+/** Returns the settings that would send statistics away from the metrics port, or disable them. */
 export function sinksBeside(env: Readonly<Record<string, string>>): readonly string[] {
   const { usePushStats, useAgentStats, disableStats } = settings
   return [usePushStats, useAgentStats, disableStats].flatMap(setting =>

@@ -4,24 +4,24 @@ import { StreamReportEndSchema, StreamReportSchema } from '@tollway/proto/tollwa
 
 export const loadReportPath = '/tollway.operator.v1.StreamReports/Report'
 
-/** What one process carries, or all of them. */
+/** The load of one process, or of all processes. */
 export interface RouteLoad {
-  /** Requests whose producer is connected. */
+  /** The number of requests whose producer is connected. */
   readonly activeStreams: number
   readonly consumers: number
 }
 
 export interface LoadReport {
-  /** Of the process, as in the node's metadata of the feed. */
+  /** The uid of the process, as in node.metadata of the feed. */
   readonly uid: string
   /**
-   * By the `namespace/name` of the route; empty for what no route matches. Nothing for a process that is
-   * gone.
+   * The loads by the `namespace/name` of the route; an empty name is for requests that no route matches.
+   * Empty for a process that has ended.
    */
   readonly routes: ReadonlyMap<string, RouteLoad>
 }
 
-/** For who receives reports. */
+/** The codec of the receiver of reports. */
 export const loadCodec: Codec<LoadReport, void> = {
   decode(bytes) {
     const { uid, routes } = fromBinary(StreamReportSchema, bytes)
@@ -35,7 +35,7 @@ export const loadCodec: Codec<LoadReport, void> = {
   encode: () => toBinary(StreamReportEndSchema, create(StreamReportEndSchema)),
 }
 
-/** For who sends them. */
+/** The codec of the sender of reports. */
 export const loadReporterCodec: Codec<void, LoadReport> = {
   encode: ({ uid, routes }) =>
     toBinary(

@@ -6,7 +6,7 @@ import type { StreamLoads } from './stream-loads.ts'
 
 export interface LoadRelayOptions extends Omit<LeaderCallOptions, 'what'> {
   readonly loads: Pick<StreamLoads, 'heardHere' | 'onChange'>
-  /** Between two rounds of reports. 1,000 when left out. */
+  /** The time between two rounds of reports. 1,000 when left out. */
   readonly paceMs?: number
 }
 
@@ -54,7 +54,7 @@ export function createLoadRelay({ loads, paceMs = 1_000, ...options }: LoadRelay
   return createLeaderCall({ ...options, what: 'loads' }, relayOnce)
 }
 
-/** A server that does not end the call reads on. */
+/** The server continues to read while it does not end the call. */
 async function endOf(messages: AsyncIterable<unknown>): Promise<never> {
   for await (const _ of messages);
   throw new Error('the leader ended the stream')

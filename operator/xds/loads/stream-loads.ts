@@ -7,25 +7,25 @@ import { type LoadReport, loadCodec, loadReportPath, type RouteLoad } from './lo
 export type { RouteLoad } from './load-codec.ts'
 
 /**
- * The load of brokers, as they report it on the feed's port, or as other operators pass it on. A report
- * counts until its stream ends.
+ * The load of brokers, which they report to the feed's port or other operators pass on. A report counts until
+ * its stream ends.
  */
 export interface StreamLoads {
-  /** For the server of the feed. */
+  /** The methods for the server of the feed. */
   readonly methods: readonly AnyMethod[]
-  /** The sum of what these processes carry of a route. */
+  /** Returns the sum of the loads of a route at these processes. */
   of(route: string, uids: readonly string[]): RouteLoad
-  /** The reports of processes to this operator, by uid, to be passed on. */
+  /** Returns the reports of processes to this operator, by uid, to pass them on. */
   heardHere(): ReadonlyMap<string, HeardLoad>
-  /** Called after changes, as often as `paceMs` says and no oftener. */
+  /** Calls the listener after changes, at most once in `paceMs`. */
   onChange(listener: () => void): void
-  /** No listener is called any more. */
+  /** Ends the calls of listeners. */
   stop(): void
 }
 
 export interface HeardLoad {
   readonly routes: ReadonlyMap<string, RouteLoad>
-  /** Another one with each report. */
+  /** The load. Each report has a new object. */
   readonly revision: number
 }
 
@@ -39,13 +39,13 @@ export interface StreamLoadsOptions {
 }
 
 export interface StreamLoadsLimits {
-  /** Of all processes and operators. One more is answered by RESOURCE_EXHAUSTED. */
+  /** The maximum of streams of processes and operators. One more is answered by RESOURCE_EXHAUSTED. */
   readonly maxStreams: number
   /** The maximum of processes that one operator reports. */
   readonly maxProcesses: number
-  /** In the report of one process. */
+  /** The maximum of routes in the report of one process. */
   readonly maxRoutes: number
-  /** Between two calls of the listeners. */
+  /** The time between two calls of the listeners. */
   readonly paceMs: number
 }
 

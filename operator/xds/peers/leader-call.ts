@@ -4,27 +4,27 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client/client.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 
-/** Keeps one call open to the operator that has the Lease, whichever that is. */
+/** Keeps one call open to the operator that has the Lease. */
 export interface LeaderCall {
   /**
-   * Where to call from now on, `host:port`; undefined for nowhere, as for who has the Lease itself. The same
-   * again changes nothing.
+   * Sets the address of the leader, `host:port`; undefined for none, as at the leader itself. The same
+   * address again changes nothing.
    */
   setLeader(address: string | undefined): void
   stop(): Promise<void>
 }
 
 export interface LeaderCallOptions {
-  /** Shows the operators' certificate, and asks for it. */
+  /** Shows the operators' certificate, and requires it. */
   readonly tls: ClientTls
   readonly log: Log
   /** Uniform in [0, 1). */
   readonly random: () => number
-  /** After each try that failed: the leader may be gone. */
+  /** Called after each failed attempt, because the leader may have stopped. */
   readonly onUnreachable?: (() => void) | undefined
   /** The subject of the reports, for the log: `what its clients acknowledged`. */
   readonly what: string
-  /** Waits between tries to reach the leader. */
+  /** The waits between attempts to reach the leader. */
   readonly backoff?: Pick<BackoffOptions, 'initialMs' | 'maxMs'>
 }
 
@@ -62,7 +62,7 @@ export function createLeaderCall(
     },
   }
 
-  /** Until the signal is aborted; never rejects. */
+  /** Calls again and again until the signal is aborted. Never rejects. */
   async function keepCalling(leader: string, signal: AbortSignal): Promise<void> {
     const { tls, log, random, what } = options
     const backoff = createBackoff({ ...(options.backoff ?? defaultBackoff), factor: 2, jitter: 0.5, random })
@@ -89,7 +89,7 @@ export function createLeaderCall(
   }
 }
 
-/** Waits, or until aborted. */
+/** Resolves after the time, or when the signal is aborted. */
 export function wait(ms: number, signal: AbortSignal): Promise<void> {
   return sleep(ms, undefined, { signal }).catch(() => {})
 }

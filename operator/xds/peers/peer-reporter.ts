@@ -11,13 +11,13 @@ import { createReportWriter } from './report-writer.ts'
 
 export interface PeerReporterOptions {
   readonly feed: Pick<Feed, 'clientStates' | 'onChange'>
-  /** Shows the operators' certificate, and asks for it. */
+  /** Shows the operators' certificate, and requires it. */
   readonly tls: ClientTls
-  /** Unique to this process: its identity for the Lease. */
+  /** The identity of this process for the Lease, which is unique. */
   readonly reporter: string
   readonly clock: Clock
   readonly log: Log
-  /** After each try that failed: the leader may be gone. */
+  /** Called after each failed attempt, because the leader may have stopped. */
   readonly onUnreachable?: () => void
   /** Uniform in [0, 1). */
   readonly random: () => number
@@ -25,9 +25,9 @@ export interface PeerReporterOptions {
 }
 
 export interface ReporterTiming {
-  /** Between two reports, so that what happens within it goes out as one. */
+  /** The time between two reports. Changes within it are one report. */
   readonly paceMs: number
-  /** Waits between tries to reach the leader. */
+  /** The waits between attempts to reach the leader. */
   readonly backoff: Pick<BackoffOptions, 'initialMs' | 'maxMs'>
 }
 
@@ -39,7 +39,7 @@ export const defaultReporterTiming: ReporterTiming = {
 /** The interval of checks for forgotten clients while nothing changes. */
 const idleLookMs = 10_000
 
-/** Tells the operator that has the Lease what the clients of this one enforce. */
+/** Reports to the operator that has the Lease which contents the clients of this operator enforce. */
 export function createPeerReporter(options: PeerReporterOptions): LeaderCall {
   const { paceMs, backoff } = { ...defaultReporterTiming, ...options.timing }
   const { tls, log, random, onUnreachable } = options
@@ -51,7 +51,7 @@ export function createPeerReporter(options: PeerReporterOptions): LeaderCall {
   )
 }
 
-/** One stream, until it ends; then rejects with the reason. */
+/** Reports on one stream until it ends; then rejects with the reason. */
 async function reportOnce(
   client: GrpcClient,
   { feed, reporter, clock }: PeerReporterOptions,

@@ -22,10 +22,7 @@ export interface FileTableOptions {
 }
 
 export interface FileTableUpdate {
-  /**
-   * Returns the time at which the changed files will have settled if they change no more; undefined if there
-   * are none.
-   */
+  /** The time until all changed files have settled if they change no more; undefined if there are none. */
   readonly settledInMs: number | undefined
   readonly problems: readonly SourceProblem[]
 }

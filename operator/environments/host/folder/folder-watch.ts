@@ -7,7 +7,7 @@ export interface FolderWatch {
    * the same name.
    */
   see(directory: string, identity: string): void
-  /** Ends the watchers of the directories that were not passed to `watch` since the last call. */
+  /** Ends the watchers of the directories that were not passed to `see` since the last call. */
   forgetUnseen(): void
   close(): void
 }

@@ -12,33 +12,39 @@ import {
 } from './kube-object.ts'
 import { collectionPath, objectPath, placeOf, withQuery } from './resource-path.ts'
 
-/** What our writes are known by in `managedFields`. */
+/** The name of the operator in `managedFields`. */
 export const fieldOwner = 'tollway'
 
 /**
- * The API server, for any kind. Each call rejects with a `KubeApiError`. It is sent again only when the API
- * server asks for that (429, or 503 with Retry-After), never before the time that it names, and as long as
- * that fits into the call's time limit; all other failures are the caller's to repeat.
+ * A client of the API server for any kind. Each call rejects with a `KubeApiError`. It is repeated only when
+ * the API server asks for that (429, or 503 with Retry-After), never before the requested time, and within
+ * the time limit of the call. The caller repeats all other failures.
  */
 export interface KubeClient {
-  /** undefined when there is no such object. */
+  /** Resolves with undefined if the object does not exist. */
   get(resource: ApiResource, key: ObjectKey, options?: CallOptions): Promise<KubeObject | undefined>
-  /** One page. The next one is asked for with its `continue`; a 410 says that one has to begin anew. */
+  /**
+   * Resolves with one page. Its `continue` requests the next one; a 410 means that the list has to begin
+   * again.
+   */
   list(resource: ApiResource, options: ListOptions): Promise<ListPage>
   /**
-   * What happens after `resourceVersion`. Ends when the server ends it; the caller's signal ends it sooner,
-   * and is to do so, for a connection may fall silent. The server's error event is a rejection with its code.
+   * Yields the events after `resourceVersion`. Ends when the server ends it, or sooner by the caller's
+   * signal, which the caller must use because a connection may fall silent. The error event of the server
+   * rejects with its code.
    */
   watch(resource: ApiResource, options: WatchOptions): AsyncGenerator<WatchEvent>
-  /** Rejects with 409 `AlreadyExists` when there is one. */
+  /** Creates the object. Rejects with 409 `AlreadyExists` if it exists. */
   create(resource: ApiResource, object: KubeObject, options?: CallOptions): Promise<KubeObject>
-  /** The whole object; 409 when it is no longer of the resourceVersion that it carries. */
+  /** Replaces the whole object. Rejects with 409 if its resourceVersion has changed. */
   replace(resource: ApiResource, object: KubeObject, options?: CallOptions): Promise<KubeObject>
   /** Server-side apply: sets and owns the fields of `object`, or creates it. See `ApplyOptions.force`. */
   apply(resource: ApiResource, object: KubeObject, options?: ApplyOptions): Promise<KubeObject>
-  /** The same for `/status`. Never creates. */
+  /** The same for `/status`. It never creates an object. */
   applyStatus(resource: ApiResource, object: KubeObject, options?: ApplyOptions): Promise<KubeObject>
-  /** Rejects with 409 when the object has been changed since that version, or is another one by now. */
+  /**
+   * Sets the finalizers. Rejects with 409 if the object has changed since that version, or is another one.
+   */
   setFinalizers(
     resource: ApiResource,
     version: ObjectKey & { readonly resourceVersion: string },
@@ -51,7 +57,10 @@ export interface KubeClient {
     review: Readonly<Record<string, unknown>>,
     options?: CallOptions,
   ): Promise<Readonly<Record<string, unknown>>>
-  /** Asks for the deletion of exactly this one; 409 when it is another one by now. Done when it is gone. */
+  /**
+   * Requests the deletion of exactly this object. Rejects with 409 if it is another one. Resolves if it does
+   * not exist.
+   */
   delete(resource: ApiResource, version: ObjectVersion, options?: CallOptions): Promise<void>
   close(): void
 }
@@ -65,12 +74,12 @@ export interface ApplyOptions extends CallOptions {
   readonly force?: boolean
   /** The owner of the fields. Defaults to `fieldOwner`. */
   readonly owner?: string
-  /** The API server checks and defaults the object, and stores nothing. */
+  /** Whether the API server only validates and defaults the object, and stores nothing. */
   readonly dryRun?: boolean
 }
 
 export interface Selection {
-  /** All namespaces without it. */
+  /** The namespace; all namespaces without it. */
   readonly namespace?: string | undefined
   readonly labelSelector?: string | undefined
   readonly fieldSelector?: string | undefined
@@ -84,22 +93,24 @@ export interface ListOptions extends Selection, CallOptions {
 export interface ListPage {
   readonly items: readonly KubeObject[]
   readonly resourceVersion: string
-  /** Only where there is more. */
+  /** Set if there are more pages. */
   readonly continue?: string
 }
 
 export interface WatchOptions extends Selection {
   readonly resourceVersion: string
-  /** When the server shall end it. */
+  /** The time after which the server ends the watch. */
   readonly timeoutSeconds: number
   readonly signal: AbortSignal
 }
 
-/** A client for one identity. The limits are those of `defaultLimits` where the options name none. */
+/**
+ * Creates a client for one identity. The limits are those of `defaultLimits` unless the options name others.
+ */
 export function createKubeClient(access: ApiAccess, options: KubeClientOptions): KubeClient {
   const caller = new Caller(access, options)
 
-  /** A call that answers with the object that it is about. */
+  /** Makes a call whose answer is the object of the call. */
   async function ask(method: string, resource: ApiResource, path: string, how: Asking): Promise<KubeObject> {
     return toObject(await caller.call({ resource, method, path, ...how }), `${method} ${path}`)
   }

@@ -2,7 +2,7 @@ import type { ReflectorSource } from '../../../controller/reflector.ts'
 import type { KubeClient, Selection } from './client.ts'
 import type { ApiResource, KubeObject } from './kube-object.ts'
 
-/** The objects of one kind, in the form in which a reflector asks for them. */
+/** Returns the source of a reflector for the objects of one kind. */
 export function collectionOf(
   client: Pick<KubeClient, 'list' | 'watch'>,
   resource: ApiResource,

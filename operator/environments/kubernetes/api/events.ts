@@ -6,18 +6,18 @@ import type { ApiResource, KubeObject } from './kube-object.ts'
 
 /** An Event of an object, for `kubectl describe` and `kubectl events`. */
 export interface ObjectEvent {
-  /** The object that it is about, as it was read, with its `apiVersion` and `kind`. */
+  /** The object of the Event, as it was read, with its `apiVersion` and `kind`. */
   readonly regarding: KubeObject
   readonly type: 'Normal' | 'Warning'
-  /** One CamelCase word for programs: why. */
+  /** The reason, one CamelCase word for programs. */
   readonly reason: string
-  /** One CamelCase word: the action that was taken or tried. */
+  /** The action that was taken or attempted, in one CamelCase word. */
   readonly action: string
-  /** For people. Beyond 1,024 bytes it is cut, for more is refused. */
+  /** The text for people. Longer ones are truncated to 1,024 bytes, because the API server rejects them. */
   readonly note: string
 }
 
-/** Records Events for people, best effort: Events are no state, and nothing depends on them. */
+/** Records Events for people, best effort: Events are not state, and nothing depends on them. */
 export interface EventRecorder {
   /** Never throws. The same Event is not recorded again within ten minutes. */
   record(event: ObjectEvent): void
@@ -29,7 +29,7 @@ export interface EventRecorderOptions {
   readonly client: Pick<KubeClient, 'create'>
   /** The pod's name. */
   readonly reportingInstance: string
-  /** Makes a part of a name, unique for all events of an object: hexadecimal digits, for example. */
+  /** Returns a part of a name that is unique for all Events of an object: hexadecimal digits, for example. */
   readonly newId: () => string
   readonly onError: (error: unknown) => void
   readonly clock?: Clock
@@ -55,7 +55,7 @@ const eventsAtOnce = 100
 
 export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
   const { client, clock = systemClock, onError } = options
-  /** The time of the last record of each Event, in that order. */
+  /** The time of the last record of each Event, in the order of these times. */
   const recorded = new Map<string, number>()
   const pending = new Set<Promise<unknown>>()
   const pace = createPace(eventsPerSecond, eventsAtOnce, clock)
@@ -123,6 +123,6 @@ function toObject(
 function shorten(note: string): string {
   const bytes = Buffer.from(note)
   if (bytes.length <= maxNoteBytes) return note
-  // Room for the ellipsis, and for the replacement of a character that is cut in two.
+  // Leaves room for the ellipsis, and for the replacement of a truncated character.
   return `${bytes.subarray(0, maxNoteBytes - 6).toString()}…`
 }

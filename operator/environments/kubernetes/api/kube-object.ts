@@ -1,4 +1,4 @@
-/** How the API server calls a kind in its addresses. `group` is empty for the core group (`/api/v1`). */
+/** The names of a kind in addresses of the API server. `group` is empty for the core group (`/api/v1`). */
 export interface ApiResource {
   readonly group: string
   readonly version: string
@@ -14,7 +14,7 @@ export interface ObjectMetadata {
   readonly uid?: string
   readonly resourceVersion?: string
   readonly generation?: number
-  /** Set when the deletion was asked for and finalizers still hold the object. RFC 3339. */
+  /** Set when the deletion was requested and finalizers still hold the object. RFC 3339. */
   readonly deletionTimestamp?: string
   readonly finalizers?: readonly string[]
   readonly labels?: Readonly<Record<string, string>>
@@ -22,7 +22,7 @@ export interface ObjectMetadata {
   readonly [field: string]: unknown
 }
 
-/** Any object of any kind. Those of a list come without `apiVersion` and `kind`. */
+/** Any object of any kind. The objects of a list have no `apiVersion` and `kind`. */
 export interface KubeObject {
   readonly apiVersion?: string
   readonly kind?: string
@@ -30,19 +30,19 @@ export interface KubeObject {
   readonly [field: string]: unknown
 }
 
-/** Which object of a kind. `namespace` is for the namespaced kinds, and is asked for there. */
+/** Identifies an object of a kind. Namespaced kinds require `namespace`. */
 export interface ObjectKey {
   readonly namespace?: string | undefined
   readonly name: string
 }
 
-/** One state of one object: a write that names it fails with 409 when the object is another one by now. */
+/** One state of one object. A write that names it fails with 409 if the object is another one. */
 export interface ObjectVersion extends ObjectKey {
   readonly uid: string
   readonly resourceVersion?: string | undefined
 }
 
-/** Whether a value from outside has the shape of an object. */
+/** Returns whether an external value is an object. */
 export function isKubeObject(value: unknown): value is KubeObject {
   if (!isRecord(value) || !isRecord(value['metadata'])) return false
   return typeof value['metadata']['name'] === 'string' && value['metadata']['name'] !== ''

@@ -10,7 +10,7 @@ const leaseResource: ApiResource = {
 }
 const envelope = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' }
 
-/** The Lease of this name, in the form in which an elector asks for it. */
+/** Returns the access of an elector to the Lease of this name. */
 export function leaseAccess(
   client: Pick<KubeClient, 'get' | 'create' | 'replace'>,
   key: { readonly namespace: string; readonly name: string },

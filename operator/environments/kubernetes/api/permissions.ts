@@ -1,21 +1,23 @@
 import { serviceNames } from '../../../ir.ts'
 import { lastGoodObjectNames } from './last-good-objects.ts'
 
-/** What the operator may do, in the words of RBAC, and why. The chart's roles are made of this list alone. */
+/**
+ * A permission of the operator in RBAC, and its reason. The chart's roles are generated from this list alone.
+ */
 export interface Permission {
   readonly group: string
   /** `deployments`, or a part of it: `deployments/status`. */
   readonly resource: string
   readonly verbs: readonly Verb[]
   /**
-   * Where: in the namespaces whose custom resources the operator watches (all of them, or some); in those
-   * that granted their Secrets; only in the operator's own namespace, where its workloads are; or in the
-   * cluster, for what belongs to no namespace.
+   * The scope: the namespaces whose custom resources the operator watches (all of them, or some); those that
+   * granted their Secrets; the operator's own namespace, where its workloads are; or the cluster, for
+   * resources without a namespace.
    */
   readonly scope: 'watched' | 'granted' | 'own' | 'cluster'
-  /** The only objects, by the part of their names after that of the installation: `ca` for `tollway-ca`. */
+  /** The names of the only objects, without that of the installation: `ca` for `tollway-ca`. */
   readonly names?: readonly string[]
-  /** Only where that service runs. */
+  /** The service that needs the permission; left out if it is always needed. */
   readonly only?: 'payments'
   readonly why: string
 }
@@ -26,9 +28,9 @@ const reflect = ['get', 'list', 'watch'] as const
 /** A server-side apply that finds no object also needs the right to create one of that name. */
 const write = ['create', 'patch', 'delete'] as const
 
-/** The Secrets that the operator makes for itself and its services. */
+/** The Secrets that the operator creates for itself and its services. */
 export const ownSecretNames = ['ca', 'feed-server', 'feed-client', 'payments'] as const
-/** Those of them that pods mount. */
+/** The Secrets of these that pods mount. */
 export const mountedSecretNames = ['feed-client', 'payments'] as const
 
 /** A role cannot limit a list or a watch to names. */
@@ -60,7 +62,7 @@ export const permissions: readonly Permission[] = [
   {
     group: 'tollway.dev',
     resource: 'merchants',
-    // RBAC cannot name the field; a policy of the chart refuses a change of the spec.
+    // RBAC cannot limit the field; a policy of the chart rejects a change of the spec.
     verbs: ['patch'],
     scope: 'watched',
     why: 'the finalizer that keeps a Merchant until its merchant is closed',
@@ -68,7 +70,7 @@ export const permissions: readonly Permission[] = [
   {
     group: '',
     resource: 'secrets',
-    // By the name that a resource gives. The operator never lists or watches Secrets.
+    // Secrets are read by the name in a resource. The operator never lists or watches them.
     verbs: ['get'],
     scope: 'granted',
     why: 'the tokens of routes and the secrets that sign webhooks',
@@ -117,7 +119,7 @@ export const permissions: readonly Permission[] = [
   {
     group: '',
     resource: 'secrets',
-    // A create carries no name that RBAC sees; a policy of the chart limits the names and the type.
+    // RBAC does not see the name in a create; a policy of the chart limits the names and the type.
     verbs: ['create'],
     scope: 'own',
     why: 'the same Secrets, when they do not exist',
@@ -200,7 +202,7 @@ export interface Role {
 export interface RuleChoice {
   /** The name of the installation, to which rules are limited that have names; left out for any name. */
   readonly installation?: string | undefined
-  /** The rules that come with this service; left out for those that always apply. */
+  /** The rules for this service; left out for those that always apply. */
   readonly only?: Permission['only']
   readonly list?: readonly Permission[]
 }

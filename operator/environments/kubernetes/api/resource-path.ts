@@ -3,7 +3,7 @@ import type { ApiResource, ObjectKey } from './kube-object.ts'
 /** The query of an address. Undefined values are omitted. */
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>
 
-/** The address of all objects of a kind, in one namespace or (without it) in all. */
+/** Returns the address of all objects of a kind, in one namespace or (without it) in all. */
 export function collectionPath(resource: ApiResource, namespace: string | undefined): string {
   const { group, version, plural, namespaced } = resource
   const root = group === '' ? `/api/${segment(version)}` : `/apis/${segment(group)}/${segment(version)}`
@@ -12,16 +12,16 @@ export function collectionPath(resource: ApiResource, namespace: string | undefi
 }
 
 /**
- * The address of one object, or of a part of it (`status`).
+ * Returns the address of one object, or of a part of it (`status`).
  *
- * @throws Error when the kind is namespaced and the key has no namespace.
+ * @throws Error when the kind is namespaced and the key has no namespace
  */
 export function objectPath(resource: ApiResource, key: ObjectKey, subresource?: string): string {
   const part = subresource === undefined ? '' : `/${segment(subresource)}`
   return `${placeOf(resource, key)}/${segment(key.name)}${part}`
 }
 
-/** The address under which an object with this key is created. */
+/** Returns the address under which an object with this key is created. */
 export function placeOf(resource: ApiResource, { namespace, name }: ObjectKey): string {
   if (resource.namespaced && (namespace ?? '') === '') {
     throw new Error(`${resource.plural} "${name}": a namespace is needed, and none is given`)
@@ -35,7 +35,7 @@ export function withQuery(path: string, query: Query): string {
   return search.size === 0 ? path : `${path}?${search}`
 }
 
-/** One step of an address. What would mean another place than the one it names is refused. */
+/** Encodes one segment of an address. Rejects a segment that would lead to another address. */
 function segment(text: string): string {
   if (text === '' || text === '.' || text === '..') {
     throw new Error(`"${text}" cannot be a part of the address of an object`)

@@ -8,8 +8,7 @@ const envelope = { apiVersion: 'v1', kind: 'Secret' }
 export interface SecretContent {
   readonly data: Readonly<Record<string, string>>
   /**
-   * The object's uid and resourceVersion: an apply that names the latter alone would create a deleted one
-   * anew.
+   * The object's uid and resourceVersion: an apply with the latter alone would create a deleted object again.
    */
   readonly version: string
   readonly uid: string
@@ -27,8 +26,8 @@ export interface SecretPlace {
 }
 
 /**
- * The Secrets of one namespace, by name. It takes the verbs get, create and patch, and neither list nor
- * watch. Entries that others added stay.
+ * Returns the Secrets of one namespace, by name. It needs the verbs get, create and patch, and neither list
+ * nor watch. Entries of other writers stay.
  */
 export function secretAccess(
   client: Pick<KubeClient, 'get' | 'create' | 'apply'>,
@@ -42,8 +41,8 @@ export function secretAccess(
       return found && toContent(found, owners)
     },
     /**
-     * Creates the Secret, or changes exactly the state that is known; rejects with `code` 409 when there is
-     * another one by now.
+     * Creates the Secret, or changes exactly the known state. Rejects with `code` 409 if the state is another
+     * one.
      */
     async put(
       name: string,

@@ -1,17 +1,19 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 
 export interface ReviewCacheLimits {
-  /** An answer is used for this time. */
+  /** The time for which an answer is used. */
   readonly keepMs: number
-  /** The most answers that are kept; the oldest are dropped first. */
+  /** The maximum of kept answers; the oldest are dropped first. */
   readonly maxEntries: number
-  /** The most reviews that run at a time. */
+  /** The maximum of concurrent reviews. */
   readonly maxRunning: number
 }
 
-/** Remembers answers of the API server for a short time, and asks once for equal questions. */
+/** Caches answers of the API server for a short time, and sends equal questions once. */
 export interface ReviewCache<Answer> {
-  /** Resolves with the answer. Rejects as `ask` does, or with the error of `tooMany`: none is remembered. */
+  /**
+   * Resolves with the answer. Rejects as `ask` does, or with the error of `tooMany`; errors are not cached.
+   */
   get(key: string, ask: () => Promise<Answer>): Promise<Answer>
 }
 

@@ -25,7 +25,7 @@ export interface BackendPollOptions {
 
 export interface BackendPollTiming {
   readonly intervalMs: number
-  /** Of one request. */
+  /** The time limit of one request. */
   readonly timeoutMs: number
   /** The maximum number of requests at a time. */
   readonly concurrency: number
@@ -39,9 +39,8 @@ const maxBodyBytes = 4_096
 const maxProblemChars = 300
 
 /**
- * Asks each pod at intervals, by a page of its port for probes, so that pods need no rights and no connection
- * for it. A pod that does not answer keeps its last answer, because the kubelet
- * decides about readiness.
+ * Reads a page of each pod's port for probes at intervals, so that pods need no rights and no connection for
+ * it. A pod that does not answer keeps its last answer, because the kubelet decides about readiness.
  */
 export function pollBackends({ pods, onChange, timing }: BackendPollOptions): BackendPoll {
   const { intervalMs, timeoutMs, concurrency } = { ...defaultTiming, ...timing }
@@ -94,7 +93,7 @@ async function readAnswer(response: IncomingMessage): Promise<string | undefined
   return response.statusCode === 503 ? printableLine(body ?? '') : undefined
 }
 
-/** The text goes into conditions and to terminals. */
+/** Returns one printable line, because the text is shown in conditions and terminals. */
 function printableLine(text: string): string {
   return (
     text

@@ -3,19 +3,19 @@ import { isRecord, type KubeObject } from '../api/kube-object.ts'
 import { kinds } from './kinds.ts'
 import { autoscaledAnnotation } from './objects/deployment.ts'
 
-/** Keeps the number of replicas in force while its autoscaler has not written one yet. */
+/** The field manager that owns the number of replicas until the autoscaler has written one. */
 export const replicasOwner = 'tollway-replicas'
 
-/** Whether the number of replicas of a Deployment is no longer ours, but still has to be given up. */
+/** Returns whether the operator still owns the number of replicas of a Deployment that has an autoscaler. */
 export function mustHandOver(wanted: KubeObject, live: KubeObject | undefined): boolean {
   return isAutoscaled(wanted) && (live === undefined || !isAutoscaled(live))
 }
 
 /**
- * Prepares a Deployment for being applied without `replicas`. A field that its last owner no longer names is
- * removed, and then defaulted: the service would be left with one replica. So another owner names the number
- * first; a Deployment that is not there begins with `replicas`. Looks at the server's own state, for a copy
- * may be old; rejects with 409 when that changes in between.
+ * Prepares a Deployment for an apply without `replicas`. The API server removes and then defaults a field
+ * that its last owner no longer applies: the service would be left with one replica. Therefore another
+ * manager applies the number first; a new Deployment begins with `replicas`. Reads the state of the server,
+ * because a copy may be outdated; rejects with 409 if that changes meanwhile.
  */
 export async function handOverReplicas(
   client: Pick<KubeClient, 'get' | 'apply'>,

@@ -26,10 +26,12 @@ const listKeys: Readonly<Record<string, readonly (readonly string[])[]>> = {
   volumes: [['name']],
 }
 
-/** Maps that are compared as one value: additional entries count as a difference. */
+/** The maps that are compared as one value: additional entries count as a difference. */
 const atomicMaps: ReadonlySet<string> = new Set(['labelSelector', 'nodeSelector', 'podSelector', 'selector'])
 
-/** The fields whose values (or those in them) are quantities, which the API server writes in its own way. */
+/**
+ * The fields whose values (or those in them) are quantities, which the API server writes in a canonical form.
+ */
 const quantityFields: ReadonlySet<string> = new Set(['limits', 'requests', 'sizeLimit'])
 
 /** @param field the name of both values, which decides how they are compared. */
@@ -43,7 +45,7 @@ function contains(live: unknown, wanted: unknown, field: string): boolean {
   return Object.entries(wanted).every(([name, value]) => contains(found[name], value, name))
 }
 
-/** What the API server leaves out when it stores an object. */
+/** Returns whether the API server omits the value when it stores an object. */
 function isEmpty(value: unknown): boolean {
   if (value === undefined || value === null || value === '') return true
   return Array.isArray(value) ? value.length === 0 : isRecord(value) && Object.keys(value).length === 0
@@ -70,7 +72,7 @@ function itemLike(live: readonly unknown[], wanted: unknown, keys: readonly stri
   return live.find(isLike)
 }
 
-/** Equal in every field, in any order of the fields. */
+/** Returns whether values are equal in every field, in any order of the fields. */
 function isSame(live: unknown, wanted: unknown): boolean {
   if (Array.isArray(wanted)) {
     if (!Array.isArray(live) || live.length !== wanted.length) return false

@@ -1,6 +1,9 @@
 import type { ApiResource, KubeObject } from '../api/kube-object.ts'
 
-/** The kinds that a workload is made of, in the order in which objects are made; they go in the reverse. */
+/**
+ * The kinds of the objects of a workload, in the order of their creation; they are deleted in the reverse
+ * order.
+ */
 export const kinds = {
   ServiceAccount: core('serviceaccounts'),
   NetworkPolicy: { group: 'networking.k8s.io', version: 'v1', plural: 'networkpolicies', namespaced: true },
@@ -19,10 +22,10 @@ export type Kind = keyof typeof kinds
 
 export const kindNames = Object.keys(kinds) as readonly Kind[]
 
-/** The pods, which only their Deployment writes. */
+/** The pods, which only their Deployment creates. */
 export const podResource: ApiResource = core('pods')
 
-/** @throws Error for a kind that no workload is made of. */
+/** @throws Error for a kind that no workload has */
 export function kindOf({ kind, metadata }: KubeObject): Kind {
   const found = kindNames.find(name => name === kind)
   if (found === undefined) throw new Error(`${metadata.name}: no workload is made of the kind ${kind}`)

@@ -5,8 +5,8 @@ import { isRecord, type KubeObject } from '../api/kube-object.ts'
 type Fields = Readonly<Record<string, unknown>>
 
 /**
- * Those pods of a workload that run or shall run, the oldest first: without those that are being deleted, and
- * without those that have ended for ever, in whose place there are others.
+ * Returns the replicas of the pods of a workload that run or should run, the oldest first: without deleted
+ * ones, and without those that have ended for good and were replaced.
  */
 export function observePods(pods: readonly KubeObject[]): readonly Replica[] {
   return pods
@@ -71,7 +71,10 @@ function waitingReason(waiting: Fields, container: Fields): string {
   }
 }
 
-/** The kubelet's message has the length of the wait, which begins at the end of the container. */
+/**
+ * Returns the reason for people. The message of the kubelet has the length of the wait, which begins at the
+ * end of the container.
+ */
 function crashReason(message: string, container: Fields): string {
   const last = fields(fields(container['lastState'])['terminated'])
   const finishedMs = Date.parse(textOf(last['finishedAt']))
@@ -88,7 +91,7 @@ function ended(terminated: Fields): string {
   return `exited with code ${typeof exitCode === 'number' ? exitCode : 'unknown'}${told}`
 }
 
-/** Of Go's `1m20s`; NaN for anything else. */
+/** Returns the milliseconds of a duration of Go, such as `1m20s`; NaN for any other text. */
 function durationMs(text: string): number {
   const [, hours = 0, minutes = 0, seconds = 0] =
     /^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?$/.exec(text) ?? []
@@ -102,7 +105,7 @@ function probeText({ spec }: KubeObject): string {
   return `GET ${httpGet['path']} on the port ${httpGet['port']} is not answered with 200`
 }
 
-/** The address of its page for a person; gRPC has no page, so it has no link. */
+/** Returns the addresses for people. gRPC has no page, so it has no link. */
 function addressesOf({ spec }: KubeObject, ip: string): Readonly<Record<string, string>> {
   const { ports } = fields(firstOf(fields(spec)['containers']))
   if (ip === '' || !Array.isArray(ports)) return {}

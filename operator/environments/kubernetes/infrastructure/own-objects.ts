@@ -9,14 +9,14 @@ import { labelNames, type Owner, ownObjectsSelector, type Place } from './object
 /** The objects of an installation's workloads, as the API server last reported them. */
 export interface OwnObjects {
   get(kind: Kind, name: string): KubeObject | undefined
-  /** Those of one workload that the operator owns, in the order in which they are made. */
+  /** Returns the objects of one workload that the operator owns, in the order of their creation. */
   ofWorkload(workload: string): readonly KindObject[]
   pods(): readonly KubeObject[]
-  /** Whether everything has been listed once. Until then, a missing object may exist. */
+  /** Returns whether all kinds have been listed once. Until then, a missing object may exist. */
   hasSynced(): boolean
   /**
-   * Called after each change, and when everything is known for the first time. It says nothing about
-   * what changed. It must not throw.
+   * Calls the listener after each change, without details, and when all objects are known for the first time.
+   * It must not throw.
    */
   onChange(listener: () => void): void
   stop(): Promise<void>
@@ -67,8 +67,8 @@ export function followOwnObjects(options: OwnObjectsOptions): OwnObjects {
 }
 
 /**
- * Whether the installation owns the object; labels alone prove nothing, because users can copy them. An
- * earlier version named the operator's Deployment, which has the name of the ConfigMap.
+ * Returns whether the installation owns the object; labels alone prove nothing, because users can copy them.
+ * An earlier version set the operator's Deployment as the owner, which has the name of the ConfigMap.
  */
 function isOwnedBy({ metadata: { ownerReferences } }: KubeObject, { uid, name }: Owner): boolean {
   if (!Array.isArray(ownerReferences)) return false
@@ -90,7 +90,9 @@ function follow(resource: ApiResource, options: OwnObjectsOptions): Reflector<Ku
   })
 }
 
-/** The lists of fields are half of an object, and the operator uses only who changed it when. */
+/**
+ * Drops the lists of fields, which are half of an object. The operator uses only the manager and its time.
+ */
 function withoutFields(object: KubeObject): KubeObject {
   const { managedFields, ...metadata } = object.metadata
   if (!Array.isArray(managedFields)) return object

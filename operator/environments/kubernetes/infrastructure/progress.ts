@@ -5,11 +5,11 @@ import { revisionAnnotation } from './objects/deployment.ts'
 /** The progress of a workload towards its last apply, which is complete when `ready` equals `wanted`. */
 export interface Progress {
   readonly wanted: number
-  /** Replicas of the newest description. */
+  /** The replicas of the newest template. */
   readonly updated: number
-  /** How many of those take calls, at the least. */
+  /** The minimum of these that accept calls. */
   readonly ready: number
-  /** How many replicas of an older description take calls, at the most. */
+  /** The maximum of replicas of older templates that accept calls. */
   readonly earlier: number
   /** The cause of the wait, for people; empty when the rollout is complete. */
   readonly message: string
@@ -45,7 +45,7 @@ export function progressOf(deployment: KubeObject, replicas: readonly Replica[],
     }
   }
   const updated = numberOf(status, 'updatedReplicas')
-  // Any of the ready ones may be among those that are left over of an older description.
+  // Any of the ready replicas may be of an older template.
   const leftOver = numberOf(status, 'replicas') - updated
   const ready = Math.max(0, Math.min(updated, takingCalls - leftOver))
   const message = ready >= wanted ? '' : whatHoldsUp(status, replicas)
@@ -70,7 +70,7 @@ function whatHoldsUp(status: unknown, replicas: readonly Replica[]): string {
   return failedCondition(status, 'Progressing', 'False') ?? 'replicas are being replaced'
 }
 
-/** The message of a condition that has this status. */
+/** Returns the message of a condition with this status. */
 function failedCondition(status: unknown, type: string, value: string): string | undefined {
   const conditions = isRecord(status) && Array.isArray(status['conditions']) ? status['conditions'] : []
   const found = conditions.filter(isRecord).find(one => one['type'] === type && one['status'] === value)

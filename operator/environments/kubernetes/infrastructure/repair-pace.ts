@@ -1,13 +1,14 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 
 /**
- * How often something is set right that others set otherwise: each time at once, but twice within a minute at
- * the most. Two programs that both insist would otherwise keep an API server busy for ever.
+ * Limits how often an object is repaired that another program changes: each repair is made at once, but at
+ * most two within a minute. Otherwise two programs with different desired states would overload the API
+ * server.
  */
 export interface RepairPace {
-  /** How long to wait until the next repair of this; 0 when it may be now. */
+  /** Returns the wait before the next repair of an object, in milliseconds; 0 if it may be made now. */
   waitMs(key: string): number
-  /** Counts a repair. Returns how many of the last repairs are remembered. */
+  /** Counts a repair. Returns the number of its recent repairs. */
   count(key: string): number
   forget(key: string): void
 }
@@ -15,7 +16,7 @@ export interface RepairPace {
 export const repairLimits = { repairs: 2, windowMs: 60_000 } as const
 
 export function createRepairPace(clock: Clock): RepairPace {
-  /** When each was repaired, as far back as it matters. */
+  /** The times of the recent repairs of each object. */
   const repairedMs = new Map<string, readonly number[]>()
   return {
     waitMs(key) {

@@ -18,13 +18,13 @@ const suffixes: Readonly<Record<string, number>> = {
 }
 
 /**
- * Whether two quantities of Kubernetes are one: `0.5` and `500m`, 1 and `1000m`, `1024Mi` and `1Gi`. A text
- * that is no quantity is equal only to itself.
+ * Returns whether two quantities of Kubernetes are equal: `0.5` and `500m`, 1 and `1000m`, `1024Mi` and
+ * `1Gi`. A text that is not a quantity is equal only to itself.
  */
 export function sameQuantity(a: unknown, b: unknown): boolean {
   if (a === b) return true
   const [left, right] = [toNumber(a), toNumber(b)]
-  // The API server rounds up to whole billionths; the rest is what binary fractions lose.
+  // The API server rounds up to whole billionths; the tolerance is the error of binary fractions.
   return Math.abs(left - right) <= Math.max(Math.abs(left), Math.abs(right)) * 1e-12
 }
 

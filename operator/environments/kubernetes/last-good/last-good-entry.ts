@@ -2,17 +2,17 @@
 export interface LastGoodEntry {
   /** The generation of the resource that had the content. */
   readonly generation: number
-  /** See `encodeLastGood`. */
+  /** The content, encoded by `encodeLastGood`. */
   readonly text: string
 }
 
 /** One part of an entry: the key and the value in the `binaryData` of a ConfigMap. */
 export type Piece = readonly [key: string, base64: string]
 
-/** An object holds 1 MiB at most, and an API server takes 1.5 MiB at a time. */
+/** The maximum of a piece. An object has at most 1 MiB, and an API server accepts 1.5 MiB at a time. */
 export const maxPieceChars = 512 * 1024
 
-/** Divides an entry into pieces that each fit an object. Each key says which pieces there are. */
+/** Divides an entry into pieces that each fit into an object. Each key has the number of the pieces. */
 export function toPieces(uid: string, { generation, text }: LastGoodEntry): readonly Piece[] {
   const count = Math.max(1, Math.ceil(text.length / maxPieceChars))
   return Array.from({ length: count }, (_, index) => [
@@ -31,8 +31,8 @@ export interface FoundEntry extends LastGoodEntry {
 }
 
 /**
- * Joins pieces, by the uid of the resource. Of several generations the newest that is complete counts: a
- * write that was interrupted leaves an older one beside a newer.
+ * Joins the pieces, by the uid of the resource. The newest complete generation counts: an interrupted write
+ * leaves an older one beside a newer.
  */
 export function joinPieces(pieces: ReadonlyMap<string, string>): ReadonlyMap<string, FoundEntry> {
   const found = new Map<string, FoundEntry>()

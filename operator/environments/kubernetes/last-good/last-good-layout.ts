@@ -20,7 +20,7 @@ export interface LastGoodLayout {
   remove(uid: string): void
   /** Returns an object that differs from its written state; undefined if all are written. */
   nextUnwritten(): string | undefined
-  /** What the object must hold now, for one write; without a key when the object is to be deleted. */
+  /** Returns the new data of an object, for one write; it has no key if the object is to be deleted. */
   take(object: string): ObjectData
 }
 
@@ -42,7 +42,7 @@ export function createLastGoodLayout(
   const objects = new Map<string, StoredObject>()
   const placeOf = new Map<string, string>()
   const dirty = new Set<string>()
-  /** Keys of old versions that stay until everything else is written. */
+  /** The keys of old versions, which stay until everything else is written. */
   const outdated = new Set<string>()
 
   function add(object: string, key: string, text: string): void {
@@ -75,7 +75,7 @@ export function createLastGoodLayout(
   const used = new Set([...entries.values()].flatMap(({ keys }) => keys))
   for (const key of pieces.keys()) if (!used.has(key)) drop(key)
 
-  /** The object of the old version, when the new one has a single piece and fits there. */
+  /** Returns the object of the old version, if the new one has a single piece and fits into it. */
   function placeOfOld(old: FoundEntry | undefined, chars: number): string | undefined {
     const [key, ...others] = old?.keys ?? []
     if (key === undefined || others.length > 0) return undefined

@@ -1,12 +1,12 @@
 import { gunzipSync, gzipSync } from 'node:zlib'
 import type { KindAdapter, Named } from '../../../kinds/kind-adapter.ts'
 
-/** More than any resource of an API server can say. */
+/** The maximum of decoded bytes, more than any resource of an API server has. */
 const maxJsonBytes = 64 * 1024 * 1024
 
 const encoded = new WeakMap<Named, string>()
 
-/** A content as it is stored. The same object is not encoded twice. */
+/** Encodes a content for the store. The same object is not encoded twice. */
 export function encodeLastGood(content: Named): string {
   const known = encoded.get(content)
   if (known !== undefined) return known

@@ -10,7 +10,7 @@ export interface ClusterReportOptions {
   readonly nowMs: number
   /** Identifies the release of the chart; empty when none is known. */
   readonly revision: string
-  /** Where the services are reached. */
+  /** The addresses of the services. */
   readonly addresses: Readonly<Record<string, string>>
   readonly resources: readonly StoredKind[]
   readonly replicas: readonly Replica[]

@@ -6,7 +6,7 @@ import type { SourceProblem } from '../../../sources/source.ts'
 import type { KubernetesInfrastructure } from '../infrastructure/kubernetes.ts'
 import { describeProgress } from '../infrastructure/progress.ts'
 
-/** The addresses, replicas and problems of the services that are enabled. */
+/** Returns the addresses, replicas and problems of the enabled services. */
 export interface ServicesStatus {
   readonly addresses: Readonly<Record<string, string>>
   readonly replicas: readonly Replica[]

@@ -3,12 +3,12 @@ import type { ResourceStatus } from '../../../status/resource-status.ts'
 
 /**
  * Measures the time from the first sight of a resource's content until all pods that accept calls enforce it.
- * Invalid content is not measured, and neither is content that existed before the first look.
+ * Invalid content is not measured, and neither is content that existed at the first call.
  *
- * @param observe is given seconds.
+ * @param observe called with seconds
  */
 export function createPropagationWatch(clock: Clock, observe: (seconds: number) => void) {
-  /** By uid: the newest generation that was seen, and since when; undefined once it is enforced. */
+  /** The newest seen generation by uid, with the time of its first sight; undefined once it is enforced. */
   const seen = new Map<string, { readonly generation: number; sinceMs: number | undefined }>()
   let isFirstLook = true
 

@@ -16,7 +16,7 @@ export interface StoredStatus {
   readonly enforced?: string
   /** Written by earlier versions. */
   readonly lastGood?: { readonly generation?: number; readonly content?: string } | undefined
-  /** The numbers of its kind: `rules`, `activeStreams`. */
+  /** The counts of its kind: `rules`, `activeStreams`. */
   readonly [count: string]: unknown
 }
 
@@ -28,7 +28,7 @@ export function toStoredStatus(
   return { observedGeneration, conditions, ...counts, enforced, ...(lastGood && { lastGood }) }
 }
 
-/** Whether both are equal: a status from the API server has its fields in another order. */
+/** Returns whether both are equal. A status from the API server has its fields in another order. */
 export function isSameStatus(a: StoredStatus, b: StoredStatus): boolean {
   return isDeepStrictEqual({ ...a, conditions: byType(a) }, { ...b, conditions: byType(b) })
 }

@@ -6,8 +6,8 @@ import { isUnauthorized } from '../api/connection/api-error.ts'
 /** The Secrets of other namespaces, each of which decides whether the operator may use its Secrets. */
 export interface GrantedSecrets {
   /**
-   * Resolves or rejects as the operation does, but for a missing right: then it rejects with a
-   * `SecretForbiddenError` that says what grants it.
+   * Resolves or rejects as the operation does, except for a missing right: then it rejects with a
+   * `SecretForbiddenError` that says how to grant it.
    */
   attempt<Result>(namespace: string, name: string, operation: () => Promise<Result>): Promise<Result>
 }

@@ -7,7 +7,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 export interface ReadPace {
   /** The wait in milliseconds until the next reads of the key; replaces its earlier reservation. */
   reserve(key: string, wish: ReadWish): number
-  /** The key is read no more. */
+  /** Ends the reads of the key and frees its slots. */
   release(key: string): void
 }
 
@@ -25,7 +25,7 @@ export interface ReadPaceOptions {
   readonly random: () => number
 }
 
-/** Of all operators of an installation together. */
+/** The rate of all operators of an installation together. */
 export const readsPerSecond = 5
 
 export function createReadPace({ readsPerSecond, clock, random }: ReadPaceOptions): ReadPace {
@@ -51,7 +51,7 @@ export function createReadPace({ readsPerSecond, clock, random }: ReadPaceOption
         slots.push(slot)
       }
       reserved.set(key, slots)
-      // Operators that began at the same time do not read at the same time.
+      // Operators that started at the same time do not read at the same time.
       return ((slots.at(-1) ?? slot) + random()) * slotMs - nowMs
     },
   }

@@ -6,21 +6,21 @@ type Entries = Readonly<Record<string, string>> | undefined
 export interface SharedReads {
   /** Resolves with the entries of a Secret, 30 seconds old at most; undefined when it does not exist. */
   read(namespace: string, name: string, signal: AbortSignal): Promise<Entries>
-  /** The next reads in this namespace ask the API server. */
+  /** Drops the cached reads of this namespace. */
   refresh(namespace: string): void
 }
 
 const freshMs = 30_000
 
 /**
- * One read for all resources that name the same Secret at about the same time. A Secret that does not exist,
- * or that cannot be read, is asked for each time.
+ * Makes one read for all resources that name the same Secret at about the same time. Reads of a missing
+ * Secret, and failed reads, are not cached.
  */
 export function createSharedReads(read: SharedReads['read'], clock: Pick<Clock, 'monotonicMs'>): SharedReads {
   const recent = new Map<string, { readonly atMs: number; readonly entries: Promise<Entries> }>()
 
   function expire(nowMs: number): void {
-    // The oldest reads come first.
+    // The oldest reads are first.
     for (const [id, { atMs }] of recent) {
       if (nowMs - atMs < freshMs) return
       recent.delete(id)

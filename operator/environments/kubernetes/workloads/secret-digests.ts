@@ -14,7 +14,7 @@ export interface SecretDigests {
    * one of its Secrets does not exist. Rejects when a Secret cannot be read.
    */
   read(): Promise<ReadonlyMap<string, string>>
-  /** Called when a later read found other digests than the last `read`. */
+  /** Calls the listener when a later read has other digests than the last `read`. */
   onChange(listener: () => void): void
   /** Begins to read the Secrets at intervals while this operator leads. */
   start(): void
@@ -92,7 +92,7 @@ export function createSecretDigests(options: SecretDigestsOptions): SecretDigest
   }
 }
 
-/** undefined when a Secret does not exist, or when the replicas read every Secret again by themselves. */
+/** Returns undefined if a Secret does not exist, or if the replicas read every Secret again themselves. */
 async function digestOf(
   { secretFiles = [] }: Workload,
   get: (name: string) => Promise<SecretContent | undefined>,

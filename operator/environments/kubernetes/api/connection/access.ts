@@ -8,18 +8,18 @@ export interface ApiAccess {
   readonly server: URL
   /** The namespace of the context or of the pod. */
   readonly namespace: string
-  /** What one request carries. Asked for each request, so that what rotates is read anew. */
+  /** Returns the credentials of one request. Called for each request, so that rotated ones are read again. */
   credentials(): Promise<Credentials>
 }
 
 export interface Credentials {
   readonly headers: Readonly<Record<string, string>>
   readonly tls: Pick<RequestOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized' | 'auth'>
-  /** Only where the way to the API server leads through a proxy. */
+  /** The agent of a proxy; left out without one. */
   readonly agent?: NonNullable<RequestOptions['agent']>
 }
 
-/** Where the kubelet puts the account of a pod. */
+/** The folder in which the kubelet mounts the account of a pod. */
 const serviceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccount'
 const maxCredentialBytes = 1024 * 1024
 
@@ -35,7 +35,7 @@ export function accessFromEnvironment(env: NodeJS.ProcessEnv): Promise<ApiAccess
   return accessFromKubeconfig(named === '' ? join(env['HOME'] ?? '/', '.kube', 'config') : named)
 }
 
-/** The account of the pod that this program runs in. The token and the CA are read for each request. */
+/** Returns the account of this program's pod. The token and the CA are read for each request. */
 export function accessInCluster(env: NodeJS.ProcessEnv, folder = serviceAccountFolder): ApiAccess {
   const host = env['KUBERNETES_SERVICE_HOST'] ?? ''
   const port = env['KUBERNETES_SERVICE_PORT'] ?? '443'
@@ -61,10 +61,10 @@ function readCredential(path: string): Buffer {
 }
 
 /**
- * What a kubeconfig file says, with all of its ways to prove an identity (certificates, tokens, exec
- * plugins). The library that knows them is loaded only here, for in a cluster it would be memory for nothing.
+ * Returns the access of a kubeconfig file, with all of its forms of credentials (certificates, tokens, exec
+ * plugins). The library for them is loaded only here, because in a cluster it would only cost memory.
  *
- * @param context the one to use; without it the file's current one.
+ * @param context the context to use; the current one of the file when left out
  */
 export async function accessFromKubeconfig(path: string, context?: string): Promise<ApiAccess> {
   const { createKubeConfig } = await import('./kube-config.ts')
@@ -72,7 +72,7 @@ export async function accessFromKubeconfig(path: string, context?: string): Prom
   try {
     config.loadFromFile(path)
   } catch (error) {
-    // The message of a YAML error cites the lines around it, which may contain a token.
+    // The message of a YAML error quotes the lines around it, which may contain a token.
     const { reason, code, message } = error as { reason?: string; code?: string; message: string }
     throw new Error(`the kubeconfig ${path} cannot be read: ${reason ?? code ?? message}`)
   }
@@ -96,7 +96,9 @@ export async function accessFromKubeconfig(path: string, context?: string): Prom
   }
 }
 
-/** The agent of the library keeps no connection alive and forgets no certificate: only a proxy needs it. */
+/**
+ * The agent of the library keeps no connection alive and never drops a certificate, so only a proxy uses it.
+ */
 function toCredentials(options: RequestOptions, throughProxy: boolean): Credentials {
   const headers: Record<string, string> = {}
   for (const [name, value] of Object.entries(options.headers ?? {})) headers[name.toLowerCase()] = `${value}`

@@ -4,16 +4,18 @@ import { isRecord } from '../kube-object.ts'
 export type LocalReason = 'Timeout' | 'Unreachable' | 'BadAnswer' | 'TooLarge'
 
 /**
- * A call that failed. The message is for people: the call, then what was answered. It never has a header or a
- * body that we sent, so never a token.
+ * The error of a failed call. The message for people has the call and the answer. It never has a header or a
+ * body of the request, and so never a token.
  */
 export class KubeApiError extends Error {
   override readonly name = 'KubeApiError'
-  /** The HTTP status, or that of the error event of a watch; 0 when there was no answer. */
+  /** The HTTP status, or that of the error event of a watch; 0 without an answer. */
   readonly code: number
-  /** One word: the API server's (`Conflict`, `NotFound`, `Expired`), or a `LocalReason`. */
+  /**
+   * The reason in one word: that of the API server (`Conflict`, `NotFound`, `Expired`), or a `LocalReason`.
+   */
   readonly reason: string
-  /** How long the API server asks to be left alone; undefined when it did not say. */
+  /** The wait that the API server asks for, in milliseconds; undefined if it asks for none. */
   readonly retryAfterMs: number | undefined
 
   constructor(code: number, reason: string, message: string, retryAfterMs?: number) {
@@ -61,7 +63,7 @@ export function connectionError(call: string, error: unknown): KubeApiError {
   return new KubeApiError(0, 'Unreachable', `${call}: the answer is incomplete: ${why}`)
 }
 
-/** Whether the object was changed by another writer, exists already, or is another one of that name. */
+/** Returns whether the object has changed, exists already, or is another one of that name. */
 export function isConflict(error: unknown): boolean {
   return error instanceof KubeApiError && error.code === 409
 }
@@ -70,7 +72,9 @@ export function isNotFound(error: unknown): boolean {
   return error instanceof KubeApiError && error.code === 404
 }
 
-/** Whether roles do not allow the call; a policy or a quota that refuses its content answers 403 as well. */
+/**
+ * Returns whether roles do not allow the call. A policy or a quota that rejects the content also answers 403.
+ */
 export function isUnauthorized(error: unknown): boolean {
   return error instanceof KubeApiError && error.code === 403 && /\bcannot \w+ resource "/.test(error.message)
 }

@@ -6,7 +6,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
  * One successful answer removes the limit.
  */
 export interface OutagePace {
-  /** Resolves when the next call may go; at once as long as all is well. Rejects when the signal aborts. */
+  /** Resolves when the next call may be sent, at once without an outage. Rejects when the signal aborts. */
   turn(signal: AbortSignal): Promise<void>
   answered(): void
   failed(): void

@@ -7,16 +7,16 @@ import { KubeApiError } from './api-error.ts'
 
 export interface HttpCall {
   readonly method: string
-  /** With its query, below the server's address. */
+  /** The path below the server's address, with its query. */
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
   readonly signal: AbortSignal
-  /** The answer has no end of its own: its connection is not one of those that calls share. */
+  /** Whether the answer is endless. Its connection is then not shared by other calls. */
   readonly endless?: boolean
 }
 
-/** Carries calls to the API server over connections that are kept. */
+/** Sends calls to the API server over kept connections. */
 export interface Transport {
   /** Resolves with the head of any answer. The caller reads or destroys its body. */
   open(call: HttpCall): Promise<IncomingMessage>
@@ -66,7 +66,11 @@ export function createTransport(access: ApiAccess): Transport {
   }
 }
 
-/** The whole body, as text. @throws KubeApiError `TooLarge` beyond `maxBytes`; then the rest is not read. */
+/**
+ * Returns the whole body as text.
+ *
+ * @throws KubeApiError `TooLarge` beyond `maxBytes`; the rest is then not read
+ */
 export async function readBody(response: IncomingMessage, call: string, maxBytes: number): Promise<string> {
   const body = await readBoundedBody(response, maxBytes)
   if (body !== undefined) return body
@@ -74,9 +78,9 @@ export async function readBody(response: IncomingMessage, call: string, maxBytes
 }
 
 /**
- * The lines of a body as they come.
+ * Yields the lines of a body as they arrive.
  *
- * @throws KubeApiError `TooLarge` for a line beyond `maxBytes`, `BadAnswer` when the body ends within a line.
+ * @throws KubeApiError `TooLarge` for a line beyond `maxBytes`, `BadAnswer` when the body ends within a line
  */
 export async function* readLines(
   response: IncomingMessage,

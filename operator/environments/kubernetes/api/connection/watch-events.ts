@@ -3,7 +3,7 @@ import { isRecord, type KubeObject } from '../kube-object.ts'
 import { KubeApiError, statusError } from './api-error.ts'
 import { readLines } from './transport.ts'
 
-/** Something happened to an object. A bookmark carries nothing but the resourceVersion that was reached. */
+/** An event of an object. A bookmark has nothing but the resourceVersion that was reached. */
 export interface WatchEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK'
   readonly object: KubeObject
@@ -12,9 +12,9 @@ export interface WatchEvent {
 const types: ReadonlySet<unknown> = new Set(['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK'])
 
 /**
- * The events of a watch, one JSON text a line.
+ * Yields the events of a watch, one JSON text in each line.
  *
- * @throws KubeApiError with the server's code for its error event, `BadAnswer` for anything that is no event.
+ * @throws KubeApiError with the server's code for its error event, `BadAnswer` for anything that is no event
  */
 export async function* readWatchEvents(
   response: IncomingMessage,

@@ -9,7 +9,10 @@ const ownFields = {
   POD_UID: 'metadata.uid',
 } as const
 
-/** Who a replica is to its feed, as the host provider says it too; the kubelet puts the variables in. */
+/**
+ * The identity of a replica in the feed, the same variables as those of the host provider. The kubelet sets
+ * their values.
+ */
 const feedIdentity = {
   CONFIG_GRPC_XDS_NODE_ID: '$(POD_NAME)',
   CONFIG_GRPC_XDS_NODE_METADATA: 'pod:$(POD_NAME),uid:$(POD_UID),namespace:$(POD_NAMESPACE)',
@@ -41,7 +44,7 @@ export function makeEnv(
   return [...own, ...given, ...extra]
 }
 
-/** A setting is taken as it is: the kubelet puts nothing in the place of `$(NAME)`, and makes `$` of `$$`. */
+/** Escapes a setting, so that the kubelet does not replace `$(NAME)` in it, nor `$$` by `$`. */
 function escapeReferences(value: string): string {
   return value.replaceAll('$', '$$$$')
 }

@@ -7,9 +7,9 @@ import { makeVolumeMounts } from './volumes.ts'
  * A replica has a minute to start: the product of period and threshold. Readiness is not probed before.
  */
 const startup = { periodSeconds: 1, timeoutSeconds: 2, failureThreshold: 60 } as const
-/** A replica that is not ready gets no calls 4 s later at the most. */
+/** A replica that is not ready receives no calls after 4 s. */
 const readiness = { periodSeconds: 2, timeoutSeconds: 2, failureThreshold: 2 } as const
-/** A replica is killed only after it was silent for 30 s: one that is slow must not be made slower. */
+/** A replica is killed only after 30 s of silence, because a restart would make a slow one slower. */
 const liveness = { periodSeconds: 5, timeoutSeconds: 3, failureThreshold: 6 } as const
 
 /** The container of the service in a pod, named after the workload. */
@@ -25,7 +25,7 @@ export function makeContainer(workload: Workload, shape: PodShape) {
     ...(probes === undefined
       ? {}
       : {
-          // Being ready may take as long as the feed is away, and that is no reason to start anew.
+          // A replica is not ready while the feed is unreachable, which a restart does not solve.
           startupProbe: { ...httpGet(probes.alive), ...startup },
           readinessProbe: { ...httpGet(probes.ready), ...readiness },
           livenessProbe: { ...httpGet(probes.alive), ...liveness },

@@ -4,8 +4,8 @@ import { type Ingredients, ownedObject, podSelector } from './place.ts'
 import { makePodTemplate } from './pod-template.ts'
 
 /**
- * Marks a Deployment whose number of replicas an autoscaler writes. Without the mark on a Deployment that
- * shall scale by itself, the ownership of `replicas` is given up first: an unowned `replicas` becomes 1.
+ * Marks a Deployment whose number of replicas an autoscaler writes. The ownership of `replicas` is handed
+ * over before an unmarked Deployment gets an autoscaler: an unowned `replicas` becomes 1.
  */
 export const autoscaledAnnotation = 'tollway.dev/autoscaled'
 
@@ -17,8 +17,8 @@ const minReadySeconds = 5
 const revisionHistoryLimit = 3
 
 /**
- * The replicas. With autoscaling it has no `replicas`, for that is then the autoscaler's. A change brings up
- * new replicas before it takes old ones away; a quarter of a few is one.
+ * Returns the Deployment. With autoscaling it has no `replicas`, which the autoscaler owns. A change starts
+ * new replicas before it ends old ones, a quarter of them at a time and at least one.
  */
 export function makeDeployment(ingredients: Ingredients, shape: PodShape): KubeObject {
   const { place, workload } = ingredients

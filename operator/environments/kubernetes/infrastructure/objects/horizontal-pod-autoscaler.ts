@@ -2,7 +2,9 @@ import { objectName } from '../../../../services/cluster-names.ts'
 import type { KubeObject } from '../../api/kube-object.ts'
 import { type Ingredients, ownedObject } from './place.ts'
 
-/** More and fewer replicas by their use of CPU and other metrics, where the workload asks for that. */
+/**
+ * Returns the autoscaler of a workload, by its use of CPU and other metrics; none if the workload has none.
+ */
 export function makeHorizontalPodAutoscaler(ingredients: Ingredients): KubeObject | undefined {
   const { place, workload } = ingredients
   if (workload.autoscaling === undefined) return undefined

@@ -2,7 +2,7 @@ import type { Workload } from '../../../../ir.ts'
 import { objectName } from '../../../../services/cluster-names.ts'
 import type { KubeObject } from '../../api/kube-object.ts'
 
-/** Where the objects of an installation are, and who owns them. */
+/** The namespace of the objects of an installation, and their owner. */
 export interface Place {
   /** The name of the installation, with which the names of all its objects begin: `tollway`. */
   readonly name: string
@@ -63,7 +63,7 @@ export function ownObjectsSelector({ name }: Pick<Place, 'name'>): string {
   return `${labelNames.managedBy}=${product},${labelNames.instance}=${name}`
 }
 
-/** The object with the name, the labels and the owner that all objects of a workload have. */
+/** Returns an object with the name, the labels and the owner that all objects of a workload have. */
 export function ownedObject(
   { workload, place }: Ingredients,
   object: { readonly apiVersion: string; readonly kind: string; readonly [field: string]: unknown },

@@ -3,8 +3,8 @@ import type { KubeObject } from '../../api/kube-object.ts'
 import { type Ingredients, ownedObject, podSelector } from './place.ts'
 
 /**
- * How many replicas a drain of nodes may take at once. None for a single replica: the budget would either
- * forbid every drain or mean nothing.
+ * Limits the replicas that a drain of nodes may end at once. A single replica has no budget, which would
+ * either block every drain or have no effect.
  */
 export function makePodDisruptionBudget(
   ingredients: Ingredients,
@@ -18,13 +18,13 @@ export function makePodDisruptionBudget(
     spec: {
       maxUnavailable: numberOrShare(shape.maxUnavailable),
       selector: { matchLabels: podSelector(place, workload.name) },
-      // A replica that takes no calls anyway must not hold up the drain of its node.
+      // A replica that accepts no calls must not delay the drain of its node.
       unhealthyPodEvictionPolicy: 'AlwaysAllow',
     },
   })
 }
 
-/** The API server takes `25%` as a text, but a number only as a number. */
+/** The API server accepts `25%` as text, but a number only as a number. */
 function numberOrShare(text: string): number | string {
   return text.endsWith('%') ? text : Number(text)
 }

@@ -5,7 +5,7 @@ import { makeContainer } from './container.ts'
 import { type Ingredients, objectLabels, podSelector } from './place.ts'
 import { makeVolumes } from './volumes.ts'
 
-/** By default a pod that the Pod Security profile `restricted` admits. */
+/** Returns the template of the pods. By default, the Pod Security profile `restricted` admits them. */
 export function makePodTemplate({ workload, place }: Ingredients, shape: PodShape) {
   const { imagePullSecrets, priorityClassName, initContainers } = shape
   return {
@@ -20,7 +20,7 @@ export function makePodTemplate({ workload, place }: Ingredients, shape: PodShap
     spec: {
       serviceAccountName: objectName(place.name, workload.name),
       automountServiceAccountToken: false,
-      // Variables for every Service of the namespace would look like settings.
+      // Variables for each Service of the namespace could be mistaken for settings.
       enableServiceLinks: false,
       terminationGracePeriodSeconds: Math.ceil(workload.stopGraceMs / 1000),
       ...ifAny('securityContext', shape.podSecurityContext),
@@ -60,8 +60,8 @@ function ifAny(name: string, value: Readonly<Record<string, unknown>>) {
 }
 
 /**
- * Over hosts and zones where it can be, if nothing else is said. Who names no pods means those of the
- * workload.
+ * Spreads pods over hosts and zones if possible, unless the configuration has constraints. Constraints
+ * without a selector apply to the pods of the workload.
  */
 function spread(
   { topologySpreadConstraints }: PodShape,

@@ -3,9 +3,9 @@ import type { KubeObject } from '../../api/kube-object.ts'
 import { type Ingredients, ownedObject, podSelector } from './place.ts'
 
 /**
- * How others find the replicas: a headless Service for the ports whose callers want the address of each, and
- * one with an address for the others, named after the first of them. Two objects, for whether a Service has
- * an address can never change.
+ * Returns the Services: a headless one for the ports whose callers need the address of each replica, and one
+ * with an address for the others, named after the first of them. They are two objects, because a Service can
+ * never change whether it has an address.
  */
 export function makeServices(ingredients: Ingredients): readonly KubeObject[] {
   const { ports } = ingredients.workload

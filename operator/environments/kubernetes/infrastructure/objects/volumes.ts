@@ -1,8 +1,8 @@
 import type { SecretFiles, Workload } from '../../../../ir.ts'
 
-/** The only place that a replica can write to, with what it may hold before the pod is evicted. */
+/** The only writable folder of a replica, and the size at which the pod is evicted. */
 const scratch = { name: 'tmp', path: '/tmp', sizeLimit: '256Mi' } as const
-/** Readable by the owner and the group of the pod only. */
+/** The file mode: only the owner and the group of the pod can read. */
 const secretFileMode = 0o440
 
 export function makeVolumes({ secretFiles = [] }: Pick<Workload, 'secretFiles'>) {
@@ -12,7 +12,7 @@ export function makeVolumes({ secretFiles = [] }: Pick<Workload, 'secretFiles'>)
   ]
 }
 
-/** A Secret that is not there yet does not keep the pod from its start: its files appear later. */
+/** The pod starts before its Secret exists; the files appear later. */
 function secretSource({ secretName, keys }: SecretFiles) {
   return {
     secretName,

@@ -10,8 +10,8 @@ import { makeServiceAccount } from './service-account.ts'
 import { makeServices } from './services.ts'
 
 /**
- * All objects of a workload, in the order in which they are made: each finds there what it refers to. Equal
- * input gives equal objects.
+ * Returns all objects of a workload, in the order of their creation: an object follows those to which it
+ * refers. Equal input has an equal result.
  */
 export function workloadObjects(workload: Workload, shape: PodShape, place: Place): readonly KubeObject[] {
   const ingredients = { workload, place }
