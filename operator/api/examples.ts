@@ -135,7 +135,7 @@ export const whatIfAnswer: shapes.WhatIfAnswer = {
     },
   ],
   keys: [{ entries, hits: 44, refusedNow: 34, refusedProposed: 39 }],
-  coverage: { fromMs: 1_795_453_000_000, recordedCalls: 1234, calls: 1234, pods: 2, missing: [] },
+  coverage: { fromMs: 1_795_453_000_000, recordedCalls: 1234, calls: 1234, share: 1, pods: 2, missing: [] },
 }
 
 export const resourceList: shapes.ResourceList = {

@@ -307,6 +307,10 @@ export const whatIfAnswer = answer(
         fromMs: Type.Optional(unixMs('The first recorded call. Missing if there is none.')),
         recordedCalls: count('The recorded calls of the domain.'),
         calls: count('All calls of the domain since then.'),
+        share: Type.Number({
+          description:
+            'The recorded part of the keys, the least of all pods. A recorded key has all its calls.',
+        }),
         pods: count('The pods that replayed their recordings.'),
         missing: Type.Array(Type.String(), {
           description: 'The pods that did not answer, or have no recording.',

@@ -247,6 +247,8 @@ export interface Coverage {
   readonly fromMs?: number
   /** The recorded calls of the domain, of all its calls since then. */
   readonly recordedCalls: number
+  /** The recorded part of the keys, the least of all pods. A recorded key has all its calls. */
+  readonly share: number
   readonly calls: number
   readonly pods: number
   /** The pods that did not answer, or have no recording. */

@@ -118,6 +118,7 @@ function resultOf(
       ...(starts.length > 0 && { fromMs: Math.min(...starts) }),
       recordedCalls: total(good.map(({ recordedCalls }) => recordedCalls)),
       calls: total(good.map(({ calls }) => calls)),
+      share: Math.min(...good.map(({ share }) => share)),
       pods: podNames(sessions.filter(session => !missing.includes(session))).length,
       missing: podNames(missing),
     },

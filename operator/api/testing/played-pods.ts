@@ -103,7 +103,7 @@ export function playPods(): PlayedPods {
           keys: [
             { entries: [{ key: 'user', value: 'alice' }], hits: 15, refusedNow: 3, refusedProposed: 10 },
           ],
-          coverage: { fromMs: 1000, recordedCalls: 15, calls: 15, pods: 2, missing: pods.missing },
+          coverage: { fromMs: 1000, recordedCalls: 15, calls: 15, share: 1, pods: 2, missing: pods.missing },
         },
       }
     },

@@ -78,8 +78,9 @@ function describe({ rules, keys, coverage }: WhatIfAnswer): string {
   ].join('\n')
 }
 
-function describeCoverage({ fromMs, recordedCalls, calls, pods }: WhatIfAnswer['coverage']): string {
+function describeCoverage({ fromMs, recordedCalls, calls, share, pods }: WhatIfAnswer['coverage']): string {
   if (fromMs === undefined) return 'No call of the domain is recorded.'
   const since = new Date(fromMs).toISOString()
-  return `Based on ${recordedCalls} of ${calls} calls since ${since}, recorded by ${pods} pods.`
+  const sampled = share === 1 ? '' : ` One of ${1 / share} keys is recorded, with all its calls.`
+  return `Based on ${recordedCalls} of ${calls} calls since ${since}, recorded by ${pods} pods.${sampled}`
 }

@@ -8,8 +8,8 @@ import type { OpenedLimiter } from '../limiter/open-limiter.ts'
 import type { Settings } from '../settings.ts'
 import type { HistogramReading } from '../stats/registry/histogram.ts'
 import type { Stats } from '../stats/registry/stats.ts'
-import { createCallRecording } from './call-recording.ts'
 import { hideValues } from './hide-keys.ts'
+import { createCallRecording } from './recording/call-recording.ts'
 import { createReportSession, type Identity, type ReportSession } from './report-session.ts'
 
 export interface ReportsParts {

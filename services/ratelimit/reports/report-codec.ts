@@ -7,10 +7,9 @@ import {
   SessionRequestSchema,
   Subscribe_What,
 } from '@tollway/proto/tollway/operator/v1/counters'
-import type { RecordedCalls } from './call-recording.ts'
 import type { CounterAction, CounterResult } from './counter-calls.ts'
 import type { ShowEntries } from './hide-keys.ts'
-import type { ReplayResult } from './replay.ts'
+import type { ReplayResult } from './recording/replay.ts'
 import type { HitTotals, TotalsReport } from './rule-totals.ts'
 import type { WatchReport, WatchRequest } from './watches.ts'
 
@@ -130,10 +129,10 @@ export function counterMessage(id: bigint, result: CounterResult): Report {
 
 export function replayMessage(
   id: bigint,
-  { now, proposed, keys }: ReplayResult,
-  { fromSeconds, recorded, calls }: RecordedCalls,
+  { now, proposed, keys, coverage }: ReplayResult,
   show: ShowEntries,
 ): Report {
+  const { fromSeconds, recorded, calls, share } = coverage
   const rules = (list: ReplayResult['now']) =>
     list.map(({ rule, allowed, refused }) => ({ rule, allowed: whole(allowed), refused: whole(refused) }))
   return {
@@ -147,6 +146,7 @@ export function replayMessage(
       fromMs: whole((fromSeconds ?? 0) * 1000),
       recordedCalls: whole(recorded),
       calls: whole(calls),
+      share,
     },
   }
 }

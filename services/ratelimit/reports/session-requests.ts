@@ -1,10 +1,10 @@
 import { gunzip } from 'node:zlib'
 import type { ObserverSlot } from '../limiter/decision-observer.ts'
 import type { OpenedLimiter } from '../limiter/open-limiter.ts'
-import type { CallRecording } from './call-recording.ts'
 import { type CounterParts, callCounter } from './counter-calls.ts'
 import type { ShowEntries } from './hide-keys.ts'
-import { type ReplaySettings, replay } from './replay.ts'
+import type { CallRecording } from './recording/call-recording.ts'
+import { type ReplaySettings, replay } from './recording/replay.ts'
 import {
   counterMessage,
   type Report,
@@ -87,11 +87,11 @@ export function createRequestHandler(
     let told = 0
     try {
       const resource = await unzip(request.resource)
-      const calls = recording.of(domain)
       const result = await replay(
         { domain, resource, processes: Math.max(1, processes) },
         {
-          ...{ settings: parts.replaySettings, rules, calls, signal: aborting.signal },
+          ...{ settings: parts.replaySettings, rules, signal: aborting.signal },
+          calls: () => recording.of(domain),
           onProgress(progress) {
             if (progress < told + progressStep) return
             told = progress
@@ -100,7 +100,7 @@ export function createRequestHandler(
         },
       )
       if ('problem' in result) refuse(result.problem, true)
-      else send(replayMessage(id, result, calls, show), false)
+      else send(replayMessage(id, result, show), false)
     } catch (error) {
       if (!aborting.signal.aborted) refuse((error as Error).message)
     } finally {

@@ -18,12 +18,13 @@ export function BeforeAfter({ answer }: { readonly answer: WhatIfAnswer }) {
 const sum = ({ allowed, refused }: Rule['now']) => allowed + refused
 
 function Coverage({ coverage }: Pick<WhatIfAnswer, 'coverage'>) {
-  const { fromMs, recordedCalls, calls, pods, missing } = coverage
+  const { fromMs, recordedCalls, calls, share, pods, missing } = coverage
   if (fromMs === undefined) return 'No call of the domain is recorded yet.'
   const age = formatAge(Date.now() - fromMs)
   const of = `${formatCount(recordedCalls)} of ${formatCount(calls)} calls of the last ${age}`
   const absent = missing.length === 0 ? '' : ` Without ${missing.map(pod => displayText(pod)).join(', ')}.`
-  return `Based on ${of}, recorded by ${pods} ${pods === 1 ? 'pod' : 'pods'}.${absent}`
+  const sampled = share === 1 ? '' : ` One of ${1 / share} keys is recorded, with all its calls.`
+  return `Based on ${of}, recorded by ${pods} ${pods === 1 ? 'pod' : 'pods'}.${sampled}${absent}`
 }
 
 function RuleTable({ rules, most }: { readonly rules: readonly Rule[]; readonly most: number }) {

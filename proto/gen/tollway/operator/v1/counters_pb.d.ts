@@ -970,6 +970,13 @@ export declare type Replay = Message<"tollway.operator.v1.Replay"> & {
    * @generated from field: bool invalid = 11;
    */
   invalid: boolean;
+
+  /**
+   * The recorded part of the keys. A recorded key has all its calls.
+   *
+   * @generated from field: double share = 12;
+   */
+  share: number;
 };
 
 /**

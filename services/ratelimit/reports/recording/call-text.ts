@@ -1,26 +1,33 @@
-import type { DecisionRequest, DescriptorRequest, Entry } from '../limiter/decision.ts'
-import { hashEntries, hashNumber, hashText, startHash } from './content-hash.ts'
+import type { DecisionRequest, DescriptorRequest, Entry } from '../../limiter/decision.ts'
+import { hashEntries, hashNumber, hashText, startHash } from '../content-hash.ts'
+import { isSampled } from './sampling.ts'
 
 /** The most UTF-16 code units of a call that is recorded. */
 export const maxCallUnits = 4_096
 
 /**
  * Hashes the content that `writeCall` writes into `contentHash`. Returns the number of units that `writeCall`
- * needs; 0 for a call that is not recorded: it is too long, or has no descriptor that rules can match.
+ * needs; 0 for a call that is not recorded: it is too long, or has no sampled descriptor that rules can
+ * match.
  */
-export function hashCall(request: DecisionRequest): number {
+export function hashCall(request: DecisionRequest, halvings: number): number {
   startHash()
   let units = headUnits + hashText(request.domain)
   hashNumber(request.hitsAddend)
   let descriptors = 0
   for (const descriptor of request.descriptors) {
-    if (descriptor.limit !== undefined) continue
+    if (!isRecorded(descriptor, halvings)) continue
     descriptors += 1
     hashNumber(descriptor.hitsAddend ?? -1)
     const { entries } = descriptor
     units += descriptorUnits + entryUnits * entries.length + hashEntries(entries)
   }
   return descriptors === 0 || units > maxCallUnits ? 0 : units
+}
+
+/** Rules do not match a descriptor with a limit of its caller. */
+function isRecorded({ limit, entries }: DescriptorRequest, halvings: number): boolean {
+  return limit === undefined && isSampled(entries, halvings)
 }
 
 /** The length of the domain, the hits in four units, and the number of descriptors. */
@@ -32,10 +39,15 @@ const entryUnits = 2
 const unitBits = 0x10000
 
 /** Writes the content of a call at `start`, where `hashCall` returned the number of free units or less. */
-export function writeCall(into: Uint16Array, start: number, request: DecisionRequest): void {
+export function writeCall(
+  into: Uint16Array,
+  start: number,
+  request: DecisionRequest,
+  halvings: number,
+): void {
   let at = writeText(into, start, request.domain)
   at = writeNumber(into, at, request.hitsAddend)
-  const recorded = request.descriptors.filter(({ limit }) => limit === undefined)
+  const recorded = request.descriptors.filter(descriptor => isRecorded(descriptor, halvings))
   into[at++] = recorded.length
   for (const { hitsAddend, entries } of recorded) {
     into[at++] = Number(hitsAddend !== undefined)

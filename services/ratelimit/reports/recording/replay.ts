@@ -1,19 +1,20 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { silentLog } from '@tollway/chassis/log/log.ts'
-import { createMemoryCounters } from '../counters/memory.ts'
-import { createConfiguration } from '../feeds/configuration.ts'
-import { rateLimitTypeUrl } from '../feeds/resource-type.ts'
-import { createCounting } from '../limiter/counting.ts'
-import type { DecisionRequest, Entry } from '../limiter/decision.ts'
-import type { DecisionObserver } from '../limiter/decision-observer.ts'
-import { createLimiter, type LimiterOptions } from '../limiter/limiter.ts'
-import { openDomain, type RuleSet } from '../rules/compile.ts'
-import { formatProblem } from '../rules/findings/format-problem.ts'
-import { createLimitStats, type LimitStats, type LimitStatsTable } from '../stats/registry/limit-stats.ts'
-import { createStats, type Stats } from '../stats/registry/stats.ts'
-import type { RecordedCall, RecordedCalls } from './call-recording.ts'
-import { limitsIn } from './rule-totals.ts'
+import { createMemoryCounters } from '../../counters/memory.ts'
+import { createConfiguration } from '../../feeds/configuration.ts'
+import { rateLimitTypeUrl } from '../../feeds/resource-type.ts'
+import { createCounting } from '../../limiter/counting.ts'
+import type { DecisionRequest, Entry } from '../../limiter/decision.ts'
+import type { DecisionObserver } from '../../limiter/decision-observer.ts'
+import { createLimiter, type LimiterOptions } from '../../limiter/limiter.ts'
+import { openDomain, type RuleSet } from '../../rules/compile.ts'
+import { formatProblem } from '../../rules/findings/format-problem.ts'
+import { createLimitStats, type LimitStats, type LimitStatsTable } from '../../stats/registry/limit-stats.ts'
+import { createStats, type Stats } from '../../stats/registry/stats.ts'
+import { limitsIn } from '../rule-totals.ts'
+import type { RecordedCalls } from './call-recording.ts'
+import type { RecordedCall } from './generation.ts'
 
 export interface ReplayRequest {
   readonly domain: string
@@ -31,7 +32,7 @@ export type ReplaySettings = Pick<LimiterOptions, 'nearLimitRatio' | 'shadowMode
 export interface ReplayParts {
   readonly settings: ReplaySettings
   readonly rules: () => RuleSet<LimitStats> | undefined
-  readonly calls: RecordedCalls
+  readonly calls: () => RecordedCalls
   /** Called with values from 0 to 1. */
   readonly onProgress: (progress: number) => void
   readonly signal: AbortSignal
@@ -42,6 +43,13 @@ export interface ReplayResult {
   readonly proposed: readonly ReplayedRule[]
   /** The keys whose refused hits change most, at most 100. */
   readonly keys: readonly ReplayedKey[]
+  readonly coverage: ReplayCoverage
+}
+
+/** The part of the calls of the domain that was replayed. */
+export interface ReplayCoverage extends Pick<RecordedCalls, 'fromSeconds' | 'calls' | 'share'> {
+  /** The calls with at least one recorded descriptor. */
+  readonly recorded: number
 }
 
 export interface ReplayedRule {
@@ -81,13 +89,16 @@ export async function replay(
   if ('problem' in proposed) return proposed
   const active = await openPlayer(request, parts, activeRules)
   if ('problem' in active) return active
-  const { calls, signal, onProgress } = parts
+  const { signal, onProgress } = parts
+  const calls = parts.calls()
   let done = 0
+  let recorded = 0
   let sliceEndMs = performance.now() + sliceMs
   for (const call of calls.records()) {
     active.play(call)
     proposed.play(call)
     done += 1
+    recorded += call.count
     if (done % callsBetweenChecks !== 0 || performance.now() < sliceEndMs) continue
     await pause(pauseMs, undefined, { signal })
     onProgress(done / Math.max(1, calls.length))
@@ -97,6 +108,7 @@ export async function replay(
     now: active.rules(),
     proposed: proposed.rules(),
     keys: changedKeys(active.keys, proposed.keys, request.processes),
+    coverage: { fromSeconds: calls.fromSeconds, calls: calls.calls, share: calls.share, recorded },
   }
 }
 

@@ -1,0 +1,38 @@
+import type { DecisionRequest, Entry } from '../../limiter/decision.ts'
+
+/** The most times that the recorded keys are halved. */
+export const maxHalvings = 20
+
+/** The code units at both ends of a value that decide. A longer value costs no more. */
+const sampledUnits = 32
+
+/**
+ * Returns whether the descriptor is among the keys that remain after this number of halvings. It depends on
+ * the values of its entries only, so that either all calls of a key are recorded or none, in every process.
+ */
+export function isSampled(entries: readonly Entry[], halvings: number): boolean {
+  return halvings === 0 || Math.clz32(hashValues(entries)) >= halvings
+}
+
+/** Returns whether a descriptor of the call is sampled. */
+export function hasSampled({ descriptors }: DecisionRequest, halvings: number): boolean {
+  for (const { entries } of descriptors) if (isSampled(entries, halvings)) return true
+  return false
+}
+
+/** FNV-1a, with the last step of MurmurHash3, so that the upper bits are uniform. */
+function hashValues(entries: readonly Entry[]): number {
+  let hash = 0x11c9dc5
+  for (const { value } of entries) {
+    const { length } = value
+    const head = Math.min(length, sampledUnits)
+    for (let at = 0; at < head; at++) hash = Math.imul(hash ^ value.charCodeAt(at), 0x01000193)
+    for (let at = Math.max(head, length - sampledUnits); at < length; at++) {
+      hash = Math.imul(hash ^ value.charCodeAt(at), 0x01000193)
+    }
+    hash = Math.imul(hash ^ length ^ 0x10000, 0x01000193)
+  }
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
+  return hash ^ (hash >>> 16)
+}
