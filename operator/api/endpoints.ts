@@ -1,5 +1,6 @@
 import Type, { type TSchema } from 'typebox'
 import * as examples from './examples.ts'
+import * as manifests from './manifest-shapes.ts'
 import * as shapes from './shapes.ts'
 
 /** One call of the API. */
@@ -80,6 +81,15 @@ const domainInPath: Parameter = {
 }
 const rule = (required: boolean, description: string) =>
   query('rule', text(1024 * 1024), description, required)
+
+const kind = query(
+  'kind',
+  Type.Enum(['RateLimitConfig', 'AnimationStreamRoute', 'Merchant'], {
+    type: 'string',
+    default: 'RateLimitConfig',
+  }),
+  'The kind of the resources.',
+)
 
 /** The calls of the API, in the order of the documentation. */
 export const endpoints = [
@@ -231,10 +241,25 @@ export const endpoints = [
     path: '/apply',
     summary: 'Applies a RateLimitConfig: writes its file on one machine, else by server-side apply.',
     parameters: [],
-    body: { schema: shapes.applyBody, maxBytes: maxApplyBytes, example: examples.applyBody },
-    answer: shapes.applyAnswer,
+    body: { schema: manifests.applyBody, maxBytes: maxApplyBytes, example: examples.applyBody },
+    answer: manifests.applyAnswer,
     example: examples.applyAnswer,
     right: { verb: 'patch', resource: 'ratelimitconfigs' },
+  },
+  {
+    id: 'manifest',
+    method: 'GET',
+    path: '/manifest',
+    summary: 'Returns a resource as its author wrote it, with a version for an apply.',
+    parameters: [
+      kind,
+      query('namespace', Type.String({ minLength: 1, maxLength: 253, default: 'default' }), 'The namespace.'),
+      query('name', text(253), 'The name.', true),
+    ],
+    answer: manifests.manifestAnswer,
+    example: examples.manifestAnswer,
+    // Of the kind that is asked for.
+    right: { verb: 'get', resource: 'ratelimitconfigs' },
   },
   {
     id: 'rights',
@@ -251,18 +276,7 @@ export const endpoints = [
     method: 'GET',
     path: '/resources',
     summary: 'Lists the resources with their conditions, and the pods by the version that they enforce.',
-    parameters: [
-      query(
-        'kind',
-        Type.Enum(['RateLimitConfig', 'AnimationStreamRoute', 'Merchant'], {
-          type: 'string',
-          default: 'RateLimitConfig',
-        }),
-        'The kind of the resources.',
-      ),
-      inNamespace,
-      ...page,
-    ],
+    parameters: [kind, inNamespace, ...page],
     answer: shapes.resourceList,
     example: examples.resourceList,
     // Of the kind that is asked for.

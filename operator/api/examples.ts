@@ -1,3 +1,4 @@
+import type * as manifests from './manifest-shapes.ts'
 import type * as shapes from './shapes.ts'
 
 /** An example of each answer and each body, for the OpenAPI document and for tests of pages. */
@@ -231,10 +232,18 @@ export const tryAnswer: shapes.TryAnswer = {
   allOrNothing: false,
 }
 
-export const applyBody: shapes.ApplyBody = { resource: whatIfBody, dryRun: true }
+export const applyBody: manifests.ApplyBody = { resource: whatIfBody, dryRun: true }
 
-export const applyAnswer: shapes.ApplyAnswer = {
+export const applyAnswer: manifests.ApplyAnswer = {
   ...{ namespace: 'shop', name: 'checkout', created: false, origin: 'checkout.yaml', dryRun: true },
+  version: '5c3d0a1e7b9f4c2288d1a6f0e2b47c93',
+}
+
+export const manifestAnswer: manifests.ManifestAnswer = {
+  ...{ kind: 'RateLimitConfig', namespace: 'shop', name: 'checkout', origin: 'checkout.yaml' },
+  version: '5c3d0a1e7b9f4c2288d1a6f0e2b47c93',
+  manifest:
+    '# each user\napiVersion: tollway.dev/v1alpha1\nkind: RateLimitConfig\nmetadata:\n  name: checkout\n',
 }
 
 export const rightList: shapes.RightList = {

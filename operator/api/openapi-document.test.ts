@@ -43,6 +43,7 @@ describe('the OpenAPI document', () => {
       '/api/v1/whatif',
       '/api/v1/try',
       '/api/v1/apply',
+      '/api/v1/manifest',
       '/api/v1/rights',
       '/api/v1/resources',
       '/api/v1/streams',

@@ -83,42 +83,6 @@ export const tryAnswer = answer(
   'The rules that a request matches. No counter changes.',
 )
 
-/** The largest manifest that is applied: the API server accepts no larger one. */
-const maxManifestCharacters = 1_500_000
-
-export const applyBody = Type.Object(
-  {
-    resource: Type.Unsafe<Record<string, unknown>>({
-      type: 'object',
-      'x-kubernetes-preserve-unknown-fields': true,
-      description: 'A RateLimitConfig with its apiVersion, kind, metadata and spec.',
-    }),
-    manifest: Type.Optional(
-      Type.String({
-        minLength: 1,
-        maxLength: maxManifestCharacters,
-        description: 'The same resource as YAML. On one machine its text is written, with its comments.',
-      }),
-    ),
-    dryRun: Type.Optional(Type.Boolean({ description: 'Checks everything, and writes nothing.' })),
-    force: Type.Optional(
-      Type.Boolean({ description: 'Takes over fields that another manager of the cluster has applied.' }),
-    ),
-  },
-  { description: 'A resource to apply.' },
-)
-
-export const applyAnswer = answer(
-  {
-    namespace: text('The namespace.'),
-    name: text('The name.'),
-    created: Type.Boolean({ description: 'Whether the resource did not exist before.' }),
-    origin: text('The file, or `cluster`.'),
-    dryRun: Type.Boolean({ description: 'Whether nothing was written.' }),
-  },
-  'The applied resource.',
-)
-
 export const rightList = answer(
   {
     user: text('The name of the caller.'),
@@ -463,8 +427,6 @@ export const errorAnswer = answer(
 
 export type TryBody = Static<typeof tryBody>
 export type TryAnswer = Static<typeof tryAnswer>
-export type ApplyBody = Static<typeof applyBody>
-export type ApplyAnswer = Static<typeof applyAnswer>
 export type RightList = Static<typeof rightList>
 export type DomainList = Static<typeof domainList>
 export type RuleList = Static<typeof ruleList>

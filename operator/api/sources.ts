@@ -15,6 +15,26 @@ export interface ApiSources {
   readonly brokers: () => Promise<readonly BrokerLook[]>
   /** Applies a resource with the rights of the caller. Rejects with an `ApiError`. */
   readonly apply: (request: ApplyRequest) => Promise<AppliedResource>
+  /** Reads a resource as its author wrote it. Rejects with an `ApiError`: 404 if there is none. */
+  readonly manifest: (request: ManifestRequest) => Promise<WrittenResource>
+}
+
+/** A resource to read. */
+export interface ManifestRequest extends Owner {
+  readonly kind: string
+  /** The bearer token of the caller in a cluster. */
+  readonly token?: string | undefined
+  readonly signal: AbortSignal
+}
+
+/** A resource as its author wrote it. */
+export interface WrittenResource {
+  /** YAML, on one machine with the comments of the file. */
+  readonly manifest: string
+  /** The same for the same text: see `versionOf`. */
+  readonly version: string
+  /** The file, or `cluster`. */
+  readonly origin: string
 }
 
 /** A RateLimitConfig to apply. It is valid. */
@@ -26,6 +46,8 @@ export interface ApplyRequest extends Owner {
   readonly dryRun: boolean
   /** Takes over fields of other managers in a cluster. */
   readonly force: boolean
+  /** The resource must still have this version. Any version if left out. */
+  readonly version?: string | undefined
   /** The bearer token of the caller in a cluster. */
   readonly token?: string | undefined
   readonly signal: AbortSignal
@@ -36,6 +58,8 @@ export interface AppliedResource {
   readonly created: boolean
   /** The file, or `cluster`. */
   readonly origin: string
+  /** The version after the change. With a dry run, the one that the resource would have. */
+  readonly version: string
 }
 
 /** A change of a counter, for logs and Events. Entries are left out: they may be personal data. */

@@ -31,7 +31,7 @@ const conflict = 'Apply failed with 1 conflict: conflict with "kubectl":\n- .spe
 /** A cluster in which kubectl has applied the rules. */
 const appliedByKubectl: ApiSources['apply'] = async ({ force }) => {
   if (!force) throw new ApiError(409, 'conflict', conflict)
-  return { created: false, origin: 'cluster' }
+  return { created: false, origin: 'cluster', version: '2' }
 }
 
 /** The console over the API with played pods and two users of a cluster. It can be stopped for a while. */

@@ -1,4 +1,4 @@
-import type { ApplyAnswer, ApplyBody } from '../shapes.ts'
+import type { ApplyAnswer, ApplyBody } from '../manifest-shapes.ts'
 import { readOwner } from '../sources.ts'
 import type { ApiCall, Handler } from './handler.ts'
 import { proposalOf } from './proposal.ts'
@@ -10,11 +10,11 @@ const placeOf = (call: ApiCall) => readOwner(proposalOf(bodyOf(call).resource).n
 export const apply: Handler = {
   placeOf,
   async answer(call): Promise<ApplyAnswer> {
-    const { resource, manifest, dryRun = false, force = false } = bodyOf(call)
+    const { resource, manifest, dryRun = false, force = false, version } = bodyOf(call)
     const { namespace, name } = placeOf(call)
     const place = { namespace, name }
     const { token } = call.caller
-    const request = { resource, manifest, ...place, dryRun, force, token, signal: call.signal }
+    const request = { resource, manifest, version, ...place, dryRun, force, token, signal: call.signal }
     return { ...place, dryRun, ...(await call.sources.apply(request)) }
   },
 }

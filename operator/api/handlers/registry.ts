@@ -4,6 +4,7 @@ import { apply } from './apply.ts'
 import { counter, raise, reset, top } from './counters.ts'
 import { domains, rules } from './domains.ts'
 import type { Handler, StreamHandler } from './handler.ts'
+import { manifest } from './manifest.ts'
 import { merchants, resources } from './resources.ts'
 import { rights } from './rights.ts'
 import { streams } from './streams.ts'
@@ -16,5 +17,5 @@ const openapi: Handler = { placeOf: () => ({}), answer: async () => openApiDocum
 /** The handler of each endpoint. */
 export const handlers: Readonly<Record<EndpointId, Handler | StreamHandler>> = {
   ...{ openapi, domains, rules, counter, reset, raise, top, series, tap, whatIf },
-  ...{ try: tryRequest, apply, rights, resources, streams, merchants },
+  ...{ try: tryRequest, apply, manifest, rights, resources, streams, merchants },
 }

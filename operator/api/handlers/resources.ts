@@ -16,9 +16,10 @@ const feeds = [
   { kind: 'AnimationStreamRoute', typeUrl: streamRouteTypeUrl },
 ]
 
-function rightToList(kind: string): Right {
+/** Returns the right for the resources of a kind. */
+export function rightOn(verb: Right['verb'], kind: string): Right {
   const { plural = '' } = resourceKinds.find(known => known.kind === kind) ?? {}
-  return { verb: 'list', resource: plural }
+  return { verb, resource: plural }
 }
 
 function chosenBy(call: ApiCall, kind: string): readonly ResourceStatus[] {
@@ -34,7 +35,7 @@ const nameOf = ({ namespace, name }: ResourceStatus) => `${namespace}/${name}`
 
 export const resources: Handler = {
   placeOf: call => ({ namespace: optionalText(call, 'namespace') }),
-  rightOf: call => rightToList(textOf(call, 'kind')),
+  rightOf: call => rightOn('list', textOf(call, 'kind')),
   async answer(call): Promise<ResourceList> {
     const { sources, parameters } = call
     const kind = textOf(call, 'kind')

@@ -48,14 +48,20 @@ interface ServedApi {
   readonly access?: ApiAccess
   readonly limits?: Partial<ApiLimits>
   readonly apply?: ApiSources['apply']
+  readonly manifest?: ApiSources['manifest']
 }
 
-const notWritten: ApiSources['apply'] = async () => ({ created: false, origin: 'checkout.yaml' })
+const notWritten: ApiSources['apply'] = async () => ({
+  ...{ created: false, origin: 'checkout.yaml', version: '2' },
+})
+const written: ApiSources['manifest'] = async () => ({
+  ...{ manifest: 'kind: RateLimitConfig\n', version: '1', origin: 'checkout.yaml' },
+})
 
 /** Serves the API on a loopback address with played pods, until the test ends. */
 export async function serveApi(
   t: Pick<TestContext, 'after'>,
-  { access = openAccess, limits = {}, apply = notWritten }: ServedApi = {},
+  { access = openAccess, limits = {}, apply = notWritten, manifest = written }: ServedApi = {},
 ) {
   const lines: string[] = []
   const log = createLog({ level: 'debug', format: 'json', write: line => lines.push(line) })
@@ -79,6 +85,7 @@ export async function serveApi(
     feed,
     brokers: async () => [{ address: 'http://127.0.0.1:1', problem: 'does not answer' }],
     apply,
+    manifest,
   }
   const api = createApi({ sources, access, log, limits, onCounterChange: change => changes.push(change) })
   const server = createGuardedServer((request, response) => {

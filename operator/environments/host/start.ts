@@ -25,6 +25,7 @@ import { hostEnvironment } from './environment.ts'
 import { firstReady } from './first-ready.ts'
 import { applyToFolder } from './folder/apply-to-folder.ts'
 import { paymentsApiLimits } from './folder/payments-limits.ts'
+import { readFromFolder } from './folder/read-from-folder.ts'
 import { withBuiltIn } from './folder/with-built-in.ts'
 import {
   adviceForPort,
@@ -83,10 +84,8 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   const host = openHost(options, log) // locks the state folder
   started.defer(() => host.close())
   removeStatusReport(stateDir)
-  const source = withBuiltIn(
-    createFileSource({ folder, clock: systemClock, onWarn: text => log.warn(text) }),
-    config.payments ? [paymentsApiLimits(config.paymentsEnv)] : [],
-  )
+  const files = createFileSource({ folder, clock: systemClock, onWarn: text => log.warn(text) })
+  const source = withBuiltIn(files, config.payments ? [paymentsApiLimits(config.paymentsEnv)] : [])
   const report = openReport(options, host, source, log)
   const environment = hostEnvironment({
     source,
@@ -108,8 +107,8 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
     provisionTokenFile: provisionTokenFile(stateDir),
   })
   await host.assertPortsFree(workloads, operatorPorts(config))
-  const apply = applyToFolder(folder, source)
-  const api = openApi(app, { apply, report: report.current }, host, log)
+  const manifests = { apply: applyToFolder(folder, files), manifest: readFromFolder(folder, files) }
+  const api = openApi(app, { ...manifests, report: report.current }, host, log)
   const pages = createOperatorServer(report.current, api)
   await serve(started, config, app, pages, log)
   const redis = await openRedis(options, redisUrlFile, log)
@@ -223,7 +222,7 @@ const lastAnswersMs = 200
 
 function openApi(
   { podSessions: pods, feed, limits }: App<Controller>,
-  answering: Pick<ApiSources, 'apply' | 'report'>,
+  answering: Pick<ApiSources, 'apply' | 'manifest' | 'report'>,
   host: HostInfrastructure,
   log: Log,
 ): Api {

@@ -29,6 +29,7 @@ import { createEventRecorder, type EventRecorder } from './api/events.ts'
 import { secretAccess } from './api/secrets.ts'
 import { applyAsCaller } from './callers/apply-as-caller.ts'
 import { brokersOf } from './callers/brokers-of.ts'
+import { readAsCaller } from './callers/read-as-caller.ts'
 import { recordChange } from './callers/record-change.ts'
 import { reviewedAccess } from './callers/reviewed-access.ts'
 import { type ClusterController, openRunner } from './controller.ts'
@@ -380,8 +381,9 @@ function openApi(
   const { podSessions: pods, feed, limits } = app
   const brokers = async () => brokersOf(infrastructure)
   const apply = applyAsCaller(access, { random: Math.random })
+  const manifest = readAsCaller(access, { random: Math.random })
   return createApi({
-    sources: { pods, feed, domains: limits.inForce, report, brokers, apply },
+    sources: { pods, feed, domains: limits.inForce, report, brokers, apply, manifest },
     access: reviewedAccess({ client, clock: systemClock }),
     onCounterChange: change => recordChange(events, limits, change),
     log,

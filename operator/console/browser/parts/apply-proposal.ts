@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals'
-import type { ApplyAnswer, ApplyBody, RightList } from '../../../api/shapes.ts'
+import type { ApplyAnswer, ApplyBody } from '../../../api/manifest-shapes.ts'
+import type { RightList } from '../../../api/shapes.ts'
 import { CallError, post } from '../calls/api.ts'
 import { isLoggedIn } from '../calls/session.ts'
 import { usePoll } from '../calls/use-poll.ts'

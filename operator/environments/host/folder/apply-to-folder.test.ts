@@ -16,6 +16,7 @@ import { waitFor } from '../../../../test/support/wait-for.ts'
 import type { ApplyRequest } from '../../../api/sources.ts'
 import { createFileSource } from '../resources.ts'
 import { applyToFolder } from './apply-to-folder.ts'
+import { readFromFolder } from './read-from-folder.ts'
 
 const signal = new AbortController().signal
 const yaml = (name: string, requestsPerUnit: number) => `# limits of ${name}
@@ -57,7 +58,10 @@ async function open(t: TestContext, files: Readonly<Record<string, string>>, pat
   await source.start()
   const read = (name: string) => readFileSync(join(folder, name), 'utf8')
   const limitOf = (name: string) => JSON.stringify(source.list().find(found => found.name === name)?.spec)
-  return { folder, source, read, limitOf, apply: applyToFolder(join(folder, path), source) }
+  const manifestOf = readFromFolder(join(folder, path), source)
+  const written = (name: string) =>
+    manifestOf({ kind: 'RateLimitConfig', namespace: 'default', name, signal })
+  return { folder, source, read, limitOf, apply: applyToFolder(join(folder, path), source), written }
 }
 
 test('the document of the resource is replaced with its comments, and takes effect', async t => {
@@ -65,7 +69,7 @@ test('the document of the resource is replaced with its comments, and takes effe
     'all.yaml': `${yaml('a', 1)}---\n${yaml('b', 2)}`,
   })
   chmodSync(join(folder, 'all.yaml'), 0o640)
-  assert.deepEqual(await apply(request('b', 7)), { created: false, origin: 'all.yaml' })
+  assert.partialDeepStrictEqual(await apply(request('b', 7)), { created: false, origin: 'all.yaml' })
   assert.equal(read('all.yaml'), `${yaml('a', 1)}---\n${yaml('b', 7)}`)
   assert.equal(statSync(join(folder, 'all.yaml')).mode & 0o777, 0o640)
   await waitFor('the source to read it', async () => limitOf('b')?.includes('"requestsPerUnit":7') === true)
@@ -74,17 +78,23 @@ test('the document of the resource is replaced with its comments, and takes effe
 
 test('a resource without a file gets one, from YAML or from the fields', async t => {
   const { apply, read, limitOf } = await open(t, { 'a.yaml': yaml('a', 1) })
-  assert.deepEqual(await apply(request('b', 2)), { created: true, origin: 'b.yaml' })
+  assert.partialDeepStrictEqual(await apply(request('b', 2)), { created: true, origin: 'b.yaml' })
   assert.equal(read('b.yaml'), yaml('b', 2))
   const inShop = request('c', 3, { namespace: 'shop', manifest: undefined })
-  assert.deepEqual(await apply(inShop), { created: true, origin: 'shop-c.yaml' })
+  assert.partialDeepStrictEqual(await apply(inShop), { created: true, origin: 'shop-c.yaml' })
   await waitFor('the source to read it', async () => limitOf('c')?.includes('"requestsPerUnit":3') === true)
 })
 
 test('a dry run writes nothing', async t => {
   const { apply, read, folder } = await open(t, { 'a.yaml': yaml('a', 1) })
-  assert.deepEqual(await apply(request('a', 9, { dryRun: true })), { created: false, origin: 'a.yaml' })
-  assert.deepEqual(await apply(request('b', 9, { dryRun: true })), { created: true, origin: 'b.yaml' })
+  assert.partialDeepStrictEqual(await apply(request('a', 9, { dryRun: true })), {
+    created: false,
+    origin: 'a.yaml',
+  })
+  assert.partialDeepStrictEqual(await apply(request('b', 9, { dryRun: true })), {
+    created: true,
+    origin: 'b.yaml',
+  })
   assert.equal(read('a.yaml'), yaml('a', 1))
   assert.deepEqual(readdirSync(folder), ['a.yaml'])
 })
@@ -116,4 +126,39 @@ test('a file in the way, a list and another manifest are refused, and nothing ch
   const renamed = request('c', 2, { manifest: yaml('c', 2).replace('name: c', 'name: d') })
   await assert.rejects(apply(renamed), /manifest: is not the YAML of the field resource/)
   assert.deepEqual([read('b.yaml'), read('list.yaml')], ['# notes\n', list])
+})
+
+test('a resource is read as it is in its file, without the other documents', async t => {
+  const secret = 'apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {key: canary-7f3a}\n'
+  const { written } = await open(t, { 'all.yaml': `${yaml('a', 1)}---\n${secret}---\n${yaml('b', 2)}` })
+  const { manifest, origin } = await written('b')
+  assert.deepEqual([manifest, origin], [yaml('b', 2), 'all.yaml'])
+  await assert.rejects(written('c'), { status: 404, message: /no file declares RateLimitConfig default\/c/ })
+})
+
+test('the version that was read is valid until the document changes', async t => {
+  const { apply, written, read, folder } = await open(t, {
+    'all.yaml': `${yaml('a', 1)}---\n${yaml('b', 2)}`,
+  })
+  const { version } = await written('b')
+  await apply(request('a', 3))
+  const changed = await apply(request('b', 4, { version }))
+  assert.equal(changed.version, (await written('b')).version)
+  writeFileSync(join(folder, 'all.yaml'), read('all.yaml').replace('# limits of b', '# limits of all'))
+  const late = apply(request('b', 5, { version: changed.version }))
+  await assert.rejects(late, {
+    status: 409,
+    code: 'changed',
+    message: /default\/b has version \w{32}; expected/,
+  })
+  assert.match(read('all.yaml'), /limits of all(.|\n)*requestsPerUnit: 4}\n$/)
+})
+
+test('a version of a resource that no file declares any more is refused', async t => {
+  const { apply, read } = await open(t, { 'a.yaml': yaml('a', 1) })
+  await assert.rejects(apply(request('b', 5, { version: 'x' })), {
+    code: 'changed',
+    message: /does not exist/,
+  })
+  assert.throws(() => read('b.yaml'), /ENOENT/)
 })

@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto'
-import { link, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { link, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { dump } from 'js-yaml'
 import { ApiError } from '../../../api/api-error.ts'
+import { assertVersion, versionOf } from '../../../api/manifest-version.ts'
 import type { AppliedResource, ApplyRequest } from '../../../api/sources.ts'
 import type { Source } from '../../../sources/source.ts'
 import { parseManifests } from './manifests.ts'
+import { declarationOf, readDeclared } from './read-from-folder.ts'
 import { type ResourceName, replaceDocument } from './replace-document.ts'
 
 const kind = 'RateLimitConfig'
@@ -14,7 +16,8 @@ const kind = 'RateLimitConfig'
 /**
  * Returns a function that writes a RateLimitConfig into the file that declares it, or into a new file of the
  * folder. Other documents of the file keep their text. It rejects with an `ApiError` of status 409 if the
- * file cannot be changed, and if another program changes the file at the same time.
+ * file cannot be changed, if the document has another version than the one that was read, and if another
+ * program changes the file at the same time.
  *
  * @param folder the folder of the manifests, or a single file
  */
@@ -24,17 +27,18 @@ export function applyToFolder(folder: string, source: Pick<Source, 'list'>) {
     const resource = { kind, namespace, name }
     const document = documentOf(request)
     const isFile = (await stat(folder)).isFile()
-    const known = source
-      .list()
-      .find(found => found.kind === kind && found.namespace === namespace && found.name === name)
-    if (known === undefined) return await createFile(folder, isFile, resource, document, dryRun)
-    const [origin = ''] = known.origin.split('#')
-    const path = await realpath(isFile ? folder : join(folder, origin))
-    const before = await readFile(path, 'utf8')
+    const version = versionOf(document)
+    const known = declarationOf(source, resource)
+    if (known === undefined) {
+      assertVersion(request, undefined)
+      return { ...(await createFile(folder, isFile, resource, document, dryRun)), version }
+    }
+    const { path, origin, text: before, document: current } = await readDeclared(folder, known)
+    assertVersion(request, versionOf(current))
     const replaced = replaceDocument(before, origin, resource, document)
     if ('problem' in replaced) throw conflict(replaced.problem)
     if (!dryRun) await replaceFile(path, before, replaced.text, origin)
-    return { created: false, origin }
+    return { created: false, origin, version }
   }
 }
 
@@ -46,7 +50,7 @@ function documentOf({ resource, manifest, namespace, name }: ApplyRequest): stri
   const [only, ...others] = 'error' in read ? [] : read.manifests
   const expected = { kind, namespace, name, spec: resource['spec'] }
   const found = only && { kind: only.kind, namespace: only.namespace, name: only.name, spec: only.spec }
-  if (others.length === 0 && isDeepStrictEqual(found, expected)) return text
+  if (others.length === 0 && isDeepStrictEqual(found, expected)) return `${text.trim()}\n`
   throw new ApiError(400, 'invalid', 'manifest: is not the YAML of the field resource')
 }
 
@@ -56,7 +60,7 @@ async function createFile(
   { namespace, name }: ResourceName,
   document: string,
   dryRun: boolean,
-): Promise<AppliedResource> {
+): Promise<Omit<AppliedResource, 'version'>> {
   if (isFile) throw conflict(`${basename(folder)} does not declare the resource; add it to the file`)
   const origin = namespace === 'default' ? `${name}.yaml` : `${namespace}-${name}.yaml`
   const path = join(folder, origin)

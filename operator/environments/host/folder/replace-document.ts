@@ -7,7 +7,7 @@ export interface ResourceName {
   readonly name: string
 }
 
-/** The text of a file after the change, or why the file cannot be changed. */
+/** A text of a file, or why the file cannot be changed. */
 export type Replaced = { readonly text: string } | { readonly problem: string }
 
 /**
@@ -23,11 +23,8 @@ export function replaceDocument(
 ): Replaced {
   const before = manifestsOf(text, path)
   const parts = splitAtMarkers(text)
-  const index = parts.findIndex(part => {
-    const [only, ...others] = manifestsOf(part, path)
-    return only !== undefined && others.length === 0 && !isItem(only) && isNamed(only, resource)
-  })
-  if (index < 0) return { problem: `${path} declares the resource in a list; edit the file` }
+  const index = indexOf(parts, path, resource)
+  if (index < 0) return { problem: inList(path) }
   // The part before the first marker begins with the file; each other one follows its marker.
   const part = `${index === 0 ? '' : '\n'}${document.trim()}\n`
   const changed = parts.with(index, part).join('---')
@@ -38,6 +35,22 @@ export function replaceDocument(
     ? { text: changed }
     : { problem: `${path} cannot be changed without its other documents; edit the file` }
 }
+
+/** Returns the text of the document of one resource, without a document marker. */
+export function findDocument(text: string, path: string, resource: ResourceName): Replaced {
+  const parts = splitAtMarkers(text)
+  const part = parts[indexOf(parts, path, resource)]
+  return part === undefined ? { problem: inList(path) } : { text: `${part.trim()}\n` }
+}
+
+function indexOf(parts: readonly string[], path: string, resource: ResourceName): number {
+  return parts.findIndex(part => {
+    const [only, ...others] = manifestsOf(part, path)
+    return only !== undefined && others.length === 0 && !isItem(only) && isNamed(only, resource)
+  })
+}
+
+const inList = (path: string) => `${path} declares the resource in a list; edit the file`
 
 /** Splits a file at its markers `---`, which YAML allows only at the start of a line. */
 function splitAtMarkers(text: string): readonly string[] {

@@ -15,6 +15,7 @@ import type { ApplyRequest } from '../../../api/sources.ts'
 import type { ApiAccess } from '../api/connection/access.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from '../api/testdata/service-account.ts'
 import { applyAsCaller } from './apply-as-caller.ts'
+import { readAsCaller } from './read-as-caller.ts'
 
 const group = '/apis/tollway.dev/v1alpha1'
 const path = `${group}/namespaces/default/ratelimitconfigs`
@@ -22,15 +23,19 @@ const rbac = '/apis/rbac.authorization.k8s.io/v1'
 const hour = 3600
 
 interface Managed {
-  readonly metadata: { readonly managedFields: readonly { readonly manager: string }[] }
+  readonly metadata: {
+    readonly resourceVersion: string
+    readonly managedFields: readonly { readonly manager: string }[]
+  }
   readonly spec: { readonly descriptors: readonly { readonly rateLimit: { requestsPerUnit: number } }[] }
 }
 
-describe('a resource that a caller applies', { skip: missingKubeAssets() }, () => {
+describe('a resource that a caller reads and applies', { skip: missingKubeAssets() }, () => {
   let kube: KubeApiServer
   let apply: ReturnType<typeof applyAsCaller>
+  let read: ReturnType<typeof readAsCaller>
   let access: ApiAccess
-  let tokens: Readonly<Record<'author' | 'viewer', string>>
+  let tokens: Readonly<Record<'author' | 'viewer' | 'stranger', string>>
 
   before(async () => {
     kube = await startKubeApiServer()
@@ -41,9 +46,11 @@ describe('a resource that a caller applies', { skip: missingKubeAssets() }, () =
     const folder = temporaryFolder('operator-account')
     access = writeServiceAccount(folder, await addressOf(kube), { namespace: 'tollway', token })
     apply = applyAsCaller(access, { random: Math.random })
+    read = readAsCaller(access, { random: Math.random })
     tokens = {
       author: await makeUser('author', ['get', 'create', 'patch']),
       viewer: await makeUser('viewer', ['get']),
+      stranger: await makeUser('stranger', ['list']),
     }
   })
   after(() => kube?.stop())
@@ -86,8 +93,8 @@ describe('a resource that a caller applies', { skip: missingKubeAssets() }, () =
   }
 
   test('is created and changed in the name of the caller', async () => {
-    assert.deepEqual(await apply(request('one', 1)), { created: true, origin: 'cluster' })
-    assert.deepEqual(await apply(request('one', 2)), { created: false, origin: 'cluster' })
+    assert.partialDeepStrictEqual(await apply(request('one', 1)), { created: true, origin: 'cluster' })
+    assert.partialDeepStrictEqual(await apply(request('one', 2)), { created: false, origin: 'cluster' })
     assert.equal(await limitOf('one'), 2)
     const { metadata } = await stored('one')
     assert.deepEqual(
@@ -97,7 +104,7 @@ describe('a resource that a caller applies', { skip: missingKubeAssets() }, () =
   })
 
   test('is only checked by a dry run', async () => {
-    assert.deepEqual(await apply(request('two', 1, { dryRun: true })), { created: true, origin: 'cluster' })
+    assert.equal((await apply(request('two', 1, { dryRun: true }))).created, true)
     assert.equal((await kube.call('GET', `${path}/two`)).status, 404)
   })
 
@@ -134,5 +141,79 @@ describe('a resource that a caller applies', { skip: missingKubeAssets() }, () =
     assert.match(message, /conflict with "kubectl".*spec\.descriptors/s)
     await apply(request('three', 4, { force: true }))
     assert.equal(await limitOf('three'), 4)
+  })
+
+  const reading = (name: string, token: string | undefined = tokens.author) =>
+    read({ kind: 'RateLimitConfig', namespace: 'default', name, token, signal: AbortSignal.timeout(10_000) })
+  const edit = (name: string, labels: Readonly<Record<string, string>>) =>
+    kube.call('PATCH', `${path}/${name}?fieldManager=kubectl`, {
+      ...{ apiVersion: 'tollway.dev/v1alpha1', kind: 'RateLimitConfig', metadata: { name, labels } },
+    })
+
+  test('is read without fields of the API server', async () => {
+    const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
+    const { resource } = request('four', 4)
+    const metadata = { name: 'four', annotations: { [lastApplied]: '{"canary-7f3a": 1}', team: 'shop' } }
+    await kube.call('PATCH', `${path}/four?fieldManager=kubectl`, { ...resource, metadata })
+    const { manifest, origin } = await reading('four')
+    assert.equal(origin, 'cluster')
+    assert.equal(
+      manifest,
+      `apiVersion: tollway.dev/v1alpha1
+kind: RateLimitConfig
+metadata:
+  name: four
+  namespace: default
+  annotations:
+    team: shop
+spec:
+  descriptors:
+    - key: user
+      rateLimit:
+        requestsPerUnit: 4
+        unit: minute
+      value: ''
+  domain: four
+`,
+    )
+  })
+
+  test('is read with the right of the caller only', async () => {
+    assert.match((await reading('four', tokens.viewer)).manifest, /name: four/)
+    assert.equal((await failure(reading('four', tokens.stranger))).status, 403)
+    const missing = await failure(reading('none'))
+    assert.deepEqual([missing.status, missing.problems[0]?.path], [404, 'name'])
+  })
+
+  test('is applied with the version that was read, until another manager changes it', async () => {
+    await apply(request('five', 5))
+    const { version } = await reading('five')
+    const applied = await apply(request('five', 6, { version }))
+    assert.deepEqual(applied, { created: false, origin: 'cluster', version: (await reading('five')).version })
+    await edit('five', { team: 'bank' })
+    const { status, code, message } = await failure(apply(request('five', 7, { version: applied.version })))
+    assert.deepEqual([status, code], [409, 'changed'])
+    assert.match(message, /RateLimitConfig default\/five has version \w{32}; expected \w{32}/)
+    assert.equal(await limitOf('five'), 6)
+  })
+
+  test('has the same version after a change of its status', async () => {
+    const { version } = await apply(request('six', 6))
+    const resource = { apiVersion: 'tollway.dev/v1alpha1', kind: 'RateLimitConfig' }
+    const status = { observedGeneration: 1, enforced: '1/1' }
+    const before = await stored('six')
+    const change = { ...resource, metadata: { name: 'six' }, status }
+    await kube.call('PATCH', `${path}/six/status?fieldManager=tollway&force=true`, change)
+    const { resourceVersion } = (await stored('six')).metadata
+    assert.notEqual(resourceVersion, before.metadata.resourceVersion)
+    await apply(request('six', 7, { version }))
+    assert.equal(await limitOf('six'), 7)
+  })
+
+  test('is not created again with the version of a deleted resource', async () => {
+    const { version } = await apply(request('seven', 7))
+    await kube.call('DELETE', `${path}/seven`)
+    assert.equal((await failure(apply(request('seven', 8, { version })))).code, 'changed')
+    assert.equal((await kube.call('GET', `${path}/seven`)).status, 404)
   })
 })

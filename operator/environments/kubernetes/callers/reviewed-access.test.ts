@@ -85,6 +85,7 @@ describe('callers of the API in a cluster', { skip: missingKubeAssets() }, () =>
     ['viewer', 'GET /domains/loans/rules', 403],
     ['viewer', 'GET /domains/unknown/rules', 403],
     ['viewer', 'GET /merchants?namespace=shop', 403],
+    ['viewer', 'GET /manifest?kind=Merchant&namespace=shop&name=cafe', 403],
     ['viewer', 'GET /resources?kind=Merchant&namespace=shop', 403],
     ['editor', 'POST /counters/reset', 200],
     ['editor', 'POST /counters/raise', 200],

@@ -1,0 +1,63 @@
+import { readFile, realpath, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ApiError } from '../../../api/api-error.ts'
+import { versionOf } from '../../../api/manifest-version.ts'
+import type { ManifestRequest, WrittenResource } from '../../../api/sources.ts'
+import type { Source, SourcedResource } from '../../../sources/source.ts'
+import { findDocument, type ResourceName } from './replace-document.ts'
+
+/** A resource in its file. */
+export interface Declared {
+  /** The file behind all symbolic links. */
+  readonly path: string
+  /** The name for people: `shop/limits.yaml#2`. */
+  readonly origin: string
+  /** The whole file. */
+  readonly text: string
+  /** The document of the resource with its comments, without a document marker. */
+  readonly document: string
+}
+
+/**
+ * Returns a function that reads the document of a resource in its file, with its comments. It rejects with an
+ * `ApiError`: 404 if the folder does not declare the resource, 409 if the file has it in a list.
+ *
+ * @param folder the folder of the manifests, or a single file
+ */
+export function readFromFolder(folder: string, source: Pick<Source, 'list'>) {
+  return async ({ kind, namespace, name }: ManifestRequest): Promise<WrittenResource> => {
+    const known = declarationOf(source, { kind, namespace, name })
+    if (known === undefined) {
+      const message = `no file declares ${kind} ${namespace}/${name}`
+      throw new ApiError(404, 'not-found', message, { problems: [{ path: 'name', message }] })
+    }
+    const { document, origin } = await readDeclared(folder, known)
+    return { manifest: document, version: versionOf(document), origin }
+  }
+}
+
+/** Returns the resource of this name; undefined if no file declares it. */
+export function declarationOf(
+  source: Pick<Source, 'list'>,
+  { kind, namespace, name }: ResourceName,
+): SourcedResource | undefined {
+  return source
+    .list()
+    .find(found => found.kind === kind && found.namespace === namespace && found.name === name)
+}
+
+/** Reads the file of a resource. Rejects with an `ApiError` of status 409 for an item of a list. */
+export async function readDeclared(folder: string, resource: SourcedResource): Promise<Declared> {
+  const isFile = (await stat(folder)).isFile()
+  const [origin = ''] = resource.origin.split('#')
+  try {
+    const path = await realpath(isFile ? folder : join(folder, origin))
+    const text = await readFile(path, 'utf8')
+    const found = findDocument(text, origin, resource)
+    if ('problem' in found) throw new ApiError(409, 'conflict', found.problem)
+    return { path, origin, text, document: found.text }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    throw new ApiError(409, 'conflict', `${origin} has just been removed; try again`)
+  }
+}
