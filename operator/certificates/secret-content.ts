@@ -79,7 +79,7 @@ export function leafContent(
 }
 
 export function toIssuer({ cert, key }: Identity): Issuer {
-  return { ...describe(new X509Certificate(cert)), key }
+  return { ...toKnown(new X509Certificate(cert)), key }
 }
 
 const toBundle = (certificates: readonly KnownCertificate[]) => certificates.map(({ pem }) => pem).join('')
@@ -132,12 +132,12 @@ function readAuthority(reader: SecretReader): Authority | undefined {
   }
   const next = reader.identity('next')
   return {
-    issuing: { ...describe(certificate), key: issuingKey(reader, 'ca.key', certificate) },
+    issuing: { ...toKnown(certificate), key: issuingKey(reader, 'ca.key', certificate) },
     next:
       next && issuingKey(reader, 'next.key', next.certificate) !== undefined
-        ? { ...describe(next.certificate), key: next.key }
+        ? { ...toKnown(next.certificate), key: next.key }
         : undefined,
-    old: reader.certificates('old.crt').map(describe),
+    old: reader.certificates('old.crt').map(toKnown),
   }
 }
 
@@ -161,17 +161,17 @@ function readLeaf(
   { leafSpecs, nowMs }: ReadOptions,
   name: LeafName,
 ): LeafSecret {
-  const trusted = reader.certificates('ca.crt').map(describe)
+  const trusted = reader.certificates('ca.crt').map(toKnown)
   const identity = reader.identity('tls')
   const sinceMs = Date.parse(reader.text('trusted-since'))
   return {
-    leaf: identity && describeLeaf(identity.certificate, [...known, ...trusted], leafSpecs[name]),
+    leaf: identity && toLeaf(identity.certificate, [...known, ...trusted], leafSpecs[name]),
     trusted,
     trustedSinceMs: sinceMs <= nowMs + maxAheadMs ? sinceMs : undefined,
   }
 }
 
-function describe(certificate: X509Certificate): KnownCertificate {
+function toKnown(certificate: X509Certificate): KnownCertificate {
   return {
     id: certificate.fingerprint256,
     pem: certificate.toString(),
@@ -180,7 +180,7 @@ function describe(certificate: X509Certificate): KnownCertificate {
   }
 }
 
-function describeLeaf(
+function toLeaf(
   certificate: X509Certificate,
   authorities: readonly KnownCertificate[],
   { dnsNames, usage }: LeafSpec,
@@ -192,7 +192,7 @@ function describeLeaf(
   const wantedNames = dnsNames.map(name => `DNS:${name}`).join(', ')
   const wantedUsage = usage.map(kind => purposes[kind]).join()
   return {
-    ...describe(certificate),
+    ...toKnown(certificate),
     issuerId: issuer?.id ?? '',
     hasWantedNames:
       certificate.subjectAltName === wantedNames && certificate.keyUsage?.join() === wantedUsage,

@@ -29,7 +29,7 @@ export function createObjectStore<T extends ReflectedObject>(): FilledStore<T> {
   const objects = new Map<string, T>()
   const listeners: ((namespace: string, name: string) => void)[] = []
 
-  function tell({ metadata: { namespace = '', name } }: ReflectedObject): void {
+  function notify({ metadata: { namespace = '', name } }: ReflectedObject): void {
     for (const listener of listeners) listener(namespace, name)
   }
 
@@ -38,14 +38,14 @@ export function createObjectStore<T extends ReflectedObject>(): FilledStore<T> {
     const known = objects.get(key)
     if (known !== undefined && isOlderVersion(versionOf(object), versionOf(known))) return
     objects.set(key, object)
-    if (known === undefined || versionOf(known) !== versionOf(object)) tell(object)
+    if (known === undefined || versionOf(known) !== versionOf(object)) notify(object)
   }
 
   function remove(object: ReflectedObject): void {
     const known = objects.get(keyOf(object))
     if (known === undefined || isOlderVersion(versionOf(object), versionOf(known))) return
     objects.delete(keyOf(object))
-    tell(object)
+    notify(object)
   }
 
   return {
@@ -62,7 +62,7 @@ export function createObjectStore<T extends ReflectedObject>(): FilledStore<T> {
       for (const [key, object] of objects) {
         if (kept.has(key) || (namespace !== undefined && object.metadata.namespace !== namespace)) continue
         objects.delete(key)
-        tell(object)
+        notify(object)
       }
     },
   }

@@ -39,7 +39,7 @@ export function watchBackendFailures(options: BackendFailuresOptions): BackendFa
     for (const listener of listeners) listener(workload)
   }
 
-  function look(workload: string): void {
+  function check(workload: string): void {
     const failing = failingReplicas(infrastructure.observe(workload))[0]
     const known = failures.get(workload)
     if (failing !== undefined && known !== undefined) {
@@ -59,9 +59,9 @@ export function watchBackendFailures(options: BackendFailuresOptions): BackendFa
   }
 
   infrastructure.onChange(workload => {
-    if (workloads.includes(workload)) look(workload)
+    if (workloads.includes(workload)) check(workload)
   })
-  for (const workload of workloads) look(workload)
+  for (const workload of workloads) check(workload)
   return {
     of: workload => failures.get(workload)?.message,
     onChange: listener => void listeners.push(listener),

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { goldenTests } from '../../test/support/golden.ts'
-import { clusterWorkloads, judgeServiceSettings } from './cluster-services.ts'
+import { clusterWorkloads, validateServiceSettings } from './cluster-services.ts'
 
 function configOf(written: unknown) {
   const judged = validateClusterConfig(written)
@@ -31,7 +31,7 @@ test('settings of a service that are wrong, or not for its user, are told with t
     /^broker\.env: DEBUG_HOST: the operator decides it$/,
     /^broker\.env: MAX_PULLS: "many" is not allowed: /,
   ]
-  const problems = judgeServiceSettings(config)
+  const problems = validateServiceSettings(config)
   assert.equal(problems.length, patterns.length, problems.join('\n'))
   for (const [index, pattern] of patterns.entries()) assert.match(problems[index] ?? '', pattern)
 })

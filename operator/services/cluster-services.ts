@@ -30,8 +30,8 @@ export function switchedOff(config: ClusterConfig, service: string): string | un
 }
 
 /** Returns the problems of the settings in the configuration, each with its field. */
-export function judgeServiceSettings(config: ClusterConfig): readonly string[] {
+export function validateServiceSettings(config: ClusterConfig): readonly string[] {
   return Object.values(services).flatMap(({ env, inCluster: { field } }) =>
-    env.judge(config[field].env, 'cluster').map(problem => `${field}.env: ${problem}`),
+    env.validate(config[field].env, 'cluster').map(problem => `${field}.env: ${problem}`),
   )
 }

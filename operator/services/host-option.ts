@@ -110,7 +110,7 @@ export function settingsOf(env: ServiceEnv, about: Omit<About<Settings>, 'fallba
       const problems =
         nested.length > 0
           ? nested.map(([name]) => `${name}: is not a text, a number, true or false`)
-          : env.judge(value, 'machine')
+          : env.validate(value, 'machine')
       return problems.length > 0 ? { problems } : { value }
     },
   }

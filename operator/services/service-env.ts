@@ -8,7 +8,7 @@ export interface ServiceEnv {
    *
    * @param place the configuration that has them: that of `tollway run`, or that of a cluster
    */
-  judge(env: Readonly<Record<string, string>>, place: Place): readonly string[]
+  validate(env: Readonly<Record<string, string>>, place: Place): readonly string[]
   /** Returns whether the value is a secret. */
   isSecret(name: string): boolean
   /** Returns the time limit of a process with these settings from SIGTERM to its end. */
@@ -54,7 +54,7 @@ export function createServiceEnv({ settings, decided, openNames }: ServiceEnvOpt
   }
 
   return {
-    judge(env, place) {
+    validate(env, place) {
       // Only the processes read the files that settings name.
       const read = readSettings(settings, env, () => '')
       const wrong = 'problems' in read ? read.problems.map(({ name, message }) => `${name}: ${message}`) : []

@@ -408,7 +408,7 @@ describe('with the roles and policies of the chart, a token of the operator', {
       pace: createReadPace({ readsPerSecond: 20, clock: systemClock, random: Math.random }),
       random: Math.random,
       onError: () => {},
-      timing: { lookMs: 50 },
+      timing: { pollMs: 50 },
     })
     t.after(() => secrets.stop())
     const route = { namespace: 'other', secret: 'foreign', key: 'a' }

@@ -256,9 +256,9 @@ function openMemory(path: string) {
   return {
     get: (uid: string) => known.get(uid),
     uids: () => known.keys(),
-    note(uid: string, wish: Remembered): void {
-      if (JSON.stringify(known.get(uid)) === JSON.stringify(wish)) return
-      known.set(uid, wish)
+    note(uid: string, entry: Remembered): void {
+      if (JSON.stringify(known.get(uid)) === JSON.stringify(entry)) return
+      known.set(uid, entry)
       write()
     },
     forget(uid: string): void {

@@ -14,7 +14,7 @@ import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { limits, open, openStanding, until } from './folder/files-under-test.ts'
-import { folderLimits } from './folder/folder-look.ts'
+import { folderLimits } from './folder/folder-scan.ts'
 import { createFileSource } from './resources.ts'
 
 test('start has read everything, other files and dot files excepted', async t => {

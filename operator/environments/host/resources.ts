@@ -2,7 +2,7 @@ import { access } from 'node:fs/promises'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Source } from '../../sources/source.ts'
 import { createFileTable } from './folder/file-table.ts'
-import { type FolderLimits, folderLimits, lookAtFolder } from './folder/folder-look.ts'
+import { type FolderLimits, folderLimits, scanFolder } from './folder/folder-scan.ts'
 import { watchFolders } from './folder/folder-watch.ts'
 import { createResourceSet } from './folder/resource-set.ts'
 
@@ -53,7 +53,7 @@ export function createFileSource(options: FileSourceOptions): Source {
     clearTimeout(timer)
     if (stopped) return
     timer = setTimeout(() => {
-      running = look().then(nextInMs => {
+      running = scan().then(nextInMs => {
         running = undefined
         lookIn(eventCame ? minGapMs : nextInMs)
       })
@@ -61,9 +61,9 @@ export function createFileSource(options: FileSourceOptions): Source {
   }
 
   /** Resolves with the time until the next scan, if no event comes before. */
-  const look = async (): Promise<number> => {
+  const scan = async (): Promise<number> => {
     eventCame = false
-    const seen = await lookAtFolder(folder, limits, (directory, identity) => {
+    const seen = await scanFolder(folder, limits, (directory, identity) => {
       if (!stopped) watch.see(directory, identity)
     })
     if (seen.complete) watch.forgetUnseen()

@@ -43,7 +43,7 @@ import { rememberedPath } from './memory.ts'
 import type { OperatorConfig } from './operator-config.ts'
 import { createOperatorServer } from './pages.ts'
 import { createHostInfrastructure, type HostInfrastructure } from './processes/host.ts'
-import type { PortWish } from './processes/port-probe.ts'
+import type { PortRequest } from './processes/port-probe.ts'
 import { type RunningRedis, startRedisFor } from './processes/redis.ts'
 import { createFileSource } from './resources.ts'
 import { removeStatusReport, writeStatusReport } from './status-file.ts'
@@ -158,7 +158,7 @@ function openPayments(started: AsyncDisposableStack, { stateDir, config }: Stand
 }
 
 /** What the operator serves itself. */
-function operatorPorts({ feedPort, operatorPort }: OperatorConfig): readonly PortWish[] {
+function operatorPorts({ feedPort, operatorPort }: OperatorConfig): readonly PortRequest[] {
   return [
     { host: loopback, port: feedPort, wantedBy: 'the feed', advice: adviceForPort('feedPort') },
     {
@@ -309,11 +309,11 @@ function openReport(
   log: Log,
 ) {
   const logProblems = createProblemLog(log)
-  let report = describe(options, [], host, [])
+  let report = reportOf(options, [], host, [])
   return {
     current: () => report,
     write(resources: StatusReport['resources']): void {
-      report = describe(options, resources, host, [...source.problems(), ...unknownKinds(source.list())])
+      report = reportOf(options, resources, host, [...source.problems(), ...unknownKinds(source.list())])
       logProblems(report)
       writeStatusReport(options.stateDir, report)
     },
@@ -325,7 +325,7 @@ function observeAll(host: HostInfrastructure): readonly Replica[] {
   return serviceNames.flatMap(host.observe)
 }
 
-function describe(
+function reportOf(
   { folder, config }: StandaloneOptions,
   resources: StatusReport['resources'],
   host: HostInfrastructure,

@@ -150,7 +150,7 @@ export function openClusterController<Content extends Named, Fed extends object>
 }
 
 /** The wait for any kind but the first, whose definition may be missing in this cluster. */
-const kindPatienceMs = 5_000
+const kindStartMs = 5_000
 
 /**
  * Starts all kinds. Resolves when the first one has started, and the others have started or their time limit
@@ -160,23 +160,23 @@ export async function startKinds(
   [first, ...others]: readonly ClusterController[],
   log: Pick<Log, 'warn'>,
 ): Promise<void> {
-  const starting = others.map(other => startWithin(kindPatienceMs, other, log))
+  const starting = others.map(other => startWithin(kindStartMs, other, log))
   await first?.start()
   await Promise.all(starting)
 }
 
 async function startWithin(
-  patienceMs: number,
+  timeoutMs: number,
   { kind, start }: ClusterController,
   log: Pick<Log, 'warn'>,
 ): Promise<void> {
-  const patience = Promise.withResolvers<void>()
+  const timeout = Promise.withResolvers<void>()
   const timer = setTimeout(() => {
     const details = { kind: kind.definition.kind }
     log.warn('read a kind: no answer yet, continue without it; does its definition exist?', details)
-    patience.resolve()
-  }, patienceMs)
-  await Promise.race([start(), patience.promise])
+    timeout.resolve()
+  }, timeoutMs)
+  await Promise.race([start(), timeout.promise])
   clearTimeout(timer)
 }
 

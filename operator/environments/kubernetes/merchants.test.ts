@@ -70,7 +70,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
       events: { record: event => events.push(event) },
       backendFailure: () => backendFailure,
       log: silentLog,
-      timing: { lookMs: 100 },
+      timing: { intervalMs: 100 },
     })
     await operator.start()
   })
@@ -271,7 +271,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
         log: silentLog,
         provisioner: service.provisioner,
       },
-      ...{ mayWrite: () => true, events: { record: () => {} }, timing: { lookMs: 1 } },
+      ...{ mayWrite: () => true, events: { record: () => {} }, timing: { intervalMs: 1 } },
       backendFailure: () => undefined,
       granted: createGrantedSecrets({ name: 'tollway', watchNamespaces: [] }, 'tollway'),
       pace: createReadPace({ readsPerSecond, clock: systemClock, random: Math.random }),
@@ -298,7 +298,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
     const granted = createGrantedSecrets({ name: 'tollway', watchNamespaces: [] }, 'tollway')
     const reader = openClusterMerchants({
       ...{ client, watchNamespaces: [], provisioner: service.provisioner, addresses, log: silentLog },
-      ...{ mayWrite: () => true, events: { record: () => {} }, timing: { lookMs: 1 } },
+      ...{ mayWrite: () => true, events: { record: () => {} }, timing: { intervalMs: 1 } },
       backendFailure: () => undefined,
       granted: {
         ...granted,

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { type ClusterConfig, validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { CORE_SCHEMA, load, YAMLException } from 'js-yaml'
 import { formatFieldProblem } from '../../kinds/field-problem.ts'
-import { judgeServiceSettings } from '../../services/cluster-services.ts'
+import { validateServiceSettings } from '../../services/cluster-services.ts'
 
 /** The maximum size of the file, more than any list of grants needs. */
 const maxBytes = 1024 * 1024
@@ -22,8 +22,8 @@ export function readClusterConfig(
     const line = error.mark === undefined ? '' : `line ${error.mark.line + 1}: `
     return { problems: [`${line}${error.reason}`] }
   }
-  const judged = validateClusterConfig(found)
-  if ('problems' in judged) return { problems: judged.problems.map(formatFieldProblem) }
-  const problems = judgeServiceSettings(judged.value)
-  return problems.length > 0 ? { problems } : judged
+  const validated = validateClusterConfig(found)
+  if ('problems' in validated) return { problems: validated.problems.map(formatFieldProblem) }
+  const problems = validateServiceSettings(validated.value)
+  return problems.length > 0 ? { problems } : validated
 }

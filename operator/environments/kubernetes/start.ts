@@ -106,7 +106,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
 
   let notReady = 'the resources have not been read yet'
   const operators = openOperators(started, client, place, log)
-  const report = () => describe(options, kinds, infrastructure, operators, certificates.problem())
+  const report = () => reportOf(options, kinds, infrastructure, operators, certificates.problem())
   const { access } = options
   const api = openApi(app, { access, client, events, infrastructure, report, log })
   await servePages(started, options, { notReady: () => notReady, metrics, report, api })
@@ -332,7 +332,7 @@ function openOperators(started: AsyncDisposableStack, client: KubeClient, place:
   return operators
 }
 
-function describe(
+function reportOf(
   { config, pod }: ClusterOptions,
   kinds: readonly ClusterController[],
   infrastructure: KubernetesInfrastructure,

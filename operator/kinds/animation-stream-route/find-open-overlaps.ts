@@ -57,7 +57,7 @@ export function findOpenOverlaps(routes: readonly StreamRoute[]): ReadonlyMap<st
 
   const doubts = routes.flatMap(route => {
     const overlaps = found.get(route.name)
-    return overlaps === undefined ? [] : [[route.name, describe(route, overlaps)] as const]
+    return overlaps === undefined ? [] : [[route.name, doubtOf(route, overlaps)] as const]
   })
   return new Map(doubts)
 }
@@ -78,7 +78,7 @@ function needsToken({ tokenSecret, pushTokenSecret, pullTokenSecret }: StreamRou
   return (tokenSecret ?? (right === 'push' ? pushTokenSecret : pullTokenSecret)) !== undefined
 }
 
-function describe(route: StreamRoute, overlaps: Overlaps): Doubt {
+function doubtOf(route: StreamRoute, overlaps: Overlaps): Doubt {
   const parts = (['push', 'pull'] as const).flatMap(right => {
     const names = [...overlaps[right]]
     if (names.length === 0) return []

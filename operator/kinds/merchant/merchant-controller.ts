@@ -61,7 +61,7 @@ export interface MerchantStatuses<Resource extends MerchantResource> {
 
 /** Limits the reads of Secrets: see `ReadPace`. */
 export interface MerchantPace {
-  reserve(key: string, wish: { readonly atLeastMs: number; readonly reads?: number }): number
+  reserve(key: string, request: { readonly atLeastMs: number; readonly reads?: number }): number
   release(key: string): void
 }
 
@@ -149,11 +149,11 @@ export function createMerchantController<Resource extends MerchantResource>(
     const outcome = await merchants.reconcile({ uid, namespace, name, account, rotation }, stopping.signal)
     const { obstacle, synced, ids } = outcome
     await statuses.write(held, { facts: { problems: [], obstacle, synced }, account, ids })
-    return nextLook(resource.key, outcome, secretsOf(account).size)
+    return outcomeOf(resource.key, outcome, secretsOf(account).size)
   }
 
   /** A transient obstacle is an error, so that the queue repeats the reconcile with growing waits. */
-  function nextLook(key: string, { afterMs, obstacle }: MerchantOutcome, reads: number): Outcome {
+  function outcomeOf(key: string, { afterMs, obstacle }: MerchantOutcome, reads: number): Outcome {
     const waitMs = pace?.reserve(key, { atLeastMs: afterMs ?? 0, reads })
     if (afterMs !== undefined) return { afterMs: waitMs ?? afterMs }
     const error = new Error(`${obstacle?.reason}: ${obstacle?.message}`)

@@ -53,7 +53,7 @@ export interface PaymentAddresses {
 
 export interface MerchantsTiming {
   /** The interval of reconciles, within which a deleted Secret is created again, in milliseconds. */
-  readonly lookMs: number
+  readonly intervalMs: number
   /**
    * The interval at which an unchanged request is repeated, because another client may have changed the
    * merchant.
@@ -61,7 +61,7 @@ export interface MerchantsTiming {
   readonly resyncMs: number
 }
 
-const defaultTiming: MerchantsTiming = { lookMs: 30_000, resyncMs: 600_000 }
+const defaultTiming: MerchantsTiming = { intervalMs: 30_000, resyncMs: 600_000 }
 
 /** The maximum of keys in one run that the payments service rejects as another merchant's or as expired. */
 const maxRejectedKeys = 2
@@ -86,13 +86,13 @@ interface Run {
  */
 export class Merchants {
   readonly #options: MerchantsOptions
-  readonly #lookMs: number
+  readonly #intervalMs: number
   readonly #requests: ProvisionRequests
 
   constructor(options: MerchantsOptions) {
-    const { lookMs, resyncMs } = { ...defaultTiming, ...options.timing }
+    const { intervalMs, resyncMs } = { ...defaultTiming, ...options.timing }
     this.#options = options
-    this.#lookMs = lookMs
+    this.#intervalMs = intervalMs
     this.#requests = new ProvisionRequests(options.clock, resyncMs)
   }
 
@@ -116,7 +116,7 @@ export class Merchants {
         synced: ids !== undefined && obstacle.step !== 'Synced',
         obstacle,
         // A user may change the Secret, or add what is missing, without an event.
-        afterMs: obstacle.stalled ? this.#lookMs : undefined,
+        afterMs: obstacle.stalled ? this.#intervalMs : undefined,
       }
     }
   }
@@ -153,7 +153,7 @@ export class Merchants {
     const now = await this.#publish(run, kept, key, answer)
     // Programs find the new key now, so the earlier ones may expire.
     if (staged !== undefined) await this.#provision(run, key, graceOf(now))
-    const afterMs = Math.min(this.#lookMs, dueInMs(account, now, this.#options.clock.nowMs()))
+    const afterMs = Math.min(this.#intervalMs, dueInMs(account, now, this.#options.clock.nowMs()))
     return { ids: answer, synced: true, obstacle: undefined, afterMs }
   }
 

@@ -11,7 +11,7 @@ export interface LoadRelayOptions extends Omit<LeaderCallOptions, 'what'> {
 }
 
 /** A missed change is reported after this time at the latest. */
-const idleLookMs = 10_000
+const idleCheckMs = 10_000
 
 /**
  * Passes the reports of brokers on to the leader, on one stream. Level-based: each round sends the difference
@@ -23,7 +23,7 @@ export function createLoadRelay({ loads, paceMs = 1_000, ...options }: LoadRelay
 
   async function relayOnce(client: GrpcClient, signal: AbortSignal, onReceived: () => void): Promise<void> {
     const call = client.bidi(loadReportPath, loadReporterCodec, { signal })
-    const told = new Map<string, number>()
+    const reported = new Map<string, number>()
     let hasEnded = false
     const ended = endOf(call.messages).finally(() => {
       hasEnded = true
@@ -32,20 +32,20 @@ export function createLoadRelay({ loads, paceMs = 1_000, ...options }: LoadRelay
     ended.catch(() => {})
     while (!signal.aborted && !hasEnded) {
       const heard = loads.heardHere()
-      const gone = [...told.keys()].filter(uid => !heard.has(uid))
-      const news = [...heard].filter(([uid, { revision }]) => told.get(uid) !== revision)
+      const gone = [...reported.keys()].filter(uid => !heard.has(uid))
+      const news = [...heard].filter(([uid, { revision }]) => reported.get(uid) !== revision)
       for (const [uid, { routes, revision }] of news) {
         await call.write({ uid, routes })
-        told.set(uid, revision)
+        reported.set(uid, revision)
       }
       for (const uid of gone) {
         await call.write({ uid, routes: new Map() })
-        told.delete(uid)
+        reported.delete(uid)
       }
       await wait(paceMs, signal)
       if (!hasEnded && !signal.aborted) {
         onReceived()
-        await pause.wait(idleLookMs, signal)
+        await pause.wait(idleCheckMs, signal)
       }
     }
     await ended

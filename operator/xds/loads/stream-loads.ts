@@ -57,7 +57,7 @@ export const defaultStreamLoadsLimits: StreamLoadsLimits = {
 }
 
 /** One stream, and its report of each process. */
-interface Teller {
+interface Reporter {
   readonly isOperator: boolean
   readonly loads: Map<string, HeardLoad>
 }
@@ -67,14 +67,14 @@ const noLoad: RouteLoad = { activeStreams: 0, consumers: 0 }
 
 export function createStreamLoads({ operatorName, limits }: StreamLoadsOptions = {}): StreamLoads {
   const { maxStreams, maxProcesses, maxRoutes, paceMs } = { ...defaultStreamLoadsLimits, ...limits }
-  const tellers = new Set<Teller>()
+  const reporters = new Set<Reporter>()
   const pace = createPace(paceMs)
   let revisions = 0
 
   /** The latest report counts: two operators report a process for a while after it moves between them. */
   function newest(uid: string): HeardLoad | undefined {
     let best: HeardLoad | undefined
-    for (const { loads } of tellers) {
+    for (const { loads } of reporters) {
       const load = loads.get(uid)
       if (load !== undefined && (best === undefined || load.revision > best.revision)) best = load
     }
@@ -82,20 +82,20 @@ export function createStreamLoads({ operatorName, limits }: StreamLoadsOptions =
   }
 
   async function report(requests: AsyncIterable<LoadReport>, call: Call): Promise<void> {
-    if (tellers.size >= maxStreams) {
+    if (reporters.size >= maxStreams) {
       throw new GrpcError('RESOURCE_EXHAUSTED', `${maxStreams} streams report already`)
     }
-    const teller = { isOperator: isOperator(call.peerCertificate, operatorName), loads: new Map() }
-    tellers.add(teller)
+    const reporter = { isOperator: isOperator(call.peerCertificate, operatorName), loads: new Map() }
+    reporters.add(reporter)
     try {
-      for await (const told of requests) take(teller, told)
+      for await (const load of requests) take(reporter, load)
     } finally {
-      tellers.delete(teller)
-      pace.tell()
+      reporters.delete(reporter)
+      pace.notify()
     }
   }
 
-  function take({ isOperator, loads }: Teller, { uid, routes }: LoadReport): void {
+  function take({ isOperator, loads }: Reporter, { uid, routes }: LoadReport): void {
     if (uid === '' || uid.length > maxUidChars) {
       throw new GrpcError('INVALID_ARGUMENT', `uid: must have 1 to ${maxUidChars} characters`)
     }
@@ -112,7 +112,7 @@ export function createStreamLoads({ operatorName, limits }: StreamLoadsOptions =
     revisions += 1
     if (routes.size === 0) loads.delete(uid)
     else loads.set(uid, { routes, revision: revisions })
-    pace.tell()
+    pace.notify()
   }
 
   return {
@@ -127,7 +127,7 @@ export function createStreamLoads({ operatorName, limits }: StreamLoadsOptions =
       return sum
     },
     heardHere() {
-      const own = [...tellers].filter(teller => !teller.isOperator).flatMap(({ loads }) => [...loads])
+      const own = [...reporters].filter(reporter => !reporter.isOperator).flatMap(({ loads }) => [...loads])
       return new Map(own.sort(([, a], [, b]) => a.revision - b.revision))
     },
     onChange: pace.listen,
@@ -147,7 +147,7 @@ function createPace(paceMs: number) {
   let isDue = false
   let isStopped = false
 
-  function tell(): void {
+  function notify(): void {
     if (isStopped) return
     if (timer !== undefined) {
       isDue = true
@@ -156,13 +156,13 @@ function createPace(paceMs: number) {
     isDue = false
     timer = setTimeout(() => {
       timer = undefined
-      if (isDue) tell()
+      if (isDue) notify()
     }, paceMs).unref()
     for (const listener of listeners) listener()
   }
 
   return {
-    tell,
+    notify,
     listen: (listener: () => void) => void listeners.push(listener),
     stop() {
       isStopped = true

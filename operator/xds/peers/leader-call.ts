@@ -66,21 +66,21 @@ export function createLeaderCall(
   async function keepCalling(leader: string, signal: AbortSignal): Promise<void> {
     const { tls, log, random, what } = options
     const backoff = createBackoff({ ...(options.backoff ?? defaultBackoff), factor: 2, jitter: 0.5, random })
-    let told = ''
+    let reported = ''
     let client: GrpcClient | undefined
     while (!signal.aborted) {
       try {
         client ??= createGrpcClient(leader, { tls, keepaliveMs, keepaliveTimeoutMs, log })
         await callOnce(client, signal, () => {
-          if (told !== 'reporting') log.info('reporting to the leader', { leader, what })
-          told = 'reporting'
+          if (reported !== 'reporting') log.info('reporting to the leader', { leader, what })
+          reported = 'reporting'
           backoff.reset()
         })
       } catch (error) {
         const reason = (error as Error).message
-        if (reason !== told && !signal.aborted)
+        if (reason !== reported && !signal.aborted)
           log.warn('report to the leader: failed', { leader, what, reason })
-        told = reason
+        reported = reason
         if (!signal.aborted) options.onUnreachable?.()
       }
       await wait(backoff.nextMs(), signal)

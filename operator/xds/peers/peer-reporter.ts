@@ -37,7 +37,7 @@ export const defaultReporterTiming: ReporterTiming = {
 }
 
 /** The interval of checks for forgotten clients while nothing changes. */
-const idleLookMs = 10_000
+const idleCheckMs = 10_000
 
 /** Reports to the operator that has the Lease which contents the clients of this operator enforce. */
 export function createPeerReporter(options: PeerReporterOptions): LeaderCall {
@@ -71,7 +71,7 @@ async function reportOnce(
   while (!signal.aborted && !answers.hasEnded()) {
     const report =
       answers.count() === sent ? writer.next(feed.clientStates(), clock.monotonicMs()) : undefined
-    if (report === undefined) await pause.wait(idleLookMs, signal)
+    if (report === undefined) await pause.wait(idleCheckMs, signal)
     else {
       sent += 1
       call.write(report)

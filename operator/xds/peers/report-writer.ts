@@ -50,7 +50,7 @@ export function createReportWriter(
           if (state.inForce) versions.add(state.inForce.version)
           if (reportedRevisions.get(key)?.revision === state.revision || draft.isFull()) continue
           if (!draft.addContents(state.inForce, reportedContents)) continue
-          draft.clientStates.push(describe(typeUrl, state, nowMs, limits, draft.count))
+          draft.clientStates.push(toAgedState(typeUrl, state, nowMs, limits, draft.count))
           reportedRevisions.set(key, { revision: state.revision, key: clientKey })
         }
       }
@@ -93,10 +93,10 @@ function createDraft({ maxReportBytes }: ReportLimits) {
     isEmpty: () => contents.length + clientStates.length === 0,
     count,
     /** Returns whether all is reported; if not, the draft is full, and the rest follows in the next one. */
-    addContents(held: HeldContents | undefined, told: Map<string, number>): boolean {
+    addContents(held: HeldContents | undefined, reported: Map<string, number>): boolean {
       if (held === undefined) return true
       const { version, resources } = held
-      const already = told.get(version)
+      const already = reported.get(version)
       if (already === resources.size) return true
       const part = new Map<string, string>()
       for (const [name, { hash }] of [...resources].slice(already ?? 0)) {
@@ -105,30 +105,30 @@ function createDraft({ maxReportBytes }: ReportLimits) {
         count(name, hash)
       }
       contents.push({ version, resources: part })
-      told.set(version, (already ?? 0) + part.size)
-      return told.get(version) === resources.size
+      reported.set(version, (already ?? 0) + part.size)
+      return reported.get(version) === resources.size
     },
   }
 }
 
-function describe(
+function toAgedState(
   typeUrl: string,
   { client, connected, openedMs, carriesOver, inForce, rejections }: OwnClientState,
   nowMs: number,
   { maxRejections }: ReportLimits,
   count: Draft['count'],
 ): AgedClientState {
-  const told = [...rejections].slice(0, maxRejections)
+  const reported = [...rejections].slice(0, maxRejections)
   const { uid, pod, namespace, nodeId, peer } = client
   count(typeUrl, uid, pod, namespace, nodeId, peer, ...client.features)
-  for (const [name, { hash, message }] of told) count(name, hash, message)
+  for (const [name, { hash, message }] of reported) count(name, hash, message)
   const openedMsAgo = Math.max(0, nowMs - openedMs)
   const version = inForce?.version ?? ''
-  return { typeUrl, client, connected, openedMsAgo, carriesOver, version, rejections: new Map(told) }
+  return { typeUrl, client, connected, openedMsAgo, carriesOver, version, rejections: new Map(reported) }
 }
 
-function forgetMissing<Told>(told: Map<string, Told>, current: ReadonlySet<string>): Told[] {
-  const missing = [...told].filter(([key]) => !current.has(key))
-  for (const [key] of missing) told.delete(key)
+function forgetMissing<Reported>(reported: Map<string, Reported>, current: ReadonlySet<string>): Reported[] {
+  const missing = [...reported].filter(([key]) => !current.has(key))
+  for (const [key] of missing) reported.delete(key)
   return missing.map(([, value]) => value)
 }

@@ -2,10 +2,10 @@ import type { SourceProblem } from '../../../sources/source.ts'
 import {
   type FileText,
   type FolderLimits,
-  type FolderLook,
+  type FolderScan,
   readSeenFile,
   type SeenFile,
-} from './folder-look.ts'
+} from './folder-scan.ts'
 import { apiGroup, parseManifests } from './manifests.ts'
 import type { FileContent } from './resource-set.ts'
 
@@ -30,7 +30,7 @@ export interface FileTableUpdate {
 /** The content of each file of a folder. A changed file is read when it has settled. */
 export interface FileTable {
   /** Updates the contents after a scan. `nowMs` is monotonic. */
-  update(look: FolderLook, nowMs: number): Promise<FileTableUpdate>
+  update(scan: FolderScan, nowMs: number): Promise<FileTableUpdate>
   /** Returns the contents in the order of the paths. */
   contents(): Iterable<FileContent>
 }
@@ -77,10 +77,10 @@ export function createFileTable(options: FileTableOptions): FileTable {
     known.set(file.path, now)
   }
 
-  const forget = (look: FolderLook) => {
-    for (const path of settling.keys()) if (!look.files.has(path)) settling.delete(path)
-    if (!look.complete) return
-    for (const path of known.keys()) if (!look.files.has(path)) known.delete(path)
+  const forget = (scan: FolderScan) => {
+    for (const path of settling.keys()) if (!scan.files.has(path)) settling.delete(path)
+    if (!scan.complete) return
+    for (const path of known.keys()) if (!scan.files.has(path)) known.delete(path)
   }
 
   const waiting = (nowMs: number): FileTableUpdate => {
@@ -95,10 +95,10 @@ export function createFileTable(options: FileTableOptions): FileTable {
   }
 
   return {
-    async update(look, nowMs) {
-      forget(look)
+    async update(scan, nowMs) {
+      forget(scan)
       const ready: SeenFile[] = []
-      for (const file of look.files.values()) {
+      for (const file of scan.files.values()) {
         if (known.get(file.path)?.fingerprint === file.fingerprint) settling.delete(file.path)
         else if (hasSettled(file, nowMs)) ready.push(file)
       }

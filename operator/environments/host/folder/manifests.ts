@@ -219,7 +219,7 @@ type Envelope = Manifest | { readonly ignored: string } | { readonly problem: st
 /** Validates the envelope as the API server does. */
 function readEnvelope({ origin, line, value }: Entry): Envelope {
   const problem = (field: string, found: unknown, allowed: string) => ({
-    problem: `line ${line}: ${field}: found ${describe(found)}, expected ${allowed}`,
+    problem: `line ${line}: ${field}: found ${show(found)}, expected ${allowed}`,
   })
   if (!isRecord(value))
     return { problem: `line ${line}: not a mapping of apiVersion, kind, metadata and spec` }
@@ -268,7 +268,7 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function describe(value: unknown): string {
+function show(value: unknown): string {
   if (value === undefined || value === null) return 'nothing'
   if (Array.isArray(value)) return 'a list'
   if (typeof value === 'object') return 'a mapping'

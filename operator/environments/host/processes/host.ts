@@ -4,7 +4,7 @@ import { createTurns } from '../../../infrastructure/turns.ts'
 import type { OwnPorts, ServiceName, Workload } from '../../../ir.ts'
 import type { ReplicaCommand } from './launch-child.ts'
 import type { LogLine } from './lines.ts'
-import { assertPortsFree, type PortWish } from './port-probe.ts'
+import { assertPortsFree, type PortRequest } from './port-probe.ts'
 import type { ReplicaOptions } from './replica.ts'
 import { createReplicaSet, type ReplicaSet } from './replica-set.ts'
 import { lockStateDir } from './state-lock.ts'
@@ -46,7 +46,7 @@ export interface HostInfrastructure extends Infrastructure {
    * Rejects as `apply` would, for the ports of the workloads and `further` ones together: the error names
    * every port that is requested twice or, without such ports, every port that is in use.
    */
-  assertPortsFree(workloads: readonly Workload[], further: readonly PortWish[]): Promise<void>
+  assertPortsFree(workloads: readonly Workload[], further: readonly PortRequest[]): Promise<void>
   /** Ends every replica of every workload and releases the state folder. */
   close(): Promise<void>
 }
@@ -127,7 +127,7 @@ function newPorts(
   workload: Workload,
   before: Running | undefined,
   options: HostOptions,
-): readonly PortWish[] {
+): readonly PortRequest[] {
   const {
     bindHost,
     ownPortsFor,

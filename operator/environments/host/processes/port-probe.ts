@@ -3,7 +3,7 @@ import { basename } from 'node:path'
 import { findTakenPorts, type PortAddress } from '@tollway/chassis/net/taken-ports.ts'
 import { InfrastructureError } from '../../../infrastructure/provider.ts'
 
-export interface PortWish extends PortAddress {
+export interface PortRequest extends PortAddress {
   /** The owner of the port, for messages: `grpc of ratelimit`. */
   readonly wantedBy: string
   /** How to choose another port, as the end of a sentence: `set GRPC_PORT`. */
@@ -16,22 +16,24 @@ export interface PortWish extends PortAddress {
  * Rejects with one `InfrastructureError` that names every port in use and the process that uses it; see
  * `findTakenPorts`. The replicas of a workload share their ports.
  */
-export async function assertPortsFree(wishes: readonly PortWish[]): Promise<void> {
-  const problems = findDoubles(wishes)
-  const taken = problems.length === 0 ? await findTakenPorts(wishes) : []
-  for (const { wish, error } of taken) problems.push(await describe(wish, error.code ?? error.message))
+export async function assertPortsFree(requests: readonly PortRequest[]): Promise<void> {
+  const problems = findDoubles(requests)
+  const taken = problems.length === 0 ? await findTakenPorts(requests) : []
+  for (const { wish: request, error } of taken)
+    problems.push(await problemOf(request, error.code ?? error.message))
   if (problems.length > 0) throw new InfrastructureError(problems.join('; '))
 }
 
-function findDoubles(wishes: readonly PortWish[]): string[] {
-  const first = new Map<number, PortWish>()
+function findDoubles(requests: readonly PortRequest[]): string[] {
+  const first = new Map<number, PortRequest>()
   const problems: string[] = []
-  for (const wish of wishes) {
-    const other = first.get(wish.port)
-    if (other === undefined) first.set(wish.port, wish)
+  for (const request of requests) {
+    const other = first.get(request.port)
+    if (other === undefined) first.set(request.port, request)
     else {
       problems.push(
-        `port ${wish.port} is wanted twice, as ${other.wantedBy} and ${wish.wantedBy}: ${wish.advice}`,
+        `port ${request.port} is wanted twice, ` +
+          `as ${other.wantedBy} and ${request.wantedBy}: ${request.advice}`,
       )
     }
   }
@@ -41,8 +43,8 @@ function findDoubles(wishes: readonly PortWish[]): string[] {
 /** The error codes for an address that this machine does not have, and for a name that does not resolve. */
 const noSuchAddress = new Set(['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN', 'EINVAL'])
 
-async function describe(wish: PortWish, code: string): Promise<string> {
-  const { host, port, wantedBy, advice, hostAdvice } = wish
+async function problemOf(request: PortRequest, code: string): Promise<string> {
+  const { host, port, wantedBy, advice, hostAdvice } = request
   const where = `port ${port} (${wantedBy}) on ${host}`
   if (code === 'EACCES') return `${where} may not be bound by this user: ${advice}`
   if (noSuchAddress.has(code)) {

@@ -82,7 +82,7 @@ export function createReplicaSet(options: ReplicaSetOptions): ReplicaSet {
     const workload = wanted
     const move = nextMove(workload, members)
     if ('waitFor' in move) {
-      heldUp ??= setTimeout(() => tellHeldUp(options, move.waitFor), options.rolloutTimeoutMs)
+      heldUp ??= setTimeout(() => reportHeldUp(options, move.waitFor), options.rolloutTimeoutMs)
       return
     }
     clearTimeout(heldUp)
@@ -129,7 +129,7 @@ function nextMove(workload: Workload, members: ReadonlyMap<number, Member>): Mov
   return old.length > 0 && waitFor !== undefined ? { waitFor } : { end: old.slice(0, 1), start: [] }
 }
 
-function tellHeldUp({ name: source, log }: ReplicaSetOptions, { process }: Member): void {
+function reportHeldUp({ name: source, log }: ReplicaSetOptions, { process }: Member): void {
   const { name, reason } = process.observe()
   log({
     source,

@@ -87,8 +87,8 @@ function crashReason(message: string, container: Fields): string {
 function ended(terminated: Fields): string {
   const { exitCode, reason } = terminated
   const why = textOf(reason)
-  const told = why === '' || why === 'Error' || why === 'Completed' ? '' : ` (${why})`
-  return `exited with code ${typeof exitCode === 'number' ? exitCode : 'unknown'}${told}`
+  const cause = why === '' || why === 'Error' || why === 'Completed' ? '' : ` (${why})`
+  return `exited with code ${typeof exitCode === 'number' ? exitCode : 'unknown'}${cause}`
 }
 
 /** Returns the milliseconds of a duration of Go, such as `1m20s`; NaN for any other text. */

@@ -26,7 +26,7 @@ function start(t: TestContext, timing: Partial<PolledSecretsTiming> = {}, readsP
     pace: createReadPace({ readsPerSecond, clock: systemClock, random: Math.random }),
     random: Math.random,
     onError: (secret, { message }) => errors.push(`${secret}: ${message}`),
-    timing: { lookMs: 20, retryMs: 5, ...timing },
+    timing: { pollMs: 20, retryMs: 5, ...timing },
   })
   secrets.onChange(() => {
     changes += 1
@@ -95,7 +95,7 @@ test('while it cannot be read, known tokens stay in force, and each reason is re
 })
 
 test('however many routes name them, Secrets are read once each and then at the pace of reads', async t => {
-  const { secrets, reads } = start(t, { lookMs: 1 }, 50)
+  const { secrets, reads } = start(t, { pollMs: 1 }, 50)
   const places = Array.from({ length: 400 }, (_, index) => place(`s${index % 100}`, `k${index}`))
   await secrets.follow(places)
   assert.equal(reads.length, 100)
@@ -107,7 +107,7 @@ test('however many routes name them, Secrets are read once each and then at the 
 })
 
 test('a Secret that is named while it is read is not read twice', async t => {
-  const { secrets, reads } = start(t, { lookMs: 600_000 })
+  const { secrets, reads } = start(t, { pollMs: 600_000 })
   await Promise.all([1, 2, 3].map(() => secrets.follow([place('a'), place('b')])))
   assert.deepEqual(reads.sort(), ['shop/a', 'shop/b'])
 })

@@ -22,8 +22,8 @@ export interface PolledSecretsOptions {
 
 export interface PolledSecretsTiming {
   /** The shortest time between two reads of a Secret. */
-  readonly lookMs: number
-  /** The wait before a failed read is repeated the first time; it grows up to `lookMs`. */
+  readonly pollMs: number
+  /** The wait before a failed read is repeated the first time; it grows up to `pollMs`. */
   readonly retryMs: number
   /** The time limit of a read. */
   readonly readMs: number
@@ -32,7 +32,7 @@ export interface PolledSecretsTiming {
 }
 
 const defaultTiming: PolledSecretsTiming = {
-  lookMs: 30_000,
+  pollMs: 30_000,
   retryMs: 500,
   readMs: 5_000,
   firstReadsMs: 5_000,
@@ -60,11 +60,11 @@ export class PolledSecrets implements RouteSecrets {
   constructor(options: PolledSecretsOptions) {
     this.#options = options
     this.#timing = { ...defaultTiming, ...options.timing }
-    const { retryMs: initialMs, lookMs } = this.#timing
+    const { retryMs: initialMs, pollMs } = this.#timing
     this.#queue = new WorkQueue({
       concurrency,
       random: options.random,
-      retries: { initialMs, maxMs: Math.max(initialMs, lookMs) },
+      retries: { initialMs, maxMs: Math.max(initialMs, pollMs) },
       reconcile: id => this.#reconcile(id),
       onError() {},
     })
@@ -139,7 +139,7 @@ export class PolledSecrets implements RouteSecrets {
     }
     // A Secret that is no longer followed reserves no reads.
     if (this.#followed.get(id) !== secret) return 'done'
-    return { afterMs: this.#options.pace.reserve(id, { atLeastMs: this.#timing.lookMs }) }
+    return { afterMs: this.#options.pace.reserve(id, { atLeastMs: this.#timing.pollMs }) }
   }
 
   async #read(id: string, secret: FollowedSecret): Promise<void> {

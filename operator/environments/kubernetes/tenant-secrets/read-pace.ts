@@ -6,12 +6,12 @@ import type { Clock } from '@tollway/chassis/clock.ts'
  */
 export interface ReadPace {
   /** The wait in milliseconds until the next reads of the key; replaces its earlier reservation. */
-  reserve(key: string, wish: ReadWish): number
+  reserve(key: string, request: ReadRequest): number
   /** Ends the reads of the key and frees its slots. */
   release(key: string): void
 }
 
-export interface ReadWish {
+export interface ReadRequest {
   /** The shortest wait; up to half of it is added by chance. */
   readonly atLeastMs: number
   /** How many reads then follow each other; 1 when left out. */

@@ -40,9 +40,10 @@ export function statusError(
   status: unknown,
   options: { readonly retryAfterMs?: number | undefined; readonly withhold?: boolean } = {},
 ): KubeApiError {
-  const told = isRecord(status) ? status : {}
-  const reason = typeof told['reason'] === 'string' && told['reason'] !== '' ? told['reason'] : 'Unknown'
-  const words = typeof told['message'] === 'string' ? told['message'] : textOf(status)
+  const fields = isRecord(status) ? status : {}
+  const reason =
+    typeof fields['reason'] === 'string' && fields['reason'] !== '' ? fields['reason'] : 'Unknown'
+  const words = typeof fields['message'] === 'string' ? fields['message'] : textOf(status)
   const said = options.withhold ? 'its words are withheld, for they may cite a secret' : shorten(words)
   return new KubeApiError(code, reason, `${call}: ${code} ${reason}: ${said}`, options.retryAfterMs)
 }

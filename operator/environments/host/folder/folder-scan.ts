@@ -12,7 +12,7 @@ export interface SeenFile {
   readonly fingerprint: string
 }
 
-export interface FolderLook {
+export interface FolderScan {
   /** The files by path, in the order of the paths. */
   readonly files: ReadonlyMap<string, SeenFile>
   /** False if a file or a folder could not be read. Then a file that was not found may exist. */
@@ -50,21 +50,17 @@ export type SeeDirectory = (absolute: string, identity: string) => void
  * mounted ConfigMap are found once, by the links with their names. A file or directory with several names is
  * found once, by the first one.
  */
-export async function lookAtFolder(
-  root: string,
-  limits: FolderLimits,
-  see: SeeDirectory,
-): Promise<FolderLook> {
-  const look: Look = { root, limits, see, found: [], visited: new Set(), problems: new Map() }
-  const info = await statOf(look, root)
-  if (info === undefined) tell(look, root, 'is not there; what was read of it before stays in force')
-  else if (info.isDirectory()) await visit(look, root, '', 0)
-  else await seeFile(look, root, basename(root), true)
-  return conclude(look)
+export async function scanFolder(root: string, limits: FolderLimits, see: SeeDirectory): Promise<FolderScan> {
+  const scan: Scan = { root, limits, see, found: [], visited: new Set(), problems: new Map() }
+  const info = await statOf(scan, root)
+  if (info === undefined) report(scan, root, 'is not there; what was read of it before stays in force')
+  else if (info.isDirectory()) await visit(scan, root, '', 0)
+  else await seeFile(scan, root, basename(root), true)
+  return conclude(scan)
 }
 
 /** The results of a scan so far. */
-interface Look {
+interface Scan {
   readonly root: string
   readonly limits: FolderLimits
   readonly see: SeeDirectory
@@ -74,94 +70,95 @@ interface Look {
   readonly problems: Map<string, SourceProblem>
 }
 
-function tell(look: Look, origin: string, message: string): void {
-  look.problems.set(`${origin}: ${message}`, { origin, message })
+function report(scan: Scan, origin: string, message: string): void {
+  scan.problems.set(`${origin}: ${message}`, { origin, message })
 }
 
-function tellTooMany(look: Look, what: string): void {
-  tell(look, look.root, `has more than the ${what} that are allowed; the rest is not read`)
+function reportTooMany(scan: Scan, what: string): void {
+  report(scan, scan.root, `has more than the ${what} that are allowed; the rest is not read`)
 }
 
 /** Returns undefined if the file does not exist, or after reporting why it cannot be examined. */
-async function statOf(look: Look, absolute: string): Promise<BigIntStats | undefined> {
+async function statOf(scan: Scan, absolute: string): Promise<BigIntStats | undefined> {
   try {
     return await stat(absolute, { bigint: true })
   } catch (error) {
     if (!isGone(error))
-      tell(look, relativeTo(look.root, absolute), `cannot be looked at: ${errorText(error)}`)
+      report(scan, relativeTo(scan.root, absolute), `cannot be looked at: ${errorText(error)}`)
     return undefined
   }
 }
 
-async function visit(look: Look, directory: string, path: string, depth: number): Promise<void> {
-  const { limits, visited } = look
-  const info = await statOf(look, directory)
+async function visit(scan: Scan, directory: string, path: string, depth: number): Promise<void> {
+  const { limits, visited } = scan
+  const info = await statOf(scan, directory)
   if (info === undefined || visited.has(identityOf(info))) return
   if (depth > limits.maxDepth) {
-    return tell(
-      look,
+    return report(
+      scan,
       path,
       `lies deeper than the ${limits.maxDepth} folders that are allowed; it is not read`,
     )
   }
-  if (visited.size >= limits.maxDirectories) return tellTooMany(look, `${limits.maxDirectories} folders`)
+  if (visited.size >= limits.maxDirectories) return reportTooMany(scan, `${limits.maxDirectories} folders`)
   visited.add(identityOf(info))
-  look.see(directory, identityOf(info))
-  const { files, folders } = await list(look, directory)
+  scan.see(directory, identityOf(info))
+  const { files, folders } = await list(scan, directory)
   const seen = files.slice(0, limits.maxFiles + 1)
-  await Promise.all(seen.map(({ name, link }) => seeFile(look, join(directory, name), path + name, link)))
-  for (const name of folders) await visit(look, join(directory, name), `${path}${name}/`, depth + 1)
+  await Promise.all(seen.map(({ name, link }) => seeFile(scan, join(directory, name), path + name, link)))
+  for (const name of folders) await visit(scan, join(directory, name), `${path}${name}/`, depth + 1)
 }
 
 /** Returns the entries in the order of their names. A symbolic link counts as its target. */
-async function list(look: Look, directory: string) {
+async function list(scan: Scan, directory: string) {
   const files: { readonly name: string; readonly link: boolean }[] = []
   const folders: string[] = []
-  for (const entry of await entriesOf(look, directory)) {
+  for (const entry of await entriesOf(scan, directory)) {
     const { name } = entry
     if (name.startsWith('.')) continue
     const link = entry.isSymbolicLink()
-    const isFolder = link ? (await statOf(look, join(directory, name)))?.isDirectory() : entry.isDirectory()
+    const isFolder = link ? (await statOf(scan, join(directory, name)))?.isDirectory() : entry.isDirectory()
     if (isFolder) folders.push(name)
     else if (/\.ya?ml$/.test(name)) files.push({ name, link })
   }
   return { files, folders }
 }
 
-async function entriesOf(look: Look, directory: string): Promise<readonly Dirent[]> {
+async function entriesOf(scan: Scan, directory: string): Promise<readonly Dirent[]> {
   try {
     const entries = await readdir(directory, { withFileTypes: true })
     return entries.sort((a, b) => (a.name < b.name ? -1 : 1))
   } catch (error) {
-    if (!isGone(error)) tell(look, relativeTo(look.root, directory), `cannot be listed: ${errorText(error)}`)
+    if (!isGone(error))
+      report(scan, relativeTo(scan.root, directory), `cannot be listed: ${errorText(error)}`)
     return []
   }
 }
 
 /** Reports a link whose target does not exist, unless the link has been deleted since. */
-async function seeDangling(look: Look, absolute: string, path: string): Promise<void> {
+async function seeDangling(scan: Scan, absolute: string, path: string): Promise<void> {
   const link = await lstat(absolute).catch(() => undefined)
-  if (link?.isSymbolicLink()) tell(look, path, 'is a link to something that is not there')
+  if (link?.isSymbolicLink()) report(scan, path, 'is a link to something that is not there')
 }
 
-async function seeFile(look: Look, absolute: string, path: string, mayBeLink: boolean): Promise<void> {
-  const info = await statOf(look, absolute)
-  if (info === undefined) return mayBeLink ? seeDangling(look, absolute, path) : undefined
-  if (!info.isFile()) return tell(look, path, 'is neither a file nor a folder')
-  if (look.found.length >= look.limits.maxFiles) return tellTooMany(look, `${look.limits.maxFiles} files`)
+async function seeFile(scan: Scan, absolute: string, path: string, mayBeLink: boolean): Promise<void> {
+  const info = await statOf(scan, absolute)
+  if (info === undefined) return mayBeLink ? seeDangling(scan, absolute, path) : undefined
+  if (!info.isFile()) return report(scan, path, 'is neither a file nor a folder')
+  if (scan.found.length >= scan.limits.maxFiles) return reportTooMany(scan, `${scan.limits.maxFiles} files`)
   const file = { path, absolute, fingerprint: fingerprintOf(info) }
-  look.found.push({ file, identity: identityOf(info), bytes: Number(info.size) })
+  scan.found.push({ file, identity: identityOf(info), bytes: Number(info.size) })
   if (!mayBeLink) return
   // A write causes an event in the directory whose name for the file was used.
   const target = await realpath(absolute).catch(() => absolute)
   for (const directory of new Set([dirname(absolute), dirname(target)])) {
-    const about = await statOf(look, directory)
-    if (about !== undefined) look.see(directory, identityOf(about))
+    const about = await statOf(scan, directory)
+    if (about !== undefined) scan.see(directory, identityOf(about))
   }
 }
 
-function conclude(look: Look): FolderLook {
-  const { found, limits, problems } = look
+function conclude(scan: Scan): FolderScan {
+  const { found, limits, problems } = scan
   const files = new Map<string, SeenFile>()
   const identities = new Set<string>()
   let totalBytes = 0
@@ -171,7 +168,7 @@ function conclude(look: Look): FolderLook {
     // A single file that is too large is rejected when it is read.
     if (bytes <= limits.maxFileBytes) totalBytes += bytes
     if (totalBytes > limits.maxTotalBytes) {
-      tellTooMany(look, `${limits.maxTotalBytes} bytes`)
+      reportTooMany(scan, `${limits.maxTotalBytes} bytes`)
       break
     }
     files.set(file.path, file)
