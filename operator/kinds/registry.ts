@@ -1,56 +1,36 @@
-import { animationStreamRouteKind } from '@tollway/crds/animation-stream-route.ts'
-import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
 import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import type { SourcedResource, SourceProblem } from '../sources/source.ts'
-import type { StreamLoads } from '../xds/loads/stream-loads.ts'
-import {
-  animationStreamRouteColumns,
-  animationStreamRoutes,
-} from './animation-stream-route/animation-stream-route.ts'
-import { isStreamRoute } from './animation-stream-route/is-stream-route.ts'
-import type { RouteSecrets } from './animation-stream-route/route-secrets.ts'
+import { animationStreamRoute } from './animation-stream-route/animation-stream-route.ts'
+import type { KindContext } from './fed-kind.ts'
 import type { KindAdapter, KindColumns } from './kind-adapter.ts'
-import { merchantColumns } from './merchant/merchant.ts'
-import type { Reservations } from './rate-limit-config/claim-domains.ts'
-import { isRateLimitDomain } from './rate-limit-config/is-rate-limit-domain.ts'
-import { rateLimitConfigColumns, rateLimitConfigs } from './rate-limit-config/rate-limit-config.ts'
-
-/** The parts of an operator that kinds use beside their resources. */
-export interface KindContext {
-  /** The namespaces that may use a domain, by its name. */
-  readonly domainGrants?: Reservations | undefined
-  /** The tokens and keys that routes name. */
-  readonly routeSecrets: RouteSecrets
-  readonly loads: Pick<StreamLoads, 'of' | 'onChange'>
-}
-
-/** Opens the kinds whose contents the feed carries, in the order of their start. */
-export function openKindAdapters({ domainGrants, routeSecrets, loads }: KindContext) {
-  return {
-    limits: rateLimitConfigs(domainGrants),
-    routes: animationStreamRoutes({ secrets: routeSecrets, loads }),
-  }
-}
-
-export type KindAdapters = ReturnType<typeof openKindAdapters>
-
-/** The kinds whose contents an operator remembers. */
-export const rememberedKinds: readonly Pick<KindAdapter, 'definition' | 'isContent'>[] = [
-  { definition: rateLimitConfigKind, isContent: isRateLimitDomain },
-  { definition: animationStreamRouteKind, isContent: isStreamRoute },
-]
-
-/** The columns of each kind in tables of resources. */
-export const columnsOfKinds = {
-  RateLimitConfig: rateLimitConfigColumns,
-  AnimationStreamRoute: animationStreamRouteColumns,
-  Merchant: merchantColumns,
-} as const satisfies Readonly<Record<string, KindColumns>>
+import { merchants } from './merchant/merchant.ts'
+import { rateLimitConfig } from './rate-limit-config/rate-limit-config.ts'
 
 /**
- * The registry of kinds: a new kind has its definition in crds/, a folder beside this file, and lines here.
+ * The kinds whose contents the feed carries, in the order of their start. A new kind has its definition in
+ * crds/, a folder beside this file, and a line here.
  */
+const fedKinds = { limits: rateLimitConfig, routes: animationStreamRoute }
+
+type FedKinds = typeof fedKinds
+export type KindAdapters = { readonly [Name in keyof FedKinds]: ReturnType<FedKinds[Name]['open']> }
+
+/** Opens the kinds whose contents the feed carries, in the order of their start. */
+export function openKindAdapters(context: KindContext): KindAdapters {
+  const opened = Object.entries(fedKinds).map(([name, kind]) => [name, kind.open(context)])
+  return Object.fromEntries(opened) as KindAdapters
+}
+
+/** The kinds whose contents an operator remembers. */
+export const rememberedKinds: readonly Pick<KindAdapter, 'definition' | 'isContent'>[] =
+  Object.values(fedKinds)
+
+/** The columns of each kind in tables of resources. */
+export const columnsOfKinds: Readonly<Record<string, KindColumns>> = Object.fromEntries([
+  ...Object.values(fedKinds).map(({ definition, columns }) => [definition.kind, columns]),
+  [merchants.definition.kind, merchants],
+])
 
 const names: readonly string[] = resourceKinds.map(({ kind }) => kind)
 

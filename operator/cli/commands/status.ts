@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { mayRun, readStatusReport } from '../../environments/host/status-file.ts'
 import { complaintsOf } from '../../environments/host/terminal/problem-log.ts'
 import type { KindColumns } from '../../kinds/kind-adapter.ts'
+import { rateLimitConfigColumns } from '../../kinds/rate-limit-config/rate-limit-config.ts'
 import { columnsOfKinds } from '../../kinds/registry.ts'
 import { conditionOf, isReady, type StatusReport } from '../../status/status-report.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'
@@ -176,7 +177,7 @@ function resourceTables(resources: StatusReport['resources']): readonly string[]
     const ofKind = byKind.get(kind) ?? []
     return ofKind.length > 0 ? [resourceTable(columns, ofKind)] : []
   })
-  return ofKinds.length > 0 ? ofKinds : [resourceTable(columnsOfKinds.RateLimitConfig, [])]
+  return ofKinds.length > 0 ? ofKinds : [resourceTable(rateLimitConfigColumns, [])]
 }
 
 function describe(report: StatusReport): string {

@@ -1,6 +1,7 @@
 import { animationStreamRouteKind as definition } from '@tollway/crds/animation-stream-route.ts'
 import type { OpenedStreamRoute, StreamRoute } from '../../ir.ts'
 import type { RouteLoad, StreamLoads } from '../../xds/loads/stream-loads.ts'
+import type { FedKind } from '../fed-kind.ts'
 import type { Completed, KindAdapter, KindColumns, UnmetDependency } from '../kind-adapter.ts'
 import { openStreamMatchClaims } from './claim-stream-matches.ts'
 import { encodeStreamRoute, showStreamRoute, streamRouteTypeUrl } from './encode-stream-route.ts'
@@ -11,12 +12,19 @@ import type { SigningSecrets } from './signing-secrets.ts'
 import type { Tokens } from './token-secrets.ts'
 import { translateAnimationStreamRoute } from './translate-animation-stream-route.ts'
 
-export const animationStreamRouteColumns: KindColumns = {
+const animationStreamRouteColumns: KindColumns = {
   subject: 'PREFIX',
   counts: [
     { field: 'activeStreams', heading: 'STREAMS', isLoad: true },
     { field: 'consumers', heading: 'CONSUMERS', isLoad: true },
   ],
+}
+
+export const animationStreamRoute: FedKind<StreamRoute, OpenedStreamRoute> = {
+  definition,
+  isContent: isStreamRoute,
+  columns: animationStreamRouteColumns,
+  open: ({ routeSecrets, loads }) => animationStreamRoutes({ secrets: routeSecrets, loads }),
 }
 
 export interface StreamRouteContext {

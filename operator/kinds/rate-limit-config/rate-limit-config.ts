@@ -1,5 +1,6 @@
 import { rateLimitConfigKind as definition } from '@tollway/crds/rate-limit-config.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
+import type { FedKind } from '../fed-kind.ts'
 import type { KindAdapter, KindColumns } from '../kind-adapter.ts'
 import { openDomainClaims, type Reservations } from './claim-domains.ts'
 import { encodeRateLimitDomain, rateLimitTypeUrl, showRateLimitConfig } from './encode-rate-limit-domain.ts'
@@ -27,6 +28,13 @@ export function rateLimitConfigs(reservations?: Reservations): KindAdapter<RateL
     show: showRateLimitConfig,
     countsOf: domain => (domain ? countOnce(domain) : noRules),
   }
+}
+
+export const rateLimitConfig: FedKind<RateLimitDomain, RateLimitDomain> = {
+  definition,
+  isContent: isRateLimitDomain,
+  columns: rateLimitConfigColumns,
+  open: ({ domainGrants }) => rateLimitConfigs(domainGrants),
 }
 
 const noRules = { rules: 0 }
