@@ -34,7 +34,7 @@ const startDeadlineMs = 60_000
 /** The feed of an operator with this configuration, and the sessions of its processes. */
 export async function startReportingOperator(
   t: Cleanup,
-  yaml: string,
+  config: string | RateLimitDomain,
   options: Partial<PodSessionsOptions> & { readonly port?: number } = {},
 ) {
   const ids = () => `${++streams}`
@@ -49,8 +49,9 @@ export async function startReportingOperator(
   assert.ok('port' in bound)
   const { port } = bound
   const content = createContentFeed(feed, { typeUrl: rateLimitTypeUrl, encode: encodeRateLimitDomain })
-  const publish = (text: string) => content.publish([domainOf(text)])
-  publish(yaml)
+  const publish = (next: string | RateLimitDomain) =>
+    content.publish([typeof next === 'string' ? domainOf(next) : next])
+  publish(config)
   let stopping: Promise<void> | undefined
   const stop = () => {
     sessions.close()

@@ -47,7 +47,7 @@ export const createCounters = (source: SourceOf<OperatorAddress>): Command => ({
 Asks the rate limit processes through their operator.
   get    prints the counter of one descriptor: its value, its limit, and the seconds until its window ends
   reset  sets the counter to 0, also in the local caches of all processes
-  raise  grants N more hits until the window ends
+  raise  grants N more hits until the window ends; adds N tokens to a token bucket
   top    prints the keys of a rule with the most hits; the first call starts the count
   tap    prints sampled decisions until Ctrl-C; the setting DECISION_TAP of the service allows it
 

@@ -19,8 +19,7 @@ export function createAdmitting(options: CountingOptions): Counting['admit'] {
   }
 
   /** Returns the refusal that the cache knows; only calls with one limit have one. */
-  function cached(members: readonly Member[], nowSeconds: number): readonly MemberOutcome[] | undefined {
-    const key = cacheKeyOf(members)
+  function cached(key: string | undefined, nowSeconds: number): readonly MemberOutcome[] | undefined {
     if (cache === undefined || key === undefined) return undefined
     const until = cache.until(key, nowSeconds)
     if (until === undefined) return undefined
@@ -29,11 +28,10 @@ export function createAdmitting(options: CountingOptions): Counting['admit'] {
 
   /** Caches a refusal until the call would be admitted. */
   function noted(
-    members: readonly Member[],
+    key: string | undefined,
     outcomes: readonly MemberOutcome[],
     nowSeconds: number,
   ): readonly MemberOutcome[] {
-    const key = cacheKeyOf(members)
     const { admitted = true, remaining = 0, waitSeconds = 0 } = outcomes[0] ?? {}
     if (cache !== undefined && key !== undefined && !admitted && remaining === 0 && waitSeconds > 0) {
       cache.add(key, nowSeconds + waitSeconds, nowSeconds)
@@ -43,15 +41,16 @@ export function createAdmitting(options: CountingOptions): Counting['admit'] {
 
   return (members, nowMs) => {
     const nowSeconds = nowMs / 1000
-    const known = cached(members, nowSeconds)
+    const key = cache === undefined ? undefined : cacheKeyOf(members, cache.deletions)
+    const known = cached(key, nowSeconds)
     if (known !== undefined) return known
     if (counters.admit === undefined) return withoutBackend(new CountersError(cannotAdmit), members)
     const outcomes = counters.admit(members)
-    if (!(outcomes instanceof Promise)) return noted(members, outcomes, nowSeconds)
+    if (!(outcomes instanceof Promise)) return noted(key, outcomes, nowSeconds)
     return outcomes.then(
       later => {
         onSuccess()
-        return noted(members, later, nowSeconds)
+        return noted(key, later, nowSeconds)
       },
       (error: Error) => {
         // The caller is at fault, not the backend.
@@ -66,13 +65,14 @@ const cannotAdmit = 'the backend has only counters of fixed windows'
 
 /**
  * Returns the key under which the refusal of a call by its only limit is cached. It includes the limit, which
- * a change of the configuration replaces while the state is kept, and the hits. Undefined for a fixed window,
- * and for several limits, whose answer needs the state of each.
+ * a change of the configuration replaces while the state is kept, the hits, and the deletions before the
+ * call: after an operator has changed a counter, every refusal is asked for once more. Undefined for a fixed
+ * window, and for several limits, whose answer needs the state of each.
  */
-function cacheKeyOf([member, ...others]: readonly Member[]): string | undefined {
+function cacheKeyOf([member, ...others]: readonly Member[], deletions: number): string | undefined {
   if (member === undefined || others.length > 0 || member.algorithm === 'FixedWindow') return undefined
   const { key, limit, burst, hits, shadow } = member
-  return hits === 0 || shadow ? undefined : `${key} ${limit} ${burst} ${hits}`
+  return hits === 0 || shadow ? undefined : `${key} ${limit} ${burst} ${hits} ${deletions}`
 }
 
 /** Returns the share of a limit that this process may admit, at least 1; a limit of 0 stays 0. */

@@ -13,6 +13,8 @@ export interface OverLimitCache {
   add(key: string, untilSeconds: number, nowSeconds: number): void
   /** Drops the key. */
   delete(key: string): void
+  /** The calls of `delete` so far, for keys that contain more than `delete` is called with. */
+  readonly deletions: number
   readonly counts: OverLimitCacheCounts
 }
 
@@ -59,6 +61,7 @@ class TwoGenerations implements OverLimitCache {
   #newer = new Map<string, number>()
   #older = new Map<string, number>()
   #newerBytes = 0
+  deletions = 0
   /** The sum of the Unix times at which the entries of each generation were added. */
   #newerSeconds = 0
   #olderSeconds = 0
@@ -107,6 +110,7 @@ class TwoGenerations implements OverLimitCache {
   }
 
   delete(key: string): void {
+    this.deletions += 1
     // A found key is in the newer generation afterwards.
     if (this.#until(key, 0) === undefined) return
     this.#newerSeconds -= this.#newerSeconds / this.#newer.size

@@ -20,9 +20,10 @@ function open(policy: Partial<RateLimitPolicy>, several?: readonly Partial<RateL
   )
   const [rule] = config.descriptors
   assert.ok(rule?.rateLimit)
-  const rateLimit = { ...rule.rateLimit, ...policy }
+  const { rateLimit: first, ...matched } = rule
+  const rateLimit = { ...first, ...policy }
   const limits = several?.map(each => ({ ...rateLimit, ...each }))
-  const descriptors = [limits === undefined ? { ...rule, rateLimit } : { ...rule, rateLimit, limits }]
+  const descriptors = [{ ...matched, ...(limits === undefined ? { rateLimit } : { limits }) }]
   const compiled = compile([{ ...config, descriptors }], {
     mergeDomainConfigs: false,
     attach: limitStats.attach,
@@ -60,12 +61,32 @@ test('the counter of a fixed window is that of the limiter', async () => {
 })
 
 for (const algorithm of ['SlidingWindow', 'TokenBucket'] as const) {
-  test(`the state of a ${algorithm} is read and not changed`, async () => {
+  test(`a ${algorithm} is read, reset and raised`, async () => {
     const { decide, call } = open({ algorithm })
     await decide(2)
     assert.equal(await call('read'), 'shop.user 2/3')
-    assert.equal(await call('reset'), 'not-supported')
-    assert.equal(await call('raise', 1), 'not-supported')
-    assert.equal(await call('read'), 'shop.user 2/3')
+    assert.equal(await call('raise', 1), 'shop.user 1/3')
+    await decide(2)
+    assert.equal(await call('read'), 'shop.user 3/3')
+    assert.equal(await call('reset'), 'shop.user 0/3')
+    await decide(1)
+    assert.equal(await call('read'), 'shop.user 1/3')
   })
 }
+
+test('a raise grants more than the limit to a sliding window, and fills a token bucket at most', async () => {
+  const sliding = open({ algorithm: 'SlidingWindow' })
+  assert.equal(await sliding.call('raise', 5), 'shop.user -5/3')
+  await sliding.decide(3)
+  await sliding.decide(3)
+  assert.equal(await sliding.call('read'), 'shop.user 1/3')
+  const bucket = open({ algorithm: 'TokenBucket' })
+  assert.equal(await bucket.call('raise', 5), 'shop.user 0/3')
+})
+
+test('every limit of a rule is reset and raised', async () => {
+  const { decide, call } = open({}, [{ unit: 'minute' }, { unit: 'hour', algorithm: 'TokenBucket' }])
+  await decide(3)
+  assert.equal(await call('raise', 1), 'shop.user.0 2/3,shop.user.1 2/3')
+  assert.equal(await call('reset'), 'shop.user.0 0/3,shop.user.1 0/3')
+})

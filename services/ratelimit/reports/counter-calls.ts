@@ -1,4 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { emptyingHits } from '../counters/admission/member.ts'
 import { type Counters, CountersError, type Hit, maxCount } from '../counters/counters.ts'
 import type { Entry } from '../limiter/decision.ts'
 import { type LocatedCounter, locateCounters } from '../limiter/locate-counters.ts'
@@ -35,9 +36,10 @@ export interface CounterParts {
 }
 
 /**
- * Reads or changes the counters of one descriptor where they lie. A reset subtracts the value that it reads,
- * so hits that are counted meanwhile stay counted. Only counters of fixed windows can be changed. Never
- * rejects because of the backend.
+ * Reads or changes the counters of one descriptor where they lie. A reset of a fixed window subtracts the
+ * value that it reads, so hits that are counted meanwhile stay counted. A reset empties a sliding window, and
+ * fills a token bucket. A raise of a sliding window ends with its window, as that of a fixed window; one of a
+ * token bucket adds tokens, and those beyond a full bucket are lost. Never rejects because of the backend.
  */
 export async function callCounter(
   parts: CounterParts,
@@ -52,13 +54,10 @@ export async function callCounter(
   if (found.limit === undefined) return { outcome: 'no-rule' }
   if (found.limit.unlimited) return { outcome: 'unlimited' }
   const { counters } = found
-  const other = counters.find(({ member }) => member.algorithm !== 'FixedWindow')
-  if (other !== undefined && action.do !== 'read') {
-    return { outcome: 'not-supported', problem: `the state of a ${other.member.algorithm} cannot be changed` }
-  }
+  const isCounted = counters.every(({ member }) => member.algorithm === 'FixedWindow')
   try {
-    if (other !== undefined) return { outcome: 'ok', counters: await readAdmitted(parts, counters) }
-    return await callWindows(parts, counters, action)
+    if (isCounted) return await callWindows(parts, counters, action)
+    return { outcome: 'ok', counters: await callAdmitted(parts, counters, action) }
   } catch (error) {
     if (!(error instanceof CountersError)) throw error
     return { outcome: 'backend-failed', problem: error.message }
@@ -87,23 +86,30 @@ function hitOf({ member, perSecond }: LocatedCounter, hits: number): Hit {
   return { key, hits, expirySeconds, limit: maxCount, perSecond }
 }
 
-/** Reads what remains: sliding windows and token buckets have no count of hits. */
-async function readAdmitted(
+/** Sliding windows and token buckets have no count of hits: their value is what does not remain. */
+async function callAdmitted(
   { counters }: CounterParts,
   located: readonly LocatedCounter[],
+  action: CounterAction,
 ): Promise<readonly CounterState[]> {
+  const hits = hitsOf(action)
   const outcomes = await Promise.all(
     // Each by itself: a call of several members would be in one slot of a cluster.
-    located.map(async ({ member }) => (await counters.admit?.([member]))?.[0]),
+    located.map(async ({ member }) => (await counters.admit?.([{ ...member, hits }]))?.[0]),
   )
   return located.map((counter, index) => {
     const outcome = outcomes[index]
     if (outcome === undefined) throw new CountersError('the counters cannot admit calls')
     const { remaining, waitSeconds = 0 } = outcome
-    const { resetSeconds, ...state } = stateOf(counter, Math.max(0, counter.member.burst - remaining))
+    const { resetSeconds, ...state } = stateOf(counter, counter.member.burst - remaining)
     const isFixed = counter.member.algorithm === 'FixedWindow'
     return { ...state, resetSeconds: isFixed ? resetSeconds : Math.ceil(waitSeconds) }
   })
+}
+
+function hitsOf(action: CounterAction): number {
+  if (action.do === 'raise') return -action.by
+  return action.do === 'reset' ? emptyingHits : 0
 }
 
 function stateOf({ limit, member, resetSeconds }: LocatedCounter, value: number): CounterState {

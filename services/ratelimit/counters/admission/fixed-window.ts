@@ -21,6 +21,10 @@ export class FixedWindow implements LimitState {
     this.added += hits
   }
 
+  empty(): void {
+    this.add(-this.#count)
+  }
+
   remaining(): number {
     return Math.max(0, this.#limit - this.#count)
   }

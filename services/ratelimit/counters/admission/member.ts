@@ -3,7 +3,11 @@ export interface Member {
   /** The whole key. With `FixedWindow` it includes the start of the window, otherwise no time. */
   readonly key: string
   readonly algorithm: 'FixedWindow' | 'SlidingWindow' | 'TokenBucket'
-  /** The hits of the call, an integer from 0 to 2^53-1; 0 only checks whether one more would be admitted. */
+  /**
+   * The hits of the call, an integer from 0 to 2^53-1; 0 only checks whether one more would be admitted. An
+   * operator grants hits by a negative number, and empties the state by `emptyingHits`: both are always
+   * admitted.
+   */
   readonly hits: number
   /** The hits that a window admits. */
   readonly limit: number
@@ -18,6 +22,9 @@ export interface Member {
   /** Whether the limit is only tested: it refuses no call, and does not count a call that it would refuse. */
   readonly shadow: boolean
 }
+
+/** The hits that set the counted hits of a limit to 0, and fill a token bucket. */
+export const emptyingHits = -Number.MAX_SAFE_INTEGER
 
 export interface MemberOutcome {
   /** Whether the limit admits the call; another limit may refuse it. */
@@ -37,8 +44,10 @@ export interface MemberOutcome {
 export interface LimitState {
   /** Returns whether the limit admits this number of hits, at least 1. */
   admits(hits: number): boolean
-  /** Adds the hits; a negative number takes them back. */
+  /** Adds the hits; a negative number takes them back, or grants them. */
   add(hits: number): void
+  /** Sets the hits to 0. */
+  empty(): void
   remaining(): number
   /** Returns the ticks until the hits would be admitted; undefined if they never would be. */
   wait(hits: number): number | undefined
@@ -56,8 +65,9 @@ export function admitAll(
 ): readonly MemberOutcome[] {
   const admitted = members.map(({ hits }, index) => {
     const state = states[index] as LimitState
-    const isAdmitted = state.admits(Math.max(1, hits))
-    if (isAdmitted) state.add(hits)
+    const isAdmitted = hits < 0 || state.admits(hits === 0 ? 1 : hits)
+    if (hits === emptyingHits) state.empty()
+    else if (isAdmitted) state.add(hits)
     return isAdmitted
   })
   const refused = members.some(({ shadow }, index) => !(shadow || admitted[index]))

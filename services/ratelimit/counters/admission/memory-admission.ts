@@ -55,7 +55,7 @@ export function createMemoryAdmission(
 
   function save(member: Member, state: LimitState, nowSeconds: number): void {
     if (state instanceof FixedWindow) {
-      if (state.added > 0) count(member, state.added)
+      if (state.added !== 0) count(member, state.added)
     } else if (state instanceof TokenBucket || state instanceof SlidingWindow) {
       if (!state.isChanged() || member.hits === 0) return
       const before = entries.get(member.key)

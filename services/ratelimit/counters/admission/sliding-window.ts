@@ -2,7 +2,10 @@ import type { LimitState, Member } from './member.ts'
 
 export type WindowLimit = Pick<Member, 'limit' | 'windowTicks'>
 
-/** The stored state: the admitted hits of the window that begins at a tick, and of the window before it. */
+/**
+ * The stored state: the admitted hits of the window that begins at a tick, and of the window before it. The
+ * former are negative if more were granted than admitted.
+ */
 export interface Windows {
   readonly start: number
   readonly previous: number
@@ -19,9 +22,10 @@ export class SlidingWindow implements LimitState {
   readonly #start: number
   /** The ticks until the next window. */
   readonly #rest: number
-  readonly #previous: number
+  #previous: number
   #current: number
   #added = 0
+  #isEmptied = false
   readonly #hasSteppedBack: boolean
 
   /** @param now the tick for which the state is computed */
@@ -47,6 +51,12 @@ export class SlidingWindow implements LimitState {
     this.#added += hits
   }
 
+  empty(): void {
+    this.#isEmptied = true
+    this.#previous = 0
+    this.#current = 0
+  }
+
   remaining(): number {
     const { limit, windowTicks } = this.#limit
     const left = limit * windowTicks - this.#previous * this.#rest
@@ -63,14 +73,14 @@ export class SlidingWindow implements LimitState {
     return this.#rest + Math.max(0, windowTicks - rest)
   }
 
-  /** Returns whether the state must be stored: hits were counted, or the clock has stepped back. */
+  /** Returns whether the state must be stored: it was changed, or the clock has stepped back. */
   isChanged(): boolean {
-    return this.#added > 0 || this.#hasSteppedBack
+    return this.#isEmptied || this.#added !== 0 || this.#hasSteppedBack
   }
 
   /** Returns the ticks after which both counts have no weight. */
   expiry(): number {
-    if (this.#current > 0) return this.#rest + this.#limit.windowTicks
+    if (this.#current !== 0) return this.#rest + this.#limit.windowTicks
     return this.#previous > 0 ? this.#rest : 0
   }
 
@@ -81,7 +91,8 @@ export class SlidingWindow implements LimitState {
 
 function countsAt(stored: Windows | undefined, start: number, windowTicks: number): Omit<Windows, 'start'> {
   if (stored === undefined || start > stored.start + windowTicks) return { previous: 0, current: 0 }
-  return start > stored.start ? { previous: stored.current, current: 0 } : stored
+  // Granted hits end with their window.
+  return start > stored.start ? { previous: Math.max(0, stored.current), current: 0 } : stored
 }
 
 /** Returns the longest rest of a window for which hits of the window before take at most `room`. */

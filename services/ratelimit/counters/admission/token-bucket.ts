@@ -23,6 +23,7 @@ export class TokenBucket implements LimitState {
   readonly #now: number
   #debt: number
   #added = 0
+  #isEmptied = false
   readonly #hasSteppedBack: boolean
 
   /** @param now the tick for which the state is computed */
@@ -39,9 +40,15 @@ export class TokenBucket implements LimitState {
     return this.#isPossible(hits) && this.#debt + hits * windowTicks <= burst * windowTicks
   }
 
+  /** Granted tokens beyond a full bucket are lost. */
   add(hits: number): void {
-    this.#debt += hits * this.#limit.windowTicks
+    this.#debt = Math.max(0, this.#debt + hits * this.#limit.windowTicks)
     this.#added += hits
+  }
+
+  empty(): void {
+    this.#isEmptied = true
+    this.#debt = 0
   }
 
   remaining(): number {
@@ -55,9 +62,9 @@ export class TokenBucket implements LimitState {
     return Math.max(0, Math.ceil((this.#debt + hits * windowTicks - burst * windowTicks) / limit))
   }
 
-  /** Returns whether the state must be stored: hits were counted, or the clock has stepped back. */
+  /** Returns whether the state must be stored: it was changed, or the clock has stepped back. */
   isChanged(): boolean {
-    return this.#added > 0 || this.#hasSteppedBack
+    return this.#isEmptied || this.#added !== 0 || this.#hasSteppedBack
   }
 
   /** Returns the ticks after which the bucket is empty. */

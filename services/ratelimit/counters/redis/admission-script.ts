@@ -1,4 +1,4 @@
-import type { Member } from '../admission/member.ts'
+import { emptyingHits, type Member } from '../admission/member.ts'
 import type { AdmissionRun, RunOutcomes } from '../batching/admission-runs.ts'
 import { CountersError } from '../counters.ts'
 import { isArrayReply, type Reply } from './resp/reply-parser.ts'
@@ -65,7 +65,7 @@ local function open(key, l)
     if start and s.start <= start then
       s.previous, s.current, s.changed = tonumber(stored[2]), tonumber(stored[3]), s.start < start
     elseif start and s.start == start + l.window then
-      s.previous = tonumber(stored[3])
+      s.previous = max(0, tonumber(stored[3]))
     end
   else
     local stored = pcall('HMGET', key, 'debt', 'time', 'rate')
@@ -97,8 +97,14 @@ end
 local function add(s, l, hits)
   if l.algorithm == FIXED then s.count = s.count + hits
   elseif l.algorithm == SLIDING then s.current = s.current + hits
-  else s.debt = s.debt + hits * l.window end
+  else s.debt = max(0, s.debt + hits * l.window) end
   s.added = s.added + hits
+end
+
+local function empty(s, l)
+  if l.algorithm == FIXED then s.added, s.count = s.added - s.count, 0
+  elseif l.algorithm == SLIDING then s.previous, s.current = 0, 0
+  else s.debt = 0 end
 end
 
 local function remaining(s, l)
@@ -142,8 +148,10 @@ while ARGV[at + 1] do
     if not problem then
       local l = limits[ARGV[first + 2] + 1]
       if hits > 0 then s.asked = true end
-      admitted[i] = admits(s, l, max(1, hits))
-      if admitted[i] then add(s, l, hits) end
+      if hits < 0 then s.granted = true end
+      admitted[i] = hits < 0 or admits(s, l, max(1, hits))
+      if hits == ${emptyingHits} then empty(s, l)
+      elseif admitted[i] then add(s, l, hits) end
       refused = refused or not (admitted[i] or l.shadow)
     end
     first = first + 3
@@ -174,8 +182,8 @@ end
 for _, s in ipairs(order) do
   local l, ticks = s.limit, 0
   if l.algorithm == FIXED then
-    if s.added > 0 and call('INCRBY', s.key, s.added) == s.added then call('EXPIRE', s.key, l.expiry) end
-  elseif s.added > 0 or (s.changed and s.asked) then
+    if s.added ~= 0 and call('INCRBY', s.key, s.added) == s.added then call('EXPIRE', s.key, l.expiry) end
+  elseif s.added > 0 or s.granted or (s.changed and s.asked) then
     if l.algorithm == SLIDING then
       call('HSET', s.key, 'start', s.start / l.rate, 'previous', s.previous, 'current', s.current)
       ticks = s.rest + l.window
@@ -183,7 +191,7 @@ for _, s in ipairs(order) do
       call('HSET', s.key, 'debt', s.debt, 'time', l.now, 'rate', l.rate)
       if l.limit > 0 then ticks = ceil(s.debt / l.limit) end
     end
-    if s.added > 0 and ARGV[1] == '-1' then
+    if (s.added > 0 or s.granted) and ARGV[1] == '-1' then
       call('PEXPIRE', s.key, min(${maxExpiryMs}, ceil(ticks * (1000 / l.rate))))
     end
   end

@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, type TestContext, test } from 'node:test'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
+import type { RateLimitProcess } from '../support/rate-limit-process.ts'
+import { startRedisCluster } from '../support/redis-cluster.ts'
+import { startRedisSentinels } from '../support/redis-sentinels.ts'
+import { type RedisServer, startRedis } from '../support/redis-server.ts'
+import { domainOf, startReportingOperator, startReportingProcess } from '../support/reporting-operator.ts'
+import { missingProgram } from '../support/require-server.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+type Algorithm = 'FixedWindow' | 'SlidingWindow' | 'TokenBucket'
+
+const uids = ['a', 'b', 'c']
+const workers = 2
+
+/** Three hits a day of each user. */
+function limitBy(algorithm: Algorithm): RateLimitDomain {
+  const config = domainOf(
+    '{domain: shop, descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 3}}]}',
+  )
+  const [rule] = config.descriptors
+  assert.ok(rule?.rateLimit)
+  return { ...config, descriptors: [{ ...rule, rateLimit: { ...rule.rateLimit, algorithm } }] }
+}
+
+const alice = { domain: 'shop', entries: [{ key: 'user', value: 'alice' }] }
+
+/** Starts three pods of two workers each, with local caches. */
+async function startPods(t: TestContext, algorithm: Algorithm, env: Readonly<Record<string, string>>) {
+  const { port, sessions, table } = await startReportingOperator(t, limitBy(algorithm))
+  const all = {
+    ...{ BACKEND_TYPE: 'redis', KVSTORE_SOCKET_TYPE: 'tcp', LocalCacheSizeInBytes: '1000000' },
+    ...{ WORKERS: `${workers}`, ...env },
+  }
+  const pods = await Promise.all(uids.map(uid => startReportingProcess(t, port, uid, all)))
+  await waitFor('the sessions of all workers', () => {
+    const ready = table.sessions().filter(({ state }) => state.domains.has('shop'))
+    return ready.length === uids.length * workers
+  })
+  return { pods, sessions }
+}
+
+const asksOfEach = 12
+
+/** Asks all pods, and returns the number of allowed calls. Afterwards the workers have cached the refusal. */
+async function exhaust(pods: readonly RateLimitProcess[]): Promise<number> {
+  let allowed = 0
+  for (let ask = 0; ask < asksOfEach; ask++) {
+    const codes = await Promise.all(pods.map(pod => pod.ask('shop', 'user', 'alice')))
+    allowed += codes.filter(code => code === 200).length
+  }
+  return allowed
+}
+
+/** The allowed calls after a reset, after a raise by 2 of that, and after another one when exhausted. */
+const allowedAfter = {
+  // Refused calls count too, so that a raise of an exhausted counter grants an unknown number.
+  FixedWindow: [3, 5],
+  SlidingWindow: [3, 5, 2],
+  // Tokens beyond a full bucket are lost.
+  TokenBucket: [3, 3, 2],
+} as const
+
+async function changesEverywhere(
+  t: TestContext,
+  algorithm: Algorithm,
+  env: Readonly<Record<string, string>>,
+) {
+  const { pods, sessions } = await startPods(t, algorithm, env)
+  assert.equal(await exhaust(pods), 3)
+  const [afterReset, afterRaise, afterSecondRaise] = allowedAfter[algorithm]
+  const tookMs: number[] = []
+  const change = async (by?: number) => {
+    const startMs = performance.now()
+    const changed = await (by === undefined ? sessions.reset(alice) : sessions.raise(alice, by))
+    tookMs.push(performance.now() - startMs)
+    assert.deepEqual([changed.confirmed, changed.missing], [uids, []])
+    return changed.counters[0]?.value
+  }
+  assert.equal(await change(), 0)
+  assert.equal(await exhaust(pods), afterReset)
+  await change()
+  await change(2)
+  assert.equal(await exhaust(pods), afterRaise)
+  if (afterSecondRaise !== undefined) {
+    await change(2)
+    assert.equal(await exhaust(pods), afterSecondRaise)
+  }
+  t.diagnostic(`changes with all confirmations took ${tookMs.map(ms => ms.toFixed(1)).join(', ')} ms`)
+  assert.ok(Math.max(...tookMs) < mostMs, `${tookMs}`)
+}
+
+/** The goal is 200 ms; other tests run beside this one. */
+const mostMs = 1_000
+
+describe('changes of counters at three pods of two workers', { skip: missingProgram('redis-server') }, () => {
+  let redis: RedisServer
+  before(async () => {
+    redis = await startRedis()
+  })
+  after(() => redis.stop())
+
+  for (const algorithm of Object.keys(allowedAfter) as Algorithm[]) {
+    test(`a ${algorithm} in Redis is reset and raised, and no worker refuses from its cache`, async t => {
+      await changesEverywhere(t, algorithm, {
+        KVSTORE_URL: `127.0.0.1:${redis.port}`,
+        CACHE_KEY_PREFIX: algorithm,
+      })
+    })
+  }
+
+  test('a SlidingWindow in a Redis Cluster is reset and raised', async t => {
+    const cluster = await startRedisCluster()
+    t.after(() => cluster.stop())
+    await changesEverywhere(t, 'SlidingWindow', { KVSTORE_TYPE: 'CLUSTER', KVSTORE_URL: cluster.url })
+  })
+
+  test('a TokenBucket behind sentinels is reset and raised', async t => {
+    const set = await startRedisSentinels()
+    t.after(() => set.stop())
+    await changesEverywhere(t, 'TokenBucket', { KVSTORE_TYPE: 'SENTINEL', KVSTORE_URL: set.url })
+  })
+})
