@@ -31,6 +31,7 @@ const calls: Readonly<Record<string, readonly [path: string, body?: unknown]>> =
   rights: ['/rights?namespace=shop'],
   resources: ['/resources'],
   streams: ['/streams'],
+  preview: ['/streams/preview?key=01J2'],
   merchants: ['/merchants'],
 }
 
@@ -140,6 +141,7 @@ test('rights are those of the caller, and a token that is not valid has none', a
       'patch ratelimitconfigs true',
       'get ratelimitconfigs true',
       'list animationstreamroutes true',
+      'get animationstreamroutes true',
       'list merchants true',
     ],
   )
@@ -250,6 +252,7 @@ describe('an error names the field, the value and the allowed values', () => {
     ['a bad escape', '/counters?domain=%zz&descriptor=a=b', undefined, 400, 'domain', 'percent-encoded'],
     ['a repeated domain', `${alice}&domain=x`, undefined, 400, 'domain', 'is given 2 times'],
     ['an unknown parameter', `${alice}&dommain=x`, undefined, 400, 'dommain', 'no such field'],
+    ['a preview of no request', '/streams/preview?key=x', undefined, 404, 'key', 'no broker keeps a request'],
     ['a manifest without a name', '/manifest?namespace=shop', undefined, 400, 'name', 'is missing'],
     [
       'a manifest of a Secret',

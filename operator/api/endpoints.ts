@@ -2,6 +2,7 @@ import Type, { type TSchema } from 'typebox'
 import * as examples from './examples.ts'
 import * as manifests from './manifest-shapes.ts'
 import * as shapes from './shapes.ts'
+import * as streams from './stream-shapes.ts'
 
 /** One call of the API. */
 export interface Endpoint {
@@ -288,9 +289,19 @@ export const endpoints = [
     path: '/streams',
     summary: 'Lists the requests of the brokers.',
     parameters: page,
-    answer: shapes.streamList,
+    answer: streams.streamList,
     example: examples.streamList,
     right: { verb: 'list', resource: 'animationstreamroutes' },
+  },
+  {
+    id: 'preview',
+    method: 'GET',
+    path: '/streams/preview',
+    summary: 'Returns the last messages of a request, decimated: the range of the audio and blend shapes.',
+    parameters: [query('key', text(1024), 'The `key` of the request in `/streams`.', true)],
+    answer: streams.streamPreview,
+    example: examples.streamPreview,
+    right: { verb: 'get', resource: 'animationstreamroutes' },
   },
   {
     id: 'merchants',

@@ -1,5 +1,6 @@
 import type * as manifests from './manifest-shapes.ts'
 import type * as shapes from './shapes.ts'
+import type * as streams from './stream-shapes.ts'
 
 /** An example of each answer and each body, for the OpenAPI document and for tests of pages. */
 
@@ -178,7 +179,7 @@ export const resourceList: shapes.ResourceList = {
   ],
 }
 
-export const streamList: shapes.StreamList = {
+export const streamList: streams.StreamList = {
   items: [
     {
       key: '01J2',
@@ -199,6 +200,17 @@ export const streamList: shapes.StreamList = {
     },
   ],
   missing: [],
+}
+
+export const streamPreview: streams.StreamPreview = {
+  ...{ key: '01J2', streamId: 'kiosk-7', requestId: 'utterance-3', targetObjectId: 'avatar', ended: false },
+  preview: {
+    seconds: { from: 0, to: 0.1 },
+    messages: 3,
+    audio: { samplesPerSecond: 16_000, channelCount: 1, envelope: [[-0.5, 0.4], null] },
+    blendShapes: [{ name: 'jawOpen', values: [0, 0.4, 0.1] }],
+    times: [0, 0.05, 0.1],
+  },
 }
 
 export const merchantList: shapes.MerchantList = {

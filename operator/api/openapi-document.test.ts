@@ -47,6 +47,7 @@ describe('the OpenAPI document', () => {
       '/api/v1/rights',
       '/api/v1/resources',
       '/api/v1/streams',
+      '/api/v1/streams/preview',
       '/api/v1/merchants',
     ])
   })

@@ -344,44 +344,6 @@ export const resourceList = paged(
   'Resources, sorted by kind, namespace and name.',
 )
 
-export const streamList = paged(
-  answer(
-    {
-      key: text('Identifies the request at every broker.'),
-      streamId: text('The stream id.'),
-      requestId: text('The request id.'),
-      targetObjectId: text('The target object id.'),
-      sourceServiceId: text('The source service id.'),
-      route: text('`namespace/name` of the route, or `default`.'),
-      state: text('`running` or `ended`.'),
-      end: text('How the request ended; empty while it runs.'),
-      ageMs: rate('Milliseconds since its begin.'),
-      producers: Type.Array(Type.String(), { description: 'The addresses of the producers.' }),
-      consumers: Type.Array(
-        answer(
-          {
-            broker: text('The broker.'),
-            peer: text('The address of the consumer.'),
-            messagesBehind: count('The messages that it has not taken.'),
-            bytesBehind: count('Their bytes.'),
-          },
-          'A consumer.',
-        ),
-        { description: 'The consumers.' },
-      ),
-      messages: Type.Optional(count('The messages of the producer, if a broker knows them.')),
-      bytes: Type.Optional(count('Their bytes.')),
-    },
-    'One request.',
-  ),
-  {
-    missing: Type.Array(
-      answer({ broker: text('The broker.'), problem: text('The cause.') }, 'A broker without an answer.'),
-    ),
-  },
-  'Requests of the brokers, sorted by key.',
-)
-
 export const merchantList = paged(
   answer(
     {
@@ -439,6 +401,5 @@ export type SeriesPointEvent = Static<typeof seriesPoint>
 export type TapBatchEvent = Static<typeof tapBatch>
 export type WhatIfAnswer = Static<typeof whatIfAnswer>
 export type ResourceList = Static<typeof resourceList>
-export type StreamList = Static<typeof streamList>
 export type MerchantList = Static<typeof merchantList>
 export type ErrorAnswer = Static<typeof errorAnswer>

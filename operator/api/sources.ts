@@ -13,6 +13,11 @@ export interface ApiSources {
   readonly feed: Pick<Feed, 'published' | 'clientStates' | 'enforcement' | 'clients'>
   /** Reads the requests of all brokers that this operator can ask. */
   readonly brokers: () => Promise<readonly BrokerLook[]>
+  /**
+   * Reads the preview of a request of the brokers by its key; undefined if no broker knows it. Rejects if a
+   * broker does not answer, with an `ApiError` where brokers cannot be asked.
+   */
+  readonly preview: (key: string) => Promise<object | undefined>
   /** Applies a resource with the rights of the caller. Rejects with an `ApiError`. */
   readonly apply: (request: ApplyRequest) => Promise<AppliedResource>
   /** Reads a resource as its author wrote it. Rejects with an `ApiError`: 404 if there is none. */

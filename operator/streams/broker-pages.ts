@@ -60,6 +60,19 @@ export async function readStreams(address: BrokerAddress): Promise<StreamsPage> 
   throw new Error(`${address.url.origin}: is not the debug server or the admin API of a broker`)
 }
 
+/**
+ * Reads the preview of a request; undefined if the broker does not know it. Rejects as `readStreams` does.
+ */
+export async function readPreview(address: BrokerAddress, key: string): Promise<object | undefined> {
+  const path = `/streams/preview?key=${encodeURIComponent(key)}`
+  const { status, body } = await callBroker(address, 'GET', path)
+  if (status === 404) return undefined
+  if (status !== 200) throw problemOfAnswer(address, status, body)
+  const page = parse(body) as { readonly preview?: unknown } | undefined
+  if (typeof page?.preview === 'object') return page
+  throw new Error(`${address.url.origin}: answers with no preview`)
+}
+
 function isStreamsPage(page: unknown): page is StreamsPage {
   return typeof page === 'object' && page !== null && 'streams' in page && Array.isArray(page.streams)
 }
@@ -81,8 +94,22 @@ export async function interrupt(
   throw new Error(`${address.url.origin}: is not the debug server or the admin API of a broker`)
 }
 
+async function askBroker(address: BrokerAddress, method: string, path: string): Promise<unknown> {
+  const { status, body } = await callBroker(address, method, path)
+  if (status !== 200) throw problemOfAnswer(address, status, body)
+  return parse(body)
+}
+
+const problemOfAnswer = ({ url }: BrokerAddress, status: number, body: string) =>
+  new Error(`${url.origin}: answers ${status}: ${firstLine(body)}`)
+
+interface BrokerAnswer {
+  readonly status: number
+  readonly body: string
+}
+
 /** Not `fetch`, which takes an id such as `..` for a step up in the path, percent-encoded or not. */
-function askBroker(address: BrokerAddress, method: string, path: string): Promise<unknown> {
+function callBroker(address: BrokerAddress, method: string, path: string): Promise<BrokerAnswer> {
   const { url } = address
   const fail = (problem: string) => new Error(`${url.origin}: ${problem}`)
   return new Promise((resolve, reject) => {
@@ -94,10 +121,7 @@ function askBroker(address: BrokerAddress, method: string, path: string): Promis
         if (text.length > maxAnswerBytes) response.destroy(new Error('the answer is too long'))
       })
       response.on('error', error => reject(fail(problemOf(error))))
-      response.on('end', () => {
-        if (response.statusCode !== 200) reject(fail(`answers ${response.statusCode}: ${firstLine(text)}`))
-        else resolve(parse(text))
-      })
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, body: text }))
     })
     call.on('error', error => reject(fail(problemOf(error))))
     call.end()

@@ -326,7 +326,7 @@ export const importRules: readonly ImportRule[] = [
     place: 'operator/console/browser/',
     content:
       'the page of the console, which calls the API in the browser: `pages/`, `parts/`, `tables/`, `plots/`; `calls/` of the API; `data/`, what is shown. Of the API it imports types only',
-    mayImport: ['operator/api/manifest-shapes.ts', 'operator/api/shapes.ts'],
+    mayImport: ['operator/api/manifest-shapes.ts', 'operator/api/shapes.ts', 'operator/api/stream-shapes.ts'],
   },
   {
     place: 'operator/streams/',

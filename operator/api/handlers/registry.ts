@@ -7,7 +7,7 @@ import type { Handler, StreamHandler } from './handler.ts'
 import { manifest } from './manifest.ts'
 import { merchants, resources } from './resources.ts'
 import { rights } from './rights.ts'
-import { streams } from './streams.ts'
+import { preview, streams } from './streams.ts'
 import { series, tap } from './streams-of-decisions.ts'
 import { tryRequest } from './try.ts'
 import { whatIf } from './what-if.ts'
@@ -17,5 +17,5 @@ const openapi: Handler = { placeOf: () => ({}), answer: async () => openApiDocum
 /** The handler of each endpoint. */
 export const handlers: Readonly<Record<EndpointId, Handler | StreamHandler>> = {
   ...{ openapi, domains, rules, counter, reset, raise, top, series, tap, whatIf },
-  ...{ try: tryRequest, apply, manifest, rights, resources, streams, merchants },
+  ...{ try: tryRequest, apply, manifest, rights, resources, streams, preview, merchants },
 }

@@ -1,6 +1,7 @@
 import { rowsOf, type StreamRow } from '../../streams/stream-rows.ts'
-import type { StreamList } from '../shapes.ts'
-import type { Handler } from './handler.ts'
+import { ApiError } from '../api-error.ts'
+import type { StreamList } from '../stream-shapes.ts'
+import { type Handler, textOf } from './handler.ts'
 import { pageOf } from './page-of.ts'
 
 export const streams: Handler = {
@@ -15,6 +16,19 @@ export const streams: Handler = {
         'problem' in look ? [{ broker: look.address, problem: look.problem }] : [],
       ),
     }
+  },
+}
+
+/** Relays the preview of a broker, whose JSON has the shape of the answer. */
+export const preview: Handler = {
+  placeOf: () => ({}),
+  async answer(call): Promise<object> {
+    const found = await call.sources.preview(textOf(call, 'key')).catch(error => {
+      throw error instanceof ApiError ? error : new ApiError(503, 'broker-failed', (error as Error).message)
+    })
+    if (found !== undefined) return found
+    const message = 'key: no broker keeps a request with this key'
+    throw new ApiError(404, 'not-found', message, { problems: [{ path: 'key', message }] })
   },
 }
 

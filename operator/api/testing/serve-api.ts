@@ -9,6 +9,7 @@ import { rateLimitTypeUrl } from '../../kinds/rate-limit-config/encode-rate-limi
 import { Feed } from '../../xds/feed.ts'
 import { type ApiAccess, openAccess } from '../access.ts'
 import { type ApiLimits, createApi } from '../create-api.ts'
+import { streamPreview } from '../examples.ts'
 import { apiPath } from '../openapi-document.ts'
 import type { CounterChange, ErrorAnswer } from '../shapes.ts'
 import type { ApiSources, CounterChangeEvent, Owner } from '../sources.ts'
@@ -84,6 +85,7 @@ export async function serveApi(
     domains: () => [checkout, { ...checkout, name: 'bank/loans', domain: 'loans' }],
     feed,
     brokers: async () => [{ address: 'http://127.0.0.1:1', problem: 'does not answer' }],
+    preview: async (key: string) => (key === streamPreview.key ? streamPreview : undefined),
     apply,
     manifest,
   }

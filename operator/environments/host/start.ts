@@ -20,7 +20,7 @@ import { paymentsOnHost } from '../../services/payments/payments-on-host.ts'
 import { services } from '../../services/registry.ts'
 import type { Source } from '../../sources/source.ts'
 import type { StatusReport } from '../../status/status-report.ts'
-import { askBrokers } from '../../streams/ask-brokers.ts'
+import { askBrokers, askPreview } from '../../streams/ask-brokers.ts'
 import { hostEnvironment } from './environment.ts'
 import { firstReady } from './first-ready.ts'
 import { applyToFolder } from './folder/apply-to-folder.ts'
@@ -227,8 +227,9 @@ function openApi(
   log: Log,
 ): Api {
   const brokers = () => askBrokers(brokerPages(host))
+  const preview = (key: string) => askPreview(brokerPages(host), key)
   return createApi({
-    sources: { pods, feed, domains: limits.inForce, brokers, ...answering },
+    sources: { pods, feed, domains: limits.inForce, brokers, preview, ...answering },
     access: openAccess,
     log,
   })

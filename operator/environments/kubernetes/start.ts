@@ -28,7 +28,7 @@ import type { ApiAccess } from './api/connection/access.ts'
 import { createEventRecorder, type EventRecorder } from './api/events.ts'
 import { secretAccess } from './api/secrets.ts'
 import { applyAsCaller } from './callers/apply-as-caller.ts'
-import { brokersOf } from './callers/brokers-of.ts'
+import { brokersOf, noPreview } from './callers/brokers-of.ts'
 import { readAsCaller } from './callers/read-as-caller.ts'
 import { recordChange } from './callers/record-change.ts'
 import { reviewedAccess } from './callers/reviewed-access.ts'
@@ -383,7 +383,7 @@ function openApi(
   const apply = applyAsCaller(access, { random: Math.random })
   const manifest = readAsCaller(access, { random: Math.random })
   return createApi({
-    sources: { pods, feed, domains: limits.inForce, report, brokers, apply, manifest },
+    sources: { pods, feed, domains: limits.inForce, report, brokers, preview: noPreview, apply, manifest },
     access: reviewedAccess({ client, clock: systemClock }),
     onCounterChange: change => recordChange(events, limits, change),
     log,

@@ -3,12 +3,13 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { StreamLog } from '../log/stream-log.ts'
 import type { Broker } from '../streams/broker.ts'
 import { type FindPage, json, type Page, send } from './page-server.ts'
+import { previewPage } from './preview-page.ts'
 import { streamsJson, streamsPage } from './streams-page.ts'
 import type { StreamWatch } from './watch-streams.ts'
 
 export interface StreamPagesOptions {
   readonly broker: Pick<Broker, 'requests' | 'waitingPulls'>
-  readonly streams: Pick<StreamLog, 'interrupt'>
+  readonly streams: Pick<StreamLog, 'interrupt' | 'list'>
   readonly clock: Clock
   readonly watch: Pick<StreamWatch, 'add'>
   /** Whether a caller may go on to watch; true without it. */
@@ -17,6 +18,7 @@ export interface StreamPagesOptions {
 
 export const streamPagesHelp = `\
 GET /streams: the requests that are known here, as JSON, or as a page for a browser
+GET /streams/preview?key=KEY: the last messages of a request, decimated: audio and blend shapes
 GET /streams?watch=true: the running requests, then each change, as lines of JSON
 DELETE /streams/{stream}: interrupts every request of a stream
 DELETE /streams/{stream}/requests/{request}: interrupts one, and rejects its pushes for a while
@@ -33,8 +35,10 @@ export function streamPages(options: StreamPagesOptions): FindPage {
     else if (wanted === 'true') watch.add(response, () => mayWatch(request))
     else send(response, 400, 'watch: only true is allowed\n')
   }
+  const preview = previewPage(options.streams)
   return (path, method) => {
     if (method === 'DELETE') return interruption(path, options)
+    if (path === '/streams/preview') return preview
     return path === '/streams' ? list : undefined
   }
 }

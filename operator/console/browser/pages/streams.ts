@@ -1,4 +1,4 @@
-import type { StreamList } from '../../../api/shapes.ts'
+import type { StreamList } from '../../../api/stream-shapes.ts'
 import { usePoll } from '../calls/use-poll.ts'
 import { displayText, formatAge, formatBytes, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'

@@ -1,0 +1,118 @@
+import Type, { type Static } from 'typebox'
+import { answer, count, paged, rate, text } from './shape-parts.ts'
+
+/** The JSON of calls about the requests of brokers. */
+
+export const streamList = paged(
+  answer(
+    {
+      key: text('Identifies the request at every broker.'),
+      streamId: text('The stream id.'),
+      requestId: text('The request id.'),
+      targetObjectId: text('The target object id.'),
+      sourceServiceId: text('The source service id.'),
+      route: text('`namespace/name` of the route, or `default`.'),
+      state: text('`running` or `ended`.'),
+      end: text('How the request ended; empty while it runs.'),
+      ageMs: rate('Milliseconds since its begin.'),
+      producers: Type.Array(Type.String(), { description: 'The addresses of the producers.' }),
+      consumers: Type.Array(
+        answer(
+          {
+            broker: text('The broker.'),
+            peer: text('The address of the consumer.'),
+            messagesBehind: count('The messages that it has not taken.'),
+            bytesBehind: count('Their bytes.'),
+          },
+          'A consumer.',
+        ),
+        { description: 'The consumers.' },
+      ),
+      messages: Type.Optional(count('The messages of the producer, if a broker knows them.')),
+      bytes: Type.Optional(count('Their bytes.')),
+    },
+    'One request.',
+  ),
+  {
+    missing: Type.Array(
+      answer({ broker: text('The broker.'), problem: text('The cause.') }, 'A broker without an answer.'),
+    ),
+  },
+  'Requests of the brokers, sorted by key.',
+)
+
+const curve = answer(
+  {
+    name: text('The name, at most 64 characters.'),
+    values: Type.Array(Type.Number(), { maxItems: 200, description: 'A value for each of `times`.' }),
+  },
+  'The weights of one blend shape.',
+)
+
+const envelope = Type.Array(
+  Type.Union([Type.Array(Type.Number(), { minItems: 2, maxItems: 2 }), Type.Null()], {
+    description: 'The smallest and the largest sample, from -1 to 1; null without samples.',
+  }),
+  { maxItems: 400, description: 'Equal parts of the time from `seconds.from` to `seconds.to`.' },
+)
+
+export const streamPreview = answer(
+  {
+    key: text('Identifies the request.'),
+    streamId: text('The stream id.'),
+    requestId: text('The request id.'),
+    targetObjectId: text('The target object id.'),
+    ended: Type.Boolean({ description: 'Whether the request has ended.' }),
+    preview: Type.Union(
+      [
+        answer(
+          {
+            seconds: Type.Union(
+              [
+                answer(
+                  {
+                    from: Type.Number({ description: 'The first.' }),
+                    to: Type.Number({ description: 'The last.' }),
+                  },
+                  'Time codes.',
+                ),
+                Type.Null(),
+              ],
+              { description: 'The range of the time codes, in seconds after the start of the header.' },
+            ),
+            messages: count('The messages that were read, the last ones of the request.'),
+            audio: Type.Union(
+              [
+                answer(
+                  {
+                    samplesPerSecond: count('The sample rate.'),
+                    channelCount: count('The number of channels.'),
+                    envelope,
+                  },
+                  'The audio.',
+                ),
+                Type.Null(),
+              ],
+              { description: 'Null if the request has no audio in PCM of 8, 16 or 32 bits.' },
+            ),
+            blendShapes: Type.Array(curve, {
+              maxItems: 16,
+              description: 'The blend shapes whose weights change most.',
+            }),
+            times: Type.Array(Type.Number(), {
+              maxItems: 200,
+              description: 'The time codes of the values, in seconds.',
+            }),
+          },
+          'The last messages.',
+        ),
+        Type.Null(),
+      ],
+      { description: 'Null if no message is kept any more.' },
+    ),
+  },
+  'The last messages of one request, decimated. At most 64 KiB.',
+)
+
+export type StreamList = Static<typeof streamList>
+export type StreamPreview = Static<typeof streamPreview>

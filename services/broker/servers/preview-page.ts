@@ -1,0 +1,89 @@
+import type { ServerResponse } from 'node:http'
+import type { LoggedRequest, RingCursor, StreamLog } from '../log/stream-log.ts'
+import { json, type Page, send } from './page-server.ts'
+
+/** The last messages that a preview shows. */
+const maxBytes = 1024 * 1024
+const maxMessages = 2_000
+/** Another broker's messages arrive from Redis within this time. */
+const waitMs = 500
+const quietMs = 50
+/** At a time; each decodes up to `maxBytes`. */
+const maxPreviews = 4
+
+/**
+ * Returns the page `/streams/preview?key=KEY`: the last messages of one request, decimated. It reads the log
+ * with a cursor that holds no messages: the producer and the consumers do not notice it.
+ */
+export function previewPage(streams: Pick<StreamLog, 'list'>): Page {
+  let running = 0
+
+  async function answer(response: ServerResponse, request: LoggedRequest): Promise<void> {
+    const { header, messages } = await lastMessages(request)
+    // Loaded with the first preview, since the decoder takes memory that other pages do not need.
+    const { previewOf } = await import('./request-preview.ts')
+    const { key, ids, ended } = request
+    const preview = header === undefined ? null : previewOf(header, messages)
+    send(response, 200, `${JSON.stringify({ key, ...ids, ended, preview })}\n`, json)
+  }
+
+  return (_, response, query) => {
+    const key = query.get('key') ?? ''
+    if (key === '') return send(response, 400, 'key: is missing; expected that of a request in /streams\n')
+    const request = streams.list().find(one => one.key === key)
+    if (request === undefined) return send(response, 404, 'key: no request that is kept here has it\n')
+    if (running >= maxPreviews) return send(response, 503, `${maxPreviews} previews are being made\n`)
+    running += 1
+    answer(response, request)
+      .catch((error: unknown) => send(response, 503, `${(error as Error).message}\n`))
+      .finally(() => {
+        running -= 1
+      })
+  }
+}
+
+/** Reads the kept messages of a request without holding them, and resolves with copies of the last ones. */
+async function lastMessages(request: LoggedRequest) {
+  let onNews = () => {}
+  const cursor = await request.read({ onNews: () => onNews(), waiting: true })
+  try {
+    const kept = new LastMessages()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const deadline = setTimeout(resolve, waitMs)
+    let quiet = setTimeout(resolve, quietMs)
+    onNews = () => {
+      clearTimeout(quiet)
+      kept.takeAll(cursor)
+      if (cursor.end === undefined) quiet = setTimeout(resolve, quietMs)
+      else resolve()
+    }
+    onNews()
+    await promise
+    clearTimeout(deadline)
+    clearTimeout(quiet)
+    return kept
+  } finally {
+    cursor.close()
+  }
+}
+
+class LastMessages {
+  header: Uint8Array | undefined
+  readonly messages: Uint8Array[] = []
+  #bytes = 0
+
+  takeAll(cursor: RingCursor): void {
+    for (let entry = cursor.next(); entry !== undefined; entry = cursor.next()) {
+      if (entry.position === 0) this.header = entry.bytes.slice()
+      else this.#add(entry.bytes.slice())
+    }
+  }
+
+  #add(bytes: Uint8Array): void {
+    this.messages.push(bytes)
+    this.#bytes += bytes.length
+    while (this.messages.length > maxMessages || this.#bytes > maxBytes) {
+      this.#bytes -= this.messages.shift()?.length ?? 0
+    }
+  }
+}

@@ -1,0 +1,158 @@
+import { fromBinary } from '@bufbuild/protobuf'
+import {
+  type AnimationData,
+  AnimationDataStreamSchema,
+  type AudioHeader,
+} from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
+
+/** A decimated view of the last messages of one request. Its JSON has at most 64 KiB. */
+export interface RequestPreview {
+  /** The first and the last time code, in seconds after the header's start; null without any. */
+  readonly seconds: { readonly from: number; readonly to: number } | null
+  /** The messages that were read; earlier ones are left out. */
+  readonly messages: number
+  /** Null if the request has no audio in PCM of 8, 16 or 32 bits. */
+  readonly audio: AudioPreview | null
+  /** The blend shapes with the widest range of values, the widest first. */
+  readonly blendShapes: readonly BlendShapeCurve[]
+  /** The time codes of the values of each curve, in seconds. */
+  readonly times: readonly number[]
+}
+
+export interface AudioPreview {
+  readonly samplesPerSecond: number
+  readonly channelCount: number
+  /** The smallest and the largest sample of equal parts of the time, from -1 to 1; null without samples. */
+  readonly envelope: readonly (readonly [least: number, most: number] | null)[]
+}
+
+export interface BlendShapeCurve {
+  readonly name: string
+  readonly values: readonly number[]
+}
+
+const maxBins = 400
+const maxFrames = 200
+const maxCurves = 16
+const maxNameChars = 64
+
+interface Frame {
+  readonly timeCode: number
+  readonly values: readonly number[]
+}
+
+interface Chunk {
+  readonly timeCode: number
+  /** From -1 to 1, the channels one after the other. */
+  readonly samples: readonly number[]
+}
+
+/**
+ * Returns the preview of messages that `readMessage` accepts.
+ *
+ * @param header the first message of the request
+ * @param messages the last messages in order
+ */
+export function previewOf(header: Uint8Array, messages: readonly Uint8Array[]): RequestPreview {
+  const { streamPart } = fromBinary(AnimationDataStreamSchema, header)
+  const known = streamPart.case === 'animationDataStreamHeader' ? streamPart.value : undefined
+  const data = messages.flatMap(dataOf)
+  const frames = decimated(data.flatMap(framesOf), maxFrames)
+  const chunks = data.flatMap(part => chunkOf(part, known?.audioHeader))
+  const seconds = rangeOf(frames, chunks, known?.audioHeader)
+  return {
+    seconds,
+    messages: messages.length,
+    audio: audioOf(chunks, known?.audioHeader, seconds),
+    blendShapes: curvesOf(frames, known?.skelAnimationHeader?.blendShapes ?? []),
+    times: frames.map(({ timeCode }) => rounded(timeCode)),
+  }
+}
+
+function dataOf(bytes: Uint8Array): readonly AnimationData[] {
+  const { streamPart } = fromBinary(AnimationDataStreamSchema, bytes)
+  return streamPart.case === 'animationData' ? [streamPart.value] : []
+}
+
+const framesOf = ({ skelAnimation }: AnimationData): readonly Frame[] =>
+  (skelAnimation?.blendShapeWeights ?? []).filter(({ timeCode }) => Number.isFinite(timeCode))
+
+function chunkOf({ audio }: AnimationData, header: AudioHeader | undefined): readonly Chunk[] {
+  if (audio === undefined || header === undefined || !Number.isFinite(audio.timeCode)) return []
+  const samples = samplesOf(audio.audioBuffer, header.bitsPerSample)
+  return samples.length === 0 ? [] : [{ timeCode: audio.timeCode, samples }]
+}
+
+/** Reads little-endian PCM; samples of 8 bits are unsigned, as in WAV. Empty for another number of bits. */
+function samplesOf(bytes: Uint8Array, bits: number): readonly number[] {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const read = {
+    8: (at: number) => (view.getUint8(at) - 128) / 128,
+    16: (at: number) => view.getInt16(at, true) / 2 ** 15,
+    32: (at: number) => view.getInt32(at, true) / 2 ** 31,
+  }[bits]
+  if (read === undefined) return []
+  const size = bits / 8
+  return Array.from({ length: Math.floor(bytes.length / size) }, (_, index) => read(index * size))
+}
+
+/** Returns the duration of a chunk in seconds. */
+function lengthOf({ samples }: Chunk, { channelCount, samplesPerSecond }: AudioHeader): number {
+  return samples.length / Math.max(1, channelCount) / Math.max(1, samplesPerSecond)
+}
+
+function rangeOf(
+  frames: readonly Frame[],
+  chunks: readonly Chunk[],
+  header: AudioHeader | undefined,
+): RequestPreview['seconds'] {
+  let from = Number.POSITIVE_INFINITY
+  let to = Number.NEGATIVE_INFINITY
+  const widen = (least: number, most: number) => {
+    from = Math.min(from, least)
+    to = Math.max(to, most)
+  }
+  for (const { timeCode } of frames) widen(timeCode, timeCode)
+  for (const chunk of chunks) widen(chunk.timeCode, chunk.timeCode + (header ? lengthOf(chunk, header) : 0))
+  return Number.isFinite(from) && Number.isFinite(to - from) ? { from: rounded(from), to: rounded(to) } : null
+}
+
+function audioOf(
+  chunks: readonly Chunk[],
+  header: AudioHeader | undefined,
+  seconds: RequestPreview['seconds'],
+): AudioPreview | null {
+  if (header === undefined || seconds === null || chunks.length === 0) return null
+  const { samplesPerSecond, channelCount } = header
+  const envelope: ([number, number] | null)[] = Array.from({ length: maxBins }, () => null)
+  const binsPerSecond = maxBins / Math.max(seconds.to - seconds.from, Number.MIN_VALUE)
+  for (const chunk of chunks) {
+    const step = lengthOf(chunk, header) / chunk.samples.length
+    for (const [index, sample] of chunk.samples.entries()) {
+      const place = Math.floor((chunk.timeCode + index * step - seconds.from) * binsPerSecond)
+      const bin = Math.min(maxBins - 1, Math.max(0, place))
+      const [least, most] = envelope[bin] ?? [sample, sample]
+      envelope[bin] = [Math.min(least, sample), Math.max(most, sample)]
+    }
+  }
+  const shown = envelope.map(bin => bin && ([rounded(bin[0]), rounded(bin[1])] as const))
+  return { samplesPerSecond, channelCount, envelope: shown }
+}
+
+function curvesOf(frames: readonly Frame[], names: readonly string[]): readonly BlendShapeCurve[] {
+  const curves = names.map((name, index) => {
+    const values = frames.map(frame => rounded(frame.values[index] ?? 0))
+    return { name, values, range: Math.max(...values) - Math.min(...values) }
+  })
+  const moving = curves.filter(({ range }) => range > 0).sort((a, b) => b.range - a.range)
+  return moving.slice(0, maxCurves).map(({ name, values }) => ({ name: name.slice(0, maxNameChars), values }))
+}
+
+/** Returns at most `most` items at equal distances. */
+function decimated<Item>(items: readonly Item[], most: number): readonly Item[] {
+  const step = Math.max(1, items.length / most)
+  return items.filter((_, index) => Math.floor(index / step) !== Math.floor((index - 1) / step))
+}
+
+/** JSON has no other numbers, and more digits are not visible. */
+const rounded = (value: number) => (Number.isFinite(value) ? Number(value.toPrecision(7)) : 0)
