@@ -72,7 +72,7 @@ export interface App<Kind extends Controller> extends AppParts, FedControllers<K
   readonly typeUrls: readonly string[]
   /** The sessions of the rate limit processes that are connected to this operator. */
   readonly sessions: Sessions
-  /** What these processes report, and what can be asked of them. */
+  /** The reports of these processes, and the queries to them. */
   readonly podSessions: PodSessions
   /** All controllers, in the order of their start. */
   readonly kinds: readonly Kind[]

@@ -1,7 +1,7 @@
 import { type BrokerAddress, readPreview, readStreams } from './broker-pages.ts'
 import type { BrokerLook } from './stream-rows.ts'
 
-/** Reads the requests of all brokers. A broker that does not answer has its problem in its place. */
+/** Reads the requests of all brokers. A broker that does not answer has an entry with its problem. */
 export function askBrokers(brokers: readonly BrokerAddress[]): Promise<readonly BrokerLook[]> {
   return Promise.all(
     brokers.map(async (broker): Promise<BrokerLook> => {

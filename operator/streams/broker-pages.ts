@@ -1,11 +1,11 @@
 import type { RequestOptions } from 'node:http'
 import { request } from '@tollway/chassis/net/node-http.ts'
 
-/** `/streams` of a broker's debug server. Times are milliseconds. */
+/** The page `/streams` of a broker's debug server. Times are in milliseconds. */
 export interface StreamsPage {
-  /** Pulls for which there is no request yet. */
+  /** The pulls without a matching request. */
   readonly waitingPulls: number
-  /** How many requests the broker knows; `streams` may have fewer of them. */
+  /** The number of requests at the broker; `streams` may have fewer of them. */
   readonly total: number
   readonly streams: readonly RequestOnPage[]
 }
@@ -17,15 +17,15 @@ export interface RequestOnPage {
   readonly requestId: string
   readonly targetObjectId: string
   readonly sourceServiceId: string
-  /** Empty where no route matches. */
+  /** The route; empty if none matches. */
   readonly route: string
   readonly ageMs: number
   readonly ended: boolean
-  /** How it ended; null while it is running. Earlier brokers do not have it. */
+  /** The end of the request; null while it is running. Earlier brokers do not send it. */
   readonly end?: { readonly how: string; readonly code?: string; readonly message?: string } | null
-  /** Where the producer is; null when it is gone, or connected to another broker. */
+  /** The address of the producer; null if it has disconnected, or is connected to another broker. */
   readonly producer: string | null
-  /** What its producer has sent to this broker so far; null when it is not connected to it. */
+  /** The counts that its producer has sent to this broker; null if it is not connected to it. */
   readonly messages?: number | null
   readonly bytes?: number | null
   readonly consumers: readonly {
@@ -37,12 +37,13 @@ export interface RequestOnPage {
 
 /** The debug server or the admin API of a broker. */
 export interface BrokerAddress {
-  /** A path in it is kept, as that of a proxy. */
+  /** The base address. A path in it, such as that of a proxy, is kept. */
   readonly url: URL
   /** The bearer token of the admin API. */
   readonly token?: string
   /**
-   * In PEM, for https: the authorities to trust instead of the usual ones, and the certificate of the caller.
+   * For https, in PEM: the trusted authorities in place of the default ones, and the certificate of the
+   * caller.
    */
   readonly ca?: string
   readonly cert?: string
@@ -108,7 +109,7 @@ interface BrokerAnswer {
   readonly body: string
 }
 
-/** Not `fetch`, which takes an id such as `..` for a step up in the path, percent-encoded or not. */
+/** Sends a request. `fetch` would resolve an id such as `..` as a step up, percent-encoded or not. */
 function callBroker(address: BrokerAddress, method: string, path: string): Promise<BrokerAnswer> {
   const { url } = address
   const fail = (problem: string) => new Error(`${url.origin}: ${problem}`)

@@ -12,26 +12,29 @@ export type BrokerLook =
   | { readonly address: string; readonly page: StreamsPage }
   | { readonly address: string; readonly problem: string }
 
-/** One request, as all brokers together know it. */
+/** One request, merged from the pages of all brokers. */
 export interface StreamRow {
   readonly key: string
   readonly streamId: string
   readonly requestId: string
   readonly targetObjectId: string
   readonly sourceServiceId: string
-  /** `namespace/name`, or `default` where no route matches. */
+  /** The route: `namespace/name`, or `default` if none matches. */
   readonly route: string
   readonly state: 'running' | 'ended'
-  /** `completed`, or how and why it ended otherwise; empty while it is running, or if no broker says it. */
+  /**
+   * The end: `completed`, or another one with its cause; empty while the request is running, or if no broker
+   * reports it.
+   */
   readonly end: string
   readonly ageMs: number
-  /** Addresses: one while the producer is connected to a broker that was asked. */
+  /** The addresses of the producer: one while it is connected to one of these brokers. */
   readonly producers: readonly string[]
   readonly consumers: readonly ConsumerOfRow[]
-  /** Of what the slowest consumer has not taken yet. */
+  /** The messages and bytes that the slowest consumer has not read yet. */
   readonly messagesBehind: number
   readonly bytesBehind: number
-  /** What its producer has sent; undefined when no broker that was asked has the producer. */
+  /** The counts that its producer has sent; undefined if it is connected to none of these brokers. */
   readonly messages: number | undefined
   readonly bytes: number | undefined
 }
@@ -43,7 +46,7 @@ export interface ConsumerOfRow {
   readonly bytesBehind: number
 }
 
-/** One row for each request, however many brokers know it; the oldest first. */
+/** Returns one row for each request, merged from all brokers; the oldest first. */
 export function rowsOf({ brokers }: Pick<Look, 'brokers'>): readonly StreamRow[] {
   const seen = brokers.flatMap(look =>
     'page' in look ? look.page.streams.map(request => ({ broker: look.address, request })) : [],
@@ -53,7 +56,7 @@ export function rowsOf({ brokers }: Pick<Look, 'brokers'>): readonly StreamRow[]
   return rows.sort((a, b) => b.ageMs - a.ageMs)
 }
 
-/** Without a key the same ids have to do: only one producer has them at a time. */
+/** Requests without a key are merged by their ids, because only one producer has them at a time. */
 const keyOf = ({ key, streamId, requestId, targetObjectId }: RequestOnPage) =>
   key ?? JSON.stringify([streamId, requestId, targetObjectId])
 
@@ -74,7 +77,7 @@ function rowOf(key: string, sightings: readonly Sighting[]): StreamRow | undefin
   return {
     ...{ key, streamId, requestId, targetObjectId, sourceServiceId },
     route: route || 'default',
-    // A broker that has not heard of the end yet will.
+    // Another broker may not know the end yet.
     state: requests.some(({ ended }) => ended) ? 'ended' : 'running',
     end: describeEnd(requests.find(({ end }) => end)?.end),
     ageMs: greatest(requests.map(({ ageMs }) => ageMs)),
@@ -87,7 +90,7 @@ function rowOf(key: string, sightings: readonly Sighting[]): StreamRow | undefin
   }
 }
 
-/** `completed`, `interrupted: INFO interrupted`, `lost: ERROR the producer is gone: …`. */
+/** Returns `completed`, `interrupted: INFO interrupted` or `lost: ERROR the producer is gone: …`. */
 function describeEnd(end: RequestOnPage['end']): string {
   if (end === undefined || end === null) return ''
   return end.code === undefined ? end.how : `${end.how}: ${end.code} ${end.message ?? ''}`

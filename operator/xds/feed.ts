@@ -53,7 +53,7 @@ export const defaultFeedLimits: FeedLimits = {
  * resource of its type, whatever names a request asks for: a client ignores the others.
  */
 export class Feed {
-  /** For `createGrpcServer`. */
+  /** The methods for `createGrpcServer`. */
   readonly methods: readonly AnyMethod[]
   readonly #options: FeedOptions
   readonly #limits: FeedLimits

@@ -141,7 +141,10 @@ const provisionTokenFile = (stateDir: string) => join(stateDir, 'provision-token
 const tokenBytes = 32
 const maxTokenFileBytes = 4_096
 
-/** Where the payments service will be. The operator provisions there by a token, new with each start. */
+/**
+ * Returns the addresses of the payments service, and the provisioner of the operator, whose token is new with
+ * each start.
+ */
 function openPayments(started: AsyncDisposableStack, { stateDir, config }: StandaloneOptions) {
   const { host, payments, paymentsProvisionPort } = config
   const { payments: baseUrl, payPage: payPageUrl } = paymentsOnHost.addresses(config, shownHost(host))
@@ -157,7 +160,7 @@ function openPayments(started: AsyncDisposableStack, { stateDir, config }: Stand
   return { provisioner, addresses }
 }
 
-/** What the operator serves itself. */
+/** Returns the ports of the operator itself. */
 function operatorPorts({ feedPort, operatorPort }: OperatorConfig): readonly PortRequest[] {
   return [
     { host: loopback, port: feedPort, wantedBy: 'the feed', advice: adviceForPort('feedPort') },
@@ -170,7 +173,9 @@ function operatorPorts({ feedPort, operatorPort }: OperatorConfig): readonly Por
   ]
 }
 
-/** A process that makes itself a database shows none for seconds, and on a busy machine for many of them. */
+/**
+ * A process that creates its database sends no sign of life for seconds, on a busy machine for many seconds.
+ */
 const heartbeat: HeartbeatTimeouts = { firstSignMs: 60_000, nextSignMs: 5_000 }
 
 function openHost(
@@ -189,13 +194,13 @@ function openHost(
     forceShutdown,
     heartbeat,
     commandFor,
-    // Code that was compiled before is not stripped of its types again, which takes 20 MiB and half a second.
+    // The cache of compiled code saves 20 MiB and half a second, because types are not stripped again.
     env: { NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? join(stateDir, 'compile-cache') },
     ownPortsFor: (index, service) => services[service].onHost.ownPorts(config, index),
   })
 }
 
-/** The feed and the operator's own pages, on the loopback address, until `started` is disposed of. */
+/** Serves the feed and the operator's pages on the loopback address until `started` is disposed of. */
 async function serve(
   started: AsyncDisposableStack,
   { feedPort, operatorPort }: OperatorConfig,
@@ -217,7 +222,7 @@ async function serve(
   started.defer(() => closeHttp(pages, lastAnswersMs))
 }
 
-/** How long answers that have begun may take when the operator stops. */
+/** The time limit of unfinished answers when the operator stops. */
 const lastAnswersMs = 200
 
 function openApi(
@@ -235,7 +240,7 @@ function openApi(
   })
 }
 
-/** The debug servers of the brokers. */
+/** Returns the debug servers of the brokers. */
 function brokerPages(host: HostInfrastructure): readonly { readonly url: URL }[] {
   return host
     .observe('broker')
@@ -245,7 +250,10 @@ function brokerPages(host: HostInfrastructure): readonly { readonly url: URL }[]
 const placeOfState = (config: OperatorConfig, service: ServiceName) =>
   redisUsers(config).includes(service) ? 'Redis' : 'memory'
 
-/** Writes down where the Redis of several processes is: the one that is named, or one that is started. */
+/**
+ * Writes the address of the Redis of several processes into the file: the configured one, or one that it
+ * starts.
+ */
 async function openRedis(
   options: StandaloneOptions,
   urlFile: string,
@@ -302,7 +310,7 @@ function adviceFor({ redisUrl }: OperatorConfig, logFile: string): string {
   return `${redis}${logFile} has what they said`
 }
 
-/** Keeps the report of the last statuses, in memory and in the file of the state folder. */
+/** Opens the report of the last statuses, in memory and in the file of the state folder. */
 function openReport(
   options: StandaloneOptions,
   host: HostInfrastructure,

@@ -10,8 +10,8 @@ export function writeStatusReport(stateDir: string, report: StatusReport): void 
 }
 
 /**
- * Removes the report of the operator that ran before. It is out of date, and in a container both operators
- * may have the same process id.
+ * Removes the report of the previous operator. It is outdated, and in a container both operators may have the
+ * same process id.
  */
 export function removeStatusReport(stateDir: string): void {
   rmSync(pathOf(stateDir), { force: true })
@@ -31,7 +31,7 @@ export function readStatusReport(stateDir: string): StatusReport | undefined {
   }
 }
 
-/** Reports whether a process has the id of the operator that wrote the report. */
+/** Returns whether a process has the id of the operator that wrote the report. */
 export function mayRun(report: StatusReport): boolean {
   try {
     process.kill(report.pid, 0)

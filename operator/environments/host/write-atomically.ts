@@ -2,10 +2,10 @@ import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 /**
- * A reader sees the old content or the new one, also when this process is killed at any moment, or the
- * power goes. For its owner's eyes only.
+ * Replaces the content of a file. A reader sees the old content or the new one, even if this process is
+ * killed or the power fails. Only the owner can read the file.
  *
- * @param keepAs where the old content is kept, when it shall be; between two steps only that is there.
+ * @param keepAs the path under which the old content is kept; between two steps only that file exists
  */
 export function writeAtomically(path: string, text: string, keepAs?: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })

@@ -412,15 +412,15 @@ async function servePages(
   started.defer(() => closeHttp(pages, lastAnswersMs))
 }
 
-/** How long answers that have begun may take when the operator stops. */
+/** The time limit of unfinished answers when the operator stops. */
 const lastAnswersMs = 200
 
 /** The longest delay of a takeover by the last writes of an operator that stops. */
 const lastWritesMs = 2_000
 
-/** A connection keeps the certificates with which it began, and these are renewed within weeks. */
+/** A connection keeps its first certificates, which are renewed within weeks, so its age is limited. */
 const feedConnection = { maxConnectionAgeMs: 24 * 3_600_000, maxConnectionAgeGraceMs: 3_600_000 }
-/** Another operator passes on a what-if, with the configuration in base64. */
+/** The maximum size of a message. Another operator passes on a what-if, with the configuration in base64. */
 const maxReceiveBytes = 16 * 1024 * 1024
 
 interface ServedParts extends Pick<App<ClusterController>, 'feed' | 'loads' | 'sessions'> {

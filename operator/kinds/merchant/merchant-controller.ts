@@ -18,7 +18,7 @@ export interface MerchantResource {
   readonly rotation: string
   /** Differs between two states of the resource that need a reconcile each. */
   readonly revision: string
-  /** What its deletion does to the merchant. Only while the resource is being deleted. */
+  /** The effect of its deletion on the merchant. Set while the resource is being deleted. */
   readonly deletion?: MerchantAccount['onDeletion']
 }
 

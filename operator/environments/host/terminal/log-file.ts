@@ -1,19 +1,17 @@
 import { appendFileSync, mkdirSync, renameSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 
-/** The present file and the one before it together take twice this. */
+/** The maximum size of a file. The present and the previous file together have up to twice this size. */
 export const maxLogFileBytes = 16 * 1024 * 1024
 
 export interface LogFile {
-  /**
-   * Appends a line, which brings its line break along. Never throws: a full disk must not end what runs.
-   */
+  /** Appends a line with its line break. Never throws, because a full disk must not end the processes. */
   write(line: string): void
 }
 
 /**
- * Appends lines to a file. A full one is renamed to `<path>.1`, in the place of the one before. How many
- * lines could not be written, and why, is the next line that can be.
+ * Appends lines to a file. A full file is renamed to `<path>.1` and replaces the previous one. After failed
+ * writes, the next written line has their number and the cause.
  */
 export function openLogFile(path: string, maxBytes = maxLogFileBytes): LogFile {
   let bytes: number | undefined
@@ -44,7 +42,7 @@ export function openLogFile(path: string, maxBytes = maxLogFileBytes): LogFile {
   }
 }
 
-/** Makes the folder when it is missing. */
+/** Returns the size of the file. Creates its folder if it does not exist. */
 function sizeOf(path: string): number {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0

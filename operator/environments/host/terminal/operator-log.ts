@@ -2,13 +2,13 @@ import { createLog, type Log, type LogLevel } from '@tollway/chassis/log/log.ts'
 import type { LogLine } from '../processes/lines.ts'
 import type { LogFile } from './log-file.ts'
 
-/** What the operator says, and what its processes say. */
+/** The log of the operator, and of the processes that it runs. */
 export interface OperatorLog extends Log {
-  /** A line that one of the processes wrote. */
+  /** Logs a line that one of the processes wrote. */
   fromProcess(line: LogLine): void
 }
 
-/** All lines go to the file; a person sees those that call for attention. */
+/** Creates a log that writes all lines to the file, and prints those that need attention. */
 export function createOperatorLog(options: {
   readonly level: LogLevel
   readonly file: LogFile

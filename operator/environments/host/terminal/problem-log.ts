@@ -3,18 +3,18 @@ import { formatFieldProblem } from '../../../kinds/field-problem.ts'
 import { isPassing } from '../../../status/resource-status.ts'
 import { conditionOf, type StatusReport } from '../../../status/status-report.ts'
 
-/** Something that is not as it was asked for. */
+/** A difference from the desired state. */
 export interface Complaint {
-  /** `checkout.yaml: RateLimitConfig shop/checkout`, or the file alone. */
+  /** The subject: `checkout.yaml: RateLimitConfig shop/checkout`, or the file alone. */
   readonly place: string
   readonly message: string
-  /** It may pass by itself: processes are on their way. */
+  /** Whether the problem may be transient, because processes are starting. */
   readonly passing: boolean
 }
 
 /**
- * What of a report is not ready, and why: each file that cannot be read, each resource's problems field by
- * field, or else the condition that keeps it from being ready; and each process whose backend fails.
+ * Returns the problems of a report: each file that cannot be read; the problems of each resource, field by
+ * field, or else the condition that makes it not ready; and each process whose backend fails.
  */
 export function complaintsOf({ resources, replicas, problems }: StatusReport): readonly Complaint[] {
   const ofFiles = problems.map(({ origin, message }) => ({ place: origin, message, passing: false }))
@@ -36,10 +36,10 @@ export function complaintsOf({ resources, replicas, problems }: StatusReport): r
   return [...ofFiles, ...ofResources, ...ofReplicas]
 }
 
-/** The most problems of one change that are printed. `tollway status` shows all of them. */
+/** The maximum of printed problems of one change. `tollway status` shows all of them. */
 const maxTold = 10
 
-/** Logs the problems that are new since the report before, and those that are resolved. */
+/** Logs new and resolved problems since the last report. */
 export function createProblemLog(log: {
   warn(text: string): void
   info(text: string): void

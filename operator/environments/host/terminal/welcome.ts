@@ -10,14 +10,14 @@ export interface WelcomeFacts {
   readonly report: StatusReport
   readonly stateDir: string
   readonly logFile: string
-  /** `memory`, `Redis`. */
+  /** The store of the counters: `memory` or `Redis`. */
   readonly counters: string
   readonly inForce: readonly RateLimitDomain[]
-  /** Where streams are kept, and how many routes they have; of no interest where no broker runs. */
+  /** The store of the streams, and the number of routes; not shown if no broker runs. */
   readonly streams: { readonly log: string; readonly routes: number }
 }
 
-/** The one screen that `tollway run` prints when everything takes calls. */
+/** Returns the text that `tollway run` prints when all processes accept calls. */
 export function renderWelcome(facts: WelcomeFacts): string {
   const { report, stateDir, logFile, inForce } = facts
   const { addresses } = report
@@ -81,7 +81,7 @@ function addressLines(report: StatusReport): readonly string[] {
   ]
 }
 
-/** On one machine a process has the name of its service, and a number. */
+/** Returns the processes of a service. On one machine, a process has the name of its service and a number. */
 function processesOf({ replicas }: StatusReport, service: ServiceName): readonly Replica[] {
   return replicas.filter(({ name }) => name.startsWith(`${service}-`))
 }
@@ -94,7 +94,7 @@ interface ExampleRequest {
   readonly value: string
 }
 
-/** A request that a rule of the first level limits. */
+/** Returns a request that a rule of the first level limits. */
 function firstRequest(inForce: readonly RateLimitDomain[]): ExampleRequest | undefined {
   const isPlain = ({ rateLimit, key, shadowMode }: RateLimitRule) =>
     rateLimit?.unlimited === false && !shadowMode && !key.includes('*')
@@ -127,7 +127,7 @@ function commandsToTry(
   ]
 }
 
-/** A word of a shell's command line, in quotes where it needs them. */
+/** Returns a word of a shell's command line, quoted if necessary. */
 function quoted(word: string): string {
   return /^[\w./:=@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }

@@ -7,7 +7,7 @@ import { replicasOwner } from './hand-over-replicas.ts'
 export interface Contest {
   /** With its `apiVersion`, `kind` and metadata. */
   readonly object: KubeObject
-  /** For people: what happens, and who does it. */
+  /** The text for people: the change, and the program that makes it. */
   readonly message: string
 }
 
@@ -84,7 +84,7 @@ const ownManagers: ReadonlySet<unknown> = new Set([fieldOwner, replicasOwner])
 /** It writes annotations of every Deployment. */
 const controllers = 'kube-controller-manager'
 
-/** Who changed the object last, by its field managers. */
+/** Returns the manager that changed the object last. */
 function managerOf(live: KubeObject | undefined): string {
   if (live === undefined) return 'another program deletes it'
   const fields = live.metadata['managedFields']
