@@ -5,6 +5,7 @@ import type { LeaderLink } from './counters/leader/leader-link.ts'
 import { openSessions, type Sessions } from './counters/open-sessions.ts'
 import type { PodSessions } from './counters/pod-sessions.ts'
 import { type BackendFailures, watchBackendFailures } from './infrastructure/backend-failures.ts'
+import { watchGoneReplicas } from './infrastructure/gone-replicas.ts'
 import type { Infrastructure } from './infrastructure/provider.ts'
 import type { ServiceName } from './ir.ts'
 import type { RouteSecrets } from './kinds/animation-stream-route/route-secrets.ts'
@@ -96,7 +97,8 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
     log,
     ...(peers && { remotePeers: peers }),
   })
-  const { sessions, podSessions, closeSessions } = openSessions(environment, log)
+  const isGone = watchGoneReplicas(infrastructure, 'ratelimit')
+  const { sessions, podSessions, closeSessions } = openSessions({ ...environment, isGone }, log)
   const parts = { feed, loads, backends }
   const fed = Object.fromEntries(
     listed.map(([name, kind]) => [name, environment.openKind(kind, parts)]),

@@ -1,3 +1,4 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import type { PodSessions } from '../counters/pod-sessions.ts'
 import type { StatusReport } from '../status/status-report.ts'
@@ -6,6 +7,8 @@ import type { Feed } from '../xds/feed.ts'
 
 /** What the API answers from. */
 export interface ApiSources {
+  /** Only its `nowMs` is used. */
+  readonly clock: Pick<Clock, 'nowMs'>
   readonly pods: PodSessions
   readonly report: () => Pick<StatusReport, 'resources'>
   /** The domains in force, each with the `namespace/name` of its resource. */

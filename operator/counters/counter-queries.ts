@@ -14,6 +14,7 @@ import {
   type PodSessionsErrorCode,
 } from './pod-sessions.ts'
 import type { ProcessSession } from './process-session.ts'
+import type { SessionTable } from './session-table.ts'
 
 export interface QueryDeadlines {
   /** The time for the counters, and the time for the local caches. */
@@ -30,9 +31,12 @@ export async function readCounter(
   return callCounter(sessionsOf(sessions, at.domain), at, Action.READ, 0, counterMs)
 }
 
-/** Changes the counter, and then drops its keys from the local caches of all processes. */
+/**
+ * Changes the counter, and then drops its keys from the local caches of all processes. A process that is
+ * disconnected may have the key in its cache, and is missing.
+ */
 export async function changeCounter(
-  sessions: readonly ProcessSession[],
+  table: Pick<SessionTable, 'sessions' | 'lost'>,
   at: CounterAddress,
   by: number | 'reset',
   { counterMs, forgetMs }: QueryDeadlines,
@@ -41,7 +45,8 @@ export async function changeCounter(
   if (!isReset && !(Number.isInteger(by) && by >= 1 && by <= maxRaise)) {
     throw new PodSessionsError('invalid', `by: ${by} is not a whole number from 1 to ${maxRaise}`, 'by')
   }
-  const ofDomain = sessionsOf(sessions, at.domain)
+  const ofDomain = sessionsOf(table.sessions(), at.domain)
+  const lost = table.lost().map(({ session }) => session)
   const action = isReset ? Action.RESET : Action.RAISE
   const reading = await callCounter(ofDomain, at, action, isReset ? 0 : by, counterMs)
   const keys = reading.counters.map(({ key }) => key)
@@ -51,7 +56,7 @@ export async function changeCounter(
     report => (report.case === 'forgotten' ? true : undefined),
     forgetMs,
   )
-  const away = podNames(missing)
+  const away = podNames([...missing, ...lost.filter(({ state }) => state.domains.has(at.domain))])
   return {
     ...reading,
     confirmed: podNames(answers.map(({ session }) => session)).filter(pod => !away.includes(pod)),

@@ -51,8 +51,8 @@ export function createPodSessions(options: PodSessionsOptions): PodSessions & { 
       return pageOf(mergeRules(found, domain, clock.monotonicMs()), ({ rule }) => rule, page)
     },
     counter: async at => readCounter(table.sessions(), at, deadlines),
-    reset: async at => changeCounter(table.sessions(), at, 'reset', deadlines),
-    raise: async (at, by) => changeCounter(table.sessions(), at, by, deadlines),
+    reset: async at => changeCounter(table, at, 'reset', deadlines),
+    raise: async (at, by) => changeCounter(table, at, by, deadlines),
     top: topKeys.query,
     series: (of, signal) => watchSeries(live, of, signal),
     tap: (of, signal) => watchTap(live, of, signal),

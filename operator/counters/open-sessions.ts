@@ -23,12 +23,19 @@ export interface OpenedSessions {
   closeSessions(): void
 }
 
+export interface SessionsEnvironment {
+  readonly leader?: LeaderLink
+  readonly operatorName?: string
+  /** Whether the pod with this uid does not exist any more. */
+  readonly isGone?: (uid: string) => boolean
+}
+
 /** Opens the sessions of one operator; with a `leader`, of one of several. */
 export function openSessions(
-  { leader, operatorName }: { readonly leader?: LeaderLink; readonly operatorName?: string },
+  { leader, operatorName, isGone }: SessionsEnvironment,
   log: Log,
 ): OpenedSessions {
-  const table = createSessionTable({ clock: systemClock, log, leader, operatorName })
+  const table = createSessionTable({ clock: systemClock, log, leader, operatorName, isGone })
   const local = createPodSessions({ table, clock: systemClock })
   const queries = operatorName === undefined ? [] : queryMethods(local, operatorName)
   return {

@@ -21,7 +21,7 @@ export interface SessionTable {
   /** For the server of the feed. */
   readonly methods: readonly AnyMethod[]
   sessions(): readonly ProcessSession[]
-  /** The processes that were connected in the last 10 minutes and are not now. */
+  /** The processes that were connected in the last 10 minutes, are not now, and are not gone. */
   lost(): readonly LostProcess[]
   /** Adds a listener that is called with each new session. */
   onOpen(listener: (session: ProcessSession) => void): void
@@ -43,6 +43,8 @@ export interface SessionTableOptions {
   readonly leader?: LeaderLink | undefined
   /** The DNS name that only operators have in their certificates. */
   readonly operatorName?: string | undefined
+  /** Whether the pod with this uid does not exist any more; never if left out. */
+  readonly isGone?: ((uid: string) => boolean) | undefined
   readonly clock: Clock
   readonly log: Log
   readonly limits?: Partial<SessionLimits>
@@ -65,7 +67,7 @@ export const defaultSessionLimits: SessionLimits = {
 const maxNameChars = 253
 
 export function createSessionTable(options: SessionTableOptions): SessionTable {
-  const { clock, log, leader, operatorName } = options
+  const { clock, log, leader, operatorName, isGone = () => false } = options
   const { maxSessions, maxWaiting, keepLostMs } = { ...defaultSessionLimits, ...options.limits }
   const open = new Map<string, OpenProcessSession>()
   const ends = new Map<OpenProcessSession, (error?: GrpcError) => void>()
@@ -159,7 +161,9 @@ export function createSessionTable(options: SessionTableOptions): SessionTable {
     sessions: () => [...open.values()],
     lost() {
       const sinceMs = clock.monotonicMs() - keepLostMs
-      for (const [id, { endedMs }] of lost) if (endedMs < sinceMs) lost.delete(id)
+      for (const [id, { session, endedMs }] of lost) {
+        if (endedMs < sinceMs || isGone(session.identity.uid)) lost.delete(id)
+      }
       return [...lost.values()]
     },
     onOpen: listener => void listeners.push(listener),

@@ -182,6 +182,28 @@ describe('the sessions of rate limit processes', { concurrency: 2 }, () => {
     )
   })
 
+  test('a pod that is killed is silent, and named by a reset, until it is known to be gone', async t => {
+    const gone = new Set<string>()
+    const options = { isGone: (uid: string) => gone.has(uid) }
+    const { port, sessions } = await startReportingOperator(t, limitPerDay(3), options)
+    const [, two] = await Promise.all(['a', 'b'].map(uid => startReportingProcess(t, port, uid)))
+    await connected(sessions, 2)
+    two?.program.process.kill('SIGKILL')
+    const states = async () => {
+      const { items } = await sessions.pods()
+      return items.map(({ pod, isReporting }) => `${pod} ${isReporting}`).join()
+    }
+    await waitFor('the pod to be silent', async () => (await states()) === 'a true,b false')
+    const reset = async () => {
+      const { confirmed, missing } = await sessions.reset(at('x'))
+      return [confirmed, missing]
+    }
+    assert.deepEqual(await reset(), [['a'], ['b']])
+    gone.add('b')
+    assert.equal(await states(), 'a true')
+    assert.deepEqual(await reset(), [['a'], []])
+  })
+
   test('a series, the top keys and a tap show calls within seconds, and end with their reader', async t => {
     const { port, sessions, table } = await startReportingOperator(t, limitPerDay(1))
     const process = await startReportingProcess(t, port, 'a', {

@@ -5,7 +5,7 @@ import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import { createPodSessions, type PodSessionsOptions } from '../../operator/counters/create-pod-sessions.ts'
-import { createSessionTable } from '../../operator/counters/session-table.ts'
+import { createSessionTable, type SessionTableOptions } from '../../operator/counters/session-table.ts'
 import {
   encodeRateLimitDomain,
   rateLimitTypeUrl,
@@ -35,11 +35,12 @@ const startDeadlineMs = 60_000
 export async function startReportingOperator(
   t: Cleanup,
   config: string | RateLimitDomain,
-  options: Partial<PodSessionsOptions> & { readonly port?: number } = {},
+  options: Partial<PodSessionsOptions> &
+    Pick<SessionTableOptions, 'isGone'> & { readonly port?: number } = {},
 ) {
   const ids = () => `${++streams}`
   const feed = new Feed({ typeUrls: [rateLimitTypeUrl], ids, clock: systemClock, log: silentLog })
-  const table = createSessionTable({ clock: systemClock, log: silentLog })
+  const table = createSessionTable({ clock: systemClock, log: silentLog, isGone: options.isGone })
   const sessions = createPodSessions({ table, clock: systemClock, ...options })
   const server = createGrpcServer({
     methods: [...feed.methods, ...table.methods],

@@ -19,7 +19,7 @@ export const tryRequest: Handler = {
       throw new ApiError(404, 'unknown-domain', message)
     }
     const { explanations, isAtomic } = explainRequest(domains, domain, descriptors)
-    const nowSeconds = Math.floor(Date.now() / 1000)
+    const nowSeconds = Math.floor(call.sources.clock.nowMs() / 1000)
     return {
       domain,
       descriptors: explanations.map(explanation => describeExplanation(explanation, nowSeconds)),

@@ -8,9 +8,10 @@ import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/encode-st
 import { rateLimitTypeUrl } from '../../kinds/rate-limit-config/encode-rate-limit-domain.ts'
 import { Feed } from '../../xds/feed.ts'
 import { type ApiAccess, openAccess } from '../access.ts'
-import { type ApiLimits, createApi } from '../create-api.ts'
+import { createApi } from '../create-api.ts'
 import { streamPreview } from '../examples.ts'
 import { apiPath } from '../openapi-document.ts'
+import type { ApiLimits } from '../running-calls.ts'
 import type { CounterChange, ErrorAnswer } from '../shapes.ts'
 import type { ApiSources, CounterChangeEvent, Owner } from '../sources.ts'
 import { playPods } from './played-pods.ts'
@@ -80,6 +81,7 @@ export async function serveApi(
     status('Merchant', 'shop', 'cafe'),
   ]
   const sources = {
+    clock: systemClock,
     pods,
     report: () => ({ resources }),
     domains: () => [checkout, { ...checkout, name: 'bank/loans', domain: 'loans' }],

@@ -234,7 +234,7 @@ function openApi(
   const brokers = () => askBrokers(brokerPages(host))
   const preview = (key: string) => askPreview(brokerPages(host), key)
   return createApi({
-    sources: { pods, feed, domains: limits.inForce, brokers, preview, ...answering },
+    sources: { clock: systemClock, pods, feed, domains: limits.inForce, brokers, preview, ...answering },
     access: openAccess,
     log,
   })

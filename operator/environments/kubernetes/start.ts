@@ -383,9 +383,12 @@ function openApi(
   const apply = applyAsCaller(access, { random: Math.random })
   const manifest = readAsCaller(access, { random: Math.random })
   return createApi({
-    sources: { pods, feed, domains: limits.inForce, report, brokers, preview: noPreview, apply, manifest },
+    sources: {
+      ...{ clock: systemClock, pods, feed, domains: limits.inForce, report },
+      ...{ brokers, preview: noPreview, apply, manifest },
+    },
     access: reviewedAccess({ client, clock: systemClock }),
-    onCounterChange: change => recordChange(events, limits, change),
+    onCounterChange: change => recordChange(events, limits, systemClock, change),
     log,
   })
 }

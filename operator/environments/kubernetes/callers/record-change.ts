@@ -1,3 +1,4 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
 import type { CounterChangeEvent } from '../../../api/sources.ts'
 import { apiVersion } from '../api/custom-resources.ts'
 import type { EventRecorder } from '../api/events.ts'
@@ -7,6 +8,7 @@ import type { ClusterController } from '../controller.ts'
 export function recordChange(
   events: Pick<EventRecorder, 'record'>,
   limits: Pick<ClusterController, 'list'>,
+  clock: Pick<Clock, 'nowMs'>,
   { user, action, domain, rule, by, owner }: CounterChangeEvent,
 ): void {
   const found = limits
@@ -15,7 +17,8 @@ export function recordChange(
   if (found === undefined) return
   const done = by === undefined ? 'reset a counter' : `raised a counter by ${by}`
   // Equal notes are recorded once in ten minutes, so the note has the time.
-  const note = `${user} ${done} of the rule ${rule} in the domain ${domain} at ${new Date().toISOString()}`
+  const time = new Date(clock.nowMs()).toISOString()
+  const note = `${user} ${done} of the rule ${rule} in the domain ${domain} at ${time}`
   const reason = action === 'reset' ? 'CounterReset' : 'CounterRaised'
   const regarding = { apiVersion, kind: 'RateLimitConfig', metadata: found.metadata }
   events.record({ regarding, type: 'Normal', reason, action: action === 'reset' ? 'Reset' : 'Raise', note })

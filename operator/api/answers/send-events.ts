@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
-import { errorBody, toApiError } from './api-error.ts'
-import { eventText } from './openapi-document.ts'
+import { errorBody, toApiError } from '../api-error.ts'
+import { eventText } from '../openapi-document.ts'
 
 /** The cause of the end of a stream, in its event `end`. A client then connects again. */
 export type StreamEnd = 'stopping' | 'renew' | 'finished' | 'slow'
