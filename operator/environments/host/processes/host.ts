@@ -1,6 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { type Infrastructure, InfrastructureError } from '../../../infrastructure/provider.ts'
-import { createTurns } from '../../../infrastructure/turns.ts'
+import { createSerialTasks } from '../../../infrastructure/serial-tasks.ts'
 import type { OwnPorts, ServiceName, Workload } from '../../../ir.ts'
 import type { ReplicaCommand } from './launch-child.ts'
 import type { LogLine } from './lines.ts'
@@ -69,7 +69,7 @@ export function createHostInfrastructure(options: HostOptions): HostInfrastructu
   const lock = lockStateDir(options.stateDir)
   const running = new Map<string, Running>()
   const listeners: ((workload: string) => void)[] = []
-  const turns = createTurns()
+  const tasks = createSerialTasks()
   let closed = false
 
   const open = (workload: Workload): Running => {
@@ -103,7 +103,7 @@ export function createHostInfrastructure(options: HostOptions): HostInfrastructu
   return {
     assertPortsFree: (workloads, further) => assertPortsFree([...further, ...workloads.flatMap(portsOf)]),
     apply: workload =>
-      turns.run(workload.name, async () => {
+      tasks.run(workload.name, async () => {
         assertReplicas(workload)
         await assertPortsFree(portsOf(workload))
         if (closed) throw new InfrastructureError(`${workload.name} is not applied: the operator is ending`)
@@ -111,12 +111,12 @@ export function createHostInfrastructure(options: HostOptions): HostInfrastructu
         found.workload = workload
         found.set.scaleTo(workload)
       }),
-    remove: name => turns.run(name, () => remove(name)),
+    remove: name => tasks.run(name, () => remove(name)),
     observe: name => running.get(name)?.set.observe() ?? [],
     onChange: listener => listeners.push(listener),
     async close() {
       closed = true
-      await Promise.all(Array.from(running.keys(), name => turns.run(name, () => remove(name))))
+      await Promise.all(Array.from(running.keys(), name => tasks.run(name, () => remove(name))))
       lock.release()
     },
   }

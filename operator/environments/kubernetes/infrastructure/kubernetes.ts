@@ -4,7 +4,7 @@ import { createLastErrors, type LastErrors } from '../../../controller/last-erro
 import type { ReflectorTiming } from '../../../controller/reflector.ts'
 import { type Outcome, WorkQueue } from '../../../controller/work-queue.ts'
 import { type Infrastructure, InfrastructureError, type Replica } from '../../../infrastructure/provider.ts'
-import { createTurns } from '../../../infrastructure/turns.ts'
+import { createSerialTasks } from '../../../infrastructure/serial-tasks.ts'
 import type { Workload } from '../../../ir.ts'
 import { objectName } from '../../../services/cluster-names.ts'
 import type { KubeClient } from '../api/client.ts'
@@ -67,7 +67,7 @@ export class KubernetesInfrastructure implements Infrastructure {
   readonly #options: KubernetesOptions
   readonly #timing: KubernetesTiming
   readonly #desired = new Map<string, Workload>()
-  readonly #turns = createTurns()
+  readonly #tasks = createSerialTasks()
   readonly #listeners: ((workload: string) => void)[] = []
   /** The result of `observe` for each workload when its listeners were called last. */
   readonly #reported = new Map<string, string>()
@@ -102,7 +102,7 @@ export class KubernetesInfrastructure implements Infrastructure {
     this.#repairs = new WorkQueue({
       concurrency: 1,
       random,
-      reconcile: name => this.#turns.run(name, () => this.#repair(name)),
+      reconcile: name => this.#tasks.run(name, () => this.#repair(name)),
       onError: (name, error, retryMs) =>
         this.#reportRetry(`${name} is not repaired: ${(error as Error).message}`, retryMs),
     })
@@ -114,11 +114,11 @@ export class KubernetesInfrastructure implements Infrastructure {
 
   apply(workload: Workload): Promise<void> {
     const { name } = workload
-    return this.#turns.run(name, () => this.#obstacles.watch(name, this.#apply(workload)))
+    return this.#tasks.run(name, () => this.#obstacles.watch(name, this.#apply(workload)))
   }
 
   remove(name: string): Promise<void> {
-    return this.#turns.run(name, () => this.#remove(name))
+    return this.#tasks.run(name, () => this.#remove(name))
   }
 
   observe(name: string): readonly Replica[] {
@@ -160,7 +160,7 @@ export class KubernetesInfrastructure implements Infrastructure {
     this.#obstacles.clear()
     this.#contests.clear()
     this.#term.abort(notLeading('a workload'))
-    await this.#turns.settled()
+    await this.#tasks.settled()
     this.#term = new AbortController()
   }
 
