@@ -1,6 +1,6 @@
 import type { DomainTotals, HitCounts, PodState, RuleTotals } from './pod-sessions.ts'
 import type { ProcessSession, ReportedRule } from './process-session.ts'
-import type { LostProcess } from './session-table.ts'
+import type { LostProcess } from './session-registry.ts'
 
 /** A process that has not reported for this time counts as not reporting. */
 export const silentMs = 10_000

@@ -6,7 +6,7 @@ import { createOutbox } from '../xds/outbox.ts'
 import { isOperator } from './leader/is-operator.ts'
 import type { LeaderLink } from './leader/leader-link.ts'
 import { passOn } from './leader/pass-on.ts'
-import { type OpenProcessSession, openProcessSession, type ProcessSession } from './process-session.ts'
+import type { OpenProcessSession, ProcessSession } from './process-session.ts'
 import {
   decodeReport,
   encodedCodec,
@@ -15,6 +15,7 @@ import {
   type Request,
   sessionPath,
 } from './session-codec.ts'
+import { type LostProcess, SessionRegistry } from './session-registry.ts'
 
 /** The sessions of the processes that are connected to this operator. */
 export interface SessionTable {
@@ -27,12 +28,6 @@ export interface SessionTable {
   onOpen(listener: (session: ProcessSession) => void): void
   /** Ends every stream with UNAVAILABLE, and refuses new ones. */
   close(): void
-}
-
-export interface LostProcess {
-  readonly session: ProcessSession
-  /** When its stream ended, by the monotonic clock. */
-  readonly endedMs: number
 }
 
 export interface SessionTableOptions {
@@ -64,16 +59,11 @@ export const defaultSessionLimits: SessionLimits = {
   keepLostMs: 600_000,
 }
 
-const maxNameChars = 253
-
 export function createSessionTable(options: SessionTableOptions): SessionTable {
-  const { clock, log, leader, operatorName, isGone = () => false } = options
-  const { maxSessions, maxWaiting, keepLostMs } = { ...defaultSessionLimits, ...options.limits }
-  const open = new Map<string, OpenProcessSession>()
-  const ends = new Map<OpenProcessSession, (error?: GrpcError) => void>()
-  const lost = new Map<string, LostProcess>()
-  const listeners: ((session: ProcessSession) => void)[] = []
-  let streams = 0
+  const { clock, leader, operatorName, isGone = () => false } = options
+  const limits = { ...defaultSessionLimits, ...options.limits }
+  const registry = new SessionRegistry({ clock, isGone, keepLostMs: limits.keepLostMs })
+  const serve = createSessionStreams(registry, limits, options.log)
   let closed = false
 
   async function* handle(reports: AsyncIterable<Uint8Array>, call: Call): AsyncGenerator<Uint8Array> {
@@ -83,7 +73,29 @@ export function createSessionTable(options: SessionTableOptions): SessionTable {
     else yield* serve(reports, call)
   }
 
-  async function* serve(reports: AsyncIterable<Uint8Array>, call: Call): AsyncGenerator<Uint8Array> {
+  // The processes connect again, and their sessions reach the new leader.
+  leader?.onChange(() => registry.endAll(new GrpcError('UNAVAILABLE', 'another operator has the Lease')))
+
+  return {
+    methods: [{ kind: 'bidi', path: sessionPath, ...encodedCodec, handle }],
+    sessions: () => registry.sessions(),
+    lost: () => registry.lost(),
+    onOpen: listener => registry.onOpen(listener),
+    close() {
+      closed = true
+      registry.endAll(shuttingDown())
+    },
+  }
+}
+
+/** Returns a handler of the streams of processes, each of which begins with a Hello. */
+function createSessionStreams(
+  registry: SessionRegistry,
+  { maxSessions, maxWaiting }: SessionLimits,
+  log: Log,
+) {
+  let streams = 0
+  return async function* serve(reports: AsyncIterable<Uint8Array>, call: Call): AsyncGenerator<Uint8Array> {
     if (streams >= maxSessions) {
       log.warn('reject a session of a rate limit process: too many', { maxSessions })
       throw new GrpcError('RESOURCE_EXHAUSTED', `there are ${maxSessions} sessions already`)
@@ -100,7 +112,7 @@ export function createSessionTable(options: SessionTableOptions): SessionTable {
     streams += 1
     let session: OpenProcessSession | undefined
     readAll(reports, outbox.end, report => {
-      if (session === undefined) session = begin(report, send, outbox.end)
+      if (session === undefined) session = registry.open(helloOf(report), { send, end: outbox.end })
       else session.receive(report)
     })
     try {
@@ -111,67 +123,15 @@ export function createSessionTable(options: SessionTableOptions): SessionTable {
     } finally {
       streams -= 1
       call.signal.removeEventListener('abort', onAbort)
-      if (session !== undefined) end(session)
+      if (session !== undefined) registry.close(session)
     }
   }
+}
 
-  function begin(
-    report: Report,
-    send: (request: Request) => void,
-    endStream: (error?: GrpcError) => void,
-  ): OpenProcessSession {
-    if (report.case !== 'hello') throw new GrpcError('INVALID_ARGUMENT', 'the first message must be a Hello')
-    const hello = report.value
-    if (
-      hello.uid === '' ||
-      [hello.uid, hello.pod, hello.namespace].some(name => name.length > maxNameChars)
-    ) {
-      throw new GrpcError('INVALID_ARGUMENT', `uid: must have 1 to ${maxNameChars} characters, as the names`)
-    }
-    const session = openProcessSession(hello, send, clock)
-    const id = sessionId(session)
-    const before = open.get(id)
-    // The newest stream of a process counts.
-    if (before !== undefined) ends.get(before)?.(new GrpcError('ABORTED', 'the process has a newer session'))
-    open.set(id, session)
-    ends.set(session, endStream)
-    lost.delete(id)
-    for (const listener of listeners) listener(session)
-    return session
-  }
-
-  function end(session: OpenProcessSession): void {
-    const id = sessionId(session)
-    ends.delete(session)
-    session.close()
-    if (open.get(id) !== session) return
-    open.delete(id)
-    lost.set(id, { session, endedMs: clock.monotonicMs() })
-  }
-
-  function endAll(error: GrpcError): void {
-    for (const endStream of [...ends.values()]) endStream(error)
-  }
-
-  // The processes connect again, and their sessions reach the new leader.
-  leader?.onChange(() => endAll(new GrpcError('UNAVAILABLE', 'another operator has the Lease')))
-
-  return {
-    methods: [{ kind: 'bidi', path: sessionPath, ...encodedCodec, handle }],
-    sessions: () => [...open.values()],
-    lost() {
-      const sinceMs = clock.monotonicMs() - keepLostMs
-      for (const [id, { session, endedMs }] of lost) {
-        if (endedMs < sinceMs || isGone(session.identity.uid)) lost.delete(id)
-      }
-      return [...lost.values()]
-    },
-    onOpen: listener => void listeners.push(listener),
-    close() {
-      closed = true
-      endAll(shuttingDown())
-    },
-  }
+/** @throws GrpcError INVALID_ARGUMENT */
+function helloOf(report: Report) {
+  if (report.case !== 'hello') throw new GrpcError('INVALID_ARGUMENT', 'the first message must be a Hello')
+  return report.value
 }
 
 async function readAll(
@@ -185,11 +145,6 @@ async function readAll(
   } catch (error) {
     end(error as Error)
   }
-}
-
-/** Identifies the process: a pod has one for each worker. */
-function sessionId({ identity: { uid, worker } }: ProcessSession): string {
-  return `${uid} ${worker}`
 }
 
 function shuttingDown(): GrpcError {

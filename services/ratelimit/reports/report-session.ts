@@ -2,12 +2,12 @@ import { type BackoffOptions, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
-import type { BidiCall } from '@tollway/grpc/client/client.ts'
 import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
 import { flag, hasFlag, recordCount } from '../rules/domain-table.ts'
 import { type HistogramReading, histogramBuckets, quantileMs } from '../stats/registry/histogram.ts'
 import type { Stats } from '../stats/registry/stats.ts'
-import { type Report, type Request, sessionCodec, sessionPath, totalsMessage } from './report-codec.ts'
+import { OutgoingReports } from './outgoing-reports.ts'
+import { type Request, sessionCodec, sessionPath, totalsMessage } from './report-codec.ts'
 import { createTotalsReport } from './rule-totals.ts'
 import { createRequestHandler, type RequestParts } from './session-requests.ts'
 
@@ -63,57 +63,16 @@ export const defaultReportTiming: ReportTiming = {
   unsupportedMs: 60_000,
 }
 
-/** Reports that wait for the operator. Beyond it, those that a later one replaces are dropped. */
-const maxWaiting = 32
-/** Beyond it, answers are dropped too: the operator does not read. */
-const maxWaitingAnswers = 1_000
-
 export function createReportSession(options: ReportSessionOptions): ReportSession {
-  const { connection, clock, log, random, onRules } = options
-  const { intervalMs, backoff: waits, unsupportedMs } = { ...defaultReportTiming, ...options.timing }
+  const timing = { ...defaultReportTiming, ...options.timing }
+  const { unsupportedMs, backoff: waits } = timing
+  const { clock, log, random } = options
   const backoff = createBackoff({ ...waits, factor: 2, jitter: 0.5, random })
   const stopped = new AbortController()
   const { signal } = stopped
-  const pause = createWakeablePause()
-  const decisions = createDurations(options)
-  const outgoing = createOutgoing()
-  const handler = createRequestHandler(options, outgoing.send)
+  const reportOnce = createReporter(options, timing.intervalMs, signal)
   let running: Promise<void> = Promise.resolve()
   let lastReason = ''
-  onRules(pause.wake)
-
-  async function reportOnce(): Promise<void> {
-    const call = connection.client().bidi(sessionPath, sessionCodec, { signal })
-    let hasEnded = false
-    outgoing.open(call)
-    const ended = readRequests(call.messages, handler.handle).finally(() => {
-      hasEnded = true
-      pause.wake()
-    })
-    // Awaited below, after the last report.
-    ended.catch(() => {})
-    const totals = createTotalsReport(options.rules, countLimits)
-    outgoing.send(
-      { case: 'hello', value: { ...options.identity, features: [...options.identity.features] } },
-      false,
-    )
-    let beforeMs = clock.monotonicMs()
-    while (!hasEnded && !signal.aborted) {
-      const nowMs = clock.monotonicMs()
-      if (outgoing.hasRoom()) {
-        const state = { backendProblem: options.backendProblem(), droppedReports: outgoing.dropped() }
-        outgoing.send(
-          totalsMessage(totals(), { ...state, ...decisions(), intervalMs: nowMs - beforeMs }),
-          false,
-        )
-        beforeMs = nowMs
-      }
-      await pause.wait(intervalMs, signal)
-    }
-    outgoing.close()
-    handler.close()
-    await ended
-  }
 
   /** Returns the delay before the next stream. */
   function delayAfter(error: unknown, lastedMs: number): number {
@@ -149,42 +108,57 @@ export function createReportSession(options: ReportSessionOptions): ReportSessio
   }
 }
 
+/**
+ * Returns a function that reports through one stream: the totals at each interval and after each change of
+ * the rules, and the answers to requests. It rejects when the stream ends.
+ */
+function createReporter(options: ReportSessionOptions, intervalMs: number, signal: AbortSignal) {
+  const { connection, clock, onRules, identity, rules, backendProblem } = options
+  const pause = createWakeablePause()
+  const decisions = createDurations(options)
+  const outgoing = new OutgoingReports()
+  const handler = createRequestHandler(options, (report, isOptional) => outgoing.send(report, isOptional))
+  onRules(pause.wake)
+
+  async function sendTotals(hasEnded: () => boolean): Promise<void> {
+    const totals = createTotalsReport(rules, countLimits)
+    let beforeMs = clock.monotonicMs()
+    while (!hasEnded() && !signal.aborted) {
+      const nowMs = clock.monotonicMs()
+      if (outgoing.hasRoom()) {
+        const state = { backendProblem: backendProblem(), droppedReports: outgoing.dropped() }
+        const sinceLast = { ...decisions(), intervalMs: nowMs - beforeMs }
+        outgoing.send(totalsMessage(totals(), { ...state, ...sinceLast }), false)
+        beforeMs = nowMs
+      }
+      await pause.wait(intervalMs, signal)
+    }
+  }
+
+  return async (): Promise<void> => {
+    const call = connection.client().bidi(sessionPath, sessionCodec, { signal })
+    let hasEnded = false
+    outgoing.open(call)
+    const ended = readRequests(call.messages, handler.handle).finally(() => {
+      hasEnded = true
+      pause.wake()
+    })
+    // Awaited below, after the last report.
+    ended.catch(() => {})
+    outgoing.send({ case: 'hello', value: { ...identity, features: [...identity.features] } }, false)
+    await sendTotals(() => hasEnded)
+    outgoing.close()
+    handler.close()
+    await ended
+  }
+}
+
 async function readRequests(
   messages: AsyncIterable<Request>,
   handle: (request: Request) => void,
 ): Promise<never> {
   for await (const request of messages) handle(request)
   throw new Error('the operator ended the stream')
-}
-
-/** The reports of the open stream. Without one, reports are dropped. */
-function createOutgoing() {
-  let call: BidiCall<Report, Request> | undefined
-  let waiting = 0
-  let dropped = 0
-  return {
-    open(next: BidiCall<Report, Request>): void {
-      call = next
-      waiting = 0
-    },
-    close(): void {
-      call = undefined
-    },
-    hasRoom: () => waiting < maxWaiting,
-    dropped: () => dropped,
-    send(report: Report, isOptional: boolean): void {
-      const current = call
-      if (current === undefined) return
-      if (waiting >= (isOptional ? maxWaiting : maxWaitingAnswers)) {
-        dropped += 1
-        return
-      }
-      waiting += 1
-      void current.write(report).then(() => {
-        if (call === current) waiting -= 1
-      })
-    },
-  }
 }
 
 function countLimits({ table }: { readonly table: Parameters<typeof recordCount>[0] }): number {

@@ -40,85 +40,97 @@ export interface RecordingLimits {
 const defaultLimits: RecordingLimits = { callsPerSecond: 20_000, seconds: 60 }
 
 export function createCallRecording(bytes: number, limits = defaultLimits): CallRecording {
-  let newer: Generation | undefined
-  let older: Generation | undefined
-  let second = 0
-  let recordedInSecond = 0
+  return new Recording(bytes, limits)
+}
 
-  function next(nowSeconds: number, halvings: number): Generation {
-    const reused = older !== undefined && older.readers === 0 ? older : undefined
-    const cleared = reused ?? new Generation(bytes / 2, limits.seconds)
-    older = newer
-    cleared.clear(nowSeconds, halvings)
-    newer = cleared
-    return cleared
+class Recording implements CallRecording {
+  readonly #bytes: number
+  readonly #limits: RecordingLimits
+  #newer: Generation | undefined
+  #older: Generation | undefined
+  #second = 0
+  #recordedInSecond = 0
+
+  constructor(bytes: number, limits: RecordingLimits) {
+    this.#bytes = bytes
+    this.#limits = limits
   }
 
-  /** Replaces a full generation. One that was full early is followed by one with fewer keys. */
-  function replaceFull(full: Generation, nowSeconds: number): Generation {
-    const lasted = Math.max(1, nowSeconds - full.startSeconds)
-    return next(nowSeconds, full.halvings + Math.max(0, Math.ceil(Math.log2(limits.seconds / lasted))))
-  }
-
-  /** Begins a generation with more keys if there is room and time for them. */
-  function startSecond(current: Generation, nowSeconds: number): void {
-    const calls = recordedInSecond
-    recordedInSecond = 0
-    const lasted = nowSeconds - current.startSeconds
-    if (current.halvings === 0 || lasted < limits.seconds) return
-    const usedInTime = (current.used() * limits.seconds) / lasted
-    const times = Math.min(0.5 / usedInTime, limits.callsPerSecond / 2 / Math.max(1, calls))
-    if (times >= 2) next(nowSeconds, Math.max(0, current.halvings - Math.floor(Math.log2(times))))
-  }
-
-  function record(current: Generation, request: DecisionRequest, nowSeconds: number): void {
+  record(request: DecisionRequest, nowSeconds: number): void {
+    if (nowSeconds !== this.#second) this.#startSecond(nowSeconds)
+    const current = this.#newer ?? this.#next(nowSeconds, 0)
     current.count(request.domain)
     if (current.halvings > 0 && !hasSampled(request, current.halvings)) return
-    recordedInSecond += 1
-    if (recordedInSecond > limits.callsPerSecond) {
-      recordedInSecond = 1
+    this.#recordedInSecond += 1
+    if (this.#recordedInSecond > this.#limits.callsPerSecond) {
+      this.#recordedInSecond = 1
       current.halve()
     }
     if (current.record(request, nowSeconds)) return
-    replaceFull(current, nowSeconds).record(request, nowSeconds)
+    this.#replaceFull(current, nowSeconds).record(request, nowSeconds)
+  }
+
+  of(domain: string): RecordedCalls {
+    const generations = this.#readable()
+    for (const generation of generations) generation.seal()
+    const lengths = generations.map(({ length }) => length)
+    const halvings = Math.max(0, ...generations.map(each => each.halvings))
+    return {
+      fromSeconds: generations[0]?.startSeconds,
+      calls: generations.reduce((sum, { domains }) => sum + (domains.get(domain)?.calls ?? 0), 0),
+      share: 2 ** -halvings,
+      length: lengths.reduce((sum, length) => sum + length, 0),
+      *records() {
+        for (const generation of generations) generation.readers += 1
+        try {
+          for (const [index, generation] of generations.entries()) {
+            yield* generation.read(domain, lengths[index] ?? 0, halvings)
+          }
+        } finally {
+          for (const generation of generations) generation.readers -= 1
+        }
+        return undefined
+      },
+    }
   }
 
   /** The newer generation alone once it is long enough, if it has more keys than the older one. */
-  function readable(): readonly Generation[] {
+  #readable(): readonly Generation[] {
+    const [newer, older] = [this.#newer, this.#older]
     if (newer === undefined) return []
-    const suffices = second - newer.startSeconds >= limits.seconds
+    const suffices = this.#second - newer.startSeconds >= this.#limits.seconds
     if (older === undefined || (suffices && older.halvings > newer.halvings)) return [newer]
     return [older, newer]
   }
 
-  return {
-    record(request, nowSeconds) {
-      if (newer !== undefined && nowSeconds !== second) startSecond(newer, nowSeconds)
-      second = nowSeconds
-      record(newer ?? next(nowSeconds, 0), request, nowSeconds)
-    },
-    of(domain) {
-      const generations = readable()
-      for (const generation of generations) generation.seal()
-      const lengths = generations.map(({ length }) => length)
-      const halvings = Math.max(0, ...generations.map(each => each.halvings))
-      return {
-        fromSeconds: generations[0]?.startSeconds,
-        calls: generations.reduce((sum, { domains }) => sum + (domains.get(domain)?.calls ?? 0), 0),
-        share: 2 ** -halvings,
-        length: lengths.reduce((sum, length) => sum + length, 0),
-        *records() {
-          for (const generation of generations) generation.readers += 1
-          try {
-            for (const [index, generation] of generations.entries()) {
-              yield* generation.read(domain, lengths[index] ?? 0, halvings)
-            }
-          } finally {
-            for (const generation of generations) generation.readers -= 1
-          }
-          return undefined
-        },
-      }
-    },
+  #next(nowSeconds: number, halvings: number): Generation {
+    const reused = this.#older !== undefined && this.#older.readers === 0 ? this.#older : undefined
+    const cleared = reused ?? new Generation(this.#bytes / 2, this.#limits.seconds)
+    this.#older = this.#newer
+    cleared.clear(nowSeconds, halvings)
+    this.#newer = cleared
+    return cleared
+  }
+
+  /** Replaces a full generation. One that was full early is followed by one with fewer keys. */
+  #replaceFull(full: Generation, nowSeconds: number): Generation {
+    const lasted = Math.max(1, nowSeconds - full.startSeconds)
+    const early = Math.ceil(Math.log2(this.#limits.seconds / lasted))
+    return this.#next(nowSeconds, full.halvings + Math.max(0, early))
+  }
+
+  /** Begins a generation with more keys if there is room and time for them. */
+  #startSecond(nowSeconds: number): void {
+    const { callsPerSecond, seconds } = this.#limits
+    const calls = this.#recordedInSecond
+    this.#second = nowSeconds
+    this.#recordedInSecond = 0
+    const current = this.#newer
+    if (current === undefined || current.halvings === 0) return
+    const lasted = nowSeconds - current.startSeconds
+    if (lasted < seconds) return
+    const usedInTime = (current.used() * seconds) / lasted
+    const times = Math.min(0.5 / usedInTime, callsPerSecond / 2 / Math.max(1, calls))
+    if (times >= 2) this.#next(nowSeconds, Math.max(0, current.halvings - Math.floor(Math.log2(times))))
   }
 }
