@@ -67,8 +67,12 @@ async function changesOneCounter(t: TestContext, env: Readonly<Record<string, st
   assert.deepEqual(await ask(two, 'alice', 2), [200, 429])
 }
 
-// Most of the time the tests wait for the reports of each second.
-describe('the sessions of rate limit processes', { concurrency: 2 }, () => {
+function redisEnv(port: number) {
+  return { BACKEND_TYPE: 'redis', KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL: `127.0.0.1:${port}` }
+}
+
+// Most of the time the tests wait for the reports of each second, and of five seconds.
+describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
   test('totals of two pods are summed, and pages of rules follow each other', async t => {
     const { port, sessions } = await startReportingOperator(t, limitPerDay(3))
     const [one, two] = await Promise.all(['a', 'b'].map(uid => startReportingProcess(t, port, uid)))
@@ -106,15 +110,13 @@ describe('the sessions of rate limit processes', { concurrency: 2 }, () => {
   test('a counter in Redis is read, reset and raised, and no local cache refuses afterwards', async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
-    const env = { BACKEND_TYPE: 'redis', KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL: `127.0.0.1:${redis.port}` }
-    await changesOneCounter(t, env)
+    await changesOneCounter(t, redisEnv(redis.port))
   })
 
   test('the same where Redis counts with a script', async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
-    const env = { BACKEND_TYPE: 'redis', KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL: `127.0.0.1:${redis.port}` }
-    await changesOneCounter(t, { ...env, STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true' })
+    await changesOneCounter(t, { ...redisEnv(redis.port), STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true' })
   })
 
   test('the same in memcached, which grants no more than was counted', {
@@ -143,39 +145,54 @@ describe('the sessions of rate limit processes', { concurrency: 2 }, () => {
     assert.deepEqual(await ask(two, 'bob', 4), [200, 200, 200, 429])
   })
 
-  test('wrong arguments and a lost Redis are errors with a code; a pod that is away is named', async t => {
-    const redis = await startRedis()
-    t.after(() => redis.stop())
-    const env = {
-      ...{ BACKEND_TYPE: 'redis', KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL: `127.0.0.1:${redis.port}` },
-      BACKEND_DEADLINE: '100ms',
-    }
-    const { port, sessions } = await startReportingOperator(t, limitPerDay(3), {
-      deadlines: { forgetMs: 300 },
-    })
+  test('wrong arguments, and a tap that no setting allows, are errors with a code', async t => {
+    const { port, sessions } = await startReportingOperator(t, limitPerDay(3))
     assert.equal(await failure(sessions.counter(at('x'))), 'no-pods')
-    const [, two] = await Promise.all(['a', 'b'].map(uid => startReportingProcess(t, port, uid, env)))
-    await connected(sessions, 2)
+    await startReportingProcess(t, port, 'a')
+    await connected(sessions, 1)
     assert.equal(await failure(sessions.counter({ ...at('x'), domain: 'none' })), 'unknown-domain domain')
     assert.equal(await failure(sessions.reset({ domain: 'shop', entries: [] })), 'no-rule entries')
     for (const by of [0, -1, 0.5, 2 ** 53])
       assert.equal(await failure(sessions.raise(at('x'), by)), 'invalid by')
+    const { signal } = new AbortController()
+    const tap = sessions.tap({ domain: 'shop' }, signal)[Symbol.asyncIterator]()
+    assert.equal(await failure(tap.next()), 'switched-off')
+  })
+
+  test('a pod that stands still during a reset is named', async t => {
+    const redis = await startRedis()
+    t.after(() => redis.stop())
+    const { port, sessions } = await startReportingOperator(t, limitPerDay(3), {
+      deadlines: { counterMs: 300, forgetMs: 300 },
+    })
+    const [, two] = await Promise.all(
+      ['a', 'b'].map(uid => startReportingProcess(t, port, uid, redisEnv(redis.port))),
+    )
+    await connected(sessions, 2)
     const stopped = two?.program.process
     assert.ok(stopped)
-    // The first process has reported last, so that it is asked.
-    const [pod] = (await sessions.pods()).items
-    assert.equal(pod?.uid, 'a')
     stopped.kill('SIGSTOP')
     t.after(() => stopped.kill('SIGCONT'))
-    await waitFor('the other pod to be asked', async () => {
-      const change = await sessions.reset(at('x')).catch(() => undefined)
-      return change !== undefined && change.missing.join() === 'b' && change.confirmed.join() === 'a'
-    })
-    await redis.kill('SIGKILL')
-    await waitFor(
-      'the error of Redis',
-      async () => (await failure(sessions.counter(at('x')))) === 'backend-failed',
+    // The process that has reported last is asked.
+    const change = await waitFor('the other pod to be asked', () =>
+      sessions.reset(at('x')).catch(() => undefined),
     )
+    assert.deepEqual([change.missing, change.confirmed], [['b'], ['a']])
+    stopped.kill('SIGCONT')
+    await waitFor('both pods to confirm', async () => (await sessions.reset(at('x'))).confirmed.length === 2)
+  })
+
+  test('a lost Redis is an error of each call within a bound, and the problem of the pod', async t => {
+    const redis = await startRedis()
+    t.after(() => redis.stop())
+    const { port, sessions } = await startReportingOperator(t, limitPerDay(3))
+    await startReportingProcess(t, port, 'a', { ...redisEnv(redis.port), BACKEND_DEADLINE: '100ms' })
+    await connected(sessions, 1)
+    await redis.kill('SIGKILL')
+    const startMs = performance.now()
+    const calls = [sessions.counter(at('x')), sessions.reset(at('x')), sessions.raise(at('x'), 1)]
+    assert.deepEqual(await Promise.all(calls.map(failure)), Array(3).fill('backend-failed'))
+    assert.ok(performance.now() - startMs < 2_000)
     await waitFor(
       'the problem of the pod',
       async () => (await sessions.pods()).items[0]?.backendProblem !== '',
@@ -202,6 +219,39 @@ describe('the sessions of rate limit processes', { concurrency: 2 }, () => {
     gone.add('b')
     assert.equal(await states(), 'a true')
     assert.deepEqual(await reset(), [['a'], []])
+  })
+
+  test('1,000 ended watches leave no subscription, and a pod decides without its operator', async t => {
+    const { port, sessions, stop } = await startReportingOperator(t, limitPerDay(1))
+    const process = await startReportingProcess(t, port, 'a', {
+      ...{ DECISION_TAP: 'true', DECISION_RECORDING_BYTES: '0' },
+    })
+    await connected(sessions, 1)
+    for (let watch = 0; watch < 1_000; watch++) {
+      const ending = new AbortController()
+      const reading = sessions.tap({ domain: 'shop', rule: `rule ${watch}` }, ending.signal)
+      const first = reading[Symbol.asyncIterator]().next()
+      ending.abort()
+      await first
+      // The answer shows that the process has read the requests before.
+      if (watch % 100 === 99) await sessions.counter(at('x'))
+    }
+    // More than the 200 subscriptions that a process runs at once: each of the earlier ones has ended.
+    const ending = new AbortController()
+    const seen: string[] = []
+    const tap = (async () => {
+      for await (const { decisions } of sessions.tap({ domain: 'shop' }, ending.signal)) {
+        for (const { entries } of decisions) seen.push(entries[0]?.value ?? '')
+      }
+    })()
+    await sessions.counter(at('x'))
+    await ask(process, 'alice', 1)
+    await waitFor('the tap', () => seen.length > 0)
+    assert.deepEqual(seen, ['alice'])
+    ending.abort()
+    await tap
+    await stop()
+    assert.deepEqual(await ask(process, 'alice', 1), [429])
   })
 
   test('a series, the top keys and a tap show calls within seconds, and end with their reader', async t => {
@@ -252,17 +302,6 @@ describe('the sessions of rate limit processes', { concurrency: 2 }, () => {
     ending.abort()
     await Promise.all([series, tap])
     assert.equal(table.sessions().length, 1)
-  })
-
-  test('a tap must be allowed by a setting', async t => {
-    const { port, sessions } = await startReportingOperator(t, limitPerDay(1))
-    await startReportingProcess(t, port, 'a')
-    await connected(sessions, 1)
-    const { signal } = new AbortController()
-    assert.equal(
-      await failure(sessions.tap({ domain: 'shop' }, signal)[Symbol.asyncIterator]().next()),
-      'switched-off',
-    )
   })
 
   test('a what-if says what a lower limit would have refused, and which keys it changes', async t => {
