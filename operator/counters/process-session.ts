@@ -47,8 +47,9 @@ export interface OpenProcessSession extends ProcessSession {
   close(): void
 }
 
-/** The most rules of one process that are kept. */
+/** The most rules and domains of one process that are kept. */
 const maxRules = 100_000
+const maxDomains = 100_000
 
 export function openProcessSession(
   identity: Hello,
@@ -83,12 +84,15 @@ export function openProcessSession(
       domains.delete(name)
     }
     for (const { domain, rules: limits, changed, whole } of totals.domains) {
+      if (!domains.has(domain) && domains.size >= maxDomains) continue
       const before = domains.get(domain)?.rules ?? new Map<string, ReportedRule>()
       const after = whole ? new Map<string, ReportedRule>() : before
       if (whole) rules -= before.size
       for (const { rule, ...hits } of changed) {
-        if (!after.has(rule)) rules += 1
-        if (rules > maxRules) continue
+        if (!after.has(rule)) {
+          if (rules >= maxRules) continue
+          rules += 1
+        }
         const counts = countsOf(hits)
         const last = before.get(rule) ?? noCounts
         after.set(rule, {

@@ -1,5 +1,6 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import type { Codec } from '@tollway/grpc/server.ts'
+import { GrpcError } from '@tollway/grpc/status.ts'
 import {
   type SessionReport,
   SessionReportSchema,
@@ -18,8 +19,13 @@ export const encodedCodec: Codec<Uint8Array, Uint8Array> = {
   encode: bytes => bytes,
 }
 
+/** @throws GrpcError INVALID_ARGUMENT */
 export function decodeReport(bytes: Uint8Array): Report {
-  return fromBinary(SessionReportSchema, bytes).report
+  try {
+    return fromBinary(SessionReportSchema, bytes).report
+  } catch (error) {
+    throw new GrpcError('INVALID_ARGUMENT', `decode a report: ${(error as Error).message}`)
+  }
 }
 
 export function encodeRequest(request: Request): Uint8Array {

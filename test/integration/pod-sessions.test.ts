@@ -342,6 +342,43 @@ describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
     assert.match(`${error}`, /the configuration is not of the domain 'shop'/)
   })
 
+  test('two workers of one pod are watched and replayed as one, and two readers see the same', async t => {
+    const redis = await startRedis()
+    t.after(() => redis.stop())
+    const { port, sessions, table } = await startReportingOperator(t, limitPerDay(5))
+    const env = { ...redisEnv(redis.port), WORKERS: '2' }
+    const process = await startReportingProcess(t, port, 'a', env)
+    await waitFor('both workers', () => {
+      const ready = table.sessions().filter(({ state }) => state.domains.has('shop'))
+      return ready.length === 2
+    })
+    const ending = new AbortController()
+    const seen = [0, 0]
+    const readers = seen.map(async (_, reader) => {
+      for await (const { allowed, refused } of sessions.series({ domain: 'shop' }, ending.signal)) {
+        seen[reader] = (seen[reader] ?? 0) + allowed + refused
+      }
+    })
+    await sessions.top({ domain: 'shop', rule: 'shop.user', by: 'hits' })
+    // The answer shows that the workers have read the subscriptions.
+    await sessions.reset(at('alice'))
+    // Calls at once have a connection each, so that both workers get some.
+    await Promise.all(Array.from({ length: 8 }, () => process.ask('shop', 'user', 'alice')))
+    await waitFor('the series of both readers', () => seen.every(hits => hits === 8))
+    const top = await waitFor('the top key', async () => {
+      const { keys } = await sessions.top({ domain: 'shop', rule: 'shop.user', by: 'hits' })
+      return keys[0]?.count === 8 && keys
+    })
+    assert.equal(top.length, 1)
+    const query = { domain: 'shop', resource: resourceOf(limitPerDay(2)) }
+    const steps = await Array.fromAsync(sessions.whatIf(query, ending.signal))
+    const result = steps.find(step => step.kind === 'result')?.result
+    const { recordedCalls, calls, share, pods, missing } = result?.coverage ?? assert.fail('no result')
+    assert.deepEqual([recordedCalls, calls, share, pods, missing], [8, 8, 1, 1, []])
+    ending.abort()
+    await Promise.all(readers)
+  })
+
   test('a pod reconnects after a restart of the operator, and reports all its totals again', async t => {
     const first = await startReportingOperator(t, limitPerDay(5))
     const process = await startReportingProcess(t, first.port, 'a')

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
+import type { AnyMethod } from '@tollway/grpc/server.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import { createPodSessions, type PodSessionsOptions } from '../../operator/counters/create-pod-sessions.ts'
@@ -36,14 +37,18 @@ export async function startReportingOperator(
   t: Cleanup,
   config: string | RateLimitDomain,
   options: Partial<PodSessionsOptions> &
-    Pick<SessionTableOptions, 'isGone'> & { readonly port?: number } = {},
+    Pick<SessionTableOptions, 'isGone'> & {
+      readonly port?: number
+      /** Instead of the sessions of processes. */
+      readonly methods?: readonly AnyMethod[]
+    } = {},
 ) {
   const ids = () => `${++streams}`
   const feed = new Feed({ typeUrls: [rateLimitTypeUrl], ids, clock: systemClock, log: silentLog })
   const table = createSessionTable({ clock: systemClock, log: silentLog, isGone: options.isGone })
   const sessions = createPodSessions({ table, clock: systemClock, ...options })
   const server = createGrpcServer({
-    methods: [...feed.methods, ...table.methods],
+    methods: [...feed.methods, ...(options.methods ?? table.methods)],
     onDefect: (_, error) => assert.fail(String(error)),
   })
   const bound = await server.listen({ host: '127.0.0.1', port: options.port ?? 0 })

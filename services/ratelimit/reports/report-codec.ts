@@ -82,6 +82,9 @@ export function watchMessage(report: WatchReport): Report {
   return { case: 'tap', value: { id, decisions, skipped: whole(report.skipped) } }
 }
 
+/** The most hits of a raise: a limit has 32 bits. */
+const maxRaise = 0xffffffffn
+
 const watchKinds = {
   [Subscribe_What.SERIES]: 'series',
   [Subscribe_What.TOP]: 'top',
@@ -89,18 +92,22 @@ const watchKinds = {
   [Subscribe_What.WHAT_UNSPECIFIED]: undefined,
 } as const
 
-/** Returns undefined for a subscription that this version does not know. */
+/** The most characters of the domain and the rule of a subscription, which are kept while it runs. */
+const maxWatchedChars = 65_536
+
+/** Returns undefined for a subscription that this version does not know, and for one with longer names. */
 export function toWatch(message: (Request & { case: 'subscribe' })['value']): WatchRequest | undefined {
   const { id, domain, rule, byRefused } = message
-  const what = watchKinds[message.what]
+  const what = domain.length + rule.length > maxWatchedChars ? undefined : watchKinds[message.what]
   return what && { id, what, domain, rule, byRefused }
 }
 
-/** Returns undefined for an action that this version does not know. */
+/** Returns undefined for an action that this version does not know, and for a raise by too many hits. */
 export function toAction(message: (Request & { case: 'counter' })['value']): CounterAction | undefined {
   if (message.action === CounterCall_Action.READ) return { do: 'read' }
   if (message.action === CounterCall_Action.RESET) return { do: 'reset' }
-  return message.action === CounterCall_Action.RAISE ? { do: 'raise', by: Number(message.by) } : undefined
+  const isRaise = message.action === CounterCall_Action.RAISE && message.by <= maxRaise
+  return isRaise ? { do: 'raise', by: Number(message.by) } : undefined
 }
 
 const outcomes: Readonly<Record<CounterResult['outcome'], CounterAnswer_Outcome>> = {
