@@ -22,13 +22,25 @@ export interface QueryDeadlines {
   readonly forgetMs: number
 }
 
-/** Reads the counter at one process, or at every one that counts in its own memory. */
+/**
+ * Reads the counter at one process, or at every one that counts in its own memory. If the one process does
+ * not answer in time, another one is asked.
+ */
 export async function readCounter(
   sessions: readonly ProcessSession[],
   at: CounterAddress,
   { counterMs }: QueryDeadlines,
 ): Promise<CounterReading> {
-  return callCounter(sessionsOf(sessions, at.domain), at, Action.READ, 0, counterMs)
+  const ofDomain = byLatestReport(sessionsOf(sessions, at.domain))
+  const others = ofDomain.some(countsAlone) ? [] : ofDomain.slice(1)
+  try {
+    return await callCounter(ofDomain, at, Action.READ, 0, counterMs)
+  } catch (error) {
+    const isLate = error instanceof PodSessionsError && error.code === 'deadline'
+    if (!isLate || others.length === 0) throw error
+    // A second change could count twice, but a second read changes nothing.
+    return await callCounter(others, at, Action.READ, 0, counterMs)
+  }
 }
 
 /**
@@ -81,8 +93,8 @@ async function callCounter(
   by: number,
   deadlineMs: number,
 ): Promise<CounterReading> {
-  const own = sessions.filter(({ identity }) => identity.backend === 'memory')
-  const asked = own.length > 0 ? own : await nextBest(sessions)
+  const own = sessions.filter(countsAlone)
+  const asked = own.length > 0 ? own : byLatestReport(sessions).slice(0, 1)
   const shares = new Map(asked.map((session, index) => [session, shareOf(by, asked.length, index)]))
   const { answers, missing } = await askCounters(asked, shares, { domain, entries }, action, deadlineMs)
   const values = answers.map(({ value }) => value)
@@ -94,10 +106,14 @@ async function callCounter(
   return { counters: sumCounters(values), missing: podNames(missing) }
 }
 
-/** One of the processes that share the counters: the one that has reported last. */
-async function nextBest(sessions: readonly ProcessSession[]): Promise<readonly ProcessSession[]> {
-  const [best] = sessions.toSorted((a, b) => b.state.lastReportMs - a.state.lastReportMs)
-  return best === undefined ? [] : [best]
+/** Whether the process counts in its own memory. */
+function countsAlone({ identity }: ProcessSession): boolean {
+  return identity.backend === 'memory'
+}
+
+/** Of the processes that share the counters, the one that has reported last is asked. */
+function byLatestReport(sessions: readonly ProcessSession[]): readonly ProcessSession[] {
+  return sessions.toSorted((a, b) => b.state.lastReportMs - a.state.lastReportMs)
 }
 
 /** Processes that count separately grant their parts of a raise. */
