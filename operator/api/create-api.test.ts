@@ -324,6 +324,16 @@ test('a page of another site reads and changes nothing', async t => {
   assert.deepEqual(changes, [])
 })
 
+test('the totals of each pod are left out of rules if only sums are asked for', async t => {
+  const { ask } = await serveApi(t)
+  const podsOf = async (query: string) => {
+    const { body } = await ask(`/domains/checkout/rules${query}`)
+    return (body.items as unknown as { pods: object }[]).map(({ pods }) => Object.keys(pods))
+  }
+  assert.deepEqual(await podsOf(''), [['a']])
+  assert.deepEqual(await podsOf('?totals=sum'), [[]])
+})
+
 test('lists have pages', async t => {
   const { ask } = await serveApi(t)
   const { body: first } = await ask('/domains?limit=1')

@@ -118,7 +118,15 @@ export const endpoints = [
     method: 'GET',
     path: '/domains/{domain}/rules',
     summary: 'Lists the rules of a domain that have had hits.',
-    parameters: [domainInPath, ...page],
+    parameters: [
+      domainInPath,
+      query(
+        'totals',
+        Type.Enum(['pods', 'sum'], { type: 'string', default: 'pods' }),
+        '`sum` leaves out the totals of each pod, which are most of the answer.',
+      ),
+      ...page,
+    ],
     answer: shapes.ruleList,
     example: examples.ruleList,
     right: listRules,

@@ -144,7 +144,7 @@ export const ruleList = paged(
       callsPerSecond: rate('Hits of the last 5 s, as a rate.'),
       refusalsPerSecond: rate('Refused hits of the last 5 s, as a rate.'),
       pods: Type.Record(Type.String(), answer(hits, 'The totals of one pod.'), {
-        description: 'The totals of each pod, by its uid.',
+        description: 'The totals of each pod, by its uid. Empty with the parameter `totals=sum`.',
       }),
     },
     'One rule with its totals since the start of the pods.',

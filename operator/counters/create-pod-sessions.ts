@@ -19,6 +19,19 @@ export interface PodSessionsOptions {
 
 export const defaultDeadlines: QueryDeadlines = { counterMs: 2_000, forgetMs: 1_000 }
 
+/** Many consoles ask for the same sums, which change with the reports of every 5 s. */
+const keepMs = 500
+
+/** Returns a function that makes its result again when it is older than `ms`. */
+function keptFor<Result>(ms: number, clock: Clock, make: () => Result): () => Result {
+  let kept: { readonly atMs: number; readonly result: Result } | undefined
+  return () => {
+    const nowMs = clock.monotonicMs()
+    if (kept === undefined || nowMs - kept.atMs >= ms) kept = { atMs: nowMs, result: make() }
+    return kept.result
+  }
+}
+
 /** Answers for the processes that are connected to this operator. */
 export function createPodSessions(options: PodSessionsOptions): PodSessions & { close(): void } {
   const { table, clock } = options
@@ -26,6 +39,8 @@ export function createPodSessions(options: PodSessionsOptions): PodSessions & { 
   const reports = createWatchedReports(table)
   const live = { sessions: table.sessions, reports, clock }
   const topKeys = createTopKeyCounts(live, options.topKeys)
+  const domains = keptFor(keepMs, clock, () => mergeDomains(table.sessions(), clock.monotonicMs()))
+  const pods = keptFor(keepMs, clock, () => mergePods(table.sessions(), table.lost(), clock.monotonicMs()))
   let replays = 0
 
   async function* whatIf(of: WhatIfQuery, signal: AbortSignal): AsyncGenerator<WhatIfStep> {
@@ -40,11 +55,10 @@ export function createPodSessions(options: PodSessionsOptions): PodSessions & { 
 
   return {
     async pods(page) {
-      const pods = mergePods(table.sessions(), table.lost(), clock.monotonicMs())
-      return pageOf(pods, ({ namespace, pod, uid }) => `${namespace}/${pod} ${uid}`, page)
+      return pageOf(pods(), ({ namespace, pod, uid }) => `${namespace}/${pod} ${uid}`, page)
     },
     async domains(page) {
-      return pageOf(mergeDomains(table.sessions(), clock.monotonicMs()), ({ domain }) => domain, page)
+      return pageOf(domains(), ({ domain }) => domain, page)
     },
     async rules(domain, page) {
       const found = sessionsOf(table.sessions(), domain)

@@ -21,6 +21,9 @@ const intervalMs = 1_000
 /** A reader that is slower gets the newest decisions, and the number of the others. */
 const maxTapped = 1_000
 
+/** Of all pods together: people read no more, and each decision is sent to each reader. */
+const maxTappedPerSecond = 500
+
 /** A process reports each second; one that is late is not waited for longer. */
 const maxWaitMs = 1_250
 
@@ -68,13 +71,17 @@ export async function* watchTap(
   if (!sessionsOf(sessions(), domain).some(({ identity }) => identity.features.includes('tap'))) {
     throw new PodSessionsError('switched-off', 'DECISION_TAP of the rate limit processes does not allow it')
   }
+  const connected = () => sessions().filter(({ state }) => state.domains.has(domain)).length
   let decisions: TappedDecision[] = []
   let skipped = 0
   const pause = createWakeablePause()
   const stop = reports.watch({ what: 'tap', domain, rule, byRefused: false }, ({ identity }, report) => {
     if (report.case !== 'tap') return
     const { pod } = identity
-    for (const { atMs, hits, limit, remaining, entries, rule, over, reason } of report.value.decisions) {
+    const share = Math.max(1, Math.floor(maxTappedPerSecond / connected()))
+    const shown = report.value.decisions.slice(0, share)
+    skipped += report.value.decisions.length - shown.length
+    for (const { atMs, hits, limit, remaining, entries, rule, over, reason } of shown) {
       decisions.push({
         ...{ pod, rule, over, reason, atMs: Number(atMs), hits: Number(hits) },
         ...{ limit: Number(limit), remaining: Number(remaining) },

@@ -221,7 +221,7 @@ describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
     }
     assert.deepEqual(await reset(), [['a'], ['b']])
     gone.add('b')
-    assert.equal(await states(), 'a true')
+    await waitFor('the pod to be gone', async () => (await states()) === 'a true')
     assert.deepEqual(await reset(), [['a'], []])
   })
 

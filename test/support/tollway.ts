@@ -10,7 +10,7 @@ import { temporaryFolder } from './temporary-folder.ts'
 import { waitFor } from './wait-for.ts'
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
-const command = join(root, 'operator/cli/tollway.ts')
+export const command = join(root, 'operator/cli/tollway.ts')
 
 /** An operator with its processes, on separate ports and in temporary folders. */
 export interface Tollway {
@@ -45,7 +45,7 @@ export async function startTollway(
   t: Cleanup,
   manifests: Readonly<Record<string, string>>,
   args: readonly string[] = [],
-  tollway: readonly [string, string] = [process.execPath, command],
+  tollway: readonly [string, ...string[]] = [process.execPath, command],
 ): Promise<Tollway> {
   const place = temporaryFolder('tollway')
   const folder = join(place, 'manifests')
@@ -73,10 +73,10 @@ export async function startTollway(
     'broker-debug-port': brokerDebugPort,
   }
   const options = Object.entries(ports).flatMap(([name, number]) => [`--${name}`, `${number}`])
-  const [node, script] = tollway
+  const [node, ...script] = tollway
   const program = startProgram(
     node,
-    [script, 'run', '-f', folder, '--state-dir', stateDir, ...options, ...args],
+    [...script, 'run', '-f', folder, '--state-dir', stateDir, ...options, ...args],
     { cwd: place },
   )
   t.after(async () => {

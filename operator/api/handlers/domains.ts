@@ -71,6 +71,7 @@ export const rules: Handler = {
   async answer(call): Promise<RuleList> {
     const { sources, parameters } = call
     const domain = textOf(call, 'domain')
+    const isSum = textOf(call, 'totals') === 'sum'
     const owner = ownerOf(sources, domain)
     const { after, limit } = parameters as { readonly after?: string; readonly limit: number }
     const { items, next } = await ofDomain(sources.pods.rules(domain, { after, limit }), owner !== undefined)
@@ -85,7 +86,7 @@ export const rules: Handler = {
         ...{ rule, allowed, refused, near, shadow },
         callsPerSecond: rates.allowedPerSecond + rates.refusedPerSecond,
         refusalsPerSecond: rates.refusedPerSecond,
-        pods: { ...pods },
+        pods: isSum ? {} : { ...pods },
       })),
       ...(next !== undefined && { next }),
       domain,

@@ -21,6 +21,7 @@ import { RuleTree } from '../tables/rule-tree.ts'
 const everyMs = 1_000
 const slowMs = 3_000
 const page = { limit: 1_000 }
+const summed = { ...page, totals: 'sum' }
 
 /** The rules of one domain with their counts; a choice of the domain if the address names none. */
 export function DomainPage() {
@@ -47,7 +48,7 @@ export function DomainPage() {
 }
 
 function OneDomain({ domain, namespace }: KeyCounterProps) {
-  const rules = usePoll<RuleList>(`/domains/${encodeURIComponent(domain)}/rules`, page, everyMs)
+  const rules = usePoll<RuleList>(`/domains/${encodeURIComponent(domain)}/rules`, summed, everyMs)
   const resources = usePoll<ResourceList>('/resources', { kind: 'RateLimitConfig', ...page }, slowMs)
   const items = rules.answer?.items ?? []
   const history = useHistory(items)

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { type Endpoint, endpoints } from '../../operator/api/endpoints.ts'
+import { manifest, startTollway } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const secret = 'canary-of-a-secret-7f3a'
+const token = 'canary-of-a-token-7f3a'
+const card = '4100000000000000'
+
+/** In the file of the limits, since a manifest is read from there. */
+const secrets = `---
+apiVersion: v1
+kind: Secret
+metadata: {name: webhook, namespace: default}
+stringData: {token: ${secret}, card: "${card}"}
+`
+const merchant = `apiVersion: tollway.dev/v1alpha1
+kind: Merchant
+metadata: {name: cafe, namespace: default}
+spec:
+  name: Café
+  email: cafe@example.org
+  website: https://cafe.example.org
+  descriptor: CAFE
+  currency: EUR
+  company: {country: DK}
+  secretRef: {name: cafe-payments}
+`
+
+/** Bodies that are not valid, and hold what a user could have pasted. */
+const bodies = [`{"domain": "${card}`, JSON.stringify({ card, domain: 'shop', entries: [] })]
+
+test('no answer of the API, no file of the console and no log has a secret, a token or a card number', {
+  timeout: 240_000,
+}, async t => {
+  const limits = manifest('shop', 'shop', { user: '3/minute' })
+  const tollway = await startTollway(t, { 'shop.yaml': `${limits}${secrets}`, 'cafe.yaml': merchant }, [
+    '--payments',
+  ])
+  const { addresses } = await tollway.ready()
+  const credentials = join(tollway.stateDir, 'secrets')
+  await waitFor('the credentials of the merchant', async () => readdirSync(credentials).length === 1)
+  const file = readFileSync(join(credentials, readdirSync(credentials)[0] ?? ''), 'utf8')
+  const { stringData } = JSON.parse(file) as { stringData: Readonly<Record<string, string>> }
+  const apiKey = stringData['apiKey'] ?? ''
+  assert.notEqual(apiKey, '')
+  const answers: string[] = []
+  const ask = async (path: string, init: RequestInit = {}) => {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+    const signal = AbortSignal.timeout(10_000)
+    const response = await fetch(`${addresses['operator']}${path}`, { headers, signal, ...init })
+    answers.push(`${path} ${JSON.stringify([...response.headers])} ${await response.text()}`)
+  }
+  const query = 'domain=shop&rule=shop.user&descriptor=user=alice&name=shop&key=k'
+  for (const { method, path, parameters, events } of endpoints as readonly Endpoint[]) {
+    const place = `/api/v1${path.replace('{domain}', 'shop')}`
+    const known = query.split('&').filter(pair => parameters.some(({ name }) => pair.startsWith(`${name}=`)))
+    if (method === 'POST') for (const body of bodies) await ask(place, { method, body })
+    else if (events === undefined) await ask(`${place}?${known.join('&')}`)
+    await ask(`${place}?unknown=1`)
+    await ask(place, { method: 'DELETE' })
+  }
+  for (const kind of ['RateLimitConfig', 'AnimationStreamRoute', 'Merchant']) {
+    await ask(`/api/v1/resources?kind=${kind}`)
+    await ask(`/api/v1/manifest?kind=${kind}&name=cafe`)
+  }
+  for (const path of ['/console', '/console/', '/console/app.js', '/console/style.css', '/', '/status'])
+    await ask(path)
+  assert.ok(
+    answers.some(answer => answer.includes('kind: RateLimitConfig')),
+    'no manifest was read',
+  )
+  assert.ok(
+    answers.some(answer => answer.includes('kind: Merchant')),
+    'no merchant was read',
+  )
+  const log = readFileSync(join(tollway.stateDir, 'tollway.log'), 'utf8')
+  const status = readFileSync(join(tollway.stateDir, 'status.json'), 'utf8')
+  const texts = [...answers, log, status, tollway.program.output()]
+  const provisionToken = readFileSync(join(tollway.stateDir, 'provision-token'), 'utf8').trim()
+  for (const [name, canary] of Object.entries({ secret, token, card, apiKey, provisionToken })) {
+    const found = texts.find(text => text.includes(canary))
+    assert.equal(found, undefined, `${name} is in ${found?.slice(0, 300)}`)
+  }
+})

@@ -1,0 +1,100 @@
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { createGrpcClient } from '@tollway/grpc/client/client.ts'
+import type { Codec } from '@tollway/grpc/server.ts'
+import {
+  SessionReportSchema,
+  type SessionRequest,
+  SessionRequestSchema,
+  Subscribe_What as What,
+} from '@tollway/proto/tollway/operator/v1/counters'
+import { sessionPath } from '../../operator/counters/session-codec.ts'
+
+type Report = MessageInitShape<typeof SessionReportSchema>
+
+const codec: Codec<SessionRequest, Report> = {
+  decode: bytes => fromBinary(SessionRequestSchema, bytes),
+  encode: report => toBinary(SessionReportSchema, create(SessionReportSchema, report)),
+}
+
+export interface SimulatedPodOptions {
+  /** The number of domains, and of the rules of each. */
+  readonly domains: number
+  readonly rulesPerDomain: number
+  /** The rules of each domain that have hits between two reports. */
+  readonly changedRules: number
+}
+
+const totalsMs = 5_000
+const watchedMs = 1_000
+
+/** The name of a domain of the load. */
+export const domainName = (index: number) => `load${index}`
+
+/**
+ * A rate limit process as the operator sees it: a Hello, all totals, deltas of them every 5 s, and a report
+ * each second for each subscription. Stops when the signal is aborted.
+ *
+ * @param delayMs the time until its first delta, so that pods do not report together
+ */
+export async function simulatePod(
+  feedPort: number,
+  uid: string,
+  { domains, rulesPerDomain, changedRules }: SimulatedPodOptions,
+  delayMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const client = createGrpcClient(`127.0.0.1:${feedPort}`)
+  const call = client.bidi(sessionPath, codec, { signal })
+  const send = (report: NonNullable<Report['report']>) => void call.write({ report })
+  const subscriptions = new Map<bigint, What>()
+  let hits = 0n
+
+  function totals(rules: number, whole: boolean): void {
+    hits += 10n
+    const changed = (domain: string) =>
+      Array.from({ length: rules }, (_, rule) => ({
+        ...{ rule: `${domain}.user${rule}`, allowed: hits, refused: hits / 10n, near: 1n },
+      }))
+    const names = Array.from({ length: domains }, (_, index) => domainName(index))
+    const list = names.map(domain => ({ domain, rules: rulesPerDomain, whole, changed: changed(domain) }))
+    const value = { domains: list, decisions: 5_000n, p50Ms: 0.2, p99Ms: 1, intervalMs: BigInt(totalsMs) }
+    send({ case: 'totals', value })
+  }
+
+  function watched(id: bigint, what: What): void {
+    if (what === What.SERIES) send({ case: 'series', value: { id, allowed: 100n, refused: 10n } })
+    if (what === What.TAP) send({ case: 'tap', value: { id, decisions: decisionsOf(uid), skipped: 50n } })
+    if (what === What.TOP) send({ case: 'top', value: { id, keys: [], sinceMs: 1_000n } })
+  }
+
+  send({ case: 'hello', value: { uid, pod: uid, namespace: 'load', backend: 'redis', features: ['tap'] } })
+  totals(rulesPerDomain, true)
+  const timers: NodeJS.Timeout[] = []
+  timers.push(
+    setTimeout(() => timers.push(setInterval(() => totals(changedRules, false), totalsMs)), delayMs),
+  )
+  const report = () => {
+    for (const [id, what] of subscriptions) watched(id, what)
+  }
+  timers.push(setTimeout(() => timers.push(setInterval(report, watchedMs)), delayMs % watchedMs))
+  try {
+    for await (const { request } of call.messages) {
+      if (request.case === 'subscribe') subscriptions.set(request.value.id, request.value.what)
+      if (request.case === 'unsubscribe') subscriptions.delete(request.value.id)
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error
+  } finally {
+    for (const timer of timers) clearTimeout(timer)
+    client.close()
+  }
+}
+
+const sampledDecisions = 50
+
+function decisionsOf(uid: string) {
+  return Array.from({ length: sampledDecisions }, (_, index) => ({
+    ...{ atMs: 1n, entries: [{ key: 'user0', value: `${uid}-${index}` }], rule: 'load0.user0' },
+    ...{ over: index % 10 === 0, reason: 'below the limit of 100 per minute', hits: 1n, limit: 100n },
+  }))
+}
