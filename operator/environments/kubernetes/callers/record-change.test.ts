@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
+import { customResourceDefinition } from '../../../../crds/generation/definition.ts'
+import { missingKubeAssets, startKubeApiServer } from '../../../../test/support/kube-api-server.ts'
+import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
+import { waitFor } from '../../../../test/support/wait-for.ts'
+import { createKubeClient } from '../api/client.ts'
+import { createEventRecorder } from '../api/events.ts'
+import { addressOf, makeOperatorAccount, writeServiceAccount } from '../api/testdata/service-account.ts'
+import type { StoredResource } from '../status/stored-resource.ts'
+import { recordChange } from './record-change.ts'
+
+const path = '/apis/tollway.dev/v1alpha1/namespaces/default/ratelimitconfigs'
+
+test('a reset and a raise leave Events of the resource with the name of the user', {
+  skip: missingKubeAssets(),
+}, async t => {
+  const kube = await startKubeApiServer()
+  t.after(() => kube.stop())
+  const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+  await kube.call('POST', definitions, customResourceDefinition(rateLimitConfigKind))
+  await waitFor('the kind to be served', async () => (await kube.call('GET', path)).status === 200)
+  const { body: stored } = await kube.call('POST', path, {
+    ...{ apiVersion: 'tollway.dev/v1alpha1', kind: 'RateLimitConfig', metadata: { name: 'checkout' } },
+    spec: {
+      domain: 'checkout',
+      descriptors: [{ key: 'user', rateLimit: { unit: 'minute', requestsPerUnit: 1 } }],
+    },
+  })
+  const token = await makeOperatorAccount(kube, 'tollway')
+  const account = { namespace: 'tollway', token }
+  const access = writeServiceAccount(temporaryFolder('operator-account'), await addressOf(kube), account)
+  const client = createKubeClient(access, { random: Math.random })
+  t.after(() => client.close())
+  const errors: unknown[] = []
+  let ids = 0
+  const events = createEventRecorder({
+    ...{ client, reportingInstance: 'operator-0', newId: () => `${++ids}` },
+    onError: error => errors.push(error),
+  })
+  const limits = { list: () => [stored as StoredResource] }
+  const owner = { namespace: 'default', name: 'checkout' }
+  const change = { user: 'alice@example.com', domain: 'checkout', rule: 'checkout.user', owner }
+  const clock = { nowMs: () => Date.UTC(2026, 0, 1) }
+  recordChange(events, limits, clock, { ...change, action: 'reset' })
+  recordChange(events, limits, clock, { ...change, action: 'raise', by: 5 })
+  await events.settled()
+  assert.deepEqual(errors, [])
+  const { body } = await kube.call('GET', '/apis/events.k8s.io/v1/namespaces/default/events')
+  const { items } = body as { items: { reason: string; note: string; regarding: { name: string } }[] }
+  const shown = items
+    .filter(({ regarding }) => regarding.name === 'checkout')
+    .map(({ reason, note }) => `${reason}: ${note}`)
+  const place = 'of the rule checkout.user in the domain checkout at 2026-01-01T00:00:00.000Z'
+  assert.deepEqual(shown.sort(), [
+    `CounterRaised: alice@example.com raised a counter by 5 ${place}`,
+    `CounterReset: alice@example.com reset a counter ${place}`,
+  ])
+})
