@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { create } from '@bufbuild/protobuf'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { HelloSchema, TapSchema, TotalsSchema } from '@tollway/proto/tollway/operator/v1/counters'
+import { createPodSessions } from './create-pod-sessions.ts'
+import { openProcessSession } from './process-session.ts'
+
+test('a tap of many pods shows a share of the decisions of each, and counts the others', async t => {
+  const pods = 100
+  const subscribed: bigint[] = []
+  const sessions = Array.from({ length: pods }, (_, index) => {
+    const hello = create(HelloSchema, { uid: `${index}`, pod: `${index}`, features: ['tap'] })
+    const session = openProcessSession(
+      hello,
+      request => {
+        if (request.case === 'subscribe') subscribed[index] = BigInt(request.value.id ?? 0)
+      },
+      systemClock,
+    )
+    const domains = [{ domain: 'shop', rules: 1, whole: true }]
+    session.receive({ case: 'totals', value: create(TotalsSchema, { domains }) })
+    return session
+  })
+  const table = {
+    ...{ methods: [], sessions: () => sessions, lost: () => [], onOpen() {}, close() {} },
+  }
+  const podSessions = createPodSessions({ table, clock: systemClock })
+  t.after(() => podSessions.close())
+  const end = new AbortController()
+  const batches = podSessions.tap({ domain: 'shop' }, end.signal)[Symbol.asyncIterator]()
+  const first = batches.next()
+  await new Promise(setImmediate)
+  const decisions = Array.from({ length: 50 }, () => ({ rule: 'shop.user' }))
+  for (const [index, session] of sessions.entries()) {
+    session.receive({ case: 'tap', value: create(TapSchema, { id: subscribed[index] ?? 0n, decisions }) })
+  }
+  const { value } = await first
+  assert.deepEqual([value?.decisions.length, value?.skipped], [500, 4_500])
+  end.abort()
+  await batches.next()
+})
