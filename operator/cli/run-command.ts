@@ -1,10 +1,10 @@
 import type { Output } from './command.ts'
 import { type Program, runProgram } from './run-program.ts'
 
-const program: Program = {
+export const tollway: Program = {
   name: 'tollway',
   summary:
-    'Rate limits, animation streams and merchants as custom resources: made true on this machine, or in a cluster.',
+    'Enforces rate limits, animation streams and merchants, which are custom resources, on this machine or in a cluster.',
   commands: {
     run: async () => (await import('./commands/run.ts')).run,
     validate: async () => (await import('./commands/validate.ts')).validate,
@@ -29,5 +29,5 @@ const program: Program = {
 
 /** Runs `tollway` with these arguments; resolves with the exit code, and never rejects. */
 export function runCommand(args: readonly string[], output: Output): Promise<number> {
-  return runProgram(program, args, output)
+  return runProgram(tollway, args, output)
 }

@@ -70,6 +70,6 @@ Commands:
 ${all.map(command => `  ${command.name.padEnd(13)} ${command.summary}`).join('\n')}
 
 ${name} COMMAND --help shows a command's options with examples.
-Exit codes: 0 done, 1 something that was looked at is wrong, 2 the command could not do its work.
+Exit codes: 0 done, 1 the command found a problem in its input, 2 the command failed.
 `
 }

@@ -35,6 +35,30 @@ export async function findOperatorPods(
   return pods.toSorted((a, b) => Number(b.isReady) - Number(a.isReady))
 }
 
+/**
+ * Resolves with the ready pods of a service.
+ *
+ * @param namespace where they are; that of the operator without it
+ * @throws Error if none is ready, or for a missing right
+ */
+export async function findServicePods(
+  cluster: Pick<Cluster, 'listAll'>,
+  service: 'broker' | 'payments',
+  namespace: string | undefined,
+): Promise<readonly [TollwayPod, ...TollwayPod[]]> {
+  const where = namespace ?? (await findOperatorPods(cluster, undefined))[0]?.namespace
+  const labelSelector = `${labelNames.name}=${service},${labelNames.partOf}=tollway`
+  const pods = (await cluster.listAll(podResource, { namespace: where, labelSelector })).map(toPod)
+  const isServing = ({ isReady, object }: TollwayPod) =>
+    isReady && object.metadata.deletionTimestamp === undefined
+  const [first, ...others] = pods.filter(isServing)
+  if (first !== undefined) return [first, ...others]
+  const cause = pods.length === 0 ? 'no pod has' : `none is ready of ${pods.length} with`
+  throw new Error(
+    `found no ready pod of ${service} in the namespace ${where}: ${cause} the labels ${labelSelector}`,
+  )
+}
+
 export function toPod(object: KubeObject): TollwayPod {
   const { name, namespace = '', labels = {} } = object.metadata
   const status = isRecord(object['status']) ? object['status'] : {}

@@ -12,7 +12,8 @@ export function explainMissingRight(error: unknown): unknown {
   if (user === undefined) return error
   const what = group === '' ? resource : `${resource}.${group}`
   const where = namespace === undefined ? 'in all namespaces' : `in the namespace ${namespace}`
-  const advice = namespace === undefined ? '; -n NAMESPACE asks for one namespace' : ''
+  const option = resource === 'pods' ? '--tollway-namespace NAME' : '-n NAMESPACE'
+  const advice = namespace === undefined ? `; ${option} asks for one namespace` : ''
   return new MissingRightError(`${user} lacks the right to ${verb} ${what} ${where}${advice}`)
 }
 

@@ -7,8 +7,7 @@ import { text } from '../options/option.ts'
 
 const program = fileURLToPath(new URL('../../../services/payments/admin.ts', import.meta.url))
 
-/** The help of the options is that of the program. */
-const value = (placeholder: string) => text({ placeholder, help: '' })
+const value = (placeholder: string, help: string) => text({ placeholder, help })
 
 export const payments: Command = {
   name: 'payments',
@@ -17,14 +16,23 @@ export const payments: Command = {
   options: {},
   actions: {
     verify: { options: {} },
-    payout: { options: { period: value('NAME'), merchant: value('ID') } },
+    payout: {
+      options: {
+        period: value('NAME', 'the period that payout pays, each merchant once (default: the date in UTC)'),
+        merchant: value('ID', 'the only merchant that payout pays'),
+      },
+    },
     dispute: {
-      options: { amount: value('MINOR_UNITS'), reason: value('TEXT'), due: value('YYYY-MM-DD') },
+      options: {
+        amount: value('MINOR_UNITS', 'the amount that the bank of the payer claims'),
+        reason: value('TEXT', 'the reason that the bank names'),
+        due: value('YYYY-MM-DD', 'the date until which the merchant can answer'),
+      },
       operands: { kind: 'values', values: ['raise', 'win', 'lose'] },
     },
     exceptions: { options: {} },
     exception: {
-      options: { note: value('TEXT') },
+      options: { note: value('TEXT', 'how the exception was resolved, for close') },
       operands: { kind: 'values', values: ['retry', 'close'] },
     },
   },

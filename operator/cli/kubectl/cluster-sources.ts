@@ -1,10 +1,9 @@
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
-import { podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import type { BrokerAddress } from '../../streams/broker-pages.ts'
 import type { OperatorAddress } from '../api/find-operator.ts'
-import { clusterOptions, clusterValuesOf } from '../cluster/cluster-options.ts'
-import { findOperatorPods, operatorPort, pagePath, toPod } from '../cluster/find-tollway.ts'
+import { type ClusterValues, clusterOptions, clusterValuesOf } from '../cluster/cluster-options.ts'
+import { findOperatorPods, findServicePods, operatorPort, pagePath } from '../cluster/find-tollway.ts'
 import { type Cluster, openCluster } from '../cluster/open-cluster.ts'
 import { readCluster } from '../cluster/read-cluster.ts'
 import { UsageError } from '../command.ts'
@@ -103,11 +102,22 @@ export const clusterOperator: SourceOf<OperatorAddress> = {
     withCluster(values, async cluster => {
       const token = await tokenOf(cluster, values['token-file'] as string | undefined)
       const clusterValues = clusterValuesOf(values)
-      const [pod] = await findOperatorPods(cluster, clusterValues['tollway-namespace'])
-      if (pod === undefined) throw new Error('found no operator of Tollway')
-      const port = await forwardPort(pod, operatorPort(pod), clusterValues)
+      const port = await forwardOperator(cluster, clusterValues)
       return { url: new URL(`http://127.0.0.1:${port}`), token }
     }),
+}
+
+/** Resolves with a local port of the first operator to which a port can be forwarded. */
+async function forwardOperator(cluster: Cluster, values: ClusterValues): Promise<number> {
+  let problem: unknown
+  for (const pod of await findOperatorPods(cluster, values['tollway-namespace'])) {
+    try {
+      return await forwardPort(pod, operatorPort(pod), values)
+    } catch (error) {
+      problem ??= error
+    }
+  }
+  throw problem
 }
 
 async function tokenOf(cluster: Cluster, file: string | undefined): Promise<string> {
@@ -128,7 +138,6 @@ function readTokenFile(path: string): string {
 }
 
 const brokerDebugPort = 6072
-const brokerSelector = 'app.kubernetes.io/name=broker,app.kubernetes.io/part-of=tollway'
 
 /** The debug servers of all brokers, which listen on the loopback address of their pods. */
 export const clusterBrokers: SourceOf<readonly BrokerAddress[]> = {
@@ -136,9 +145,7 @@ export const clusterBrokers: SourceOf<readonly BrokerAddress[]> = {
   open: values =>
     withCluster(values, async cluster => {
       const clusterValues = clusterValuesOf(values)
-      const place = { namespace: clusterValues['tollway-namespace'], labelSelector: brokerSelector }
-      const pods = (await cluster.listAll(podResource, place)).map(toPod).filter(({ isReady }) => isReady)
-      if (pods.length === 0) throw new Error(`found no ready broker: no pod has the labels ${brokerSelector}`)
+      const pods = await findServicePods(cluster, 'broker', clusterValues['tollway-namespace'])
       const ports = await Promise.all(pods.map(pod => forwardPort(pod, brokerDebugPort, clusterValues)))
       return ports.map(port => ({ url: new URL(`http://127.0.0.1:${port}`) }))
     }),

@@ -93,7 +93,7 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
       ['validate'],
       `${user} lacks the right to list ratelimitconfigs.tollway.dev in all namespaces; -n NAMESPACE`,
     ],
-    [['status'], `${user} lacks the right to list pods in all namespaces`],
+    [['status'], `${user} lacks the right to list pods in all namespaces; --tollway-namespace NAME`],
     [
       ['status', '--tollway-namespace', systemNamespace],
       `${user} lacks the right to list pods in the namespace ${systemNamespace}`,

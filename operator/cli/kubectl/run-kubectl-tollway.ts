@@ -14,7 +14,7 @@ type HelpForCluster = Pick<CommandHelp, 'usage' | 'examples'> &
 const counted = '--domain D --entries KEY=VALUE[,KEY=VALUE...]'
 const sources = () => import('./cluster-sources.ts')
 
-const program: Program = {
+export const kubectlTollway: Program = {
   name: 'kubectl tollway',
   summary: `\
 Inspects Tollway in the cluster of the kubeconfig, with the rights of its user.
@@ -102,5 +102,5 @@ compared as they are. Fields are those of spec, and the annotations of Tollway.`
 
 /** Runs `kubectl tollway` with these arguments; resolves with the exit code, and never rejects. */
 export function runKubectlTollway(args: readonly string[], output: Output): Promise<number> {
-  return runProgram(program, args, output)
+  return runProgram(kubectlTollway, args, output)
 }
