@@ -24,7 +24,7 @@ export interface Acknowledgements {
   closed(id: string): void
   acknowledged(id: string, snapshot: Snapshot): void
   rejected(id: string, rejection: Rejection): void
-  /** Forgets contents and rejections of resources that are not in what is published now. */
+  /** Forgets the contents and rejections of resources that are no longer published. */
   retain(published: Snapshot): void
   /** Returns the contents that may replace a rejected one: those of this client, then those of any client. */
   lastGood(id: string, name: string): readonly Resource[]

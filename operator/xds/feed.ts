@@ -50,7 +50,7 @@ export const defaultFeedLimits: FeedLimits = {
 
 /**
  * The State of the World feed, aggregated: a stream may ask for several types. Each response carries every
- * resource of its type, whatever names a request asks for: a client ignores the others.
+ * resource of its type and ignores the names in the request; a client drops resources that it does not need.
  */
 export class Feed {
   /** The methods for `createGrpcServer`. */

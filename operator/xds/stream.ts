@@ -91,8 +91,8 @@ export function renew(state: StreamState, snapshot: Snapshot): StreamState {
 /**
  * Applies a request.
  *
- * - The first request of a stream proves nothing, whatever version and nonce it has: clients repeat those of
- *   another stream, and even a version that they rejected there.
+ * - The first request of a stream is neither an ACK nor a NACK: clients repeat the version and the nonce of
+ *   another stream, even a version that they rejected there.
  * - A later request counts only if it has the nonce of the outstanding response. With the version of that
  *   response and no error it is an ACK; with an error, or with another version (an older form), a NACK.
  */

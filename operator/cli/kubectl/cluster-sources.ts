@@ -2,8 +2,14 @@ import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import type { BrokerAddress } from '../../streams/broker-pages.ts'
 import type { OperatorAddress } from '../api/find-operator.ts'
-import { type ClusterValues, clusterOptions, clusterValuesOf } from '../cluster/cluster-options.ts'
-import { findOperatorPods, findServicePods, operatorPort, pagePath } from '../cluster/find-tollway.ts'
+import { clusterOptions, clusterValuesOf } from '../cluster/cluster-options.ts'
+import {
+  findOperatorPods,
+  findServicePods,
+  operatorPort,
+  pagePath,
+  type TollwayPod,
+} from '../cluster/find-tollway.ts'
 import { type Cluster, openCluster } from '../cluster/open-cluster.ts'
 import { readCluster } from '../cluster/read-cluster.ts'
 import { UsageError } from '../command.ts'
@@ -42,12 +48,23 @@ export const clusterReport: SourceOf<ReportSource> = {
 }
 
 /** Resolves with the report of the first operator that answers. */
-export async function readReport(cluster: Cluster, values: SourceValues): Promise<StatusReport | undefined> {
+function readReport(cluster: Cluster, values: SourceValues): Promise<StatusReport | undefined> {
+  return tryOperators(cluster, values, async pod => {
+    const page = await cluster.getText(pagePath(pod, operatorPort(pod), '/status'), maxReportBytes)
+    return JSON.parse(page) as StatusReport
+  })
+}
+
+/** Uses the operators one after the other until one succeeds; rejects with the problem of the first one. */
+async function tryOperators<T>(
+  cluster: Cluster,
+  values: SourceValues,
+  use: (pod: TollwayPod) => Promise<T>,
+): Promise<T> {
   let problem: unknown
   for (const pod of await findOperatorPods(cluster, clusterValuesOf(values)['tollway-namespace'])) {
     try {
-      const page = await cluster.getText(pagePath(pod, operatorPort(pod), '/status'), maxReportBytes)
-      return JSON.parse(page) as StatusReport
+      return await use(pod)
     } catch (error) {
       problem ??= error
     }
@@ -102,22 +119,11 @@ export const clusterOperator: SourceOf<OperatorAddress> = {
     withCluster(values, async cluster => {
       const token = await tokenOf(cluster, values['token-file'] as string | undefined)
       const clusterValues = clusterValuesOf(values)
-      const port = await forwardOperator(cluster, clusterValues)
+      const port = await tryOperators(cluster, values, pod =>
+        forwardPort(pod, operatorPort(pod), clusterValues),
+      )
       return { url: new URL(`http://127.0.0.1:${port}`), token }
     }),
-}
-
-/** Resolves with a local port of the first operator to which a port can be forwarded. */
-async function forwardOperator(cluster: Cluster, values: ClusterValues): Promise<number> {
-  let problem: unknown
-  for (const pod of await findOperatorPods(cluster, values['tollway-namespace'])) {
-    try {
-      return await forwardPort(pod, operatorPort(pod), values)
-    } catch (error) {
-      problem ??= error
-    }
-  }
-  throw problem
 }
 
 async function tokenOf(cluster: Cluster, file: string | undefined): Promise<string> {

@@ -115,7 +115,7 @@ export class Merchants {
         ids,
         synced: ids !== undefined && obstacle.step !== 'Synced',
         obstacle,
-        // A user may change the Secret, or add what is missing, without an event.
+        // No event reports that a user changed the Secret or added a missing object.
         afterMs: obstacle.stalled ? this.#intervalMs : undefined,
       }
     }
