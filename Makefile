@@ -74,7 +74,7 @@ chaos: install ## A minute of faults for payments, 1,000 histories of one transa
 images: install ## Build container images as OCI archives in out/images (ARGS='operator ratelimit')
 	@exec $(NODE) images/main.ts $(ARGS)
 
-pictures: install ## Take the pictures of docs/console.md in Chromium, of an operator with live calls
+pictures: install ## Take the pictures of docs/tasks/console.md in Chromium, of an operator with live calls
 	@exec $(NODE) test/console/pictures.ts $(ARGS)
 
 e2e: install ## Test in the whole cluster of KUBECONFIG, or in one of kind (ARGS=--help)

@@ -57,7 +57,7 @@ export function valuesSchema(): JsonObject {
           interval,
         }),
         alerts: switched('A PrometheusRule with alerts, each with its runbook.', {
-          runbooks: text('Where docs/runbooks.md can be read: a URL, to which # and the alert are added.'),
+          runbooks: text('The URL of docs/operations/runbooks.md, to which # and the alert are added.'),
         }),
         dashboard: switched('A ConfigMap with a dashboard for Grafana.'),
       }),

@@ -20,7 +20,7 @@ import { temporaryFolder } from './support/temporary-folder.ts'
 import { root } from './support/tollway.ts'
 
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
-const operatorPage = read('docs/operator.md')
+const operatorPage = read('docs/reference/operator.md')
 
 function generate(...args: readonly string[]) {
   const program = join(root, 'docs/generate.ts')
@@ -30,7 +30,7 @@ function generate(...args: readonly string[]) {
 
 test('the pages that are made from the code are up to date', () => {
   for (const { name, text } of pages()) {
-    assert.equal(read(`docs/${name}`), text, `docs/${name} is stale; run: make generate`)
+    assert.equal(read(`docs/reference/${name}`), text, `docs/reference/${name} is stale; run: make generate`)
   }
 })
 
@@ -124,5 +124,5 @@ test('links between the pages lead somewhere', () => {
       assert.ok(existsSync(join(root, dirname(page), target)), `${page} links ${target}`)
     }
   }
-  for (const { name } of pages()) assert.ok(read('README.md').includes(`(docs/${name})`), name)
+  for (const { name } of pages()) assert.ok(read('README.md').includes(`(docs/reference/${name})`), name)
 })

@@ -38,8 +38,8 @@ function patchesOf(file: string): readonly [cluster: object, filter: object, vir
   return [cluster, filter, Array.isArray(host) ? { rate_limits: host } : host]
 }
 
-test('the application example has the Envoy configuration of docs/install.md', () => {
-  const page = readFileSync(join(root, 'docs/install.md'), 'utf8')
+test('the application example has the Envoy configuration of docs/tasks/install.md', () => {
+  const page = readFileSync(join(root, 'docs/tasks/install.md'), 'utf8')
   const [, documented = ''] = /```yaml\n# envoy.yaml\n(.*?)```/s.exec(page) ?? []
   const resources = resourcesOf('application/application.yaml')
   const config = resources.find(({ metadata }) => metadata.name === 'checkout-envoy')?.data?.['envoy.yaml']

@@ -9,9 +9,9 @@ import { receivedMetadata } from '../services/broker/streams/late-join.ts'
 import { maxIdCharacters } from '../services/broker/wire/id-limit.ts'
 import { root } from './support/tollway.ts'
 
-/** What docs/streams.md says of the broker is what the code says. */
+/** What docs/concepts/streams.md says of the broker is what the code says. */
 
-const page = readFileSync(join(root, 'docs/streams.md'), 'utf8')
+const page = readFileSync(join(root, 'docs/concepts/streams.md'), 'utf8')
 const section = (heading: string) =>
   new RegExp(`\n##+ ${heading}\n(.*?)(?=\n##+ |$)`, 's').exec(page)?.[1] ?? ''
 const told = `${section('Statuses')}${section('gRPC codes')}`

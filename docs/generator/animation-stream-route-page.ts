@@ -20,7 +20,7 @@ applied.
 
 ## Example
 
-[${exampleRoute}](../${exampleRoute}) has every field:
+[${exampleRoute}](../../${exampleRoute}) has every field:
 
 \`\`\`yaml
 ${example}\`\`\`
@@ -51,10 +51,10 @@ right is protected by the tokens for it. Where the prefixes of two routes overla
 needs a token, both have the condition \`Doubtful\`, and \`tollway validate\` warns.
 
 - The Secret is in the namespace of the route. In a cluster the operator reads it by its name, and again
-  30 seconds later, with very many Secrets [less often](install.md#secrets); it never lists Secrets. The
-  namespace must have [granted](install.md#secrets) it: until then the route is closed, and its condition
-  \`SecretForbidden\` has the command. On one machine the Secret is a manifest in the folder, with
-  \`stringData\` or \`data\`.
+  30 seconds later, with very many Secrets [less often](../tasks/install.md#secrets); it never lists Secrets.
+  The namespace must have [granted](../tasks/install.md#secrets) the Secret: until then the route is closed,
+  and its condition \`SecretForbidden\` has the command. On one machine the Secret is a manifest in the
+  folder, with \`stringData\` or \`data\`.
 - Brokers get the SHA-256 of each token and nothing else. No status, log or event
   contains a token. A token should be long and random: \`openssl rand -hex 32\`.
 - Several lines are several tokens. To exchange one, add the new one as a second line, let all callers take
@@ -65,8 +65,8 @@ needs a token, both have the condition \`Doubtful\`, and \`tollway validate\` wa
 ## Notifications
 
 With \`notify\` brokers post a signed message to a webhook when a request begins and when it ends:
-[streams.md](streams.md#notifications). Its Secret is read as those with tokens are. While it is missing,
-nothing is posted, and the route serves its streams.
+[streams.md](../concepts/streams.md#notifications). Its Secret is read as those with tokens are. While it is
+missing, nothing is posted, and the route serves its streams.
 
 ## Status
 

@@ -20,7 +20,7 @@ event or a log. It needs the payments service: \`payments.enabled\` of the
 
 ## Example
 
-[${exampleMerchant}](../${exampleMerchant}) has every field:
+[${exampleMerchant}](../../${exampleMerchant}) has every field:
 
 \`\`\`yaml
 ${example}\`\`\`
@@ -35,10 +35,10 @@ ${example}\`\`\`
   Merchant is left alone (\`SecretForeign\`); entries that others add stay.
 - Programs find a key only once it opens something. A key that is not active yet has a separate entry,
   \`apiKey.next\`, for a moment.
-- The namespace must have granted its Secrets to the operator ([install.md](install.md#secrets)). Until then
-  the condition \`SecretForbidden\` has the command that grants it.
+- The namespace must have granted its Secrets to the operator ([install.md](../tasks/install.md#secrets)).
+  Until then the condition \`SecretForbidden\` has the command that grants it.
 - When it is deleted it is made again within 45 seconds, with very many Merchants
-  [later](install.md#secrets), with another key; the previous key is no longer
+  [later](../tasks/install.md#secrets), with another key; the previous key is no longer
   valid. The same happens when another program changes the entry of the key.
 
 ${anotherKey}

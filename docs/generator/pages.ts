@@ -61,7 +61,7 @@ function paymentPageInventory(): string {
 The payment page loads these files, for PCI DSS 4.0.1, requirements 6.4.3 and 11.6.1. All of them are part of
 the service; the page loads nothing from another address. A change of a file changes its hash here, so that
 each change is reviewed with the code. How the page is checked at run time:
-[payments.md](payments.md#card-data-and-pci-dss).
+[payments.md](../concepts/payments.md#card-data-and-pci-dss).
 
 | File | Type | Purpose | Integrity |
 |---|---|---|---|
@@ -141,7 +141,7 @@ matches, and why; \`tollway validate\` finds every mistake before you apply a re
 
 ## Example
 
-[${exampleOfEveryField}](../${exampleOfEveryField}) has every field:
+[${exampleOfEveryField}](../../${exampleOfEveryField}) has every field:
 
 \`\`\`yaml
 ${example}\`\`\`
@@ -177,7 +177,7 @@ function valuesPage(): string {
 # Values of the Helm chart
 
 A value that is not set has its default. The chart rejects an unknown value, a value of another type and a
-value out of its bounds. [install.md](install.md) explains how the values work together.
+value out of its bounds. [install.md](../tasks/install.md) explains how the values work together.
 \`charts/tollway/values.yaml\` has the most common values, with explanations.
 
 ${describeValues()}`

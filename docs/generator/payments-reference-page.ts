@@ -27,7 +27,7 @@ export function paymentsReferencePage(): string {
   })
   return `# Payments: test cards, events and errors
 
-[tasks/accept-a-payment.md](tasks/accept-a-payment.md) shows how they are used. Endpoints and fields are
+[tasks/accept-a-payment.md](../tasks/accept-a-payment.md) shows how they are used. Endpoints and fields are
 in the
 document that the service serves at \`/openapi.json\`.
 

@@ -13,7 +13,9 @@ import { missingHelm, render } from './helm.ts'
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
 const pages = [
   'README.md',
-  ...['install', 'payments', 'troubleshooting', 'runbooks'].map(page => `docs/${page}.md`),
+  ...['tasks/install', 'concepts/payments', 'operations/troubleshooting', 'operations/runbooks'].map(
+    page => `docs/${page}.md`,
+  ),
 ]
 const text = pages.map(read).join('\n')
 

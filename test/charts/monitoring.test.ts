@@ -60,12 +60,12 @@ test('every alert says what is wrong, how bad it is, and where to read on', () =
     assert.match(labels['severity'] ?? '', /^(critical|warning)$/, alert)
     assert.match(annotations['summary'] ?? '', /^[A-Z].*[^.]$/, alert)
     assert.match(annotations['description'] ?? '', /\.$/, alert)
-    assert.equal(annotations['runbook_url'], `docs/runbooks.md#${alert.toLowerCase()}`)
+    assert.equal(annotations['runbook_url'], `docs/operations/runbooks.md#${alert.toLowerCase()}`)
   }
 })
 
 test('every alert has its section in the runbooks: what it means, what to look at, what to do', () => {
-  const [, ...sections] = read(join(root, 'docs/runbooks.md')).split(/^## /m)
+  const [, ...sections] = read(join(root, 'docs/operations/runbooks.md')).split(/^## /m)
   const names = sections.map(section => section.split('\n')[0])
   assert.deepEqual(
     names.filter(name => /^Tollway/.test(name ?? '')),

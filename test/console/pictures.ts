@@ -1,6 +1,6 @@
 /**
- * `node test/console/pictures.ts [FOLDER]` takes the pictures of docs/console.md in a real browser, of a real
- * operator with live calls, and writes them to docs/pictures, or to FOLDER.
+ * `node test/console/pictures.ts [FOLDER]` takes the pictures of docs/tasks/console.md in a real
+ * browser, of a real operator with live calls, and writes them to docs/pictures, or to FOLDER.
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'

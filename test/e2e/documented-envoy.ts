@@ -27,12 +27,12 @@ export const routes = {
 } as const
 
 /**
- * The ConfigMap of the Envoy of these tests: the configuration of docs/install.md as it is there, with a port
- * for statistics and the application beside it; and the same configuration a second time, which calls the
- * control.
+ * The ConfigMap of the Envoy of these tests: the configuration of docs/tasks/install.md as it is there, with
+ * a port for statistics and the application beside it; and the same configuration a second time, which
+ * calls the control.
  */
 export function documentedEnvoy(namespace: string): object {
-  const page = readFileSync(join(root, 'docs/install.md'), 'utf8')
+  const page = readFileSync(join(root, 'docs/tasks/install.md'), 'utf8')
   const [, text = ''] = /```yaml\n# envoy.yaml\n(.*?)```/s.exec(page) ?? []
   const { static_resources: documented } = load(text, { schema: CORE_SCHEMA }) as Bootstrap
   const copy = callingControl(documented, namespace)

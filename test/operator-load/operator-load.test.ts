@@ -2,7 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { measureOperator } from './measure-operator.ts'
 
-/** Generous, since other tests run at the same time; docs/performance.md has figures without them. */
+/**
+ * The bounds are generous because other tests run at the same time; docs/operations/performance.md has
+ * figures of a machine without them.
+ */
 const maxCpu = 0.5
 const maxRssMiB = 400
 

@@ -75,7 +75,7 @@ describe('the state folder of one machine', { skip: missingPreviousRelease(), ti
       await back.ask(name, 'user', 'x'),
     ]
     assert.deepEqual(await codes('bucket'), [200, 429], 'as a fixed window')
-    // 0.1.0 knows no `limits`: docs/versions.md says to replace them before the rollback.
+    // 0.1.0 knows no `limits`: docs/operations/versions.md says to replace them before the rollback.
     assert.deepEqual(await codes('several'), [200, 200])
     for (const { conditions } of first.status().resources) {
       const accepted = conditions.find(({ type }) => type === 'Accepted')

@@ -283,7 +283,7 @@ from a version whose operator read all Secrets fails where it would lose rights 
 {{- end -}}
 {{- end -}}
 {{- with $using | uniq | sortAlpha -}}
-{{- fail (printf "secretNamespaces: decide which Secrets the operator may read. The installed version may read all of them, this one only those of the namespaces that are named here. Resources of these namespaces use Secrets: %s. To keep their rights: --set 'secretNamespaces={%s}'. To let each namespace grant them by a RoleBinding: --set-json 'secretNamespaces=[]' (docs/install.md#secrets)" (join ", " .) (join "," .)) -}}
+{{- fail (printf "secretNamespaces: decide which Secrets the operator may read. The installed version may read all of them, this one only those of the namespaces that are named here. Resources of these namespaces use Secrets: %s. To keep their rights: --set 'secretNamespaces={%s}'. To let each namespace grant them by a RoleBinding: --set-json 'secretNamespaces=[]' (docs/tasks/install.md#secrets)" (join ", " .) (join "," .)) -}}
 {{- end -}}
 {{- end -}}
 

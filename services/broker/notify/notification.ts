@@ -7,7 +7,7 @@ export interface Notification {
   readonly type: 'stream.begun' | 'stream.ended'
   /** The request: the run that consumers resume. */
   readonly run: string
-  /** JSON; docs/streams.md describes its fields. */
+  /** JSON; docs/concepts/streams.md describes its fields. */
   readonly body: string
 }
 
