@@ -4,7 +4,7 @@ import type { Output } from './command.ts'
 export async function runInTerminal(
   run: (args: readonly string[], output: Output) => Promise<number>,
 ): Promise<void> {
-  // Who reads the output may have had enough of it (`| head`); that is no reason to end what runs.
+  // A reader such as `head` closes the output early; the command continues.
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code !== 'EPIPE') throw error

@@ -172,7 +172,7 @@ test('a run may ask for the next one, which a change makes sooner', async t => {
   await settle()
   t.mock.timers.tick(10_000)
   await settle()
-  assert.equal(runs.length, 3, 'the earlier wish is gone')
+  assert.equal(runs.length, 3, 'the earlier request is gone')
 })
 
 test('the stop waits for what runs, and nothing begins after it', async t => {

@@ -20,7 +20,7 @@ import { waitFor } from '../support/wait-for.ts'
 
 /** A leader that was killed is missed for three seconds. */
 const lease = { durationSeconds: 3, renewDeadlineSeconds: 2, retrySeconds: 1 }
-const patienceMs = 30_000
+const timeoutMs = 30_000
 /** After which of the writes the operator is killed; all of them in the long form. */
 const someWrites = [7]
 
@@ -134,7 +134,7 @@ describe('an operator that is disturbed while it writes', {
             await restart(enabled)
           return condition()
         },
-        patienceMs,
+        timeoutMs,
       )
     const states: unknown[] = []
     try {

@@ -70,16 +70,16 @@ service and provisions Merchants. Ctrl-C stops all processes; a second Ctrl-C ki
   },
   async run(args, output) {
     const options = readOptions(args)
-    const giveUp = new AbortController()
+    const cancelStart = new AbortController()
     const forceShutdown = new AbortController()
-    const signals = { signal: giveUp.signal, forceShutdown: forceShutdown.signal }
+    const signals = { signal: cancelStart.signal, forceShutdown: forceShutdown.signal }
     const starting = startStandalone({ ...options, print: output.print, ...signals })
-    stopOnSignal(starting, { giveUp, forceShutdown }, output)
+    stopOnSignal(starting, { cancelStart, forceShutdown }, output)
     try {
       await starting
       return await untilStopped
     } catch (error) {
-      if (giveUp.signal.aborted) return await untilStopped
+      if (cancelStart.signal.aborted) return await untilStopped
       if (!(error instanceof InfrastructureError)) throw error
       output.printError(`tollway run: ${error.message}\n`)
       return exitCodes.failed
@@ -92,7 +92,10 @@ const untilStopped = new Promise<never>(() => {})
 
 function stopOnSignal(
   starting: ReturnType<typeof startStandalone>,
-  { giveUp, forceShutdown }: { readonly giveUp: AbortController; readonly forceShutdown: AbortController },
+  {
+    cancelStart,
+    forceShutdown,
+  }: { readonly cancelStart: AbortController; readonly forceShutdown: AbortController },
   output: Output,
 ): void {
   runUntilStopped({
@@ -102,7 +105,7 @@ function stopOnSignal(
     },
     stop: async reason => {
       output.printError(`\nending every process (${reason})\n`)
-      giveUp.abort()
+      cancelStart.abort()
       const standalone = await starting.catch(() => undefined)
       await standalone?.stop()
     },

@@ -213,7 +213,7 @@ describe('a Merchant, by a real payments service', () => {
     assert.equal(await service.appOf(first.apiKey), first.appId)
     service.clock.elapse(hourMs)
     assert.equal(await service.appOf(first.apiKey), undefined)
-    assert.equal((await ready(world)).apiKey, second.apiKey, 'one wish is one rotation')
+    assert.equal((await ready(world)).apiKey, second.apiKey, 'one request is one rotation')
   })
 
   it('gets another key when its own is old', async () => {

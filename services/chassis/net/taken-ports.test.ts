@@ -12,14 +12,14 @@ test('a port in use, shared or not, is taken; the check leaves no trace', async 
     await new Promise<void>(resolve => server.listen({ host, port: 0, reusePort }, resolve))
     t.after(() => server.close())
     const { port } = server.address() as { port: number }
-    const wishes = [
+    const requests = [
       { host, port: 0, name: 'any' },
       { host, port, name: 'taken' },
       { host: '192.0.2.1', port: 0, name: 'elsewhere' },
     ]
     for (let look = 0; look < 2; look += 1) {
-      const taken = await findTakenPorts(wishes)
-      const told = taken.map(({ wish, error }) => `${wish.name} ${error.code}`)
+      const taken = await findTakenPorts(requests)
+      const told = taken.map(({ request, error }) => `${request.name} ${error.code}`)
       assert.deepEqual(told, ['taken EADDRINUSE', 'elsewhere EADDRNOTAVAIL'])
     }
   }
@@ -35,7 +35,7 @@ test('of two equal ports the second is taken', async () => {
     { host, port, name: 'second' },
   ])
   assert.deepEqual(
-    taken.map(({ wish }) => wish.name),
+    taken.map(({ request }) => request.name),
     ['second'],
   )
 })

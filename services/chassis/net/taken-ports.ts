@@ -9,29 +9,30 @@ export interface PortAddress {
 }
 
 /** A port that cannot be bound, and the system error. */
-export interface TakenPort<Wish extends PortAddress> {
-  readonly wish: Wish
+export interface TakenPort<Request extends PortAddress> {
+  readonly request: Request
   readonly error: NodeJS.ErrnoException
 }
 
 /**
- * Returns the wishes whose port cannot be bound exclusively, in the order of the wishes. A port that two
- * wishes name is taken for the second one.
+ * Returns the requests whose port cannot be bound exclusively, in the order of `requests`. A port that two
+ * requests name is taken for the second one.
  *
  * The check binds each port and does not listen on it, so that no client can connect to it meanwhile: a
  * client that connects early would have its connection reset when the check ends. Processes that share a port
  * (SO_REUSEPORT) need the check too: next to a foreign process that shares the port their bind succeeds, and
  * the foreign process gets a part of the calls.
  */
-export async function findTakenPorts<Wish extends PortAddress>(
-  wishes: readonly Wish[],
-): Promise<readonly TakenPort<Wish>[]> {
-  const errors = await Promise.all(wishes.map(findBindError))
-  return wishes.flatMap((wish, index) => {
-    const isDouble = wishes.slice(0, index).some(other => overlap(other, wish))
+export async function findTakenPorts<Request extends PortAddress>(
+  requests: readonly Request[],
+): Promise<readonly TakenPort<Request>[]> {
+  const errors = await Promise.all(requests.map(findBindError))
+  return requests.flatMap((request, index) => {
+    const isDouble = requests.slice(0, index).some(other => overlap(other, request))
     const error =
-      errors[index] ?? (isDouble ? listenError('EADDRINUSE', -constants.errno.EADDRINUSE, wish) : undefined)
-    return error === undefined ? [] : [{ wish, error }]
+      errors[index] ??
+      (isDouble ? listenError('EADDRINUSE', -constants.errno.EADDRINUSE, request) : undefined)
+    return error === undefined ? [] : [{ request, error }]
   })
 }
 
@@ -46,7 +47,7 @@ export interface PortSetting extends PortAddress {
  */
 export async function findPortProblems(settings: readonly PortSetting[]): Promise<readonly string[]> {
   const taken = await findTakenPorts(settings)
-  return taken.map(({ wish, error }) => `${wish.name}: ${error.message}`)
+  return taken.map(({ request, error }) => `${request.name}: ${error.message}`)
 }
 
 const anyIpv4 = '0.0.0.0'
@@ -62,8 +63,8 @@ function overlap(one: PortAddress, other: PortAddress): boolean {
   return one.host === other.host || isEveryAddress(one.host) || isEveryAddress(other.host)
 }
 
-async function findBindError(wish: PortAddress): Promise<NodeJS.ErrnoException | undefined> {
-  const { host, port } = wish
+async function findBindError(request: PortAddress): Promise<NodeJS.ErrnoException | undefined> {
+  const { host, port } = request
   if (host !== '') {
     try {
       return await bindError((await lookup(host)).address, port)

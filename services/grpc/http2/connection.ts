@@ -113,8 +113,8 @@ export class Connection implements StreamHost, HeaderBlockSink {
     this.#controlFrames = new Budget('control frames', controlFrames, options.clock)
     this.#resets = new Budget('resets', resets, options.clock)
     this.#keepalive = startKeepalive(options.keepaliveMs, {
-      ask: () => this.writeFrame(frameTypes.PING, 0, 0, keepalivePing),
-      giveUp: () => socket.destroy(),
+      ping: () => this.writeFrame(frameTypes.PING, 0, 0, keepalivePing),
+      disconnect: () => socket.destroy(),
     })
     socket.on('data', (chunk: Buffer) => this.#receive(chunk))
     socket.on('error', () => {})

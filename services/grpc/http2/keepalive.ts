@@ -11,30 +11,30 @@ export interface Keepalive {
 
 export interface KeepaliveActions {
   /** Sends a ping. */
-  ask(): void
-  giveUp(): void
+  ping(): void
+  disconnect(): void
 }
 
 /**
- * Pings after an interval of silence, and gives up after another one. Received data is read before: a process
- * that was suspended finds its timers due before the answers that wait in its sockets.
+ * Pings after an interval of silence, and disconnects after another one. Received data is read first: in a
+ * process that was suspended, timers are due before the answers that wait in its sockets are read.
  */
-export function startKeepalive(intervalMs: number, { ask, giveUp }: KeepaliveActions): Keepalive {
+export function startKeepalive(intervalMs: number, { ping, disconnect }: KeepaliveActions): Keepalive {
   let heard = false
   let asked = false
   let established = false
 
-  let lastLook: NodeJS.Immediate | undefined
+  let lastCheck: NodeJS.Immediate | undefined
   const isSilent = () => !established || (asked && !heard)
 
   function check(): void {
     if (isSilent()) {
-      lastLook = setImmediate(() => isSilent() && giveUp())
+      lastCheck = setImmediate(() => isSilent() && disconnect())
       return
     }
     asked = !heard
     heard = false
-    if (asked) ask()
+    if (asked) ping()
   }
 
   const timer = setInterval(check, intervalMs)
@@ -47,7 +47,7 @@ export function startKeepalive(intervalMs: number, { ask, giveUp }: KeepaliveAct
     },
     stop() {
       clearInterval(timer)
-      clearImmediate(lastLook)
+      clearImmediate(lastCheck)
     },
   }
 }

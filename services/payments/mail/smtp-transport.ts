@@ -19,13 +19,13 @@ export function createSmtpTransport(server: SmtpServer, options: SmtpOptions = {
     async send(mail) {
       const socket = new Socket()
       // A slow server can keep each step within its timeout; only closing the connection ends such a send.
-      const giveUp = setTimeout(() => socket.destroy(new Error('the deadline is over')), deadlineMs)
+      const deadline = setTimeout(() => socket.destroy(new Error('the deadline is over')), deadlineMs)
       try {
         await sendOver(socket, server, mail, stepTimeoutMs)
       } catch (error) {
         throw mailErrorOf(error as NodemailerError)
       } finally {
-        clearTimeout(giveUp)
+        clearTimeout(deadline)
         socket.destroy()
       }
     },

@@ -45,17 +45,17 @@ export interface PayHandlersOptions {
   readonly clock: Clock
   readonly randomBytes: RandomBytes
   /** The longest wait for a payment that is already running. Defaults to 15 s. */
-  readonly patienceMs?: number
+  readonly settleTimeoutMs?: number
 }
 
-const defaultPatienceMs = 15_000
+const defaultSettleTimeoutMs = 15_000
 
 /** Creates the handlers of the pages, without a server. */
 export function createPayHandlers(options: PayHandlersOptions): PayHandlers {
-  const { checkout, clock, randomBytes, patienceMs = defaultPatienceMs } = options
+  const { checkout, clock, randomBytes, settleTimeoutMs = defaultSettleTimeoutMs } = options
   const seal = createSeal({ secrets: options.secrets, nowMs: () => clock.nowMs(), randomBytes })
   const answers = createPageAnswers({ checkout, seal, clock, randomBytes })
-  const attempts = createPaymentAttempts({ checkout, answers, clock, patienceMs })
+  const attempts = createPaymentAttempts({ checkout, answers, clock, settleTimeoutMs })
   const { askCard, askAmount } = answers
 
   async function withLink(query: string, use: (link: Link) => PageAnswer | Promise<PageAnswer>) {

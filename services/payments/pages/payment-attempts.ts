@@ -12,7 +12,7 @@ export interface PaymentAttemptsOptions {
   readonly answers: PageAnswers
   readonly clock: Clock
   /** The longest wait for a payment that is already running. */
-  readonly patienceMs: number
+  readonly settleTimeoutMs: number
 }
 
 /** The steps of a payer's attempt to pay. Each may be repeated: one attempt authorises once at most. */
@@ -25,10 +25,10 @@ export interface PaymentAttempts {
 }
 
 export function createPaymentAttempts(options: PaymentAttemptsOptions): PaymentAttempts {
-  const { checkout, answers, clock, patienceMs } = options
+  const { checkout, answers, clock, settleTimeoutMs } = options
 
   const find = (link: PaymentLink, ticket: Ticket) =>
-    untilSettled(() => checkout.find(detailsOf(link, ticket)), clock, patienceMs)
+    untilSettled(() => checkout.find(detailsOf(link, ticket)), clock, settleTimeoutMs)
 
   /**
    * Authenticates the payer and then authorises, unless the attempt has an outcome. The same form may have
@@ -88,13 +88,13 @@ export function createPaymentAttempts(options: PaymentAttemptsOptions): PaymentA
 
 /** Pays with the authentication of the ticket. The outcome is unknown until it is stored. */
 async function authorise(
-  { checkout, answers, clock, patienceMs }: PaymentAttemptsOptions,
+  { checkout, answers, clock, settleTimeoutMs }: PaymentAttemptsOptions,
   link: PaymentLink,
   ticket: Ticket,
 ): Promise<PageAnswer> {
   const request = { ...detailsOf(link, ticket), authentication: ticket.authentication }
   try {
-    const outcome = await untilSettled(() => checkout.pay(request), clock, patienceMs)
+    const outcome = await untilSettled(() => checkout.pay(request), clock, settleTimeoutMs)
     if (outcome.kind === 'in-progress') return answers.unknownOutcome(link, ticket)
     return answers.outcome(link, ticket.card, outcome)
   } catch (error) {
@@ -110,9 +110,9 @@ function detailsOf({ merchant, currency, amount, reference }: PaymentLink, { ide
 async function untilSettled<T extends { readonly kind: string }>(
   ask: () => Promise<T | { readonly kind: 'in-progress'; readonly retryAfterMs: number }>,
   clock: Clock,
-  patienceMs: number,
+  settleTimeoutMs: number,
 ) {
-  const deadlineMs = clock.monotonicMs() + patienceMs
+  const deadlineMs = clock.monotonicMs() + settleTimeoutMs
   for (;;) {
     const outcome = await ask()
     if (!('retryAfterMs' in outcome) || clock.monotonicMs() > deadlineMs) return outcome

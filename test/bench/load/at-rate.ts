@@ -9,7 +9,7 @@ import { startTicker } from './ticker.ts'
  * The shortest time between two ticks. A tick wakes two threads, so shorter intervals would fill the core.
  */
 const leastMs = 0.25
-const patienceMs = 20_000
+const timeoutMs = 20_000
 
 export interface OpenLoadResult extends LoadResult {
   /** The lateness of the load at p99: from the due time of a call to its tick. */
@@ -54,7 +54,7 @@ export async function driveSchedule(load: Load, schedule: Schedule): Promise<Ope
     onEnd: resolve,
   })
   try {
-    await endOfLoad(promise, (schedule.dueMs.at(-1) ?? 0) + patienceMs, opened)
+    await endOfLoad(promise, (schedule.dueMs.at(-1) ?? 0) + timeoutMs, opened)
   } finally {
     ticker.stop()
   }

@@ -5,7 +5,7 @@ import { createRecorder } from './recorder.ts'
 export type Extent = { readonly durationMs: number } | { readonly calls: number }
 
 /** A load without answers fails this long after its expected end. */
-const patienceMs = 60_000
+const timeoutMs = 60_000
 
 /**
  * Makes as many calls as the server accepts: each answer makes room for the next request. A latency is the
@@ -51,7 +51,7 @@ export async function driveFlatOut(load: Load, extent: Extent): Promise<LoadResu
   const cpuBefore = process.cpuUsage()
   for (let slot = 0; slot < slots; slot++) next(slot, startedMs)
   const wait = Number.isFinite(durationMs) ? durationMs : 0
-  await endOfLoad(promise, wait + patienceMs, opened)
+  await endOfLoad(promise, wait + timeoutMs, opened)
   const { user, system } = process.cpuUsage(cpuBefore)
   const seconds = (performance.now() - startedMs) / 1000
   return { calls, failed, seconds, latenciesMs: latencies.values(), loadCpuMicros: user + system }

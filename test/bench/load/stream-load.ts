@@ -44,7 +44,7 @@ export interface StreamLoad {
 }
 
 /** The deadline for the delivery of sent messages. */
-const patienceMs = 20_000
+const timeoutMs = 20_000
 
 /** Connects first consumers, then producers, and pushes the headers. */
 export async function openStreamLoad(shape: StreamLoadShape): Promise<StreamLoad> {
@@ -132,7 +132,7 @@ function createConnections() {
       await Promise.all(opened.map(connection => connection.roundTrip()))
     },
     async until(what: string, condition: () => boolean): Promise<void> {
-      await waitFor(what, () => lostReason !== undefined || condition(), patienceMs)
+      await waitFor(what, () => lostReason !== undefined || condition(), timeoutMs)
       if (lostReason !== undefined) throw new Error(`the load lost a connection: ${lostReason}`)
     },
     close(): void {

@@ -55,7 +55,7 @@ const tickMs = 0.5
 /** The most unanswered calls of each connection; others wait to be sent. */
 const streams = 1_000
 const maxSeconds = 3_600
-const patienceMs = 20_000
+const timeoutMs = 20_000
 /** The delay before the next port is tried after one without a listener. */
 const retryMs = 5
 
@@ -172,7 +172,7 @@ async function startFaultLoad(options: FaultLoadOptions): Promise<FaultLoad & { 
     async stop() {
       stopping = true
       try {
-        await waitFor('the last answers', () => oldest.size === 0, patienceMs)
+        await waitFor('the last answers', () => oldest.size === 0, timeoutMs)
       } finally {
         close()
       }

@@ -19,8 +19,7 @@ export interface PortRequest extends PortAddress {
 export async function assertPortsFree(requests: readonly PortRequest[]): Promise<void> {
   const problems = findDoubles(requests)
   const taken = problems.length === 0 ? await findTakenPorts(requests) : []
-  for (const { wish: request, error } of taken)
-    problems.push(await problemOf(request, error.code ?? error.message))
+  for (const { request, error } of taken) problems.push(await problemOf(request, error.code ?? error.message))
   if (problems.length > 0) throw new InfrastructureError(problems.join('; '))
 }
 

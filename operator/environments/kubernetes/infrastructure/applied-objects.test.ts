@@ -39,7 +39,7 @@ test('an apply that the watch has not shown is waited for, and in the end repeat
   }
 })
 
-test('an old state that fits a new wish is no reason to leave it', () => {
+test('a stale object that satisfies the desired state is applied all the same', () => {
   const { nextStep, applied } = open()
   applied('a', object(2), object(2, '10'))
   assert.equal(nextStep('a', wanted, object(1, '9')).what, 'apply')
@@ -61,11 +61,11 @@ test('what is gone after it was seen is applied at once', () => {
   assert.equal(nextStep('a', wanted, undefined).what, 'apply')
 })
 
-test('two repairs within a minute, then patience; a new wish is not held up', () => {
+test('two repairs within a minute, then a delay; a new desired state is applied at once', () => {
   const { nextStep, applied, pass } = open()
   let version = 10
-  const write = (wish: KubeObject) => {
-    applied('a', wish, { ...wish, metadata: { name: 'a', resourceVersion: `${++version}` } })
+  const write = (desired: KubeObject) => {
+    applied('a', desired, { ...desired, metadata: { name: 'a', resourceVersion: `${++version}` } })
     version += 1
   }
   const theirs = () => object('theirs', `${version}`)

@@ -124,9 +124,9 @@ export function createJsonServer(options: JsonServerOptions): JsonServer {
     async close(timeoutMs) {
       draining = true
       stopFollowing()
-      const giveUp = setTimeout(() => app.server.closeAllConnections(), timeoutMs)
+      const deadline = setTimeout(() => app.server.closeAllConnections(), timeoutMs)
       await app.close()
-      clearTimeout(giveUp)
+      clearTimeout(deadline)
     },
   }
 }

@@ -124,7 +124,7 @@ export function pagesUnderTest(
       clock,
       randomBytes,
       secrets: () => [pageSecret],
-      patienceMs: 300,
+      settleTimeoutMs: 300,
       onError: error => errors.push(error),
     }),
     { prefix: '/pay' },

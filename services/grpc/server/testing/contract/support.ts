@@ -210,12 +210,12 @@ export function openStream(
 export async function waitFor(
   what: string,
   condition: () => boolean | Promise<boolean>,
-  patienceMs = 20_000,
+  timeoutMs = 20_000,
 ): Promise<void> {
-  const giveUpMs = performance.now() + patienceMs
+  const deadlineMs = performance.now() + timeoutMs
   while (!(await condition())) {
-    if (performance.now() > giveUpMs)
-      throw new Error(`timeout after ${patienceMs} ms while waiting for ${what}`)
+    if (performance.now() > deadlineMs)
+      throw new Error(`timeout after ${timeoutMs} ms while waiting for ${what}`)
     await new Promise(resolve => setTimeout(resolve, 2))
   }
 }
