@@ -8,9 +8,9 @@ import type { Resource, ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
 import { type Fields, isFields, notRequired } from './schema.ts'
 
-/** What an AnimationStreamRoute may hold. Lengths are in characters. */
+/** The limits of an AnimationStreamRoute. Lengths are in characters. */
 export const animationStreamRouteLimits = {
-  /** As brokers take them: a longer id matches no request. */
+  /** The limit of brokers: a longer id matches no request. */
   maxIdLength: 100,
   maxAudioFormats: 16,
   maxMessageBytes: 64 * 1024 * 1024,
@@ -67,7 +67,7 @@ const idleWithinTotal: FieldRule = {
   judge: fields => atMost(fields, 'idleSeconds', 'totalSeconds'),
 }
 
-/** What a late joiner is to get must still be there. */
+/** Checks that the buffer keeps the messages that a late joiner receives. */
 const lastWithinBuffer: FieldRule = {
   cel: {
     rule: '!has(self.lateJoiners.seconds) || self.lateJoiners.seconds <= self.limits.bufferSeconds',

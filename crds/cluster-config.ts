@@ -32,7 +32,7 @@ export type RateLimitPlan = ClusterConfig['rateLimit']
 export type BrokerPlan = ClusterConfig['broker']
 /** How the payments service runs. */
 export type PaymentsPlan = ClusterConfig['payments']
-/** What a cluster decides of the pods and objects of a service, and no service knows of. */
+/** The properties of a service's pods and objects that only exist in a cluster. */
 export type PodShape = RateLimitPlan['pods'] &
   Pick<RateLimitPlan, 'objects'> &
   Pick<
@@ -245,7 +245,7 @@ const config = Type.Object({
   payments,
 })
 
-/** For the documentation and the chart. */
+/** The documentation and the chart are generated from this schema. */
 export const clusterConfigSchema: Schema = config
 
 /** The configuration with its defaults, or every problem that it has, each with its field. */
@@ -297,7 +297,7 @@ function withoutTokens({ enabled, admin }: BrokerPlan): readonly Problem[] {
   return [{ path: 'broker.admin.tokenSecret.name', message: 'the Secret with the tokens must be named' }]
 }
 
-/** What a pod keeps in itself goes with it, and money must not. */
+/** Rejects payments without a database: data in the memory of a pod would be lost with the pod. */
 function withoutDatabase({ enabled, database: { urlSecret } }: PaymentsPlan): readonly Problem[] {
   if (!enabled || urlSecret.name !== '') return []
   const message = 'the Secret with the address of the PostgreSQL must be named'

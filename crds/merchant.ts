@@ -7,7 +7,7 @@ import type { Resource, ResourceKind } from './resource-kind.ts'
 import { commonStatus } from './resource-status.ts'
 import { type CelRule, isFields, notRequired } from './schema.ts'
 
-/** What a Merchant may hold. Lengths are in characters. */
+/** The limits of a Merchant. Lengths are in characters. */
 export const merchantLimits = {
   maxNameLength: 100,
   maxEmailLength: 254,

@@ -69,8 +69,9 @@ export interface JsonObject {
 }
 
 /**
- * For an object whose fields all have a default, or may be left out. TypeBox requires those with a default,
- * which are always there once they are filled in; of a writer they are not.
+ * The schema of an object whose fields are all optional or have a default. TypeBox lists fields with a
+ * default as required, because they are always present after the defaults are applied; a writer may omit
+ * them.
  */
 export const notRequired = { required: [] }
 

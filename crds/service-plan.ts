@@ -6,14 +6,14 @@ import { type JsonObject, type Problem, typed } from './schema.ts'
  * and checks beyond the types.
  */
 
-/** Of RFC 1123, as namespaces have them. */
+/** A label of RFC 1123, the form of the names of namespaces. */
 export const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
-/** Of RFC 1035, as Services have them: these begin with a letter. */
+/** A label of RFC 1035, the form of the names of Services: it begins with a letter. */
 export const serviceLabel = '[a-z]([-a-z0-9]*[a-z0-9])?'
 
 const maxReplicas = 100
 
-/** What the operator hands on to the API server, which judges it. */
+/** A value that the operator passes to the API server, which validates it. */
 const handedOn = (description: string, value: JsonObject = {}) =>
   typed<Readonly<Record<string, unknown>>>({
     type: 'object',
@@ -72,7 +72,7 @@ export const autoscaling = () =>
 /** The user and group of the images. */
 const uid = 65_532
 
-/** What the Pod Security profile `restricted` asks of pods. */
+/** The security context that the Pod Security profile `restricted` requires of pods. */
 export const podSecurityContext = () =>
   handedOn(
     'The securityContext of every pod: the operators, the services, the bundled Redis, and the hook. ' +

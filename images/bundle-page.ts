@@ -6,7 +6,7 @@ import { build } from 'esbuild'
 export const pageEntry = 'main.ts'
 
 export interface PageBundle {
-  /** By their names, in the order of the names. */
+  /** Name and content of each file, sorted by name. */
   readonly files: readonly (readonly [string, Uint8Array])[]
   /** The source files that went in, as paths below the root. */
   readonly inputs: readonly string[]

@@ -5,7 +5,7 @@ import { bundlePage, type PageBundle, pageEntry } from './bundle-page.ts'
 
 /** Programs as plain JavaScript that needs nothing but Node. */
 export interface Bundle {
-  /** By their names; all lie in one folder. */
+  /** Content by name; all files lie in one folder. */
   readonly files: ReadonlyMap<string, Uint8Array>
   /** The source files that went in, as paths below the root. */
   readonly inputs: readonly string[]
@@ -57,7 +57,9 @@ export async function bundle(root: string, name: string, source: string): Promis
   }
 }
 
-/** What sources name by its place beside themselves, by their paths: the names that it has in the bundle. */
+/**
+ * Files that sources name relative to their own place: from the path of a source to the name in the bundle.
+ */
 interface Beside {
   readonly programs: Map<string, string>
   readonly folders: Map<string, string>
@@ -75,7 +77,7 @@ const copiesOf = (path: string) =>
     .sort()
     .map((name): [string, Uint8Array] => [name, readFileSync(join(path, name))])
 
-/** What packages read from beside their own modules, which lie in the bundle's folder afterwards. */
+/** Files that packages read from the folder of their modules. The bundle's folder contains them. */
 const readByPackages: readonly string[] = [
   'node_modules/@electric-sql/pglite/dist/initdb.wasm',
   'node_modules/@electric-sql/pglite/dist/pglite.data',

@@ -8,7 +8,7 @@ import { type SourceState, tagsOf } from './source-state.ts'
 /** An image that lies in its archive. */
 export interface MadeImage {
   readonly name: string
-  /** With the tag `dev`: `tollway/operator:dev`. */
+  /** The repository and the tag: `tollway/operator:dev`. */
   readonly reference: string
   readonly digest: string
   readonly archive: string

@@ -36,7 +36,7 @@ export interface RunConfig {
 }
 
 export interface Image {
-  /** Without a registry and a tag: `tollway/operator`. */
+  /** The name without a registry and a tag: `tollway/operator`. */
   readonly repository: string
   readonly tags: readonly string[]
   /** `amd64`, `arm64`. */

@@ -20,7 +20,7 @@ interface OurImage {
   readonly args: readonly string[]
   /** Another path of the program, for manifests that name one. */
   readonly alias?: string
-  /** With which Node is started. */
+  /** The options of Node. */
   readonly nodeOptions: readonly string[]
   /** More variables of its environment. */
   readonly environment?: Readonly<Record<string, string>>

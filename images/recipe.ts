@@ -1,9 +1,9 @@
 import type { FileTree } from '@tollway/chassis/archive/file-tree.ts'
 import type { RunConfig } from './oci-archive.ts'
 
-/** What `make images` can make, before anything of it is made. */
+/** The description of an image that `make images` can make. */
 export interface Recipe {
-  /** As it is asked for, and as its files are called: `operator`. */
+  /** The name for the command line and the files: `operator`. */
   readonly name: string
   /** `tollway/operator`. */
   readonly repository: string
@@ -20,7 +20,7 @@ export interface Recipe {
 }
 
 export interface Contents {
-  /** From the one that changes least; each has a name of its own, the same for the same content. */
+  /** The layers, the one that changes least first. Each has a unique name, the same for the same content. */
   readonly layers: readonly { readonly name: string; readonly tree: FileTree }[]
   /** Its bill of materials as CycloneDX. */
   readonly bill?: string

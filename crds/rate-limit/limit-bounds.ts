@@ -1,7 +1,7 @@
 /** The bounds of a limit. Lengths are in characters. */
 export const limitBounds = {
   maxNameLength: 128,
-  /** With longer or more names, CEL over the first level would cost more than an API server allows. */
+  /** Longer or more names would make CEL over the first level would cost more than an API server allows. */
   maxReplaces: 16,
   maxRequestsPerUnit: 0xffffffff,
   maxUnitMultiplier: 1_000_000,

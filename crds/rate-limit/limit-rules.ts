@@ -277,7 +277,7 @@ export const rulesOfRateLimit: readonly PolicyRule[] = [
 /** The rules of a member of `limits`, except those of `costlyRulesOfMember`. */
 export const rulesOfMember: readonly PolicyRule[] = [limitedMember, ...commonRules]
 
-/** With these, a definition would exceed the cost that an API server allows. */
+/** These rules would make a definition exceed the cost that an API server allows. */
 export const costlyRulesOfMember: readonly PolicyRule[] = [replacesOthers]
 
 function listInCel(words: readonly string[]): string {

@@ -15,7 +15,7 @@ const { values: options } = parseArgs({
     target: { type: 'string', default: '127.0.0.1:8082' },
     token: { type: 'string' },
     stream: { type: 'string', default: 'demo' },
-    // Without it the next request of the stream; empty for all of them, until Ctrl-C.
+    // Defaults to the next request of the stream; an empty value consumes all requests, until Ctrl-C.
     request: { type: 'string' },
     object: { type: 'string', default: '' },
     out: { type: 'string', default: 'out/animation' },

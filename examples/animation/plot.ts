@@ -4,7 +4,7 @@ import { bytesPerSample, type Sound } from './wav.ts'
 
 /** Colours that people with colour blindness can distinguish (Okabe and Ito). */
 const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000']
-/** Of many blend shapes those that move the most are drawn. */
+/** If there are more blend shapes, those that move the most are drawn. */
 const maxCurves = colours.length
 
 const width = 960

@@ -51,7 +51,7 @@ function csvOf({ names, frames }: Recording): string {
   return `${[['time_code', ...names].map(quote).join(','), ...lines].join('\n')}\n`
 }
 
-/** As RFC 4180 has it. */
+/** Quotes a field as in RFC 4180. */
 function quote(name: string): string {
   return /[",\r\n]/.test(name) ? `"${name.replaceAll('"', '""')}"` : name
 }

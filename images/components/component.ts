@@ -10,7 +10,7 @@ export interface Component {
   readonly purl: string
   /** An SPDX expression, where its package says one. */
   readonly license?: string
-  /** Of the published package, in hexadecimal. */
+  /** The SHA-512 of the published package, in hexadecimal. */
   readonly sha512?: string
   /** The files of this machine that hold the texts of its licenses. */
   readonly licenseFiles: readonly string[]

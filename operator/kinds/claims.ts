@@ -22,7 +22,7 @@ export interface ClaimDenial {
   readonly reason: string
   /** The field to change: `spec.domain`. */
   readonly path: string
-  /** For people: who has the claim, and what to do. */
+  /** A text for users: which resource has the claim, and what to do. */
   readonly message: string
   /** The resource that has the claim, as `namespace/name`; left out if no single resource has it. */
   readonly owner?: string

@@ -9,7 +9,7 @@ export interface Remembered<Content> {
   replace(memories: ReadonlyMap<string, Memory<Content>>): void
 }
 
-/** By the uid of the resource. */
+/** The memory of each resource, by its uid. */
 export type Memories<Content> = Pick<ReadonlyMap<string, Memory<Content>>, 'get' | 'entries'>
 
 export interface Memory<Content> {

@@ -41,10 +41,7 @@ export interface BrokerAddress {
   readonly url: URL
   /** The bearer token of the admin API. */
   readonly token?: string
-  /**
-   * For https, in PEM: the trusted authorities in place of the default ones, and the certificate of the
-   * caller.
-   */
+  /** The trusted authorities for https, in PEM, which replace the default ones. */
   readonly ca?: string
   readonly cert?: string
   readonly key?: string

@@ -9,7 +9,7 @@ export interface Setting<T> {
   /** Other names of the same setting. Two of them with different values are rejected. */
   readonly aliases?: readonly string[]
   readonly kind: Kind<T>
-  /** As written in the environment; `''` if the kind allows it. */
+  /** The default in the notation of the environment; `''` if the kind allows it. */
   readonly fallback: string
   /** One sentence for the documentation. */
   readonly help: string

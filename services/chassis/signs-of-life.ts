@@ -1,8 +1,8 @@
 /** How long a child process may send no sign of life. */
 export interface HeartbeatTimeouts {
-  /** From its start to the first sign. */
+  /** The time from the start of the process to its first sign. */
   readonly firstSignMs: number
-  /** From one sign to the next. */
+  /** The time from one sign to the next. */
   readonly nextSignMs: number
 }
 

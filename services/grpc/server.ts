@@ -35,7 +35,7 @@ export type ListenAddress = (
     }
   | { readonly socketPath: string }
 ) & {
-  /** Without it, connections are not encrypted. */
+  /** Connections are encrypted only if this is present. */
   readonly tls?: ServerTls | undefined
 }
 

@@ -24,7 +24,7 @@ export const rateTable: Kind<RateTable> = {
   },
 }
 
-/** What operations cost, by funding currency. */
+/** The cost of operations, by funding currency. */
 export const feeTable: Kind<FeeTable> = {
   allowed:
     'JSON such as {"DKK": {"capture": {"flat": "25", "rate": "0.0135"}}}, of capture, refund and dispute, ' +

@@ -10,7 +10,7 @@ const results = ['intact', 'changed', 'unreachable'] as const
 type Result = (typeof results)[number]
 
 export interface WatchPageOptions {
-  /** Of a payment page as payers reach it; empty for no check. */
+  /** The address of a payment page as payers reach it; empty for no check. */
   readonly address: string
   readonly clock: Clock
   readonly log: Log

@@ -11,7 +11,7 @@ interface Reporter {
   filling: ReportedTable | undefined
   /** The complete table of the last stream. */
   table: ReportedTable | undefined
-  /** Since when `table` has no stream. */
+  /** The time since which `table` has had no stream. */
   endedMs: number | undefined
 }
 

@@ -15,9 +15,9 @@ export interface Http1Limits {
   readonly maxPipelined: number
   /** Open connections; further ones are closed at once. */
   readonly maxConnections: number
-  /** From the first byte of a request to the end of its headers. Beyond: 408. */
+  /** The time from the first byte of a request to the end of its headers. A slower request gets 408. */
   readonly headTimeoutMs: number
-  /** From the end of the headers to the end of the body. Beyond: 408. */
+  /** The time from the end of the headers to the end of the body. A slower request gets 408. */
   readonly bodyTimeoutMs: number
   /** A connection without a request is closed after this time. */
   readonly idleTimeoutMs: number

@@ -26,7 +26,7 @@ export interface Http1ServerOptions {
    * get 503. Without it the server has the default limit for itself.
    */
   readonly memory?: RequestMemory
-  /** For the Date header. Defaults to the system's clock. */
+  /** The clock of the Date header. Defaults to the system's clock. */
   readonly clock?: Clock
 }
 

@@ -1,7 +1,7 @@
 import { isIPv6 } from 'node:net'
 
 const maxAddressCharacters = 64
-/** Of an IPv6 address: a subscriber has the 64 bits behind them, and any number of addresses. */
+/** The groups of an IPv6 address that identify a subscriber, who owns every address below them. */
 const ipv6Groups = 4
 
 /**

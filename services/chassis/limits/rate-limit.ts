@@ -9,7 +9,7 @@ export interface RateLimit {
    * @returns 0 when it may happen, else in how many milliseconds the next may
    */
   take(key: string): number
-  /** As `take`, without counting. */
+  /** Returns the same as `take`, without counting. */
   waitOf(key: string): number
   /** Refuses the key for that time, independent of its count here. */
   block(key: string, waitMs: number): void

@@ -10,9 +10,9 @@ export interface AddressPolicy {
 }
 
 /**
- * What no public server has (the special-purpose registries of IANA, RFC 6890 and later): this host, private
- * networks, the link with a cloud's metadata service, carrier-grade NAT, documentation, benchmarks,
- * multicast.
+ * Addresses that no public server has (the special-purpose registries of IANA, RFC 6890 and later): this
+ * host, private networks, the link with a cloud's metadata service, carrier-grade NAT, documentation,
+ * benchmarks, multicast.
  */
 const privateIpv4 = [
   ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12'],

@@ -17,7 +17,7 @@ export const resolveBySystem: ResolveName = async name => {
 export interface PostOptions {
   readonly policy: AddressPolicy
   readonly resolve: ResolveName
-  /** For everything: names, connection, TLS, and the answer. */
+  /** The timeout of the whole post: DNS, connection, TLS and the answer. */
   readonly timeoutMs: number
   /** In PEM, of authorities that are trusted besides the usual ones; for tests. */
   readonly ca?: string

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import { webhookSecretBytes } from './webhook-secret.ts'
 
 export interface Signed {
-  /** Of the event: the same at each try. */
+  /** The id of the event, the same at each try. */
   readonly id: string
   /** The time of this try, so that receivers can refuse a replayed request. */
   readonly timestampMs: number

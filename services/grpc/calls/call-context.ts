@@ -11,7 +11,7 @@ export interface CallContext {
   readonly memory: RequestMemory
   /** The caller's address, as in `Call`. */
   readonly peer: string
-  /** As in `Call`. */
+  /** The peer's certificate, as in `Call`. */
   readonly peerCertificate: X509Certificate | undefined
 }
 

@@ -15,8 +15,8 @@ export interface InboxOptions<In> {
 }
 
 /**
- * For methods with a single request: reads it, and passes it on when the caller has ended its side. Rejects
- * any other number of messages with UNIMPLEMENTED, as gRPC specifies.
+ * Reads the request of a method with a single request, and passes it on when the caller has ended its side.
+ * Rejects any other number of messages with UNIMPLEMENTED, as gRPC specifies.
  */
 export function createSingleInbox<In>(
   options: InboxOptions<In> & { onRequest(request: In): void; onRefused(error: GrpcError): void },
@@ -56,7 +56,8 @@ export function createSingleInbox<In>(
 }
 
 /**
- * For methods with a stream of requests: `messages` reads one message whenever the handler asks for the next.
+ * Reads the requests of a method with a stream of requests: one message each time the handler asks for the
+ * next.
  */
 export function createStreamInbox<In>(
   options: InboxOptions<In>,
@@ -76,7 +77,10 @@ export function createStreamInbox<In>(
     settle(waiter => waiter.resolve({ value: undefined, done: true }))
   }
 
-  /** Not `async`, which would cost three turns of the microtask queue for each message. */
+  /**
+   * This function is not `async`, because that would cost three turns of the microtask queue for each
+   * message.
+   */
   function next(): Promise<IteratorResult<In>> {
     if (waiting) return Promise.reject(new Error('requests are read one at a time'))
     if (failure) return Promise.reject(failure)

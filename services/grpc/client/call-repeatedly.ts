@@ -6,7 +6,7 @@ import { encodeHeaderBlock } from '../http2/hpack/hpack-encoder.ts'
 
 /** One call, made several times. */
 export interface RepeatedCall {
-  /** On the loopback address, without TLS. */
+  /** A port of the loopback address, without TLS. */
   readonly port: number
   /** `/package.Service/Method`. */
   readonly path: string

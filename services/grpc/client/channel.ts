@@ -10,7 +10,7 @@ export interface ChannelOptions {
    * MiB of an answer costs 16 round trips. Set it for a trusted server with large answers.
    */
   readonly windowBytes?: number | undefined
-  /** Without it, calls are not encrypted. */
+  /** Calls are encrypted only if this is present. */
   readonly tls?: ClientTls | undefined
   /**
    * The interval of HTTP/2 pings while a call runs; no pings when left out. Servers limit pings: grpc-go

@@ -21,7 +21,7 @@ export interface GrpcClient {
 }
 
 export interface GrpcClientOptions extends ChannelOptions {
-  /** Sent with every call; a call's metadata with the same name takes precedence. */
+  /** The metadata of every call; a call's own metadata with the same name takes precedence. */
   readonly metadata?: Metadata | undefined
   /** Receives the library's messages, for every client in this process; they go to the console without it. */
   readonly log?: Log | undefined

@@ -15,8 +15,8 @@ const smallBytes = 4 * 1024
  */
 const partBytes = 2048
 /**
- * With more unsent bytes the peer is not read any more until it reads: further requests would only create
- * more answers.
+ * The connection stops reading from a peer with more unsent bytes until the peer reads: further requests
+ * would only create more answers.
  */
 const maxUnsentBytes = 1024 * 1024
 /** Unused buffers are kept for other connections, so that idle connections have none. */

@@ -4,7 +4,7 @@ import { maxFindings } from '../operations/verify-books.ts'
 import type { OpenException } from '../storage/delivery/processor-exceptions.ts'
 import { serialiseEvent } from '../storage/delivery/stored-journal.ts'
 
-/** For people; amounts in minor units. */
+/** Returns a report for users, with amounts in minor units. */
 export function describeVerification({ counts, balances, findings }: Verification): string {
   const replayed = Object.entries(counts).map(([kind, count]) => [kind, String(count)])
   const sums = balances.map(({ account, currency, amount }) => [account, currency, String(amount)])

@@ -1,4 +1,4 @@
-/** What `tollway payments --help` prints. */
+/** The output of `tollway payments --help`. */
 export const adminHelp = `Usage: tollway payments verify
        tollway payments payout [--period NAME] [--merchant ID]
        tollway payments dispute raise TRANSACTION --amount MINOR_UNITS [--reason TEXT] [--due YYYY-MM-DD]

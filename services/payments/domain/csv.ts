@@ -2,8 +2,8 @@
 export type Cell = string | bigint | number | boolean | null
 
 /**
- * What makes a spreadsheet program take text for a formula, also after white space and in full width. Such
- * text gets an apostrophe in front, which these programs take for the mark of a text.
+ * Matches text that a spreadsheet program would run as a formula, also after white space and in full width.
+ * An apostrophe in front of it marks it as text.
  */
 const formula = /^\s*[=+\-@＝＋－＠\t\r\n]/u
 

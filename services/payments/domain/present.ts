@@ -87,7 +87,7 @@ export function presentTransaction(transaction: Transaction, shownTrail = maxSho
   }
 }
 
-/** What an event has of a transaction. Its size does not grow with the trail. */
+/** Returns the transaction as an event contains it. Its size does not grow with the trail. */
 export function presentSnapshot(transaction: Transaction): JsonObject {
   return presentTransaction(transaction, maxToldTrail)
 }

@@ -51,15 +51,15 @@ export interface Refusal {
   readonly code: RefusalCode
   readonly status: number
   readonly message: string
-  /** Of `invalid_request`: each field that is wrong. Empty for others. */
+  /** The invalid fields of an `invalid_request`. Empty for other codes. */
   readonly fields: readonly FieldError[]
-  /** Of `processing_error`; null for others. */
+  /** The cause of a `processing_error`; null for other codes. */
   readonly processingError: ProcessingError | null
-  /** Of `too_many_requests`, where it is known: after which time the same request can succeed. */
+  /** The time after which the same request can succeed, for `too_many_requests`, if it is known. */
   readonly retryAfterMs?: number
 }
 
-/** What functions return in place of their value. */
+/** The result of a function that refuses. */
 export interface Refused {
   readonly refusal: Refusal
 }
@@ -84,7 +84,7 @@ export const fieldErrorCodes = [
   'too_long',
   'too_deep',
   'too_many',
-  /** Of a form that could be right, such as a currency, but none that is served here. */
+  /** The form is valid, such as that of a currency, but the value is not served here. */
   'unsupported',
   /** The input has no such field. */
   'unknown',
@@ -125,7 +125,7 @@ export function refuseProcessing(code: ProcessingErrorCode): Refused {
   return { refusal: { ...refusal, processingError: processingError(code) } }
 }
 
-/** What callers send may have a field of that name, too; it is no refusal. */
+/** Checks the class, because an input of a caller can have a field of the same name. */
 export function isRefused(outcome: object): outcome is Refused {
   const refusal = 'refusal' in outcome ? outcome.refusal : undefined
   return (

@@ -8,7 +8,7 @@ export interface Answer {
   readonly status: number
   /** Empty for an answer without a body. */
   readonly body: string
-  /** What the body is, where it is not JSON. */
+  /** The type of a body that is not JSON. */
   readonly type?: 'text/csv'
 }
 
@@ -32,7 +32,9 @@ export function answerRefusal({ refusal }: Refused): Answer {
   return { status: refusal.status, body: JSON.stringify(presentRefusal(refusal)) }
 }
 
-/** For an idempotency key: a refusal had no effect, and leaves the key free. */
+/**
+ * Returns the result that an idempotency key stores: a refusal had no effect, and does not use up the key.
+ */
 export function settle(outcome: Answer | Refused): Settled {
   return isRefused(outcome) ? { ...answerRefusal(outcome), keep: false } : { ...outcome, keep: true }
 }

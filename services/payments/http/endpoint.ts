@@ -26,7 +26,7 @@ export interface AppCall extends Call {
 
 interface Documented {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  /** As OpenAPI writes it: `/merchants/{merchantId}`. */
+  /** The path in the notation of OpenAPI: `/merchants/{merchantId}`. */
   readonly path: string
   readonly document: EndpointDocument
 }
@@ -51,7 +51,7 @@ export interface SignUpEndpoint extends Documented {
 
 export type Endpoint = AppEndpoint | ProcessorEndpoint | SignUpEndpoint
 
-/** What the OpenAPI document says of an endpoint beyond its path. */
+/** The description of an endpoint in the OpenAPI document. */
 export interface EndpointDocument {
   /** Unique among all: what programs made from the document call it. */
   readonly operationId: string

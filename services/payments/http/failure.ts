@@ -1,7 +1,7 @@
 import { type Refused, refuse } from '../domain/refusals.ts'
 import { StorageError } from '../storage/storage.ts'
 
-/** What fastify and Node say of requests that never came to an endpoint. */
+/** The refusals of requests that fastify or Node rejects before they reach an endpoint. */
 const refusalsOfServer: Readonly<Record<string, Refused>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: refuse('body_too_large'),
   FST_ERR_CTP_INVALID_MEDIA_TYPE: refuse('unsupported_media_type'),

@@ -15,7 +15,7 @@ const cursor = {
   description: 'An id, or a time as seconds since 1970 in 8 hex digits and 16 zeros',
 }
 
-/** What every list takes (the specification's pagination). */
+/** The parameters of every list (the specification's pagination). */
 const pagination = (maxItems: number): readonly QueryParameter[] => [
   {
     name: 'limit',

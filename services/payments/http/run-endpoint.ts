@@ -15,23 +15,23 @@ export interface Request {
   /** Null when there is none. */
   readonly idempotencyKey: string | null
   readonly params: Readonly<Record<string, string>>
-  /** Without the question mark. */
+  /** The query without the question mark. */
   readonly query: string
   readonly body: Body
   readonly wantsChanged: boolean
 }
 
-/** What came of it. */
+/** The reply to a request. */
 export interface Reply {
   readonly outcome: Answer | Refused
-  /** Of a refusal that passes by itself. */
+  /** The time after which a temporary refusal ends. */
   readonly retryAfterMs?: number
   /** The answer was given before, to the first request with the key. */
   readonly replayed?: boolean
 }
 
 const idempotencyKeyPattern = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/
-/** Of a request without a key that asks the processor. */
+/** The length of the idempotency key of a request that has none and calls the processor. */
 const ownKeyBytes = 24
 
 /**
@@ -75,7 +75,10 @@ async function runForApp(payments: Payments, endpoint: AppEndpoint, request: Req
   return isRefusedOnce(once) ? { outcome: once } : replyOf(once)
 }
 
-/** Without a key of the caller it has one of its own: a lost commit is then looked up, not guessed. */
+/**
+ * A request without an idempotency key gets a random one, so that the outcome of a lost commit can be looked
+ * up.
+ */
 async function runWithProcessor(
   payments: Payments,
   endpoint: ProcessorEndpoint,

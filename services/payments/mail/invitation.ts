@@ -1,6 +1,6 @@
 import type { JsonObject } from '../domain/json.ts'
 
-/** What a mail says, before it is a message. */
+/** The text of a mail, before it is encoded as a message. */
 export interface MailText {
   /** One line. */
   readonly subject: string

@@ -1,6 +1,6 @@
 import type { Kind } from '@tollway/chassis/settings.ts'
 
-/** Who a mail is from. */
+/** The sender of a mail. */
 export interface Mailbox {
   /** Empty for none. */
   readonly name: string
@@ -28,7 +28,7 @@ export const mailbox: Kind<Mailbox> = {
   },
 }
 
-/** What a mail's Message-ID has behind the @. */
+/** Returns the domain of a mail's Message-ID. */
 export function domainOf({ address }: Mailbox): string {
   return address.slice(address.lastIndexOf('@') + 1)
 }

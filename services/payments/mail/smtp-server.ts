@@ -6,7 +6,7 @@ export interface SmtpServer {
   readonly port: number
   /** TLS from the first byte; otherwise STARTTLS where the server offers it. */
   readonly tls: boolean
-  /** With it, nothing is sent before the connection is encrypted. */
+  /** The login, which is only sent over an encrypted connection. */
   readonly login: { readonly user: string; readonly password: string } | null
 }
 

@@ -22,9 +22,9 @@ export interface Attempt {
 }
 
 export interface AttemptsPerMinute {
-  /** At all merchants together. */
+  /** The limit of one address for all merchants together. */
   readonly perAddress: number
-  /** From all addresses together. */
+  /** The limit of one merchant for all addresses together. */
   readonly perMerchant: number
 }
 

@@ -12,7 +12,7 @@ function amountOf(text: string): Markup {
     : html`<p class="amount">${text}</p>`
 }
 
-/** Who is paid, how much, and what for. */
+/** Returns the payee, the amount and the purpose of a link. */
 export function linkSummary(link: Link): Markup {
   const texts = textsOf(link.locale)
   const { merchant, text, reference } = link

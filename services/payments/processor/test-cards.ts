@@ -7,7 +7,7 @@ import type { ProcessingErrorCode } from '../domain/transaction/processing-error
 export interface TestCard {
   /** In groups of four digits, as people type it. */
   readonly number: string
-  /** What its tokens and references begin with. */
+  /** The prefix of its tokens and references. */
   readonly name: string
   readonly means: string
   /** Why every payment with it is declined. */
@@ -15,7 +15,7 @@ export interface TestCard {
   /** Why it is declined once the payer is not there any more: recurring payments. */
   readonly declinesRecurring?: ProcessingErrorCode
   readonly tds?: TestTds
-  /** What happens some time after it was charged. */
+  /** An event some time after the charge. */
   readonly later?: LaterEvent
 }
 

@@ -20,14 +20,14 @@ export function saveChange(tx: Tx, change: Change): void {
   if (line !== null) insertLine(tx, line)
 }
 
-/** As `saveChange`, with the dispute, which is new when it is open. */
+/** Saves a change as `saveChange` does, with its dispute, which is inserted if it is open. */
 export async function saveDisputeChange(tx: Tx, change: DisputeChange): Promise<void> {
   saveChange(tx, change)
   if (change.dispute.status === 'open') await insertDispute(tx, change.dispute)
   else await updateDispute(tx, change.dispute)
 }
 
-/** Of a merchant that the caller has locked before it read the balance. */
+/** Saves a payout. The caller must have locked the merchant before it read the balance. */
 export function savePayout(tx: Tx, { ledgerEntry, line }: Payout): void {
   postLedger(tx, ledgerEntry)
   insertLine(tx, line)

@@ -12,7 +12,7 @@ export interface PageQuery {
   readonly limit: number
   readonly after?: string | null
   readonly before?: string | null
-  /** Of a merchant's list: to an app that has not the merchant it is empty. */
+  /** The app that reads a merchant's list; the list is empty if the app does not have the merchant. */
   readonly appId?: string
   /** The order, where the caller wants another than the cursors give. */
   readonly order?: 'newest' | 'oldest' | null
@@ -34,7 +34,7 @@ export interface ListSource<Row, Item> {
   readonly id: string
   /** The column that orders the list, or several of which the first decides. */
   readonly position: string | readonly string[]
-  /** What else each element must satisfy. */
+  /** Additional conditions of each element. */
   readonly conditions?: readonly Condition[]
   readonly item: (row: Row) => Item
 }

@@ -31,7 +31,7 @@ const statements = {
         )
       LIMIT $2 FOR UPDATE SKIP LOCKED
     ) RETURNING 1 AS removed`,
-  /** Sent, or given up. */
+  /** Mails that were sent, or failed for good. */
   mails: `DELETE FROM mails WHERE id IN (
       SELECT id FROM mails WHERE coalesce(sent, given_up) <= $1
       ORDER BY coalesce(sent, given_up) LIMIT $2 FOR UPDATE SKIP LOCKED

@@ -5,7 +5,7 @@ import { replicasOwner } from './hand-over-replicas.ts'
 
 /** An object that another program changes as often as the operator repairs it. */
 export interface Contest {
-  /** With its `apiVersion`, `kind` and metadata. */
+  /** The object with its `apiVersion`, `kind` and metadata. */
   readonly object: KubeObject
   /** The text for people: the change, and the program that makes it. */
   readonly message: string

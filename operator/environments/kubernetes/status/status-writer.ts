@@ -20,7 +20,7 @@ export interface StatusWriterOptions {
   readonly keepsLastGood: (uid: string) => boolean
   /** The counts that change all the time. A change of these alone is not written at once. */
   readonly loads?: readonly string[]
-  /** For how long loads alone wait to be written. 10,000 when left out. */
+  /** The delay before a status is written in which only loads have changed. Defaults to 10,000. */
   readonly loadMs?: number
   /** Writes a status. Rejects with `code` 409 if the resource is another one, or has changed since. */
   readonly apply: (resource: StoredResource, status: StoredStatus) => Promise<StoredResource>

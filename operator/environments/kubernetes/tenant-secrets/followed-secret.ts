@@ -23,7 +23,7 @@ export class FollowedSecret {
   /** Why the last read failed; empty if it succeeded. */
   problem = ''
   isReading = false
-  /** By use and key, as are the values. */
+  /** The places that use the Secret, by use and key, as the values are. */
   #places: ReadonlyMap<string, UsedPlace> = new Map()
   #values: ReadonlyMap<string, Values> = new Map()
 

@@ -17,7 +17,7 @@ const urlOrAsterisk = /^(?:\*|https?:\/\/[\w.~%:[\]-]+(?:[/?#].*)?)$/i
 export class RequestLine {
   method = ''
   target = ''
-  /** Of HTTP/1.x: 0 or 1. */
+  /** The x of HTTP/1.x: 0 or 1. */
   minorVersion = 1
   /** Offsets from the beginning of the line; 0 for a part that was not reached. */
   #scan = 0

@@ -5,7 +5,7 @@ import { fieldValue, isFieldName, lineFeed } from './octets.ts'
 export interface Http1Request {
   /** In upper case: `POST`, `GET`, … */
   readonly method: string
-  /** As sent: usually a path with its query, sometimes with scheme and host, or `*`. */
+  /** The target as it was sent: usually a path with its query, sometimes with scheme and host, or `*`. */
   readonly target: string
   /** The target's path, without scheme, host and query, as sent and not decoded. */
   readonly path: string

@@ -5,7 +5,7 @@ import { isRecord, quote, type Reader, refuseValue } from './record.ts'
 
 /** How deep lists and objects may lie in each other, the custom object itself being the first. */
 export const maxCustomDepth = 8
-/** Of all names and values together, as JSON text in UTF-8. */
+/** The limit of all names and values together, as JSON text in UTF-8. */
 export const maxCustomBytes = 8192
 
 /**

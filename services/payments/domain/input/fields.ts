@@ -10,7 +10,7 @@ import { type Invalid, invalid, type Place, quote, type Reader, refuseValue } fr
 export const maxEmailCharacters = 254
 export const maxUrlCharacters = 2048
 
-/** What neither a terminal, a mail's header nor a database should get: the control characters. */
+/** Matches the control characters, which could harm a terminal, a mail's header or a database. */
 const controls = /[\p{Cc}\u2028\u2029]/u
 
 /** A form of HTML (the input type email), with a dot in the domain; every part of it is bounded. */

@@ -34,7 +34,7 @@ import {
 /** The longest name of an app or a merchant, and company number, in characters. */
 export const maxNameCharacters = 100
 export const maxNotesCharacters = 1000
-/** Of the reference and the text of a payment link. */
+/** The limit of the reference and of the text of a payment link. */
 export const maxLinkTextCharacters = 200
 
 export interface AppInput {
@@ -52,7 +52,7 @@ export interface MerchantInput {
   readonly bank: Bank | null
 }
 
-/** What a recurring transaction is made from: exactly one of the two is there. */
+/** The source of a recurring transaction: exactly one of the two fields is present. */
 export type TransactionSource = { readonly transactionId: string } | { readonly cardId: string }
 
 export interface TransactionInput extends AuthorisationInput {

@@ -1,6 +1,6 @@
 import { invalid, quote, type Reader, refuseValue } from './record.ts'
 
-/** At least `min` and at most `max` elements, each of which `read` makes. */
+/** Reads a list of `min` to `max` elements, each by `read`. */
 export function list<T extends object | string>(
   read: Reader<T>,
   max: number,

@@ -47,7 +47,7 @@ export function refuseValue(place: Place, code: FieldErrorCode, message: string)
   return invalid
 }
 
-/** What could be the number of a card or an account, in groups or not. */
+/** Matches text that could be the number of a card or an account, in groups or not. */
 const longNumber = /\d(?:[ -]?\d){11,}/g
 
 /**
@@ -71,7 +71,7 @@ type Shape = Readonly<Record<string, Field<unknown>>>
 type Values<S extends Shape> = { readonly [K in keyof S]: S[K] extends Field<infer T> ? T : never }
 
 export interface RecordOptions {
-  /** What becomes of fields that the record does not have, if they are not refused as `unknown`. */
+  /** Handles fields that the record does not have; they are refused as `unknown` if it is absent. */
   readonly meetOther?: (place: Place) => void
 }
 

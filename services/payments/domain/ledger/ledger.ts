@@ -9,7 +9,7 @@ export const accounts = [
   'merchant',
   /** Money at the card processor. */
   'clearing',
-  /** What merchants paid for the service. */
+  /** The fees that merchants have paid. */
   'fees',
   /** Money that is held while a dispute runs, in the transaction's currency. */
   'disputes',
@@ -40,7 +40,7 @@ export interface LedgerEntry {
   readonly kind: EntryKind
   /** Null for a payout. */
   readonly transactionId: string | null
-  /** Of a dispute's entries; null for others. */
+  /** The dispute of the entry; null if it belongs to none. */
   readonly disputeId: string | null
   /** The line that shows it; null for a lost dispute, which does not touch the merchant's balance. */
   readonly lineId: string | null

@@ -172,7 +172,7 @@ function verifyReplay({ transaction, disputes }: Records, tell: TellOne): void {
   }
 }
 
-/** What the merchant and the accounts got, from lines and entries, against amounts and trail. */
+/** Compares the lines and entries of the merchant and the accounts with the amounts and the trail. */
 function verifyMoney({ transaction, disputes, lines, entries }: Records, tell: TellOne): void {
   const say: Tell = (_, message) => tell(message)
   const { currency, trail } = transaction

@@ -12,7 +12,7 @@ export interface AppKey {
   /** See `hashApiKey`. The key itself is nowhere. */
   readonly hash: string
   readonly createdMs: number
-  /** From then on the key opens nothing; null for one without an end. */
+  /** The time from which the key is rejected; null for a key that does not expire. */
   readonly expiresMs: number | null
 }
 

@@ -11,7 +11,10 @@ export function hasValidCheckDigit(number: string): boolean {
 
 /** Runs of digits in the length of card numbers, with at most one space, dash or dot between two. */
 const runs = /(?<!\d)\d(?:[ .-]?\d){13,18}(?!\d)/g
-/** By beginning and length, so that few other numbers, such as those of articles, look like one. */
+/**
+ * The ranges of issued numbers, by beginning and length, so that few other numbers, such as those of
+ * articles, match.
+ */
 const issued = [
   // Visa
   /^4(?:\d{15}|\d{18})$/,

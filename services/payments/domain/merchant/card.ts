@@ -16,7 +16,7 @@ export interface CardExpiry {
   readonly month: number
 }
 
-/** What a processor knows a card by: opens a further payment, and is no number. */
+/** The processor's reference of a card. It allows a further payment and does not contain the number. */
 export interface CardReference {
   readonly token: string
   /** Equal for equal numbers, by a keyed hash. */

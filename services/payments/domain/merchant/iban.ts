@@ -1,6 +1,6 @@
 const pattern = /^[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}$/
 
-/** As people write it, in groups and small letters, to as it is stored. */
+/** Converts an IBAN in groups and small letters to its stored form. */
 export function normaliseIban(text: string): string {
   return text.replaceAll(' ', '').toUpperCase()
 }

@@ -13,7 +13,7 @@ export interface Merchant {
   readonly test: boolean
   readonly email: string
   readonly website: string
-  /** On the payer's bank statement, where a transaction or a capture has none of its own. */
+  /** The text on the payer's bank statement, if a transaction or a capture has no text of its own. */
   readonly descriptor: string
   readonly company: Company
   readonly bank: Bank | null
@@ -28,7 +28,7 @@ export interface Company {
 }
 
 export interface Bank {
-  /** Without spaces, in capitals. */
+  /** The IBAN without spaces, in capitals. */
   readonly iban: string
 }
 
@@ -43,7 +43,7 @@ export function updateMerchant(merchant: Merchant, update: MerchantUpdate): Merc
   return { ...merchant, ...update }
 }
 
-/** What a merchant has, in minor units. */
+/** The balances of a merchant, in minor units. */
 export interface Balances {
   /**
    * The sum of its lines, in its funding currency: captures and won disputes, less refunds, disputes, fees

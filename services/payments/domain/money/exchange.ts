@@ -14,8 +14,8 @@ export function canExchange({ rates }: RateTable, from: string, to: string): boo
 }
 
 /**
- * What an amount is worth in another currency, in minor units of that one; undefined without a rate. Exact up
- * to one rounding at the end, half to even.
+ * Returns the value of an amount in another currency, in minor units of that currency; undefined without a
+ * rate. The result is exact up to one rounding at the end, half to even.
  */
 export function exchange(table: RateTable, money: Money, to: string): bigint | undefined {
   if (money.currency === to) return money.amount

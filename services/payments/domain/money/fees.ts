@@ -1,7 +1,7 @@
 import { isCurrency } from './currencies.ts'
 import { parseDecimal, type Ratio, scale } from './ratio.ts'
 
-/** What an operation costs the merchant, in minor units of its currency. */
+/** The cost of an operation for the merchant, in minor units of its currency. */
 export interface Fee {
   readonly flat: bigint
   /** The part that is in proportion to the amount. */
@@ -22,7 +22,7 @@ export interface FeeRule {
   readonly rate: Ratio
 }
 
-/** By funding currency and operation. A missing operation costs nothing. */
+/** The fees, by funding currency and operation. A missing operation costs nothing. */
 export type FeeTable = ReadonlyMap<string, Readonly<Partial<Record<FeeOperation, FeeRule>>>>
 
 /**

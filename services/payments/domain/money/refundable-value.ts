@@ -1,8 +1,8 @@
 import { refundableAmount, type Transaction } from '../transaction/transaction.ts'
 
 /**
- * What the refundable amount is worth on the merchant's balance. The books move whole minor units. So that
- * roundings do not add up, what the exact value is above (or, negative, below) the whole one is kept with it.
+ * The value of the refundable amount on the merchant's balance. The books move whole minor units. The
+ * difference between the exact and the whole value is kept with it, so that roundings do not add up.
  */
 export interface RefundableValue {
   /** In minor units of the merchant's currency. */

@@ -40,7 +40,7 @@ export interface Authorisation {
   readonly input: AuthorisationInput
   readonly source: CardSource
   readonly result: AuthorisationResult
-  /** Made by the server from an earlier transaction or a saved card. Never with 3-D Secure. */
+  /** Whether the server made it from an earlier transaction or a saved card, which is without 3-D Secure. */
   readonly recurring: boolean
   /** The text of a payment link; null for a transaction without one. */
   readonly reference: string | null
@@ -61,8 +61,8 @@ export function checkAuthorisation(
 }
 
 /**
- * What a recurring transaction charges: the card of an earlier transaction or a saved card. Refused is one of
- * another merchant, as if it did not exist, and a transaction that was itself declined.
+ * Returns the card that a recurring transaction charges: that of an earlier transaction, or a saved card. A
+ * source of another merchant is refused as if it did not exist, and so is a transaction that was declined.
  */
 export function recurringSource(merchant: Merchant, earlier: Transaction | SavedCard): CardSource | Refused {
   const isTransaction = 'cardReference' in earlier

@@ -7,7 +7,7 @@ import type { Money } from '../money/money.ts'
 import type { TrailDispute, TrailEntry, TrailKind, TrailLimits } from './trail.ts'
 import type { Transaction } from './transaction.ts'
 
-/** What operations need besides the transaction itself. */
+/** The context of an operation, besides the transaction. */
 export interface OperationContext {
   readonly merchant: Merchant
   readonly pricing: Pricing
@@ -23,9 +23,9 @@ export interface Pricing {
   readonly rates: RateTable
 }
 
-/** What an operation did. All of it is stored together or nothing. */
+/** The result of an operation. It is stored as a whole or not at all. */
 export interface Change {
-  /** As it is now, with the new entry in its trail. */
+  /** The transaction after the operation, with the new entry in its trail. */
   readonly transaction: Transaction
   /** Null if the trail has no entry, as when a dispute begins. */
   readonly trailEntry: TrailEntry | null
@@ -71,7 +71,7 @@ export function book(
   return { line, ledgerEntry: { id: nextId(), ...shared, disputeId, lineId: line.id, postings } }
 }
 
-/** What an entry of the trail says that is not the same for all. */
+/** The fields of an entry of the trail that depend on the operation. */
 export interface TrailNote {
   readonly kind: TrailKind
   readonly amount: bigint

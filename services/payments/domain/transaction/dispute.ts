@@ -20,7 +20,7 @@ export interface Dispute {
   readonly currency: string
   readonly status: DisputeStatus
   readonly reason: string | null
-  /** Until when the merchant can answer it, if that is known. */
+  /** The time until which the merchant can answer it, if that is known. */
   readonly dueMs: number | null
   /** The amount held from the merchant's balance, without the fee, in minor units of its currency. */
   readonly held: bigint
@@ -28,7 +28,7 @@ export interface Dispute {
   readonly excess: bigint
   /** The part of `held` that is for the excess. */
   readonly excessHeld: bigint
-  /** What the dispute itself costs, won or lost. */
+  /** The cost of the dispute itself, won or lost. */
   readonly fee: Fee
   /** The line that took it from the balance. */
   readonly lineId: string

@@ -113,7 +113,7 @@ export function processingError(code: ProcessingErrorCode): ProcessingError {
   return { code, ...texts[code] }
 }
 
-/** For a number that comes from outside, such as a row of a table or a processor's answer. */
+/** Reports whether a number from outside, such as a processor's answer, is a known code. */
 export function isProcessingErrorCode(code: number): code is ProcessingErrorCode {
   return Object.hasOwn(texts, code)
 }

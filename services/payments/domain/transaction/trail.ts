@@ -9,7 +9,7 @@ export interface TrailEntry {
   readonly id: string
   readonly transactionId: string
   readonly kind: TrailKind
-  /** Of an entry of kind `dispute`; null for others. */
+  /** The dispute of an entry of kind `dispute`; null for other kinds. */
   readonly dispute: TrailDispute | null
   /** Milliseconds since the epoch. */
   readonly createdMs: number
@@ -23,7 +23,7 @@ export interface TrailEntry {
   readonly lineId: string | null
 }
 
-/** What the whole trail of a transaction adds up to. */
+/** The sums of the whole trail of a transaction. */
 export interface TrailTotals {
   readonly entries: number
   readonly captures: KindTotal

@@ -24,7 +24,7 @@ export interface TimeRange {
   readonly toMs: number | null
 }
 
-/** What a search for transactions asks for. Null filters nothing. */
+/** The filters of a search for transactions. Null filters nothing. */
 export interface TransactionSearch extends TimeRange {
   readonly reference: string | null
   /** Fields of `custom`, at its first level, with their values as text. */
@@ -32,7 +32,7 @@ export interface TransactionSearch extends TimeRange {
   readonly status: TransactionStatus | null
 }
 
-/** What a search for lines asks for. Null filters nothing. */
+/** The filters of a search for lines. Null filters nothing. */
 export interface LineSearch extends TimeRange {
   readonly transactionId: string | null
 }

@@ -30,14 +30,14 @@ export interface Transaction extends RefundableValue {
   /** The part of the disputed amount above what could be refunded when the disputes were raised. */
   readonly excessDisputedAmount: bigint
   readonly card: CardDetails
-  /** What the processor knows the card by, for a further payment or a saved card. */
+  /** The processor's reference of the card, for a further payment or a saved card. */
   readonly cardReference: CardReference
   /** Null where the merchant gave none. */
   readonly custom: JsonObject | null
   /** The text of a payment link, shown in the dashboard. */
   readonly reference: string | null
   readonly tds: Tds | null
-  /** Made by the server from a saved card or an earlier transaction. */
+  /** Whether the server made it from a saved card or an earlier transaction. */
   readonly recurring: boolean
   /** Why it was declined; null for a successful one. */
   readonly error: ProcessingErrorCode | null
@@ -47,7 +47,7 @@ export interface Transaction extends RefundableValue {
   readonly processorReference: string | null
   /** The newest entries of the trail, or all of them, as they were read. In the order of time. */
   readonly trail: readonly TrailEntry[]
-  /** Of the whole trail. */
+  /** The sums of the whole trail. */
   readonly totals: TrailTotals
 }
 

@@ -96,7 +96,7 @@ const balance: AppEndpoint = {
   },
 }
 
-/** Of lists whose elements can belong to a transaction. */
+/** The filter of lists whose elements can belong to a transaction. */
 export const transactionFilter: QueryParameter = {
   name: 'filter[transactionId]',
   description: 'Only what belongs to this transaction.',

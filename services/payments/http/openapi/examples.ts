@@ -1,4 +1,4 @@
-/** What the OpenAPI document shows of each record. Tests hold them against the schemas. */
+/** The examples of the OpenAPI document. Tests validate them by the schemas. */
 export const exampleIds = {
   app: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a01',
   merchant: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a02',
@@ -143,7 +143,7 @@ export const exampleWebhook = {
   disabled: null,
 }
 
-/** Of the form that they have, and known to everybody. */
+/** A secret of the right form, which is public. */
 export const exampleWebhookSecret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 
 export const exampleEvent = {

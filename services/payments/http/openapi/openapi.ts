@@ -4,7 +4,7 @@ import type { Endpoint, Example, QueryParameter } from '../endpoint.ts'
 import { endpoints } from '../endpoints/endpoints.ts'
 import { ref, schemas } from './schemas.ts'
 
-/** Of the API itself: it changes when the API does. */
+/** The version of the API, which changes with the API. */
 const apiVersion = '1.0.0'
 
 /** Where the server serves it. */

@@ -10,7 +10,7 @@ export interface Body {
   readonly encoding: Encoding
   /** Undefined for no body. */
   readonly value: unknown
-  /** As it came: equal requests have equal ones. */
+  /** The body as it was received: equal requests have equal texts. */
   readonly text: string
 }
 

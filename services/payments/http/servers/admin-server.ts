@@ -11,13 +11,13 @@ import { bodyOf, createJsonServer, type JsonServerOptions, sendAnswer, sendRefus
 export const adminFile = 'admin.json'
 export const adminPath = '/commands'
 
-/** What the file has. */
+/** The content of the file. */
 export interface AdminAddress {
   readonly port: number
   readonly token: string
 }
 
-/** What a command said, in its order, and its exit code. */
+/** The output of a command, in order, and its exit code. */
 export interface AdminAnswer {
   readonly code: number
   readonly output: readonly { readonly to: 'print' | 'printError'; readonly text: string }[]

@@ -56,7 +56,7 @@ export function createApiServer(options: ApiServerOptions): JsonServer {
   for (const url of ['/healthz', '/readyz', openapiPath]) paths.set(url, new Set(['GET', 'HEAD', 'OPTIONS']))
   app.setNotFoundHandler((request, reply) => answerNotFound(request, reply, [...paths]))
   app.addHook('onRequest', async (request, reply) => {
-    // For this method fastify wants a content type before it says that there is no such route.
+    // Fastify checks the content type of QUERY before it reports a missing route.
     if (request.is404 && request.method === 'QUERY') return answerNotFound(request, reply, [...paths])
   })
   return server

@@ -19,8 +19,8 @@ import {
 export interface ProvisionServerOptions extends JsonServerOptions {
   readonly payments: Payments
   /**
-   * What callers show as a bearer token (RFC 6750), asked for at each request; null where their certificate
-   * says who they are.
+   * Returns the bearer token (RFC 6750) of callers, read at each request; null if callers are identified by
+   * their certificate.
    */
   readonly token: (() => string) | null
   /** The DNS name that a caller's certificate must be for, where callers show one; any will do without. */

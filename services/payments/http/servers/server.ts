@@ -30,7 +30,7 @@ export interface JsonServerOptions {
   readonly demandsCertificate?: boolean
 }
 
-/** For a request to come, so that slow ones hold no connection. */
+/** The time in which a request must arrive, so that slow requests do not occupy connections. */
 export interface Timeouts {
   readonly requestMs: number
   readonly headersMs: number
@@ -49,7 +49,10 @@ export interface AnsweredRequest {
 }
 
 export interface JsonServer {
-  /** To add routes to before it listens. Handlers throw `RefusedError`, or send by `sendOutcome`. */
+  /**
+   * The application, to which routes are added before it listens. Handlers throw `RefusedError`, or send by
+   * `sendOutcome`.
+   */
   readonly app: FastifyInstance
   /** @throws Error of the system when the address cannot be had */
   listen(address: { readonly host: string; readonly port: number }): Promise<number>
@@ -60,7 +63,7 @@ export interface JsonServer {
 const keepAliveTimeoutMs = 65_000
 const maxHeaderBytes = 16 * 1024
 const maxParamCharacters = 200
-/** Of one connection, after which it is closed, so that connections spread over new processes. */
+/** A connection is closed after this many requests, so that connections spread over new processes. */
 const maxRequestsPerConnection = 10_000
 
 export const unknownRoute = 'none'

@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream'
 import { STATUS_CODES } from '@tollway/chassis/net/node-http.ts'
 import { newId, type RandomBytes } from '../../domain/ids.ts'
 
-/** What Node says of a connection whose request could not be read as HTTP. */
+/** The error of Node for a connection whose request is not valid HTTP. */
 interface ClientError extends Error {
   readonly code?: string
 }

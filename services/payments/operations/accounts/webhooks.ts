@@ -21,7 +21,7 @@ import { type Done, done, nextId, type Outcome, type Payments } from '../operati
 import { lockOwnWebhook, ownEvent, ownOpenMerchant, ownWebhook } from './access.ts'
 import type { NewWebhookInput, WebhookUpdate } from './webhook-input.ts'
 
-/** Of one merchant: each event is sent to each of them. */
+/** The most webhooks of one merchant; each event is sent to all of them. */
 export const maxWebhooks = 20
 /** The new one and the one before it, which sign both until the next rotation. */
 const maxSecrets = 2

@@ -17,11 +17,11 @@ export interface DisputeRequest {
   readonly transactionId: string
   readonly amount: bigint
   readonly reason: string | null
-  /** Until when the merchant can answer it, if that is known. */
+  /** The time until which the merchant can answer it, if that is known. */
   readonly dueMs: number | null
 }
 
-/** What an operator hears of a dispute by another way than the processor, for any merchant. */
+/** Records a dispute that was not reported by the processor, for any merchant. */
 export async function raiseDisputeByHand(
   tx: Tx,
   payments: Payments,

@@ -38,7 +38,7 @@ export const browserFunctions = [
   ...functions.map(String),
 ].join('\n')
 
-/** What the pages load. Every page works without it. */
+/** The script of the pages. Every page works without it. */
 export const browserScript = `(() => {
 ${browserFunctions}
 ${enhanceCardForm.name}(document, () => Date.now())

@@ -1,6 +1,6 @@
 /**
- * What every answer has. The policy lets a page load this service's own style and script and send its forms
- * here, and nothing else; nothing may be kept, framed, or learnt from the address by others.
+ * The headers of every answer. The policy lets a page load this service's own style and script and send its
+ * forms here, and nothing else; nothing may be kept, framed, or learnt from the address by others.
  */
 export const pageHeaders = {
   'content-security-policy': [

@@ -61,7 +61,7 @@ export interface AmountTexts {
   hint(example: string): string
   readonly next: string
   error(example: string): string
-  /** For a currency without decimals. */
+  /** The error of an amount with decimals in a currency that has none. */
   noDecimals(example: string): string
   tooManyDecimals(example: string): string
   readonly currencyError: string
@@ -119,7 +119,7 @@ export type OtherProblem = (typeof otherProblems)[number]
 
 export interface Explanation {
   readonly title: string
-  /** What happened, and what to do. */
+  /** The event, and the next step of the payer. */
   readonly text: string
 }
 

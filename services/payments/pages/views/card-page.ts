@@ -8,7 +8,7 @@ import { html, type Markup } from './html.ts'
 import { layOut } from './layout.ts'
 
 export interface CardPage {
-  /** What makes sending this form twice one payment. */
+  /** The token that makes a form that is sent twice one payment. */
   readonly token: string
   readonly errors?: CardErrors
   /** Stands above the form, and is read out. */
@@ -83,7 +83,7 @@ ${code.error}
 </div>`
 }
 
-/** What all fields have, and what one that was refused has besides. */
+/** Returns the attributes of a field, and the additional ones of a field that was refused. */
 function fieldState(name: CardField, isFirst: boolean, card: CardTexts, error: CardFieldError | undefined) {
   const isWrong = error !== undefined
   const focus = isFirst && html` autofocus`

@@ -16,7 +16,10 @@ const escapes: Readonly<Record<string, string>> = {
   "'": '&#39;',
 }
 
-/** For an element's text and for an attribute in quotes. Not for scripts, styles or addresses. */
+/**
+ * Escapes the text of an element or of an attribute in quotes. It is not safe for scripts, styles and
+ * addresses.
+ */
 export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, character => escapes[character] ?? character)
 }

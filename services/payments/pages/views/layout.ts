@@ -5,7 +5,7 @@ import { html, type Markup, textOf } from './html.ts'
 
 export interface Layout {
   readonly locale: Locale
-  /** Of the window; the name of the shop follows where it is known. */
+  /** The title of the window; the name of the shop follows if it is known. */
   readonly title: string
   readonly shop?: string
   readonly isTest?: boolean

@@ -10,7 +10,7 @@ import { textsOf } from '../texts/texts.ts'
 import { html, type Markup } from './html.ts'
 import { layOut } from './layout.ts'
 
-/** What became of a payment, as the address of its last page carries it, sealed. */
+/** The outcome of a payment, which the address of its last page contains in sealed form. */
 export type Outcome =
   | {
       readonly kind: 'approved'

@@ -26,9 +26,9 @@ export interface PageEvent {
   readonly defaultPrevented: boolean
   /** The kind of an input event, such as `insertText` or `deleteContentBackward`. */
   readonly inputType?: string
-  /** Of a pageshow event: the page was kept as it was left. */
+  /** Whether the page of a pageshow event was restored from the cache of the browser. */
   readonly persisted?: boolean
-  /** Of a submit event: the button that was used. */
+  /** The button of a submit event. */
   readonly submitter?: PageElement | null
   preventDefault(): void
 }

@@ -37,7 +37,10 @@ function forShop(title: string, details: readonly FieldError[]): Markup {
   return html`<details><summary>${title}</summary><ul lang="en">${items}</ul></details>`
 }
 
-/** For an unknown outcome: the button repeats the request with the same ticket, which never pays twice. */
+/**
+ * Returns the page of an unknown outcome. Its button repeats the request with the same ticket, which never
+ * pays twice.
+ */
 export function unknownOutcomePage(link: PaymentLink, ticket: string): string {
   const { problems, reloadOutcome, challenge } = textsOf(link.locale)
   const { title, text } = problems['outcome-unknown']

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { toDate } from '../statements.ts'
 import { onlyRow, type Tx } from '../storage.ts'
 
-/** Whose invitations are counted together, over all processes. */
+/** The subject whose invitations are counted together, over all processes. */
 export type InvitationSubject =
   | { readonly app: string }
   | { readonly merchant: string }

@@ -1,11 +1,11 @@
 import { StorageError } from '../storage.ts'
 
 /**
- * What becomes of a transaction in which a statement failed:
- * - `retry`: the whole of it may run again on the same connection;
- * - `reconnect`: it may run again, on another connection, for this one is of no use any more;
- * - `fail`: the error goes to the caller, and the connection stays;
- * - `lost`: as `reconnect`, and when it was the commit that failed, its outcome is not known.
+ * The consequence of a failed statement for its transaction:
+ * - `retry`: the transaction may run again on the same connection;
+ * - `reconnect`: the transaction may run again on another connection; this one is unusable;
+ * - `fail`: the caller gets the error, and the connection stays open;
+ * - `lost`: as `reconnect`; if the commit failed, its outcome is unknown.
  */
 export type Consequence = 'retry' | 'reconnect' | 'lost' | 'fail'
 
@@ -14,7 +14,7 @@ export interface DatabaseFailure {
   readonly error: StorageError
 }
 
-/** What both drivers put on the errors that the database sends. */
+/** The fields that both drivers add to errors of the database. */
 interface ServerError {
   readonly code?: unknown
   readonly message?: unknown

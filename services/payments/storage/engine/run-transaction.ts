@@ -50,7 +50,7 @@ export const defaultRetryLimits: RetryLimits = {
   maxWaitMs: 250,
 }
 
-/** What a storage does on every database: the tries, their waits, and what a lost commit means. */
+/** Returns the runner of transactions for every database: it retries, waits, and handles a lost commit. */
 export function createTransactionRunner(
   options: TransactionRunnerOptions,
 ): Pick<Storage, 'transaction' | 'read'> {
@@ -100,7 +100,7 @@ async function transactOnce<T>(
   options: TransactionOptions,
 ): Promise<Outcome<T>> {
   const begun = begin(session, options.isolation ?? 'read committed')
-  // With a timeout of its own, the session first sets that.
+  // A transaction with its own timeout sets it first.
   const opened = openTx(session, { begun, holdsAll: options.statementTimeoutMs !== undefined })
   const { tx, failed, settled, end } = opened
   let value: T

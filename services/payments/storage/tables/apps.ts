@@ -30,7 +30,7 @@ export async function insertAppKey(tx: Tx, key: AppKey): Promise<void> {
   ])
 }
 
-/** From that moment the app's keys open nothing, except the one to keep. None is made to live longer. */
+/** Lets the app's keys expire at that time, except the one to keep. No key gets a later expiry. */
 export async function expireAppKeys(tx: Tx, appId: string, atMs: number, keepHash?: string): Promise<void> {
   await tx.query(
     `UPDATE app_keys SET expires = least(expires, $2)

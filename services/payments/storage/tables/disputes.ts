@@ -95,7 +95,9 @@ export async function updateDispute(tx: Tx, dispute: Dispute): Promise<void> {
   ])
 }
 
-/** To resolve it, first `lockTransaction` of its transaction, and then read it again. */
+/**
+ * Returns a dispute. To resolve it, lock its transaction by `lockTransaction` first, and then read it again.
+ */
 export async function findDispute(tx: Tx, id: string): Promise<Dispute | undefined> {
   const [row] = await tx.query<DisputeRow>(`SELECT ${columns.join(', ')} FROM disputes WHERE id = $1`, [id])
   return row === undefined ? undefined : disputeOf(row)

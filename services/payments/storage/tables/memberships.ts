@@ -7,7 +7,7 @@ import { onlyRow, type Tx } from '../storage.ts'
 import { appColumns, appOf, insertIdentity } from './apps.ts'
 import { type MerchantRow, merchantColumns, merchantOf } from './merchants.ts'
 
-/** Who has access to which merchant: apps by association, users by invitation. */
+/** The access to merchants: apps by association, users by invitation. */
 interface UserRow {
   readonly id: string
   readonly email: string

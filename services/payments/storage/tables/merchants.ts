@@ -93,7 +93,7 @@ export function findMerchant(tx: Tx, id: string): Promise<Merchant | undefined> 
   return find(tx, 'id = $1', id)
 }
 
-/** By the public key, as links have it. */
+/** Returns the merchant with the public key of its links. */
 export function findMerchantByKey(tx: Tx, key: string): Promise<Merchant | undefined> {
   return find(tx, 'key = $1', key)
 }

@@ -108,7 +108,10 @@ function transactionOf(row: TransactionRowWithTrail): Transaction {
 
 const insert = insertAtNextPosition('transactions', columns)
 
-/** Of one that has no trail yet. Holds the merchant's lists until this database transaction ends. */
+/**
+ * Inserts a transaction that has no trail yet. Holds the merchant's lists until this database transaction
+ * ends.
+ */
 export async function insertTransaction(tx: Tx, transaction: Transaction): Promise<void> {
   await tx.query(insert, [
     transaction.merchantId,
