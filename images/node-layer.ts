@@ -16,7 +16,7 @@ export interface NodeLayer {
   readonly components: readonly Component[]
 }
 
-/** Where Node lies in an image. */
+/** The path of Node in an image. */
 export const nodePath = '/usr/local/bin/node'
 
 /**

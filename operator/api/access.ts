@@ -1,14 +1,14 @@
 import type { IncomingMessage } from 'node:http'
 import type { Right } from './endpoints.ts'
 
-/** Who may call the API. */
+/** Authenticates callers of the API. */
 export interface ApiAccess {
   /** Resolves with the caller of a request. Rejects with an `ApiError` of status 401, or 503. */
   authenticate(request: Pick<IncomingMessage, 'headers'>): Promise<ApiCaller>
 }
 
 export interface ApiCaller {
-  /** For logs and Events. */
+  /** The name in logs and Events. */
   readonly name: string
   /** The bearer token in a cluster, for calls of the API server in the name of the caller. Never logged. */
   readonly token?: string

@@ -138,5 +138,5 @@ async function openCall(
   return call
 }
 
-/** Of calls that need no right. */
+/** The caller of calls that need no right. */
 const nobody = { name: '', async authorize() {} }

@@ -36,7 +36,7 @@ export interface Parameter {
 
 export interface Right {
   readonly verb: 'get' | 'update' | 'list' | 'patch'
-  /** Of the API group tollway.dev. */
+  /** A resource of the API group tollway.dev. */
   readonly resource: string
 }
 
@@ -267,7 +267,7 @@ export const endpoints = [
     ],
     answer: manifests.manifestAnswer,
     example: examples.manifestAnswer,
-    // Of the kind that is asked for.
+    // The resource of the right is that of the requested kind.
     right: { verb: 'get', resource: 'ratelimitconfigs' },
   },
   {

@@ -5,7 +5,7 @@ export interface ApiLimits {
   readonly maxStreams: number
   /** Calls that are answered at a time, without streams. */
   readonly maxCalls: number
-  /** What-ifs at a time: each may hold a body of 10 MB. */
+  /** The most what-ifs at a time: each may hold a body of 10 MB. */
   readonly maxWhatIfs: number
   /** A stream ends after this time, so that the rights of its caller are checked again. */
   readonly maxStreamMs: number

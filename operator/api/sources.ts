@@ -5,7 +5,7 @@ import type { StatusReport } from '../status/status-report.ts'
 import type { BrokerLook } from '../streams/stream-rows.ts'
 import type { Feed } from '../xds/feed.ts'
 
-/** What the API answers from. */
+/** The sources of the API's answers. */
 export interface ApiSources {
   /** Only its `nowMs` is used. */
   readonly clock: Pick<Clock, 'nowMs'>

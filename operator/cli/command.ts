@@ -1,10 +1,10 @@
 import type { Completion } from './completion/completion.ts'
 import type { Options } from './options/option.ts'
 
-/** What a command or an action of it takes. */
+/** The options and operands of a command or of one of its actions. */
 export interface Arguments {
   readonly options: Options
-  /** What a shell suggests for arguments that are no options; undefined if there are none. */
+  /** The completion of operands; undefined if there are none. */
   readonly operands?: Completion
 }
 
@@ -35,7 +35,7 @@ export interface CommandHelp {
   readonly examples: readonly string[]
 }
 
-/** Where a command prints. */
+/** The output of a command. */
 export interface Output {
   print(text: string): void
   printError(text: string): void

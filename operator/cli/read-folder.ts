@@ -32,7 +32,7 @@ export interface FolderContent {
   readonly unread: readonly SourceProblem[]
   /** The kinds, as they are in this folder. */
   readonly kinds: KindAdapters
-  /** What the operator remembers of the resources of a kind; nothing for a folder that was named. */
+  /** Returns the operator's memory of the resources of a kind; empty for a folder that was named. */
   memoriesOf<Content extends Named>(kind: KindAdapter<Content>): ReadonlyMap<string, Memory<Content>>
 }
 

@@ -22,7 +22,7 @@ export function renderTable(heading: readonly string[], rows: readonly (readonly
   return `${all.map(line).join('\n')}\n`
 }
 
-/** What would break the line, or write over it in a terminal, and halves of characters. */
+/** Characters that break or overwrite a line in a terminal, and unpaired surrogates. */
 const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
 
 /** Text of a manifest in one line of a terminal: control characters are escaped, as `\u{1b}`. */

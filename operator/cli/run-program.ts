@@ -5,7 +5,7 @@ import { nearestName } from './options/nearest-name.ts'
 
 /** The commands of `tollway`, or those of `kubectl tollway`. */
 export interface Program {
-  /** As it is called: `tollway`. */
+  /** The name of the program: `tollway`. */
   readonly name: string
   /** A sentence for the list of commands. */
   readonly summary: string

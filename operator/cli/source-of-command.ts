@@ -1,7 +1,7 @@
 import type { Output } from './command.ts'
 import type { Options } from './options/option.ts'
 
-/** Where a command finds what it shows: this machine, or a cluster. */
+/** The source of a command's data: this machine, or a cluster. */
 export interface SourceOf<Found> {
   /** The options that say where it is. */
   readonly options: Options

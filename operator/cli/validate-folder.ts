@@ -27,9 +27,9 @@ export interface Finding {
 
 export interface ValidatedFolder {
   readonly findings: readonly Finding[]
-  /** What such an operator has in force, in the order of the names. */
+  /** The domains that such an operator has in force, sorted by name. */
   readonly domains: readonly RateLimitDomain[]
-  /** What its feed carries, a type each. */
+  /** The content of its feed, one snapshot for each type. */
   readonly fed: readonly FedSnapshot[]
 }
 

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 
 /** The files of the console, without the document. */
 export interface ConsoleFiles {
-  /** By their paths below /console/. */
+  /** The files by their paths below /console/. */
   readonly files: ReadonlyMap<string, Buffer>
   /** The module that runs first. */
   readonly entry: string

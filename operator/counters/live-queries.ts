@@ -21,7 +21,7 @@ const intervalMs = 1_000
 /** A reader that is slower gets the newest decisions, and the number of the others. */
 const maxTapped = 1_000
 
-/** Of all pods together: people read no more, and each decision is sent to each reader. */
+/** The limit of all pods together: users cannot read more, and each decision is sent to each reader. */
 const maxTappedPerSecond = 500
 
 /** A process reports each second; one that is late is not waited for longer. */

@@ -10,7 +10,7 @@ import { createSessionTable } from './session-table.ts'
 
 /** The server's side of the sessions of rate limit processes. */
 export interface Sessions {
-  /** For the server of the feed. */
+  /** The methods that the server of the feed adds. */
   readonly methods: readonly AnyMethod[]
   /** Ends every stream with UNAVAILABLE, and refuses new ones. */
   close(): void

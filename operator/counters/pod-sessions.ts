@@ -1,7 +1,7 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 
 /**
- * What the operator knows of the decisions of its rate limit processes, and what it can ask of them. All
+ * The operator's view of the decisions of its rate limit processes, and the queries that they answer. All
  * results are plain data that JSON can express. Every operator answers for all processes, with or without
  * the Lease.
  *
@@ -91,7 +91,7 @@ export interface PodState {
   /** The cause of a failure of the backend; empty if it answers. */
   readonly backendProblem: string
   readonly decisionsPerSecond: number
-  /** Of the last 5 s, in milliseconds: the largest value of the workers; 0 without decisions. */
+  /** The median of the last 5 s, in milliseconds: the largest value of the workers; 0 without decisions. */
   readonly p50Ms: number
   readonly p99Ms: number
   readonly droppedReports: number
@@ -142,7 +142,7 @@ export interface CounterState {
   readonly key: string
   /** Negative after a raise by more than was counted. */
   readonly value: number
-  /** With counters in the memory of several pods, the sum of their limits. */
+  /** The limit; the sum of the pods' limits if each pod has its own counters in memory. */
   readonly limit: number
   /** 0 if the limit is reached. */
   readonly remaining: number

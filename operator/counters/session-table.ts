@@ -19,7 +19,7 @@ import { type LostProcess, SessionRegistry } from './session-registry.ts'
 
 /** The sessions of the processes that are connected to this operator. */
 export interface SessionTable {
-  /** For the server of the feed. */
+  /** The methods that the server of the feed adds. */
   readonly methods: readonly AnyMethod[]
   sessions(): readonly ProcessSession[]
   /** The processes that were connected in the last 10 minutes, are not now, and are not gone. */

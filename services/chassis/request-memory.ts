@@ -34,14 +34,14 @@ export class RequestMemory {
     return new HeldMemory(this, refuse)
   }
 
-  /** Only for `HeldMemory`: its size was 0 before. */
+  /** Adds a holder whose size was 0. Only `HeldMemory` calls it. */
   add(held: HeldMemory): void {
     held.older = this.#newest
     if (this.#newest) this.#newest.newer = held
     this.#newest = held
   }
 
-  /** Only for `HeldMemory`. */
+  /** Removes a holder. Only `HeldMemory` calls it. */
   delete(held: HeldMemory): void {
     if (held.older) held.older.newer = held.newer
     if (held.newer) held.newer.older = held.older
@@ -50,7 +50,7 @@ export class RequestMemory {
     held.newer = undefined
   }
 
-  /** Only for `HeldMemory`. */
+  /** Adds to the bytes in use. Only `HeldMemory` calls it. */
   change(bytes: number): void {
     this.#bytes += bytes
     // A rejection frees memory and calls this again; the loop continues after the request has been answered.

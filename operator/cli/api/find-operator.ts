@@ -8,7 +8,7 @@ import { type OptionValues, text } from '../options/option.ts'
 import { stateDirOption } from '../options/shared-options.ts'
 import type { SourceOf } from '../source-of-command.ts'
 
-/** Of every command that calls the API of an operator. */
+/** The options of every command that calls the API of an operator. */
 export const operatorOptions = {
   operator: text({
     placeholder: 'URL',

@@ -36,7 +36,7 @@ async function listKind(
   }
 }
 
-/** What a source asks of a list that does not follow changes. */
+/** The hooks of a list that does not follow changes. */
 const unchanging = {
   get: () => undefined,
   onChange() {},

@@ -17,9 +17,9 @@ const logLines = 20_000
 const core = (plural: string) => ({ group: '', version: 'v1', plural, namespaced: true })
 
 export interface Place {
-  /** Of the resources; all namespaces without it. */
+  /** The namespace of the resources; undefined for all namespaces. */
   readonly namespace: string | undefined
-  /** Of the operator; searched for without it. */
+  /** The namespace of the operator; undefined to search for it. */
   readonly tollwayNamespace: string | undefined
 }
 

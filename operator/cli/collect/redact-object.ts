@@ -28,7 +28,7 @@ export function redactObject(value: unknown, known: readonly string[] = []): unk
   return Object.fromEntries(entries)
 }
 
-/** Of ConfigMaps and Secrets. */
+/** The fields of ConfigMaps and Secrets of which a bundle has only the names. */
 const namesOnly = ['data', 'stringData', 'binaryData']
 
 function redactAnnotations(annotations: Readonly<Record<string, unknown>>, known: readonly string[]) {

@@ -104,7 +104,7 @@ count. To learn why it decides so, without a hit: tollway try.`,
 function requestBody(domain: string | undefined, entries: readonly string[], hits: number): string {
   required('--domain', domain)
   if (entries.length === 0) throw new UsageError('name the entries with --entries KEY=VALUE')
-  // Without an addend of its own a descriptor would take a 0 of the request for 1.
+  // A descriptor without an addend would use 1 for a 0 of the request.
   const descriptors = entries.map(text => ({ entries: parseEntries(text), hitsAddend: `${hits}` }))
   return JSON.stringify({ domain, descriptors })
 }

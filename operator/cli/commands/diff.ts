@@ -10,7 +10,7 @@ import { kindsOf, readFolder } from '../read-folder.ts'
 import { render } from '../render.ts'
 import type { SourceOf } from '../source-of-command.ts'
 
-/** As `kubectl diff`. */
+/** The exit codes of `kubectl diff`. */
 const diffExitCodes = { same: 0, different: 1, failed: 2 } as const
 
 const own = {

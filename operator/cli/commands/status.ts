@@ -15,7 +15,7 @@ import type { SourceOf } from '../source-of-command.ts'
 const pollMs = 50
 const askMs = 1_000
 
-/** Where the report of an operator comes from. */
+/** The source of an operator's report. */
 export interface ReportSource {
   /** Resolves with undefined if no operator answers. */
   look(): Promise<StatusReport | undefined>

@@ -4,7 +4,9 @@ import { type ComparedFields, type Difference, findDifferences } from './find-di
 import { LatencyHistogram } from './latency-histogram.ts'
 
 const maxExamples = 100
-/** Of one field of one descriptor, so that one frequent difference does not hide the others. */
+/**
+ * The most examples of one field of one descriptor, so that one frequent difference does not hide the others.
+ */
 const maxExamplesOfField = 2
 const maxDescriptors = 1_000
 const otherDescriptors = 'other descriptors'
@@ -48,7 +50,7 @@ export interface ComparisonReport {
   readonly candidate: PeerReport
   /** The most frequent first; at most 1,000, and one row for all others. */
   readonly descriptors: readonly DescriptorReport[]
-  /** At most 100, and at most 2 of one field of one descriptor. */
+  /** Examples: at most 100, and at most 2 of one field of one descriptor. */
   readonly examples: readonly (Difference & { readonly place: string })[]
 }
 

@@ -13,9 +13,9 @@ import { printable } from '../render.ts'
 import type { Outcome } from './ask-peer.ts'
 
 export interface ComparedFields {
-  /** Also compares `limitRemaining` and the values of headers that end in `-remaining`. */
+  /** Whether to compare `limitRemaining` and the values of headers that end in `-remaining`. */
   readonly remaining: boolean
-  /** Also compares `durationUntilReset`, in seconds, and the values of headers that end in `-reset`. */
+  /** Whether to compare `durationUntilReset`, in seconds, and the values of headers that end in `-reset`. */
   readonly reset: boolean
 }
 

@@ -2,7 +2,7 @@ import type { Arguments, Command } from '../command.ts'
 import type { Option, Options } from '../options/option.ts'
 import type { Completion } from './completion.ts'
 
-/** What a shell shows for the word at the cursor. */
+/** The suggestions for the word at the cursor. */
 export interface Suggestions {
   readonly candidates: readonly Candidate[]
   /** The files or folders that the shell suggests itself. */

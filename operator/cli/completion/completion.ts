@@ -1,4 +1,4 @@
-/** What a shell suggests for a value. */
+/** The suggestions for a value. */
 export type Completion =
   | { readonly kind: 'none' }
   | { readonly kind: 'values'; readonly values: readonly string[] }

@@ -6,7 +6,7 @@ import { type Finding, validateFolder } from '../validate-folder.ts'
 import { type FieldDifference, fieldDifferences } from './field-differences.ts'
 import { type RuleDifference, ruleDifferences } from './rule-differences.ts'
 
-/** What a change of resources would do. */
+/** The effect of a change of resources. */
 export interface Differences {
   readonly resources: readonly ResourceDifference[]
   readonly rules: readonly RuleDifference[]
@@ -22,7 +22,7 @@ export interface ResourceDifference {
   readonly fields: readonly FieldDifference[]
 }
 
-/** Where the resources are that a change is compared with. */
+/** The resources that a change is compared with. */
 export interface DiffTarget {
   /** The current resources. */
   readonly content: FolderContent

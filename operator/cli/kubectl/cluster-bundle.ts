@@ -4,7 +4,7 @@ import { collectFromCluster } from '../collect/collect-from-cluster.ts'
 import type { SourceOf } from '../source-of-command.ts'
 import { withCluster } from './cluster-sources.ts'
 
-/** What the cluster shows of Tollway with the rights of the user. */
+/** The support bundle of a cluster, as far as the user's rights go. */
 export const clusterBundle: SourceOf<Bundle> = {
   options: clusterOptions,
   open: values =>

@@ -3,7 +3,7 @@ import { type Completion, noValues } from '../completion/completion.ts'
 /** An option of a command. Parsing, help and completion use this entry and nothing else. */
 export interface Option<Value = unknown> {
   readonly short?: string
-  /** What the help calls the value: `FOLDER`. Empty for a switch. */
+  /** The name of the value in the help: `FOLDER`. Empty for a switch. */
   readonly placeholder: string
   /** The text of the help, without the default. */
   readonly help: string

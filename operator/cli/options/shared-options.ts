@@ -23,7 +23,7 @@ export const stateDirOption = textOr(defaultStateDir, {
   completion: aFolder,
 })
 
-/** Of every command that reads manifests. */
+/** The options of every command that reads manifests. */
 export const folderOptions = {
   file: text({
     short: 'f',

@@ -1,7 +1,7 @@
 import type { RatedRow, StreamRow } from '../../streams/stream-rows.ts'
 import { renderTable } from '../render.ts'
 
-/** What `tollway streams list` prints. */
+/** Returns the table of `tollway streams list`. */
 export function listTable(rows: readonly StreamRow[]): string {
   const heading = [...names, 'STATE', ...places, 'MESSAGES', 'BYTES', 'BEHIND', 'AGE']
   const cells = rows.map(row => [
@@ -16,7 +16,7 @@ export function listTable(rows: readonly StreamRow[]): string {
   return renderTable(heading, cells)
 }
 
-/** What `tollway streams watch` shows in a terminal. */
+/** Returns the table of `tollway streams watch`. */
 export function watchTable(rows: readonly RatedRow[]): string {
   const heading = [...names, ...places, 'MESSAGES/S', 'BYTES/S', 'BEHIND', 'AGE']
   const cells = rows.map(row => [

@@ -13,14 +13,14 @@ import { watchTable } from './stream-table.ts'
 export interface WatchOptions {
   readonly look: () => Promise<Look>
   readonly everyMs: number
-  /** Also those that have ended and are still kept. */
+  /** Whether to show requests that have ended and are still kept. */
   readonly all: boolean
   /** Aborted when the user ends the command. */
   readonly signal: AbortSignal
   print(text: string): void
 }
 
-/** Of a terminal, which may change its size. */
+/** The size of a terminal, which can change. */
 export interface Screen {
   readonly rows: number
   readonly columns: number

@@ -22,7 +22,7 @@ export type QueryResult =
       }
     }
 
-/** For the operator that answers. */
+/** The codec of the operator that answers. */
 export const queryCodec: Codec<Query, QueryResult> = {
   decode(bytes) {
     const { method, arguments: json } = fromBinary(QueryRequestSchema, bytes)

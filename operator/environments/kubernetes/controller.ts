@@ -96,7 +96,8 @@ export function openClusterController<Content extends Named, Fed extends object>
   let isStopped = false
 
   /**
-   * Without the stored contents of earlier operators, an invalid resource would lose its last good version.
+   * Reads the contents that earlier operators stored; an invalid resource would otherwise lose its last good
+   * version.
    */
   async function readAll(): Promise<void> {
     await followed.source.start()

@@ -1,7 +1,7 @@
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
 import { type Cidr, parseCidr } from '../net/cidr.ts'
 
-/** Where webhooks may go. */
+/** The addresses to which webhooks may be posted. */
 export interface AddressPolicy {
   /** Whether http:// is allowed besides https://. */
   readonly allowsHttp: boolean

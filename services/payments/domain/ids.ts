@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 
-/** As many random bytes as are asked for. In production `randomBytes` of node:crypto. */
+/** Returns `count` random bytes; `randomBytes` of node:crypto in production. */
 export type RandomBytes = (count: number) => Uint8Array
 
 const idBytes = 16

@@ -6,7 +6,7 @@ export interface KeptAnswer {
   readonly cancelled: boolean
 }
 
-/** Where the test processor keeps its answers to authorisations, by their operation ids. */
+/** The answers of the test processor to authorisations, by their operation ids. */
 export interface AnswerStore {
   /** Stores the answer unless there is one. Resolves with the one that is stored. */
   keep(operationId: string, answer: AuthorisationAnswer, nowMs: number): Promise<KeptAnswer>

@@ -85,7 +85,7 @@ function stopOnSignal(starting: ReturnType<typeof startInCluster>, log: Log): vo
   runUntilStopped({
     async stop(reason) {
       log.info('stopping', { reason })
-      // What failed to start has ended everything itself.
+      // A failed start has stopped its parts already.
       const running = await starting.catch(() => undefined)
       await running?.stop()
     },

@@ -9,7 +9,7 @@ import { parseOptions } from '../../options/parse-options.ts'
 
 const pollMs = 500
 const maxNamesShown = 10
-/** Of each kind. */
+/** The most listed resources of each kind. */
 const maxListed = 100
 const kindsOfOperator = [...kindNames.map(name => kinds[name]), podResource]
 

@@ -19,7 +19,7 @@ spec:
       rateLimit: {unit: minute, requestsPerUnit: 3}
 `
 
-/** Kept while other pages are shown. */
+/** The text stays while other pages are shown. */
 const text = signal(template)
 
 /** A proposed resource, its mistakes, and what recorded calls would have met with it. */

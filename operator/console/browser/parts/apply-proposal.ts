@@ -75,7 +75,7 @@ async function checkChange(body: ApplyBody): Promise<CheckedChange> {
   try {
     return { body, checked: await check(body), conflicts: [] }
   } catch (error) {
-    // On one machine there is no login. A conflict is then about the file, and force does not change that.
+    // One machine has no login: a conflict is about the file, and force does not change that.
     if (!(error instanceof CallError) || error.status !== 409 || !isLoggedIn.value) throw error
     const forced = { ...body, force: true }
     return { body: forced, checked: await check(forced), conflicts: error.message.split('\n') }

@@ -15,7 +15,7 @@ export function ErrorNote({ error }: { readonly error: unknown }) {
   </p>`
 }
 
-/** What a list shows that has no rows. */
+/** The note of a list without rows. */
 export const Empty = ({ children }: { readonly children?: ComponentChildren }) =>
   html`<p class="empty">${children}</p>`
 

@@ -4,7 +4,7 @@ import { html } from '../data/html.ts'
 
 type Rule = WhatIfAnswer['rules'][number]
 
-/** What the recorded calls meet now, and what they would have met. */
+/** The decisions about the recorded calls, now and with the proposal. */
 export function BeforeAfter({ answer }: { readonly answer: WhatIfAnswer }) {
   const { rules, keys, coverage } = answer
   const most = Math.max(1, ...rules.flatMap(({ now, proposed }) => [sum(now), sum(proposed)]))

@@ -47,8 +47,8 @@ const read = (client: KubeClient, { namespace, name, signal }: ApplyRequest) =>
   client.get(rateLimitConfigs, { namespace, name }, { signal })
 
 /**
- * With a version, the API server rejects the apply if the object has been changed since it was read. Without
- * the uid it would create a deleted object again.
+ * Applies the object. If it has a version, the API server rejects the apply when the object has been changed
+ * since it was read. The uid prevents that a deleted object is created again.
  */
 function write(
   client: KubeClient,

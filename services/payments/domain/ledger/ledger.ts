@@ -15,7 +15,7 @@ export const accounts = [
   'disputes',
   /** Money on its way to, or at, the merchant's bank. */
   'payouts',
-  /** Where one currency was given for another. */
+  /** The account of exchanges between currencies. */
   'exchange',
 ] as const
 export type Account = (typeof accounts)[number]

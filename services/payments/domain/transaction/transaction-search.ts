@@ -2,8 +2,8 @@
 export const maxSearchDays = 366
 
 /**
- * Where a part of a transaction's amount is or was. A transaction can have several: after a partial capture
- * it is both `pending` and `captured`.
+ * The states of parts of a transaction's amount. A transaction can have several: after a partial capture it
+ * is both `pending` and `captured`.
  */
 export const transactionStatuses = [
   'pending',

@@ -7,7 +7,7 @@ import { ref, schemas } from './schemas.ts'
 /** The version of the API, which changes with the API. */
 const apiVersion = '1.0.0'
 
-/** Where the server serves it. */
+/** The path of the document. */
 export const openapiPath = '/openapi.json'
 
 /** The OpenAPI 3.1 document of the API, made from the same list as its routes. */

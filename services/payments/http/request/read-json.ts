@@ -43,7 +43,7 @@ function findFault(text: string): string | undefined {
   return undefined
 }
 
-/** Where the string that begins at `at` has its closing quote. */
+/** Returns the index of the closing quote of the string that begins at `at`. */
 function endOfString(text: string, at: number): number {
   let end = at + 1
   while (text[end] !== '"') end += text[end] === '\\' ? 2 : 1

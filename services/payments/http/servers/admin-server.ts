@@ -7,7 +7,10 @@ import { RefusedError } from '../failure.ts'
 import { hasBearerToken } from '../request/bearer-token.ts'
 import { bodyOf, createJsonServer, type JsonServerOptions, sendAnswer, sendRefusal } from './server.ts'
 
-/** Where it is, and what it asks for, for this user alone: in the folder of the embedded database. */
+/**
+ * The file with the address and the token, readable by this user alone, in the folder of the embedded
+ * database.
+ */
 export const adminFile = 'admin.json'
 export const adminPath = '/commands'
 

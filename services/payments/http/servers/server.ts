@@ -26,7 +26,7 @@ export interface JsonServerOptions {
   readonly timeouts?: Timeouts
   /** The proxies whose `X-Forwarded-For` is used. The header of other clients is ignored. */
   readonly trustedProxies?: readonly Cidr[]
-  /** Only clients with a certificate of the CA among the TLS files are let in. */
+  /** Whether clients need a certificate of the CA among the TLS files. */
   readonly demandsCertificate?: boolean
 }
 

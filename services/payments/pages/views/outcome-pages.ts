@@ -67,7 +67,7 @@ ${next(link, transactionId)}
 </div>`
 }
 
-/** Where the payer goes from here: to the shop, to the next payment of a point of sale, or nowhere. */
+/** Returns the payer's next step: to the shop, to the next payment of a point of sale, or none. */
 function next(link: PaymentLink, transactionId: string): Markup {
   const { receipt: texts } = textsOf(link.locale)
   const { redirect, isPointOfSale } = link

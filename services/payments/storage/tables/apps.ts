@@ -9,7 +9,7 @@ export async function insertApp(tx: Tx, app: App): Promise<void> {
   await tx.query('INSERT INTO apps (id, name) VALUES ($1, $2)', [app.id, app.name])
 }
 
-/** Also begins the list of its merchants. */
+/** Inserts an identity, and begins the list of its merchants. */
 export async function insertIdentity(
   tx: Tx,
   id: string,

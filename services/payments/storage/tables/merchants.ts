@@ -54,7 +54,7 @@ export function merchantOf(row: MerchantRow): Merchant {
 }
 
 /**
- * Also begins the merchant's lists.
+ * Inserts a merchant, and begins its lists.
  *
  * @param provisionUid names the resource that the merchant is made for; null for none
  * @returns false, with nothing stored, when there is a merchant of that resource already
