@@ -298,7 +298,8 @@ const spec = Type.Object(
     limits: Type.Object(limitFields, {
       ...notRequired,
       ...withRules([messageFitsBuffer, idleWithinTotal]),
-      // Whole, for the API server judges a default by the rules before it fills in those below.
+      // The default has every field, because the API server validates it before it applies the defaults of
+      // its fields.
       default: limitDefaults,
       description: 'How much a request may take. Reaching a limit is an answer, never a loss of others.',
     }),

@@ -188,7 +188,8 @@ const keys = Type.Object(
   {
     ...notRequired,
     ...withRules([distinctEntries]),
-    // Whole, for the API server judges a default by the rules before it fills in those below.
+    // The default has every field, because the API server validates it before it applies the defaults of its
+    // fields.
     default: Object.fromEntries(credentialEntries.map(entry => [entry, entry])),
     description: 'How the entries are called, for programs that take them as environment variables.',
   },

@@ -36,7 +36,7 @@ export const payments: Command = {
       operands: { kind: 'values', values: ['retry', 'close'] },
     },
   },
-  /** In a process of its own, for what the service is made of is not a part of this program. */
+  /** Runs in a separate process, because this program does not contain the modules of the service. */
   async run(args) {
     const child = spawn(process.execPath, [program, ...args], { stdio: 'inherit' })
     const [code] = (await once(child, 'exit')) as [number | null]

@@ -34,7 +34,7 @@ export function newPublicKey(random: RandomBytes): string {
   return uuid(Buffer.from(random(idBytes)), 4)
 }
 
-/** Whether a text from outside can be the id of a record at all; ids are looked up only when it can. */
+/** Reports whether a text from outside has the form of an id. Only such ids are looked up. */
 export function isId(text: string): boolean {
   return idPattern.test(text)
 }

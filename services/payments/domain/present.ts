@@ -92,7 +92,7 @@ export function presentSnapshot(transaction: Transaction): JsonObject {
   return presentTransaction(transaction, maxToldTrail)
 }
 
-/** One of capture, refund, void and dispute is there besides the kind, as in the public API. */
+/** Besides the kind, one of capture, refund, void and dispute is present, as in the public API. */
 export function presentTrailEntry(entry: TrailEntry): JsonObject {
   return {
     id: entry.id,

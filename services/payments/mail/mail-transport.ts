@@ -23,7 +23,7 @@ export interface MailTransport {
 /** The longest that one send may take, from the connection to the answer. */
 export const sendDeadlineMs = 60_000
 
-/** A mail was not accepted, as far as is known. The message contains no secret. */
+/** A mail was probably not accepted. The message contains no secret. */
 export class MailError extends Error {
   override readonly name = 'MailError'
   /** Whether the server will never accept this mail (a reply of 500 and more, RFC 5321, section 4.2.1). */

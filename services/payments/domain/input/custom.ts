@@ -9,9 +9,9 @@ export const maxCustomDepth = 8
 export const maxCustomBytes = 8192
 
 /**
- * Any object of JSON within the limits. It is stored and given back as it is; its content is not interpreted.
- * Refused are what databases and programs stumble over: the character U+0000, halves of surrogate pairs,
- * numbers that JSON cannot say, and the name `__proto__`.
+ * Reads any JSON object within the limits. The service stores and returns it without interpreting its
+ * content. It refuses values that databases and programs handle badly: the character U+0000, unpaired
+ * surrogates, numbers that JSON cannot express, and the name `__proto__`.
  */
 export const custom: Reader<JsonObject> = (value, place) => {
   if (!isRecord(value)) return refuseValue(place, 'type', `${quote(value)} is not an object`)

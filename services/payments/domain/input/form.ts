@@ -8,9 +8,9 @@ export const maxFormDepth = 10
 const namePattern = /^([^[\]]+)((?:\[[^[\]]+\])*)$/
 
 /**
- * The fields of a form, `application/x-www-form-urlencoded`, with names in brackets as objects:
- * `company[country]=DK` is `{company: {country: 'DK'}}`. Every value is text. Refused is a field that is
- * there twice, or is text and an object at once, for one of the two would be lost.
+ * Reads the fields of a form, `application/x-www-form-urlencoded`, with names in brackets as objects:
+ * `company[country]=DK` is `{company: {country: 'DK'}}`. Every value is text. A field that occurs twice, or
+ * as text and as an object, is refused, because one of the two values would be lost.
  */
 export function parseForm(body: string): Readonly<Record<string, unknown>> | Refused {
   const result: Record<string, unknown> = {}

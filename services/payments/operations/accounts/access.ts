@@ -18,7 +18,7 @@ import { findMerchantOfApp, findMerchantOfTransaction } from '../../storage/tabl
 import { findTransactionOfApp, lockTransaction } from '../../storage/tables/transactions.ts'
 import type { Outcome, Payments } from '../operation.ts'
 
-/** The longest API key that is hashed at all. */
+/** The longest API key that is hashed; a longer one is rejected. */
 const maxKeyCharacters = 256
 
 /**

@@ -41,7 +41,7 @@ export async function resolveDisputeByHand(
 ): Outcome<Dispute> {
   const found = isId(disputeId) ? await findDispute(tx, disputeId) : undefined
   const cause = found && (await lockCause(tx, found.transactionId))
-  // Once more, for it may have ended while the lock was waited for.
+  // The dispute is read again, because it may have ended during the wait for the lock.
   const dispute = cause && (await findDispute(tx, disputeId))
   if (cause === undefined || dispute === undefined) return refuse('not_found', 'There is no such dispute.')
   const context = contextOf(payments, cause.merchant)
