@@ -95,6 +95,15 @@ test('at the limit, expired counters are evicted first, then those that expire s
   assert.equal(counters.size, 3)
 })
 
+test('at the limit, a counter that a longer unit prolonged is kept as long as that unit', async () => {
+  const { counters } = openMemory(2)
+  await add(counters, 'prolonged', 1)
+  await add(counters, 'minute', 60)
+  await add(counters, 'prolonged', 3_600)
+  await add(counters, 'hour', 3_600)
+  assert.deepEqual(await valuesOf(counters, ['prolonged', 'minute', 'hour']), [2, 0, 1])
+})
+
 test('a flood of new keys evicts its own counters', async () => {
   const { counters } = openMemory(10)
   for (let index = 0; index < 9; index += 1) await add(counters, `old-${index}`, 60)

@@ -3,7 +3,7 @@ import type { Member, MemberOutcome } from './admission/member.ts'
 import { createMemoryAdmission } from './admission/memory-admission.ts'
 import { look, stoppedBatch } from './batching/split-batch.ts'
 import { type Counters, CountersError, type Hit, maxCount } from './counters.ts'
-import { createExpirySchedule } from './expiry-schedule.ts'
+import { type Expiring, ExpiringTable } from './expiring-table.ts'
 
 export interface MemoryCountersOptions {
   /**
@@ -28,15 +28,8 @@ export interface MemoryCounters extends Counters {
 /** About 200 MB of heap with keys of typical length. */
 const defaultMaxKeys = 1_000_000
 
-/**
- * The number of expired counters that a new one sweeps. It is above one, so that sweeping outpaces any flood
- * of new keys.
- */
-const sweptPerNewKey = 8
-
-interface Counter {
+interface Counter extends Expiring {
   count: number
-  /** In whole seconds of the monotonic clock. */
   expiresAt: number
   /** The longest unit of the counter's hits: a hit with a longer one prolongs the counter. */
   expirySeconds: number
@@ -45,54 +38,27 @@ interface Counter {
 /**
  * Counters of this process alone; exact, and always healthy.
  *
- * Memory is bounded by `maxKeys`. At that limit a new key first evicts expired counters, then the counter
- * that expires soonest, since that loses the least. Among counters that expire in the same second the
- * youngest is evicted, so that a flood of keys evicts its own counters and not those that existed before it.
+ * Memory is bounded by `maxKeys`; `ExpiringTable` documents what a new key evicts at that limit.
  *
  * @throws RangeError when `maxKeys` is below 1
  */
 export function createMemoryCounters(options: MemoryCountersOptions): MemoryCounters {
   const { clock, maxKeys = defaultMaxKeys, stopWhenOver = false } = options
   if (!(maxKeys >= 1)) throw new RangeError(`maxKeys is ${maxKeys}; it must be at least 1`)
-  const counters = new Map<string, Counter>()
-  const schedule = createExpirySchedule()
+  const counters = new ExpiringTable<Counter>(maxKeys)
   let closed = false
-
-  /** Deletes the key's counter if it expires at that time: a later or prolonged counter has another entry. */
-  function drop(key: string, expiresAt: number): void {
-    if (counters.get(key)?.expiresAt === expiresAt) counters.delete(key)
-  }
-
-  function makeRoom(nowSeconds: number): void {
-    for (let swept = 0; swept < sweptPerNewKey && schedule.soonest() <= nowSeconds; swept += 1) {
-      schedule.take(drop)
-    }
-    while (counters.size >= maxKeys) schedule.take(drop)
-  }
 
   function addOne(hit: Hit, nowSeconds: number): number {
     const { key, hits, expirySeconds } = hit
-    const counter = counters.get(key)
-    if (counter !== undefined && counter.expiresAt > nowSeconds) {
+    const counter = counters.get(key, nowSeconds)
+    if (counter !== undefined) {
       counter.count = Math.min(maxCount, counter.count + hits)
       if (hits > 0 && counter.expirySeconds < expirySeconds) prolong(counter, hit, nowSeconds)
       return counter.count
     }
     if (hits === 0) return 0
-    if (counter !== undefined) counters.delete(key)
-    makeRoom(nowSeconds)
-    const expiresAt = endOf(hit, nowSeconds)
-    counters.set(key, { count: hits, expiresAt, expirySeconds })
-    schedule.put(expiresAt, key)
+    counters.set(key, { count: hits, expiresAt: endOf(hit, nowSeconds), expirySeconds }, nowSeconds)
     return hits
-  }
-
-  function prolong(counter: Counter, hit: Hit, nowSeconds: number): void {
-    const expiresAt = endOf(hit, nowSeconds)
-    counter.expirySeconds = hit.expirySeconds
-    if (expiresAt <= counter.expiresAt) return
-    counter.expiresAt = expiresAt
-    schedule.put(expiresAt, hit.key)
   }
 
   function addAll(batch: readonly Hit[], nowSeconds: number): readonly number[] {
@@ -129,6 +95,11 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
     },
   }
   return memory
+}
+
+function prolong(counter: Counter, hit: Hit, nowSeconds: number): void {
+  counter.expirySeconds = hit.expirySeconds
+  counter.expiresAt = Math.max(counter.expiresAt, endOf(hit, nowSeconds))
 }
 
 /** Rounds up, since a counter is kept for at least its expiry. */

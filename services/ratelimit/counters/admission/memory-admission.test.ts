@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { assert as assertProperty, property } from 'fast-check'
 import { assertEqualsOracle, memberOf, oracles, type TracedAlgorithm, trace } from '../testing/traces.ts'
 import type { Member, MemberOutcome } from './member.ts'
@@ -101,6 +103,20 @@ test('a state expires when it equals an empty one, and a flood of keys keeps the
   for (let index = 0; index < 100; index++) at(0, [bucket({ key: `flood ${index}`, limit: 60 })], 180)
   assert.equal(at(0, [bucket({ key: 'flood 1', hits: 0 })], 180)[0]?.remaining, 2)
   assert.equal(at(0, [bucket({ key: 'flood 50', hits: 0 })], 180)[0]?.remaining, 3)
+})
+
+test('a state that calls prolong every second for hours takes the same memory', () => {
+  setFlagsFromString('--expose-gc')
+  const collectGarbage: () => void = runInNewContext('gc')
+  const { at } = openAdmission()
+  const heapAfter = (from: number, to: number) => {
+    for (let second = from; second < to; second++) at(second, [bucket({ limit: 60, burst: 60 })], second)
+    collectGarbage()
+    return process.memoryUsage().heapUsed
+  }
+  const before = heapAfter(0, 1_000)
+  const bytes = heapAfter(1_000, 21_000) - before
+  assert.ok(bytes < 500_000, `${bytes} bytes for 20,000 seconds`)
 })
 
 test('a change of the limit that changes the tick admits no more, and at most one tick later', () => {

@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { createExpirySchedule } from '../expiry-schedule.ts'
+import { type Expiring, ExpiringTable } from '../expiring-table.ts'
 import { FixedWindow } from './fixed-window.ts'
 import { admitAll, type LimitState, type Member, type MemberOutcome } from './member.ts'
 import { SlidingWindow, type Windows } from './sliding-window.ts'
@@ -14,40 +14,21 @@ export interface MemoryAdmissionOptions {
   readonly count: (member: Member, hits: number) => number
 }
 
-interface Entry {
+interface Entry extends Expiring {
   readonly stored: Bucket | Windows
-  /** In whole seconds of the monotonic clock. */
-  readonly expiresAt: number
 }
-
-/** The number of expired states that a new one sweeps, so that sweeping outpaces a flood of new keys. */
-const sweptPerNewKey = 8
 
 /** Returns a function that admits calls with the states in this process. */
 export function createMemoryAdmission(
   options: MemoryAdmissionOptions,
 ): (members: readonly Member[]) => readonly MemberOutcome[] {
   const { clock, maxKeys, count } = options
-  const entries = new Map<string, Entry>()
-  const schedule = createExpirySchedule()
-
-  /** Deletes the state if it expires at that time: a prolonged state has another entry in the schedule. */
-  function drop(key: string, expiresAt: number): void {
-    if (entries.get(key)?.expiresAt === expiresAt) entries.delete(key)
-  }
-
-  function makeRoom(nowSeconds: number): void {
-    for (let swept = 0; swept < sweptPerNewKey && schedule.soonest() <= nowSeconds; swept += 1) {
-      schedule.take(drop)
-    }
-    while (entries.size >= maxKeys) schedule.take(drop)
-  }
+  const entries = new ExpiringTable<Entry>(maxKeys)
 
   function open(member: Member, nowMs: number, nowSeconds: number): LimitState {
     if (member.algorithm === 'FixedWindow') return new FixedWindow(count(member, 0), member.limit)
     const now = ticksAt(nowMs, member.ticksPerSecond)
-    const entry = entries.get(member.key)
-    const stored = entry !== undefined && entry.expiresAt > nowSeconds ? entry.stored : undefined
+    const stored = entries.get(member.key, nowSeconds)?.stored
     return member.algorithm === 'TokenBucket'
       ? new TokenBucket(stored as Bucket | undefined, now, member)
       : new SlidingWindow(inTicks(stored as Windows | undefined, member), now, member)
@@ -58,13 +39,10 @@ export function createMemoryAdmission(
       if (state.added !== 0) count(member, state.added)
     } else if (state instanceof TokenBucket || state instanceof SlidingWindow) {
       if (!state.isChanged() || member.hits === 0) return
-      const before = entries.get(member.key)
-      if (before === undefined) makeRoom(nowSeconds)
       const lastSecond = Math.ceil(nowSeconds + state.expiry() / member.ticksPerSecond)
-      const expiresAt = Math.max(before?.expiresAt ?? 0, lastSecond)
+      const expiresAt = Math.max(entries.get(member.key, nowSeconds)?.expiresAt ?? 0, lastSecond)
       const stored = state instanceof SlidingWindow ? inSeconds(state.stored(), member) : state.stored()
-      entries.set(member.key, { stored, expiresAt })
-      if (before?.expiresAt !== expiresAt) schedule.put(expiresAt, member.key)
+      entries.set(member.key, { stored, expiresAt }, nowSeconds)
     }
   }
 

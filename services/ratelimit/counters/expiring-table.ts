@@ -1,0 +1,102 @@
+/** A value of an `ExpiringTable`. Its expiry may change to a later second, never to an earlier one. */
+export interface Expiring {
+  /** In whole seconds of the clock whose seconds the table gets. */
+  readonly expiresAt: number
+}
+
+/**
+ * The number of keys that a new key sweeps. It is above one, so that sweeping outpaces any flood of new keys.
+ */
+const sweptPerNewKey = 8
+
+/**
+ * Values by key until they expire, without a timer or heap entry for each key.
+ *
+ * At `maxKeys` a new key evicts expired values, then the one that expires soonest, since that loses the least.
+ * Among values that expire in the same second the youngest is evicted, so that a flood of keys evicts its own
+ * values and not those that existed before it.
+ */
+export class ExpiringTable<Value extends Expiring> {
+  readonly #maxKeys: number
+  readonly #values = new Map<string, Value>()
+  /** Each key once, at its expiry, or at an earlier one if the value was prolonged since. */
+  readonly #keysBySecond = new Map<number, string[]>()
+  /** Latest first, so that the soonest is popped. */
+  readonly #seconds: number[] = []
+
+  constructor(maxKeys: number) {
+    this.#maxKeys = maxKeys
+  }
+
+  /** The number of values, including expired ones that were not swept yet. */
+  get size(): number {
+    return this.#values.size
+  }
+
+  /** Returns the value of the key, unless it has expired. */
+  get(key: string, nowSeconds: number): Value | undefined {
+    const value = this.#values.get(key)
+    return value !== undefined && value.expiresAt > nowSeconds ? value : undefined
+  }
+
+  /** Sets the value of the key. A new key first sweeps some expired values, and evicts one if there is no room. */
+  set(key: string, value: Value, nowSeconds: number): void {
+    if (!this.#values.has(key)) {
+      this.#makeRoom(nowSeconds)
+      this.#schedule(key, value.expiresAt)
+    }
+    this.#values.set(key, value)
+  }
+
+  clear(): void {
+    this.#values.clear()
+    this.#keysBySecond.clear()
+    this.#seconds.length = 0
+  }
+
+  #makeRoom(nowSeconds: number): void {
+    for (let swept = 0; swept < sweptPerNewKey && this.#soonest() <= nowSeconds; swept += 1) this.#drop()
+    while (this.#values.size >= this.#maxKeys) this.#drop()
+  }
+
+  /** Returns the first second with a key; infinity when there are no keys. */
+  #soonest(): number {
+    return this.#seconds.at(-1) ?? Number.POSITIVE_INFINITY
+  }
+
+  /** Deletes the value of the key that was scheduled last at the soonest second; a prolonged one stays. */
+  #drop(): void {
+    const second = this.#soonest()
+    const keys = this.#keysBySecond.get(second)
+    const key = keys?.pop()
+    if (keys?.length === 0) {
+      this.#seconds.pop()
+      this.#keysBySecond.delete(second)
+    }
+    if (key === undefined) return
+    const expiresAt = this.#values.get(key)?.expiresAt ?? second
+    if (expiresAt > second) this.#schedule(key, expiresAt)
+    else this.#values.delete(key)
+  }
+
+  #schedule(key: string, second: number): void {
+    const keys = this.#keysBySecond.get(second)
+    if (keys !== undefined) {
+      keys.push(key)
+      return
+    }
+    this.#keysBySecond.set(second, [key])
+    this.#seconds.splice(this.#placeOf(second), 0, second)
+  }
+
+  #placeOf(second: number): number {
+    let low = 0
+    let high = this.#seconds.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if ((this.#seconds[middle] ?? 0) > second) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}
