@@ -23,25 +23,36 @@ export interface TlsOptions {
 
 export interface SocketOptions {
   readonly endpoint: Endpoint
-  readonly tls: TlsOptions | undefined
-  /** The size of the receive buffer. All reads reuse one buffer. */
-  readonly receiveBytes: number
+  /** Enables TLS. A function is called for each connection, so that renewed certificates are used. */
+  readonly tls?: TlsOptions | (() => TlsOptions)
+}
+
+export interface SocketEvents {
+  /** The connection is established, and with TLS it is secured. */
+  onConnect(): void
+  /**
+   * Reads the first `bytes` bytes of the chunk, whose memory the next read reuses. Returns whether to read on.
+   */
+  onData(bytes: number, chunk: Buffer): boolean
+  /** The connection failed with this text, or ended without one. Called at least once, also after `destroy`. */
+  onLost(text: string | undefined): void
 }
 
 /** The kernel detects a dead idle connection with keepalive probes, before the next call runs into it. */
 const keepAliveDelayMs = 15_000
 
 /**
- * Starts to connect to a backend. The socket emits `connect`, or `secureConnect` with TLS.
+ * Starts to connect to a backend. `closed` resolves when the socket is closed, and never rejects.
  *
- * @param onData reads the first `bytes` bytes of the chunk, whose memory the next read reuses; false stops
- *   reading
+ * @param receiveBytes the size of the receive buffer, which all reads reuse
  */
 export function connectSocket(
-  { endpoint, tls, receiveBytes }: SocketOptions,
-  onData: (bytes: number, chunk: Buffer) => boolean,
-): Socket {
+  { endpoint, tls: tlsNow }: SocketOptions,
+  receiveBytes: number,
+  { onConnect, onData, onLost }: SocketEvents,
+): { readonly socket: Socket; readonly closed: Promise<void> } {
   const chunk = Buffer.allocUnsafeSlow(receiveBytes)
+  const tls = typeof tlsNow === 'function' ? tlsNow() : tlsNow
   const settings = {
     ...endpoint,
     noDelay: true,
@@ -49,9 +60,17 @@ export function connectSocket(
     keepAliveInitialDelay: keepAliveDelayMs,
     onread: { buffer: chunk, callback: (bytes: number) => onData(bytes, chunk) },
   }
-  return tls === undefined
-    ? connectPlain(settings)
-    : connectSecure({ ...settings, ...secureSettings(tls, endpoint) })
+  const socket =
+    tls === undefined
+      ? connectPlain(settings)
+      : connectSecure({ ...settings, ...secureSettings(tls, endpoint) })
+  const closed = new Promise<void>(resolve => socket.once('close', () => resolve()))
+  socket.once(tls === undefined ? 'connect' : 'secureConnect', onConnect)
+  socket.once('end', () => onLost(undefined))
+  socket.once('close', () => onLost(undefined))
+  // The listener stays after the end: an error without a listener would end the process.
+  socket.on('error', error => onLost(textOf(error)))
+  return { socket, closed }
 }
 
 function secureSettings(tls: TlsOptions, endpoint: Endpoint): ConnectionOptions {
@@ -70,10 +89,10 @@ function secureSettings(tls: TlsOptions, endpoint: Endpoint): ConnectionOptions 
   }
 }
 
-/** Returns the text of a network error, or the fallback if the error has none. */
-export function networkText(error: Error, fallback: string): string {
+/** Returns the text of a network error; undefined if the error has none. */
+function textOf(error: Error): string | undefined {
   // A host name with several addresses yields an AggregateError without a text, with one error for each
   // address.
   const first: unknown = error instanceof AggregateError ? error.errors[0] : error
-  return first instanceof Error && first.message !== '' ? first.message : fallback
+  return first instanceof Error && first.message !== '' ? first.message : undefined
 }

@@ -9,7 +9,7 @@ import type { TlsOptions } from '../connections/connect-socket.ts'
 import { type Counters, CountersError, type Hit } from '../counters.ts'
 import { withHealth } from '../with-health.ts'
 import { createCallStats } from './call-stats.ts'
-import { createNodeList } from './node-list.ts'
+import { NodeList } from './node-list.ts'
 import { isLegalKey, MalformedKeyError } from './protocol/legal-key.ts'
 import type { OnUncounted } from './send-after-answer.ts'
 import { parseServerList } from './servers/server-list.ts'
@@ -85,7 +85,7 @@ export function createMemcachedCounters(options: MemcachedCountersOptions): Memc
   if (srv === '' && hostPort.length === 0) {
     throw new Error('neither MEMCACHE_HOST_PORT nor MEMCACHE_SRV is set')
   }
-  const nodes = createNodeList({ ...nodeOptions(options, clock), onWarning })
+  const nodes = new NodeList({ ...nodeOptions(options, clock), onWarning })
   const watch =
     srv === ''
       ? undefined
@@ -95,7 +95,7 @@ export function createMemcachedCounters(options: MemcachedCountersOptions): Memc
           random,
           clock,
           ...(resolveSrv === undefined ? {} : { resolve: resolveSrv }),
-          onServers: nodes.set,
+          onServers: servers => nodes.set(servers),
           onProblem(problem) {
             nodes.setProblem(problem)
             onWarning(problem)
@@ -125,7 +125,7 @@ export function createMemcachedCounters(options: MemcachedCountersOptions): Memc
 
   function problem(): string {
     if (closed) return closedText
-    return nodes.healthy() ? '' : nodes.problem()
+    return nodes.healthy ? '' : nodes.problem()
   }
 
   async function close(): Promise<void> {
@@ -134,7 +134,8 @@ export function createMemcachedCounters(options: MemcachedCountersOptions): Memc
     await nodes.close()
   }
 
-  return withHealth({ add, onHealth: nodes.onHealth, close }, { healthy: nodes.healthy, problem })
+  const onHealth = (listener: (healthy: boolean) => void) => nodes.onHealth(listener)
+  return withHealth({ add, onHealth, close }, { healthy: () => nodes.healthy, problem })
 }
 
 function nodeOptions(options: MemcachedCountersOptions, clock: Clock) {

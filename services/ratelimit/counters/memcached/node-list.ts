@@ -2,106 +2,108 @@ import { createNode, type MemcachedNode, type NodeOptions } from './node.ts'
 import { pickServer } from './servers/pick-server.ts'
 import type { ServerAddress } from './servers/server-list.ts'
 
-/** The connected servers in their order. */
-export interface NodeList {
-  /**
-   * Replaces the servers. Connections to servers that remain are kept; the others are closed when their calls
-   * are settled.
-   */
-  set(servers: readonly ServerAddress[]): void
-  /** Sets the reason why there are no servers. */
-  setProblem(problem: string): void
-  /** Returns the server that has the key; undefined while there are no servers. */
-  nodeOf(key: string): MemcachedNode | undefined
-  /** Returns whether any server is healthy, after each of them was tried. */
-  healthy(): boolean
-  /** Returns why no server is healthy. */
-  problem(): string
-  /** Called after each change of `healthy`. */
-  onHealth(listener: (healthy: boolean) => void): void
-  close(): Promise<void>
-}
-
 export interface NodeListOptions extends NodeOptions {
   /** Called when a server is lost or is back or cannot be reached at first. */
   readonly onWarning: (text: string) => void
 }
 
-export function createNodeList(options: NodeListOptions): NodeList {
-  const { deadlineMs, onWarning } = options
-  const listeners: ((healthy: boolean) => void)[] = []
+/** The connected servers in their order. */
+export class NodeList {
+  readonly #options: NodeListOptions
+  readonly #listeners: ((healthy: boolean) => void)[] = []
   /** By address; an address that occurs twice in the list is one node. */
-  let nodes = new Map<string, MemcachedNode>()
-  let order: readonly MemcachedNode[] = []
-  const leaving = new Map<MemcachedNode, NodeJS.Timeout>()
-  const lost = new Set<MemcachedNode>()
-  let noServers = 'the servers of memcached are not known yet'
-  let healthy = false
-  let closed = false
+  #nodes = new Map<string, MemcachedNode>()
+  #order: readonly MemcachedNode[] = []
+  /** The nodes of former servers, which close after the deadline of their calls. */
+  readonly #leaving = new Map<MemcachedNode, NodeJS.Timeout>()
+  /** The nodes whose loss was reported. */
+  readonly #lost = new Set<MemcachedNode>()
+  #noServers = 'the servers of memcached are not known yet'
+  #healthy = false
+  #closed = false
 
-  function isHealthy(): boolean {
-    const all = [...nodes.values()].map(node => node.connection)
-    return all.some(connection => connection.healthy) && (healthy || all.every(({ tried }) => tried))
+  constructor(options: NodeListOptions) {
+    this.#options = options
   }
 
-  function checkHealth(): void {
-    const next = isHealthy()
-    if (next === healthy) return
-    healthy = next
-    for (const listener of listeners) listener(next)
+  /** Whether any server is healthy, after each of them was tried. */
+  get healthy(): boolean {
+    return this.#healthy
   }
 
-  function onChange(node: MemcachedNode): void {
-    if (!closed && !leaving.has(node)) warn(node)
-    checkHealth()
+  /** Returns why no server is healthy. */
+  problem(): string {
+    if (this.#order.length === 0) return this.#noServers
+    return this.#order.find(node => !node.connection.healthy)?.problem() ?? ''
   }
 
-  function warn(node: MemcachedNode): void {
+  /** Sets the reason why there are no servers. */
+  setProblem(problem: string): void {
+    this.#noServers = problem
+  }
+
+  /**
+   * Replaces the servers. Connections to servers that remain are kept; the others are closed when their calls
+   * are settled.
+   */
+  set(servers: readonly ServerAddress[]): void {
+    const former = this.#nodes
+    this.#nodes = new Map()
+    this.#order = servers.map(address => {
+      const known = this.#nodes.get(address.text) ?? former.get(address.text)
+      const node = known ?? createNode(address, this.#options, changed => this.#onChange(changed))
+      this.#nodes.set(address.text, node)
+      return node
+    })
+    for (const [text, node] of former) if (!this.#nodes.has(text)) this.#leave(node)
+    this.#checkHealth()
+  }
+
+  /** Returns the server that has the key; undefined while there are no servers. */
+  nodeOf(key: string): MemcachedNode | undefined {
+    return this.#order[pickServer(key, this.#order.length)]
+  }
+
+  /** Adds a listener that is called after each change of `healthy`. */
+  onHealth(listener: (healthy: boolean) => void): void {
+    this.#listeners.push(listener)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    for (const timer of this.#leaving.values()) clearTimeout(timer)
+    await Promise.all([...this.#nodes.values(), ...this.#leaving.keys()].map(node => node.close()))
+  }
+
+  #onChange(node: MemcachedNode): void {
+    if (!this.#closed && !this.#leaving.has(node)) this.#warn(node)
+    this.#checkHealth()
+  }
+
+  #warn(node: MemcachedNode): void {
+    const { onWarning } = this.#options
     if (!node.connection.healthy) {
-      lost.add(node)
+      this.#lost.add(node)
       onWarning(`${node.problem()}; calls with a key of this server fail until it is back`)
-    } else if (lost.delete(node)) onWarning(`memcached ${node.address.text} is back`)
+    } else if (this.#lost.delete(node)) onWarning(`memcached ${node.address.text} is back`)
+  }
+
+  #checkHealth(): void {
+    const connections = [...this.#nodes.values()].map(node => node.connection)
+    const isKnown = this.#healthy || connections.every(({ tried }) => tried)
+    const healthy = isKnown && connections.some(connection => connection.healthy)
+    if (healthy === this.#healthy) return
+    this.#healthy = healthy
+    for (const listener of this.#listeners) listener(healthy)
   }
 
   /** Closes the node after the deadline, when its running calls are answered or rejected. */
-  function leave(node: MemcachedNode): void {
-    lost.delete(node)
-    leaving.set(
-      node,
-      setTimeout(() => {
-        // The node is removed only after it is closed; otherwise its end would be reported as an outage.
-        void node.close().then(() => leaving.delete(node))
-      }, deadlineMs),
-    )
-  }
-
-  return {
-    set(servers) {
-      const former = nodes
-      nodes = new Map()
-      order = servers.map(address => {
-        const node =
-          nodes.get(address.text) ?? former.get(address.text) ?? createNode(address, options, onChange)
-        nodes.set(address.text, node)
-        return node
-      })
-      for (const [text, node] of former) if (!nodes.has(text)) leave(node)
-      checkHealth()
-    },
-    setProblem(problem) {
-      noServers = problem
-    },
-    nodeOf: key => order[pickServer(key, order.length)],
-    healthy: () => healthy,
-    problem() {
-      if (order.length === 0) return noServers
-      return order.find(node => !node.connection.healthy)?.problem() ?? ''
-    },
-    onHealth: listener => listeners.push(listener),
-    async close() {
-      closed = true
-      for (const timer of leaving.values()) clearTimeout(timer)
-      await Promise.all([...nodes.values(), ...leaving.keys()].map(node => node.close()))
-    },
+  #leave(node: MemcachedNode): void {
+    this.#lost.delete(node)
+    const timer = setTimeout(() => {
+      // The node is removed only after it is closed; otherwise its end would be reported as an outage.
+      void node.close().then(() => this.#leaving.delete(node))
+    }, this.#options.deadlineMs)
+    this.#leaving.set(node, timer)
   }
 }

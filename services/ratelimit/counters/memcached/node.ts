@@ -8,7 +8,7 @@ import { breakerSilenceMs, type CreateBreaker } from '../connections/circuit-bre
 import type { TlsOptions } from '../connections/connect-socket.ts'
 import { CountersError, type Hit } from '../counters.ts'
 import type { CallStats } from './call-stats.ts'
-import { type Connection, createConnection } from './protocol/connection.ts'
+import { Connection } from './protocol/connection.ts'
 import { createAfterAnswerSender, type OnUncounted } from './send-after-answer.ts'
 import { createCountSender, createLookSender, type SendCounts } from './send-counts.ts'
 import { createLargeCountSender } from './send-large-counts.ts'
@@ -60,7 +60,7 @@ export function createNode(
   onChange: (node: MemcachedNode) => void,
 ): MemcachedNode {
   const { deadlineMs, maxHitsInFlight, maxTouchedKeys, newBackoff, clock, calls, afterAnswer } = options
-  const connection = createConnection({
+  const connection = new Connection({
     ...options,
     endpoint: address.endpoint,
     silenceMs: breakerSilenceMs(deadlineMs),

@@ -9,7 +9,7 @@ import { unreadStats } from '../backend-stats.ts'
 import type { Increment } from '../batching/sum-equal-keys.ts'
 import { createBreakers } from '../connections/circuit-breaker.ts'
 import { createCallStats } from './call-stats.ts'
-import { createConnection } from './protocol/connection.ts'
+import { Connection } from './protocol/connection.ts'
 import { createCountSender } from './send-counts.ts'
 import { parseServerList } from './servers/server-list.ts'
 
@@ -20,7 +20,7 @@ test('a read that follows increments of a dropped counter is repeated with them'
   t.after(() => server.stop())
   const [address] = parseServerList(server.address)
   assert.ok(address)
-  const connection = createConnection({
+  const connection = new Connection({
     endpoint: address.endpoint,
     connectTimeoutMs: 10_000,
     stallTimeoutMs: 10_000,

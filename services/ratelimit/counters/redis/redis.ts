@@ -10,7 +10,7 @@ import {
   type RedisCountersOptions,
   type RedisSetup,
 } from './redis-setup.ts'
-import { createRespConnection } from './resp/connection.ts'
+import { RespConnection } from './resp/connection.ts'
 import { createSentinelCounters } from './sentinel/redis-sentinel.ts'
 
 /**
@@ -38,7 +38,7 @@ function createSingleCounters(
   { endpoint }: RedisAddress & { readonly type: 'single' },
 ): RedisCounters {
   const { session, pool, newBackoff, newBreaker, limits, stopWhenOver } = setup
-  const connection = createRespConnection({
+  const connection = new RespConnection({
     ...session,
     endpoint,
     backoff: newBackoff(),
@@ -49,9 +49,17 @@ function createSingleCounters(
   const node = createRedisNode({ connection, limits })
   const { admit } = node
   const add = stopWhenOver ? node.addUnlessOver : node.add
+  const onHealth: RedisCounters['onHealth'] = listener => connection.onHealth(listener)
   const findObstacle = (keyPrefix: string) => findScriptObstacle(admit, keyPrefix)
   return withHealth(
-    { add, admit, findObstacle, onHealth: connection.onHealth, close: node.close, pool },
+    {
+      add,
+      admit,
+      findObstacle,
+      onHealth,
+      close: node.close,
+      pool,
+    },
     {
       healthy: () => connection.healthy,
       problem: () => (connection.healthy ? '' : connection.problem),

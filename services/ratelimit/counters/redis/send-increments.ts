@@ -4,7 +4,7 @@ import { needsExpiry } from '../batching/touched-keys.ts'
 import { CountersError } from '../counters.ts'
 import type { RespConnection } from './resp/connection.ts'
 import { isErrorReply, type Reply } from './resp/reply-parser.ts'
-import { createRequestWriter, requestHead } from './resp/request-writer.ts'
+import { RequestWriter, requestHead } from './resp/request-writer.ts'
 
 /** The error of Redis for a sum beyond 64 bits. */
 const overflowError = /^ERR increment or decrement would overflow/
@@ -31,7 +31,7 @@ export function createIncrementSender(
   connection: RespConnection,
   onRefusal: (text: string) => void,
 ): Send<Increment, Count> {
-  const requests = createRequestWriter()
+  const requests = new RequestWriter()
 
   function begin(head: Uint8Array, key: string, asking: boolean): void {
     if (asking) requests.begin(askingHead)

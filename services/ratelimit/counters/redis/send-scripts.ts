@@ -3,7 +3,7 @@ import { type OnAnswers, type Send, sendAgain } from '../batching/send.ts'
 import { CountersError } from '../counters.ts'
 import type { RespConnection } from './resp/connection.ts'
 import { isErrorReply, type Reply } from './resp/reply-parser.ts'
-import { createRequestWriter, type RequestWriter, requestHead } from './resp/request-writer.ts'
+import { RequestWriter, requestHead } from './resp/request-writer.ts'
 import { askingHead, withoutAsking } from './send-increments.ts'
 
 /** A Lua script, and how its runs are written and read. */
@@ -32,7 +32,7 @@ export function createScriptSender<Item, Answer>(
   script: Script<Item, Answer>,
   onRefusal: (text: string) => void,
 ): Send<Item, Answer> {
-  const requests = createRequestWriter()
+  const requests = new RequestWriter()
   const sha = createHash('sha1').update(script.text).digest('hex')
 
   function writeRun(name: 'EVALSHA' | 'EVAL', item: Item, asking: boolean): void {

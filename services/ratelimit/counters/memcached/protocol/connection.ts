@@ -1,32 +1,6 @@
 import type { Backoff } from '@tollway/chassis/backoff.ts'
 import type { CircuitBreaker } from '../../connections/circuit-breaker.ts'
-import { lostText, type OnReplies, openSession, type Session, type SessionOptions } from './session.ts'
-
-/** A connection to one memcached, which reconnects after each loss until it is closed. */
-export interface Connection {
-  /**
-   * Sends `count` requests in one write. While the connection is not healthy, `onReplies` is called at once,
-   * from within the call. Nothing is kept for later, and nothing is sent twice.
-   */
-  send(requests: string, count: number, onReplies: OnReplies): void
-  /** Whether memcached has answered on the current connection. */
-  readonly healthy: boolean
-  /** Whether calls may be sent: the connection is healthy and its circuit breaker is closed. */
-  readonly usable: boolean
-  /** Whether at least one attempt to connect has succeeded or failed. */
-  readonly tried: boolean
-  /** Why it is not usable: the error of memcached or of the network. */
-  readonly problem: string
-  /** Called after each change of `healthy`, and when the first attempt has failed. */
-  onChange(listener: () => void): void
-  /** Ends the current connection for that reason, and opens a new one after a delay. */
-  renew(reason: string): void
-  /**
-   * Closes the connection for good; requests without a reply get the reason. Resolves when the socket is
-   * closed.
-   */
-  close(): Promise<void>
-}
+import { lostText, type OnReplies, Session, type SessionOptions } from './session.ts'
 
 export interface ConnectionOptions extends SessionOptions {
   /** The delays between attempts; reset after a success. */
@@ -35,89 +9,122 @@ export interface ConnectionOptions extends SessionOptions {
   readonly breaker: CircuitBreaker
 }
 
-/** The mutable view for this file. Accessors would make V8 keep the object as a hash table. */
-interface State {
-  healthy: boolean
-  usable: boolean
-  tried: boolean
-  problem: string
-}
-
 const closedText = 'the connection to memcached is closed'
 
-/** Connects at once. Never throws; errors are in `problem`, and `onChange` reports changes. */
-export function createConnection(options: ConnectionOptions): Connection {
-  const { backoff, breaker } = options
-  const listeners: (() => void)[] = []
-  let closed = false
-  let retry: NodeJS.Timeout | undefined
-  const connection: Connection & State = {
-    healthy: false,
-    usable: false,
-    tried: false,
-    problem: 'not connected to memcached yet',
-    send(requests, count, onReplies) {
-      if (connection.healthy) session.send(requests, count, onReplies)
-      else onReplies([], connection.problem)
-    },
-    onChange: listener => listeners.push(listener),
-    renew: reason => session.end(reason),
-    async close() {
-      if (!closed) {
-        closed = true
-        clearTimeout(retry)
-        session.end(closedText)
-        connection.problem = closedText
-      }
-      await session.closed
-    },
-  }
-  let session: Session = open()
+/** A connection to one memcached, which reconnects after each loss until it is closed. */
+export class Connection {
+  readonly #options: ConnectionOptions
+  readonly #listeners: (() => void)[] = []
+  #session: Session
+  #healthy = false
+  #usable = false
+  #tried = false
+  #problem = 'not connected to memcached yet'
+  #closed = false
+  #retry: NodeJS.Timeout | undefined
 
-  function open(): Session {
-    return openSession(options, {
-      onServing() {
+  /** Connects at once. Never throws; errors are in `problem`, and `onChange` reports changes. */
+  constructor(options: ConnectionOptions) {
+    this.#options = options
+    this.#session = this.#open()
+  }
+
+  /** Whether memcached has answered on the current connection. */
+  get healthy(): boolean {
+    return this.#healthy
+  }
+
+  /** Whether calls may be sent: the connection is healthy and its circuit breaker is closed. */
+  get usable(): boolean {
+    return this.#usable
+  }
+
+  /** Whether at least one attempt to connect has succeeded or failed. */
+  get tried(): boolean {
+    return this.#tried
+  }
+
+  /** Why it is not usable: the error of memcached or of the network. */
+  get problem(): string {
+    return this.#problem
+  }
+
+  /**
+   * Sends `count` requests in one write. While the connection is not healthy, `onReplies` is called at once,
+   * from within the call. Nothing is kept for later, and nothing is sent twice.
+   */
+  send(requests: string, count: number, onReplies: OnReplies): void {
+    if (this.#healthy) this.#session.send(requests, count, onReplies)
+    else onReplies([], this.#problem)
+  }
+
+  /** Adds a listener that is called after each change of `healthy`, and when the first attempt has failed. */
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener)
+  }
+
+  /** Ends the current connection for that reason, and opens a new one after a delay. */
+  renew(reason: string): void {
+    this.#session.end(reason)
+  }
+
+  /**
+   * Closes the connection for good; requests without a reply get the reason. Resolves when the socket is
+   * closed.
+   */
+  async close(): Promise<void> {
+    if (!this.#closed) {
+      this.#closed = true
+      clearTimeout(this.#retry)
+      this.#session.end(closedText)
+      this.#problem = closedText
+    }
+    await this.#session.closed
+  }
+
+  #open(): Session {
+    const { backoff, breaker } = this.#options
+    return new Session(this.#options, {
+      onServing: () => {
         backoff.reset()
-        use()
-        change(true)
+        this.#use()
+        this.#change(true)
       },
-      onSilence(problem) {
+      onSilence: problem => {
         breaker.open(problem)
-        stopUsing(problem)
+        this.#stopUsing(problem)
       },
-      onSign() {
+      onSign: () => {
         breaker.close('memcached answers again')
-        use()
+        this.#use()
       },
-      onEnd(reason) {
+      onEnd: reason => {
         breaker.close(reason)
-        stopUsing(reason)
-        if (!closed) retry = setTimeout(reopen, backoff.nextMs())
-        change(false)
+        this.#stopUsing(reason)
+        if (!this.#closed) this.#retry = setTimeout(() => this.#reopen(), backoff.nextMs())
+        this.#change(false)
       },
     })
   }
 
-  function use(): void {
-    connection.usable = true
-    connection.problem = lostText
+  #reopen(): void {
+    this.#session = this.#open()
   }
 
-  function stopUsing(problem: string): void {
-    connection.usable = false
-    connection.problem = problem
+  #use(): void {
+    this.#usable = true
+    this.#problem = lostText
   }
 
-  function reopen(): void {
-    session = open()
+  #stopUsing(problem: string): void {
+    this.#usable = false
+    this.#problem = problem
   }
 
-  function change(next: boolean): void {
-    if (connection.healthy === next && connection.tried) return
-    connection.healthy = next
-    connection.tried = true
-    for (const listener of listeners) listener()
+  #change(healthy: boolean): void {
+    if (this.#healthy === healthy && this.#tried) return
+    this.#healthy = healthy
+    this.#tried = true
+    for (const listener of this.#listeners) listener()
   }
-
-  return connection
 }

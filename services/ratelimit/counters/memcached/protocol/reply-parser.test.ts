@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { createReplyParser, type Reply } from './reply-parser.ts'
+import { type Reply, ReplyParser } from './reply-parser.ts'
 
 interface Outcome {
   readonly replies: readonly Reply[]
@@ -11,7 +11,7 @@ interface Outcome {
 /** Parses the chunks, all of which share one buffer. */
 function parse(...chunks: readonly (string | Buffer)[]): Outcome {
   const replies: Reply[] = []
-  const parser = createReplyParser(reply => replies.push(reply))
+  const parser = new ReplyParser(reply => replies.push(reply))
   const memory = Buffer.alloc(chunks.reduce((most, chunk) => Math.max(most, Buffer.byteLength(chunk)), 1))
   let problem: string | undefined
   for (const chunk of chunks) {

@@ -26,17 +26,6 @@ export function isErrorReply(reply: Reply | undefined): reply is ErrorReply {
   return typeof reply === 'object' && 'error' in reply
 }
 
-export interface ReplyParser {
-  /**
-   * Parses the first `length` bytes of the chunk, which may end anywhere in a reply. An incomplete reply is
-   * copied, so that the chunk's memory may be reused.
-   *
-   * @returns the error if the bytes are not valid; nothing more can be parsed then. It quotes none of the
-   *   bytes.
-   */
-  push(chunk: Buffer, length: number): string | undefined
-}
-
 /** The length of an error, or of the line before a value. */
 const maxLineBytes = 2_048
 /** Memcached's default limit. Only the first digits of a value are kept. */
@@ -50,102 +39,116 @@ const lineFeed = 0x0a
 /**
  * Parses replies of the text protocol to `incr`, `add`, `touch` and `get` of one key
  * (https://github.com/memcached/memcached/blob/master/doc/protocol.txt), without copying complete ones.
- *
- * @param onReply called for each reply in order, from within `push`
  */
-export function createReplyParser(onReply: (reply: Reply) => void): ReplyParser {
+export class ReplyParser {
+  readonly #onReply: (reply: Reply) => void
   /** The beginning of an incomplete line. */
-  const store = Buffer.allocUnsafeSlow(maxLineBytes)
-  let stored = 0
+  readonly #store = Buffer.allocUnsafeSlow(maxLineBytes)
+  #stored = 0
   /** The number of bytes of a value that have not arrived, including the line end behind it. */
-  let valueBytes = 0
+  #valueBytes = 0
   /** The beginning of the current value, until its closing line has arrived. */
-  let value: string | undefined
-  let problem: string | undefined
+  #value: string | undefined
+  #problem: string | undefined
 
-  function refuse(text: string): void {
-    problem ??= text
+  /** @param onReply called for each reply in order, from within `push` */
+  constructor(onReply: (reply: Reply) => void) {
+    this.#onReply = onReply
+  }
+
+  /**
+   * Parses the first `length` bytes of the chunk, which may end anywhere in a reply. An incomplete reply is
+   * copied, so that the chunk's memory may be reused.
+   *
+   * @returns the error if the bytes are not valid; nothing more can be parsed then. It quotes none of the
+   *   bytes.
+   */
+  push(chunk: Buffer, length: number): string | undefined {
+    let at = 0
+    while (at < length && this.#problem === undefined) {
+      at = this.#valueBytes > 0 ? this.#readValue(chunk, at, length) : this.#readLine(chunk, at, length)
+    }
+    return this.#problem
+  }
+
+  /** Records the first error. */
+  #reject(problem: string): void {
+    this.#problem ??= problem
   }
 
   /** @returns the index behind the value */
-  function readValue(chunk: Buffer, start: number, length: number): number {
+  #readValue(chunk: Buffer, start: number, length: number): number {
     let at = start
-    for (; at < length && valueBytes > 0; at += 1) {
+    for (; at < length && this.#valueBytes > 0; at += 1) {
       const byte = chunk[at] ?? 0
-      if (valueBytes <= 2) {
-        if (byte !== (valueBytes === 2 ? carriageReturn : lineFeed))
-          refuse('a value that does not end with CR LF')
-      } else if (value !== undefined && value.length <= maxDigits) value += String.fromCharCode(byte)
-      valueBytes -= 1
+      if (this.#valueBytes <= 2) {
+        if (byte !== (this.#valueBytes === 2 ? carriageReturn : lineFeed))
+          this.#reject('a value that does not end with CR LF')
+      } else if (this.#value !== undefined && this.#value.length <= maxDigits)
+        this.#value += String.fromCharCode(byte)
+      this.#valueBytes -= 1
     }
     return at
   }
 
   /** @returns the index behind the line */
-  function readLine(chunk: Buffer, start: number, length: number): number {
+  #readLine(chunk: Buffer, start: number, length: number): number {
     let end = start
     while (end < length && chunk[end] !== lineFeed) end += 1
     const isWhole = end < length
-    if (stored + end - start > maxLineBytes) {
-      refuse(`a line of more than ${maxLineBytes} bytes`)
+    if (this.#stored + end - start > maxLineBytes) {
+      this.#reject(`a line of more than ${maxLineBytes} bytes`)
       return length
     }
-    if (isWhole && stored === 0) onLine(chunk, start, end)
+    if (isWhole && this.#stored === 0) this.#onLine(chunk, start, end)
     else {
-      chunk.copy(store, stored, start, end)
-      stored += end - start
+      chunk.copy(this.#store, this.#stored, start, end)
+      this.#stored += end - start
       if (!isWhole) return length
-      const bytes = stored
-      stored = 0
-      onLine(store, 0, bytes)
+      const bytes = this.#stored
+      this.#stored = 0
+      this.#onLine(this.#store, 0, bytes)
     }
     return end + 1
   }
 
   /** @param end the index of the line feed */
-  function onLine(source: Buffer, start: number, end: number): void {
+  #onLine(source: Buffer, start: number, end: number): void {
     const stop = end - 1
     if (stop < start || source[stop] !== carriageReturn) {
-      refuse('a line that does not end with CR LF')
+      this.#reject('a line that does not end with CR LF')
       return
     }
-    const count = value === undefined ? readCount(source, start, stop) : undefined
-    if (count === undefined) onText(source.toString('utf8', start, stop))
-    else onReply(count)
+    const count = this.#value === undefined ? readCount(source, start, stop) : undefined
+    if (count === undefined) this.#onText(source.toString('utf8', start, stop))
+    else this.#onReply(count)
   }
 
-  function onText(line: string): void {
-    if (value !== undefined) {
-      if (line !== 'END') refuse('a value that is not followed by END')
-      else {
-        const text = value
-        value = undefined
-        onReply({ value: parseValue(text) })
-      }
-    } else if (isWord(line)) onReply(line)
-    else if (line === 'END') onReply({ value: 0 })
-    else if (/^(ERROR$|CLIENT_ERROR |SERVER_ERROR )/.test(line)) onReply({ error: line })
-    else onValueLine(line)
+  #onText(line: string): void {
+    if (this.#value !== undefined) this.#onEndOfValue(line, this.#value)
+    else if (isWord(line)) this.#onReply(line)
+    else if (line === 'END') this.#onReply({ value: 0 })
+    else if (/^(ERROR$|CLIENT_ERROR |SERVER_ERROR )/.test(line)) this.#onReply({ error: line })
+    else this.#onValueLine(line)
   }
 
-  function onValueLine(line: string): void {
-    const bytes = Number(/^VALUE \S+ \d+ (\d{1,10})$/.exec(line)?.[1])
-    if (Number.isNaN(bytes)) refuse('a reply of unknown kind')
-    else if (bytes > maxValueBytes) refuse(`a value of more than ${maxValueBytes} bytes`)
-    else {
-      value = ''
-      valueBytes = bytes + 2
+  #onEndOfValue(line: string, value: string): void {
+    if (line !== 'END') {
+      this.#reject('a value that is not followed by END')
+      return
     }
+    this.#value = undefined
+    this.#onReply({ value: parseValue(value) })
   }
 
-  return {
-    push(chunk, length) {
-      let at = 0
-      while (at < length && problem === undefined) {
-        at = valueBytes > 0 ? readValue(chunk, at, length) : readLine(chunk, at, length)
-      }
-      return problem
-    },
+  #onValueLine(line: string): void {
+    const bytes = Number(/^VALUE \S+ \d+ (\d{1,10})$/.exec(line)?.[1])
+    if (Number.isNaN(bytes)) this.#reject('a reply of unknown kind')
+    else if (bytes > maxValueBytes) this.#reject(`a value of more than ${maxValueBytes} bytes`)
+    else {
+      this.#value = ''
+      this.#valueBytes = bytes + 2
+    }
   }
 }
 

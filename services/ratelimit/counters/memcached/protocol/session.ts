@@ -1,19 +1,12 @@
+import type { Socket } from 'node:net'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { type BusyPollMode, createBusyPoll } from '../../connections/busy-poll.ts'
-import {
-  connectSocket,
-  type Endpoint,
-  networkText,
-  type TlsOptions,
-} from '../../connections/connect-socket.ts'
+import { type BusyPoll, type BusyPollMode, createBusyPoll } from '../../connections/busy-poll.ts'
+import { connectSocket, type SocketOptions } from '../../connections/connect-socket.ts'
 import { type OnReplies as OnRepliesOf, ReplyQueue } from '../../connections/reply-queue.ts'
-import { createStallWatch } from '../../connections/stall-watch.ts'
-import { createReplyParser, isErrorReply, isValueReply, type Reply } from './reply-parser.ts'
+import { createStallWatch, type StallWatch } from '../../connections/stall-watch.ts'
+import { isErrorReply, isValueReply, type Reply, ReplyParser } from './reply-parser.ts'
 
-export interface SessionOptions {
-  readonly endpoint: Endpoint
-  /** Enables TLS. A function is called for each connection, so that renewed certificates are used. */
-  readonly tls?: TlsOptions | (() => TlsOptions)
+export interface SessionOptions extends SocketOptions {
   /** The session ends when memcached has not answered for the first time within this time, */
   readonly connectTimeoutMs: number
   /** and when it owes replies and has sent nothing for this time. */
@@ -26,16 +19,6 @@ export interface SessionOptions {
 }
 
 export type OnReplies = OnRepliesOf<Reply>
-
-/** One connection to one memcached, from connect to close. */
-export interface Session {
-  /** Sends `count` requests in one write. No request is sent again. */
-  send(requests: string, count: number, onReplies: OnReplies): void
-  /** Ends the session at once; the problem is the reason for missing replies. */
-  end(problem: string): void
-  /** Resolves when the socket is closed. Never rejects. */
-  readonly closed: Promise<void>
-}
 
 export interface SessionEvents {
   /** Memcached has answered; the session may be used from now on. */
@@ -54,87 +37,112 @@ const receiveBytes = 16_384
 /** A request that every server and proxy supports, and that changes nothing. */
 const greeting = 'get tollway_probe\r\n'
 
-/** Connects, and reads a key: an open port does not prove that memcached serves. */
-export function openSession(options: SessionOptions, events: SessionEvents): Session {
-  const { connectTimeoutMs, stallTimeoutMs, silenceMs, clock } = options
-  const owed = new ReplyQueue<Reply>()
-  let serving = false
-  let ended = false
-  const busyPoll = createBusyPoll({ mode: options.busyPoll, clock, isOver: () => owed.isEmpty })
-  const owedText = (ms: number) => `memcached owed replies and sent nothing for ${ms} ms`
-  const watch = createStallWatch({
-    clock,
-    silence: {
-      afterMs: () => (serving ? silenceMs : Number.POSITIVE_INFINITY),
-      onBegin: afterMs => events.onSilence(owedText(afterMs)),
-      onEnd: events.onSign,
-    },
-    timeoutMs: () => (serving ? stallTimeoutMs : connectTimeoutMs),
-    isWaiting: () => !ended && !(serving && owed.isEmpty),
-    onStall: timeoutMs =>
-      end(
-        serving ? owedText(timeoutMs) : `memcached did not answer for the first time within ${timeoutMs} ms`,
-      ),
-  })
-  watch.begin()
-  const parser = createReplyParser(onReply)
-  const tls = typeof options.tls === 'function' ? options.tls() : options.tls
-  const socket = connectSocket({ endpoint: options.endpoint, tls, receiveBytes }, (bytes, chunk) => {
-    if (ended) return false
-    if (serving) watch.progress()
-    const problem = parser.push(chunk, bytes)
-    if (problem !== undefined) end(`malformed reply from memcached: ${problem}`)
-    return !ended
-  })
-  const closed = new Promise<void>(resolve => socket.once('close', () => resolve()))
-  socket.once(tls === undefined ? 'connect' : 'secureConnect', () => write(greeting, 1, onGreeted))
-  socket.once('end', () => end(lostText))
-  socket.once('close', () => end(lostText))
-  // The listener stays after the end: an error without a listener would end the process.
-  socket.on('error', error => {
-    const text = networkText(error, lostText)
-    end(serving ? `${lostText}: ${text}` : text)
-  })
+const owedText = (ms: number) => `memcached owed replies and sent nothing for ${ms} ms`
 
-  function end(problem: string): void {
-    if (ended) return
-    ended = true
-    watch.stop()
-    socket.destroy()
-    events.onEnd(problem)
-    owed.failAll(problem)
+/** One connection to one memcached, from connect to close. */
+export class Session {
+  /** Resolves when the socket is closed. Never rejects. */
+  readonly closed: Promise<void>
+  readonly #options: SessionOptions
+  readonly #events: SessionEvents
+  readonly #socket: Socket
+  readonly #owed = new ReplyQueue<Reply>()
+  readonly #watch: StallWatch
+  readonly #busyPoll: BusyPoll
+  #serving = false
+  #ended = false
+
+  /** Connects, and reads a key: an open port does not prove that memcached serves. */
+  constructor(options: SessionOptions, events: SessionEvents) {
+    this.#options = options
+    this.#events = events
+    this.#busyPoll = createBusyPoll({
+      mode: options.busyPoll,
+      clock: options.clock,
+      isOver: () => this.#owed.isEmpty,
+    })
+    this.#watch = this.#createWatch()
+    this.#watch.begin()
+    const parser = new ReplyParser(reply => this.#onReply(reply))
+    const { socket, closed } = connectSocket(options, receiveBytes, {
+      onConnect: () => this.send(greeting, 1, ([reply], problem) => this.#onGreeted(reply, problem)),
+      onData: (bytes, chunk) => {
+        if (this.#ended) return false
+        if (this.#serving) this.#watch.progress()
+        const problem = parser.push(chunk, bytes)
+        if (problem !== undefined) this.end(`malformed reply from memcached: ${problem}`)
+        return !this.#ended
+      },
+      onLost: text => this.#onLost(text),
+    })
+    this.#socket = socket
+    this.closed = closed
   }
 
-  function onReply(reply: Reply): void {
-    if (ended) return
-    if (!isOutOfStep(reply) && owed.take(reply)) return
-    end(isErrorReply(reply) ? reply.error : 'memcached sent an unexpected reply')
-  }
-
-  function write(requests: string, count: number, onReplies: OnReplies): void {
-    if (ended || count === 0) {
-      onReplies([], ended ? lostText : undefined)
+  /** Sends `count` requests in one write. No request is sent again. */
+  send(requests: string, count: number, onReplies: OnReplies): void {
+    if (this.#ended || count === 0) {
+      onReplies([], this.#ended ? lostText : undefined)
       return
     }
-    const isLonely = serving && owed.isEmpty
-    if (isLonely) watch.begin()
-    owed.owe(count, onReplies)
-    socket.write(requests)
-    if (isLonely) busyPoll.begin(count)
+    const isLonely = this.#serving && this.#owed.isEmpty
+    if (isLonely) this.#watch.begin()
+    this.#owed.owe(count, onReplies)
+    this.#socket.write(requests)
+    if (isLonely) this.#busyPoll.begin(count)
   }
 
-  function onGreeted([reply]: readonly Reply[], problem: string | undefined): void {
+  /** Ends the session at once; the problem is the reason for missing replies. */
+  end(problem: string): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#watch.stop()
+    this.#socket.destroy()
+    this.#events.onEnd(problem)
+    this.#owed.failAll(problem)
+  }
+
+  #createWatch(): StallWatch {
+    const { clock, connectTimeoutMs, stallTimeoutMs, silenceMs } = this.#options
+    return createStallWatch({
+      clock,
+      silence: {
+        afterMs: () => (this.#serving ? silenceMs : Number.POSITIVE_INFINITY),
+        onBegin: afterMs => this.#events.onSilence(owedText(afterMs)),
+        onEnd: () => this.#events.onSign(),
+      },
+      timeoutMs: () => (this.#serving ? stallTimeoutMs : connectTimeoutMs),
+      isWaiting: () => !this.#ended && !(this.#serving && this.#owed.isEmpty),
+      onStall: timeoutMs =>
+        this.end(
+          this.#serving
+            ? owedText(timeoutMs)
+            : `memcached did not answer for the first time within ${timeoutMs} ms`,
+        ),
+    })
+  }
+
+  #onReply(reply: Reply): void {
+    if (this.#ended) return
+    if (!isOutOfStep(reply) && this.#owed.take(reply)) return
+    this.end(isErrorReply(reply) ? reply.error : 'memcached sent an unexpected reply')
+  }
+
+  #onLost(text: string | undefined): void {
+    if (text === undefined) this.end(lostText)
+    else this.end(this.#serving ? `${lostText}: ${text}` : text)
+  }
+
+  #onGreeted(reply: Reply | undefined, problem: string | undefined): void {
     if (problem !== undefined) return
-    if (isErrorReply(reply)) end(reply.error)
-    else if (!isValueReply(reply)) end('the server is not memcached')
+    if (isErrorReply(reply)) this.end(reply.error)
+    else if (!isValueReply(reply)) this.end('the server is not memcached')
     else {
-      serving = true
-      watch.stop()
-      events.onServing()
+      this.#serving = true
+      this.#watch.stop()
+      this.#events.onServing()
     }
   }
-
-  return { send: write, end, closed }
 }
 
 /**

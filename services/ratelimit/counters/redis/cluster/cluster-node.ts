@@ -1,7 +1,7 @@
 import type { HostPort } from '../redis-address.ts'
 import { createRedisNode, type Follow, type RedisNode } from '../redis-node.ts'
 import type { RedisSetup } from '../redis-setup.ts'
-import { createRespConnection } from '../resp/connection.ts'
+import { RespConnection } from '../resp/connection.ts'
 import { slotOf } from './hash-slot.ts'
 
 /** A master of the cluster, with a connection of its own. */
@@ -29,7 +29,7 @@ export function openClusterNode(
   { session, pool, newBackoff, newBreaker, limits, inspect }: RedisSetup,
   { place, follow, onLost, onHealth }: ClusterNodeOptions,
 ): ClusterNode {
-  const connection = createRespConnection({
+  const connection = new RespConnection({
     ...session,
     endpoint: place,
     backoff: newBackoff(),

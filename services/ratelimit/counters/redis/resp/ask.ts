@@ -1,6 +1,6 @@
 import type { Reply } from './reply-parser.ts'
-import { createRequestWriter, requestHead } from './request-writer.ts'
-import { openSession, type Session, type SessionOptions } from './session.ts'
+import { RequestWriter, requestHead } from './request-writer.ts'
+import { Session, type SessionOptions } from './session.ts'
 
 /**
  * Sends one infrequent request. Never rejects: a missing reply resolves with an error that has the reason.
@@ -9,7 +9,7 @@ import { openSession, type Session, type SessionOptions } from './session.ts'
  */
 export function ask(connection: Pick<Session, 'send'>, ...words: readonly string[]): Promise<Reply> {
   const [name = '', ...args] = words
-  const requests = createRequestWriter()
+  const requests = new RequestWriter()
   requests.begin(requestHead(name, args.length))
   for (const argument of args) requests.text(argument)
   return new Promise(resolve => {
@@ -22,7 +22,7 @@ export function ask(connection: Pick<Session, 'send'>, ...words: readonly string
 /** The same on a separate connection, which is closed after the reply. */
 export function askOnce(options: SessionOptions, ...words: readonly string[]): Promise<Reply> {
   const { promise, resolve } = Promise.withResolvers<Reply>()
-  const session = openSession(options, {
+  const session = new Session(options, {
     async onServing() {
       resolve(await ask(session, ...words))
       session.end('the reply has arrived')

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { createRequestWriter, type RequestWriter, requestHead } from './request-writer.ts'
+import { RequestWriter, requestHead } from './request-writer.ts'
 
 type Argument = string | number
 
@@ -21,7 +21,7 @@ function expected(name: string, args: readonly Argument[]): Buffer {
 }
 
 test('a request is an array of bulk strings', () => {
-  const writer = createRequestWriter()
+  const writer = new RequestWriter()
   write(writer, 'INCRBY', ['a_b_', 10])
   write(writer, 'PING', [])
   assert.equal(
@@ -42,7 +42,7 @@ test('texts and numbers are encoded exactly, independently of earlier requests',
     fc.nat(15).map(digits => 10 ** digits - 1),
   )
   const request = fc.tuple(fc.constantFrom('GET', 'INCRBY'), fc.array(fc.oneof(text, number)))
-  const writer = createRequestWriter()
+  const writer = new RequestWriter()
   fc.assert(
     fc.property(fc.array(request, { maxLength: 5 }), fc.boolean(), (requests, reusable) => {
       for (const [name, args] of requests) write(writer, name, args)
@@ -56,7 +56,7 @@ test('texts and numbers are encoded exactly, independently of earlier requests',
 })
 
 test('memory that is still being read is not overwritten', () => {
-  const writer = createRequestWriter()
+  const writer = new RequestWriter()
   write(writer, 'GET', ['a'])
   const taken = writer.bytes()
   const before = Buffer.from(taken)
@@ -66,7 +66,7 @@ test('memory that is still being read is not overwritten', () => {
 })
 
 test('memory that a burst needed is released', () => {
-  const writer = createRequestWriter()
+  const writer = new RequestWriter()
   write(writer, 'GET', ['x'.repeat(2_000_000)])
   const burst = writer.bytes().buffer
   writer.clear(true)

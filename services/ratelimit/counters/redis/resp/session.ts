@@ -1,28 +1,18 @@
+import type { Socket } from 'node:net'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
-import { type BusyPollMode, createBusyPoll } from '../../connections/busy-poll.ts'
-import {
-  connectSocket,
-  type Endpoint,
-  networkText,
-  type TlsOptions,
-} from '../../connections/connect-socket.ts'
+import { type BusyPoll, type BusyPollMode, createBusyPoll } from '../../connections/busy-poll.ts'
+import { connectSocket, type SocketOptions } from '../../connections/connect-socket.ts'
 import { type OnReplies as OnRepliesOf, ReplyQueue } from '../../connections/reply-queue.ts'
-import { createStallWatch } from '../../connections/stall-watch.ts'
+import { createStallWatch, type StallWatch } from '../../connections/stall-watch.ts'
 import { createReplyParser, isArrayReply, isErrorReply, type Reply } from './reply-parser.ts'
-import { createRequestWriter, type RequestWriter, requestHead } from './request-writer.ts'
+import { RequestWriter, requestHead } from './request-writer.ts'
 
 /** The address of a Redis, and the options of a session with it. */
-export interface SessionOptions {
-  readonly endpoint: Endpoint
+export interface SessionOptions extends SocketOptions {
   readonly username?: string
   readonly password?: string
   /** The number of the database. Defaults to 0. */
   readonly database?: number
-  /**
-   * Enables TLS; `{}` trusts the certificate authorities that Node trusts. A function is called for each
-   * connection, so that renewed certificates are used.
-   */
-  readonly tls?: TlsOptions | (() => TlsOptions)
   /** Whether the event loop polls for replies that are expected early. */
   readonly busyPoll?: BusyPollMode
   /** Requires a master: the greeting includes ROLE, and a replica is rejected. */
@@ -41,16 +31,6 @@ export interface SessionOptions {
 }
 
 export type OnReplies = OnRepliesOf<Reply>
-
-/** One connection to one Redis, from connect to close. It is independent of the requests. */
-export interface Session {
-  /** Sends the written requests in one write, and clears the writer. No request is sent again. */
-  send(requests: RequestWriter, onReplies: OnReplies): void
-  /** Ends the session at once; the problem is the reason for missing replies. */
-  end(problem: string): void
-  /** Resolves when the socket is closed. Never rejects. */
-  readonly closed: Promise<void>
-}
 
 export interface SessionEvents {
   /**
@@ -72,106 +52,132 @@ export interface SessionEvents {
 export const lostText = 'the connection to Redis was lost'
 const receiveBytes = 65_536
 
-/**
- * Connects. The greeting contains only AUTH, SELECT and PING, unless the role matters, since proxies such as
- * twemproxy support no other commands. A server that is loading its data accepts connections and rejects
- * requests, so only a PONG proves that it serves.
- */
-export function openSession(options: SessionOptions, events: SessionEvents): Session {
-  const { timeoutMs, silenceMs = Number.POSITIVE_INFINITY, clock = systemClock } = options
-  const owed = new ReplyQueue<Reply>()
-  const greetingReplies: Reply[] = []
-  let connected = false
-  let serving = false
-  let ended = false
-  const busyPoll = createBusyPoll({ mode: options.busyPoll, clock, isOver: () => owed.isEmpty })
-  const owedText = (ms: number) => `Redis owed replies and sent nothing for ${ms} ms`
-  const watch = createStallWatch({
-    clock,
-    silence: {
-      afterMs: () => (serving ? silenceMs : Number.POSITIVE_INFINITY),
-      onBegin: afterMs => events.onSilence?.(owedText(afterMs)),
-      onEnd: () => events.onSign?.(),
-    },
-    timeoutMs: () => timeoutMs,
-    isWaiting: () => !ended && !(connected && owed.isEmpty),
-    onStall: () =>
-      end(connected ? owedText(timeoutMs) : `there was no connection to Redis after ${timeoutMs} ms`),
-  })
-  watch.begin()
-  const parser = createReplyParser(onReply)
-  const tls = typeof options.tls === 'function' ? options.tls() : options.tls
-  const socket = connectSocket({ endpoint: options.endpoint, tls, receiveBytes }, (bytes, chunk) => {
-    if (ended) return false
-    watch.progress()
-    const problem = parser.push(chunk, bytes)
-    if (problem !== undefined) end(`malformed reply from Redis: ${problem}`)
-    return !ended
-  })
-  const closed = new Promise<void>(resolve => socket.once('close', () => resolve()))
-  socket.once(tls === undefined ? 'connect' : 'secureConnect', greet)
-  socket.once('end', () => end(lostText))
-  socket.once('close', () => end(lostText))
-  // The listener stays after the end: an error without a listener would end the process.
-  socket.on('error', error => {
-    const text = networkText(error, lostText)
-    end(serving ? `${lostText}: ${text}` : text)
-  })
+const owedText = (ms: number) => `Redis owed replies and sent nothing for ${ms} ms`
 
-  function end(problem: string): void {
-    if (ended) return
-    ended = true
-    watch.stop()
-    socket.destroy()
-    // A server that rejects the greeting replies with the reason and then closes the connection.
-    events.onEnd((serving ? undefined : refusalIn(greetingReplies, options.password)) ?? problem)
-    owed.failAll(problem)
+/** One connection to one Redis, from connect to close. It is independent of the requests. */
+export class Session {
+  /** Resolves when the socket is closed. Never rejects. */
+  readonly closed: Promise<void>
+  readonly #options: SessionOptions
+  readonly #events: SessionEvents
+  readonly #socket: Socket
+  readonly #owed = new ReplyQueue<Reply>()
+  readonly #greetingReplies: Reply[] = []
+  readonly #watch: StallWatch
+  readonly #busyPoll: BusyPoll
+  #phase: 'connecting' | 'greeting' | 'serving' = 'connecting'
+  #ended = false
+
+  /**
+   * Connects. The greeting contains only AUTH, SELECT and PING, unless the role matters, since proxies such as
+   * twemproxy support no other commands. A server that is loading its data accepts connections and rejects
+   * requests, so only a PONG proves that it serves.
+   */
+  constructor(options: SessionOptions, events: SessionEvents) {
+    const { clock = systemClock } = options
+    this.#options = options
+    this.#events = events
+    this.#busyPoll = createBusyPoll({ mode: options.busyPoll, clock, isOver: () => this.#owed.isEmpty })
+    this.#watch = this.#createWatch(clock)
+    this.#watch.begin()
+    const parser = createReplyParser(reply => this.#onReply(reply))
+    const { socket, closed } = connectSocket(options, receiveBytes, {
+      onConnect: () => this.#greet(),
+      onData: (bytes, chunk) => {
+        if (this.#ended) return false
+        this.#watch.progress()
+        const problem = parser.push(chunk, bytes)
+        if (problem !== undefined) this.end(`malformed reply from Redis: ${problem}`)
+        return !this.#ended
+      },
+      onLost: text => this.#onLost(text),
+    })
+    this.#socket = socket
+    this.closed = closed
   }
 
-  function onReply(reply: Reply): void {
-    if (owed.take(reply)) return
-    end(isErrorReply(reply) ? reply.error : 'Redis sent an unexpected reply')
-  }
-
-  function send(requests: RequestWriter, onReplies: OnReplies, replies: Reply[] = []): void {
+  /** Sends the written requests in one write, and clears the writer. No request is sent again. */
+  send(requests: RequestWriter, onReplies: OnReplies, replies: Reply[] = []): void {
     const count = requests.requests
-    if (ended || count === 0) {
+    if (this.#ended || count === 0) {
       requests.clear(true)
-      onReplies(replies, ended ? lostText : undefined)
+      onReplies(replies, this.#ended ? lostText : undefined)
       return
     }
-    const isLonely = serving && owed.isEmpty
-    if (owed.isEmpty) watch.begin()
-    owed.owe(count, onReplies, replies)
-    socket.write(requests.bytes())
+    const isLonely = this.#phase === 'serving' && this.#owed.isEmpty
+    if (this.#owed.isEmpty) this.#watch.begin()
+    this.#owed.owe(count, onReplies, replies)
+    this.#socket.write(requests.bytes())
     // Usually the kernel has taken all bytes by now; otherwise the socket still reads that memory.
-    requests.clear(socket.writableLength === 0)
-    if (isLonely) busyPoll.begin(count)
+    requests.clear(this.#socket.writableLength === 0)
+    if (isLonely) this.#busyPoll.begin(count)
   }
 
-  function greet(): void {
-    connected = true
-    send(writeGreeting(options), onGreeted, greetingReplies)
+  /** Ends the session at once; the problem is the reason for missing replies. */
+  end(problem: string): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#watch.stop()
+    this.#socket.destroy()
+    // A server that rejects the greeting replies with the reason and then closes the connection.
+    const refusal =
+      this.#phase === 'serving' ? undefined : refusalIn(this.#greetingReplies, this.#options.password)
+    this.#events.onEnd(refusal ?? problem)
+    this.#owed.failAll(problem)
   }
 
-  function onGreeted(replies: readonly Reply[], problem: string | undefined): void {
-    if (problem !== undefined) return
-    const unfit = unfitness(replies, options)
+  #createWatch(clock: Clock): StallWatch {
+    const { timeoutMs, silenceMs = Number.POSITIVE_INFINITY } = this.#options
+    const isConnected = () => this.#phase !== 'connecting'
+    return createStallWatch({
+      clock,
+      silence: {
+        afterMs: () => (this.#phase === 'serving' ? silenceMs : Number.POSITIVE_INFINITY),
+        onBegin: afterMs => this.#events.onSilence?.(owedText(afterMs)),
+        onEnd: () => this.#events.onSign?.(),
+      },
+      timeoutMs: () => timeoutMs,
+      isWaiting: () => !this.#ended && !(isConnected() && this.#owed.isEmpty),
+      onStall: () =>
+        this.end(
+          isConnected() ? owedText(timeoutMs) : `there was no connection to Redis after ${timeoutMs} ms`,
+        ),
+    })
+  }
+
+  #onReply(reply: Reply): void {
+    if (this.#owed.take(reply)) return
+    this.end(isErrorReply(reply) ? reply.error : 'Redis sent an unexpected reply')
+  }
+
+  #onLost(text: string | undefined): void {
+    if (text === undefined) this.end(lostText)
+    else this.end(this.#phase === 'serving' ? `${lostText}: ${text}` : text)
+  }
+
+  #greet(): void {
+    this.#phase = 'greeting'
+    const onGreeted: OnReplies = (replies, problem) => {
+      if (problem === undefined) this.#onGreeted(replies)
+    }
+    this.send(writeGreeting(this.#options), onGreeted, this.#greetingReplies)
+  }
+
+  #onGreeted(replies: readonly Reply[]): void {
+    const unfit = unfitness(replies, this.#options)
     if (unfit !== undefined) {
-      end(unfit)
+      this.end(unfit)
       return
     }
-    serving = true
-    watch.stop()
-    events.onServing()
+    this.#phase = 'serving'
+    this.#watch.stop()
+    this.#events.onServing()
   }
-
-  return { send: (requests, onReplies) => send(requests, onReplies), end, closed }
 }
 
 /** Uses a separate writer, so that the password does not stay in the buffer that is reused. */
 function writeGreeting({ username, password, database = 0, masterOnly }: SessionOptions): RequestWriter {
-  const requests = createRequestWriter()
+  const requests = new RequestWriter()
   if (password !== undefined) {
     requests.begin(requestHead('AUTH', username === undefined ? 1 : 2))
     if (username !== undefined) requests.text(username)

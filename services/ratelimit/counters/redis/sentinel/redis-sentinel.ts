@@ -3,7 +3,7 @@ import { findScriptObstacle } from '../find-script-obstacle.ts'
 import type { RedisAddress, RedisLogin } from '../redis-address.ts'
 import { createRedisNode } from '../redis-node.ts'
 import type { RedisCounters, RedisSetup } from '../redis-setup.ts'
-import { createRespConnection } from '../resp/connection.ts'
+import { RespConnection } from '../resp/connection.ts'
 import { watchSentinels } from './sentinel-watch.ts'
 
 /**
@@ -16,7 +16,7 @@ export function createSentinelCounters(
   sentinelLogin: RedisLogin,
 ): RedisCounters {
   const { session, pool, newBackoff, newBreaker, limits, stopWhenOver, random } = setup
-  const connection = createRespConnection({
+  const connection = new RespConnection({
     ...session,
     masterOnly: true,
     backoff: newBackoff(),
@@ -29,7 +29,7 @@ export function createSentinelCounters(
     sentinels,
     session: { ...sentinelLogin, ...setup.transport },
     newBackoff,
-    onMaster: connection.moveTo,
+    onMaster: endpoint => connection.moveTo(endpoint),
     isServing: () => connection.healthy,
     random,
   })
@@ -47,12 +47,13 @@ export function createSentinelCounters(
   })
   const { admit } = node
   const add = stopWhenOver ? node.addUnlessOver : node.add
+  const onHealth: RedisCounters['onHealth'] = listener => connection.onHealth(listener)
   const findObstacle = (keyPrefix: string) => findScriptObstacle(admit, keyPrefix)
   const close = async () => {
     await Promise.all([node.close(), watch.close()])
   }
   return withHealth(
-    { add, admit, findObstacle, onHealth: connection.onHealth, close, pool },
+    { add, admit, findObstacle, onHealth, close, pool },
     {
       healthy: () => connection.healthy,
       problem: () => (connection.healthy ? '' : problem()),

@@ -2,7 +2,7 @@ import type { Backoff } from '@tollway/chassis/backoff.ts'
 import { createRefreshSchedule } from '../../connections/refresh-schedule.ts'
 import { type HostPort, isPort } from '../redis-address.ts'
 import { ask } from '../resp/ask.ts'
-import { createRespConnection, type RespConnection } from '../resp/connection.ts'
+import { RespConnection } from '../resp/connection.ts'
 import { isArrayReply, isErrorReply, type Reply } from '../resp/reply-parser.ts'
 import type { SessionOptions } from '../resp/session.ts'
 
@@ -42,8 +42,8 @@ const voteTimeoutMs = 500
 export function watchSentinels(options: SentinelWatchOptions): SentinelWatch {
   const { master, sentinels, session, newBackoff, onMaster, isServing, random } = options
   let problem = 'no sentinel has answered yet'
-  const connections = sentinels.map(endpoint =>
-    createRespConnection({ ...session, endpoint, backoff: newBackoff() }),
+  const connections = sentinels.map(
+    endpoint => new RespConnection({ ...session, endpoint, backoff: newBackoff() }),
   )
   const schedule = createRefreshSchedule({
     refresh,

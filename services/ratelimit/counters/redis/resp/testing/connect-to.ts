@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
-import { createRespConnection, type RespConnection, type RespConnectionOptions } from '../connection.ts'
+import { RespConnection, type RespConnectionOptions } from '../connection.ts'
 import type { Reply } from '../reply-parser.ts'
-import { createRequestWriter, requestHead } from '../request-writer.ts'
+import { RequestWriter, requestHead } from '../request-writer.ts'
 
 const patience = { interval: 5, timeout: 10_000 }
 
 /** Opens a connection that reconnects at once; it is closed after the test. */
 export function connectTo(t: TestContext, options: Partial<RespConnectionOptions>): RespConnection {
   const backoff = createBackoff({ initialMs: 5, maxMs: 20, factor: 2, jitter: 0, random: Math.random })
-  const connection = createRespConnection({ timeoutMs: 5_000, backoff, ...options })
+  const connection = new RespConnection({ timeoutMs: 5_000, backoff, ...options })
   t.after(() => connection.close())
   return connection
 }
@@ -32,7 +32,7 @@ export interface Outcome {
 
 /** Sends the requests, such as `INCRBY a 1`, in one write. */
 export function ask(connection: RespConnection, ...lines: string[]): Promise<Outcome> {
-  const requests = createRequestWriter()
+  const requests = new RequestWriter()
   for (const line of lines) {
     const [name = '', ...args] = line.split(' ')
     requests.begin(requestHead(name, args.length))
