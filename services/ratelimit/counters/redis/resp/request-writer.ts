@@ -36,7 +36,9 @@ export class RequestWriter {
   /** Begins a request; the number of arguments in its head must follow. */
   begin(head: RequestHead): void {
     this.#reserve(head.length)
-    for (let index = 0; index < head.length; index += 1) this.#buffer[this.#length + index] = head[index] ?? 0
+    const buffer = this.#buffer
+    const start = this.#length
+    for (let index = 0; index < head.length; index += 1) buffer[start + index] = head[index] ?? 0
     this.#length += head.length
     this.#requests += 1
   }
@@ -99,13 +101,14 @@ export class RequestWriter {
 
   #digits(value: number, count: number): void {
     const buffer = this.#buffer
+    const start = this.#length
     let rest = value
-    for (let at = this.#length + count - 1; at >= this.#length; at -= 1) {
+    for (let at = start + count - 1; at >= start; at -= 1) {
       const next = Math.floor(rest / 10)
       buffer[at] = zero + (rest - 10 * next)
       rest = next
     }
-    this.#length += count
+    this.#length = start + count
   }
 
   #endLine(): void {
