@@ -4,7 +4,7 @@ import type { Subscription } from './discovery-session.ts'
 import { createFeedConnection, type FeedConnection } from './feed-connection.ts'
 import type { FeedSettings } from './feed-settings.ts'
 import { type LastGoodFile, openLastGoodFile } from './last-good-file.ts'
-import { createXdsFeed, type XdsFeed } from './xds-feed.ts'
+import { XdsFeed } from './xds-feed.ts'
 import { openXdsTls, type XdsTls } from './xds-tls.ts'
 
 const defaultMaxMessageBytes = 64 * 1024 * 1024
@@ -33,7 +33,7 @@ export function openXdsFeed(
   const { features = [], ...load } = subscription
   const nodeMetadata = new Map(settings.xdsNodeMetadata)
   if (features.length > 0) nodeMetadata.set('tollway.features', features.join(','))
-  const feed = createXdsFeed({
+  const feed = new XdsFeed({
     ...load,
     connection,
     nodeId: settings.xdsNodeId,

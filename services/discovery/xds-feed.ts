@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
-import { createBackoff } from '@tollway/chassis/backoff.ts'
+import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import {
@@ -15,19 +15,13 @@ import {
 } from './discovery-session.ts'
 import type { FeedConnection } from './feed-connection.ts'
 import type { LastGoodFile } from './last-good-file.ts'
-import { createRefusalPacer } from './refusal-pacer.ts'
+import { createRefusalPacer, type RefusalPacer } from './refusal-pacer.ts'
 
 const discoveryPath = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources'
 const discoveryCodec = {
   encode: (message: MessageInitShape<typeof DiscoveryRequestSchema>) =>
     toBinary(DiscoveryRequestSchema, create(DiscoveryRequestSchema, message)),
   decode: (bytes: Uint8Array) => fromBinary(DiscoveryResponseSchema, bytes),
-}
-
-/** A feed of configurations from a management server. */
-export interface XdsFeed {
-  start(): void
-  stop(): Promise<void>
 }
 
 export interface XdsFeedOptions extends DiscoverySessionOptions {
@@ -69,78 +63,91 @@ const establishedMs = 10_000
 /** Callers get errors until then; a running management server has answered before. */
 const defaultLastGoodPatienceMs = 1_000
 
-/** Creates a client of the State of the World feed of any management server. */
-export function createXdsFeed(options: XdsFeedOptions): XdsFeed {
-  const { connection, lastGoodFile, lastGoodPatienceMs = defaultLastGoodPatienceMs, clock } = options
-  const backoff = createBackoff({ ...options.backoff, random: options.random })
-  const stopped = new AbortController()
-  const refusals = createRefusalPacer(options.refusalIntervalMs ?? defaultRefusalIntervalMs, clock)
-  const session = createDiscoverySession(options)
-  const reporter = createReporter(options)
-  let hadResponse = false
-  let running: Promise<void> = Promise.resolve()
-  let patience: NodeJS.Timeout | undefined
+/** A client of the State of the World feed of any management server. */
+export class XdsFeed {
+  readonly #options: XdsFeedOptions
+  readonly #backoff: Backoff
+  readonly #refusals: RefusalPacer
+  readonly #session: DiscoverySession
+  readonly #interruptions: InterruptionLog
+  readonly #stopped = new AbortController()
+  #hadResponse = false
+  #running: Promise<void> = Promise.resolve()
+  #patience: NodeJS.Timeout | undefined
 
-  async function streamOnce(): Promise<void> {
-    const stream = connection.client().bidi(discoveryPath, discoveryCodec, { signal: stopped.signal })
-    stream.write(session.firstRequest())
+  constructor(options: XdsFeedOptions) {
+    this.#options = options
+    this.#backoff = createBackoff({ ...options.backoff, random: options.random })
+    this.#refusals = createRefusalPacer(options.refusalIntervalMs ?? defaultRefusalIntervalMs, options.clock)
+    this.#session = createDiscoverySession(options)
+    this.#interruptions = new InterruptionLog(options.connection.server, options.log)
+  }
+
+  /** Opens the stream, and opens it again after each end. */
+  start(): void {
+    const { lastGoodFile, lastGoodPatienceMs = defaultLastGoodPatienceMs, log } = this.#options
+    this.#running = this.#run()
+    if (lastGoodFile === undefined) return
+    const useLater = () => void useLastGood(this.#session, lastGoodFile, log)
+    this.#patience = setTimeout(useLater, lastGoodPatienceMs)
+  }
+
+  async stop(): Promise<void> {
+    clearTimeout(this.#patience)
+    this.#stopped.abort()
+    this.#refusals.cancel()
+    await this.#running
+    this.#options.connection.close()
+    await this.#options.lastGoodFile?.close()
+  }
+
+  async #run(): Promise<void> {
+    const { clock } = this.#options
+    const { signal } = this.#stopped
+    while (!signal.aborted) {
+      const startMs = clock.monotonicMs()
+      let reason = 'the server ended the stream'
+      try {
+        await this.#streamOnce()
+      } catch (error) {
+        reason = reasonOf(error)
+      }
+      if (signal.aborted) return
+      const waitMs = this.#waitAfter(clock.monotonicMs() - startMs)
+      this.#interruptions.began(reason, waitMs)
+      await pause(waitMs, signal)
+    }
+  }
+
+  async #streamOnce(): Promise<void> {
+    const { signal } = this.#stopped
+    const stream = this.#options.connection.client().bidi(discoveryPath, discoveryCodec, { signal })
+    stream.write(this.#session.firstRequest())
     try {
       for await (const response of stream.messages) {
-        if (stopped.signal.aborted) return
-        hadResponse = true
-        reporter.connected()
-        const { request, verdict } = await session.answer(response)
-        if (verdict === 'refused') await refusals.send(() => stream.write(request))
+        if (signal.aborted) return
+        this.#hadResponse = true
+        this.#interruptions.ended()
+        const { request, verdict } = await this.#session.answer(response)
+        if (verdict === 'refused') await this.#refusals.send(() => stream.write(request))
         else {
-          refusals.cancel()
-          backoff.reset()
-          lastGoodFile?.keep(withoutNonce(response))
+          this.#refusals.cancel()
+          this.#backoff.reset()
+          this.#options.lastGoodFile?.keep(withoutNonce(response))
           stream.write(request)
         }
       }
     } finally {
-      refusals.cancel()
+      this.#refusals.cancel()
     }
   }
 
   /** Returns the delay before the next stream; 0 after a long-lived stream, as when a server is replaced. */
-  function waitAfter(lastedMs: number): number {
-    const waitMs = hadResponse ? backoff.nextMs() : options.connectRetryMs
+  #waitAfter(lastedMs: number): number {
+    const waitMs = this.#hadResponse ? this.#backoff.nextMs() : this.#options.connectRetryMs
     if (lastedMs < Math.max(waitMs, establishedMs)) return waitMs
-    backoff.reset()
+    this.#backoff.reset()
     return 0
-  }
-
-  async function run(): Promise<void> {
-    while (!stopped.signal.aborted) {
-      const startMs = clock.monotonicMs()
-      let reason = 'the server ended the stream'
-      try {
-        await streamOnce()
-      } catch (error) {
-        reason = reasonOf(error)
-      }
-      if (stopped.signal.aborted) return
-      const waitMs = waitAfter(clock.monotonicMs() - startMs)
-      reporter.interrupted(reason, waitMs)
-      await pause(waitMs, stopped.signal)
-    }
-  }
-
-  return {
-    start() {
-      running = run()
-      if (lastGoodFile === undefined) return
-      patience = setTimeout(() => void useLastGood(session, lastGoodFile, options.log), lastGoodPatienceMs)
-    },
-    async stop() {
-      clearTimeout(patience)
-      stopped.abort()
-      refusals.cancel()
-      await running
-      connection.close()
-      await lastGoodFile?.close()
-    },
   }
 }
 
@@ -170,22 +177,35 @@ async function useLastGood(session: DiscoverySession, file: LastGoodFile, log: L
 }
 
 /** Logs each new reason for an interruption once, and its end: a server can be away for days. */
-function createReporter({ connection: { server }, log }: XdsFeedOptions) {
-  let lastReason: string | undefined
-  return {
-    interrupted(reason: string, waitMs: number): void {
-      if (waitMs === 0) {
-        log.info('open the stream to the management server again', { server, reason })
-        return
-      }
-      const level = reason === lastReason ? 'debug' : 'warn'
-      lastReason = reason
-      log[level]('no connection to the management server', { server, reason, retryMs: Math.round(waitMs) })
-    },
-    connected(): void {
-      if (lastReason !== undefined) log.info('connected to the management server', { server })
-      lastReason = undefined
-    },
+class InterruptionLog {
+  readonly #server: string
+  readonly #log: Log
+  #lastReason: string | undefined
+
+  constructor(server: string, log: Log) {
+    this.#server = server
+    this.#log = log
+  }
+
+  began(reason: string, waitMs: number): void {
+    const server = this.#server
+    if (waitMs === 0) {
+      this.#log.info('open the stream to the management server again', { server, reason })
+      return
+    }
+    const level = reason === this.#lastReason ? 'debug' : 'warn'
+    this.#lastReason = reason
+    this.#log[level]('no connection to the management server', {
+      server,
+      reason,
+      retryMs: Math.round(waitMs),
+    })
+  }
+
+  ended(): void {
+    if (this.#lastReason === undefined) return
+    this.#lastReason = undefined
+    this.#log.info('connected to the management server', { server: this.#server })
   }
 }
 

@@ -14,7 +14,7 @@ import { apiVersion, customResource } from '../../operator/environments/kubernet
 import type { ApiResource, KubeObject } from '../../operator/environments/kubernetes/api/kube-object.ts'
 import type { StoredResource } from '../../operator/environments/kubernetes/status/stored-resource.ts'
 import { rateLimitTypeUrl } from '../../operator/kinds/rate-limit-config/encode-rate-limit-domain.ts'
-import { createXdsFeed } from '../../services/discovery/xds-feed.ts'
+import { XdsFeed } from '../../services/discovery/xds-feed.ts'
 import { percentile } from '../bench/percentiles.ts'
 import { askRedis } from '../support/redis-command.ts'
 import { root } from '../support/tollway.ts'
@@ -311,7 +311,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     const problems = [problem]
     const pem = (name: string) => Buffer.from(secret?.data[name] ?? '', 'base64').toString()
     const credentials = { ca: pem('ca.crt'), identity: { cert: pem('tls.crt'), key: pem('tls.key') } }
-    const feed = createXdsFeed({
+    const feed = new XdsFeed({
       typeUrl: rateLimitTypeUrl,
       load: async () => problems.splice(0),
       connection: createFeedConnection({

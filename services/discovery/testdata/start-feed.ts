@@ -4,7 +4,7 @@ import { type Log, silentLog } from '@tollway/chassis/log/log.ts'
 import type { DiscoveryResponse } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import { checkType } from '../check-type.ts'
 import { createFeedConnection, type FeedConnectionOptions } from '../feed-connection.ts'
-import { createXdsFeed, type XdsFeedOptions } from '../xds-feed.ts'
+import { XdsFeed, type XdsFeedOptions } from '../xds-feed.ts'
 import type { Response } from './management-server.ts'
 
 /** The resource type of these tests: a name and a number as text, `a:1`. */
@@ -46,7 +46,7 @@ export function startFeed(t: TestContext, server: string, options: Options = {})
     warn: (message, fields) => void warnings.push([message, ...Object.values(fields ?? {})].join(' ')),
   }
   const { tls, headers, maxMessageBytes = 1024 * 1024, keepaliveMs, ...feedOptions } = options
-  const feed = createXdsFeed({
+  const feed = new XdsFeed({
     typeUrl: textTypeUrl,
     load,
     connection: createFeedConnection({ server, tls, headers, maxMessageBytes, keepaliveMs, log }),

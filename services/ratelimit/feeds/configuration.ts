@@ -27,6 +27,12 @@ export interface Configuration {
   onLoad(listener: () => void): void
 }
 
+/** A source of configurations. It loads what it receives into the configuration until it is stopped. */
+export interface Feed {
+  start(): void
+  stop(): Promise<void>
+}
+
 export interface ConfigurationOptions {
   readonly stats: Stats
   readonly limitStats: LimitStatsTable
@@ -52,8 +58,7 @@ export const maxInlineBytes = { files: 16 * 1024, response: 64 * 1024 } as const
 const maxLoggedProblems = 20
 
 export function createConfiguration(options: ConfigurationOptions): Configuration {
-  const { log, mergeDomainConfigs, spelling } = options
-  const { attach } = options.limitStats
+  const { log } = options
   const successes = options.stats.counter('ratelimit.service.config_load_success')
   const failures = options.stats.counter('ratelimit.service.config_load_error')
   const listeners: (() => void)[] = []
@@ -63,38 +68,7 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
   /** The content hashes of the active files, by fingerprint. */
   let fingerprints: ReadonlyMap<string, string> = new Map()
 
-  function fileHashesOf(reading: Reading): readonly (string | undefined)[] {
-    return reading.from === 'files' ? reading.files.map(file => fingerprints.get(file.fingerprint)) : []
-  }
-
-  /** Reads small changes here, and all others in a thread. */
-  async function read(reading: Reading): Promise<CompiledChanges> {
-    const fileHashes = fileHashesOf(reading)
-    const judging = { mergeDomainConfigs, spelling, inForce }
-    const { inlineBytes: maxBytes = maxInlineBytes[reading.from] } = options
-    const changes = readChanges(await openReading(reading, fileHashes), { ...judging, maxBytes })
-    if (changes === undefined) return await readInThread({ reading, fileHashes, options: judging })
-    if (changes.problems.length > 0) return { ...changes, tables: [] }
-    return {
-      ...changes,
-      tables: [...changes.changed].map(([domain, configs]) => compileDomain(domain, configs)),
-    }
-  }
-
-  /** Returns a problem for each configuration with features that this process cannot enforce. */
-  async function findObstacles(tables: readonly DomainTable[]): Promise<readonly Problem[]> {
-    const obstacles = new Map<string, string>()
-    const problems: Problem[] = []
-    for (const { source, features } of tables.flatMap(({ extensions }) => extensions)) {
-      const name = features.join()
-      const message = obstacles.get(name) ?? (await options.findObstacle?.(features)) ?? ''
-      obstacles.set(name, message)
-      if (message !== '') problems.push({ source, path: '', message })
-    }
-    return problems
-  }
-
-  function refuse(problems: readonly Problem[]): void {
+  function reject(problems: readonly Problem[]): void {
     failures.value += 1
     for (const problem of problems.slice(0, maxLoggedProblems)) {
       log.error(`Error loading new configuration: ${formatProblem(problem)}`)
@@ -103,44 +77,89 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
     if (more > 0) log.error(`Error loading new configuration: ${more} more problems`)
   }
 
-  function enforce(reading: Reading, { parts, tables, warnings }: CompiledChanges): void {
-    const before = rules?.domains
-    const changed = new Map(tables.map(table => [table.domain, table]))
-    const domains = new Map<string, Domain<LimitStats>>()
-    for (const { domain } of parts) {
-      const table = changed.get(domain)
-      const opened = domains.get(domain) ?? (table ? openDomain(table, attach) : before?.get(domain))
-      if (opened === undefined) throw new Error(`the domain '${domain}' was not compiled`)
-      domains.set(domain, opened)
-    }
+  function enforce(reading: Reading, changes: CompiledChanges): void {
+    const domains = openDomains(changes, rules?.domains, options.limitStats.attach)
     rules = { domains }
-    inForce = parts
-    fingerprints = new Map(fingerprintsOf(reading, parts))
+    inForce = changes.parts
+    fingerprints = new Map(fingerprintsOf(reading, changes.parts))
     successes.value += 1
-    for (const warning of warnings.slice(0, maxLoggedProblems)) log.warn(formatProblem(warning))
-    log.info('configuration loaded', { domains: domains.size, changed: changed.size })
+    for (const warning of changes.warnings.slice(0, maxLoggedProblems)) log.warn(formatProblem(warning))
+    log.info('configuration loaded', { domains: domains.size, changed: changes.tables.length })
     for (const listener of listeners) listener()
   }
 
   return {
     rules: () => rules,
     async load(reading) {
+      let problems: readonly Problem[]
       try {
-        const changes = await read(reading)
+        const fileHashes =
+          reading.from === 'files' ? reading.files.map(file => fingerprints.get(file.fingerprint)) : []
+        const changes = await readAndCompile(reading, fileHashes, inForce, options)
         const invalid = changes.problems.length > 0
-        const problems = invalid ? changes.problems : await findObstacles(changes.tables)
+        problems = invalid ? changes.problems : await findObstacles(changes.tables, options.findObstacle)
         if (problems.length === 0) enforce(reading, changes)
-        else refuse(problems)
-        return problems
       } catch (error) {
         // An error, such as a thread that runs out of memory, rejects this load only.
-        const problems = [{ source: 'configuration', path: '', message: (error as Error).message }]
-        refuse(problems)
-        return problems
+        problems = [{ source: 'configuration', path: '', message: (error as Error).message }]
       }
+      if (problems.length > 0) reject(problems)
+      return problems
     },
     onLoad: listener => void listeners.push(listener),
   }
+}
+
+/** Reads and compiles small changes at once, and all others in a thread. */
+async function readAndCompile(
+  reading: Reading,
+  fileHashes: readonly (string | undefined)[],
+  inForce: readonly KnownPart[],
+  {
+    mergeDomainConfigs,
+    spelling,
+    inlineBytes: maxBytes = maxInlineBytes[reading.from],
+  }: ConfigurationOptions,
+): Promise<CompiledChanges> {
+  const options = { mergeDomainConfigs, spelling, inForce }
+  const changes = readChanges(await openReading(reading, fileHashes), { ...options, maxBytes })
+  if (changes === undefined) return await readInThread({ reading, fileHashes, options })
+  if (changes.problems.length > 0) return { ...changes, tables: [] }
+  const tables = [...changes.changed].map(([domain, configs]) => compileDomain(domain, configs))
+  return { ...changes, tables }
+}
+
+/** Returns a problem for each configuration with features that this process cannot enforce. */
+async function findObstacles(
+  tables: readonly DomainTable[],
+  findObstacle: ConfigurationOptions['findObstacle'],
+): Promise<readonly Problem[]> {
+  const obstacles = new Map<string, string>()
+  const problems: Problem[] = []
+  for (const { source, features } of tables.flatMap(({ extensions }) => extensions)) {
+    const name = features.join()
+    const message = obstacles.get(name) ?? (await findObstacle?.(features)) ?? ''
+    obstacles.set(name, message)
+    if (message !== '') problems.push({ source, path: '', message })
+  }
+  return problems
+}
+
+/** Opens the tables of changed domains; the other domains stay as they are. */
+function openDomains(
+  { parts, tables }: CompiledChanges,
+  before: RuleSet<LimitStats>['domains'] | undefined,
+  attach: LimitStatsTable['attach'],
+): ReadonlyMap<string, Domain<LimitStats>> {
+  const changed = new Map(tables.map(table => [table.domain, table]))
+  const domains = new Map<string, Domain<LimitStats>>()
+  for (const { domain } of parts) {
+    const table = changed.get(domain)
+    const opened = domains.get(domain) ?? (table ? openDomain(table, attach) : before?.get(domain))
+    if (opened === undefined) throw new Error(`the domain '${domain}' was not compiled`)
+    domains.set(domain, opened)
+  }
+  return domains
 }
 
 function* fingerprintsOf(

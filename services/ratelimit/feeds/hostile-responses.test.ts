@@ -12,7 +12,7 @@ import {
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import fc from 'fast-check'
 import { asyncCpuMsOf, maxHostileCpuMs } from '../rules/testing/rules-of-yaml.ts'
-import { rateLimitTypeUrl } from './resource-type.ts'
+import { rateLimitTypeUrl } from './reading.ts'
 import { subscribe } from './subscribe.ts'
 import { openConfiguration } from './testing/open-configuration.ts'
 

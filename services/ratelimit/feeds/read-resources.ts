@@ -1,8 +1,7 @@
 import { checkType } from '@tollway/discovery/check-type.ts'
 import type { Problem } from '../rules/config.ts'
 import { decodeResource } from './decode-resource.ts'
-import type { OpenReading, Part } from './reading.ts'
-import { rateLimitTypeUrl } from './resource-type.ts'
+import { type OpenReading, type Part, rateLimitTypeUrl } from './reading.ts'
 
 /** The resources of one response. */
 export interface Resources {

@@ -2,6 +2,9 @@ import type { Problem, RateLimitDomain } from '../rules/config.ts'
 import type { FoundFiles } from './find-files.ts'
 import type { Resources } from './read-resources.ts'
 
+/** The resource type that the service requests from a management server. */
+export const rateLimitTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
+
 /** A whole configuration before it is read, from files or a response. It can be sent to another thread. */
 export type Reading = ({ readonly from: 'files' } & FoundFiles) | ({ readonly from: 'response' } & Resources)
 

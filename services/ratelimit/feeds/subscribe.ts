@@ -3,7 +3,7 @@ import { features } from '../rules/extensions/features.ts'
 import { maxFindings } from '../rules/findings/findings.ts'
 import { formatProblem } from '../rules/findings/format-problem.ts'
 import type { Configuration } from './configuration.ts'
-import { rateLimitTypeUrl } from './resource-type.ts'
+import { rateLimitTypeUrl } from './reading.ts'
 
 /** Returns the subscription to the service's resources, which loads them into the configuration. */
 export function subscribe({ load }: Pick<Configuration, 'load'>): Subscription {

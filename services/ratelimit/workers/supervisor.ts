@@ -6,11 +6,11 @@ import { assertAddressesFree } from '@tollway/grpc/server/assert-addresses-free.
 import { portsBesidesGrpc } from '../servers/ports-besides-grpc.ts'
 import type { Settings } from '../settings.ts'
 import { createStats } from '../stats/registry/stats.ts'
-import { keepWorker, type Worker } from './keep-worker.ts'
 import { createMergedStats } from './merged-stats.ts'
 import type { Question } from './messages.ts'
 import { openStatsEndpoints } from './stats-endpoints.ts'
 import { judgeWhole, newWhole, type Whole } from './whole-health.ts'
+import { Worker } from './worker.ts'
 import type { Ending } from './worker-channel.ts'
 
 /** Several workers that form one service. */
@@ -108,7 +108,7 @@ export async function startSupervisor(
   }
 
   for (let index = 0; index < count; index += 1) {
-    const worker = keepWorker({
+    const worker = new Worker({
       fork: () => fork(index),
       stats: merged,
       clock: systemClock,

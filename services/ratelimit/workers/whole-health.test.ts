@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { WorkerState } from './keep-worker.ts'
+import type { WorkerState } from './worker.ts'
 import { judgeWhole, newWhole } from './whole-health.ts'
 
 const states: Readonly<Record<string, WorkerState>> = {

@@ -1,4 +1,4 @@
-import type { WorkerState } from './keep-worker.ts'
+import type { WorkerState } from './worker.ts'
 
 /** The state of several workers as one service. */
 export interface Whole {

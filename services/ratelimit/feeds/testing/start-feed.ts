@@ -4,8 +4,8 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { createFeedConnection, type FeedConnectionOptions } from '@tollway/discovery/feed-connection.ts'
 import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import type { Response } from '../../../discovery/testdata/management-server.ts'
-import { createXdsFeed } from '../../../discovery/xds-feed.ts'
-import { rateLimitTypeUrl } from '../resource-type.ts'
+import { XdsFeed } from '../../../discovery/xds-feed.ts'
+import { rateLimitTypeUrl } from '../reading.ts'
 import { subscribe } from '../subscribe.ts'
 import { openConfiguration } from './open-configuration.ts'
 
@@ -13,7 +13,7 @@ import { openConfiguration } from './open-configuration.ts'
 export function startFeed(t: TestContext, server: string, options: Partial<FeedConnectionOptions> = {}) {
   const under = openConfiguration('camel')
   const { configuration, log } = under
-  const feed = createXdsFeed({
+  const feed = new XdsFeed({
     ...subscribe(configuration),
     connection: createFeedConnection({ server, maxMessageBytes: 1024 * 1024, ...options }),
     nodeId: 'pod-1',

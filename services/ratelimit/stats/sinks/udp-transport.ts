@@ -1,6 +1,7 @@
 import { createSocket, type Socket } from 'node:dgram'
 import { lookup } from 'node:dns/promises'
-import { createReconnect, type Transport, type TransportOptions } from './transport.ts'
+import type { Packet } from './statsd-lines.ts'
+import { createReconnect, type Reconnect, type Transport, type TransportOptions } from './transport.ts'
 
 /** The payload of an Ethernet frame of 1500 bytes, after the largest headers. */
 const packetBytes = 1432
@@ -13,80 +14,104 @@ const maxSocketAgeMs = 60_000
  * receiver on this machine.
  */
 export function openUdpTransport(options: TransportOptions): Transport {
-  const { dropped, onWritable } = options
-  let socket: Socket | undefined
-  let age: NodeJS.Timeout | undefined
-  let sending = 0
-  let lastLines = 0
-  let closing = false
-  let onSent = () => {}
+  return new UdpTransport(options)
+}
 
-  const replace = (next: Socket | undefined) => {
-    clearTimeout(age)
-    socket?.close()
-    socket = next
+class UdpTransport implements Transport {
+  readonly packetBytes = packetBytes
+  readonly #options: TransportOptions
+  readonly #reconnect: Reconnect
+  #socket: Socket | undefined
+  #age: NodeJS.Timeout | undefined
+  /** The number of packets that the system has not taken yet. */
+  #sending = 0
+  #lastLines = 0
+  #closing = false
+  #onAllSent = () => {}
+
+  constructor(options: TransportOptions) {
+    this.#options = options
+    this.#reconnect = createReconnect(options, () => this.#open())
+    this.#open()
   }
-  const lose = (from: Socket | undefined, reason: string) => {
-    if (closing || from !== socket) return
-    replace(undefined)
-    reconnect.lost(reason)
+
+  writable(): boolean {
+    return !this.#closing && this.#socket !== undefined && this.#socket.getSendQueueSize() < maxQueuedBytes
   }
-  const take = (next: Socket) => {
-    if (closing) return void next.close()
-    next.on('error', error => {
-      // The error is about an earlier packet: at least the last packet did not arrive.
-      if (next === socket) dropped.value += lastLines
-      lose(next, error.message)
+
+  write({ text, lines }: Packet): void {
+    const from = this.#socket
+    this.#sending += 1
+    this.#lastLines = lines
+    from?.send(text, error => {
+      this.#sending -= 1
+      if (error) this.#lose(from, lines, error)
+      else this.#reconnect.sent()
+      if (this.#sending > 0) return
+      this.#onAllSent()
+      this.#options.onWritable()
     })
-    replace(next)
-    age = setTimeout(open, maxSocketAgeMs)
-    onWritable()
   }
-  const fail = (error: Error) => {
-    if (closing) return
-    // A failed lookup is no reason to drop the address in use.
-    if (socket === undefined) reconnect.lost(error.message)
-    else age = setTimeout(open, maxSocketAgeMs)
+
+  async close(graceMs: number): Promise<void> {
+    this.#closing = true
+    this.#reconnect.stop()
+    if (this.#sending > 0) await this.#allSent(graceMs)
+    this.#replace(undefined)
   }
-  const open = () => {
-    openSocket(options).then(take, fail)
-  }
-  const reconnect = createReconnect(options, open)
-  open()
-  return {
-    packetBytes,
-    writable: () => !closing && socket !== undefined && socket.getSendQueueSize() < maxQueuedBytes,
-    write({ text, lines }) {
-      const from = socket
-      sending += 1
-      lastLines = lines
-      from?.send(text, error => {
-        sending -= 1
-        if (error) {
-          dropped.value += lines
-          lose(from, error.message)
-        } else {
-          reconnect.sent()
-        }
-        if (sending > 0) return
-        onSent()
-        onWritable()
-      })
-    },
-    async close(graceMs) {
-      closing = true
-      reconnect.stop()
-      if (sending > 0) {
-        await new Promise<void>(resolve => {
-          const cut = setTimeout(resolve, graceMs)
-          onSent = () => {
-            clearTimeout(cut)
-            resolve()
-          }
-        })
+
+  /** Resolves when every packet is sent, or after `graceMs`. */
+  #allSent(graceMs: number): Promise<void> {
+    return new Promise(resolve => {
+      const cut = setTimeout(resolve, graceMs)
+      this.#onAllSent = () => {
+        clearTimeout(cut)
+        resolve()
       }
-      replace(undefined)
-    },
+    })
+  }
+
+  #open(): void {
+    openSocket(this.#options).then(
+      socket => this.#use(socket),
+      (error: Error) => this.#onFailedOpen(error),
+    )
+  }
+
+  #use(socket: Socket): void {
+    if (this.#closing) {
+      socket.close()
+      return
+    }
+    // The error is about an earlier packet: at least the last packet did not arrive.
+    socket.on('error', error => this.#lose(socket, socket === this.#socket ? this.#lastLines : 0, error))
+    this.#replace(socket)
+    this.#openLater()
+    this.#options.onWritable()
+  }
+
+  #onFailedOpen(error: Error): void {
+    if (this.#closing) return
+    // A failed lookup is no reason to drop the address in use.
+    if (this.#socket === undefined) this.#reconnect.lost(error.message)
+    else this.#openLater()
+  }
+
+  #openLater(): void {
+    this.#age = setTimeout(() => this.#open(), maxSocketAgeMs)
+  }
+
+  #lose(from: Socket, lines: number, error: Error): void {
+    this.#options.dropped.value += lines
+    if (this.#closing || from !== this.#socket) return
+    this.#replace(undefined)
+    this.#reconnect.lost(error.message)
+  }
+
+  #replace(next: Socket | undefined): void {
+    clearTimeout(this.#age)
+    this.#socket?.close()
+    this.#socket = next
   }
 }
 

@@ -4,8 +4,8 @@ import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { createStats } from '../stats/registry/stats.ts'
-import { keepWorker, type WorkerLimits } from './keep-worker.ts'
 import { createMergedStats } from './merged-stats.ts'
+import { Worker, type WorkerLimits } from './worker.ts'
 
 const limits: WorkerLimits = {
   patience: { firstSignMs: 10_000, nextSignMs: 10_000 },
@@ -21,7 +21,7 @@ function keep(t: TestContext, text: string, more: Partial<WorkerLimits> = {}) {
   const children: ChildProcess[] = []
   const said: string[] = []
   const stats = createStats()
-  const worker = keepWorker({
+  const worker = new Worker({
     fork() {
       const child = spawn(process.execPath, ['-e', alive + text], {
         stdio: ['ignore', 'inherit', 'inherit', 'ipc'],

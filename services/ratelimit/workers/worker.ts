@@ -1,0 +1,191 @@
+import type { ChildProcess } from 'node:child_process'
+import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { HeartbeatTimeouts } from '@tollway/chassis/signs-of-life.ts'
+import type { MergedStats } from './merged-stats.ts'
+import type { Question } from './messages.ts'
+import { type Ending, openWorkerChannel, type WorkerChannel } from './worker-channel.ts'
+
+export interface WorkerState {
+  /**
+   * `absent`: no process of the worker accepts calls; the other workers get its share. `healthy` and
+   * `unhealthy` workers accept calls.
+   */
+  readonly is: 'absent' | 'healthy' | 'unhealthy'
+  /** Why it is not healthy, in a few words. */
+  readonly reason: string
+}
+
+export interface WorkerOptions {
+  /** Starts a process with an IPC channel that behaves like `worker-link.ts`. */
+  readonly fork: () => ChildProcess
+  readonly stats: MergedStats
+  readonly clock: Clock
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  /** Called after each change of `state` or `backendProblem`. */
+  readonly onChange: () => void
+  /** Called before a process is killed that sent no sign of life for `ms` milliseconds. */
+  readonly onSilent: (ms: number) => void
+  /** Called when a process ended unexpectedly; the next is started after `waitMs`. */
+  readonly onEnd: (ending: Ending, waitMs: number) => void
+  readonly limits?: Partial<WorkerLimits>
+}
+
+export interface WorkerLimits {
+  /** A process without signs of life is killed and restarted. */
+  readonly patience: HeartbeatTimeouts
+  /**
+   * A process that accepts calls and is not healthy yet counts as absent for this time, since its backend may
+   * connect soon.
+   */
+  readonly settleMs: number
+  /** After this time in good health the delay of restarts is reset. */
+  readonly healthyForMs: number
+  readonly restarts: { readonly initialMs: number; readonly maxMs: number; readonly factor: number }
+}
+
+export const workerLimits: WorkerLimits = {
+  patience: { firstSignMs: 20_000, nextSignMs: 5_000 },
+  settleMs: 1_000,
+  healthyForMs: 30_000,
+  restarts: { initialMs: 200, maxMs: 10_000, factor: 2 },
+}
+
+const starting: WorkerState = { is: 'absent', reason: 'starting' }
+
+/** One worker: a process that is restarted when it ends, until it is stopped. */
+export class Worker {
+  readonly #options: WorkerOptions
+  readonly #limits: WorkerLimits
+  readonly #backoff: Backoff
+  readonly #gone = Promise.withResolvers<void>()
+  #state = starting
+  #backendProblem = ''
+  #channel: WorkerChannel | undefined
+  #timer: NodeJS.Timeout | undefined
+  #healthySinceMs = Number.NaN
+  /** The health of all workers together. */
+  #wholeHealthy = false
+  #stopped: Promise<void> | undefined
+
+  /** Starts the first process. */
+  constructor(options: WorkerOptions) {
+    this.#options = options
+    this.#limits = { ...workerLimits, ...options.limits }
+    this.#backoff = createBackoff({ ...this.#limits.restarts, jitter: 0.5, random: options.random })
+    this.#start()
+  }
+
+  get state(): WorkerState {
+    return this.#state
+  }
+
+  /** The cause of a failure of its backend; empty when it answers, or when no process runs. */
+  get backendProblem(): string {
+    return this.#backendProblem
+  }
+
+  /** Sends the health of all workers together to the process, also to later ones. */
+  sendWholeHealth(healthy: boolean): void {
+    this.#wholeHealthy = healthy
+    this.#channel?.send({ type: 'whole', healthy })
+  }
+
+  /** Resolves with the answer; empty when no process runs, or it does not answer in time. */
+  async ask(what: Question): Promise<string> {
+    return (await this.#channel?.ask(what)) ?? ''
+  }
+
+  /** Sends SIGTERM, and SIGKILL after `graceMs`. Resolves when the process has ended; it is not restarted. */
+  stop(graceMs: number): Promise<void> {
+    // Marked as stopped before any effect of this call.
+    this.#stopped ??= Promise.resolve().then(() => this.#end(graceMs))
+    return this.#stopped
+  }
+
+  #start(): void {
+    this.#change(starting)
+    let child: ChildProcess
+    try {
+      child = this.#options.fork()
+    } catch (error) {
+      const how = `could not be started (${(error as Error).message})`
+      setImmediate(() => this.#onEnded({ how, byItself: true }))
+      return
+    }
+    const stats = this.#options.stats.open()
+    this.#channel = openWorkerChannel(child, this.#limits.patience, {
+      health: (healthy, reason) => this.#onHealth(healthy, reason),
+      waiting: reason => this.#onWaiting(reason),
+      backend: problem => this.#onBackend(problem),
+      silent: ms => this.#onSilent(ms),
+      statistics: stats.take,
+      ended: ending => {
+        stats.close()
+        this.#onEnded(ending)
+      },
+    })
+    this.#channel.send({ type: 'whole', healthy: this.#wholeHealthy })
+  }
+
+  async #end(graceMs: number): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#change({ is: 'absent', reason: 'stopping' })
+    const channel = this.#channel
+    if (channel === undefined) return
+    channel.kill('SIGTERM')
+    this.#timer = setTimeout(channel.kill, graceMs, 'SIGKILL')
+    await this.#gone.promise
+  }
+
+  #change(next: WorkerState): void {
+    const before = this.#state
+    if (next.is === before.is && next.reason === before.reason) return
+    if (next.is !== before.is) {
+      this.#healthySinceMs = next.is === 'healthy' ? this.#options.clock.monotonicMs() : Number.NaN
+    }
+    this.#state = next
+    this.#options.onChange()
+  }
+
+  #onHealth(healthy: boolean, reason: string): void {
+    if (this.#stopped !== undefined) return
+    clearTimeout(this.#timer)
+    const unhealthy: WorkerState = { is: 'unhealthy', reason }
+    if (healthy) this.#change({ is: 'healthy', reason: '' })
+    else if (this.#state.is !== 'absent') this.#change(unhealthy)
+    else this.#timer = setTimeout(() => this.#change(unhealthy), this.#limits.settleMs)
+  }
+
+  #onWaiting(reason: string): void {
+    if (this.#stopped === undefined && this.#state.is === 'absent') this.#change({ is: 'absent', reason })
+  }
+
+  #onBackend(problem: string): void {
+    if (problem === this.#backendProblem) return
+    this.#backendProblem = problem
+    this.#options.onChange()
+  }
+
+  #onSilent(ms: number): void {
+    this.#options.onSilent(ms)
+    this.#channel?.kill('SIGKILL')
+  }
+
+  #onEnded(ending: Ending): void {
+    const { clock, onEnd } = this.#options
+    this.#channel = undefined
+    this.#backendProblem = ''
+    clearTimeout(this.#timer)
+    if (this.#stopped !== undefined) {
+      this.#gone.resolve()
+      return
+    }
+    if (clock.monotonicMs() - this.#healthySinceMs >= this.#limits.healthyForMs) this.#backoff.reset()
+    const waitMs = this.#backoff.nextMs()
+    this.#timer = setTimeout(() => this.#start(), waitMs)
+    this.#change({ is: 'absent', reason: ending.how })
+    onEnd(ending, waitMs)
+  }
+}
