@@ -70,32 +70,11 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
   const stats = createStats()
   const tls = openGrpcTls(settings, stats, log)
   const tracing = await openTracing(settings, log)
-  const limitStats = createLimitStats(stats, what =>
-    log.warn(`too many names of statistics: further ${what} are counted together as "overflow"`),
-  )
-  const counters = openBackend(settings, stats, log)
-  const configuration = openConfiguration(settings, {
+  const { counters, configuration, backendHealth, slot, limiter, health } = openDecisions(
+    settings,
     stats,
-    limitStats,
     log,
-    findObstacle: features => findObstacle(settings, counters, features),
-  })
-  const errors = openErrorWatch(log)
-  const backendHealth = openBackendHealth(settings, counters, errors)
-  const slot: ObserverSlot = { observer: undefined }
-  const limiter = openLimiter(settings, {
-    observation: slot,
-    rules: configuration.rules,
-    counters,
-    errors,
-    stats,
-    limitStats,
-    clock: systemClock,
-    random: Math.random,
-    startCounting: countingSpans[settings.backendType],
-  })
-  const withConfig = settings.healthyWithConfig
-  const health = createHealth({ counters: backendHealth, configuration, withConfig })
+  )
   const rules = () => describeRules(configuration.rules())
   let backend = unwatched
   const backendProblem = () => backend.problem
@@ -145,6 +124,37 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
       await tracing?.stop(traceFlushTimeoutMs)
     },
   }
+}
+
+/** Opens the parts that decide calls. No port is open yet. */
+function openDecisions(settings: Settings, stats: Stats, log: Log) {
+  const limitStats = createLimitStats(stats, what =>
+    log.warn(`too many names of statistics: further ${what} are counted together as "overflow"`),
+  )
+  const counters = openBackend(settings, stats, log)
+  const configuration = openConfiguration(settings, {
+    stats,
+    limitStats,
+    log,
+    findObstacle: features => findObstacle(settings, counters, features),
+  })
+  const errors = openErrorWatch(log)
+  const backendHealth = openBackendHealth(settings, counters, errors)
+  const slot: ObserverSlot = { observer: undefined }
+  const limiter = openLimiter(settings, {
+    observation: slot,
+    rules: configuration.rules,
+    counters,
+    errors,
+    stats,
+    limitStats,
+    clock: systemClock,
+    random: Math.random,
+    startCounting: countingSpans[settings.backendType],
+  })
+  const withConfig = settings.healthyWithConfig
+  const health = createHealth({ counters: backendHealth, configuration, withConfig })
+  return { counters, configuration, backendHealth, slot, limiter, health }
 }
 
 /** Only a feed has an operator. The messages are imported only if needed. */

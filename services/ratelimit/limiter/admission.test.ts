@@ -10,7 +10,7 @@ import { makeLimit, makeRule } from '../rules/testing/make-rule.ts'
 import { createLimitStats } from '../stats/registry/limit-stats.ts'
 import { createStats } from '../stats/registry/stats.ts'
 import { createCounting, type FailureMode } from './counting.ts'
-import { createLimiter, type LimiterOptions } from './limiter.ts'
+import { type LimiterOptions, RuleLimiter } from './limiter.ts'
 import { createOverLimitCache } from './over-limit-cache.ts'
 
 const limit = ({ requestsPerUnit = 60, unit = 'minute', ...more }: Partial<RateLimitPolicy> = {}) =>
@@ -39,7 +39,7 @@ function open(
   const memory = createMemoryCounters({ clock })
   const calls: (readonly Member[])[] = []
   const fail = () => Promise.reject(new CountersError(failure ?? ''))
-  const limiter = createLimiter({
+  const limiter = new RuleLimiter({
     rules: () => rules,
     counting: createCounting({
       counters: {

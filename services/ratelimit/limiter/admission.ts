@@ -2,10 +2,10 @@ import { hash } from 'node:crypto'
 import type { Member, MemberOutcome } from '../counters/admission/member.ts'
 import type { Limit } from '../rules/limit.ts'
 import { admissionOf } from '../rules/limit.ts'
-import type { Match } from '../rules/match.ts'
 import type { LimitStats } from '../stats/registry/limit-stats.ts'
 import { decide, nearLimitThreshold } from './decide.ts'
 import type { DecisionRequest, DescriptorDecision } from './decision.ts'
+import type { Found, Matches } from './match-request.ts'
 import { expirySeconds, secondsUntilReset, windowStart } from './window.ts'
 
 /** Limits of a call that admit it together: those of one descriptor, or of all its descriptors. */
@@ -16,8 +16,6 @@ export interface Admission {
   /** The index of each member's descriptor. */
   readonly places: readonly number[]
 }
-
-type Found = Match<LimitStats> | undefined
 
 export interface AdmissionOptions {
   readonly cacheKeyPrefix: string
@@ -37,7 +35,7 @@ const none: readonly Admission[] = []
 /** Returns the admissions that a call needs; the same empty list for every call that needs none. */
 export function admissionsOf(
   request: DecisionRequest,
-  matches: readonly Found[],
+  matches: Matches,
   options: AdmissionOptions,
 ): readonly Admission[] {
   let admissions: Admission[] | undefined

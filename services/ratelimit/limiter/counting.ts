@@ -84,15 +84,8 @@ export function createCounting(options: CountingOptions): Counting {
     )
   }
 
-  /**
-   * Caches keys that are over, and returns the values. A key stays over until its window ends. It contains
-   * its window, so caching it longer does no harm.
-   */
   function noted(batch: readonly Hit[], values: readonly number[], nowSeconds: number): readonly number[] {
-    if (cache === undefined) return values
-    for (const [index, { key, limit, expirySeconds }] of batch.entries()) {
-      if ((values[index] ?? 0) > limit) cache.add(key, nowSeconds + expirySeconds, nowSeconds)
-    }
+    if (cache !== undefined) cacheOver(cache, batch, values, nowSeconds)
     return values
   }
 
@@ -114,6 +107,21 @@ export function createCounting(options: CountingOptions): Counting {
       if (!isKnown.includes(true)) return ask(batch, nowSeconds)
       return isKnown.includes(false) ? askOfUnknown(batch, isKnown, nowSeconds) : batch.map(() => knownOver)
     },
+  }
+}
+
+/**
+ * Caches keys that are over their limit. A key stays over until its window ends. It contains its window, so
+ * caching it longer does no harm.
+ */
+function cacheOver(
+  cache: OverLimitCache,
+  batch: readonly Hit[],
+  values: readonly number[],
+  nowSeconds: number,
+): void {
+  for (const [index, { key, limit, expirySeconds }] of batch.entries()) {
+    if ((values[index] ?? 0) > limit) cache.add(key, nowSeconds + expirySeconds, nowSeconds)
   }
 }
 

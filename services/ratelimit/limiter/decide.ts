@@ -51,15 +51,15 @@ export function shadowedHits(limit: number, hits: number, after: number): number
 /** The counts of a request's descriptors. */
 export interface Votes {
   /** Descriptors over their limit that are not quotas. */
-  readonly over: number
-  readonly quotas: number
-  readonly quotasOver: number
+  over: number
+  quotas: number
+  quotasOver: number
 }
 
 /**
  * Returns true when any descriptor that is not a quota is over, or when there are quotas and all of them are
  * over.
  */
-export function isOverall({ over, quotas, quotasOver }: Votes): boolean {
+export function isOverall({ over, quotas, quotasOver }: Readonly<Votes>): boolean {
   return over > 0 || (quotas > 0 && quotasOver === quotas)
 }

@@ -61,6 +61,9 @@ export interface DescriptorDecision {
   }
 }
 
+/** The decision for a descriptor without a limit. */
+export const noLimit: DescriptorDecision = { over: false, remaining: 0 }
+
 /** The call cannot be answered; `invalid` when the request is at fault. */
 export class RequestError extends ExpectedError {
   override readonly name = 'RequestError'

@@ -10,7 +10,7 @@ import { createLimitStats } from '../stats/registry/limit-stats.ts'
 import { createStats } from '../stats/registry/stats.ts'
 import { type Counting, knownOver } from './counting.ts'
 import type { DecisionRequest } from './decision.ts'
-import { createLimiter, type LimiterOptions } from './limiter.ts'
+import { type LimiterOptions, RuleLimiter } from './limiter.ts'
 
 const nowSeconds = 1_000_000
 const clock: Clock = { nowMs: () => nowSeconds * 1000, monotonicMs: () => 0 }
@@ -21,7 +21,7 @@ function open(yaml: string, more: Partial<LimiterOptions> = {}) {
   const parsed = parseYaml('test.yaml', yaml)
   assert.ok('value' in parsed, JSON.stringify(parsed))
   const rules = compile([parsed.value], { mergeDomainConfigs: false, attach: limitStats.attach })
-  const limiter = createLimiter({
+  const limiter = new RuleLimiter({
     rules: () => rules,
     counting: createMemoryCounters({ clock }),
     stats,

@@ -4,7 +4,7 @@ import type { ErrorWatch } from '../counters/error-watch.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
 import type { Stats } from '../stats/registry/stats.ts'
 import { createCounting, type FailureMode } from './counting.ts'
-import { createLimiter, type Limiter, type LimiterOptions } from './limiter.ts'
+import { type Limiter, type LimiterOptions, RuleLimiter } from './limiter.ts'
 import { createOverLimitCache, type OverLimitCache } from './over-limit-cache.ts'
 
 /** The settings of decisions, as `settings.ts` parses them. */
@@ -71,12 +71,12 @@ export function openLimiter(
   const { limitHeader: limit, remainingHeader: remaining, resetHeader: reset } = settings
   const ietfHeaders = settings.headerForm === 'ietf-draft'
   const headerNames = settings.responseHeaders && !ietfHeaders ? { limit, remaining, reset } : undefined
-  return {
-    ...createLimiter({ ...settings, ...parts, counting, headerNames, ietfHeaders }),
-    forget(keys) {
+  const limiter = new RuleLimiter({ ...settings, ...parts, counting, headerNames, ietfHeaders })
+  return Object.assign(limiter, {
+    forget(keys: readonly string[]) {
       for (const key of keys) cache?.delete(key)
     },
-  }
+  })
 }
 
 /** Only the mode `local` uses them. */

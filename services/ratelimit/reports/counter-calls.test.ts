@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createMemoryCounters } from '../counters/memory.ts'
 import { createCounting } from '../limiter/counting.ts'
-import { createLimiter } from '../limiter/limiter.ts'
+import { RuleLimiter } from '../limiter/limiter.ts'
 import { compile } from '../rules/compile.ts'
 import type { RateLimitPolicy } from '../rules/config.ts'
 import { configOf, entriesOf } from '../rules/testing/rules-of-yaml.ts'
@@ -29,7 +29,7 @@ function open(policy: Partial<RateLimitPolicy>, several?: readonly Partial<RateL
     attach: limitStats.attach,
   })
   const counters = createMemoryCounters({ clock })
-  const limiter = createLimiter({
+  const limiter = new RuleLimiter({
     ...{ rules: () => compiled, stats, limitStats, clock, random: () => 0, cacheKeyPrefix: 'p_' },
     counting: createCounting({
       ...{ counters, stopWhenOver: false, mode: 'error', local: counters, localShare: 1 },

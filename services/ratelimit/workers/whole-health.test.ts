@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { WorkerState } from './worker.ts'
 import { judgeWhole, newWhole } from './whole-health.ts'
+import type { WorkerState } from './worker.ts'
 
 const states: Readonly<Record<string, WorkerState>> = {
   starting: { is: 'absent', reason: 'starting' },

@@ -5,7 +5,7 @@ import { compile } from '../../rules/compile.ts'
 import { makeLimit, makeRule } from '../../rules/testing/make-rule.ts'
 import { createLimitStats } from '../../stats/registry/limit-stats.ts'
 import { createStats } from '../../stats/registry/stats.ts'
-import { createLimiter, type LimiterOptions } from '../limiter.ts'
+import { type LimiterOptions, RuleLimiter } from '../limiter.ts'
 
 /** A Thursday at 12:00:05 UTC. */
 const nowSeconds = 43_205
@@ -32,7 +32,7 @@ function open(options: Partial<LimiterOptions>) {
   const limitStats = createLimitStats(stats, () => {})
   const domain = { name: 'd', domain: 'd', descriptors: rules }
   const compiled = compile([domain], { mergeDomainConfigs: false, attach: limitStats.attach })
-  const limiter = createLimiter({
+  const limiter = new RuleLimiter({
     rules: () => compiled,
     counting: createMemoryCounters({ clock }),
     stats,

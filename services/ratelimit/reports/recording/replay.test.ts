@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { createMemoryCounters } from '../../counters/memory.ts'
 import { createCounting } from '../../limiter/counting.ts'
 import type { DecisionObserver } from '../../limiter/decision-observer.ts'
-import { createLimiter } from '../../limiter/limiter.ts'
+import { RuleLimiter } from '../../limiter/limiter.ts'
 import { compile } from '../../rules/compile.ts'
 import { configOf, entriesOf } from '../../rules/testing/rules-of-yaml.ts'
 import { createLimitStats } from '../../stats/registry/limit-stats.ts'
@@ -51,7 +51,7 @@ async function decideAll({ algorithm, limit, calls }: Load, limits?: RecordingLi
     },
   }
   const counters = createMemoryCounters({ clock })
-  const limiter = createLimiter({
+  const limiter = new RuleLimiter({
     ...{ rules: () => rules, stats, limitStats, clock, random: () => 0, cacheKeyPrefix: '' },
     counting: createCounting({
       ...{ counters, stopWhenOver: false, mode: 'error', local: counters, localShare: 1 },

@@ -7,7 +7,7 @@ import { rateLimitTypeUrl } from '../../feeds/reading.ts'
 import { createCounting } from '../../limiter/counting.ts'
 import type { DecisionRequest, Entry } from '../../limiter/decision.ts'
 import type { DecisionObserver } from '../../limiter/decision-observer.ts'
-import { createLimiter, type LimiterOptions } from '../../limiter/limiter.ts'
+import { type LimiterOptions, RuleLimiter } from '../../limiter/limiter.ts'
 import { openDomain, type RuleSet } from '../../rules/compile.ts'
 import { formatProblem } from '../../rules/findings/format-problem.ts'
 import { createLimitStats, type LimitStats, type LimitStatsTable } from '../../stats/registry/limit-stats.ts'
@@ -159,7 +159,7 @@ async function openPlayer({ processes, ...request }: ReplayRequest, parts: Repla
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
   const keys = new Map<string, PlayedKey>()
   const byRule = new Map<string, { allowed: number; refused: number }>()
-  const limiter = createLimiter({
+  const limiter = new RuleLimiter({
     ...parts.settings,
     rules: () => rules,
     counting: createCounting({

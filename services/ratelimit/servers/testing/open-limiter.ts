@@ -8,7 +8,7 @@ import { CountersError, maxCount } from '../../counters/counters.ts'
 import { createMemoryCounters } from '../../counters/memory.ts'
 import type { Counting } from '../../limiter/counting.ts'
 import type { Decision, DecisionRequest } from '../../limiter/decision.ts'
-import { createLimiter } from '../../limiter/limiter.ts'
+import { RuleLimiter } from '../../limiter/limiter.ts'
 import { compile } from '../../rules/compile.ts'
 import { units } from '../../rules/config.ts'
 import { parseYaml } from '../../rules/yaml/parse-yaml.ts'
@@ -36,7 +36,7 @@ export function openLimiter(failure?: string) {
   const parsed = parseYaml('test.yaml', yaml)
   if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems))
   const rules = compile([parsed.value], { mergeDomainConfigs: false, attach: limitStats.attach })
-  const limiter = createLimiter({
+  const limiter = new RuleLimiter({
     rules: () => rules,
     counting: failure === undefined ? createMemoryCounters({ clock }) : failingCounters(failure),
     stats,

@@ -1,5 +1,5 @@
-import type { Json, JsonObject } from '../rules/config.ts'
-import type { DecisionRequest, DescriptorRequest } from './decision.ts'
+import type { Json, JsonObject } from '../../rules/config.ts'
+import type { DecisionRequest, DescriptorRequest } from '../decision.ts'
 
 /**
  * Returns the dynamic metadata of an answer: the domain, the descriptors and the hits of its request, and the

@@ -1,4 +1,4 @@
-import type { DescriptorDecision, ResponseHeader } from './decision.ts'
+import type { DescriptorDecision, ResponseHeader } from '../decision.ts'
 
 /** The names of the headers that inform a caller about its limit. */
 export interface ResponseHeaderNames {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { DecisionRequest } from './decision.ts'
+import type { DecisionRequest } from '../decision.ts'
 import { dynamicMetadata } from './dynamic-metadata.ts'
 
 const request: DecisionRequest = {

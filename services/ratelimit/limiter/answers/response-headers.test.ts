@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { DescriptorDecision } from './decision.ts'
+import type { DescriptorDecision } from '../decision.ts'
 import { responseHeaders } from './response-headers.ts'
 
 const names = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' }

@@ -1,0 +1,68 @@
+import type { RuleSet } from '../rules/compile.ts'
+import { type Match, match, overrideLimit } from '../rules/match.ts'
+import { replacedLimits } from '../rules/replaces.ts'
+import type { LimitStats, LimitStatsTable } from '../stats/registry/limit-stats.ts'
+import { type DecisionRequest, type DescriptorRequest, RequestError } from './decision.ts'
+
+/** The match of a descriptor; undefined if none matched, or if another descriptor's match replaces it. */
+export type Found = Match<LimitStats> | undefined
+
+/** The match of each descriptor of a request. */
+export type Matches = readonly Found[]
+
+/**
+ * Matches each descriptor with the rules, or with the limit that the caller sent for it.
+ *
+ * @throws RequestError for a caller's limit without a known unit
+ */
+export function matchRequest(
+  { domain, descriptors }: DecisionRequest,
+  rules: RuleSet<LimitStats>,
+  limitStats: LimitStatsTable,
+): Matches {
+  if (!rules.domains.has(domain)) {
+    // The reference counts each descriptor.
+    limitStats.domainNotFound(domain).value += descriptors.length
+    return descriptors.map(() => undefined)
+  }
+  const matches = descriptors.map((descriptor, index) =>
+    descriptor.limit === undefined
+      ? match(rules, domain, descriptor.entries, limitStats.attachRequested)
+      : matchOwnLimit(domain, descriptor, index, limitStats),
+  )
+  return matches.some(mayReplace) ? withoutReplaced(matches) : matches
+}
+
+function mayReplace(found: Found): boolean {
+  return found !== undefined && found.limit.replaces.length > 0
+}
+
+/** Returns the limit that a caller sent. */
+function matchOwnLimit(
+  domain: string,
+  { entries, limit }: DescriptorRequest,
+  index: number,
+  limitStats: LimitStatsTable,
+): Found {
+  if (limit === undefined) return undefined
+  const { requestsPerUnit, unit } = limit
+  if (unit === undefined) {
+    throw new RequestError(
+      `descriptors[${index}].limit.unit must be one of SECOND, MINUTE, HOUR, DAY, MONTH, YEAR`,
+      true,
+    )
+  }
+  return overrideLimit(domain, entries, { requestsPerUnit, unit }, limitStats.attachRequested)
+}
+
+/** An unlimited rule cannot be replaced. Of several limits, those are left out that are replaced. */
+function withoutReplaced(matches: Matches): Matches {
+  const replaced = replacedLimits(matches)
+  return matches.map(found => {
+    if (found === undefined || found.limit.unlimited) return found
+    const { limit } = found
+    if (limit.members === undefined) return replaced.has(limit.name) ? undefined : found
+    const members = limit.members.filter(({ name }) => !replaced.has(name))
+    return members.length === 0 ? undefined : { ...found, limit: { ...limit, members } }
+  })
+}
