@@ -12,9 +12,9 @@ const sweptPerNewKey = 8
 /**
  * Values by key until they expire, without a timer or heap entry for each key.
  *
- * At `maxKeys` a new key evicts expired values, then the one that expires soonest, since that loses the least.
- * Among values that expire in the same second the youngest is evicted, so that a flood of keys evicts its own
- * values and not those that existed before it.
+ * At `maxKeys` a new key evicts expired values, then the one that expires soonest, since that loses the
+ * least. Among values that expire in the same second the youngest is evicted, so that a flood of keys evicts
+ * its own values and not those that existed before it.
  */
 export class ExpiringTable<Value extends Expiring> {
   readonly #maxKeys: number
@@ -39,7 +39,10 @@ export class ExpiringTable<Value extends Expiring> {
     return value !== undefined && value.expiresAt > nowSeconds ? value : undefined
   }
 
-  /** Sets the value of the key. A new key first sweeps some expired values, and evicts one if there is no room. */
+  /**
+   * Sets the value of the key. A new key first sweeps some expired values, and evicts one if there is no
+   * room.
+   */
   set(key: string, value: Value, nowSeconds: number): void {
     if (!this.#values.has(key)) {
       this.#makeRoom(nowSeconds)

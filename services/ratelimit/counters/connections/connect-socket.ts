@@ -31,10 +31,13 @@ export interface SocketEvents {
   /** The connection is established, and with TLS it is secured. */
   onConnect(): void
   /**
-   * Reads the first `bytes` bytes of the chunk, whose memory the next read reuses. Returns whether to read on.
+   * Reads the first `bytes` bytes of the chunk, whose memory the next read reuses. Returns whether to read
+   * on.
    */
   onData(bytes: number, chunk: Buffer): boolean
-  /** The connection failed with this text, or ended without one. Called at least once, also after `destroy`. */
+  /**
+   * The connection failed with this text, or ended without one. Called at least once, also after `destroy`.
+   */
   onLost(text: string | undefined): void
 }
 

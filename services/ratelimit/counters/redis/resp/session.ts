@@ -69,8 +69,8 @@ export class Session {
   #ended = false
 
   /**
-   * Connects. The greeting contains only AUTH, SELECT and PING, unless the role matters, since proxies such as
-   * twemproxy support no other commands. A server that is loading its data accepts connections and rejects
+   * Connects. The greeting contains only AUTH, SELECT and PING, unless the role matters, since proxies such
+   * as twemproxy support no other commands. A server that is loading its data accepts connections and rejects
    * requests, so only a PONG proves that it serves.
    */
   constructor(options: SessionOptions, events: SessionEvents) {
