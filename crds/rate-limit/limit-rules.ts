@@ -1,16 +1,12 @@
+import { calendarUnits } from '@tollway/ratelimit/rules/calendar/calendar.ts'
+import { isTimeZone } from '@tollway/ratelimit/rules/calendar/time-zone.ts'
+import { algorithms, type Unit, unitSeconds, units } from '@tollway/ratelimit/rules/config.ts'
+import { endOfExactProducts, mostRequestsOf } from '@tollway/ratelimit/rules/extensions/ticks.ts'
+import { unitsOfAnchor } from '@tollway/ratelimit/rules/extensions/validate-limit.ts'
 import { describeFound } from '../describe.ts'
 import type { PolicyRule } from '../field-rule.ts'
 import { type Fields, isFields, type Problem } from '../schema.ts'
-import {
-  algorithms,
-  anchorUnits,
-  calendarUnits,
-  endOfExactProducts,
-  limitBounds,
-  type Unit,
-  unitSeconds,
-  units,
-} from './limit-bounds.ts'
+import { limitBounds } from './limit-bounds.ts'
 
 export function problemIf(wrong: boolean, path: string, message: string): readonly Problem[] {
   return wrong ? [{ path, message }] : []
@@ -160,7 +156,7 @@ const exactProducts: PolicyRule = {
     if (!isOneOf(algorithms, algorithm) || algorithm === 'FixedWindow' || !isUnit(unit)) return []
     if (typeof unitMultiplier !== 'number' || !(unitMultiplier >= 1)) return []
     const windowSeconds = unitSeconds[unit] * unitMultiplier
-    const most = Math.floor((endOfExactProducts - 1) / windowSeconds)
+    const most = mostRequestsOf(windowSeconds)
     return ['requestsPerUnit', 'burst'].flatMap(name => {
       const count = limit[name]
       return problemIf(
@@ -192,7 +188,7 @@ const calendarOfDays: PolicyRule = {
   },
 }
 
-const anchors = Object.entries(anchorUnits)
+const anchors = Object.entries(unitsOfAnchor)
 
 function describeAnchor([name, allowed]: (typeof anchors)[number]): string {
   return `${name} is for ${allowed.join(' and ')}`
@@ -234,7 +230,8 @@ const knownTimeZone: PolicyRule = {
   inPolicy: ["timestamp('2000-01-01T00:00:00Z').getHours(self.?calendar.?timeZone.orValue('UTC')) >= 0"],
   judge({ calendar }) {
     const timeZone = isFields(calendar) ? calendar['timeZone'] : undefined
-    if (typeof timeZone !== 'string') return []
+    // The pattern of the field reports offsets, such as +01:00.
+    if (typeof timeZone !== 'string' || /^[+-]/.test(timeZone)) return []
     return problemIf(
       !isTimeZone(timeZone),
       'calendar.timeZone',
@@ -290,14 +287,4 @@ function isOneOf<Word extends string>(words: readonly Word[], value: unknown): v
 
 function isUnit(value: unknown): value is Unit {
   return isOneOf(units, value)
-}
-
-/** Intl accepts the names of the IANA database in any case. The pattern of the field excludes offsets. */
-function isTimeZone(name: string): boolean {
-  try {
-    new Intl.DateTimeFormat('en-US', { timeZone: name })
-    return true
-  } catch {
-    return false
-  }
 }

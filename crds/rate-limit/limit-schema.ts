@@ -1,7 +1,9 @@
+import { weekdays } from '@tollway/ratelimit/rules/calendar/calendar.ts'
+import { algorithms, units } from '@tollway/ratelimit/rules/config.ts'
 import Type from 'typebox'
 import { type FieldRule, withRules } from '../field-rule.ts'
 import type { Schema } from '../schema.ts'
-import { algorithms, limitBounds, units, weekdays } from './limit-bounds.ts'
+import { limitBounds } from './limit-bounds.ts'
 import { costlyRulesOfMember, rulesOfMember, rulesOfRateLimit } from './limit-rules.ts'
 
 /**

@@ -44,7 +44,7 @@ export const importRules: readonly ImportRule[] = [
     place: 'crds/',
     content:
       'one file for each kind: the schema, from which the TypeScript types, the CRD manifest and the validation are derived',
-    mayImport: [],
+    mayImport: ['services/ratelimit/rules/'],
   },
   {
     place: chassis,

@@ -2,11 +2,11 @@ import { hash } from 'node:crypto'
 import type { Member, MemberOutcome } from '../counters/admission/member.ts'
 import type { Limit } from '../rules/limit.ts'
 import { admissionOf } from '../rules/limit.ts'
+import { expirySeconds, secondsUntilReset, windowStart } from '../rules/window.ts'
 import type { LimitStats } from '../stats/registry/limit-stats.ts'
 import { decide, nearLimitThreshold } from './decide.ts'
 import type { DecisionRequest, DescriptorDecision } from './decision.ts'
 import type { Found, Matches } from './match-request.ts'
-import { expirySeconds, secondsUntilReset, windowStart } from './window.ts'
 
 /** Limits of a call that admit it together: those of one descriptor, or of all its descriptors. */
 export interface Admission {

@@ -5,6 +5,7 @@ import { type Hit, maxCount } from '../counters/counters.ts'
 import { MalformedKeyError } from '../counters/memcached/protocol/legal-key.ts'
 import type { RuleSet } from '../rules/compile.ts'
 import type { Limit } from '../rules/limit.ts'
+import { expirySeconds, secondsUntilReset, windowStart } from '../rules/window.ts'
 import type { LimitStats, LimitStatsTable } from '../stats/registry/limit-stats.ts'
 import type { Counter, Stats } from '../stats/registry/stats.ts'
 import type { StartCounting } from '../tracing/spans.ts'
@@ -28,7 +29,6 @@ import {
 } from './decision.ts'
 import type { ObserverSlot } from './decision-observer.ts'
 import { type Matches, matchRequest } from './match-request.ts'
-import { expirySeconds, secondsUntilReset, windowStart } from './window.ts'
 
 /** Answers rate limit calls: match, count, decide, record. */
 export interface Limiter {

@@ -10,6 +10,7 @@ import {
 } from './config.ts'
 import { ticksPerSecond } from './extensions/ticks.ts'
 import { sanitizeStatName } from './names.ts'
+import { windowSeconds, windowStart } from './window.ts'
 
 export interface Limit<S> extends LimitSettings {
   readonly stats: S
@@ -101,10 +102,9 @@ function placeAmongEqual(limits: readonly LimitSettings[], index: number): numbe
 
 /** The window of a limit that contains this instant, in seconds since the epoch. */
 export function windowAt(limit: LimitSettings, nowSeconds: number): Window {
-  const boundaries = boundariesOf(limit)
-  if (boundaries !== undefined) return boundaries.windowAt(nowSeconds)
-  const start = nowSeconds - (nowSeconds % limit.unitSeconds)
-  return { start, end: start + limit.unitSeconds }
+  const windows = { unitSeconds: limit.unitSeconds, boundaries: boundariesOf(limit) }
+  const start = windowStart(nowSeconds, windows)
+  return { start, end: start + windowSeconds(nowSeconds, windows) }
 }
 
 function boundariesOf({ unit, unitMultiplier, calendar }: LimitSettings): Calendar | undefined {

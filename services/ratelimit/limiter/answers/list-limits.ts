@@ -1,8 +1,8 @@
 import type { Limit } from '../../rules/limit.ts'
 import type { Match } from '../../rules/match.ts'
+import { windowSeconds } from '../../rules/window.ts'
 import type { AdmittedDescriptor } from '../admission.ts'
 import type { DescriptorDecision } from '../decision.ts'
-import { windowSeconds } from '../window.ts'
 import type { ListedLimit } from './listed-limit.ts'
 
 /**

@@ -22,7 +22,7 @@ export interface LimitProblem {
 }
 
 /** The units for which an anchor has a meaning. */
-const unitsOfAnchor = {
+export const unitsOfAnchor = {
   anchorMonth: ['month', 'year'],
   anchorDay: ['month', 'year'],
   anchorWeekday: ['week'],

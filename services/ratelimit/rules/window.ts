@@ -1,4 +1,4 @@
-import type { Limit } from '../rules/limit.ts'
+import type { Limit } from './limit.ts'
 
 type Windows = Pick<Limit<unknown>, 'unitSeconds' | 'boundaries'>
 
