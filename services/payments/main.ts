@@ -1,10 +1,6 @@
-import { readFileSync } from 'node:fs'
-import { runUntilStopped, showSignsOfLife } from '@tollway/chassis/lifecycle.ts'
-import { createLog } from '@tollway/chassis/log/log.ts'
-import { logStrayOutput } from '@tollway/chassis/log/log-stray-output.ts'
-import { readSettings } from '@tollway/chassis/settings.ts'
+import { runService } from '@tollway/chassis/run-service.ts'
 import { describeError } from './describe-error.ts'
-import { type Service, startService } from './service.ts'
+import { startService } from './service.ts'
 import { settings } from './settings.ts'
 
 // `payments verify` in a container of the service: what an operator does by hand, see `admin.ts`.
@@ -16,32 +12,16 @@ if (command.length > 0) {
   process.exit(await runAdmin(command, process.env, { print, printError }))
 }
 
-const read = readSettings(settings, process.env, path => readFileSync(path, 'utf8'))
-if ('problems' in read) {
-  for (const { name, message } of read.problems) process.stderr.write(`${name}: ${message}\n`)
-  process.exit(1)
-}
+const fileOf = ({ name }: { readonly name: string }) => process.env[`${name}_FILE`] || undefined
 
-const { logLevel, logFormat } = read.value
-const log = createLog({ level: logLevel, format: logFormat })
-let service: Service | undefined
-logStrayOutput(log)
-runUntilStopped({
-  async stop(reason) {
-    log.info('stopping', { reason })
-    await service?.stop()
-  },
-  onFatal: error => log.error('exit: internal error', { error: describeError(error) }),
+await runService({
+  settings,
+  // A new embedded database takes seconds, in which this thread does nothing else.
+  startBlocks: true,
+  describeError,
+  start: (values, log) =>
+    startService(values, log, {
+      provisionTokenFile: fileOf(settings.provisionToken),
+      payPageSecretFile: fileOf(settings.payPageSecret),
+    }),
 })
-try {
-  const fileOf = ({ name }: { readonly name: string }) => process.env[`${name}_FILE`] || undefined
-  service = await startService(read.value, log, {
-    provisionTokenFile: fileOf(settings.provisionToken),
-    payPageSecretFile: fileOf(settings.payPageSecret),
-  })
-  // Not before: a new embedded database takes seconds, in which this thread does nothing else.
-  showSignsOfLife()
-} catch (error) {
-  log.error('start: failed', { reason: (error as Error).message })
-  process.exit(1)
-}
