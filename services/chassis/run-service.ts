@@ -30,9 +30,9 @@ export interface RunningService {
 }
 
 /**
- * Runs a service until a signal or the end of its parent process stops it. Exits with code 1 when a setting is
- * not allowed, with one line for each on standard error, when the service cannot start, and after an
- * unexpected error; otherwise with code 0.
+ * Runs a service until a signal or the end of its parent process stops it. Exits with code 0 then, and with
+ * code 1 when a setting is not allowed (one line for each on standard error), when the service cannot start,
+ * and after an unexpected error.
  */
 export async function runService<Settings extends Table>(program: ServiceProgram<Settings>): Promise<void> {
   const values = valuesOf(program)

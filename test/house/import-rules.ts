@@ -49,7 +49,7 @@ export const importRules: readonly ImportRule[] = [
   {
     place: chassis,
     content:
-      "the parts that every process needs, one noun in each file: clock, settings, lifecycle, backoff; `archive/`, files in a tar; `log/`; `net/`, ports, TLS and Node's `http`; `tracing/`; `webhooks/`, signed posts to URLs of users; `limits/`, rates by key",
+      "the parts that every process needs, one noun in each file: clock, settings, lifecycle, `run-service.ts` for the main program of a service, backoff; `archive/`, files in a tar; `log/`; `net/`, ports, TLS and Node's `http`; `tracing/`; `webhooks/`, signed posts to URLs of users; `limits/`, rates by key",
     mayImport: [],
   },
   {
