@@ -135,8 +135,9 @@ async function runComparison(run: Run, output: Output): Promise<Result> {
 
 /** Prints a line from time to time, until the returned function is called. */
 function printProgress(output: Output, report: () => Promise<ComparisonReport>): () => void {
-  const print = async () => output.printError(`${summarize(await report())}\n`)
-  const progress = setInterval(print, progressMs)
+  // A failed comparison has been reported already, and its report has no progress.
+  const print = (progress: ComparisonReport) => output.printError(`${summarize(progress)}\n`)
+  const progress = setInterval(() => void report().then(print, () => {}), progressMs)
   progress.unref()
   return () => clearInterval(progress)
 }

@@ -46,6 +46,12 @@ export interface ComparisonReport {
   readonly notCompared: number
   /** The calls of the proxy that were not sent to the candidate, because too many waited for it. */
   readonly dropped: number
+  /** The traffic of the proxy that was passed on and not read. The number of calls in it is unknown. */
+  readonly unread: {
+    /** The connections that were not read to their end. */
+    readonly connections: number
+    readonly bytes: number
+  }
   readonly reference: PeerReport
   readonly candidate: PeerReport
   /** The most frequent first; at most 1,000, and one row for all others. */
@@ -117,6 +123,7 @@ export class Comparison {
       decidedByBoth: this.#decidedByBoth,
       notCompared: this.#notCompared,
       dropped: this.#dropped,
+      unread: { connections: 0, bytes: 0 },
       reference: this.#reference.report(),
       candidate: this.#candidate.report(),
       descriptors,

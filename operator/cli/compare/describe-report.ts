@@ -36,11 +36,13 @@ export function describeReport(report: ComparisonReport): string {
 }
 
 /** Returns one line, also for progress. */
-export function summarize({ same, different, notCompared, dropped }: ComparisonReport): string {
+export function summarize({ same, different, notCompared, dropped, unread }: ComparisonReport): string {
   const requests = same + different + notCompared + dropped
   const parts = [`${same} same`, `${different} different`]
   if (notCompared > 0) parts.push(`${notCompared} not compared: the reference did not answer`)
   if (dropped > 0) parts.push(`${dropped} not sent to the candidate: too many waited for it`)
+  if (unread.connections > 0)
+    parts.push(`${unread.connections} connections not read to their end (${unread.bytes} bytes)`)
   return `${requests} requests: ${parts.join(', ')}`
 }
 

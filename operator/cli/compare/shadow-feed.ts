@@ -4,7 +4,7 @@ import type { Direction } from '@tollway/grpc/http2/call-tap.ts'
 import type { ComparisonReport } from './comparison.ts'
 import type { FromShadowThread, Piece, ShadowTask, ToShadowThread } from './shadow-messages.ts'
 
-/** The bytes that may wait for the thread. A connection that exceeds it is not read any more. */
+/** The bytes that may wait for the thread. The rest of a connection that exceeds it is not compared. */
 const maxWaitingBytes = 32 * 1024 * 1024
 
 /** The bytes of one connection, on their way to the thread. */
@@ -17,34 +17,56 @@ export interface ConnectionFeed {
 /** The thread that reads calls and sends them to the candidate. */
 export interface ShadowFeed {
   open(): ConnectionFeed
+  /** Rejects if the thread has failed. */
   report(): Promise<ComparisonReport>
-  /** Waits for the calls of the candidate, at most this long, and ends the thread. */
+  /**
+   * Waits for the calls of the candidate, at most this long, and ends the thread. Rejects if the thread has
+   * failed.
+   */
   close(graceMs: number): Promise<ComparisonReport>
 }
 
+/** Starts the thread that `startShadowFeed` uses. */
+export function startShadowThread(task: ShadowTask): Worker {
+  return new Worker(new URL('./shadow-thread.ts', import.meta.url), { workerData: task })
+}
+
 /**
- * Resolves when the thread reads.
+ * Resolves when the thread reads. If the thread fails later, its comparison is lost, and the bytes of
+ * connections are dropped.
  *
- * @param onDefect receives what the thread could not read or call
+ * @param onDefect receives errors of the thread, and of what it could not read or call
  */
 export async function startShadowFeed(
-  task: ShadowTask,
+  thread: Worker,
   onDefect: (error: unknown) => void,
 ): Promise<ShadowFeed> {
-  const thread = new Worker(new URL('./shadow-thread.ts', import.meta.url), { workerData: task })
-  const waiters: ((report: ComparisonReport) => void)[] = []
+  const waiters: PromiseWithResolvers<ComparisonReport>[] = []
   let pieces: Piece[] = []
   let waitingBytes = 0
   let connections = 0
+  let cutBytes = 0
+  let failure: Error | undefined
 
   await once(thread, 'message')
   thread.on('message', (message: FromShadowThread) => {
     if (message.kind === 'taken') waitingBytes -= message.bytes
     else if (message.kind === 'defect') onDefect(message.text)
-    else if (message.kind === 'report') waiters.shift()?.(message.report)
+    else if (message.kind === 'report') waiters.shift()?.resolve(message.report)
   })
-  thread.on('error', onDefect)
+  const exited = new Promise<void>(resolve => thread.once('exit', resolve))
+  let closing = false
+  thread.once('error', fail)
+  thread.once('exit', () => fail(new Error('its thread has ended')))
   const post = (message: ToShadowThread) => thread.postMessage(message)
+
+  function fail({ message }: Error): void {
+    if (failure !== undefined || (closing && waiters.length === 0)) return
+    failure = new Error(`the comparison has failed: ${message}`)
+    onDefect(`${failure.message}; calls still go to the reference`)
+    pieces = []
+    for (const { reject } of waiters.splice(0)) reject(failure)
+  }
 
   function flush(): void {
     if (pieces.length === 0) return
@@ -53,16 +75,18 @@ export async function startShadowFeed(
   }
 
   function add(piece: Piece): void {
+    if (failure !== undefined) return
     pieces.push(piece)
     if (pieces.length === 1) setImmediate(flush)
   }
 
-  function ask(message: ToShadowThread): Promise<ComparisonReport> {
+  async function ask(message: ToShadowThread): Promise<ComparisonReport> {
+    if (failure !== undefined) throw failure
     flush()
-    const { promise, resolve } = Promise.withResolvers<ComparisonReport>()
-    waiters.push(resolve)
+    const waiter = Promise.withResolvers<ComparisonReport>()
+    waiters.push(waiter)
     post(message)
-    return promise
+    return waiter.promise
   }
 
   return {
@@ -70,17 +94,20 @@ export async function startShadowFeed(
       connections += 1
       const connection = connections
       let open = true
-      function end(): void {
-        if (open) add({ connection, atMs: performance.now(), read: 'end' })
+      function end(read: 'end' | 'cut'): void {
+        if (open) add({ connection, atMs: performance.now(), read })
         open = false
       }
       return {
-        end,
+        end: () => end('end'),
         add(direction, bytes) {
-          if (!open) return
-          if (waitingBytes + bytes.length > maxWaitingBytes) {
+          if (failure !== undefined) return
+          if (open && waitingBytes + bytes.length > maxWaitingBytes) {
             onDefect(`compare calls of a connection: stopped, ${waitingBytes} bytes wait for the thread`)
-            end()
+            end('cut')
+          }
+          if (!open) {
+            cutBytes += bytes.length
             return
           }
           waitingBytes += bytes.length
@@ -88,11 +115,11 @@ export async function startShadowFeed(
         },
       }
     },
-    report: () => ask({ kind: 'report' }),
+    report: () => ask({ kind: 'report', cutBytes }),
     async close(graceMs) {
-      const ended = once(thread, 'exit')
-      const report = await ask({ kind: 'close', graceMs })
-      await ended
+      closing = true
+      const report = await ask({ kind: 'close', cutBytes, graceMs })
+      await exited
       return report
     },
   }

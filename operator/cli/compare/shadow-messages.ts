@@ -13,18 +13,22 @@ export interface ShadowTask {
   readonly compared: ComparedFields
 }
 
-/** Bytes of a connection, or its end; the time is that of the sending thread. */
+/**
+ * Bytes of a connection, or its end; the time is that of the sending thread. After `cut` the sending thread
+ * passes no more bytes of the connection.
+ */
 export interface Piece {
   readonly connection: number
   readonly atMs: number
-  readonly read: { readonly direction: Direction; readonly bytes: Uint8Array } | 'end'
+  readonly read: { readonly direction: Direction; readonly bytes: Uint8Array } | 'end' | 'cut'
 }
 
 export type ToShadowThread =
   | { readonly kind: 'pieces'; readonly pieces: readonly Piece[] }
-  | { readonly kind: 'report' }
+  /** `cutBytes` is the sum of the bytes of connections after their cuts. */
+  | { readonly kind: 'report'; readonly cutBytes: number }
   /** Waits for the calls of the candidate at most `graceMs`, answers with the report, and ends the thread. */
-  | { readonly kind: 'close'; readonly graceMs: number }
+  | { readonly kind: 'close'; readonly cutBytes: number; readonly graceMs: number }
 
 export type FromShadowThread =
   /** The first message. */

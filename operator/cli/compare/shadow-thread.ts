@@ -15,6 +15,8 @@ const shadows = new ShadowQueue()
 /** Undefined for a connection whose bytes cannot be read. */
 const taps = new Map<number, CallTap | undefined>()
 let calls = 0
+let unreadConnections = 0
+let unreadBytes = 0
 
 const post = (message: FromShadowThread) => parentPort?.postMessage(message)
 const report = (error: unknown) => post({ kind: 'defect', text: `${error}` })
@@ -39,28 +41,33 @@ function shadow({ request, outcome, tookMs }: TappedCall): void {
 function take({ connection, atMs, read }: Piece): void {
   if (!taps.has(connection)) taps.set(connection, new CallTap(decisionPath, shadow))
   const tap = taps.get(connection)
-  if (read === 'end') {
-    tap?.end(atMs)
+  if (read === 'end' || read === 'cut') {
+    if (read === 'end') tap?.end(atMs)
+    else if (tap !== undefined) unreadConnections += 1
     taps.delete(connection)
     return
   }
+  const { direction, bytes } = read
   try {
-    tap?.read(read.direction, Buffer.from(read.bytes.buffer), atMs)
+    tap?.read(direction, Buffer.from(bytes.buffer), atMs)
   } catch (error) {
     taps.set(connection, undefined)
+    unreadConnections += 1
     report(error)
   }
+  if (taps.get(connection) === undefined) unreadBytes += bytes.length
 }
 
 parentPort?.on('message', async (message: ToShadowThread) => {
   if (message.kind === 'pieces') {
     for (const piece of message.pieces) take(piece)
-    const sizes = message.pieces.map(({ read }) => (read === 'end' ? 0 : read.bytes.length))
+    const sizes = message.pieces.map(({ read }) => (typeof read === 'string' ? 0 : read.bytes.length))
     post({ kind: 'taken', bytes: sizes.reduce((sum, bytes) => sum + bytes, 0) })
     return
   }
   if (message.kind === 'close') await shadows.close(message.graceMs)
-  post({ kind: 'report', report: comparison.report() })
+  const unread = { connections: unreadConnections, bytes: unreadBytes + message.cutBytes }
+  post({ kind: 'report', report: { ...comparison.report(), unread } })
   if (message.kind === 'close') {
     client.close()
     parentPort?.close()

@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises'
 import type { Direction } from '@tollway/grpc/http2/call-tap.ts'
 import type { HostPort } from './ask-peer.ts'
 import type { ComparisonReport } from './comparison.ts'
-import { startShadowFeed } from './shadow-feed.ts'
+import { startShadowFeed, startShadowThread } from './shadow-feed.ts'
 import type { ShadowTask } from './shadow-messages.ts'
 
 const drainMs = 5_000
@@ -19,8 +19,12 @@ export interface ProxyOptions extends ShadowTask {
 
 export interface Proxy {
   readonly address: HostPort
+  /** Rejects if the comparison has failed. */
   report(): Promise<ComparisonReport>
-  /** Waits for quiet connections, then for the calls of the candidate, 5 s each; then it drops the rest. */
+  /**
+   * Waits for quiet connections, then for the calls of the candidate, 5 s each; then it drops the rest.
+   * Rejects if the comparison has failed.
+   */
   close(): Promise<ComparisonReport>
 }
 
@@ -37,7 +41,10 @@ interface Pair {
  */
 export async function startProxy({ listen, reference, onDefect, ...task }: ProxyOptions): Promise<Proxy> {
   const { candidate, sharedCounters, timeoutMs, compared } = task
-  const feed = await startShadowFeed({ candidate, sharedCounters, timeoutMs, compared }, onDefect)
+  const feed = await startShadowFeed(
+    startShadowThread({ candidate, sharedCounters, timeoutMs, compared }),
+    onDefect,
+  )
   const pairs = new Set<Pair>()
   const server = createServer({ noDelay: true, allowHalfOpen: true }, join)
   server.listen(listen)
