@@ -79,7 +79,7 @@ export async function* watchTap(
     if (report.case !== 'tap') return
     const { pod } = identity
     const share = Math.max(1, Math.floor(maxTappedPerSecond / connected()))
-    const shown = report.value.decisions.slice(0, share)
+    const shown = spread(report.value.decisions, share)
     skipped += report.value.decisions.length - shown.length
     for (const { atMs, hits, limit, remaining, entries, rule, over, reason } of shown) {
       decisions.push({
@@ -108,4 +108,13 @@ export async function* watchTap(
   } finally {
     stop()
   }
+}
+
+/** Returns at most `count` items, at equal distances. */
+function spread<T>(items: readonly T[], count: number): readonly T[] {
+  if (items.length <= count) return items
+  return items.filter(
+    (_, index) =>
+      Math.floor((index * count) / items.length) !== Math.floor(((index - 1) * count) / items.length),
+  )
 }

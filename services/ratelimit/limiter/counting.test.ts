@@ -78,6 +78,17 @@ test('keys that are over their limit are not sent to the backend again', async (
   assert.deepEqual(asked, ['a+1 b+1', 'a+1', 'b+1'])
 })
 
+test('a refusal that was on its way while an operator changed a counter is not cached', async () => {
+  const reply = Promise.withResolvers<readonly number[]>()
+  const cache = createOverLimitCache(1)
+  const { counting } = open('error', { counters: { add: () => reply.promise }, cache })
+  const decision = counting.add([hit('a')], 0)
+  cache.delete('a')
+  reply.resolve([2])
+  assert.deepEqual(await decision, [2])
+  assert.equal(cache.counts.entryCount, 0)
+})
+
 test('with stopWhenOver, a cached key makes the other keys of the call only be read', async () => {
   const { counters, asked } = askedBackend()
   const { counting } = open('error', { counters, cache: createOverLimitCache(1), stopWhenOver: true })

@@ -71,10 +71,12 @@ export function createCounting(options: CountingOptions): Counting {
     values: Promise<readonly number[]>,
     nowSeconds: number,
   ): Promise<readonly number[]> {
+    const deletions = cache?.deletions
     return values.then(
       later => {
         onSuccess()
-        return noted(batch, later, nowSeconds)
+        // An operator may have changed a counter after the backend had read it.
+        return cache?.deletions === deletions ? noted(batch, later, nowSeconds) : later
       },
       (error: Error) => {
         // The caller is at fault, not the backend.

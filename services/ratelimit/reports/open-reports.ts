@@ -25,18 +25,23 @@ export interface ReportsParts {
   readonly log: Log
 }
 
+/** The most decisions that the taps of all processes of a pod report in a second. */
+const maxTappedOfPod = 50
+
 /** Opens the reports that the settings ask for. Import this module only if there is a feed. */
 export function openReports(settings: Settings, parts: ReportsParts): ReportSession {
   const { decisionRecordingBytes: bytes, hashReportedKeys, backendType } = settings
   const { configuration, ...same } = parts
+  const identity = identityOf(settings)
   return createReportSession({
     ...same,
     rules: configuration.rules,
     onRules: configuration.onLoad,
-    identity: identityOf(settings),
+    identity,
     cacheKeyPrefix: settings.cacheKeyPrefix,
     canBeNegative: backendType !== 'memcache',
     allowTap: settings.decisionTap,
+    maxTapped: Math.max(1, Math.floor(maxTappedOfPod / Math.max(1, identity.workers))),
     recording: bytes === 0 ? undefined : createCallRecording(bytes),
     replaySettings: settings,
     show: hashReportedKeys ? hideValues(settings.reportedKeysSalt) : entries => entries,

@@ -17,7 +17,9 @@ import {
 import { createSubscriptions, type SubscriptionOptions } from './subscriptions.ts'
 
 /** The parts of the service that requests of the operator use. */
-export interface RequestParts extends CounterParts, Pick<SubscriptionOptions, 'allowTap'> {
+export interface RequestParts
+  extends CounterParts,
+    Pick<SubscriptionOptions, 'allowTap' | 'maxTapped' | 'random'> {
   readonly limiter: OpenedLimiter
   readonly slot: ObserverSlot
   /** Undefined if calls are not recorded. */
@@ -48,11 +50,11 @@ export function createRequestHandler(
   parts: RequestParts,
   send: (report: Report, isOptional: boolean) => void,
 ): RequestHandler {
-  const { limiter, recording, rules, clock, show, slot, allowTap } = parts
+  const { limiter, recording, rules, clock, show, slot, allowTap, maxTapped, random } = parts
   const replays = new Map<bigint, AbortController>()
   let counterCalls = 0
   const subscriptions = createSubscriptions({
-    ...{ rules, clock, show, slot, allowTap },
+    ...{ rules, clock, show, slot, allowTap, maxTapped, random },
     always: recording && recorderOf(recording),
     onReport: report => send(watchMessage(report), true),
   })

@@ -13,6 +13,12 @@ export interface Subscriptions {
 export const maxSubscriptions = 200
 const reportIntervalMs = 1_000
 
+interface Running {
+  readonly watch: Watch
+  readonly isTap: boolean
+  endMs: number
+}
+
 export interface SubscriptionOptions extends WatchParts {
   /** The place of the observer of decisions. */
   readonly slot: ObserverSlot
@@ -25,10 +31,12 @@ export interface SubscriptionOptions extends WatchParts {
 
 /** No timer runs and no decision is observed without a subscription. */
 export function createSubscriptions(options: SubscriptionOptions): Subscriptions {
-  const { slot, always, onReport, allowTap, clock } = options
-  const running = new Map<bigint, { readonly watch: Watch; endMs: number }>()
+  const { slot, always, onReport, allowTap, clock, maxTapped } = options
+  const running = new Map<bigint, Running>()
   let timer: NodeJS.Timeout | undefined
   slot.observer = always
+
+  const countTaps = () => [...running.values()].filter(({ isTap }) => isTap).length
 
   function observe(): void {
     const observers = [...running.values()].flatMap(({ watch: { observer } }) => observer ?? [])
@@ -42,10 +50,9 @@ export function createSubscriptions(options: SubscriptionOptions): Subscriptions
 
   function reportAll(): void {
     const nowMs = clock.monotonicMs()
-    for (const [id, { watch, endMs }] of running) {
-      if (nowMs >= endMs) running.delete(id)
-      else onReport(watch.report())
-    }
+    for (const [id, { endMs }] of running) if (nowMs >= endMs) running.delete(id)
+    const tapShare = Math.floor(maxTapped / Math.max(1, countTaps()))
+    for (const { watch } of running.values()) onReport(watch.report(tapShare))
     observe()
   }
 
@@ -57,8 +64,10 @@ export function createSubscriptions(options: SubscriptionOptions): Subscriptions
         known.endMs = endMs
         return true
       }
-      if (running.size >= maxSubscriptions || (request.what === 'tap' && !allowTap)) return false
-      running.set(request.id, { watch: openWatch(request, options), endMs })
+      if (running.size >= maxSubscriptions) return false
+      const isTap = request.what === 'tap'
+      if (isTap && (!allowTap || countTaps() >= maxTapped)) return false
+      running.set(request.id, { watch: openWatch(request, options), isTap, endMs })
       observe()
       return true
     },

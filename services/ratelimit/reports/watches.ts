@@ -7,6 +7,7 @@ import type { LimitStats } from '../stats/registry/limit-stats.ts'
 import { hashEntries, startHash } from './content-hash.ts'
 import type { ShowEntries } from './hide-keys.ts'
 import { type HitTotals, noHits, totalsOf } from './rule-totals.ts'
+import { Sample } from './sample.ts'
 import { type CountedItem, SpaceSaving } from './space-saving.ts'
 
 /** A subscription of the operator. */
@@ -51,18 +52,21 @@ export interface TappedDecision {
 export interface Watch {
   /** Undefined if the statistics suffice. */
   readonly observer: DecisionObserver | undefined
-  report(): WatchReport
+  /** @param tapShare the most decisions of a tap in this report */
+  report(tapShare: number): WatchReport
 }
 
 /** The most keys of a sketch. */
 const maxTopKeys = 100
-/** The most decisions of a tap in one report. */
-export const maxTapped = 50
 
 export interface WatchParts {
   readonly rules: () => RuleSet<LimitStats> | undefined
   readonly clock: Clock
   readonly show: ShowEntries
+  /** The most decisions that all taps of this process report in a second. */
+  readonly maxTapped: number
+  /** Returns numbers from 0 to below 1. */
+  readonly random: () => number
 }
 
 export function openWatch(request: WatchRequest, parts: WatchParts): Watch {
@@ -116,9 +120,9 @@ function openTop({ id, domain, rule, byRefused }: WatchRequest, { clock, show }:
   }
 }
 
-function openTap({ id, domain, rule }: WatchRequest, { clock, show }: WatchParts): Watch {
-  let decisions: TappedDecision[] = []
-  let skipped = 0
+/** Shows a sample of the decisions of the whole second, not its first ones. */
+function openTap({ id, domain, rule }: WatchRequest, { clock, show, maxTapped, random }: WatchParts): Watch {
+  const sample = new Sample<TappedDecision>(maxTapped, random)
   return {
     observer: {
       decided(request, matches, statuses) {
@@ -127,17 +131,16 @@ function openTap({ id, domain, rule }: WatchRequest, { clock, show }: WatchParts
           const found = matches[index]
           if (rule !== '' && !isOfRule(found, rule)) continue
           const status = statuses[index]
-          if (status === undefined || decisions.length >= maxTapped) skipped += 1
-          else decisions.push(tapped(request, index, found, status, clock.nowMs()))
+          if (status === undefined) continue
+          const place = sample.offer()
+          if (place !== undefined) sample.put(place, tapped(request, index, found, status, clock.nowMs()))
         }
       },
     },
-    report() {
-      const taken = decisions.map(decision => ({ ...decision, entries: show(decision.entries) }))
-      const report = { what: 'tap', id, decisions: taken, skipped } as const
-      decisions = []
-      skipped = 0
-      return report
+    report(tapShare) {
+      const { items, skipped } = sample.take(tapShare)
+      const decisions = items.map(decision => ({ ...decision, entries: show(decision.entries) }))
+      return { what: 'tap', id, decisions, skipped }
     },
   }
 }

@@ -12,7 +12,7 @@ export const reportSettings = settingsTable({
     name: 'DECISION_TAP',
     kind: boolean,
     fallback: 'false',
-    help: 'Allow the operator to read sampled decisions with their descriptors, at most 50 a second.',
+    help: 'Allow the operator to read sampled decisions with their descriptors, at most 50/s for each pod.',
   },
   decisionRecordingBytes: {
     name: 'DECISION_RECORDING_BYTES',
