@@ -8,7 +8,7 @@ import {
 /** The bounds of a limit. Lengths are in characters. */
 export const limitBounds = {
   maxNameLength: 128,
-  /** Longer or more names would make CEL over the first level would cost more than an API server allows. */
+  /** Longer or more names would make the CEL rules of the first level exceed the cost that is allowed. */
   maxReplaces: 16,
   maxRequestsPerUnit,
   maxUnitMultiplier,

@@ -125,7 +125,7 @@ export function refuseProcessing(code: ProcessingErrorCode): Refused {
   return { refusal: { ...refusal, processingError: processingError(code) } }
 }
 
-/** Checks the class, because an input of a caller can have a field of the same name. */
+/** Checks the status too, because an input of a caller can have a field `refusal`. */
 export function isRefused(outcome: object): outcome is Refused {
   const refusal = 'refusal' in outcome ? outcome.refusal : undefined
   return (

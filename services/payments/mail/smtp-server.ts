@@ -6,7 +6,7 @@ export interface SmtpServer {
   readonly port: number
   /** TLS from the first byte; otherwise STARTTLS where the server offers it. */
   readonly tls: boolean
-  /** The login, which is only sent over an encrypted connection. */
+  /** The login. If there is one, nothing is sent before the connection is encrypted. */
   readonly login: { readonly user: string; readonly password: string } | null
 }
 
