@@ -3,6 +3,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { type BusyPoll, type BusyPollMode, createBusyPoll } from '../../connections/busy-poll.ts'
 import { connectSocket, type SocketOptions } from '../../connections/connect-socket.ts'
 import { type OnReplies as OnRepliesOf, ReplyQueue } from '../../connections/reply-queue.ts'
+import { lostText, type ServerSession, type SessionEvents } from '../../connections/server-connection.ts'
 import { createStallWatch, type StallWatch } from '../../connections/stall-watch.ts'
 import { isErrorReply, isValueReply, type Reply, ReplyParser } from './reply-parser.ts'
 
@@ -20,18 +21,7 @@ export interface SessionOptions extends SocketOptions {
 
 export type OnReplies = OnRepliesOf<Reply>
 
-export interface SessionEvents {
-  /** Memcached has answered; the session may be used from now on. */
-  onServing(): void
-  /** Called once when the session ends, before the callbacks of owed replies. */
-  onEnd(problem: string): void
-  /** Memcached owes replies and has sent nothing for `silenceMs`, */
-  onSilence(problem: string): void
-  /** and after that has sent something. */
-  onSign(): void
-}
-
-export const lostText = 'the connection to memcached was lost'
+const lost = lostText('memcached')
 const receiveBytes = 16_384
 
 /** A request that every server and proxy supports, and that changes nothing. */
@@ -40,8 +30,7 @@ const greeting = 'get tollway_probe\r\n'
 const owedText = (ms: number) => `memcached owed replies and sent nothing for ${ms} ms`
 
 /** One connection to one memcached, from connect to close. */
-export class Session {
-  /** Resolves when the socket is closed. Never rejects. */
+export class Session implements ServerSession {
   readonly closed: Promise<void>
   readonly #options: SessionOptions
   readonly #events: SessionEvents
@@ -82,7 +71,7 @@ export class Session {
   /** Sends `count` requests in one write. No request is sent again. */
   send(requests: string, count: number, onReplies: OnReplies): void {
     if (this.#ended || count === 0) {
-      onReplies([], this.#ended ? lostText : undefined)
+      onReplies([], this.#ended ? lost : undefined)
       return
     }
     const isLonely = this.#serving && this.#owed.isEmpty
@@ -92,7 +81,6 @@ export class Session {
     if (isLonely) this.#busyPoll.begin(count)
   }
 
-  /** Ends the session at once; the problem is the reason for missing replies. */
   end(problem: string): void {
     if (this.#ended) return
     this.#ended = true
@@ -129,8 +117,8 @@ export class Session {
   }
 
   #onLost(text: string | undefined): void {
-    if (text === undefined) this.end(lostText)
-    else this.end(this.#serving ? `${lostText}: ${text}` : text)
+    if (text === undefined) this.end(lost)
+    else this.end(this.#serving ? `${lost}: ${text}` : text)
   }
 
   #onGreeted(reply: Reply | undefined, problem: string | undefined): void {

@@ -28,6 +28,8 @@ export function askOnce(options: SessionOptions, ...words: readonly string[]): P
       session.end('the reply has arrived')
     },
     onEnd: problem => resolve({ error: problem }),
+    onSilence() {},
+    onSign() {},
   })
   return promise
 }

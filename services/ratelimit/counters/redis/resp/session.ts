@@ -3,6 +3,7 @@ import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { type BusyPoll, type BusyPollMode, createBusyPoll } from '../../connections/busy-poll.ts'
 import { connectSocket, type SocketOptions } from '../../connections/connect-socket.ts'
 import { type OnReplies as OnRepliesOf, ReplyQueue } from '../../connections/reply-queue.ts'
+import { lostText, type ServerSession, type SessionEvents } from '../../connections/server-connection.ts'
 import { createStallWatch, type StallWatch } from '../../connections/stall-watch.ts'
 import { createReplyParser, isArrayReply, isErrorReply, type Reply } from './reply-parser.ts'
 import { RequestWriter, requestHead } from './request-writer.ts'
@@ -32,31 +33,13 @@ export interface SessionOptions extends SocketOptions {
 
 export type OnReplies = OnRepliesOf<Reply>
 
-export interface SessionEvents {
-  /**
-   * Redis has answered a PING, after AUTH and SELECT where they are needed. The session may be used from now
-   * on.
-   */
-  onServing(): void
-  /**
-   * Called once when the session ends, before the callbacks of owed replies. The problem is the text of Redis
-   * or of the network, and never contains the password.
-   */
-  onEnd(problem: string): void
-  /** Redis owes replies and has sent nothing for `silenceMs`, */
-  onSilence?(problem: string): void
-  /** and after that has sent something. */
-  onSign?(): void
-}
-
-export const lostText = 'the connection to Redis was lost'
+const lost = lostText('Redis')
 const receiveBytes = 65_536
 
 const owedText = (ms: number) => `Redis owed replies and sent nothing for ${ms} ms`
 
 /** One connection to one Redis, from connect to close. It is independent of the requests. */
-export class Session {
-  /** Resolves when the socket is closed. Never rejects. */
+export class Session implements ServerSession {
   readonly closed: Promise<void>
   readonly #options: SessionOptions
   readonly #events: SessionEvents
@@ -101,7 +84,7 @@ export class Session {
     const count = requests.requests
     if (this.#ended || count === 0) {
       requests.clear(true)
-      onReplies(replies, this.#ended ? lostText : undefined)
+      onReplies(replies, this.#ended ? lost : undefined)
       return
     }
     const isLonely = this.#phase === 'serving' && this.#owed.isEmpty
@@ -113,7 +96,6 @@ export class Session {
     if (isLonely) this.#busyPoll.begin(count)
   }
 
-  /** Ends the session at once; the problem is the reason for missing replies. */
   end(problem: string): void {
     if (this.#ended) return
     this.#ended = true
@@ -133,8 +115,8 @@ export class Session {
       clock,
       silence: {
         afterMs: () => (this.#phase === 'serving' ? silenceMs : Number.POSITIVE_INFINITY),
-        onBegin: afterMs => this.#events.onSilence?.(owedText(afterMs)),
-        onEnd: () => this.#events.onSign?.(),
+        onBegin: afterMs => this.#events.onSilence(owedText(afterMs)),
+        onEnd: () => this.#events.onSign(),
       },
       timeoutMs: () => timeoutMs,
       isWaiting: () => !this.#ended && !(isConnected() && this.#owed.isEmpty),
@@ -151,8 +133,8 @@ export class Session {
   }
 
   #onLost(text: string | undefined): void {
-    if (text === undefined) this.end(lostText)
-    else this.end(this.#phase === 'serving' ? `${lostText}: ${text}` : text)
+    if (text === undefined) this.end(lost)
+    else this.end(this.#phase === 'serving' ? `${lost}: ${text}` : text)
   }
 
   #greet(): void {
