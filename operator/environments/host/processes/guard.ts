@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process'
-import { showSignsOfLife } from '@tollway/chassis/lifecycle.ts'
+import { reportHealth, showSignsOfLife } from '@tollway/chassis/lifecycle.ts'
 
 /**
  * `node guard.ts PROGRAM ARGUMENTS…` runs a program that does not use Node's IPC channel, and ends it when
- * the process at the other end of the channel ends, for any reason. It reports that it accepts calls as soon
- * as it runs.
+ * the process at the other end of the channel ends, for any reason, also before the program runs. It reports
+ * that it accepts calls as soon as the program runs.
  */
 const killAfterMs = 2_000
 
@@ -16,7 +16,7 @@ if (program === undefined || process.send === undefined) {
 
 showSignsOfLife()
 const child = spawn(program, args, { stdio: ['ignore', 'inherit', 'inherit'] })
-child.on('spawn', () => process.send?.({ type: 'health', healthy: true }))
+child.on('spawn', () => reportHealth(true))
 child.on('error', error => {
   console.error(error.message)
   process.exit(127)

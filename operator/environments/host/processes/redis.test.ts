@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { spawn, spawnSync } from 'node:child_process'
+import { fork, spawn, spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -10,7 +10,7 @@ import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
-import { until } from '../../../infrastructure/provider-contract.ts'
+import { waitFor } from '../../../../test/support/wait-for.ts'
 import { startRedisFor } from './redis.ts'
 
 const deadlineMs = 20_000
@@ -50,18 +50,7 @@ async function pidOf(socket: string): Promise<number> {
 }
 
 async function untilGone(socket: string): Promise<void> {
-  let answer: string | undefined = 'not asked yet'
-  const look = async () => {
-    while (answer !== undefined) answer = await ask(socket, 'PING')
-  }
-  const looking = look()
-  await until(
-    'nobody answers',
-    () => answer === undefined,
-    deadlineMs,
-    () => answer,
-  )
-  await looking
+  await waitFor('the Redis to end', async () => (await ask(socket, 'PING')) === undefined, deadlineMs)
 }
 
 test('a Redis of our own: no network, nothing on disk, no eviction', async t => {
@@ -93,18 +82,8 @@ test('a Redis of our own: no network, nothing on disk, no eviction', async t => 
 })
 
 async function untilAnother(socket: string, before: number): Promise<void> {
-  let now = before
-  const look = async () => {
-    while (Number.isNaN(now) || now === before) now = await pidOf(socket)
-  }
-  const looking = look()
-  await until(
-    'another process',
-    () => !Number.isNaN(now) && now !== before,
-    deadlineMs,
-    () => now,
-  )
-  await looking
+  const isAnother = (pid: number) => !Number.isNaN(pid) && pid !== before
+  await waitFor('another process', async () => isAnother(await pidOf(socket)), deadlineMs)
 }
 
 test('a Redis that was killed runs again under the same address', async t => {
@@ -148,7 +127,17 @@ test('a guard that was killed leaves no Redis behind', async t => {
   }
   process.kill(Number(/^PPid:\s*(\d+)$/m.exec(status())?.[1]), 'SIGKILL')
   await untilAnother(redis.url, before)
-  await until('the first one is gone', () => !/^State:\s*[^Z]/m.test(status()), deadlineMs, status)
+  await waitFor('the first one to end', () => !/^State:\s*[^Z]/m.test(status()), deadlineMs)
+})
+
+test('a program ends with its guard if the operator ends while the guard starts', async t => {
+  const path = fileURLToPath(new URL('guard.ts', import.meta.url))
+  const guard = fork(path, ['sleep', '60'], { stdio: ['ignore', 'pipe', 'ignore', 'ipc'] })
+  t.after(() => guard.kill('SIGKILL'))
+  guard.disconnect()
+  // The program shares the output of the guard, which ends when both have ended.
+  guard.stdout?.resume()
+  await once(guard.stdout ?? assert.fail(), 'end', { signal: AbortSignal.timeout(deadlineMs) })
 })
 
 test('a state folder of a long name', async t => {
