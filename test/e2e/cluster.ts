@@ -7,9 +7,10 @@ import { waitFor } from '../support/wait-for.ts'
 
 const run = promisify(execFile)
 const maxOutputBytes = 64 * 1024 * 1024
-const chart = join(root, 'charts/tollway')
-const values = join(import.meta.dirname, 'values.yaml')
-const untilReady = ['--wait', '--timeout', '180s']
+/** The chart of today, and the values of these tests for it. */
+export const chart = join(root, 'charts/tollway')
+export const values = join(import.meta.dirname, 'values.yaml')
+export const untilReady = ['--wait', '--timeout', '180s']
 
 /** What a command of kubectl or helm says; rejects with all that it said when it fails. */
 async function command(program: string, args: readonly string[], input?: string): Promise<string> {

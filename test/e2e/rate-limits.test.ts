@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, describe, it, type TestContext } from 'node:test'
+import { after, before, describe, it } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
@@ -37,9 +37,10 @@ import {
 } from './cluster.ts'
 import { controlName, controlService } from './control-service.ts'
 import { callsTo, decides } from './decides.ts'
-import { documentedEnvoy, failedDecisions, routes } from './documented-envoy.ts'
+import { envoyUrl, startDecisions } from './decisions.ts'
+import { documentedEnvoy, failedDecisions } from './documented-envoy.ts'
 import { createFigures } from './figures.ts'
-import { describeCodes, overlapping, startLoad } from './load.ts'
+import { startLoad } from './load.ts'
 import { withTestImages } from './test-images.ts'
 
 const rateLimitConfigs = customResource(rateLimitConfigKind)
@@ -48,9 +49,6 @@ const applicationExample = join(root, 'examples/kubernetes/application/applicati
 const ratelimit = 'app.kubernetes.io/name=ratelimit'
 const operators = 'app.kubernetes.io/name=tollway-operator'
 const changes = Number(process.env['E2E_CHANGES'] ?? 200)
-
-/** The documented timeout of Envoy. */
-const timeoutMs = 50
 
 const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
 
@@ -120,7 +118,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     await kubectl('-n', 'shop', 'wait', '--for=condition=Ready', 'rlc/checkout', '--timeout=60s')
     await kubectl('-n', 'shop', 'wait', '--for=condition=Ready', 'pod/envoy', '--timeout=60s')
     envoyIp = (await read<Pod>('shop', 'pod/envoy'))?.status.podIP ?? ''
-    envoy = urlOf('service')
+    envoy = envoyUrl(envoyIp, 'service')
     const codes: number[] = []
     await eventually('Envoy to find the service', async () => (await fetch(envoy)).status === 200)
     for (let call = 0; call < 6; call++) {
@@ -178,7 +176,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
 
   it('replaces its pods without a failed call', async t => {
     await apply(checkout(1_000_000))
-    const load = await startDecisions(t, 'bob')
+    const load = await startDecisions(t, envoyIp, { admitted: 'bob' })
     await restart(system, 'tollway-ratelimit', ratelimit)
     figures.note('calls in a rolling restart', '0 failed', await load.stop())
   })
@@ -206,7 +204,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
   })
 
   it('goes on without operators, and a new leader acts soon', async t => {
-    const load = await startDecisions(t, 'carol')
+    const load = await startDecisions(t, envoyIp, { admitted: 'carol' })
     const holder = await leader()
     const beginMs = performance.now()
     await kubectl('-n', system, 'delete', 'pod', podOf(holder), '--grace-period=0', '--force')
@@ -221,8 +219,8 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     figures.note('another leads after SIGTERM', '< 2 s', seconds(performance.now() - termMs))
     await kubectl('-n', system, 'scale', 'deploy/tollway-operator', '--replicas=0')
     await eventually('no operator', async () => (await pods(system, operators)).length === 0)
-    const answered = load.codes.get(200) ?? 0
-    await eventually('calls without an operator', async () => (load.codes.get(200) ?? 0) > answered + 200)
+    const answered = load.admitted()
+    await eventually('calls without an operator', async () => load.admitted() > answered + 200)
     await kubectl('-n', system, 'scale', 'deploy/tollway-operator', '--replicas=2')
     await kubectl('-n', system, 'rollout', 'status', 'deploy/tollway-operator', '--timeout=60s')
     await load.stop()
@@ -237,7 +235,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     await apply(secondRedis)
     await kubectl('-n', system, 'wait', '--for=condition=Ready', 'pod/second-redis', '--timeout=60s')
     const address = (await read<Pod>(system, 'pod/second-redis'))?.status.podIP ?? ''
-    const load = await startDecisions(t, 'erin')
+    const load = await startDecisions(t, envoyIp, { admitted: 'erin' })
     const beginMs = performance.now()
     await setRedis(`redis://${address}:6379`)
     figures.note('edited Secret → pods with the new Redis', '< 120 s', seconds(performance.now() - beginMs))
@@ -250,11 +248,11 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
   it("keeps its pods when the operator's Deployment is deleted", async t => {
     await apply(checkout(1_000_000))
     const before = (await readyPods(ratelimit)).map(({ metadata }) => metadata.uid)
-    const load = await startDecisions(t, 'dave')
+    const load = await startDecisions(t, envoyIp, { admitted: 'dave' })
     await kubectl('-n', system, 'delete', 'deploy/tollway-operator', '--cascade=foreground', '--timeout=60s')
-    const answered = load.codes.get(200) ?? 0
+    const answered = load.admitted()
     // The garbage collector acts within seconds of a deletion; 2,000 calls take 10 s.
-    await eventually('calls after the deletion', async () => (load.codes.get(200) ?? 0) > answered + 2000)
+    await eventually('calls after the deletion', async () => load.admitted() > answered + 2000)
     await upgrade(system)
     figures.note("calls while the operator's Deployment is deleted", '0 failed', await load.stop())
     assert.deepEqual((await readyPods(ratelimit)).map(({ metadata }) => metadata.uid).sort(), before.sort())
@@ -339,39 +337,6 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     })
     feed.start()
     return () => feed.stop()
-  }
-
-  function urlOf(route: keyof typeof routes): string {
-    return `http://${envoyIp}:${routes[route].port}/`
-  }
-
-  /**
-   * Calls through Envoy, to the service and to the control. `stop` describes the calls. It fails when a call
-   * failed, and when a decision failed that a late machine does not explain: a call to the control was late
-   * at the same time.
-   */
-  async function startDecisions(t: TestContext, user: string) {
-    const failedBefore = await failedDecisions(envoyIp, 'service')
-    const controlBefore = await failedDecisions(envoyIp, 'control')
-    const load = startLoad(urlOf('service'), { user, lateMs: timeoutMs })
-    const control = startLoad(urlOf('control'), { user, lateMs: timeoutMs / 2 })
-    t.after(() => Promise.all([load.stop(), control.stop()]))
-    return {
-      codes: load.codes,
-      async stop(): Promise<string> {
-        await Promise.all([load.stop(), control.stop()])
-        const failed = (await failedDecisions(envoyIp, 'service')) - failedBefore
-        const failedControl = (await failedDecisions(envoyIp, 'control')) - controlBefore
-        const explained = overlapping(load.late, control.late)
-        const beyond = Math.max(0, failed - explained)
-        const shown =
-          `${describeCodes(load.codes)}, without a decision: ${failed}, beyond the control: ${beyond}; ` +
-          `control ${describeCodes(control.codes)}, without a decision: ${failedControl}`
-        assert.deepEqual([...load.codes.keys()], [200], shown)
-        assert.equal(beyond, 0, shown)
-        return shown
-      },
-    }
   }
 
   async function lastRevision(): Promise<string> {

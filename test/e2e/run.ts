@@ -7,6 +7,8 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { findProgram } from '../support/require-server.ts'
 import { root } from '../support/tollway.ts'
+import { makePreviousImages } from '../versions/previous-images.ts'
+import { missingPreviousRelease } from '../versions/previous-release.ts'
 
 const help = `Runs the tests of test/e2e in a cluster: Tollway is installed, used, broken and removed there.
 
@@ -25,6 +27,8 @@ Environment:
   LOAD_IMAGES   the command that loads an image into it; the archive's path is added. Without it the cluster
                 of KUBECONFIG must have the images of out/images (tollway/operator:dev, ...) already
   E2E_CHANGES   how many changes are measured (default 200)
+  E2E_MIXED_VERSIONS=1
+                runs pods of one version under the operator of the other, too (2 minutes more)
 
 The tests call pods by their addresses, so these must be reached from here.
 Exit code: 0 when the tests passed or were skipped, 1 when something failed, 2 for options that are none.
@@ -108,15 +112,21 @@ async function runIn({ keep, tests }: Options): Promise<void> {
   const cluster =
     given === '' ? await makeCluster(keep) : givenCluster(given, process.env['LOAD_IMAGES'] ?? '')
   try {
+    const files = tests.length > 0 ? tests : ['test/e2e/*.test.ts']
+    // Images of both have the tag `dev`, which must be today's in the end.
+    if (needsPreviousImages(files)) for (const archive of makePreviousImages()) await cluster.load(archive)
     for (const file of readdirSync(archives).filter(found => found.endsWith('.tar'))) {
       await cluster.load(join(archives, file))
     }
-    const files = tests.length > 0 ? tests : ['test/e2e/*.test.ts']
     process.env['KUBECONFIG'] = cluster.kubeconfig
     await run(process.execPath, '--test', '--test-concurrency=1', ...files)
   } finally {
     await cluster.remove()
   }
+}
+
+function needsPreviousImages(files: readonly string[]): boolean {
+  return files.some(file => /upgrade\.test\.ts$|\*/.test(file)) && missingPreviousRelease() === false
 }
 
 function givenCluster(kubeconfig: string, loadCommand: string): Cluster {

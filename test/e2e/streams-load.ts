@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fromBinary } from '@bufbuild/protobuf'
 import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client/client.ts'
@@ -7,6 +8,7 @@ import { serviceNames } from '../../services/broker/servers/grpc-methods.ts'
 import { bytesOf, textOf } from '../../services/broker/streams/simulation-under-test.ts'
 import { encodeAnimationIds } from '../../services/broker/wire/encode-messages.ts'
 import { statusCodes } from '../../services/broker/wire/status.ts'
+import { waitFor } from '../support/wait-for.ts'
 
 /** The stream of all requests here; see `bytesOf`. */
 export const streamId = 's'
@@ -66,14 +68,18 @@ export interface Producer {
   stop(): Promise<void>
 }
 
-/** Sends one request after the other, each to a broker that takes calls then. */
-export function startProducer(choose: ChooseBroker): Producer {
+/**
+ * Sends one request after the other, each to a broker that takes calls then.
+ *
+ * @param prefix the begin of their names, which are then numbered
+ */
+export function startProducer(choose: ChooseBroker, prefix = 'r'): Producer {
   const answers = new Map<string, string>()
   let stopped = false
 
   async function produce(): Promise<void> {
     for (let number = 1; !stopped; number++) {
-      const requestId = `r${number}`
+      const requestId = `${prefix}${number}`
       const answer = await pushRequest(choose, requestId).catch((error: unknown) => `${error}`)
       answers.set(requestId, answer)
       await pause(betweenRequestsMs)
@@ -162,4 +168,12 @@ export function startConsumer(choose: ChooseBroker): Consumer {
       await running
     },
   }
+}
+
+/** Waits until the consumer has every message of the request, and rejects if one is missing or repeated. */
+export async function receivesWhole({ received }: Consumer, request: string, frames?: number): Promise<void> {
+  const whole = wholeRequest(request, frames)
+  const has = () => received.get(request)?.at(-1) === whole.at(-1)
+  await waitFor(`the whole request ${request}`, has, 10_000).catch(() => {})
+  assert.deepEqual(received.get(request), whole, `${request}, of ${[...received.keys()]}`)
 }

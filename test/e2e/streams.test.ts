@@ -1,14 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { apiVersion } from '../../operator/environments/kubernetes/api/custom-resources.ts'
-import { waitFor } from '../support/wait-for.ts'
 import {
   apply,
   eventually,
   install,
-  isReady,
   kubectl,
-  type Pod,
   pods,
   restart,
   restricted,
@@ -16,23 +13,15 @@ import {
   upgrade,
 } from './cluster.ts'
 import { createFigures } from './figures.ts'
-import {
-  type ChooseBroker,
-  type Consumer,
-  pushRequest,
-  startConsumer,
-  startProducer,
-  wholeRequest,
-} from './streams-load.ts'
+import { addressOf, brokers, followReadyBrokers, readyBrokers } from './ready-brokers.ts'
+import { pushRequest, receivesWhole, startConsumer, startProducer, wholeRequest } from './streams-load.ts'
 
 const system = 'tollway-system'
-const brokers = 'app.kubernetes.io/name=broker'
-const grpcPort = 8082
 const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
 
 describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
   const figures = createFigures()
-  const found = followReadyBrokers()
+  const found = followReadyBrokers(system)
 
   before(async () => {
     await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: system, labels: restricted } })
@@ -48,12 +37,12 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
   })
 
   it('has two brokers, which both enforce a route', async () => {
-    assert.equal((await readyBrokers()).length, 2)
+    assert.equal((await readyBrokers(system)).length, 2)
     assert.match(await kubectl('-n', 'studio', 'get', 'asr'), /avatars .*\bTrue +2\/2 /)
   })
 
   it('brings what is pushed to one broker to the consumers of the other', async t => {
-    const [one = '', other = ''] = (await readyBrokers()).map(addressOf)
+    const [one = '', other = ''] = (await readyBrokers(system)).map(addressOf)
     const consumer = startConsumer(async () => other)
     t.after(consumer.stop)
     // The load is reported every few seconds.
@@ -63,11 +52,11 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
       /avatars +s +1 +1 +True +2\/2 /.test(await kubectl('-n', 'studio', 'get', 'asr')),
     )
     assert.equal(await pushed, 'SUCCESS')
-    await gets(consumer, 'across', frames)
+    await receivesWhole(consumer, 'across', frames)
   })
 
   it('replaces its brokers without a lost message', async t => {
-    const [one = '', other = ''] = (await readyBrokers()).map(addressOf)
+    const [one = '', other = ''] = (await readyBrokers(system)).map(addressOf)
     const consumers = [one, other].map(address => startConsumer(found.preferring(address)))
     const producer = startProducer(found.next)
     t.after(() => Promise.all([producer.stop(), ...consumers.map(({ stop }) => stop())]))
@@ -78,7 +67,7 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
     await producer.stop()
     assert.deepEqual(new Set(producer.answers.values()), new Set(['SUCCESS']))
     for (const consumer of consumers) {
-      for (const request of producer.answers.keys()) await gets(consumer, request)
+      for (const request of producer.answers.keys()) await receivesWhole(consumer, request)
       assert.ok(consumer.moves > 0, 'its broker was replaced')
     }
     const longestMs = Math.max(...consumers.map(({ longestPauseMs }) => longestPauseMs))
@@ -95,7 +84,7 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
     await upgrade(system, 'broker.enabled=false')
     await eventually('no broker', async () => (await pods(system, brokers)).length === 0)
     await upgrade(system)
-    assert.equal((await readyBrokers()).length, 2)
+    assert.equal((await readyBrokers(system)).length, 2)
   })
 
   it('is uninstalled whole, but for the resources', async () => {
@@ -110,49 +99,4 @@ const avatars = {
   kind: 'AnimationStreamRoute',
   metadata: { name: 'avatars', namespace: 'studio' },
   spec: { match: { streamIdPrefix: 's' }, lateJoiners: { from: 'start' } },
-}
-
-async function gets({ received }: Consumer, request: string, frames?: number): Promise<void> {
-  const whole = wholeRequest(request, frames)
-  const has = () => received.get(request)?.at(-1) === whole.at(-1)
-  await waitFor(`the whole request ${request}`, has, 10_000).catch(() => {})
-  assert.deepEqual(received.get(request), whole, `${request}, of ${[...received.keys()]}`)
-}
-
-async function readyBrokers(): Promise<readonly Pod[]> {
-  return (await pods(system, brokers)).filter(isReady)
-}
-
-const addressOf = ({ status }: Pod) => `${status.podIP}:${grpcPort}`
-
-/** Knows which brokers take calls, as a client that looks up their name does. */
-function followReadyBrokers() {
-  let addresses: readonly string[] = []
-  let turn = 0
-  let following = Promise.resolve()
-  let stopped = false
-
-  async function follow(): Promise<void> {
-    while (!stopped) addresses = (await readyBrokers()).map(addressOf)
-  }
-
-  const next: ChooseBroker = async () => {
-    await eventually('a broker that takes calls', async () => addresses.length > 0)
-    turn += 1
-    return addresses[turn % addresses.length] ?? ''
-  }
-  return {
-    next,
-    /** This one as long as it takes calls. */
-    preferring: (address: string): ChooseBroker => {
-      return async () => (addresses.includes(address) ? address : next())
-    },
-    start(): void {
-      following = follow()
-    },
-    async stop(): Promise<void> {
-      stopped = true
-      await following
-    },
-  }
 }

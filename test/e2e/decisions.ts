@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import type { Cleanup } from '../support/tollway.ts'
+import { failedDecisions, routes } from './documented-envoy.ts'
+import { describeCodes, overlapping, startLoad } from './load.ts'
+
+/** The documented timeout of Envoy. */
+const timeoutMs = 50
+
+export interface Decisions {
+  /** The number of calls of the admitted user that were answered with 200. */
+  admitted(): number
+  /** The number of calls that Envoy let pass without a decision. It is 0 before the end. */
+  readonly undecided: number
+  /**
+   * Ends the calls and describes them. Rejects when a call failed or was decided wrongly, and when a decision
+   * failed that a late machine does not explain: a call to the control was late at the same time.
+   */
+  stop(): Promise<string>
+}
+
+/** Users of the calls: every call of `admitted` must pass, and every call of `refused` must get 429. */
+export interface DecidedUsers {
+  readonly admitted: string
+  readonly refused?: string
+}
+
+/** Calls through the Envoy of `documentedEnvoy`, to the service and to the control. */
+export async function startDecisions(
+  t: Cleanup,
+  envoyIp: string,
+  { admitted, refused }: DecidedUsers,
+): Promise<Decisions> {
+  const failedBefore = await failedDecisions(envoyIp, 'service')
+  const controlBefore = await failedDecisions(envoyIp, 'control')
+  const url = envoyUrl(envoyIp, 'service')
+  const load = startLoad(url, { user: admitted, lateMs: timeoutMs })
+  const slow = { callers: 1, callsPerSecond: 20, lateMs: timeoutMs }
+  const refusals = refused === undefined ? undefined : startLoad(url, { user: refused, ...slow })
+  const control = startLoad(envoyUrl(envoyIp, 'control'), { user: admitted, lateMs: timeoutMs / 2 })
+  const end = async () => {
+    await Promise.all([load, control, refusals].map(one => one?.stop()))
+  }
+  t.after(end)
+  let failed = 0
+  return {
+    get undecided() {
+      return failed
+    },
+    admitted: () => load.codes.get(200) ?? 0,
+    async stop() {
+      await end()
+      failed = (await failedDecisions(envoyIp, 'service')) - failedBefore
+      const failedControl = (await failedDecisions(envoyIp, 'control')) - controlBefore
+      const late = [...load.late, ...(refusals?.late ?? [])]
+      const beyond = Math.max(0, failed - overlapping(late, control.late))
+      const shown =
+        `${describeCodes(load.codes)}, without a decision: ${failed}, beyond the control: ${beyond}; ` +
+        `control ${describeCodes(control.codes)}, without a decision: ${failedControl}`
+      assert.deepEqual([...load.codes.keys()], [200], shown)
+      assert.equal(beyond, 0, shown)
+      if (refusals !== undefined) assertRefused(refusals.codes, failed)
+      return shown
+    },
+  }
+}
+
+/** Envoy lets a call without a decision pass. */
+function assertRefused(codes: ReadonlyMap<number, number>, failed: number): void {
+  const shown = `${describeCodes(codes)}, without a decision: ${failed}`
+  assert.ok((codes.get(429) ?? 0) > 0 && (codes.get(200) ?? 0) <= failed, shown)
+  assert.deepEqual(
+    [...codes.keys()].filter(code => code !== 200 && code !== 429),
+    [],
+    shown,
+  )
+}
+
+export function envoyUrl(envoyIp: string, route: keyof typeof routes): string {
+  return `http://${envoyIp}:${routes[route].port}/`
+}
