@@ -123,14 +123,14 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
       const text = JSON.stringify(spec)
       assert.match(text, /"imagePullSecrets":\[{"name":"mirror"}\]/, `${kind} ${metadata.name}`)
       const [, image] = /"image":"([^"]+)"/.exec(text) ?? []
-      const operator = `tollway/operator:0.1.0@${digest}`
+      const operator = `tollway/operator:0.2.0-dev@${digest}`
       const expected = metadata.name === 'tollway-redis' ? 'redis:7' : operator
       assert.equal(image, `registry.example.com:5000/mirror/${expected}`)
     }
     const judged = validateClusterConfig(configOf(objects))
     assert.ok('value' in judged, JSON.stringify(judged))
     assert.equal(judged.value.rateLimit.pods.image, 'ghcr.io/a/ratelimit:1')
-    assert.equal(judged.value.broker.pods.image, 'registry.example.com:5000/mirror/tollway/broker:0.1.0')
+    assert.equal(judged.value.broker.pods.image, 'registry.example.com:5000/mirror/tollway/broker:0.2.0-dev')
     assert.deepEqual(judged.value.broker.pods.imagePullSecrets, ['mirror'])
   })
 

@@ -69,13 +69,13 @@ describe('definitions of a release in a cluster', { skip, timeout: 180_000 }, ()
     assert.equal(status, 200)
     assert.throws(
       () => release([]),
-      /merchants\.tollway\.dev in the cluster is of version 0\.2\.0-rc\.1, .* of 0\.1\.0.*crds\.allowDowngrade=true/,
+      /merchants\.tollway\.dev in the cluster is of version 0\.2\.0-rc\.1, .* of 0\.2\.0-dev.*crds\.allowDowngrade=true/,
     )
     assert.equal(await versionInCluster(), '0.2.0-rc.1')
     release(['crds.enabled=false'])
     assert.equal(await versionInCluster(), '0.2.0-rc.1')
     release(['crds.allowDowngrade=true'])
-    assert.equal(await versionInCluster(), '0.1.0')
+    assert.equal(await versionInCluster(), '0.2.0-dev')
   })
 
   it('are deleted by an uninstall with crds.keep=false, and else not', async () => {
