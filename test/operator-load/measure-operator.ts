@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { nodeOptions } from '../../operator/node-options.ts'
+import { residentMiB } from '../support/resident-memory.ts'
 import { type Cleanup, command, manifest, startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { type ConsoleCounts, openConsoles } from './open-consoles.ts'
@@ -62,8 +63,4 @@ function manifestsOf(domains: number, rules: number): Readonly<Record<string, st
 function cpuSeconds(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? []
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond
-}
-
-function residentMiB(pid: number): number {
-  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
 }

@@ -1,0 +1,118 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { CDPSession, Page } from 'playwright-core'
+import { residentMiB } from '../support/resident-memory.ts'
+import { waitFor } from '../support/wait-for.ts'
+import type { OpenConsole } from './open-console.ts'
+
+export interface SoakOptions {
+  /** The time in which the buffers of plots and lists fill, and the time of the measurement after it. */
+  readonly warmUpMs: number
+  readonly measureMs: number
+  /** The pauses between two samples, two moves of the tab that goes from page to page, and two calls. */
+  readonly sampleMs: number
+  readonly moveMs: number
+  readonly callMs: number
+  readonly onSample?: (sample: SoakSample) => void
+}
+
+export interface SoakSample {
+  readonly minutes: number
+  /** Those of all tabs, after a garbage collection. Nodes that only a script refers to count as well. */
+  readonly heapMiB: number
+  readonly nodes: number
+  readonly listeners: number
+  readonly operatorMiB: number
+  /** How often the moving tab has shown another page. */
+  readonly moves: number
+}
+
+type Metrics = Pick<SoakSample, 'heapMiB' | 'nodes' | 'listeners'>
+
+const places = ['', 'domain?domain=checkout&rule=checkout.user', 'what-if', 'tap', 'streams', 'merchants']
+
+/**
+ * Shows each page in a tab while calls arrive, each with a new key among them, and goes through all pages in
+ * another tab. Resolves with the first sample after the warm-up, and the last one.
+ */
+export async function measureSoak(site: OpenConsole, options: SoakOptions) {
+  const { warmUpMs, measureMs, sampleMs, moveMs, callMs, onSample } = options
+  const tabs = await Promise.all([...places, ''].map(place => openTab(site, place)))
+  const startMs = performance.now()
+  const moving = tabs.at(-1)
+  if (moving === undefined) throw new Error('there is no tab')
+  let moves = 0
+  let visitors = 0
+
+  async function move(): Promise<void> {
+    moves += 1
+    await show(moving?.page, places[moves % places.length] ?? '')
+    await pause(moveMs)
+  }
+
+  async function call(): Promise<void> {
+    visitors += 1
+    await site.call()
+    await site.tollway.ask('checkout', 'user', `visitor-${visitors}`)
+    await pause(callMs)
+  }
+
+  async function sample(): Promise<SoakSample> {
+    await show(moving?.page, '')
+    const all: Metrics[] = []
+    for (const tab of tabs) all.push(await metricsOf(tab.session))
+    const total = (of: (metrics: Metrics) => number) => all.reduce((sum, each) => sum + of(each), 0)
+    const taken = {
+      minutes: (performance.now() - startMs) / 60_000,
+      heapMiB: total(({ heapMiB }) => heapMiB),
+      nodes: total(({ nodes }) => nodes),
+      listeners: total(({ listeners }) => listeners),
+      operatorMiB: residentMiB(site.tollway.program.pid),
+      moves,
+    }
+    onSample?.(taken)
+    return taken
+  }
+
+  const repeatUntil = async (endMs: number, task: () => Promise<void>) => {
+    while (performance.now() < endMs) await task()
+  }
+  const run = (endMs: number) => Promise.all([repeatUntil(endMs, move), repeatUntil(endMs, call)])
+
+  const endMs = startMs + warmUpMs + measureMs
+  await run(startMs + warmUpMs)
+  await waitFor('a full list of decisions', () => tabs[3]?.page.getByText('200 of 200').isVisible(), 30_000)
+  const first = await sample()
+  let last = first
+  while (performance.now() < endMs) {
+    await run(Math.min(endMs, performance.now() + sampleMs))
+    last = await sample()
+  }
+  for (const { page } of tabs) await page.context().close()
+  return { first, last }
+}
+
+async function openTab(site: OpenConsole, place: string) {
+  const page = await site.newPage()
+  await page.goto(`${site.origin}/console`)
+  await show(page, place)
+  const session = await page.context().newCDPSession(page)
+  await session.send('Performance.enable')
+  return { page, session }
+}
+
+/** Moves to a page as a link does, without a load. */
+async function show(page: Page | undefined, place: string): Promise<void> {
+  await page?.evaluate(`location.hash = '#/${place}'`)
+  await page?.locator('main h1').waitFor()
+}
+
+async function metricsOf(session: CDPSession): Promise<Metrics> {
+  await session.send('HeapProfiler.collectGarbage')
+  const { metrics } = await session.send('Performance.getMetrics')
+  const metric = (wanted: string) => metrics.find(({ name }) => name === wanted)?.value ?? Number.NaN
+  return {
+    heapMiB: metric('JSHeapUsedSize') / 1024 / 1024,
+    nodes: metric('Nodes'),
+    listeners: metric('JSEventListeners'),
+  }
+}

@@ -1,0 +1,14 @@
+import type { SoakSample } from './measure-soak.ts'
+
+/**
+ * How much more the last sample may have than the first. Tables and plots differ by what they show; a leak of
+ * each move or call exceeds the bounds in less than 100 of them.
+ */
+const bounds = { heapMiB: 3, nodes: 600, listeners: 60, operatorMiB: 40 } as const
+
+/** Returns what has grown beyond its bound, one line each. */
+export function growthFaults(first: SoakSample, last: SoakSample): readonly string[] {
+  return (Object.keys(bounds) as (keyof typeof bounds)[])
+    .filter(name => !(last[name] - first[name] <= bounds[name]))
+    .map(name => `${name} grew from ${first[name]} to ${last[name]}, by more than ${bounds[name]}`)
+}
