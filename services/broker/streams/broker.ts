@@ -3,7 +3,7 @@ import type { Repeat } from '../log/repeat.ts'
 import type { LoggedRequest } from '../log/stream-log.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
 import { Pull, type PullSink, shuttingDown } from './pull.ts'
-import { createPush, type Push } from './push.ts'
+import { Push } from './push.ts'
 import type { Received } from './pushed-request.ts'
 import type { Caller, Pusher, StreamContext } from './stream-context.ts'
 
@@ -97,7 +97,7 @@ export function createBroker(context: StreamContext, repeat: Repeat): Broker {
     push: caller =>
       counted('push', () => {
         assertRoom('push', pushes.size, limits.pushes)
-        const push = createPush(context, caller)
+        const push = new Push(context, caller)
         track('push', pushes, push, push.answer)
         return push
       }),

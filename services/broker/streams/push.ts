@@ -2,7 +2,6 @@ import type { Span } from '@tollway/chassis/tracing/tracing.ts'
 import { fromMetadata } from '@tollway/grpc/calls/call-headers.ts'
 import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
 import type { LoggedRequest, WriterEnd } from '../log/stream-log.ts'
-import type { Mutable } from '../wire/read-header.ts'
 import type { Status } from '../wire/status.ts'
 import { hashToken } from './admission.ts'
 import {
@@ -13,36 +12,12 @@ import {
   RuleBroken,
 } from './pushed-request.ts'
 import { startRequestSpan } from './request-span.ts'
-import { nextMetadata, readResumeToken, resumeMetadata } from './resume-token.ts'
+import { nextMetadata, type ResumeToken, readResumeToken, resumeMetadata } from './resume-token.ts'
 import type { Pusher, StreamContext } from './stream-context.ts'
 
-/** One producer's call: the messages of one request, in their order. */
-export interface Push {
-  /** Accepts the next message. The caller awaits a returned promise before the message after it. */
-  take(bytes: Uint8Array): Promise<void> | undefined
-  /** The producer has sent everything. */
-  halfClose(): void
-  /**
-   * The producer is disconnected, or its call was cut. A request whose producer has a resume token waits for
-   * it, unless the producer has cancelled the call itself.
-   */
-  close(reason: GrpcError): void
-  /** Checks the time limits. */
-  sweep(): void
-  /** The routes have changed, and may no longer accept the producer. */
-  recheck(): void
-  /** The status of the request; rejects with a `GrpcError` if the call was invalid. */
-  readonly answer: Promise<Status>
-  /** No more messages are accepted. */
-  readonly over: boolean
-  /** Undefined before the header. */
-  readonly request: LoggedRequest | undefined
-  /** The messages so far; undefined before the header. */
-  readonly received: Received | undefined
-  readonly peer: string
-}
-
 /**
+ * One producer's call: the messages of one request, in their order.
+ *
  * Errors of messages are reported to the producer with a Status of any code; errors of the call (ids,
  * permission, size, limits) with a gRPC code. Consumers get the same text in a status.
  *
@@ -51,94 +26,162 @@ export interface Push {
  *
  * A push whose first message is not a header cannot be routed, whatever the rules of any route: it ends with
  * a Status ERROR of the rule `order`. A push without any id is INVALID_ARGUMENT.
- *
- * @throws GrpcError INVALID_ARGUMENT for an invalid resume token in the metadata
  */
-export function createPush(context: StreamContext, caller: Pusher): Push {
-  const { clock, limits } = context
-  const presented = readResumeToken(caller.metadata)
-  const bearer = hashToken(caller.metadata)
-  const answer = Promise.withResolvers<Status>()
-  // The answer of a disconnected producer has no other handler.
-  answer.promise.catch(() => {})
-  const traceparent = fromMetadata(caller.metadata)('traceparent') || context.newTraceparent()
-  let beganMs = clock.monotonicMs()
-  let lastMessageMs = beganMs
-  let waitsForRoom = false
-  let begun = presented !== undefined
-  let pushed: PushedRequest | undefined
-  let span: Span | undefined
+export class Push {
+  readonly peer: string
+  readonly #context: StreamContext
+  readonly #caller: Pusher
+  /** The resume token of the call's metadata; undefined if the push begins a request. */
+  readonly #resumeToken: ResumeToken | undefined
+  readonly #bearer: ReturnType<typeof hashToken>
+  readonly #answer = Promise.withResolvers<Status>()
+  #beganMs: number
+  #lastMessageMs: number
+  #waitsForRoom = false
+  /** The header was received, or the log has it. */
+  #begun: boolean
+  /** Undefined until the request has begun in the log. */
+  #pushed: PushedRequest | undefined
+  #span: Span | undefined
   /** The end of the request for its consumers. */
-  let ended: WriterEnd | undefined
+  #ended: WriterEnd | undefined
 
-  function finish(end: WriterEnd, outcome: Status | GrpcError): void {
-    if (ended !== undefined) return
-    ended = end
-    push.over = true
-    const told = pushed?.end(end) ?? Promise.resolve()
-    told.then(
-      () => settle(outcome),
-      error => settle(new GrpcError('UNAVAILABLE', (error as Error).message)),
-    )
+  /** @throws GrpcError INVALID_ARGUMENT for an invalid resume token in the metadata */
+  constructor(context: StreamContext, caller: Pusher) {
+    this.peer = caller.peer
+    this.#context = context
+    this.#caller = caller
+    this.#resumeToken = readResumeToken(caller.metadata)
+    this.#bearer = hashToken(caller.metadata)
+    this.#beganMs = context.clock.monotonicMs()
+    this.#lastMessageMs = this.#beganMs
+    this.#begun = this.#resumeToken !== undefined
+    // The answer of a disconnected producer has no other handler.
+    this.#answer.promise.catch(() => {})
+    if (this.#resumeToken !== undefined) this.#resume(this.#resumeToken)
   }
 
-  function settle(outcome: Status | GrpcError): void {
-    const isError = outcome instanceof GrpcError || outcome.code === 'ERROR'
-    span?.end(isError ? outcome.message : undefined)
-    if (outcome instanceof GrpcError) answer.reject(outcome)
-    else answer.resolve(outcome)
+  /** The status of the request; rejects with a `GrpcError` if the call was invalid. */
+  get answer(): Promise<Status> {
+    return this.#answer.promise
   }
 
-  function fail(how: 'lost' | 'refused', message: string): void {
-    const status: Status = { code: 'ERROR', message }
-    finish({ how, status }, status)
+  /** No more messages are accepted. */
+  get over(): boolean {
+    return this.#ended !== undefined
   }
 
-  function failWith(error: unknown): void {
-    if (error instanceof RuleBroken) fail('refused', error.message)
-    else if (error instanceof GrpcError) {
-      finish({ how: 'refused', status: { code: 'ERROR', message: error.message } }, error)
-    } else {
-      answer.reject(error)
-      fail('lost', 'the broker met a defect')
-    }
+  /** Undefined before the header. */
+  get request(): LoggedRequest | undefined {
+    return this.#pushed?.request
   }
 
-  async function begin(bytes: Uint8Array): Promise<void> {
-    begun = true
+  /** The messages so far; undefined before the header. */
+  get received(): Received | undefined {
+    return this.#pushed?.received
+  }
+
+  /** Accepts the next message. The caller awaits a returned promise before the message after it. */
+  take(bytes: Uint8Array): Promise<void> | undefined {
+    if (this.over) return undefined
+    this.#lastMessageMs = this.#context.clock.monotonicMs()
+    if (!this.#begun) return this.#begin(bytes)
+    if (this.#isEarly) return this.#refuseEarly()
+    const pushed = this.#pushed
     try {
-      const request = await beginRequest(context, { bytes, token: bearer, traceparent })
-      if (ended === undefined) adopt(request)
-      else await request.end(ended)
+      return pushed === undefined || pushed.relay(bytes) ? undefined : this.#waitForRoom(pushed)
     } catch (error) {
-      failWith(error)
+      this.#failWith(error)
+      return undefined
     }
   }
 
-  async function resume(token: NonNullable<typeof presented>): Promise<void> {
+  /** The producer has sent everything. */
+  halfClose(): void {
+    if (this.over) return
+    if (this.#isEarly) this.#refuseEarly()
+    else if (this.#pushed === undefined) this.#fail('refused', 'order #0: the push ended without a header')
+    else {
+      const { end, answer } = this.#pushed.complete()
+      this.#finish(end, answer)
+    }
+  }
+
+  /**
+   * The producer is disconnected, or its call was cut. A request whose producer has a resume token waits for
+   * it, unless the producer has cancelled the call itself.
+   */
+  close(reason: GrpcError): void {
+    if (this.over) return
+    const pushed = this.#pushed
+    const mayReturn = pushed?.resumeToken !== undefined && reason.code === statusCodes.UNAVAILABLE
+    if (pushed !== undefined && mayReturn) this.#suspend(pushed, reason)
+    else this.#finish(lostWith(reason.message), reason)
+  }
+
+  /** Checks the time limits. */
+  sweep(): void {
+    const nowMs = this.#context.clock.monotonicMs()
+    const { headerWaitMs } = this.#context.limits
+    const { idleSeconds = headerWaitMs / 1000, totalSeconds = Number.POSITIVE_INFINITY } =
+      this.#pushed?.route.limits ?? {}
+    if (nowMs - this.#beganMs > totalSeconds * 1000) {
+      this.#fail('lost', `the request ran for ${totalSeconds} s, which is all that its route allows`)
+    } else if (!this.#waitsForRoom && nowMs - this.#lastMessageMs > idleSeconds * 1000) {
+      this.#fail('lost', `the producer sent nothing for ${idleSeconds} s`)
+    }
+  }
+
+  /** The routes have changed, and may no longer accept the producer. */
+  recheck(): void {
+    const refusal = this.#pushed?.findRefusal()
+    if (refusal !== undefined) this.#failWith(refusal)
+  }
+
+  /** A producer that sends before the response cannot know the number of its next message. */
+  get #isEarly(): boolean {
+    return this.#pushed === undefined && this.#resumeToken !== undefined
+  }
+
+  #refuseEarly(): undefined {
+    this.#failWith(new GrpcError('FAILED_PRECONDITION', `a message came before the answer's ${nextMetadata}`))
+  }
+
+  async #begin(bytes: Uint8Array): Promise<void> {
+    this.#begun = true
+    const { metadata } = this.#caller
+    const traceparent = fromMetadata(metadata)('traceparent') || this.#context.newTraceparent()
     try {
-      const request = await continueRequest(context, { ...token, bearer })
-      if (ended !== undefined) return request.suspend(lostWith('it did not wait for the answer'))
-      beganMs -= clock.nowMs() - request.request.openedMs
-      adopt(request)
+      const request = await beginRequest(this.#context, { bytes, token: this.#bearer, traceparent })
+      if (this.#ended === undefined) this.#adopt(request)
+      else await request.end(this.#ended)
     } catch (error) {
-      failWith(error)
+      this.#failWith(error)
     }
   }
 
-  function adopt(request: PushedRequest): void {
-    pushed = request
-    push.request = request.request
-    push.received = request.received
-    lastMessageMs = clock.monotonicMs()
-    span = startRequestSpan(context, 'Push', request.request)
+  async #resume(token: ResumeToken): Promise<void> {
+    try {
+      const request = await continueRequest(this.#context, { ...token, bearer: this.#bearer })
+      if (this.over) return request.suspend(lostWith('it did not wait for the answer'))
+      this.#beganMs -= this.#context.clock.nowMs() - request.request.openedMs
+      this.#adopt(request)
+    } catch (error) {
+      this.#failWith(error)
+    }
+  }
+
+  #adopt(request: PushedRequest): void {
+    this.#pushed = request
+    this.#lastMessageMs = this.#context.clock.monotonicMs()
+    this.#span = startRequestSpan(this.#context, 'Push', request.request)
     request.onEnded(end => {
-      if (end.how === 'continued') finish(end, continued())
-      else if (end.how !== 'completed') finish(end, end.status)
+      if (end.how === 'continued') this.#finish(end, continued())
+      else if (end.how !== 'completed') this.#finish(end, end.status)
     })
-    if (request.resumeToken === undefined || ended !== undefined) return
+    if (request.resumeToken === undefined || this.over) return
     const next = String(request.received.messages)
-    caller.sendHeaders(
+    this.#caller.sendHeaders(
       new Map([
         [resumeMetadata, [request.resumeToken]],
         [nextMetadata, [next]],
@@ -146,78 +189,54 @@ export function createPush(context: StreamContext, caller: Pusher): Push {
     )
   }
 
-  /** The producer may return. */
-  function suspend(request: PushedRequest, reason: GrpcError): void {
-    const { resumeGraceMs } = limits
-    const graceSeconds = resumeGraceMs / 1000
-    const end = lostWith(`${reason.message}, and it did not come back for ${graceSeconds} s`)
-    ended = end
-    push.over = true
-    request.suspend(end)
-    settle(reason)
-  }
-
-  /** A producer that sends before the response cannot know the number of its next message. */
-  function refuseEarly(): undefined {
-    failWith(new GrpcError('FAILED_PRECONDITION', `a message came before the answer's ${nextMetadata}`))
-  }
-
-  async function waitForRoom(request: PushedRequest): Promise<void> {
-    waitsForRoom = true
+  async #waitForRoom(request: PushedRequest): Promise<void> {
+    this.#waitsForRoom = true
     await request.ready()
-    waitsForRoom = false
-    lastMessageMs = clock.monotonicMs()
+    this.#waitsForRoom = false
+    this.#lastMessageMs = this.#context.clock.monotonicMs()
   }
 
-  // Its state is in properties without accessors, because V8 would keep accessors in a hash table.
-  const push: Mutable<Push> = {
-    take(bytes) {
-      if (ended !== undefined) return undefined
-      lastMessageMs = clock.monotonicMs()
-      if (!begun) return begin(bytes)
-      if (pushed === undefined && presented !== undefined) return refuseEarly()
-      try {
-        return pushed === undefined || pushed.relay(bytes) ? undefined : waitForRoom(pushed)
-      } catch (error) {
-        failWith(error)
-        return undefined
-      }
-    },
-    halfClose() {
-      if (ended !== undefined) return
-      if (pushed === undefined && presented !== undefined) return refuseEarly()
-      if (pushed === undefined) return fail('refused', 'order #0: the push ended without a header')
-      const completed = pushed.complete()
-      finish(completed.end, completed.answer)
-    },
-    close(reason) {
-      if (ended !== undefined) return
-      const mayReturn = pushed?.resumeToken !== undefined && reason.code === statusCodes.UNAVAILABLE
-      if (pushed !== undefined && mayReturn) suspend(pushed, reason)
-      else finish(lostWith(reason.message), reason)
-    },
-    sweep() {
-      const nowMs = clock.monotonicMs()
-      const { idleSeconds = limits.headerWaitMs / 1000, totalSeconds = Number.POSITIVE_INFINITY } =
-        pushed?.route.limits ?? {}
-      if (nowMs - beganMs > totalSeconds * 1000) {
-        fail('lost', `the request ran for ${totalSeconds} s, which is all that its route allows`)
-      } else if (!waitsForRoom && nowMs - lastMessageMs > idleSeconds * 1000) {
-        fail('lost', `the producer sent nothing for ${idleSeconds} s`)
-      }
-    },
-    recheck() {
-      const refusal = pushed?.findRefusal()
-      if (refusal !== undefined) failWith(refusal)
-    },
-    answer: answer.promise,
-    over: false,
-    request: undefined,
-    received: undefined,
-    peer: caller.peer,
+  /** The producer may return. */
+  #suspend(request: PushedRequest, reason: GrpcError): void {
+    const graceSeconds = this.#context.limits.resumeGraceMs / 1000
+    const end = lostWith(`${reason.message}, and it did not come back for ${graceSeconds} s`)
+    this.#ended = end
+    request.suspend(end)
+    this.#settle(reason)
   }
-  if (presented !== undefined) resume(presented)
-  return push
+
+  #failWith(error: unknown): void {
+    if (error instanceof RuleBroken) this.#fail('refused', error.message)
+    else if (error instanceof GrpcError) {
+      this.#finish({ how: 'refused', status: { code: 'ERROR', message: error.message } }, error)
+    } else {
+      this.#answer.reject(error)
+      this.#fail('lost', 'the broker met a defect')
+    }
+  }
+
+  #fail(how: 'lost' | 'refused', message: string): void {
+    const status: Status = { code: 'ERROR', message }
+    this.#finish({ how, status }, status)
+  }
+
+  /** Ends the request in the log, and answers the producer after that. */
+  #finish(end: WriterEnd, outcome: Status | GrpcError): void {
+    if (this.over) return
+    this.#ended = end
+    const logged = this.#pushed?.end(end) ?? Promise.resolve()
+    logged.then(
+      () => this.#settle(outcome),
+      error => this.#settle(new GrpcError('UNAVAILABLE', (error as Error).message)),
+    )
+  }
+
+  #settle(outcome: Status | GrpcError): void {
+    const isError = outcome instanceof GrpcError || outcome.code === 'ERROR'
+    this.#span?.end(isError ? outcome.message : undefined)
+    if (outcome instanceof GrpcError) this.#answer.reject(outcome)
+    else this.#answer.resolve(outcome)
+  }
 }
 
 const lostWith = (message: string) =>

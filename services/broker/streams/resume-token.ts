@@ -33,7 +33,7 @@ export const tokenOf = (run: string, uses: number, secret: string): string => `$
  *
  * @throws GrpcError INVALID_ARGUMENT for a malformed token
  */
-export function readResumeToken(metadata: Metadata): Omit<PresentedToken, 'bearer'> | undefined {
+export function readResumeToken(metadata: Metadata): ResumeToken | undefined {
   const values = metadata.get(resumeMetadata)
   if (values === undefined) return undefined
   const [value] = values
@@ -47,10 +47,13 @@ export function readResumeToken(metadata: Metadata): Omit<PresentedToken, 'beare
   return { run, uses: Number(uses), secret }
 }
 
-export interface PresentedToken {
+export interface ResumeToken {
   readonly run: string
   readonly uses: number
   readonly secret: string
+}
+
+export interface PresentedToken extends ResumeToken {
   readonly bearer: TokenHash
 }
 
