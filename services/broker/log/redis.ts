@@ -134,7 +134,7 @@ function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog 
   function onEnded({ filed: { key, ended }, request, local }: KnownRequest): void {
     if (ended === undefined) return
     const { end, by = '' } = ended
-    local?.endedByOthers({ end, by })
+    local?.settle({ end, by })
     producers.settled(key)
     feeds.ended(key)
     if (by === podId) reportEnd(request, end, local?.progress)

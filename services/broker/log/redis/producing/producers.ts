@@ -13,7 +13,7 @@ import type { Report } from '../reading/positions.ts'
 import { forgetScript, openScript } from '../scripts.ts'
 import { directoryExpiryMs, endGraceMs, type RedisLogSetup } from '../setup.ts'
 import type { StoredEnd } from './end-request.ts'
-import { awayStatus, createLocalRequest, type LocalRequest } from './local-request.ts'
+import { awayStatus, LocalRequest } from './local-request.ts'
 import { isOutOfMemory, outOfMemory } from './out-of-memory.ts'
 
 /** The requests whose producers are at this broker. */
@@ -106,9 +106,9 @@ export function createProducers(setup: RedisLogSetup, directory: Directory): Pro
     let writer: RequestWriter | undefined
     directory.host(filed, request => {
       const onMoved = () => running.delete(filed.key)
-      const local = createLocalRequest({ ...taken, setup, filed, request, onEnd, onLost, onMoved })
+      const local = new LocalRequest({ ...taken, setup, filed, request, onEnd, onLost, onMoved })
       running.set(filed.key, local)
-      writer = local.openWriter()
+      writer = local.writer
       return local
     })
     if (writer === undefined) throw new LogRefusal('gone', 'no message of the request is kept any more')
