@@ -130,6 +130,23 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     assert.equal(await endOf(there), 'completed')
   })
 
+  test('a request whose last entries did not reach Redis is lost for readers of other brokers', async t => {
+    const redis = await serve(t)
+    const proxy = await startBackendProxy({ targetPort: redis.port, seed: 1 })
+    t.after(() => proxy.stop())
+    const timings = { ...quickTimings, lostMs: patientTimings.lostMs }
+    const one = await openRedisLog(t, `redis://${proxy.address}`, { timings })
+    const two = await openRedisLog(t, redis.url, { timings })
+    const writer = await one.open(openingOf('r1'))
+    const there = await collect(await requestAt(two))
+    await proxy.setFault({ kind: 'refuse' })
+    append(writer, 1, 3)
+    assert.equal(await writer.end(success).catch(error => error.reason), 'unavailable')
+    await proxy.setFault()
+    assert.equal(await endOf(there), 'lost: ERROR the log is away')
+    assert.deepEqual(there.texts, ['header'])
+  })
+
   test('readers of another broker do not wait for a Redis that stays unavailable', async t => {
     const redis = await serve(t)
     const [one, two] = [await open(t, redis.url), await open(t, redis.url)]

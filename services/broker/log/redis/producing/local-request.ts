@@ -165,16 +165,20 @@ export class LocalRequest {
     this.#options.onEnd(stored, this.#queue.storedBytes + this.#options.header.length)
   }
 
-  /** Redis has no end of it, and the request cannot continue. */
+  /**
+   * Redis has no end of it, and the request cannot continue. The end of its producer is stored later only if
+   * Redis has all entries, so that no reader of another broker takes a truncated request for a complete one.
+   */
   close(end: RequestEnd): void {
     if (this.#over) return
+    const owed = this.#queue.length === 0 ? (this.#ending?.end ?? end) : end
     this.#detach()
     this.ring.finish(end)
     if (this.#ending === undefined) this.#writer.notifyEnd(end)
     const reason = this.#command.full ? outOfMemory : 'the log did not take the end of the request'
     this.#ending?.done.reject(new LogRefusal('unavailable', reason))
     this.#writer.close()
-    this.#options.onLost(this.#ending?.end ?? end)
+    this.#options.onLost(owed)
   }
 
   /** The producer has continued the request at another broker, which is the new owner. */
