@@ -44,8 +44,8 @@ interface OpenCall {
 
 /**
  * Connects, and resolves after the SETTINGS of the server, as clients of gRPC do: a server that closes its
- * port resets the connections that it has not accepted yet. Rejects for these, and when the port has no
- * listener.
+ * port resets the connections that it has not accepted yet. Rejects for these, for a server that sends GOAWAY
+ * together with its SETTINGS, and when the port has no listener.
  */
 export async function openCallConnection(port: number, listener: CallListener): Promise<CallConnection> {
   const blocks = headerBlocks(path, `127.0.0.1:${port}`)
@@ -58,6 +58,7 @@ export async function openCallConnection(port: number, listener: CallListener): 
   let received = 0
   const settings = Promise.withResolvers<void>()
   let isReady = false
+  let isLeaving = false
   const socket = await openLoadSocket(port, createFrameReader(take), () => {
     if (!isReady) return settings.reject(new Error('the connection ended before the SETTINGS of the server'))
     const unanswered = [...open.values()].map(({ call }) => call)
@@ -101,6 +102,7 @@ export async function openCallConnection(port: number, listener: CallListener): 
   }
 
   function leave(lastStreamId: number): void {
+    isLeaving = true
     const notBegun = [...open.keys()].filter(streamId => streamId > lastStreamId)
     listener.goAway(notBegun.flatMap(streamId => forget(streamId)?.call ?? []))
   }
@@ -113,6 +115,10 @@ export async function openCallConnection(port: number, listener: CallListener): 
   }
 
   await settings.promise
+  if (isLeaving) {
+    socket.close()
+    throw new Error('the server sent GOAWAY with its SETTINGS')
+  }
   return {
     send(body, call) {
       const streamId = nextStreamId

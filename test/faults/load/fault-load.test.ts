@@ -119,3 +119,29 @@ test('calls on a lost connection are lost, and later ones use another port', asy
     assert.equal(calls.filter(({ outcome }) => outcome === 'OK').length, sent - lost)
   })
 })
+
+test('a connection that gets GOAWAY together with SETTINGS has no calls, and none is lost', async t => {
+  /** It accepts connections while it shuts down: it sends SETTINGS and GOAWAY at once, and closes. */
+  const leaving = createServer(socket => {
+    socket.on('error', () => {}).resume()
+    socket.end(Buffer.of(0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+  })
+  await new Promise<void>(resolve => leaving.listen(0, '127.0.0.1', resolve))
+  t.after(() => leaving.close())
+  const leavingPort = (leaving.address() as AddressInfo).port
+  const [one, other] = [await startServer(t), await startServer(t)]
+  await withLoad(
+    [one.port, leavingPort, other.port],
+    ['ok'],
+    async load => {
+      await waitFor('answers', () => (load.outcomes().get('OK') ?? 0) >= 20)
+      await one.server.drain(1_000)
+      const before = load.outcomes().get('OK') ?? 0
+      await waitFor('more answers', () => (load.outcomes().get('OK') ?? 0) >= before + 20)
+      const { sent, calls } = await load.stop()
+      assert.equal(load.lostConnections, 0)
+      assert.equal(calls.filter(({ outcome }) => outcome === 'OK').length, sent)
+    },
+    { connections: 1 },
+  )
+})
