@@ -7,17 +7,18 @@ import { readFolder } from '../read-folder.ts'
 import type { Completion } from './completion.ts'
 
 /** A shell waits for the answer at each press of the key. */
-const answerMs = 1_000
+const defaultAnswerMs = 1_000
 const maxNames = 200
 
 /**
  * Resolves with the domains or the rules of the resources that a command would use: those of the folder of
  * `--file`, of the operator of `--operator`, or of the operator on this machine. Resolves with none if they
- * cannot be read in time, and never rejects.
+ * cannot be read within `answerMs`, and never rejects.
  */
 export async function resourceNames(
   { kind }: Completion,
   given: ReadonlyMap<string, string>,
+  answerMs = defaultAnswerMs,
 ): Promise<readonly string[]> {
   if (kind !== 'domain' && kind !== 'rule') return []
   const none = new Promise<readonly string[]>(resolve => setTimeout(resolve, answerMs, []).unref())
