@@ -53,7 +53,7 @@ async function start(t: TestContext): Promise<Running> {
   })
   const url = `http://127.0.0.1:${port}`
   const isReady = async () => (await fetch(`${url}/readyz`).catch(() => undefined))?.ok === true
-  await waitFor(`readiness: ${program.output()}`, isReady, 30_000)
+  await waitFor(() => `readiness: ${program.output()}`, isReady, 30_000)
   return { postgres, program, folder, url, debugUrl: `http://127.0.0.1:${debugPort}` }
 }
 

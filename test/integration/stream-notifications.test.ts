@@ -116,7 +116,10 @@ test('brokers over Redis post each begin and each end once', async t => {
   const texts = (requestId: string) =>
     receiver.posts.filter(({ event }) => event.data['requestId'] === requestId).map(textOf)
   const posted = async (requestId: string, expected: readonly string[]) => {
-    await waitFor(`${expected}, got ${texts(requestId)}`, () => texts(requestId).length >= expected.length)
+    await waitFor(
+      () => `${expected}, got ${texts(requestId)}`,
+      () => texts(requestId).length >= expected.length,
+    )
     assert.deepEqual(texts(requestId), expected)
   }
 

@@ -7,9 +7,12 @@ import { setTimeout as pause } from 'node:timers/promises'
 const leastPauseMs = 10
 const mostPauseMs = 100
 
-/** Waits until the condition returns a value; fails after the deadline with the description. */
+/**
+ * Waits until the condition returns a value; fails after the deadline with the description, of which a
+ * function is called then.
+ */
 export async function waitFor<T>(
-  what: string,
+  what: string | (() => string),
   condition: () => T | undefined | false | Promise<T | undefined | false>,
   deadlineMs = 10_000,
 ): Promise<T> {
@@ -26,7 +29,8 @@ export async function waitFor<T>(
     }
     if (performance.now() > endMs) {
       const why = lastError === undefined ? '' : `; the last attempt failed: ${(lastError as Error).message}`
-      throw new Error(`timeout after ${deadlineMs} ms while waiting for ${what}${why}`)
+      const described = typeof what === 'string' ? what : what()
+      throw new Error(`timeout after ${deadlineMs} ms while waiting for ${described}${why}`)
     }
     const waitedMs = performance.now() - startMs
     await pause(Math.min(Math.max(leastPauseMs, waitedMs / 10), mostPauseMs))

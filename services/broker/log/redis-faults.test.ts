@@ -41,7 +41,10 @@ function append(writer: RequestWriter, from: number, to: number): void {
 }
 
 async function assertReads(reader: Collected, to: number): Promise<void> {
-  await waitFor(`${to} entries, got ${reader.positions.at(-1)}`, () => reader.positions.at(-1) === to)
+  await waitFor(
+    () => `${to} entries, got ${reader.positions.at(-1)}`,
+    () => reader.positions.at(-1) === to,
+  )
   assert.deepEqual(reader.texts, ['header', ...Array.from({ length: to }, (_, index) => `${index + 1}`)])
   assert.equal(reader.cursor.takeGap(), 0)
 }

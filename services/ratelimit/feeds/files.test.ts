@@ -36,7 +36,10 @@ function start(t: TestContext, root: string, options: Partial<FileFeedOptions> &
   feed.start()
   t.after(() => feed.stop())
   const becomes = (expected: string) =>
-    waitFor(`${expected} instead of ${under.inForce()}`, () => under.inForce() === expected)
+    waitFor(
+      () => `${expected} instead of ${under.inForce()}`,
+      () => under.inForce() === expected,
+    )
   return { ...under, becomes }
 }
 

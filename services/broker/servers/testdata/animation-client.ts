@@ -119,11 +119,17 @@ function pullCall(call: ClientReadableStream<Buffer>): PullCall {
     setImmediate(() => end.resolve(code === 0 ? 'OK' : `${codeName(code)} ${details}`))
   })
   const texts = () => messages.map(textOf)
+  let ended: string | undefined
+  end.promise.then(status => {
+    ended = status
+  })
   return {
     messages,
     texts,
-    until: text =>
-      waitFor(`${text}, got ${texts().slice(-5).join(', ')}`, () => texts().at(-1) === text).then(),
+    async until(text) {
+      const found = () => `${text}, got ${texts().slice(-5).join(', ')} with the end ${ended}`
+      await waitFor(found, () => texts().at(-1) === text)
+    },
     stall: () => void call.pause(),
     resume: () => void call.resume(),
     cancel: () => call.cancel(),
