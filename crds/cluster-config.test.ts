@@ -6,7 +6,7 @@ const urlSecret = { name: 'redis', key: 'url' }
 const rateLimit = { backend: { urlSecret } }
 const streamLog = { type: 'redis', urlSecret }
 
-test('with the address of its Redis the rest has defaults, and the broker does not run', () => {
+test('a config with only a Redis address has defaults, and does not run the broker', () => {
   const judged = validateClusterConfig({ rateLimit })
   assert.ok('value' in judged, JSON.stringify(judged))
   const { broker, rateLimit: plan } = judged.value
@@ -76,7 +76,7 @@ const wrong: readonly [unknown, string][] = [
   ],
 ]
 
-test('what does not fit together is told with its field, and how to mend it', () => {
+test('a contradiction is reported with its field and a fix', () => {
   for (const [config, expected] of wrong) {
     const judged = validateClusterConfig(config)
     assert.ok('problems' in judged, expected)
@@ -87,7 +87,7 @@ test('what does not fit together is told with its field, and how to mend it', ()
   }
 })
 
-test('of a service that does not run nothing is asked', () => {
+test('no field is required for a service that is disabled', () => {
   const off = { enabled: false, replicas: 3 }
   const judged = validateClusterConfig({
     rateLimit: { ...off, backend: { type: 'memory' } },

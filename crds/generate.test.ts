@@ -17,7 +17,7 @@ it('the manifests on disk are up to date', () => {
   assert.deepEqual(generate('--check'), { status: 0, said: '' })
 })
 
-it('a stale or missing file is reported, and regenerated', () => {
+it('the generator reports stale and missing files, and writes them again', () => {
   const folder = temporaryFolder('manifests')
   const missing = generate('--check', folder)
   assert.equal(missing.status, 1)

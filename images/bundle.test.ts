@@ -23,7 +23,7 @@ export function go() {
 }
 `
 
-test('what a program starts comes along and is found, from wherever the bundle lies', async () => {
+test('a bundle contains what a program starts, and finds it from any folder', async () => {
   const sources = folderOf({
     'cli/main.ts': "const { go } = await import('../work/go.ts')\ngo()\n",
     'work/go.ts': goInThread,
@@ -43,7 +43,7 @@ test('what a program starts comes along and is found, from wherever the bundle l
   assert.equal(stdout, 'hello\n', stderr)
 })
 
-test('a folder that a source reads comes along and is found', async () => {
+test('a bundle contains a folder that a source reads, and finds it from any folder', async () => {
   const sources = folderOf({
     'cli/main.ts': "import { read } from '../work/read.ts'\nread()\n",
     'work/read.ts': `
@@ -78,7 +78,7 @@ const refused: readonly { readonly title: string; readonly source: string; reado
   { title: 'an import of nothing', source: "import 'no-such-package'", text: /Could not resolve/ },
 ]
 for (const { title, source, text } of refused) {
-  test(`refused: ${title}`, async () => {
+  test(`rejected: ${title}`, async () => {
     await assert.rejects(bundle(folderOf({ 'main.ts': source }), 'main', 'main.ts'), text)
   })
 }

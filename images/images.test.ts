@@ -67,14 +67,14 @@ function readLayer(packed: Buffer): ReadonlyMap<string, string> {
   return new Map(files.map(path => [path, /sbom|local\/bin/.test(path) ? text(path) : '']))
 }
 
-test('the same sources are the same image, wherever it is made', async () => {
+test('two builds of the same sources give the same image', async () => {
   const make = () => createMaker(newFolder(), sources).make(recipe('ratelimit'))
   const [first, second] = [await make(), await make()]
   assert.equal(first.digest, second.digest)
   assert.ok(readFileSync(first.archive).equals(readFileSync(second.archive)))
 })
 
-test('an archive is what docker, containerd and skopeo read', async () => {
+test('an archive has the index, tags and layers that docker, containerd and skopeo read', async () => {
   const { digest, archive } = await createMaker(newFolder(), sources).make(recipe('ratelimit'))
   const { index, manifest, config, docker, blob } = readArchive(archive)
   const names = ['dev', '1.2.3', '0123456789ab']
@@ -129,7 +129,7 @@ function assertLicensed(files: ReadonlyMap<string, string>): void {
   }
 }
 
-test('the layer of Node has all that Node needs, and nobody but root may change it', () => {
+test('the layer of Node has every file that Node needs, and only root can change them', () => {
   const { tree, components } = node
   const paths = [...tree.keys()]
   for (const path of ['usr/local/bin/node', 'etc/passwd', 'etc/ssl/certs/ca-certificates.crt', 'tmp']) {
@@ -150,7 +150,7 @@ test('the layer of Node has all that Node needs, and nobody but root may change 
   assert.deepEqual(loose, [])
 })
 
-test('tags tell the version and the commit, and whether files differ from it', () => {
+test('tags contain the version and the commit, and mark uncommitted changes', () => {
   assert.deepEqual(tagsOf({ ...sources, revision: `${commit}-dirty` }), [
     'dev',
     '1.2.3',
@@ -164,7 +164,7 @@ test('tags tell the version and the commit, and whether files differ from it', (
   )
 })
 
-test('the Dockerfile runs what the archives run', () => {
+test('the Dockerfile has the entry points, variables and ports of the archives', () => {
   const dockerfile = readFileSync(join(root, 'images/Dockerfile'), 'utf8')
   const [, base = ''] = /^FROM scratch AS node\n(.*?)\n\n/ms.exec(dockerfile) ?? []
   for (const { name, run } of ourRecipes(root, sources.version, () => smallNode)) {
@@ -180,7 +180,7 @@ test('the Dockerfile runs what the archives run', () => {
   }
 })
 
-test('the command line says what there is, and refuses what there is not', () => {
+test('the help lists every image, and an unknown image is rejected with the list', () => {
   const call = (...args: readonly string[]) => {
     const { PATH, NODE_COMPILE_CACHE } = process.env
     const options = {

@@ -18,13 +18,13 @@ async function endBySignal(program: string, signal: 'SIGTERM' | 'SIGINT'): Promi
   return run.end(signal)
 }
 
-test('a signal ends a program that does not handle it yet, also the first of a container', async () => {
+test('a signal ends a program that does not handle it yet, also as process 1 of a container', async () => {
   // A process without a handler ends by the signal itself, or not at all as the first one.
   assert.equal(await endBySignal('', 'SIGTERM'), 143)
   assert.equal(await endBySignal('', 'SIGINT'), 130)
 })
 
-test('a program that handles its signals ends as it wants to', async () => {
+test('a program that handles its signals chooses its own end', async () => {
   const slowly = "process.on('SIGTERM', () => setTimeout(() => process.exit(7), 50))"
   assert.equal(await endBySignal(slowly, 'SIGTERM'), 7)
 })

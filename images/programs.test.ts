@@ -65,12 +65,12 @@ const askTwice = async (service: RateLimitProcess) => [
   await service.ask('shop', 'user', 'alice'),
 ]
 
-test('the rate limit service decides', async t => {
+test('the rate limit service answers calls', async t => {
   const service = await start(t, { BACKEND_TYPE: 'memory' })
   assert.deepEqual(await askTwice(service), [200, 429])
 })
 
-test('the rate limit service forks workers of itself', async t => {
+test('the rate limit service starts its workers from the bundle', async t => {
   if (requireProgram(t, 'redis-server') === false) return
   const redis = await startRedis()
   t.after(() => redis.stop())
@@ -80,7 +80,7 @@ test('the rate limit service forks workers of itself', async t => {
 })
 
 for (const protocol of ['http', 'grpc'] as const) {
-  test(`the rate limit service finds what it loads for traces over ${protocol}`, async t => {
+  test(`the rate limit service loads its tracing modules for the exporter over ${protocol}`, async t => {
     let posted = ''
     const collector = createServer((request, response) => {
       posted = `${request.method} ${request.url}`
@@ -102,7 +102,7 @@ for (const protocol of ['http', 'grpc'] as const) {
 }
 
 for (const streamLog of ['memory', 'redis']) {
-  test(`the broker relays, with its streams in ${streamLog}`, async t => {
+  test(`the broker delivers messages from its ${streamLog} log`, async t => {
     if (streamLog === 'redis' && requireProgram(t, 'redis-server') === false) return
     const redis = streamLog === 'redis' ? await startRedis() : undefined
     t.after(() => redis?.stop())
@@ -131,7 +131,7 @@ for (const streamLog of ['memory', 'redis']) {
   })
 }
 
-test('the payments service makes its database and its schema', async t => {
+test('the payments service creates its database and its schema', async t => {
   const [port = 0, debugPort = 0] = await freePorts(2)
   const program = startProgram(process.execPath, [payments], {
     env: {
@@ -153,7 +153,7 @@ function run(...args: readonly string[]) {
   return { status, said: stdout + stderr }
 }
 
-test('tollway tells its commands, and judges manifests', () => {
+test('tollway prints its commands, and validates manifests', () => {
   const help = run('--help')
   assert.equal(help.status, 0, help.said)
   assert.match(help.said, /^ {2}run .*\n(?:.*\n)* {2}validate /m)
@@ -166,7 +166,7 @@ test('tollway tells its commands, and judges manifests', () => {
   assert.match(wrong.said, /fortnight/)
 })
 
-test('tollway run starts the services that lie beside it', async t => {
+test('tollway run starts the services of the same folder', async t => {
   const started = await startTollway(
     t,
     { 'a.yaml': manifest('a', 'a', { user: '1/hour' }) },

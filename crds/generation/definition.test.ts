@@ -53,7 +53,7 @@ it('a RateLimitConfig has the documented number of levels of descriptors', () =>
   assert.equal(levels.length, 8)
 })
 
-it('a keyword that validation ignores is rejected', () => {
+it('the generator rejects a keyword that validation ignores', () => {
   const odd: Schema & { readonly uniqueItems: boolean } = { type: 'array', uniqueItems: true }
   const kind = { ...rateLimitConfigKind, spec: { type: 'object', properties: { odd } } as const }
   assert.throws(() => customResourceDefinition(kind), /uniqueItems/)

@@ -19,14 +19,14 @@ zebra               -
 x                   -
 `
 
-it('finds the nearest name, and none if none is near', () => {
+it('finds the nearest name, and none if no name is near', () => {
   for (const line of meant.trim().split('\n')) {
     const [written = '', name] = line.split(/\s+/)
     assert.equal(nearestName(written, names) ?? '-', name, written)
   }
 })
 
-it('answers for any text', () => {
+it('returns a result for any text', () => {
   assert.equal(nearestName('', names), undefined)
   assert.equal(nearestName('k'.repeat(1_000_000), names), undefined)
 })

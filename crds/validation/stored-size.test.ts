@@ -52,7 +52,10 @@ function mostRules(shape: Shape): number {
   return least * 100
 }
 
-describe('what is valid fits an API server', { skip: missingKubeAssets(), timeout: 100_000 }, () => {
+describe('the largest valid resources fit an API server', {
+  skip: missingKubeAssets(),
+  timeout: 100_000,
+}, () => {
   const path = '/apis/tollway.dev/v1alpha1/namespaces/default/ratelimitconfigs'
   let api: KubeApiServer
 
@@ -77,19 +80,19 @@ describe('what is valid fits an API server', { skip: missingKubeAssets(), timeou
   }
 
   for (const shape of [flat, nested]) {
-    it(`${shape.name} rules, as many as are valid`, async () => {
+    it(`accepts as many ${shape.name} rules as are valid`, async () => {
       const rules = mostRules(shape)
       assert.equal(await apply(shape, rules), 201, `${rules} rules`)
     })
   }
 
-  it('and the limit is not much lower than it must be', async () => {
+  it('rejects 7 % more rules than are valid, so that the limit is not too low', async () => {
     const rules = Math.ceil((mostRules(flat) * 1.07) / 100) * 100
     assert.equal(await apply(flat, rules), 500, `${rules} rules`)
   })
 })
 
-it('the size is that of the JSON and of the names of its fields', () => {
+it('the stored size is the length of the JSON plus that of the field names in managedFields', () => {
   const spec = { domain: 'a', descriptors: [{ key: 'b' }] }
   const noted =
     '"f:domain":{},"f:descriptors":{},"k:{\\"key\\":\\"b\\",\\"value\\":\\"\\"}":{".":{}},"f:key":{},'

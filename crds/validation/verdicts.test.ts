@@ -72,7 +72,7 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     assert.equal(made.status, 201, describeAnswer(made))
   }
 
-  it('judges descriptors that change, and no others: an older policy may have accepted them', async () => {
+  it('validates only descriptors that change, since an older policy may have accepted others', async () => {
     const path = `${resources}/older?${strict}`
     const change = async (metadata: object, spec: Json = {}) => {
       const older = (await api.call('GET', path)).body as { metadata: object; spec: object }
@@ -91,7 +91,7 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     await api.call('DELETE', path)
   })
 
-  it('lets the metadata of a resource with many rules change', async () => {
+  it('accepts a change of the metadata of a resource with many rules', async () => {
     const rateLimit = { unit: 'minute', requestsPerUnit: 3 }
     const rules = Array.from({ length: manyRules }, (_, index) => ({
       key: 'k',
@@ -122,7 +122,7 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
 
   for (const { name, resource, problems } of cases) {
     const isRight = problems.length === 0
-    it(`${isRight ? 'accepts' : 'refuses'}: ${name}`, async () => {
+    it(`${isRight ? 'accepts' : 'rejects'}: ${name}`, async () => {
       const answer = await tryOut(resource)
       assert.equal(isAccepted(answer), isRight, describeAnswer(answer))
       if (isAccepted(answer)) assertSameSpec(answer, resource)
@@ -131,7 +131,7 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
 
   for (const { name, resource, problems } of routeCases) {
     const isRight = problems.length === 0
-    it(`${isRight ? 'accepts' : 'refuses'} as a route: ${name}`, async () => {
+    it(`${isRight ? 'accepts' : 'rejects'} as a route: ${name}`, async () => {
       const answer = await api.call('POST', `${routes}?${strict}&dryRun=All`, resource)
       assert.equal(isAccepted(answer), isRight, describeAnswer(answer))
       const judged = validateAnimationStreamRoute(resource)
@@ -141,7 +141,7 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
 
   for (const { name, resource, problems } of merchantCases) {
     const isRight = problems.length === 0
-    it(`${isRight ? 'accepts' : 'refuses'} as a merchant: ${name}`, async () => {
+    it(`${isRight ? 'accepts' : 'rejects'} as a merchant: ${name}`, async () => {
       const answer = await api.call('POST', `${merchants}?${strict}&dryRun=All`, resource)
       assert.equal(isAccepted(answer), isRight, describeAnswer(answer))
       const judged = validateMerchant(resource)
@@ -149,7 +149,7 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     })
   }
 
-  it('changes of a merchant only what can be changed, and says so', async () => {
+  it('rejects a change of a fixed field of a merchant, and names the field and a way out', async () => {
     const spec = {
       currency: 'DKK',
       email: 'shop@example.org',
@@ -261,7 +261,7 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     })
   }
 
-  it('validates any resource as this process does', async () => {
+  it('accepts and rejects random resources as validateRateLimitConfig does', async () => {
     const accepted = { yes: 0, no: 0 }
     const property = fc.asyncProperty(nearlyRightResource, async resource => {
       const answer = await tryOut(resource)

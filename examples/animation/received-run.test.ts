@@ -29,7 +29,7 @@ function receive(received: ReturnType<typeof createReceivedRun>, ...texts: strin
     })
 }
 
-test('a run is counted, and its header and name are not shown again when it is resumed', () => {
+test('a resumed run is counted, and its header and name are not shown again', () => {
   const received = createReceivedRun()
   assert.equal(received.metadata(), 'none')
   const first = receive(received, 'header', 'run a, the next is message 1', 'data', 'data')
@@ -48,7 +48,7 @@ test('the header of another run is shown', () => {
   assert.equal(received.metadata(), 'b=2')
 })
 
-test('a broker that names no runs loses no message', () => {
+test('no message is lost if the broker does not name the run', () => {
   const received = createReceivedRun()
   receive(received, 'header', 'run a, the next is message 1', 'data')
   assert.deepEqual(receive(received, 'header', 'data', 'data', 'all is said'), [

@@ -4,19 +4,19 @@ import { test } from 'node:test'
 import { makeSpeech } from './speech.ts'
 import { formatWav, parseWav } from './wav.ts'
 
-test('a sound is the same after it was written and read', () => {
+test('parsing a formatted WAV file returns the same sound', () => {
   const sound = makeSpeech(0.1, 44100)
   assert.deepEqual(parseWav(formatWav(sound)), sound)
 })
 
-test('chunks that are not needed are passed over, those of odd length too', () => {
+test('the parser skips chunks that it does not need, also those of odd length', () => {
   const file = formatWav(makeSpeech(0.1))
   const list = Buffer.from('LIST\x03\0\0\0abc\0', 'latin1')
   const longer = Buffer.concat([file.subarray(0, 12), list, file.subarray(12)])
   assert.deepEqual(parseWav(longer), parseWav(file))
 })
 
-test('what cannot be played is refused', () => {
+test('the parser rejects files that it cannot play', () => {
   const file = formatWav(makeSpeech(0.1))
   const withBits = Buffer.from(file)
   withBits.writeUInt16LE(24, 34)

@@ -35,7 +35,7 @@ const calls: Readonly<Record<string, readonly [path: string, body?: unknown]>> =
   merchants: ['/merchants'],
 }
 
-describe('each answer has the shape of the OpenAPI document', () => {
+describe('each response has the shape that the OpenAPI document gives it', () => {
   for (const { id, events, answer } of endpoints as readonly Endpoint[]) {
     if (events !== undefined) continue
     test(id, async t => {
@@ -76,7 +76,7 @@ async function firstEvent(response: Response): Promise<{ name: string; data: unk
   throw new Error(`no event in ${text}`)
 }
 
-test('a reset and a raise change the counter, and are reported with the user', async t => {
+test('a reset and a raise change the counter, and are recorded with the user', async t => {
   const { ask, post, changes } = await serveApi(t)
   const { body: before } = await ask(alice)
   assert.deepEqual([before.value, before.remaining, before.reset], [10, 0, 30])
@@ -100,7 +100,7 @@ test('a reset names the pods that have not confirmed', async t => {
   assert.deepEqual([body.confirmed, body.missing], [['pod-a'], ['pod-b']])
 })
 
-test('a request is explained by the rules in force, descriptor by descriptor', async t => {
+test('an explanation of a request has the rules in force, descriptor by descriptor', async t => {
   const { post } = await serveApi(t)
   const descriptors = [entries, [{ key: 'plan', value: '\u{202e}<script>' }]]
   const { status, body } = await post('/try', { domain: 'checkout', descriptors })
@@ -114,7 +114,7 @@ test('a request is explained by the rules in force, descriptor by descriptor', a
   assert.equal(error.error.message, 'domain: no RateLimitConfig in force defines "nowhere"')
 })
 
-test('rights are those of the caller, and a token that is not valid has none', async t => {
+test('a caller has the rights of its token, and an invalid token is rejected', async t => {
   const asked: RightPlace[] = []
   const access: ApiAccess = {
     async authenticate({ headers }) {
@@ -294,7 +294,7 @@ test('a body of more than 10 MB is rejected with 413, with or without its length
   assert.equal(sent.status, 413)
 })
 
-test('a POST needs the content type that no page of another site can send', async t => {
+test('a POST is rejected without the content type that pages of other sites cannot send', async t => {
   const { post, changes } = await serveApi(t)
   const body = { domain: 'checkout', entries }
   for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x']) {
@@ -305,7 +305,7 @@ test('a POST needs the content type that no page of another site can send', asyn
   assert.deepEqual(changes, [])
 })
 
-test('a page of another site reads and changes nothing', async t => {
+test('a request of a page of another site is rejected and changes nothing', async t => {
   const { port, changes } = await serveApi(t)
   const status = async (start: string, ...headers: string[]) => {
     const socket = connect(port, '127.0.0.1')
@@ -324,7 +324,7 @@ test('a page of another site reads and changes nothing', async t => {
   assert.deepEqual(changes, [])
 })
 
-test('the totals of each pod are left out of rules if only sums are asked for', async t => {
+test('rules leave out the totals of each pod if only sums are requested', async t => {
   const { ask } = await serveApi(t)
   const podsOf = async (query: string) => {
     const { body } = await ask(`/domains/checkout/rules${query}`)
@@ -334,7 +334,7 @@ test('the totals of each pod are left out of rules if only sums are asked for', 
   assert.deepEqual(await podsOf('?totals=sum'), [[]])
 })
 
-test('lists have pages', async t => {
+test('lists are paginated', async t => {
   const { ask } = await serveApi(t)
   const { body: first } = await ask('/domains?limit=1')
   assert.deepEqual(
@@ -363,14 +363,14 @@ describe('an error of the pods', () => {
     ['too-many', 429],
   ] as const
   for (const [code, expected] of cases)
-    test(`${code} is answered by ${expected} with its cause`, async t => {
+    test(`${code} is answered with ${expected} and its cause`, async t => {
       const { ask, pods } = await serveApi(t)
       pods.problem = new PodSessionsError(code, 'Redis: connect ECONNREFUSED')
       const { status, body } = await ask(alice)
       assert.deepEqual([status, body.error], [expected, { code, message: 'Redis: connect ECONNREFUSED' }])
     })
 
-  test('is an event of a stream', async t => {
+  test('is sent as an event on a stream', async t => {
     const { url, pods } = await serveApi(t)
     pods.problem = new PodSessionsError('switched-off', 'no pod allows the tap')
     const { name, data } = await firstEvent(await fetch(`${url}/tap?domain=checkout`))
@@ -378,7 +378,7 @@ describe('an error of the pods', () => {
     assert.deepEqual(data, { error: { code: 'switched-off', message: 'no pod allows the tap' } })
   })
 
-  test('is no error of lists while no pod is connected', async t => {
+  test('leaves lists empty, without an error, while no pod is connected', async t => {
     const { ask, pods } = await serveApi(t)
     pods.problem = new PodSessionsError('no-pods', 'no pod is connected')
     const { status, body } = await ask('/domains')
@@ -386,7 +386,7 @@ describe('an error of the pods', () => {
   })
 })
 
-test('no more streams are open than allowed, and a closed one makes room', async t => {
+test('streams beyond the maximum are rejected, and the end of one admits another', async t => {
   const { url, pods } = await serveApi(t, { limits: { maxStreams: 2 } })
   const ends = [new AbortController(), new AbortController()]
   for (const { signal } of ends) await fetch(`${url}/series?domain=checkout`, { signal })
@@ -409,7 +409,7 @@ describe('a stream ends with an event', () => {
     assert.equal((await fetch(`${url}/domains`)).status, 503)
   })
 
-  test('after its longest time, so that rights are checked again', async t => {
+  test('after the maximum duration, so that the next one checks the rights again', async t => {
     const { url } = await serveApi(t, { limits: { maxStreamMs: 50 } })
     const text = await (await fetch(`${url}/series?domain=checkout`)).text()
     assert.match(text, /^retry: 1000\n\nevent: point\n.*event: end\ndata: {"reason":"renew"}\n\n$/s)

@@ -35,7 +35,7 @@ function start(t: TestContext, store: StoreInMemory, options: Partial<Certificat
   return { certificates, said }
 }
 
-test('one writes, the other reads, and both show the same', async t => {
+test('the leader writes certificates, a follower reads them, and both use the same', async t => {
   const store = storeInMemory()
   const { certificates: follower } = start(t, store, { mayWrite: () => false })
   assert.throws(() => follower.serverTls.credentials(), /^Error: the operator has no certificate yet$/)
@@ -55,7 +55,7 @@ test('one writes, the other reads, and both show the same', async t => {
   assert.equal(leader.problem(), '')
 })
 
-test('no key is ever logged', async t => {
+test('no key appears in the log', async t => {
   const store = storeInMemory()
   const { certificates, said } = start(t, store)
   await certificates.ready()
@@ -64,7 +64,7 @@ test('no key is ever logged', async t => {
   assert.doesNotMatch(said.join('\n'), /BEGIN|KEY/)
 })
 
-test('every write may be the last one before a crash, or come too late', async t => {
+test('two writers converge although each write may be the last before a crash, or come late', async t => {
   const store = storeInMemory()
   // Two that both believe they are the one that writes, each stopped after any write.
   let writes = 0
@@ -76,7 +76,7 @@ test('every write may be the last one before a crash, or come too late', async t
   await waitFor('an end of the rotation', () => store.data('tollway-ca')['old.crt'] === '')
 })
 
-test('a store that is away is told of until it is back', async t => {
+test('a failure of the store is logged once, and stays the reported problem until it ends', async t => {
   const store = storeInMemory()
   const { certificates, said } = start(t, store)
   await certificates.ready()
@@ -87,7 +87,7 @@ test('a store that is away is told of until it is back', async t => {
   await waitFor('the end of it', () => certificates.problem() === '')
 })
 
-test('content that cannot be used is told of and replaced, and the last good certificate stays', async t => {
+test('an unusable Secret is reported and replaced, and the last good authority stays in force', async t => {
   const store = storeInMemory()
   const { certificates, said } = start(t, store, {
     timing: { ...timing, checkEveryMs: 60_000, leafLifeMs: 60_000, authorityLifeMs: 600_000 },
@@ -103,7 +103,7 @@ test('content that cannot be used is told of and replaced, and the last good cer
   assert.equal(certificates.serverTls.credentials().ca, before.ca)
 })
 
-test('an authority whose Secret is gone stays trusted until another one has spread', async t => {
+test('the authority of a deleted Secret stays trusted until its successor is distributed', async t => {
   const store = storeInMemory()
   const { certificates } = start(t, store, {
     timing: { ...timing, leafLifeMs: 60_000, authorityLifeMs: 600_000 },
@@ -123,7 +123,7 @@ test('an authority whose Secret is gone stays trusted until another one has spre
   await waitFor('the end', () => store.data('tollway-ca')['old.crt'] === '')
 })
 
-test('times that cannot work are refused', () => {
+test('unsafe durations are rejected', () => {
   const wrong = { ...timing, leafLifeMs: 500 }
   const options = { store: storeInMemory(), secretNames, dnsNames, timing: wrong }
   const rest = { mayWrite: () => true, clock: systemClock, log: silentLog, random: Math.random }

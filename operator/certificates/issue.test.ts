@@ -16,7 +16,7 @@ const authority = issueAuthority('tollway feed', { nowMs, expiresAtMs: nowMs + 3
 const leafOptions = { nowMs, expiresAtMs: nowMs + 30 * dayMs, dnsNames, usage: ['server', 'client'] } as const
 const leaf = issueLeaf(authority, leafOptions)
 
-test('what Node reads is what was asked for', () => {
+test('Node reads the requested names, times, usages and issuer', () => {
   const [ca, own] = [new X509Certificate(authority.cert), new X509Certificate(leaf.cert)]
   assert.deepEqual([ca.ca, own.ca], [true, false])
   assert.match(ca.subject, /^CN=tollway feed [0-9a-f]{8}$/)
@@ -31,7 +31,7 @@ test('what Node reads is what was asked for', () => {
   assert.equal(own.serialNumber.length, 32)
 })
 
-test('what OpenSSL verifies, strictly and for its purpose', t => {
+test('OpenSSL verifies a leaf strictly, and only for its purpose', t => {
   if (spawnSync('openssl', ['version']).status !== 0) {
     if (process.env['REQUIRE_SERVERS'] === '1') assert.fail('openssl is not on the PATH')
     return t.skip('openssl is not on the PATH')
@@ -55,14 +55,14 @@ test('what OpenSSL verifies, strictly and for its purpose', t => {
   assert.notEqual(verify(issueLeaf(stranger, leafOptions).cert, 'sslclient'), 0)
 })
 
-test('only an authority of our own form issues, and only with its own key', () => {
+test("only an authority of the operator's own form can issue, and only with its own key", () => {
   assert.ok(isOwnAuthority(new X509Certificate(authority.cert)))
   assert.ok(!isOwnAuthority(new X509Certificate(leaf.cert)))
   assert.throws(() => issueLeaf(leaf, leafOptions), /not one of our own/)
   assert.throws(() => issueLeaf({ ...authority, key: leaf.key }, leafOptions), /not that of the authority/)
 })
 
-test('every name and time comes back as it went in', () => {
+test('every name and time in a certificate is the requested one', () => {
   const label = fc.stringMatching(/^[a-z][a-z0-9-]{0,61}[a-z0-9]$/)
   const names = fc.array(label, { minLength: 1, maxLength: 9 })
   const second = fc.integer({ min: Math.floor(nowMs / 1000), max: Date.parse('2120-01-01') / 1000 })
@@ -77,7 +77,7 @@ test('every name and time comes back as it went in', () => {
   )
 })
 
-test('the encodings that X.690 gives as examples', () => {
+test('DER encodings equal the examples of X.690', () => {
   const hex = (bytes: Buffer) => bytes.toString('hex')
   assert.equal(hex(objectIdentifier('2.5.4.3')), '0603550403')
   assert.equal(hex(objectIdentifier('1.2.840.113549')), '06062a864886f70d')

@@ -134,7 +134,7 @@ function settle(world: World): void {
   assert.fail(`it does not settle: ${world.done.slice(-8).join('; ')}`)
 }
 
-test('the first writes make an authority and both leaves, and then nothing is due for long', () => {
+test('the first steps create an authority and both leaves, and the next step is far away', () => {
   const world = createWorld()
   const action = world.step(10)
   assert.deepEqual(world.done, ['authority: there is none', 'server: there is none', 'client: there is none'])
@@ -142,7 +142,7 @@ test('the first writes make an authority and both leaves, and then nothing is du
   assertNobodyIsRefused(world)
 })
 
-test('a rotation: both are trusted, then the new one issues, then the old one is dropped', () => {
+test('a rotation first trusts both authorities, then issues with the new one, then drops the old one', () => {
   const world = createWorld()
   world.step(10)
   const leafDueMs = (timing.leafLifeMs * 2) / 3
@@ -189,7 +189,7 @@ test('a rotation: both are trusted, then the new one issues, then the old one is
 
 const losses = ['nothing', 'loseAuthority', 'loseKey'] as const
 
-test('whatever crashes, and whatever the authority loses, no reader refuses another', () => {
+test("readers trust each other's certificates after any crash and any loss of the authority", () => {
   const turn = fc.record({
     passMs: fc.nat({ max: spreadMs }),
     // A crash after any number of writes, none included.
@@ -217,7 +217,7 @@ test('whatever crashes, and whatever the authority loses, no reader refuses anot
   )
 })
 
-test('after any absence of the operator, and any loss, it comes to an end with everything renewed', () => {
+test('after any absence of the operator and any loss, all certificates are renewed in the end', () => {
   const loss = fc.constantFrom('loseAuthority', 'loseKey', 'server', 'client', 'nothing')
   const turn = fc.tuple(fc.nat({ max: 2 * timing.authorityLifeMs }), fc.nat({ max: 5 }), loss)
   fc.assert(
@@ -235,7 +235,7 @@ test('after any absence of the operator, and any loss, it comes to an end with e
   )
 })
 
-test('a lost key is replaced gently, but at once where a leaf is missing', () => {
+test('a lost key is replaced step by step, but immediately if a leaf is missing', () => {
   const world = createWorld()
   world.step(10)
   world.loseKey()
@@ -254,7 +254,7 @@ test('a lost key is replaced gently, but at once where a leaf is missing', () =>
   ])
 })
 
-test('a foreign leaf is replaced, and who it trusts is not taken over', () => {
+test('a leaf of another authority is replaced, and the authorities that it trusts are not adopted', () => {
   const world = createWorld()
   world.step(10)
   const { authority, leaves } = world.state()
@@ -270,7 +270,7 @@ test('a foreign leaf is replaced, and who it trusts is not taken over', () => {
   )
 })
 
-test('times that cannot work are refused', () => {
+test('unsafe durations are rejected', () => {
   checkTiming(defaultCertificateTiming)
   checkTiming(timing)
   const wrong = (change: Partial<CertificateTiming>) => () => checkTiming({ ...timing, ...change })

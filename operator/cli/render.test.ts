@@ -14,12 +14,12 @@ test('a table has columns as wide as their widest cell, and no space at the ends
   assert.equal(renderTable(['NAME'], []), 'NAME\n')
 })
 
-test('what a manifest says cannot write over a terminal', () => {
+test('control characters of a manifest are escaped before they reach a terminal', () => {
   assert.equal(printable('a\u001b[2Jb\nc\u202ed'), 'a\\u{1b}[2Jb\\u{a}c\\u{202e}d')
   assert.equal(renderTable(['A', 'B'], [['\u001b', 'b']]), 'A       B\n\\u{1b}  b\n')
 })
 
-test('values for programs', () => {
+test('values are rendered as JSON and YAML', () => {
   assert.equal(render([{ a: 1 }], 'json'), '[\n  {\n    "a": 1\n  }\n]\n')
   assert.equal(render([{ a: 1 }], 'yaml'), '- a: 1\n')
 })

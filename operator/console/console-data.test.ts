@@ -8,7 +8,7 @@ import { flatten, ruleTree } from './browser/data/rule-tree.ts'
 import { createSeriesBuffer } from './browser/data/series-buffer.ts'
 import { createTapBuffer, matches } from './browser/data/tap-buffer.ts'
 
-test('entries are written and read without a loss, and the API reads their parameters', () => {
+test('entries are formatted and parsed without a loss, and the API reads their parameters', () => {
   for (const [key, value] of [
     ['user', 'alice'],
     ['path', '/pay?a=1,b=2'],
@@ -29,7 +29,7 @@ test('entries are written and read without a loss, and the API reads their param
     assert.match(`${parseEntries(text)}`, message)
 })
 
-test('a rule is below the rule whose name it continues', () => {
+test('a rule is nested below the rule whose name it continues', () => {
   const names = ['shop.path_/pay*', 'shop.path_/pay*.plan_free', 'shop.path_/pay*s', 'shop.a.b', 'shop.path']
   const rows = flatten(
     ruleTree(
@@ -43,7 +43,7 @@ test('a rule is below the rule whose name it continues', () => {
   )
 })
 
-test('marks that change how a text reads are shown as their codes, and a long text is cut', () => {
+test('control characters are shown as their codes, and a long text is cut', () => {
   assert.equal(displayText('a\u202Eb\u0000c\nd'), 'a\\u{202e}b\\u{0}c\\u{a}d')
   assert.equal(displayText('\ud800'), '\\u{d800}')
   assert.match(displayText('x'.repeat(1_000_000)), /^x{100}… 1,000,000 characters …x{20}$/)
@@ -75,7 +75,7 @@ test('buffers keep the newest points and decisions', () => {
   assert.equal(matches(newest, { text: 'bob', isRefusedOnly: false }), false)
 })
 
-test('a process that was restarted is listed once', () => {
+test('a restarted process is listed once', () => {
   const pod = (name: string, isReporting: boolean, lastReportMsAgo: number) => ({
     ...{ pod: name, namespace: '', isReporting, lastReportMsAgo, backend: 'memory', backendProblem: '' },
     ...{ decisionsPerSecond: 0, p50Ms: 0, p99Ms: 0, features: [] },

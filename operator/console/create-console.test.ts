@@ -52,7 +52,7 @@ test('the bundle of an image takes at most 150 KB, and names no other host', asy
   }
 })
 
-test('other paths, other methods and known files have their answers', async t => {
+test('known files, unknown paths and other methods get their status codes', async t => {
   const get = await serve(t)
   assert.equal((await get('/console/no-such-file')).status, 404)
   assert.equal((await get('/console/../create-console.ts')).status, 404)

@@ -96,7 +96,7 @@ describe('electors of one lease', () => {
     return { elector, said }
   }
 
-  it('reads the lease of another seldom, and takes it when it has expired', async () => {
+  it('reads the lease of another holder seldom, and takes it when it has expired', async () => {
     const lease = createLease()
     lease.write({ holderIdentity: 'hung', leaseDurationSeconds: 1, renewTime: 'once', leaseTransitions: 0 })
     let reads = 0
@@ -115,7 +115,7 @@ describe('electors of one lease', () => {
     assert.ok(reads <= most, `${reads} reads, at most ${most}`)
   })
 
-  it('one of them leads, and says so in the lease', async () => {
+  it('only one of several electors leads, and the lease names it', async () => {
     const lease = createLease()
     const electors = ['a', 'b', 'c'].map(identity => startElector(lease.access, identity).elector)
     await waitFor('a leader', () => electors.some(elector => elector.isLeader()))
@@ -127,7 +127,7 @@ describe('electors of one lease', () => {
     assert.match(`${holderIdentity} ${leaseDurationSeconds} ${renewTime}`, /^[abc] 1 \d{4}-.*\.\d{6}Z$/)
   })
 
-  it('a leader that cannot renew stops in time, and one more time leads when it can', async () => {
+  it('a leader that cannot renew stops before the lease expires, and leads again later', async () => {
     const lease = createLease()
     const { elector, said } = startElector(lease.access, 'a')
     await waitFor('it to lead', () => elector.isLeader())
@@ -140,7 +140,7 @@ describe('electors of one lease', () => {
     assert.equal(said.filter(word => word === 'started').length, 2)
   })
 
-  it('whoever finds another one in the lease stops at once', async () => {
+  it('a leader that finds another holder in the lease stops immediately', async () => {
     const lease = createLease()
     const { elector, said } = startElector(lease.access, 'a')
     await waitFor('it to lead', () => elector.isLeader())
@@ -149,7 +149,7 @@ describe('electors of one lease', () => {
     assert.equal(elector.isLeader(), false)
   })
 
-  it('the times in a lease are not believed', async () => {
+  it('an elector ignores the renewTime of a lease, and waits for its whole duration', async () => {
     const lease = createLease()
     const longAgo = '1999-01-01T00:00:00.000000Z'
     lease.write({ holderIdentity: 'somebody', leaseDurationSeconds: 1, renewTime: longAgo })
@@ -160,7 +160,7 @@ describe('electors of one lease', () => {
     assert.equal(lease.spec().leaseTransitions, 1)
   })
 
-  it('a lease that was written but not answered for is found to be ours', async () => {
+  it("a lease whose creation got no answer is recognised as the elector's own", async () => {
     const lease = createLease()
     const { elector } = startElector(
       {
@@ -176,7 +176,7 @@ describe('electors of one lease', () => {
     assert.equal(lease.spec().leaseTransitions, 0)
   })
 
-  it('the lease is given up only when the work of the term has ended', async () => {
+  it('a leader releases the lease after the work of its term has ended', async () => {
     const lease = createLease()
     const { promise: workEnded, resolve: endWork } = Promise.withResolvers<void>()
     const first = startElector(lease.access, 'a', () => workEnded)
@@ -193,7 +193,7 @@ describe('electors of one lease', () => {
     assert.ok(performance.now() - freeMs < timing.leaseMs / 2, 'it waited as if nothing had been given up')
   })
 
-  it('durations that cannot be safe are refused', () => {
+  it('unsafe durations are rejected', () => {
     const create = (wrong: object) => () =>
       new LeaseElector({
         lease: createLease().access,
@@ -257,7 +257,7 @@ describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_00
   const actsAfter = (program: Program, afterMs: number) =>
     waitFor('an act', () => actsOf(program).find(timeMs => timeMs > afterMs), 15_000)
 
-  it('a leader that was stopped and wakes up does not act any more', async () => {
+  it('a leader that was paused does not act after it resumes', async () => {
     const first = startActor('paused', 'first')
     await actsAfter(first, 0)
     const second = startActor('paused', 'second')
@@ -273,7 +273,7 @@ describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_00
     )
   })
 
-  it('a leader that gets SIGTERM hands over within two seconds, as in production', async () => {
+  it('a leader that gets SIGTERM hands over within two seconds, with default durations', async () => {
     const start = (identity: string) => {
       const client = createKubeClient(accessThrough(proxy.url, { namespace, token }), { random: Math.random })
       const elector = new LeaseElector({
@@ -299,7 +299,7 @@ describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_00
     assert.ok(performance.now() - stopMs < 2_000, `it took ${performance.now() - stopMs} ms`)
   })
 
-  it('two under faults never lead at the same time, and one of them does in the end', async () => {
+  it('two electors under faults never lead at the same time, and one of them leads in the end', async () => {
     const start = (identity: string) => {
       const client = createKubeClient(accessThrough(proxy.url, { namespace, token }), {
         random: Math.random,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createPace } from './pace.ts'
 
-test('a burst starts at once, and what follows keeps the rate', async () => {
+test('a burst starts immediately, and later runs keep the rate', async () => {
   const pace = createPace(200, 10)
   const beginMs = performance.now()
   const startsMs = await Promise.all(
@@ -24,7 +24,7 @@ test('a stop ends the waits', async () => {
   assert.equal(await pace.turn(), false)
 })
 
-test('what cannot wait starts as often as the rate allows', () => {
+test('runs that cannot wait start as often as the rate allows', () => {
   let nowMs = 0
   const pace = createPace(10, 3, { nowMs: () => 0, monotonicMs: () => nowMs })
   const tries = (count: number) => Array.from({ length: count }, pace.tryTurn).filter(Boolean).length

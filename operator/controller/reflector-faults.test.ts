@@ -45,7 +45,7 @@ const kinds: readonly ApiFaults[] = [
   { answers: [{ status: 503, share }], goneEvents: share, endWatchesAfterMs: 100 },
 ]
 
-describe('reflectors of a real API server on a bad way', { skip: missingKubeAssets() }, () => {
+describe('reflectors of a real API server behind a faulty proxy', { skip: missingKubeAssets() }, () => {
   let api: KubeApiServer
   let proxy: ApiProxy
   let client: KubeClient
@@ -124,7 +124,7 @@ describe('reflectors of a real API server on a bad way', { skip: missingKubeAsse
     }
   }
 
-  it(`after each of ${wantedFaults} faults and more it knows the truth`, async () => {
+  it(`has the content of the server after each of ${wantedFaults} faults and more`, async () => {
     const reflector = startReflector()
     assert.equal(await reflector.synced(), true)
     for (let round = 0; proxy.struck() < wantedFaults || round < kinds.length; round++) {
@@ -141,7 +141,7 @@ describe('reflectors of a real API server on a bad way', { skip: missingKubeAsse
     assert.ok(errors.length > 0)
   })
 
-  it('a way that went silent is noticed, and what happened meanwhile is known after it', async () => {
+  it('detects a silent connection, and has the changes of that time afterwards', async () => {
     const reflector = startReflector()
     await reflector.synced()
     errors.length = 0
@@ -154,7 +154,7 @@ describe('reflectors of a real API server on a bad way', { skip: missingKubeAsse
     await converges(reflector)
   })
 
-  it('events that never come are made up for by the next list', async () => {
+  it('recovers lost events by its next list', async () => {
     const reflector = startReflector({ relistMs: 1_000 })
     await reflector.synced()
     proxy.setFaults({ lostEvents: 1 })
@@ -163,7 +163,7 @@ describe('reflectors of a real API server on a bad way', { skip: missingKubeAsse
     await converges(reflector)
   })
 
-  it('a server that ends each watch at once is asked no more often than allowed', async () => {
+  it('opens watches at its spacing if the server ends each one immediately', async () => {
     const reflector = startReflector({ watchSpacingMs: 200 })
     await reflector.synced()
     proxy.setFaults({ endWatchesAfterMs: 0 })
@@ -178,7 +178,7 @@ describe('reflectors of a real API server on a bad way', { skip: missingKubeAsse
     await converges(reflector)
   })
 
-  it('thousands of objects come in pages', async () => {
+  it('lists thousands of objects in pages', async () => {
     const path = '/api/v1/namespaces/shop/configmaps'
     const names = Array.from({ length: 1_100 }, (_, index) => `many-${index}`)
     for (let from = 0; from < names.length; from += 20) {

@@ -186,7 +186,7 @@ describe('a reflector', () => {
     })
   }
 
-  it('a server that ends each watch at once is not stormed', async () => {
+  it('waits between watches that the server ends immediately', async () => {
     const { watches, errors } = startReflector({
       lists: ['5: shop/a@1'],
       watches: Array.from({ length: 100 }, () => ['end']),
@@ -197,7 +197,7 @@ describe('a reflector', () => {
     assert.deepEqual(errors, [])
   })
 
-  it('a server that breaks each watch after an event is not stormed', async () => {
+  it('waits between watches that break after an event', async () => {
     const { watches } = startReflector({
       lists: ['5: '],
       watches: Array.from({ length: 100 }, (_, index) => [`+shop/a@${index + 6}`, new Error('cut')]),
@@ -207,13 +207,13 @@ describe('a reflector', () => {
     assert.ok(performance.now() - startMs >= 4 * 20 - 10)
   })
 
-  it('a silent watch is ended after its time and followed by another', async () => {
+  it('ends a silent watch after its time, and opens another', async () => {
     const { watches, errors } = startReflector({ lists: ['5: '], watches: [] })
     await waitFor('a second watch', () => watches.length === 2, 3_000)
     assert.match(errors[0] ?? '', /did not end the watch after 1 s/)
   })
 
-  it('lists anew after several watches that failed without an event', async () => {
+  it('lists again after several watches that failed without an event', async () => {
     const { calls, lists } = startReflector({
       lists: ['5: '],
       watches: Array.from({ length: 5 }, () => [new Error('too large resource version')]),
@@ -223,7 +223,7 @@ describe('a reflector', () => {
     assert.deepEqual(calls.slice(0, 7), ['list', ...failing, 'list'])
   })
 
-  it('lists anew from time to time, should events have been lost', async () => {
+  it('lists again at intervals, in case events were lost', async () => {
     const run = startReflector(
       { lists: ['5: shop/a@1', '9: shop/b@8'], watches: [['end'], ['end'], ['end']] },
       { timing: { relistMs: 30 } },
@@ -231,7 +231,7 @@ describe('a reflector', () => {
     await waitFor('what was lost', () => run.content() === 'shop/b@8')
   })
 
-  it('believes in an older time when nothing else comes: etcd was set back', async () => {
+  it('accepts an older resourceVersion if lists keep returning it, as after a restore of etcd', async () => {
     const run = startReflector(
       { lists: ['900: shop/a@900 shop/b@20', '50: shop/b@30'], watches: [[gone()]] },
       { timing: { staleListMs: 50 } },
@@ -240,7 +240,7 @@ describe('a reflector', () => {
     assert.match(run.errors.join(), /the list is of resourceVersion 50, and 900 has been seen/)
   })
 
-  it('several namespaces are listed apart, and one of them alone is not all', async () => {
+  it('lists each namespace, and has synced only when all of them are listed', async () => {
     let webAnswers = false
     const run = startReflector(
       namespace => ({
@@ -272,7 +272,7 @@ describe('a reflector', () => {
     })
   }
 
-  it('reports the recovery only when every namespace is followed', async () => {
+  it('reports the recovery only when the watch of every namespace works', async () => {
     let webAnswers = false
     const run = startReflector(
       namespace => ({
@@ -287,7 +287,7 @@ describe('a reflector', () => {
     await waitFor('the recovery', () => run.states.includes('recovered'))
   })
 
-  it('whoever waits for the first list is told when it never comes', async () => {
+  it('resolves the wait for the first list with false if it stops before', async () => {
     const { reflector } = startReflector({ lists: [new Error('nobody')], watches: [] })
     const synced = reflector.synced()
     await reflector.stop()

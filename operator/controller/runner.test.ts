@@ -34,7 +34,7 @@ function triggerTimes(runner: Runner, count: number): void {
   for (let time = 0; time < count; time++) runner.trigger()
 }
 
-test('many triggers before a run are one run, and many during it are one more', async () => {
+test('many triggers before a run cause one run, and many during it cause one more', async () => {
   const { runner, runs } = startRunner()
   triggerTimes(runner, 5)
   await settle()
@@ -50,7 +50,7 @@ test('many triggers before a run are one run, and many during it are one more', 
   assert.equal(runs.length, 2)
 })
 
-test('a trigger at any moment around the end of a run is not lost, nor a second run', async () => {
+test('a trigger at any moment around the end of a run causes exactly one more run', async () => {
   for (let turns = 0; turns < 12; turns++) {
     const { runner, runs, mostAtOnce } = startRunner()
     runner.trigger()
@@ -64,7 +64,7 @@ test('a trigger at any moment around the end of a run is not lost, nor a second 
   }
 })
 
-test('a failed run is repeated with growing waits, and a success begins them anew', async t => {
+test('a failed run is retried with growing waits, and a success resets them', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { runner, runs, errors } = startRunner()
   runner.trigger()
@@ -94,7 +94,7 @@ test('a failed run is repeated with growing waits, and a success begins them ane
   assert.match(`${errors.at(-1)?.error}`, /not now/)
 })
 
-test('a change does not wait for the repetition, which then does not come', async t => {
+test('a change does not wait for a retry, and replaces it', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { runner, runs } = startRunner()
   runner.trigger()
@@ -111,7 +111,7 @@ test('a change does not wait for the repetition, which then does not come', asyn
   assert.equal(runs.length, 2)
 })
 
-test('the stop waits for the run, and none begins after it', async t => {
+test('the stop waits for the run, and no run begins after it', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { runner, runs } = startRunner()
   triggerTimes(runner, 2)
@@ -131,7 +131,7 @@ test('the stop waits for the run, and none begins after it', async t => {
   assert.equal(runs.length, 1)
 })
 
-test('changes after a run gather until the rest is over, and a stop ends the rest', async t => {
+test('changes after a run are merged until the pause ends, and a stop ends the pause', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { runner, runs } = startRunner({ factor: 0, shortestMs: 50, longestMs: 50, owedMs: 0 })
   runner.trigger()
@@ -172,12 +172,12 @@ async function restsOf(count: number, rest: RunnerRest): Promise<readonly number
   return lengthsMs
 }
 
-test('the rest grows with the work of the run', async () => {
+test('the pause grows with the duration of the run', async () => {
   const lengthsMs = await restsOf(2, { factor: 3, shortestMs: 0, longestMs: 1_000, owedMs: 0 })
   assert.ok(Math.min(...lengthsMs) >= 40, `the rests took ${lengthsMs} ms`)
 })
 
-test('runs owe their rest up to a limit, and wait beyond it', async () => {
+test('runs postpone their pauses up to a limit, and pause beyond it', async () => {
   const owing = await restsOf(3, { factor: 3, shortestMs: 0, longestMs: 1_000, owedMs: 1_000_000 })
   assert.ok(Math.max(...owing) < 60, `the rests took ${owing} ms`)
   const waiting = await restsOf(8, { factor: 10, shortestMs: 0, longestMs: 60, owedMs: 1_000 })

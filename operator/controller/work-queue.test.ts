@@ -34,7 +34,7 @@ function startQueue(concurrency = 2) {
 /** Lets everything that can happen now happen. */
 const settle = () => new Promise<void>(resolve => setImmediate(resolve))
 
-test('many additions of a key before its run are one run, and many during it are one more', async () => {
+test('many additions of a key before its run cause one run, and many during it cause one more', async () => {
   const { queue, runs, keys } = startQueue()
   for (const key of ['a', 'b', 'a', 'a']) queue.add(key)
   await settle()
@@ -50,7 +50,7 @@ test('many additions of a key before its run are one run, and many during it are
   assert.equal(runs.length, 3)
 })
 
-test('there are no more runs at a time than allowed, and keys come in their order', async () => {
+test('the queue runs at most the allowed number at a time, in the order of the keys', async () => {
   const { queue, runs, keys, mostAtOnce } = startQueue(2)
   for (const key of ['a', 'b', 'c', 'd', 'b']) queue.add(key)
   await settle()
@@ -63,7 +63,7 @@ test('there are no more runs at a time than allowed, and keys come in their orde
   assert.equal(mostAtOnce(), 2)
 })
 
-test('a failing key waits longer each time, alone, and a success begins its waits anew', async t => {
+test('a failing key waits longer each time, without delaying others, until a success', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { queue, runs, errors, keys } = startQueue(1)
   queue.add('a')
@@ -93,7 +93,7 @@ test('a failing key waits longer each time, alone, and a success begins its wait
   )
 })
 
-test('a failure that names a time is not repeated before it', async t => {
+test('a failure that names a delay is not retried before it', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { queue, runs } = startQueue()
   queue.add('a')
@@ -108,7 +108,7 @@ test('a failure that names a time is not repeated before it', async t => {
   assert.equal(runs.length, 2)
 })
 
-test('timeouts halve the runs at a time, and successes restore them gradually', async t => {
+test('timeouts halve the concurrency, and successes restore it gradually', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { queue, runs, active } = startQueue(8)
   for (let key = 0; key < 100; key++) queue.add(`${key}`)
@@ -128,7 +128,7 @@ test('timeouts halve the runs at a time, and successes restore them gradually', 
   assert.deepEqual(sizes, [2, 2, 3, 4, 5, 6, 7, 7, 8, 8, 8, 8])
 })
 
-test('a change does not shorten the wait that the API server asked for', async t => {
+test('a change does not shorten the delay that the API server asked for', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { queue, runs } = startQueue()
   queue.add('a')
@@ -153,7 +153,7 @@ test('a change does not shorten the wait that the API server asked for', async t
   assert.equal(runs.length, 3)
 })
 
-test('a run may ask for the next one, which a change makes sooner', async t => {
+test('a run can schedule the next one, and a change makes it sooner', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { queue, runs } = startQueue()
   queue.add('a')
@@ -175,7 +175,7 @@ test('a run may ask for the next one, which a change makes sooner', async t => {
   assert.equal(runs.length, 3, 'the earlier request is gone')
 })
 
-test('the stop waits for what runs, and nothing begins after it', async t => {
+test('the stop waits for the current runs, and no run begins after it', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { queue, runs } = startQueue(1)
   for (const key of ['a', 'b', 'a']) queue.add(key)
@@ -201,7 +201,7 @@ const step = fc.oneof(
   fc.record({ turns: fc.nat(6) }),
 )
 
-test('each addition is followed by a run that begins after it, one worker a key', async () => {
+test('each addition is followed by a run that begins after it, and each key has one worker', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async steps => {
       const { queue, runs, active, keys, mostAtOnce } = startQueue(2)

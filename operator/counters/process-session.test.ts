@@ -23,7 +23,7 @@ function open() {
   return { session, receive }
 }
 
-test('rules beyond the maximum are dropped, and there is room again once a domain is removed', () => {
+test('rules beyond the maximum are dropped until a domain is removed', () => {
   const { session, receive } = open()
   const rules = Array.from({ length: 2 * most }, (_, index) => `rule ${index}`)
   receive([{ domain: 'large', rules }])

@@ -31,7 +31,7 @@ function open(t: TestContext) {
   return { failures, changes, report }
 }
 
-test('a failure has the cause of its first report, and ends after a minute without one', t => {
+test('a failure keeps the cause of its first report, and ends after a minute without one', t => {
   const { failures, changes, report } = open(t)
   report([undefined, 'refused'])
   const message = failures.of('ratelimit') ?? ''
@@ -46,7 +46,7 @@ test('a failure has the cause of its first report, and ends after a minute witho
   assert.equal(failures.of('ratelimit'), undefined)
 })
 
-test('a backend that fails again and again is one failure', t => {
+test('repeated failures of a backend are one failure', t => {
   const { changes, report } = open(t)
   for (let round = 0; round < 100; round++) {
     report(['refused'])

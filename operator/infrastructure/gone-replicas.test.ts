@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { watchGoneReplicas } from './gone-replicas.ts'
 import type { Replica } from './provider.ts'
 
-test('a replica is gone when the infrastructure has it no more, and one that it never had is not', () => {
+test('a replica counts as gone once the infrastructure no longer has it, and an unknown one does not', () => {
   let uids = ['a', 'b']
   const listeners: ((workload: string) => void)[] = []
   const replica = (uid: string): Replica => ({

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { unknownKinds } from './registry.ts'
 
-test('a kind that nobody reconciles is a problem', () => {
+test('a resource of a kind without a controller is a problem', () => {
   const resource = {
     apiVersion: 'tollway.dev/v1alpha1',
     namespace: 'shop',

@@ -28,21 +28,21 @@ const choose = async (...gathered: readonly ReturnType<typeof resource>[]) =>
     ({ resource, content, denial }) => `${resource.name}: ${content?.domain} ${denial?.owner ?? ''}`,
   )
 
-test('the older one has it, in whatever order they come', async () => {
+test('the older resource gets the content, whatever their order', async () => {
   assert.deepEqual(await choose(resource('young', 2, 'd'), resource('old', 1, 'd')), [
     'young: undefined shop/old',
     'old: d ',
   ])
 })
 
-test('equal age is decided by the uid', async () => {
+test('of resources of equal age the uid decides', async () => {
   assert.deepEqual(await choose(resource('b', 1, 'd'), resource('a', 1, 'd')), [
     'b: undefined shop/a',
     'a: d ',
   ])
 })
 
-test('of equally old ones the one that has it in force keeps it, also while it is edited', async () => {
+test('of equally old resources the one in force keeps the content, also while it is edited', async () => {
   const inForce = (name: string, domain: string, generation: number) => {
     const item = resource(name, 1, domain, domain)
     return {
@@ -60,7 +60,7 @@ test('of equally old ones the one that has it in force keeps it, also while it i
   }
 })
 
-test('a resource that moved to what is taken keeps its last good content', async () => {
+test('a resource that changes to a domain in use keeps its last good content', async () => {
   assert.deepEqual(await choose(resource('mover', 2, 'd', 'own'), resource('old', 1, 'd')), [
     'mover: own shop/old',
     'old: d ',

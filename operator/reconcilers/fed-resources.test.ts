@@ -125,7 +125,7 @@ const reasonsOf = ({ conditions }: ResourceStatus) =>
     .map(({ reason }) => reason)
     .join(' ')
 
-test('a right resource is published, and its status tells that every process enforces it', async () => {
+test('a valid resource is published, and its status says that every process enforces it', async () => {
   const world = openWorld()
   world.write('a', 'checkout', 3)
   assert.equal(await world.reconcile(), 'shop/a checkout: 3')
@@ -146,7 +146,7 @@ test('a right resource is published, and its status tells that every process enf
   )
 })
 
-test('the status counts out processes that lack a feature, and names the feature', async () => {
+test('the status counts processes that lack a feature, and names the feature', async () => {
   const world = openWorld()
   world.write('a', 'checkout', 3)
   world.outdated.add('first')
@@ -164,7 +164,7 @@ test('the status counts out processes that lack a feature, and names the feature
   assert.equal(reasonsOf(world.status('a')), 'Valid InFeed Enforced Enforced')
 })
 
-test('the last good version stays while a resource is wrong, over a restart too', async () => {
+test('the last good version stays in force while a resource is invalid, also after a restart', async () => {
   const world = openWorld()
   world.write('a', 'checkout', 3)
   world.write('b', 'search', 5)
@@ -182,7 +182,7 @@ test('the last good version stays while a resource is wrong, over a restart too'
   assert.equal(await world.reconcile(), 'shop/a checkout: 4, shop/b search: 6')
 })
 
-test('a resource that was never right has nothing in force', async () => {
+test('a resource that was never valid has nothing in force', async () => {
   const world = openWorld()
   world.write('a', 'checkout', -1)
   assert.equal(await world.reconcile(), '')
@@ -190,7 +190,7 @@ test('a resource that was never right has nothing in force', async () => {
   assert.equal(world.status('a').subject, 'checkout')
 })
 
-test('a domain belongs to the oldest resource, over a restart too, until that one is gone', async () => {
+test('a domain belongs to the oldest resource, also after a restart, until that one is deleted', async () => {
   const world = openWorld()
   world.write('z', 'checkout', 1)
   await world.reconcile()
@@ -205,7 +205,7 @@ test('a domain belongs to the oldest resource, over a restart too, until that on
   assert.equal(world.statuses().length, 1)
 })
 
-test('a resource that is deleted and made again is a young one', async () => {
+test('a resource that is deleted and created again counts as new', async () => {
   const world = openWorld()
   world.write('a', 'checkout', 1)
   await world.reconcile()
@@ -217,7 +217,7 @@ test('a resource that is deleted and made again is a young one', async () => {
   assert.equal(await world.reconcile(), 'shop/b checkout: 2')
 })
 
-test('what stands in a file that cannot be read stays in force over a restart', async t => {
+test('the content of a file that cannot be read stays in force after a restart', async t => {
   const world = openWorld()
   world.write('a', 'checkout', 3)
   world.write('b', 'search', 5)
@@ -235,14 +235,14 @@ test('what stands in a file that cannot be read stays in force over a restart', 
   assert.equal(reasonsOf(status), 'Invalid LastGoodInForce LastGoodInForce Invalid')
   assert.equal(status.problems[0]?.message, 'the resource cannot be read: a.yaml: line 1: not YAML')
 
-  await t.test('and is taken over when the file is right again', async () => {
+  await t.test('and changes once the file can be read again', async () => {
     world.repairFiles()
     world.write('a', 'checkout', 4)
     assert.equal(await world.reconcile(), 'shop/a checkout: 4')
     assert.equal(world.statuses().length, 1)
   })
 
-  await t.test('and everything stays when it is a folder that cannot be read', async () => {
+  await t.test('and all content stays if a folder cannot be read', async () => {
     world.breakFile('/limits')
     world.remove('a')
     world.restart()
@@ -252,7 +252,7 @@ test('what stands in a file that cannot be read stays in force over a restart', 
   })
 })
 
-test('what the feed cannot carry is told of every resource, and what it carries goes on', async () => {
+test('content that the feed cannot carry is reported, and earlier content stays published', async () => {
   const world = openWorld()
   world.write('a', 'checkout', 3)
   await world.reconcile()
@@ -265,7 +265,7 @@ test('what the feed cannot carry is told of every resource, and what it carries 
   assert.equal(reasonsOf(world.status('f')), 'Invalid NotAccepted NotAccepted Invalid')
 })
 
-test('a denial is told of its resource only', async () => {
+test('a denial is reported on its resource only', async () => {
   const world = openWorld()
   world.refused.add('checkout')
   world.write('a', 'checkout', 3)
@@ -275,7 +275,7 @@ test('a denial is told of its resource only', async () => {
   assert.equal(reasonsOf(world.status('b')), 'Valid InFeed Enforced Enforced')
 })
 
-test('to reconcile again changes nothing', async () => {
+test('a second reconciliation changes nothing', async () => {
   const world = openWorld()
   world.write('a', 'checkout', 3)
   world.write('b', 'checkout', 4)
@@ -286,7 +286,7 @@ test('to reconcile again changes nothing', async () => {
   assert.deepEqual(world.statuses(), statuses)
 })
 
-test('of a paused resource stays what is in force, over a restart too, until it is resumed', async () => {
+test('the content of a paused resource stays in force until it resumes, also after a restart', async () => {
   const world = openWorld()
   world.write('a', 'checkout', 3)
   await world.reconcile()
@@ -304,7 +304,7 @@ test('of a paused resource stays what is in force, over a restart too, until it 
   assert.equal(world.status('a').observedGeneration, 3)
 })
 
-test('a status is the same object until something about its resource changes', async () => {
+test('a status is the same object until its resource changes', async () => {
   const world = openWorld()
   world.write('a', 'one', 3)
   world.write('b', 'two', 4)
@@ -321,7 +321,7 @@ test('a status is the same object until something about its resource changes', a
   assert.notEqual(world.status('a'), first[0])
 })
 
-test('after any history the statuses are those of an operator that has just started', async () => {
+test('after any history the statuses equal those of an operator that has just started', async () => {
   const names = fc.constantFrom('a', 'b', 'c')
   const domains = fc.constantFrom('one', 'two')
   const step = fc.oneof(

@@ -19,7 +19,7 @@ goldenTests(join(import.meta.dirname, 'testdata/workloads'), text =>
     .map(({ workload }) => workload),
 )
 
-test('settings of a service that are wrong, or not for its user, are told with their field', () => {
+test('settings that are wrong, or reserved, are reported with their field', () => {
   const config = configOf({
     rateLimit: { backend: { type: 'memory' }, replicas: 1, env: { GRPC_PORT: '1', NEAR_LIMIT_RATIO: '7' } },
     broker: { env: { REDIS_URL: 'a', MAX_PULLS: 'many', DEBUG_HOST: '::', OTEL_SERVICE_NAME: 'a' } },

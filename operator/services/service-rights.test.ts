@@ -7,7 +7,7 @@ import { clusterWorkloads } from './cluster-services.ts'
 
 const secret = { name: 'one' }
 
-test('the operator may write each Service of its workloads', () => {
+test('the operator has the right to write each Service of its workloads', () => {
   const judged = validateClusterConfig({
     rateLimit: { backend: { urlSecret: secret } },
     broker: {

@@ -9,7 +9,7 @@ const ready = (status: 'True' | 'False', message: string) => ({
   message,
 })
 
-test('the time of a condition is that of its last change of status', () => {
+test('the transition time of a condition is that of its last change of status', () => {
   const first = withTransitionTimes([], [ready('False', 'one')], 1, 1_000)
   const same = withTransitionTimes(first, [ready('False', 'two')], 2, 2_000)
   const changed = withTransitionTimes(same, [ready('True', 'three')], 3, 3_000)
@@ -26,7 +26,7 @@ test('the time of a condition is that of its last change of status', () => {
   })
 })
 
-test('conditions that are no longer derived are gone', () => {
+test('conditions that are no longer derived are removed', () => {
   const old = withTransitionTimes([], [ready('True', 'one')], 1, 1_000)
   assert.deepEqual(withTransitionTimes(old, [], 1, 2_000), [])
 })

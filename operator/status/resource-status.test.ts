@@ -89,7 +89,7 @@ for (const [name, facts, expected] of table) {
 const messageOf = (facts: Partial<Facts>, type: string) =>
   deriveConditions({ ...right, ...facts }).find(condition => condition.type === type)?.message
 
-test('the messages say what to do, and what stays', () => {
+test('the messages contain the fix and what stays in force', () => {
   assert.equal(
     messageOf({ problems, inForce: 'last-good' }, 'Accepted'),
     'spec.domain: is missing. The last good version stays in force',
@@ -106,13 +106,13 @@ test('the messages say what to do, and what stays', () => {
   assert.match(messageOf({ unpublished: 'too large' }, 'Programmed') ?? '', /feed is unchanged.*: too large/)
 })
 
-test('a condition shows the first problems, and how many more there are', () => {
+test('a condition shows the first problems, and the number of the others', () => {
   const many = Array.from({ length: 8 }, (_, index) => ({ path: `spec.a${index}`, message: 'is wrong' }))
   const message = messageOf({ problems: many, inForce: 'nothing' }, 'Accepted') ?? ''
   assert.match(message, /^spec\.a0: is wrong; .*spec\.a4: is wrong; 3 problems more$/)
 })
 
-test('what kstatus looks at is there only while it holds', () => {
+test('the conditions that kstatus reads exist only while they are true', () => {
   const others = (facts: Partial<Facts>) =>
     deriveConditions({ ...right, ...facts })
       .slice(4)

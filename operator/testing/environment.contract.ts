@@ -121,7 +121,7 @@ export function environmentContract(
     const become = (manifest: Manifest, type: string, reason: string) =>
       waitFor(`${type} to become ${reason}`, async () => (await condition(manifest, type))?.reason === reason)
 
-    it('has in force what was there when it started, and what changes', async () => {
+    it('has in force what exists at its start, and each change', async () => {
       assert.equal(rate(), 10)
       await place.apply(limits(20))
       await waitFor('the new limit', () => rate() === 20)
@@ -152,7 +152,7 @@ export function environmentContract(
       await waitFor('the limit after the pause', () => rate() === 30)
     })
 
-    it('publishes a route with the token of its Secret, and reports a Secret that is missing', async () => {
+    it('publishes a route with the token of its Secret, and reports a missing Secret', async () => {
       const [open, closed] = [route('open', 'tokens'), route('closed', 'missing')]
       for (const manifest of [tokens, open, closed]) await place.apply(manifest)
       await become(open, 'Programmed', 'InFeed')
@@ -161,7 +161,7 @@ export function environmentContract(
       await waitFor('the routes to leave', () => app.routes.inForce().length === 0)
     })
 
-    it('provisions a Merchant, and closes it with its resource', async () => {
+    it('provisions a Merchant, and closes it when its resource is deleted', async () => {
       await place.apply(merchant)
       await become(merchant, 'Ready', 'Provisioned')
       const key = (await place.readSecret(namespace, 'merchant'))?.['apiKey'] ?? ''

@@ -52,7 +52,7 @@ function start(limits = {}) {
   return { ...acknowledgements, open, ask, good, pass }
 }
 
-test('a client enforces exactly what it acknowledged last', () => {
+test('a client enforces exactly its last acknowledged version', () => {
   const { open, acknowledged, ask } = start()
   open('1')
   open('2')
@@ -64,7 +64,7 @@ test('a client enforces exactly what it acknowledged last', () => {
   assert.equal(ask('a=1', '1'), 'pending: 1')
 })
 
-test('a rejection is told of the contents that it names, until they are acknowledged after all', () => {
+test('a rejection counts for the contents that it names, until they are acknowledged', () => {
   const { open, acknowledged, rejected, ask } = start()
   open('1')
   rejected('1', rejectionOf('a=1 b=1', 'bad', 'a'))
@@ -78,7 +78,7 @@ test('a rejection is told of the contents that it names, until they are acknowle
   assert.equal(ask('a=1', '1'), 'pending: 1')
 })
 
-test('a rejection that names nothing is told of what was new in it', () => {
+test('a rejection that names nothing counts for the new contents of its version', () => {
   const { open, acknowledged, rejected, ask } = start()
   open('1')
   acknowledged('1', parse('a=1 b=1'))
@@ -88,7 +88,7 @@ test('a rejection that names nothing is told of what was new in it', () => {
   assert.equal(ask('c=1', '1'), 'rejected: pod-1 (bad)')
 })
 
-test('a reconnection changes nothing, and a process that has nothing enforces nothing', () => {
+test('a reconnection changes nothing, and a process without an acknowledgement enforces nothing', () => {
   const { open, acknowledged, closed, ask, good } = start()
   open('1')
   acknowledged('1', parse('a=1'))
@@ -102,7 +102,7 @@ test('a reconnection changes nothing, and a process that has nothing enforces no
   assert.deepEqual(good('1', 'a'), ['a=1', 'a=1'])
 })
 
-test('clients without a stream are forgotten, by age and by number', () => {
+test('clients without a stream are forgotten by age and by number', () => {
   const { open, acknowledged, closed, ask, pass } = start()
   for (const uid of ['1', '2', '3']) {
     open(uid)
@@ -115,7 +115,7 @@ test('clients without a stream are forgotten, by age and by number', () => {
   assert.equal(ask('a=1', '1', '3'), 'pending: 1 3')
 })
 
-test('good contents are this client’s own, then those of any, as long as the resource is published', () => {
+test('the good contents of a client are its own, else those of any client, while published', () => {
   const { open, acknowledged, retain, good } = start()
   for (const uid of ['1', '2', '3']) open(uid)
   assert.deepEqual(good('1', 'a'), [])
@@ -129,7 +129,7 @@ test('good contents are this client’s own, then those of any, as long as the r
   assert.deepEqual(good('3', 'a'), [])
 })
 
-test('what comes of a client that is not known counts for nobody', () => {
+test('reports about an unknown client are ignored', () => {
   const { acknowledged, rejected, closed, ask } = start()
   acknowledged('1', parse('a=1'))
   rejected('1', rejectionOf('a=1', 'bad', 'a'))
@@ -162,7 +162,7 @@ test('a pod of several workers enforces what all of them acknowledged', () => {
   assert.deepEqual(told(), [0, 0, 1], 'one that begins anew enforces nothing yet')
 })
 
-test('what another operator knows counts as far as its stream is the newer one, or carries over', () => {
+test('reports of another operator count if its stream is newer, or carries over', () => {
   let nowMs = 0
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
   const client = { uid: '1', pod: 'pod-1', ...node }
@@ -193,7 +193,7 @@ test('what another operator knows counts as far as its stream is the newer one, 
   assert.deepEqual([ask('a=1'), ask('a=2'), ask('b=1')], ['pending', 'pending', 'pending'])
 })
 
-test('a client that moves here keeps what it proved elsewhere, until it says otherwise', () => {
+test('a client that moves to this operator keeps its acknowledgements until it sends others', () => {
   const client = { uid: '1', pod: 'pod-1', ...node }
   const there: ClientState = {
     ...{ client, connected: false, openedMs: 10, carriesOver: false },

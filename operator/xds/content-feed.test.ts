@@ -37,14 +37,14 @@ test('domains are published as resources of their names, whatever their order', 
   assert.equal(published?.version, other.feed.published(rateLimitTypeUrl)?.version)
 })
 
-test('no domain at all is a snapshot too', () => {
+test('a feed without domains publishes an empty snapshot', () => {
   const { feed, contents } = start()
   assert.equal(feed.published(rateLimitTypeUrl), undefined)
   contents.publish([])
   assert.equal(feed.published(rateLimitTypeUrl)?.resources.size, 0)
 })
 
-test('enforcement is asked by content', () => {
+test('enforcement is looked up by content', () => {
   const { contents } = start()
   contents.publish([domain('shop/a')])
   assert.deepEqual(contents.enforcement(['pod-1'])(domain('shop/a')), {

@@ -8,7 +8,7 @@ import { createResource, createSnapshot } from './snapshot.ts'
 
 const typeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
 
-test('a response is the message that the protobuf library reads back', () => {
+test('a response has the encoding of the protobuf library', () => {
   const sizes = fc.array(fc.oneof(fc.nat(300), fc.constantFrom(0, 16_383, 16_384, 70_000)), { maxLength: 20 })
   fc.assert(
     fc.property(sizes, fc.string({ maxLength: 40 }), (lengths, nonce) => {

@@ -127,7 +127,7 @@ function connect(t: TestContext, address: string, uid = 'pod-1', features = '') 
   }
 }
 
-test('a client that connects before the sources have synced gets all then, and each change', async t => {
+test('a client that connects before the first sync gets all resources after it, and each change', async t => {
   const { feed, enforces, address } = await startFeed(t)
   const client = connect(t, address)
   client.ask()
@@ -151,7 +151,7 @@ test('a client that connects before the sources have synced gets all then, and e
   assert.equal(await client.receives(2), 'a=2 b=1')
 })
 
-test('a rejected resource is told, withheld, and holds up nobody', async t => {
+test('a rejected resource is reported and withheld, and delays no other resource', async t => {
   const { feed, enforces, address } = await startFeed(t)
   let changes = 0
   feed.onChange(() => {
@@ -180,7 +180,7 @@ test('a rejected resource is told, withheld, and holds up nobody', async t => {
   assert.equal(easy.responses.length, 2)
 })
 
-test('a client that reconnects with a stale nonce is answered, and proves nothing by it', async t => {
+test('a client that reconnects with a stale nonce gets a response, and acknowledges nothing', async t => {
   const { feed, enforces, address } = await startFeed(t)
   feed.publish(parse('a=1'))
   const first = connect(t, address, 'one')
@@ -211,7 +211,7 @@ test('another operator gives the same content the same version', async t => {
   assert.equal(versions[0], versions[1])
 })
 
-test('what waits for a slow client is one snapshot, and the newest follows', async t => {
+test('one snapshot waits for a slow client, and the newest follows', async t => {
   const { feed, enforces, address } = await startFeed(t)
   const large = (number: number) => parse(`a=${String(number).repeat(1_000_000)}`)
   const [slow, quick] = [connect(t, address, 'slow'), connect(t, address, 'quick')]
@@ -248,7 +248,7 @@ test(`${manyStreams} streams get a snapshot of 1 MB, though one of them never re
   await Promise.all(clients.slice(1).map(client => client.receives(1)))
 })
 
-test('a type that the feed does not have is told once and not answered', async t => {
+test('a type that the feed does not have is reported once, and gets no response', async t => {
   const warnings: string[] = []
   const log = { ...silentLog, warn: (message: string) => void warnings.push(message) }
   const { feed, address } = await startFeed(t, { log })
@@ -276,7 +276,7 @@ test('a client that is not admitted gets nothing', async t => {
   )
 })
 
-test('one stream too many is told so', async t => {
+test('a stream beyond the maximum is closed with a message', async t => {
   const { feed, address } = await startFeed(t, { limits: { maxStreams: 1 } })
   connect(t, address, 'one').ask()
   await until('the first is there', () => feed.clients().length === 1)
@@ -286,7 +286,7 @@ test('one stream too many is told so', async t => {
   assert.equal(second.ended()?.code, status.RESOURCE_EXHAUSTED)
 })
 
-test('a snapshot beyond the limit is rejected, and the last one stays', async t => {
+test('a snapshot beyond the limit is rejected, and the previous one stays', async t => {
   const { feed } = await startFeed(t, { limits: { maxSnapshotBytes: 10 } })
   feed.publish(parse('a=1'))
   assert.throws(
@@ -297,7 +297,7 @@ test('a snapshot beyond the limit is rejected, and the last one stays', async t 
   assert.equal(feed.published(typeUrl)?.version, parse('a=1').version)
 })
 
-test('the end of the feed is told to its clients', async t => {
+test('the end of the feed closes the streams of its clients with UNAVAILABLE', async t => {
   const { feed, address } = await startFeed(t)
   feed.publish(parse('a=1'))
   const client = connect(t, address)
@@ -309,7 +309,7 @@ test('the end of the feed is told to its clients', async t => {
   assert.deepEqual(feed.clients(), [])
 })
 
-test('a client gets the resources that need a feature when it comes back with the feature', async t => {
+test('a client that returns with a feature gets the resources that need it', async t => {
   const { feed, enforces, address } = await startFeed(t)
   feed.publish(parse('a=1 b=1+windows c=1+windows+calendar'))
   const old = connect(t, address, 'pod-1')

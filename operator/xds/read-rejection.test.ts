@@ -32,7 +32,7 @@ for (const line of table.trim().split('\n')) {
   })
 }
 
-test('a rejection is shown as one line without control characters, and not all of a long one', () => {
+test('a rejection is shown as one line without control characters, and a long one is cut', () => {
   assert.equal(rejectionText('one\r\n\ttwo\u001b[2J\u202ethree '), 'one two [2J three')
   assert.equal(rejectionText(' \n'), 'no reason was given')
   assert.equal(rejectionText('x'.repeat(5000)).length, 1024)

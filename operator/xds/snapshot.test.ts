@@ -11,7 +11,7 @@ const snapshotOf = (contents: readonly (readonly [string, string])[]) =>
     contents.map(([name, text]) => resource(name, text)),
   )
 
-test('the version is written down here: another one would make every pod load anew at an upgrade', () => {
+test('the version never changes, so that an upgrade makes no pod load again', () => {
   const { version, bytes, resources } = snapshotOf([
     ['b/two', 'second'],
     ['a/one', 'first'],
@@ -37,12 +37,12 @@ test('versions are equal exactly when the contents are', () => {
   )
 })
 
-test('another type with the same resources has another version', () => {
+test('the same resources of another type have another version', () => {
   const same = [resource('a', 'x')]
   assert.notEqual(createSnapshot(typeUrl, same).version, createSnapshot(`${typeUrl}2`, same).version)
 })
 
-test('two resources of one name, and one without a name, are defects', () => {
+test('two resources of one name, and one without a name, are internal errors', () => {
   assert.throws(
     () =>
       snapshotOf([

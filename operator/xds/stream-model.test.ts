@@ -333,7 +333,7 @@ function createComparison() {
   return { act, settle }
 }
 
-test(`the state machine sends what the model says, in ${numRuns} histories`, () => {
+test(`the state machine sends what the model predicts, in ${numRuns} histories`, () => {
   fc.assert(
     fc.property(actions, history => {
       const comparison = createComparison()

@@ -262,7 +262,7 @@ for (const [name, story] of Object.entries(cases)) {
   })
 }
 
-test('what a stream remembers of rejections has a limit, and reaching it holds instead of looping', () => {
+test('a stream remembers a limited number of rejections, and pauses at the limit instead of looping', () => {
   const count = streamLimits.maxRejectedContents + 10
   const snapshot = parse(Array.from({ length: count }, (_, index) => `r${index}=1`).join(' '))
   let state = receive(newStream('N', snapshot), {

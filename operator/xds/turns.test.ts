@@ -16,7 +16,7 @@ function start(maxBytes: number) {
   return { take, begun, release: (name: string) => releases.get(name)?.() }
 }
 
-test('as many go at once as there is room for, in their order', async () => {
+test('tasks run at once as far as their sizes fit, in their order', async () => {
   const { take, begun, release } = start(10)
   take('a', 6)
   take('b', 4)
@@ -33,7 +33,7 @@ test('as many go at once as there is room for, in their order', async () => {
   assert.deepEqual(begun, ['a', 'b', 'c', 'd'])
 })
 
-test('what is longer than the limit goes alone', async () => {
+test('a task larger than the limit runs alone', async () => {
   const { take, begun, release } = start(10)
   take('small', 1)
   take('large', 50)
@@ -48,7 +48,7 @@ test('what is longer than the limit goes alone', async () => {
   assert.deepEqual(begun, ['small', 'large', 'next'])
 })
 
-test('one that is not released in time keeps nobody waiting any longer', async t => {
+test('a task that is not released in time no longer delays the others', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { take, begun, release } = start(10)
   take('stuck', 10)

@@ -10,7 +10,7 @@ const tokenFile = join(folder, 'token')
 writeFileSync(tokenFile, 'canary-7f3a\n')
 const named = { operator: 'http://localhost:8000', 'token-file': tokenFile, 'state-dir': folder }
 
-test('the token of a file goes to a loopback address, or by https', async () => {
+test('the token file is used for loopback addresses and for https', async () => {
   assert.equal((await findOperator(named)).token, 'canary-7f3a')
   assert.equal((await findOperator({ ...named, operator: 'https://tollway.example' })).token, 'canary-7f3a')
 })

@@ -71,7 +71,7 @@ const lines = [
   'pan 4111 1111 1111 1111 and 4111111111111111',
 ]
 
-test('secrets are removed from texts, and other words stay', () => {
+test('redaction removes secrets from texts, and keeps other words', () => {
   for (const line of lines) assert.doesNotMatch(redactText(line), /canary|4111/, redactText(line))
   for (const line of [
     'secretName: kiosk',
@@ -83,13 +83,13 @@ test('secrets are removed from texts, and other words stay', () => {
     assert.equal(redactText(line), line)
 })
 
-test('a long line takes linear time', () => {
+test('redaction of a long line takes linear time', () => {
   const started = performance.now()
   redactText(`${'a.b-'.repeat(500_000)} ${'token'.repeat(200_000)}`)
   assert.ok(performance.now() - started < 5_000)
 })
 
-test('a bundle keeps its limits, and the newest lines', async () => {
+test('a bundle respects its limits, and keeps the newest lines', async () => {
   const bundle = new Bundle([], { maxFileBytes: 3000, maxBytes: 5000 })
   const log = Array.from({ length: 1000 }, (_, index) => `line ${index}\n`).join('')
   for (const path of ['a.log', 'b.log', 'c.log']) await bundle.addText(path, async () => log)
@@ -107,7 +107,7 @@ test('a bundle keeps its limits, and the newest lines', async () => {
 })
 
 describe('tollway collect', () => {
-  it('has what the state folder has, without secrets, also when the operator does not run', async () => {
+  it('collects the state folder without secrets, also when the operator does not run', async () => {
     const stateDir = temporaryFolder('collect-state')
     const folder = temporaryFolder('collect-folder')
     const secret = `{apiVersion: v1, kind: Secret, metadata: {name: a}, stringData: {token: ${canary}}}`
@@ -202,7 +202,7 @@ describe('kubectl tollway collect', { skip: missingKubeAssets(), timeout: 120_00
   })
   after(() => cluster?.stop())
 
-  it('has what the cluster shows, without secrets, and names what is left out', async () => {
+  it('collects the cluster without secrets, and names what it leaves out', async () => {
     const { code, file, printed } = await collect(runKubectlTollway, '--kubeconfig', cluster.kubeconfig)
     assert.equal(code, 0)
     const { files, manifest: listed } = unpack(file)
@@ -232,7 +232,7 @@ describe('kubectl tollway collect', { skip: missingKubeAssets(), timeout: 120_00
     assert.match(printed, /left out logs\/tollway-operator-1\/operator.log: /)
   })
 
-  it('has what an account may read, and names the rights that are missing', async () => {
+  it('collects what the account may read, and names the missing rights', async () => {
     const mayList = [{ apiGroups: ['tollway.dev'], resources: ['*'], verbs: ['list'] }]
     const kubeconfig = await cluster.account('reader', { shop: mayList })
     const { code, file } = await collect(runKubectlTollway, '--kubeconfig', kubeconfig, '-n', 'shop')
@@ -252,7 +252,7 @@ describe('kubectl tollway collect without Tollway', { skip: missingKubeAssets(),
   })
   after(() => cluster?.stop())
 
-  it('says why, and ends with 1', async () => {
+  it('reports that the cluster has no Tollway, and exits with 1', async () => {
     const { code, complaints } = await collect(runKubectlTollway, '--kubeconfig', cluster.kubeconfig)
     assert.equal(code, 1)
     assert.match(complaints, /found no operator of Tollway: .*, and the cluster does not know the kinds/)

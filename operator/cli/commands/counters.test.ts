@@ -52,7 +52,7 @@ describe('tollway counters', () => {
     assert.deepEqual([reset.value, reset.confirmed], [0, ['pod-a', 'pod-b']])
   })
 
-  test('reset names the pods that have not confirmed, and ends with 1', async t => {
+  test('reset names the pods that have not confirmed, and exits with 1', async t => {
     const { run, pods } = await open(t)
     pods.missing = ['pod-b']
     const { code, complaints } = await run('counters', 'reset', ...alice)
@@ -97,7 +97,7 @@ describe('tollway whatif', () => {
     assert.match(printed, /Based on 15 of 15 calls since 1970-01-01T00:00:01\.000Z, recorded by 2 pods\.\n$/)
   })
 
-  test('names the mistake in the file', async t => {
+  test('names the invalid line of the file', async t => {
     const { run } = await open(t)
     writeFileSync(file, manifest('minuet'))
     const { code, complaints } = await run('whatif', '-f', file)

@@ -64,7 +64,7 @@ async function printed(resources: readonly ResourceStatus[]): Promise<readonly s
   return out.split('\n')
 }
 
-test('each kind has a table with what it counts', async () => {
+test('each kind has a table with its counts', async () => {
   const lines = await printed([
     resource('RateLimitConfig', 'checkout', 'checkout', { rules: 4 }),
     resource('AnimationStreamRoute', 'kiosk', 'kiosk-', { activeStreams: 3, consumers: 12 }),
@@ -85,7 +85,7 @@ test('each kind has a table with what it counts', async () => {
   )
 })
 
-test('without any resource there is one heading, and a word about it', async () => {
+test('without resources the table has its heading and a note', async () => {
   const lines = await printed([])
   assert.match(lines[0] ?? '', /^KIND +NAME +DOMAIN/)
   assert.ok(lines.some(line => line.startsWith('No resource is in force')))

@@ -78,7 +78,7 @@ async function tollway(...args: readonly string[]) {
 const at = (...brokers: readonly FakeBroker[]) => brokers.flatMap(({ address }) => ['--address', address])
 const lines = (table: string) => table.split('\n').map(line => line.split(/ {2,}/).join(' | '))
 
-test('a request that several brokers know is one row', async t => {
+test('a request on several brokers is one row', async t => {
   const first = await serve(t, page({ ...produced, consumers: [consumer] }))
   const second = await serve(
     t,
@@ -92,7 +92,7 @@ test('a request that several brokers know is one row', async t => {
   ])
 })
 
-test('two requests of the same ids are two rows, of which the ended one is left out', async t => {
+test('two runs of the same ids are two rows, and the ended one is left out', async t => {
   const broker = await serve(t, page({ ...produced, key: 'k0', ended: true, route: '' }, produced))
   const running = JSON.parse((await tollway('list', '-o', 'json', ...at(broker))).out)
   assert.deepEqual(
@@ -103,13 +103,13 @@ test('two requests of the same ids are two rows, of which the ended one is left 
   assert.match(all, /default +ended.*\n.*shop\/kiosk +running/)
 })
 
-test('brokers that do not tell a key are asked for the ids', () => {
+test('requests of brokers that send no key are matched by their ids', () => {
   const { key: _, ...without } = request
   const brokers = ['a', 'b'].map(address => ({ address, page: page(without) }))
   assert.equal(rowsOf({ brokers }).length, 1)
 })
 
-test('a broker that does not answer is told of, and the others are shown', async t => {
+test('a broker that fails is reported, and the others are shown', async t => {
   const good = await serve(t, page(produced))
   const bad = await serve(t, 503)
   const one = await tollway('list', ...at(good, bad))
@@ -124,14 +124,14 @@ test('a broker that does not answer is told of, and the others are shown', async
   )
 })
 
-test('what a page leaves out is said', async t => {
+test('requests that a page leaves out are reported', async t => {
   const broker = await serve(t, { ...page(produced), total: 1234, waitingPulls: 2 })
   const { out, err } = await tollway('list', ...at(broker))
   assert.equal(err, `${broker.address}: shows only 1 of the requests that it knows\n`)
   assert.match(out, /2 pulls wait for a request/)
 })
 
-test('without an address the brokers of the operator on this machine are asked', async t => {
+test('without an address the command asks the brokers of the operator on this machine', async t => {
   const stateDir = temporaryFolder('streams')
   const advice = 'start one with: tollway run -f FOLDER, or name a broker with --address'
   assert.deepEqual(await tollway('list', '--state-dir', stateDir), {
@@ -160,7 +160,7 @@ test('without an address the brokers of the operator on this machine are asked',
   assert.match((await tollway('list', '--state-dir', stateDir)).err, /runs no broker/)
 })
 
-test('ids of every kind arrive in the path of an interruption as they are', async t => {
+test('the path of an interruption contains ids of every kind unchanged', async t => {
   const broker = await serve(t, { interrupted: 1 })
   const place = at(broker)
   const proxied = { ...broker, address: `${broker.address}/a/proxy/` }
@@ -174,7 +174,7 @@ test('ids of every kind arrive in the path of an interruption as they are', asyn
   ])
 })
 
-test('the exit code of an interruption says whether there was anything', async t => {
+test('the exit code of an interruption is 0 if it ended any, 1 for none, 2 if all brokers fail', async t => {
   const none = await serve(t, { interrupted: 0 })
   const two = await serve(t, { interrupted: 2 })
   const bad = await serve(t, 503)
@@ -186,7 +186,7 @@ test('the exit code of an interruption says whether there was anything', async t
   )
 })
 
-test('an interruption of a request that has not begun is successful, and says so', async t => {
+test('an interruption of a request that has not begun succeeds with a message', async t => {
   const none = await serve(t, { interrupted: 0 })
   const { code, out } = await tollway('interrupt', 's', 'r1', ...at(none))
   const said = 'the request "r1" has not begun, and its pushes are rejected for a minute'
@@ -225,7 +225,7 @@ for (const [args, said] of [
   [['interrupt', ''], /name the stream/],
   [['interrupt', 'a', 'b', 'c'], /"c": one STREAM and one REQUEST/],
 ] as const) {
-  test(`tollway streams ${args.join(' ')} is refused`, async () => {
+  test(`tollway streams ${args.join(' ')} is rejected`, async () => {
     const { code, err } = await tollway(...args)
     assert.equal(code, 2)
     assert.match(err, said)
@@ -233,7 +233,7 @@ for (const [args, said] of [
   })
 }
 
-test('rates are what came between two looks', () => {
+test('rates are the difference between two pages by the time between them', () => {
   const look = (atMs: number, messages: number, bytes: number) => ({
     atMs,
     brokers: [{ address: 'a', page: page({ ...produced, messages, bytes }) }],
@@ -245,7 +245,7 @@ test('rates are what came between two looks', () => {
   assert.deepEqual(rate(look(0, 10, 100), gone), { messages: undefined, bytes: undefined })
 })
 
-test('changes are told in a line for each request', () => {
+test('a change of a request is one line', () => {
   const rows = (...requests: readonly RequestOnPage[]) =>
     rowsOf({ brokers: [{ address: 'a', page: page(...requests) }] })
   const name = 'stream "kiosk-7" request "r1" object "claire":'
@@ -268,7 +268,7 @@ test('changes are told in a line for each request', () => {
   for (const [before, now, told] of cases) assert.deepEqual(changesOf(before, now), told)
 })
 
-test('the table in a terminal is never larger than that', async () => {
+test('the table fits the terminal', async () => {
   const many = Array.from({ length: 30 }, (_, index) => ({ ...produced, key: `k${index}` }))
   const enough = new AbortController()
   let shown = ''
@@ -291,7 +291,7 @@ test('the table in a terminal is never larger than that', async () => {
   for (const row of rows) assert.ok(row.length <= 40, row)
 })
 
-test('sizes and ages are short', () => {
+test('sizes and ages are printed in short form', () => {
   assert.deepEqual([0, 1023, 1024, 4_194_304, 2 ** 52].map(shortBytes), [
     '0 B',
     '1023 B',

@@ -27,7 +27,7 @@ function emptySettings(mebi: number): Uint8Array {
 
 const mebibytes = (count: number) => new Uint8Array(count * 1024 * 1024)
 
-test('the report counts what a connection passes on after its bytes have exceeded the memory', async t => {
+test('the report counts the bytes that a connection forwards after they exceed the memory', async t => {
   const { feed, defects } = await start(t)
   const [full, other] = [feed.open(), feed.open()]
   // The event loop does not turn meanwhile, so that no byte counts as read by the thread.
@@ -54,7 +54,7 @@ test('the report counts the bytes of a connection that is not HTTP/2', async t =
   assert.equal(defects.length, 1)
 })
 
-test('a thread that ends rejects its reports, and connections go on', async t => {
+test('the end of the thread rejects pending reports, and connections stay open', async t => {
   const { thread, feed, defects } = await start(t)
   const connection = feed.open()
   const pending = assert.rejects(feed.report(), /^Error: the comparison has failed: its thread has ended$/)

@@ -32,7 +32,7 @@ test('a queue runs some calls, keeps some, and rejects the others', async () => 
   assert.equal(add(), true)
 })
 
-test('a queue limits the bytes that wait', async () => {
+test('a queue limits the bytes of its waiting calls', async () => {
   const queue = new ShadowQueue({ maxRunning: 1, maxWaiting: 10, maxWaitingBytes: 100 })
   const { add, running } = shadows(queue)
   assert.deepEqual([add(100), add(1)], [true, false])
@@ -41,7 +41,7 @@ test('a queue limits the bytes that wait', async () => {
   assert.deepEqual([add(60), add(41), add(40)], [true, false, true])
 })
 
-test('a queue that closes runs what waits, and drops the rest after its grace period', async () => {
+test('a queue that closes runs its waiting calls, and drops the rest after its grace period', async () => {
   for (const graceMs of [60_000, 0]) {
     const queue = new ShadowQueue({ maxRunning: 1, maxWaiting: 10, maxWaitingBytes: 100 })
     const { running, dropped, add } = shadows(queue)

@@ -47,7 +47,7 @@ const search = limits('search', `{domain: search, descriptors: [${user(1)}]}`)
 const thief = limits('thief', `{domain: checkout, descriptors: [${user(9)}]}`)
 const kiosk = route('kiosk', '{match: {streamIdPrefix: kiosk-}, tokenSecretRef: {name: kiosk, key: token}}')
 
-test('fields of lists are matched by their key, and else by their position', () => {
+test('diff matches items of lists by their key, or else by their position', () => {
   const before = { list: [{ key: 'a', n: 1 }, { key: 'b' }], plain: [1, 2], gone: null }
   const after = { list: [{ key: 'b' }, { key: 'a', n: 2 }], plain: [1, 3, 4] }
   assert.deepEqual(fieldDifferences(before, after, 'spec'), [
@@ -67,11 +67,11 @@ describe('tollway diff', () => {
   writeFileSync(join(stateDir, 'status.json'), JSON.stringify({ folder, pid: 0 }))
   const diff = (...args: string[]) => capture(runCommand, 'diff', '--state-dir', stateDir, ...args)
 
-  it('prints nothing and ends with 0 for the same resources', async () => {
+  it('prints nothing and exits with 0 for equal resources', async () => {
     assert.deepEqual(await diff('-f', write('same.yaml', checkout)), { code: 0, printed: '', complaints: '' })
   })
 
-  it('prints fields and rules of what changes, and ends with 1', async () => {
+  it('prints changed fields and rules, and exits with 1', async () => {
     const { code, printed } = await diff('-f', write('edited.yaml', edited))
     assert.equal(code, 1)
     assert.equal(
@@ -109,7 +109,7 @@ Rules:
     assert.deepEqual(rules[1], { rule: 'checkout.path_/pay', before: '100/hour' })
   })
 
-  it('prints the conflict over a domain, and the Secret that is missing', async () => {
+  it('prints the conflict over a domain, and the missing Secret', async () => {
     const { code, printed } = await diff('-f', write('problems.yaml', thief, kiosk))
     assert.equal(code, 1)
     assert.match(printed, /\+ RateLimitConfig shop\/thief is created/)
@@ -155,7 +155,7 @@ describe('kubectl tollway diff', { skip: missingKubeAssets(), timeout: 120_000 }
   })
   after(() => cluster?.stop())
 
-  it('compares with the resources of the cluster, and stores nothing', async () => {
+  it('compares with the resources of the cluster, and changes nothing', async () => {
     const same = await capture(runKubectlTollway, 'diff', '-f', write('same.yaml', checkout), ...admin)
     assert.deepEqual(same, { code: 0, printed: '', complaints: '' })
     const { code, printed } = await capture(
@@ -171,7 +171,7 @@ describe('kubectl tollway diff', { skip: missingKubeAssets(), timeout: 120_000 }
     assert.equal((body as { spec: { descriptors: object[] } }).spec.descriptors.length, 2)
   })
 
-  it('names the Secret that does not exist, and not one that does', async () => {
+  it('names a Secret that does not exist, and no Secret that exists', async () => {
     const file = write('kiosk.yaml', kiosk)
     const without = await capture(runKubectlTollway, 'diff', '-f', file, ...admin)
     assert.match(without.printed, /Problems:\n.*AnimationStreamRoute shop\/kiosk: .*kiosk.*is not there/)
@@ -183,7 +183,7 @@ describe('kubectl tollway diff', { skip: missingKubeAssets(), timeout: 120_000 }
     assert.doesNotMatch(withSecret.printed, /Problems/)
   })
 
-  it('rejects what the API server refuses', async () => {
+  it('rejects what the API server rejects', async () => {
     const wrong = write('wrong.yaml', checkout.replace('minute', 'fortnight'))
     const { code, complaints } = await capture(runKubectlTollway, 'diff', '-f', wrong, ...admin)
     assert.equal(code, 2)

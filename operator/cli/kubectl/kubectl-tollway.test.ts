@@ -64,7 +64,7 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
   })
   after(() => cluster?.stop())
 
-  it('status shows the report of the operator, through the API server', async () => {
+  it('status prints the report of the operator, through the API server', async () => {
     const { code, printed, complaints } = await run('status', ...admin, '-n', 'shop')
     assert.equal(complaints, '')
     assert.equal(code, 0)
@@ -82,7 +82,7 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
     assert.deepEqual(validated, { code: 0, printed: '1 resource, no problem\n', complaints: '' })
   })
 
-  it('an account that may only list resources of one namespace reads these', async () => {
+  it('try and validate read one namespace for an account that may only list that namespace', async () => {
     const { code, printed } = await run('validate', ...reader, '-n', 'shop')
     assert.deepEqual([code, printed], [0, '1 resource, no problem\n'])
   })
@@ -101,13 +101,13 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
     [['streams', 'list'], `${user} lacks the right to list pods in all namespaces`],
     [['try', '-d', 'a', '-e', 'b=c', '--as', 'bob'], `${user} lacks the right to impersonate`],
   ] as const)
-    it(`${args.join(' ')} names the right that is missing`, async () => {
+    it(`${args.join(' ')} names the missing right`, async () => {
       const { code, complaints } = await run(...args, ...reader)
       assert.equal(code, 2)
       assert.ok(complaints.includes(right), complaints)
     })
 
-  it('a page that the account may not get is named', async () => {
+  it('status names the page that the account may not get', async () => {
     const mayList = [{ apiGroups: [''], resources: ['pods'], verbs: ['list'] }]
     const kubeconfig = await cluster.account('lister', { [systemNamespace]: mayList })
     const { code, complaints } = await run(
@@ -117,13 +117,13 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
     assert.match(complaints, /lister lacks the right to get pods\/proxy in the namespace tollway-system/)
   })
 
-  it('a port that kubectl cannot forward is reported with the words of kubectl', async () => {
+  it("status repeats kubectl's error if it cannot forward the port", async () => {
     const said = await run('counters', 'get', ...admin, '-d', 'checkout', '-e', 'user=alice')
     assert.equal(said.code, 2)
     assert.match(said.complaints, /kubectl tollway counters: kubectl port-forward: .*pod/)
   })
 
-  it('is run and completed by kubectl', async () => {
+  it('runs and completes its commands through kubectl', async () => {
     const bin = temporaryFolder('kubectl-plugin')
     for (const name of ['kubectl-tollway', 'kubectl_complete-tollway']) {
       const script = `#!/bin/sh\nexec "${process.execPath}" "${join(root, `operator/bin/${name}.js`)}" "$@"\n`
@@ -150,7 +150,7 @@ describe('kubectl tollway without Tollway', { skip: missingKubeAssets(), timeout
   })
   after(() => cluster?.stop())
 
-  it('says so', async () => {
+  it('reports that the cluster has no Tollway', async () => {
     const admin = ['--kubeconfig', cluster.kubeconfig]
     const validated = await run('validate', ...admin)
     assert.equal(validated.code, 2)

@@ -14,7 +14,7 @@ const isUsageError = (pattern: RegExp) => (error: unknown) => {
 
 const about = { help: 'a help' }
 
-test('options are taken in their long and their short form, and have defaults', () => {
+test('options have a long form, a short form and a default', () => {
   const { values } = parseOptions(['-f', 'limits', '--output=json'], {
     ...folderOptions,
     output: outputOption(),
@@ -22,13 +22,13 @@ test('options are taken in their long and their short form, and have defaults', 
   assert.deepEqual({ ...values }, { file: 'limits', output: 'json', 'state-dir': '.tollway' })
 })
 
-test('an option that is given twice counts as its last one, unless it repeats', () => {
+test('the last value of a repeated option counts, except for options that collect their values', () => {
   const table = { wait: seconds(0, about), entries: texts({ ...about, placeholder: 'LIST' }) }
   const { values } = parseOptions(['--wait=1', '--entries', 'a', '--wait=2', '--entries=b'], table)
   assert.deepEqual({ ...values }, { wait: 2000, entries: ['a', 'b'] })
 })
 
-test('an unknown option is named together with the nearest one', () => {
+test('an unknown option is rejected with the nearest known one', () => {
   const table = { ...folderOptions, all: toggle(about) }
   assert.throws(
     () => parseOptions(['--fiel', 'a'], table),
@@ -44,7 +44,7 @@ test('an unknown option is named together with the nearest one', () => {
   assert.deepEqual(parseOptions(['limits'], table, true).positionals, ['limits'])
 })
 
-test('a mistyped name has a nearest one only if they are similar', () => {
+test('a mistyped name has a nearest name only if they are similar', () => {
   const names = ['state-dir', 'output', 'operator', 'wait']
   assert.equal(nearestName('ouptut', names), 'output')
   assert.equal(nearestName('statedir', names), 'state-dir')
@@ -54,7 +54,7 @@ test('a mistyped name has a nearest one only if they are similar', () => {
   assert.equal(nearestName('w'.repeat(1000), names), undefined)
 })
 
-test('a value that is not allowed is named together with what is allowed', () => {
+test('a value that is not allowed is rejected with the allowed ones', () => {
   const table = {
     output: outputOption(),
     only: oneOf(['a', 'b'], about),
@@ -72,7 +72,7 @@ test('a value that is not allowed is named together with what is allowed', () =>
     assert.throws(() => parseOptions(args, table), isUsageError(message))
 })
 
-test('seconds are a number, and not too many', () => {
+test('an option of seconds accepts only numbers up to its maximum', () => {
   const table = { wait: seconds(0, about) }
   assert.equal(parseOptions(['--wait', '10'], table).values.wait, 10_000)
   assert.equal(parseOptions(['--wait', '0.5'], table).values.wait, 500)

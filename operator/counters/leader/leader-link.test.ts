@@ -113,7 +113,7 @@ test('every operator answers for all processes, also after a change of the leade
   }
 })
 
-test('two operators that take each other for the leader pass no session on twice', async t => {
+test('two operators that consider each other the leader relay no session twice', async t => {
   const [one, two] = [await startOperator(t), await startOperator(t)]
   one.leader.setLeader(two.address)
   two.leader.setLeader(one.address)
@@ -122,7 +122,7 @@ test('two operators that take each other for the leader pass no session on twice
   await waitFor('the pod', async () => (await two.podSessions.pods()).items.length === 1)
 })
 
-test('a process may not ask as operators do, and a leader that is away is an error with a code', async t => {
+test('a process may not use the calls of operators, and a missing leader is an error', async t => {
   const one = await startOperator(t)
   const client = createGrpcClient(one.address, { tls: tlsAs(podLeaf) })
   t.after(() => client.close())

@@ -30,20 +30,20 @@ function oneProcess() {
   return { ready: firstReady(options), change, stopping }
 }
 
-test('processes that are ready in time end the wait', async () => {
+test('the wait ends when all processes are ready', async () => {
   const { ready, change } = oneProcess()
   change({ ready: true })
   await ready
 })
 
-test('processes that are not ready by the deadline are an error with their reasons', async () => {
+test('processes that are not ready by the deadline are reported with their reasons', async () => {
   await assert.rejects(oneProcess().ready, {
     name: 'InfrastructureError',
     message: 'no call can be taken after 0.02 s: ratelimit-0: waits for its configuration; read the log',
   })
 })
 
-test('the deadline begins when the feed has something', async () => {
+test('the deadline begins with the first snapshot of the feed', async () => {
   const { ready, change } = oneProcess()
   change({ fed: false })
   assert.equal(await Promise.race([ready, pause(10 * deadlineMs, 'still waiting')]), 'still waiting')

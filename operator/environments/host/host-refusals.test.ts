@@ -24,7 +24,7 @@ spec:
   descriptors: [{key: ${key}, rateLimit: {unit: minute, requestsPerUnit: 1}}]
 `
 
-test('resources that the feed refuses at the start are reported, and enforced once corrected', async t => {
+test('resources that the feed rejects at the start are reported, and enforced once corrected', async t => {
   const folder = temporaryFolder('refused')
   const long = join(folder, 'long.yaml')
   writeFileSync(join(folder, 'short.yaml'), limitOf('short', 'user'))

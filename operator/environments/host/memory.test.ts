@@ -39,14 +39,14 @@ const withContent: Memory<RateLimitDomain> = {
   lastGood: { name: 'shop/a', domain: 'd', descriptors: [] },
 }
 
-test('what was noted is there after a restart, for the eyes of its owner only', () => {
+test('entries survive a restart, in a file that only its owner can read', () => {
   const path = place()
   openLimits(path, failOnWarning).replace(new Map([['uid', withContent]]))
   assert.deepEqual(openLimits(path, failOnWarning).all(), new Map([['uid', withContent]]))
   assert.equal(statSync(path).mode & 0o777, 0o600)
 })
 
-test('what is not noted again is forgotten', () => {
+test('entries that are left out of a write are removed', () => {
   const path = place()
   const file = openLimits(path, failOnWarning)
   file.replace(
@@ -59,7 +59,7 @@ test('what is not noted again is forgotten', () => {
   assert.deepEqual([...openLimits(path, failOnWarning).all().keys()], ['b'])
 })
 
-test('only what changed is written', () => {
+test('a write without a change does not touch the file', () => {
   const path = place()
   const file = openLimits(path, failOnWarning)
   file.replace(new Map([['a', withContent]]))
@@ -70,7 +70,7 @@ test('only what changed is written', () => {
   assert.match(readFileSync(path, 'utf8'), /b\.yaml/)
 })
 
-test('every content that can be in force is read as it was', () => {
+test('every kind of content that can be in force is read back unchanged', () => {
   const path = place()
   fc.assert(
     fc.property(nearlyRightResource, resource => {
@@ -121,7 +121,7 @@ const strange: readonly unknown[] = [
   { ...plain, lastGood: contentOf({ ...rule, rateLimit: { ...limit, replaces: [{ name: 'a' }] } }) },
 ]
 
-test('an entry of another form is told and passed over, and its neighbours are not', () => {
+test('an entry of another form is reported and skipped, and the others are read', () => {
   const path = place()
   openLimits(path, failOnWarning).replace(new Map([['a', plain]]))
   for (const entry of strange) {
@@ -134,7 +134,7 @@ test('an entry of another form is told and passed over, and its neighbours are n
   }
 })
 
-test('a file that cannot be read is told, and what it said before counts', () => {
+test('a broken file is reported, and its previous version counts', () => {
   const path = place()
   const file = openLimits(path, failOnWarning)
   file.replace(new Map([['a', plain]]))
@@ -146,7 +146,7 @@ test('a file that cannot be read is told, and what it said before counts', () =>
   assert.match(warnings.join(), /remembered\.json cannot be read/)
 })
 
-test('a file that cannot be read and is the only one counts as empty, and is told', () => {
+test('a broken file without a previous version is reported, and counts as empty', () => {
   const path = place()
   assert.equal(openLimits(path, failOnWarning).all().size, 0)
   openLimits(path, failOnWarning).replace(new Map([['a', plain]]))
@@ -158,7 +158,7 @@ test('a file that cannot be read and is the only one counts as empty, and is tol
   }
 })
 
-test('what cannot be written is known all the same, and written as soon as it can be', () => {
+test('entries that cannot be written are kept in memory, and written by the next write', () => {
   const path = place()
   const remembered = openLimits(path, failOnWarning)
   mkdirSync(`${path}.new`, { recursive: true })
@@ -170,7 +170,7 @@ test('what cannot be written is known all the same, and written as soon as it ca
   assert.deepEqual(openLimits(path, failOnWarning).all(), fresh)
 })
 
-test('kinds are remembered side by side; what was written before there were kinds is of the first', () => {
+test('kinds are stored side by side, and entries of before there were kinds belong to the first kind', () => {
   const path = place()
   const made = translateAnimationStreamRoute('shop/r', {
     apiVersion: 'tollway.dev/v1alpha1',

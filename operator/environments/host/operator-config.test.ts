@@ -6,7 +6,7 @@ import { rateLimitEnv } from '../../services/ratelimit/rate-limit-env.ts'
 import { services } from '../../services/registry.ts'
 import { defaultOperatorConfig, judgeOperatorConfig, parseOperatorConfig } from './operator-config.ts'
 
-test('what is left out, or null, is the default, and numbers may be texts', () => {
+test('absent and null fields have the default, and numbers may be texts', () => {
   assert.deepEqual(judgeOperatorConfig({}), { value: defaultOperatorConfig })
   assert.deepEqual(judgeOperatorConfig({ host: null, rateLimitEnv: null }), { value: defaultOperatorConfig })
   const judged = judgeOperatorConfig({ replicas: '3', grpcPort: 9081, rateLimitEnv: { QUOTA_MODE: true } })
@@ -75,7 +75,7 @@ const wrong: readonly [Readonly<Record<string, unknown>>, readonly RegExp[]][] =
   ],
 ]
 
-test('every problem is told with its field, what was found and what is allowed', () => {
+test('each problem names the field, the value found and the allowed values', () => {
   for (const [written, expected] of wrong) {
     const judged = judgeOperatorConfig(written)
     assert.ok('problems' in judged, JSON.stringify(written))
@@ -84,18 +84,18 @@ test('every problem is told with its field, what was found and what is allowed',
   }
 })
 
-test('without a broker its ports are free', () => {
+test('the ports of the broker are free without a broker', () => {
   assert.ok('value' in judgeOperatorConfig({ brokerReplicas: 0, brokerPort: 8081, brokerDebugPort: 6070 }))
 })
 
-test('a field is spelled as its writer spells it', () => {
+test('a problem names the field as the caller spells it', () => {
   const judged = judgeOperatorConfig({ grpcPort: 'x' }, field =>
     field === 'grpcPort' ? '--grpc-port' : field,
   )
   assert.deepEqual(judged, { problems: ['--grpc-port: "x" is not a whole number from 1 to 65535'] })
 })
 
-test('a file that is no YAML is told by line, without a word of what stands there', () => {
+test('a file that is not YAML is rejected with the line, and without its content', () => {
   const parsed = parseOperatorConfig('host: "x\nredisUrl: redis://user:secret@host\n')
   assert.deepEqual(parsed, { problem: 'line 2: deficient indentation' })
   assert.match(JSON.stringify(parseOperatorConfig('- a')), /must be a mapping of replicas, grpcPort, /)
@@ -104,13 +104,13 @@ test('a file that is no YAML is told by line, without a word of what stands ther
   assert.deepEqual(parseOperatorConfig('replicas: 2'), { value: { replicas: 2 } })
 })
 
-test('no secret is told in a problem', () => {
+test('no problem contains a secret', () => {
   const judged = judgeOperatorConfig({ rateLimitEnv: { KVSTORE_AUTH: 'secret', REDIS_AUTH: 'other secret' } })
   assert.ok('problems' in judged)
   assert.doesNotMatch(judged.problems.join(), /secret/)
 })
 
-test('the first process has the ports that people know, the others ports of their own', () => {
+test('the first process has the documented ports, and each other one its own', () => {
   const portsOf = (service: ServiceName, indexes: readonly number[], config = defaultOperatorConfig) =>
     indexes.map(index => services[service].onHost.ownPorts(config, index))
   assert.deepEqual(portsOf('ratelimit', [0, 1, 63]), [{ debug: 6070 }, { debug: 6101 }, { debug: 6163 }])
@@ -123,12 +123,12 @@ test('the first process has the ports that people know, the others ports of thei
   assert.deepEqual(portsOf('broker', [0], withMetrics), [{ debug: 6072 }])
 })
 
-test('secrets are known by all their names, and a file that holds one is none', () => {
+test('the secret settings are known by all their names, and the path of a secret file is not secret', () => {
   const names = ['KVSTORE_AUTH', 'REDIS_AUTH', 'KVSTORE_AUTH_FILE', 'QUOTA_MODE']
   assert.deepEqual(names.map(rateLimitEnv.isSecret), [true, true, false, false])
 })
 
-test('a process may take as long as its settings say', () => {
+test('the time to drain is that of the settings of a process', () => {
   assert.equal(rateLimitEnv.drainMs({ DRAIN_DELAY: '200ms', DRAIN_TIMEOUT: '3s' }), 3_200)
   assert.equal(rateLimitEnv.drainMs({}), 15_000)
   assert.equal(brokerEnv.drainMs({ DRAIN_DELAY: '1s' }), 21_000)

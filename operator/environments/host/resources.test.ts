@@ -17,7 +17,7 @@ import { limits, open, openStanding, until } from './folder/files-under-test.ts'
 import { folderLimits } from './folder/folder-scan.ts'
 import { createFileSource } from './resources.ts'
 
-test('start has read everything, other files and dot files excepted', async t => {
+test('start reads all manifests, and skips other files and dot files', async t => {
   const f = await open(t, folder => {
     mkdirSync(join(folder, 'shop/deep'), { recursive: true })
     mkdirSync(join(folder, '.git'))
@@ -39,13 +39,13 @@ test('start has read everything, other files and dot files excepted', async t =>
   )
 })
 
-test('a folder that is not there is refused at the start', async () => {
+test('a missing folder is rejected at the start', async () => {
   const source = createFileSource({ folder: '/nowhere/at/all', clock: systemClock })
   await assert.rejects(source.start(), /folder of resources cannot be read.*\/nowhere\/at\/all/)
   await source.stop()
 })
 
-test('files that are made, edited and deleted', async t => {
+test('new, edited and deleted files are noticed', async t => {
   const f = await open(t)
   f.write('a.yaml', limits('one', 'first'))
   await f.has('one')
@@ -63,7 +63,7 @@ test('files that are made, edited and deleted', async t => {
   assert.equal(f.source.list()[0]?.generation, 3)
 })
 
-test('the same objects until they change', async t => {
+test('an unchanged resource stays the same object', async t => {
   const f = await open(t, folder =>
     writeFileSync(join(folder, 'a.yaml'), `${limits('one')}---\n${limits('two')}`),
   )
@@ -73,7 +73,7 @@ test('the same objects until they change', async t => {
   assert.equal(f.source.list()[0], before[0])
 })
 
-test('a save is told within 40 ms', async t => {
+test('a change is reported within 40 ms', async t => {
   const f = await open(t, folder => writeFileSync(join(folder, 'a.yaml'), limits('one', 'd0')))
   const tookMs: number[] = []
   for (let round = 1; round <= 9; round++) {
@@ -108,7 +108,7 @@ const saves: Readonly<Record<string, (path: string, text: string) => void>> = {
   },
 }
 for (const [how, save] of Object.entries(saves)) {
-  test(`a file that is ${how} is never told as gone or half`, async t => {
+  test(`a file that is ${how} is never reported as deleted or half written`, async t => {
     const text = (domain: string) => `${limits('one', domain)}---\n${limits('two', domain)}`
     const f = await open(t, folder => writeFileSync(join(folder, 'a.yaml'), text('d0')))
     for (let round = 1; round <= 5; round++) {
@@ -120,7 +120,7 @@ for (const [how, save] of Object.entries(saves)) {
   })
 }
 
-test('a file that stays empty or broken between two steps of a save keeps what it had', async t => {
+test('a file that is empty or broken between two steps of a save keeps its resources', async t => {
   const both = `${limits('one')}---\n${limits('two')}`
   const f = await openStanding(t, folder => writeFileSync(join(folder, 'a.yaml'), both))
   truncateSync(f.at('a.yaml'))
@@ -135,7 +135,7 @@ test('a file that stays empty or broken between two steps of a save keeps what i
   await f.has('mark one three two')
 })
 
-test('gone counts as deleted after 500 ms, and what comes back before was never away', async t => {
+test('a missing resource counts as deleted after 500 ms, and not if it returns before', async t => {
   const f = await openStanding(t, folder => {
     writeFileSync(join(folder, 'a.yaml'), limits('one'))
     writeFileSync(join(folder, 'b.yaml'), `${limits('two')}---\n${limits('three')}`)
@@ -155,7 +155,7 @@ test('gone counts as deleted after 500 ms, and what comes back before was never 
   assert.equal(f.names(), 'mark three two')
 })
 
-test('bad YAML keeps the last good resources, tells line and column, and recovers', async t => {
+test('invalid YAML keeps the last good resources until the next edit, and its line is reported', async t => {
   const f = await open(t, folder => writeFileSync(join(folder, 'a.yaml'), limits('one', 'good')))
   f.write('a.yaml', `${limits('one', 'bad')}\n  bad: [`)
   await f.complains(/^a\.yaml: line 6, column \d+: /)
@@ -167,7 +167,7 @@ test('bad YAML keeps the last good resources, tells line and column, and recover
   await f.isClean()
 })
 
-test('a bad document hurts no neighbour, and what it may have been stays', async t => {
+test('an invalid document keeps its resource, and does not affect its neighbours', async t => {
   const both = `${limits('one')}---\n${limits('two', 'good')}`
   const f = await open(t, folder => writeFileSync(join(folder, 'a.yaml'), both), { deleteAfterMs: 0 })
   f.write('a.yaml', `${limits('one', 'edited')}---\n${limits('two', 'bad').replace('kind', 'knd')}`)
@@ -179,7 +179,7 @@ test('a bad document hurts no neighbour, and what it may have been stays', async
   await f.isClean()
 })
 
-test('the same resource twice: the first by path order counts, until it goes', async t => {
+test('of two declarations of a resource the first by path counts, until it is deleted', async t => {
   const f = await open(t, folder => {
     writeFileSync(join(folder, 'b.yaml'), limits('one', 'b'))
     writeFileSync(join(folder, 'a.yaml'), limits('one', 'a'))
@@ -192,7 +192,7 @@ test('the same resource twice: the first by path order counts, until it goes', a
   assert.deepEqual(new Set(f.told), new Set(['one']))
 })
 
-test('subfolders that are made, filled at once and removed', async t => {
+test('new, filled and removed subfolders are noticed', async t => {
   const f = await open(t, () => {}, { pollMs: 3_600_000, deleteAfterMs: 20 })
   mkdirSync(f.at('x/y'), { recursive: true })
   f.write('x/y/a.yaml', limits('one'))
@@ -210,7 +210,7 @@ test('subfolders that are made, filled at once and removed', async t => {
   await f.has('three')
 })
 
-test('a mounted ConfigMap is read once, and its swap is told without a gap', async t => {
+test('a mounted ConfigMap is read once, and its swap is reported without a gap', async t => {
   const version = (folder: string, number: number) => {
     mkdirSync(join(folder, `..v${number}`))
     writeFileSync(join(folder, `..v${number}/limits.yaml`), limits('one', `v${number}`))
@@ -232,7 +232,7 @@ test('a mounted ConfigMap is read once, and its swap is told without a gap', asy
   assert.deepEqual(f.problems(), [])
 })
 
-test('symbolic links: to a folder, to a file elsewhere, to one another', async t => {
+test('symbolic links to folders, files and each other are followed', async t => {
   const elsewhere = temporaryFolder('tollway-elsewhere')
   mkdirSync(join(elsewhere, 'folder'))
   writeFileSync(join(elsewhere, 'folder/a.yaml'), limits('one'))
@@ -258,7 +258,7 @@ test('symbolic links: to a folder, to a file elsewhere, to one another', async t
   assert.deepEqual(f.problems(), [])
 })
 
-test('a single file, of any name', async t => {
+test('a single file can have any name', async t => {
   const folder = temporaryFolder('tollway-file')
   writeFileSync(join(folder, 'limits.conf'), limits('one', 'a'))
   writeFileSync(join(folder, 'other.yaml'), limits('other'))
@@ -271,7 +271,7 @@ test('a single file, of any name', async t => {
   await f.serves('one', 'b')
 })
 
-test('a folder that goes away leaves all in force, and is noticed when it is back', async t => {
+test('a missing folder leaves its resources in force, and is read when it is back', async t => {
   const outer = temporaryFolder('tollway-outer')
   const folder = join(outer, 'inner')
   mkdirSync(folder)
@@ -286,7 +286,7 @@ test('a folder that goes away leaves all in force, and is noticed when it is bac
   await f.isClean()
 })
 
-test('what may not be read stays as it was', {
+test('a file without read permission keeps its resources', {
   skip: process.getuid?.() === 0 && 'root may read anything',
 }, async t => {
   const f = await open(t, folder => writeFileSync(join(folder, 'a.yaml'), limits('one', 'a')))
@@ -297,7 +297,7 @@ test('what may not be read stays as it was', {
   await f.isClean()
 })
 
-test('other API groups are ignored with one note a file', async t => {
+test('documents of other API groups are ignored with one warning for each file', async t => {
   const others = '---\napiVersion: apps/v1\nkind: Deployment\n---\napiVersion: v1\nkind: Service\n'
   const f = await open(t, folder => writeFileSync(join(folder, 'app.yaml'), limits('one') + others))
   assert.equal(f.names(), 'one')
@@ -309,7 +309,7 @@ test('other API groups are ignored with one note a file', async t => {
   assert.deepEqual(f.problems(), [])
 })
 
-test('too large a file and bytes that are no text are refused; what they said before stays', async t => {
+test('a file that is too large or not text is rejected, and keeps its resources', async t => {
   const small = { ...folderLimits, maxFileBytes: 200 }
   const f = await open(t, folder => writeFileSync(join(folder, 'a.yaml'), limits('one')), { limits: small })
   f.write('a.yaml', limits('one', 'x'.repeat(200)))
@@ -319,7 +319,7 @@ test('too large a file and bytes that are no text are refused; what they said be
   assert.equal(f.names(), 'one')
 })
 
-test('more files than allowed: a problem, and nothing that was known is lost', async t => {
+test('too many files are reported, and no known resource is lost', async t => {
   const two = { ...folderLimits, maxFiles: 2 }
   const before = (folder: string) => {
     for (const name of ['b', 'c']) writeFileSync(join(folder, `${name}.yaml`), limits(name))
@@ -330,7 +330,7 @@ test('more files than allowed: a problem, and nothing that was known is lost', a
   await f.has('a b c')
 })
 
-test('a file that is written without a pause is told, and holds nothing up', async t => {
+test('a file that is written all the time is reported, and does not delay the start', async t => {
   const f = await openStanding(t, folder => writeFileSync(join(folder, 'a.yaml'), limits('one')))
   const source = createFileSource({ folder: f.folder, clock: f.clock, settleMs: 1, pollMs: 5 })
   t.after(() => source.stop())
@@ -347,7 +347,7 @@ test('a file that is written without a pause is told, and holds nothing up', asy
   assert.match(source.problems()[0]?.message ?? '', /has not stopped changing for over 5000 ms/)
 })
 
-test('1,000 files', async t => {
+test('a folder of 1,000 files is read, and an edit causes one change', async t => {
   const f = await open(t, folder => {
     for (let index = 0; index < 1_000; index++) {
       writeFileSync(join(folder, `${index}.yaml`), limits(`n${index}`))
@@ -359,7 +359,7 @@ test('1,000 files', async t => {
   assert.equal(f.told.length, 2, 'one change for the first look, one for the edit')
 })
 
-test('after stop nothing is told', async t => {
+test('no change is reported after the stop', async t => {
   const f = await open(t)
   await f.source.stop()
   f.write('a.yaml', limits('one'))

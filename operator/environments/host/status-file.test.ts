@@ -50,7 +50,7 @@ function resource(ready: string, problems: ResourceStatus['problems'] = [], prog
   }
 }
 
-test('a report is read as it was written, and is gone when it was removed', () => {
+test('a report is read as it was written, until it is removed', () => {
   const stateDir = place()
   assert.equal(readStatusReport(stateDir), undefined)
   assert.equal(readStatusReport(join(stateDir, 'missing')), undefined)
@@ -62,13 +62,13 @@ test('a report is read as it was written, and is gone when it was removed', () =
   assert.equal(readStatusReport(stateDir), undefined)
 })
 
-test('a report that is there but cannot be read is not taken for none', () => {
+test('a report that cannot be parsed is an error, and does not count as missing', () => {
   const stateDir = place()
   writeFileSync(join(stateDir, 'status.json'), '{"pid":')
   assert.throws(() => readStatusReport(stateDir), SyntaxError)
 })
 
-test('a reader sees whole reports only, while they are written all the time', async () => {
+test('a reader sees only whole reports while they are written', async () => {
   const stateDir = place()
   writeStatusReport(stateDir, report)
   const writer = `
@@ -98,13 +98,13 @@ test('a reader sees whole reports only, while they are written all the time', as
   assert.deepEqual(readdirSync(stateDir), ['status.json'])
 })
 
-test('an operator that has ended does not run', () => {
+test('a report of an operator that has ended does not count as running', () => {
   const { pid } = spawnSync(process.execPath, ['--version'])
   assert.equal(mayRun(report), true)
   assert.equal(mayRun({ ...report, pid }), false)
 })
 
-test('everything is ready when each resource, each process and each file is', () => {
+test('everything is ready when each resource, process and file is', () => {
   const table: readonly [string, Partial<StatusReport>, boolean][] = [
     ['no resources', {}, true],
     ['a ready resource', { resources: [resource('Enforced')] }, true],
@@ -118,7 +118,7 @@ test('everything is ready when each resource, each process and each file is', ()
   }
 })
 
-test('complaints name the file, the resource and the field, and what stays', () => {
+test('complaints name the file, the resource, the field and what stays in force', () => {
   const complaints = complaintsOf({
     ...report,
     problems: [{ origin: 'b.yaml', message: 'line 3: not YAML' }],
@@ -137,7 +137,7 @@ test('complaints name the file, the resource and the field, and what stays', () 
   ])
 })
 
-test('the log tells a complaint once, its end once, and not too many of them', () => {
+test('the log reports a complaint once, its end once, and at most 10 of them', () => {
   const said: string[] = []
   const tell = createProblemLog({
     warn: text => said.push(`warn ${text}`),

@@ -112,7 +112,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
     return key === undefined ? undefined : { entries, key, metadata }
   }
 
-  it('has its credentials in a Secret, and what is public of them in its status', async () => {
+  it('has its credentials in a Secret, and its public data in its status', async () => {
     await create('shop')
     await become('shop', 'Provisioned')
     const { status, metadata } = await merchant('shop')
@@ -137,7 +137,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
     )
   })
 
-  it('is Degraded while the database of the payments service fails, and Ready meanwhile', async () => {
+  it('is Degraded while the database of the payments service fails, and stays Ready', async () => {
     const degraded = async () =>
       (await merchant('shop')).status?.conditions.find(({ type }) => type === 'Degraded')?.message
     backendFailure = 'The backend of payments fails'
@@ -159,7 +159,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
     assert.equal(await service.keysInForce(now.entries['appId'] ?? ''), 1)
   })
 
-  it('gets another key on demand, and keeps what others wrote into its Secret', async () => {
+  it('gets another key on demand, and keeps other entries of its Secret', async () => {
     const before = await credentials('shop')
     await api.call('PATCH', `${secrets}/shop?fieldManager=somebody&force=true`, {
       ...{ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'shop' } },
@@ -176,7 +176,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
     assert.equal(now.entries['apiKey.next'], undefined)
   })
 
-  it('changes what can be changed', async () => {
+  it('changes a field that can be changed', async () => {
     const { metadata } = await merchant('shop')
     await change('shop', { spec: { email: 'other@example.org' } })
     const sql = 'SELECT email FROM merchants WHERE provision_uid = $1'
@@ -186,7 +186,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
     })
   })
 
-  it('says that a Secret is not its own, and takes no notice of what is wrong in itself', async () => {
+  it('reports a foreign Secret and an invalid spec, without provisioning', async () => {
     await call('POST', secrets, { metadata: { name: 'theirs' }, stringData: { apiKey: 'secret' } }, 201)
     await create('foreign', { secretRef: { name: 'theirs' } })
     await become('foreign', 'SecretForeign')
@@ -213,7 +213,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
     await become('paused', 'Provisioned')
   })
 
-  it('is closed before its resource goes, where it shall be', async () => {
+  it('is closed before its resource is deleted, if its policy says so', async () => {
     await create('closing', { deletionPolicy: 'Delete' })
     await become('closing', 'Provisioned')
     assert.deepEqual((await merchant('closing')).metadata.finalizers, [merchantFinalizer])
@@ -223,7 +223,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
     assert.equal(await service.appOf(found?.key ?? ''), undefined)
   })
 
-  it('stays as it is where it shall stay, and holds up nobody', async () => {
+  it('stays as it is if its policy says so, and delays no deletion', async () => {
     const stored = await merchant('shop')
     await call(
       'PUT',
@@ -249,7 +249,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
     await call('PATCH', path, { ...envelope, ...rest }, 200)
   }
 
-  it('is not read with all others at once by a new leader, nor ever faster than the pace', async t => {
+  it('is read by a new leader at the pace of reads, not together with all others', async t => {
     const names = Array.from({ length: 12 }, (_, index) => `many-${index}`)
     for (const name of names) await create(name)
     for (const name of names) await become(name, 'Provisioned')

@@ -35,7 +35,7 @@ describe('the rollout of the operators', { skip: missingKubeAssets(), timeout: 6
     return answer.body as object
   }
 
-  it('is a problem with its cause until it is complete', async t => {
+  it('is reported as a problem with its cause until it is complete', async t => {
     const token = await makeOperatorAccount(api, namespace)
     const folder = temporaryFolder('operators')
     const access = writeServiceAccount(folder, await addressOf(api), { namespace, token })

@@ -83,7 +83,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     return { operator, operatorPort, feedPort }
   }
 
-  it('makes the workload, and tells what a pod enforces', async t => {
+  it('creates the workload, and reports what a pod enforces', async t => {
     const { operator, operatorPort, feedPort } = await startOperator()
     t.after(() => operator.stop())
     removePod(t, 'played')
@@ -229,7 +229,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     await waitFor('the resources to be published', () => published.length > 0)
   })
 
-  it('says in the status what is awaited while the API server rejects its requests', async t => {
+  it('reports what it waits for while the API server rejects its requests', async t => {
     const reject = async (rule: { apiGroups: string[]; apiVersions: string[]; resources: string[] }) => {
       const metadata = { name: 'reject' }
       const rules = [{ ...rule, operations: ['CREATE', 'UPDATE'] }]
@@ -287,7 +287,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     await waitFor('the end of the report', async () => !(await problems()).includes('write a status'), 30_000)
   })
 
-  it('replaces the pods when the content of their Secret changes, and not when it is deleted', async () => {
+  it('replaces the pods when the content of their Secret changes, not when it is deleted', async () => {
     const secrets = `/api/v1/namespaces/${namespace}/secrets`
     const withRedis = { backend: { type: 'redis', urlSecret: { name: 'redis' } } }
     type Template = { spec: { template: { metadata: { annotations?: Record<string, string> } } } }
@@ -354,7 +354,7 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     })
   })
 
-  it('moves what an earlier version gave to its Deployment to the ConfigMap', async t => {
+  it("moves an earlier version's data of its Deployment to the ConfigMap", async t => {
     const paths = [
       `${deployments}/tollway-ratelimit`,
       `/api/v1/namespaces/${namespace}/services/tollway-ratelimit`,

@@ -111,7 +111,7 @@ const reasonsOf = ({ conditions }: ResourceStatus) =>
 const kiosk = { match: { streamIdPrefix: 'kiosk-' } }
 const withToken = { ...kiosk, tokenSecretRef: { name: 'tokens' } }
 
-test('a route is fed to brokers, and its status tells who enforces it and what they carry', async () => {
+test('a route is published to brokers, and its status has their enforcement and load', async () => {
   const world = openWorld()
   world.route('shop/kiosk', kiosk)
   world.loads.set('shop/kiosk', 3)
@@ -126,7 +126,7 @@ test('a route is fed to brokers, and its status tells who enforces it and what t
   assert.equal(world.published()[0]?.createdMs, 1_000, 'since when it is there')
 })
 
-test('tokens come from a Secret of the namespace, and only their hashes go out', async () => {
+test('tokens come from a Secret of the namespace, and only their hashes are published', async () => {
   const world = openWorld()
   world.secret('shop/tokens', { token: 'first' })
   world.route('shop/kiosk', withToken)
@@ -142,7 +142,7 @@ test('tokens come from a Secret of the namespace, and only their hashes go out',
   assert.doesNotMatch(JSON.stringify(world.status('shop/kiosk')), /first|second/)
 })
 
-test('tokens to push and tokens to pull come from Secrets of their own', async () => {
+test('tokens to push and tokens to pull come from separate Secrets', async () => {
   const world = openWorld()
   const hashOf = (text: string) => createHash('sha256').update(text).digest()
   world.secret('shop/tokens', { token: 'both' })
@@ -164,7 +164,7 @@ test('tokens to push and tokens to pull come from Secrets of their own', async (
   assert.deepEqual(world.published()[0]?.tokens, { push: [hashOf('in')], pull: [] })
 })
 
-test('a route that overlaps another one, of which one has no token, is ready and says so', async () => {
+test('a route that overlaps another one with different tokens is ready with a warning', async () => {
   const world = openWorld()
   const doubtOf = (name: string) => world.status(name).conditions.find(({ type }) => type === 'Doubtful')
   world.secret('shop/tokens', { token: 'first' })
@@ -181,7 +181,7 @@ test('a route that overlaps another one, of which one has no token, is ready and
   assert.deepEqual([doubtOf('shop/kiosk'), doubtOf('shop/open')], [undefined, undefined])
 })
 
-test('a route whose Secret may not be read says what grants it, and keeps the tokens that are known', () => {
+test('a route whose Secret may not be read reports the missing grant, and keeps the known tokens', () => {
   const advice = 'An administrator grants it with: a command'
   const closed = 'the route is closed to everybody until then'
   const kept = 'the tokens that were read before stay in force'
@@ -208,7 +208,7 @@ test('a route whose Secret may not be read says what grants it, and keeps the to
   }
 })
 
-test('without its Secret a route is closed to everybody, and says which one is missing', async () => {
+test('a route without its Secret is closed to all callers, and reports the missing Secret', async () => {
   const world = openWorld()
   world.secret('other/tokens', { token: 'theirs' })
   world.route('shop/kiosk', withToken)
@@ -252,7 +252,7 @@ test('a webhook has the secrets of its Secret, and follows their rotation', asyn
   assert.deepEqual(world.published()[0]?.webhook, { url, secrets: signing })
 })
 
-test('without its signing secret a route serves streams, posts nothing and says why', async () => {
+test('a route without its signing secret serves streams, posts nothing and reports the reason', async () => {
   const world = openWorld()
   world.route('shop/kiosk', withWebhook)
   const without = 'the webhook receives no message until then'
@@ -277,7 +277,7 @@ test('without its signing secret a route serves streams, posts nothing and says 
   await assertLacks('the Secret shop/signing is not there')
 })
 
-test('a route that is wrong goes on as it was, and still asks for its token', async () => {
+test('an invalid route keeps its last good version, and still requires its token', async () => {
   const world = openWorld()
   world.secret('shop/tokens', { token: 'abc' })
   world.route('shop/kiosk', withToken)
@@ -290,7 +290,7 @@ test('a route that is wrong goes on as it was, and still asks for its token', as
   assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: closed')
 })
 
-test('a prefix belongs to the older one, over a restart too', async () => {
+test('a prefix belongs to the oldest route, also after a restart', async () => {
   const world = openWorld()
   world.route('shop/kiosk', kiosk)
   await world.reconcile()
@@ -308,7 +308,7 @@ test('a prefix belongs to the older one, over a restart too', async () => {
   assert.deepEqual({ counts, subject }, { counts: { activeStreams: 0, consumers: 0 }, subject: 'kiosk-vip-' })
 })
 
-test('processes that take no calls do not count as ones that lack it', async () => {
+test('processes that take no calls are left out of the enforcement', async () => {
   const world = openWorld()
   world.route('shop/kiosk', kiosk)
   for (const replica of world.replicas) replica.ready = false

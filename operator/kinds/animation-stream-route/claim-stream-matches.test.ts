@@ -93,7 +93,7 @@ for (const [name, rows] of table) {
   })
 }
 
-test('the messages say what overlaps, and whose it is', () => {
+test('the messages name the overlap and its owner', () => {
   const claims = openStreamMatchClaims()
   const old = parse('a/1 shop-')
   claims.grant(old.content, old.claimant)
@@ -108,7 +108,7 @@ test('the messages say what overlaps, and whose it is', () => {
   assert.equal(messageFor('a/2 shop-'), 'a/1, which is older, matches exactly the same; match something else')
 })
 
-test('no stream is ever of routes with a prefix of two namespaces', () => {
+test('a stream never matches routes with a prefix of two namespaces', () => {
   const word = fc.string({ unit: fc.constantFrom('a', 'b'), maxLength: 4 })
   const route = fc.record({ namespace: fc.constantFrom('x', 'y', 'z'), prefix: word })
   fc.assert(

@@ -38,7 +38,7 @@ const opened = (more: Partial<StreamRoute> = {}): OpenedStreamRoute => ({
   tokens: { push: tokenHashes, pull: tokenHashes },
 })
 
-test('a broker reads what was meant, every field of it', () => {
+test('a broker decodes every field of a route as it was encoded', () => {
   const { tokenSecret: _, ...seen } = route
   assert.deepEqual(decodeRoute(encodeStreamRoute(opened()).bytes, 'resource 1'), {
     route: { ...seen, createdMs: 1_780_000_000_123, tokens: { push: tokenHashes, pull: tokenHashes } },
@@ -49,7 +49,7 @@ test('a broker reads what was meant, every field of it', () => {
 for (const lateJoiners of [{ from: 'now' }, { from: 'start' }] as const)
   for (const slowConsumers of ['wait', 'drop-oldest', 'cut-off'] as const)
     for (const concurrentRequests of ['queue', 'newest', 'refuse'] as const) {
-      test(`a broker knows ${lateJoiners.from}, ${slowConsumers}, ${concurrentRequests}`, () => {
+      test(`a broker decodes ${lateJoiners.from}, ${slowConsumers}, ${concurrentRequests}`, () => {
         const words = { lateJoiners, slowConsumers, concurrentRequests }
         const decoded = decodeRoute(encodeStreamRoute(opened(words)).bytes, 'resource 1')
         assert.ok('route' in decoded)
@@ -58,7 +58,7 @@ for (const lateJoiners of [{ from: 'now' }, { from: 'start' }] as const)
       })
     }
 
-test('a broker reads the tokens of each right, and an older one reads all of them', () => {
+test('a broker reads the tokens of each right, and an older broker reads all of them', () => {
   const [a, b, c] = [1, 2, 3].map(byte => new Uint8Array(32).fill(byte)) as [
     Uint8Array,
     Uint8Array,
@@ -77,22 +77,22 @@ test('a broker reads the tokens of each right, and an older one reads all of the
   }
 })
 
-test('where the tokens stand is for the operator alone', () => {
+test('the encoding does not contain the name of the Secret', () => {
   const { bytes } = encodeStreamRoute(opened())
   assert.doesNotMatch(Buffer.from(bytes).toString('latin1'), /kiosk-tokens/)
 })
 
-test('the bytes are written down here: others would make every broker load anew at an upgrade', () => {
+test('the encoding never changes, so that an upgrade makes no broker load again', () => {
   assert.equal(encodeStreamRoute(opened()).hash, '6b5c7343bc4cd3fa4361496a3e7f43bf')
 })
 
-test('people see the message as JSON', () => {
+test('the JSON form shows the message to people', () => {
   const shown = showStreamRoute(encodeStreamRoute(opened()).bytes) as Record<string, unknown>
   assert.equal(shown['lateJoiners'], 'last')
   assert.equal(shown['createdMs'], '1780000000123')
 })
 
-test('a broker gets the webhook with its secrets, and people see only how many there are', () => {
+test('a broker gets the webhook with its secrets, and the JSON form only their number', () => {
   const webhook = {
     url: 'https://example.org/hook',
     secrets: [1, 2].map(byte => `whsec_${Buffer.alloc(24, byte).toString('base64')}`),

@@ -26,7 +26,7 @@ function overlapsOf(text: string): Record<string, string> {
 const bothRights = (name: string, other: string, need: string) =>
   `${name} needs ${need} to push, unlike ${other}; ${name} needs ${need} to pull, unlike ${other}`
 
-test('of two routes with overlapping prefixes, of which one has no token, both are doubtful', () => {
+test('two routes with overlapping prefixes, of which one has no token, are both reported', () => {
   const pair = {
     'n/a': bothRights('n/a', 'n/b', 'a token'),
     'n/b': bothRights('n/b', 'n/a', 'no token'),
@@ -36,14 +36,14 @@ test('of two routes with overlapping prefixes, of which one has no token, both a
   assert.deepEqual(overlapsOf('b:k- a:k-1-:both'), pair)
 })
 
-test('each right counts for itself', () => {
+test('each right is compared on its own', () => {
   assert.deepEqual(overlapsOf('a:k-:both b:k-:push'), {
     'n/a': 'n/a needs a token to pull, unlike n/b',
     'n/b': 'n/b needs no token to pull, unlike n/a',
   })
 })
 
-test('routes that both need tokens, or none, or do not overlap, are not doubtful', () => {
+test('routes that all need tokens, or none, or do not overlap are not reported', () => {
   for (const text of [
     'a:k-:both b:k-:both',
     'a:k- b:k-1',

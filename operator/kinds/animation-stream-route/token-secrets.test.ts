@@ -40,11 +40,11 @@ for (const [given, expected] of entries) {
   })
 }
 
-test('an entry has no name that every object has', () => {
+test('names of built-in properties are not entries of a Secret', () => {
   assert.deepEqual(hashTokens({}, { key: 'constructor' }), { missing: 'has no entry constructor' })
 })
 
-test('the Secrets of a folder are read as an API server would', () => {
+test('the Secrets of a folder are read as an API server would return them', () => {
   const manifests = `
 apiVersion: v1
 kind: Secret

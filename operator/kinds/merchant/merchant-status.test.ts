@@ -53,7 +53,7 @@ for (const [name, facts, expected] of table) {
   })
 }
 
-test('of a paused one what was found before stays told', () => {
+test('a paused Merchant keeps its conditions', () => {
   const types = (conditions: readonly { type: string }[]) => conditions.map(({ type }) => type).join(' ')
   const paused = pausedConditions(deriveMerchantConditions(done))
   assert.equal(types(paused), 'Accepted Synced CredentialsReady Ready Paused')

@@ -43,7 +43,7 @@ function createKiller() {
   }
 }
 
-describe('a Merchant, by a real payments service', () => {
+describe('# a Merchant with a real payments service', () => {
   let service: ProvisioningUnderTest
   const place = temporaryFolder('merchants')
   let uids = 0
@@ -141,7 +141,7 @@ describe('a Merchant, by a real payments service', () => {
     return { ...outcome.ids, apiKey }
   }
 
-  it('is made, with its key in a file that only its owner reads', async () => {
+  it('is created, with its key in a file that only its owner reads', async () => {
     const world = openWorld()
     const { apiKey, appId } = await ready(world)
     assert.match(apiKey, /^tollway_[A-Za-z0-9_-]{43}$/)
@@ -150,7 +150,7 @@ describe('a Merchant, by a real payments service', () => {
     assert.ok(!service.logged().includes(apiKey))
   })
 
-  it('is left alone once it is as it should be, over a restart too', async () => {
+  it('needs no further call once it is provisioned, also after a restart', async () => {
     const world = openWorld()
     const first = await ready(world)
     const text = readFileSync(world.file, 'utf8')
@@ -173,7 +173,7 @@ describe('a Merchant, by a real payments service', () => {
     ['given another Secret', world => world.deleteSecret()],
   ]
   for (const [name, change] of changes) {
-    it(`is ${name}, whenever the operator is killed`, async () => {
+    it(`is ${name} after any kill of the operator`, async () => {
       let moments = 0
       for (let isOver = false; !isOver; moments++) {
         const world = openWorld()
@@ -204,7 +204,7 @@ describe('a Merchant, by a real payments service', () => {
     })
   }
 
-  it('has the key before for a while after a rotation', async () => {
+  it('keeps its previous key for a while after a rotation', async () => {
     const world = openWorld()
     const first = await ready(world)
     world.ask('2026-11-21')
@@ -216,7 +216,7 @@ describe('a Merchant, by a real payments service', () => {
     assert.equal((await ready(world)).apiKey, second.apiKey, 'one request is one rotation')
   })
 
-  it('gets another key when its own is old', async () => {
+  it('gets another key when its own is too old', async () => {
     const world = openWorld()
     world.change({ app: { name: null, rotateAfterMs: 24 * hourMs, keyGraceMs: hourMs } })
     const first = await ready(world)
@@ -227,7 +227,7 @@ describe('a Merchant, by a real payments service', () => {
     assert.notEqual((await ready(world)).apiKey, first.apiKey)
   })
 
-  it('never makes a key of what somebody wrote into its Secret', async () => {
+  it('never uses a key that somebody else wrote into its Secret', async () => {
     const world = openWorld()
     const first = await ready(world)
     writeFileSync(world.file, readFileSync(world.file, 'utf8').replace(first.apiKey, 'password'))
@@ -237,7 +237,7 @@ describe('a Merchant, by a real payments service', () => {
     assert.equal(await service.keysInForce(second.appId), 1)
   })
 
-  it('gets another key when an old Secret was put back', async () => {
+  it('gets another key after an old Secret was restored', async () => {
     const world = openWorld()
     await ready(world)
     const old = readFileSync(world.file, 'utf8')
@@ -248,7 +248,7 @@ describe('a Merchant, by a real payments service', () => {
     assert.equal(await service.keysInForce(appId), 1)
   })
 
-  it('leaves a Secret alone that is not its own', async () => {
+  it('does not change a foreign Secret', async () => {
     const world = openWorld()
     await ready(world)
     const theirs = readFileSync(world.file, 'utf8').replace(world.uid, 'another')
@@ -261,7 +261,7 @@ describe('a Merchant, by a real payments service', () => {
     await ready(world)
   })
 
-  it('says where the resource is another one than the merchant, which stays', async () => {
+  it('reports a difference of the resource from the merchant, which stays as it is', async () => {
     const world = openWorld()
     const first = await ready(world)
     const { profile } = someAccount()
@@ -286,7 +286,7 @@ describe('a Merchant, by a real payments service', () => {
     await ready(world)
   })
 
-  it('says what grants a right to Secrets that the operator lacks, and waits for it', async () => {
+  it('reports how to grant a missing right to Secrets, and waits for it', async () => {
     const forbidden = new SecretForbiddenError('it may not', 'Run this')
     const world = openWorld(undefined, { get: () => Promise.reject(forbidden) })
     const { obstacle, afterMs, synced } = await world.reconcile()
@@ -301,7 +301,7 @@ describe('a Merchant, by a real payments service', () => {
     assert.ok(afterMs !== undefined && afterMs <= 30_000)
   })
 
-  it('takes no secret of a webhook that receivers could not verify with, and quotes none', async () => {
+  it('rejects a webhook secret that receivers could not use to verify, without quoting it', async () => {
     const world = openWorld()
     const webhook = { url: 'https://example.org/hook', events: [], secret: { name: 'hooks', key: 'a' } }
     world.change({ webhooks: [webhook] })
@@ -327,7 +327,7 @@ describe('a Merchant, by a real payments service', () => {
     await ready(world)
   })
 
-  it('is closed, and then says so', async () => {
+  it('is closed, and reports it', async () => {
     const world = openWorld()
     const { apiKey } = await ready(world)
     await world.close()
@@ -337,7 +337,7 @@ describe('a Merchant, by a real payments service', () => {
     assert.equal(obstacle?.reason, 'MerchantClosed')
   })
 
-  it('waits, and loses nothing, while nobody answers', async () => {
+  it('waits without a loss while the payments service does not answer', async () => {
     const world = openWorld({
       provision: () => Promise.reject(new Error('connect ECONNREFUSED')),
       close: () => Promise.reject(new Error('connect ECONNREFUSED')),
@@ -352,7 +352,7 @@ describe('a Merchant, by a real payments service', () => {
     await assert.rejects(world.close(), /ECONNREFUSED/)
   })
 
-  it('touches nothing where no payments service runs', async () => {
+  it('changes nothing if no payments service runs', async () => {
     const world = openWorld(null)
     const { obstacle } = await world.reconcile()
     assert.equal(obstacle?.reason, 'PaymentsDisabled')

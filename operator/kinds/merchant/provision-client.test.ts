@@ -37,7 +37,7 @@ describe('the client of a real payments service', () => {
   })
   after(() => service?.close())
 
-  it('is answered the same, however often it asks', async () => {
+  it('gets the same result for each repeated request', async () => {
     const { provisioner } = service
     const asked = request()
     const first = await provisioner.provision('again', asked, signal)
@@ -48,7 +48,7 @@ describe('the client of a real payments service', () => {
     await provisioner.close('never-was', signal)
   })
 
-  it('tells fields as the resource has them', async () => {
+  it('reports fields by their names in the resource', async () => {
     const { provisioner } = service
     const webhooks = [{ url: 'nowhere', events: [], secrets: ['a', 'b', 'c'] }]
     const { profile } = request()
@@ -60,7 +60,7 @@ describe('the client of a real payments service', () => {
     assert.deepEqual(paths, ['spec.currency', 'spec.webhooks[0].secretRef', 'spec.webhooks[0].url'])
   })
 
-  it('takes a merchant over only with a key that has it', async () => {
+  it('adopts a merchant only with one of its keys', async () => {
     const { provisioner } = service
     const key = newApiKey(randomBytes)
     const made = await provisioner.provision('first', request({ keyHash: hashApiKey(key) }), signal)
@@ -77,7 +77,7 @@ describe('the client of a real payments service', () => {
     assert.equal(await service.merchantsOf('thief'), 0)
   })
 
-  it('shows its certificate, and looks at that of the other', async t => {
+  it('shows its certificate, and verifies that of the service', async t => {
     const place = temporaryFolder('provision-tls')
     const authority = issueAuthority('a', lifetime)
     const leaf = (name: string, usage: readonly ('server' | 'client')[]) =>
@@ -149,7 +149,7 @@ const odd: readonly [string, number, string, RegExp][] = [
 ]
 
 for (const [name, status, body, message] of odd) {
-  it(`${name} is no answer`, async t => {
+  it(`rejects ${name} as an answer`, async t => {
     const server = createServer((_, response) => response.writeHead(status).end(body))
     await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
     t.after(() => server.close())
@@ -165,7 +165,7 @@ for (const [name, status, body, message] of odd) {
   })
 }
 
-it('who does not answer in time has failed', async t => {
+it('a request without an answer in time fails', async t => {
   const server = createServer(() => {})
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   t.after(() => {

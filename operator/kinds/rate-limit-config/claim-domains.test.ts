@@ -4,7 +4,7 @@ import { openDomainClaims } from './claim-domains.ts'
 
 const claimant = (name: string) => ({ name: `of-${name}/${name}`, namespace: `of-${name}` })
 
-test('a domain belongs to who was granted it, and the others are told whose it is', () => {
+test('a domain belongs to the resource that was granted it, and denials name the owner', () => {
   const claims = openDomainClaims()
   assert.equal(claims.denialOf({ domain: 'd' }, claimant('old')), undefined)
   claims.grant({ domain: 'd' }, claimant('old'))
@@ -17,7 +17,7 @@ test('a domain belongs to who was granted it, and the others are told whose it i
   assert.equal(claims.denialOf({ domain: 'own' }, claimant('young')), undefined)
 })
 
-test('a domain that is kept for some namespaces goes to the first resource of these', () => {
+test('a domain that is reserved for namespaces goes to their first resource', () => {
   const claims = openDomainClaims(new Map([['d', ['of-young', 'of-middle']]]))
   const denial = claims.denialOf({ domain: 'd' }, claimant('old'))
   assert.equal(denial?.reason, 'DomainNotGranted')

@@ -108,7 +108,7 @@ function rules(levels: number): fc.Arbitrary<RateLimitRule[]> {
   )
 }
 
-test('whatever a resource can say decides the same as before', () => {
+test('a resource converted from any configuration gives the same decisions', () => {
   const config = fc.record({
     name: fc.constant('config.yaml'),
     domain: fc.string({ minLength: 1, maxLength: 20 }),
@@ -123,7 +123,7 @@ test('whatever a resource can say decides the same as before', () => {
   )
 })
 
-test('names are such as Kubernetes allows, and no two resources share one', () => {
+test('names are valid in Kubernetes, and no two resources share one', () => {
   const table = [
     ['mongo_cps', 'mongo-cps'],
     ['Left Out!', 'left-out'],

@@ -40,7 +40,7 @@ function decoded(given: RateLimitDomain): unknown {
   return toJson(RateLimitConfigSchema, fromBinary(RateLimitConfigSchema, encodeRateLimitDomain(given).bytes))
 }
 
-test('every field reaches the wire', () => {
+test('every field is encoded', () => {
   const full = rule({
     value: '/pay*',
     shadowMode: true,
@@ -81,7 +81,7 @@ test('every field reaches the wire', () => {
 
 const calendar = { timeZone: 'Asia/Tokyo', anchorMonth: 2, anchorDay: 31, anchorWeekday: 'Sunday' } as const
 
-test('windows and calendars reach the pod, and name the features that it needs', () => {
+test('windows and calendars are encoded, and name the features that they need', () => {
   const cases: readonly (readonly [Partial<RateLimitPolicy>, readonly string[]])[] = [
     [{}, []],
     [{ unitMultiplier: 1 }, ['windows']],
@@ -166,7 +166,7 @@ test('a pod decodes the features that it lists', () => {
   }
 })
 
-test('a pod refuses fields of later versions by their number, and names the message', () => {
+test('a pod rejects fields of later versions by their number, and names the message', () => {
   const unknown = (path: readonly number[], no: number) => {
     let bytes = new BinaryWriter().tag(no, 0).uint32(1).finish()
     for (const number of path.toReversed()) bytes = new BinaryWriter().tag(number, 2).bytes(bytes).finish()
@@ -187,19 +187,19 @@ for (const unit of ['second', 'minute', 'hour', 'day', 'week', 'month', 'year'])
   })
 }
 
-test('a unit that nobody judged is a defect', () => {
+test('an unknown unit is an internal error', () => {
   for (const unit of ['', 'fortnight', 'toString']) {
     const given = domain(rule({ rateLimit: policy({ unit }) }))
     assert.throws(() => encodeRateLimitDomain(given), /is not one of second, minute, /)
   }
 })
 
-test('the bytes are written down here: others would make every pod load anew at an upgrade', () => {
+test('the encoding never changes, so that an upgrade makes no pod load again', () => {
   const given = domain(rule({ rateLimit: policy(), metadata: { b: 1, a: 'x' } }))
   assert.equal(encodeRateLimitDomain(given).hash, '7ab9c50efbe6cacff4f8d75248e1eba3')
 })
 
-test('equal content has equal bytes, in whatever order its metadata was written', () => {
+test('equal content has equal bytes, whatever the order of its metadata', () => {
   const metadata = fc.object({
     maxDepth: 3,
     values: [fc.string({ unit: 'binary' }), fc.double(), fc.boolean()],
@@ -223,7 +223,7 @@ function reversed(value: unknown): unknown {
   )
 }
 
-test('text that is no Unicode is carried with replacement characters, and stops nothing', () => {
+test('text that is not Unicode is encoded with replacement characters', () => {
   const broken = domain(rule({ value: 'a\ud800b', metadata: { 'k\udc00': '\ud800', ['__proto__']: 'own' } }))
   assert.match(JSON.stringify(decoded(broken)), /a\ufffdb/)
 })

@@ -21,7 +21,7 @@ goldenTests(join(import.meta.dirname, 'testdata/ratelimitconfig'), text => {
   return translateRateLimitConfig(`${namespace}/${name}`, resource)
 })
 
-test('what is accepted can be sent, and no process refuses it', () => {
+test('every accepted resource can be encoded, and is accepted by a process', () => {
   let accepted = 0
   fc.assert(
     fc.property(nearlyRightResource, resource => {
@@ -40,12 +40,12 @@ test('what is accepted can be sent, and no process refuses it', () => {
   assert.ok(accepted > 10, `${accepted} resources were accepted`)
 })
 
-test('a problem of the whole has no path', () => {
+test('a problem of the whole resource has no path', () => {
   assert.equal(formatFieldProblem({ path: '', message: 'is wrong' }), 'is wrong')
   assert.equal(formatFieldProblem({ path: 'spec.domain', message: 'is wrong' }), 'spec.domain: is wrong')
 })
 
-test('a resource takes every unit of the rate limit language, and names exactly these', () => {
+test('a resource accepts every unit of the language, and a wrong unit is rejected with the list', () => {
   const limited = (unit: string) => ({
     apiVersion: 'tollway.dev/v1alpha1',
     kind: 'RateLimitConfig',

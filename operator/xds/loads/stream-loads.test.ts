@@ -79,7 +79,7 @@ function connect(t: TestContext, address: string, leaf = podLeaf) {
   return { stop, ended, tell: (uid: string, text: string) => call.write({ uid, routes: parse(text) }) }
 }
 
-test('what processes carry is summed for a route, until their streams end', async t => {
+test('the loads of processes are summed for each route, until their streams end', async t => {
   const { address, tells } = await startOperator(t)
   const [one, two] = [connect(t, address), connect(t, address)]
   one.tell('a', 'shop/r=2/5 shop/q=1/1 =9/9')
@@ -94,7 +94,7 @@ test('what processes carry is summed for a route, until their streams end', asyn
   await waitFor('the end of a stream', async () => tells('shop/r', 'a', 'b') === '0/0')
 })
 
-test('a process that comes anew is counted once, whichever stream ends first', async t => {
+test('a process that reconnects is counted once, whichever stream ends first', async t => {
   const { address, tells } = await startOperator(t)
   const [before, now] = [connect(t, address), connect(t, address)]
   before.tell('a', 'r=5/5')
@@ -106,7 +106,7 @@ test('a process that comes anew is counted once, whichever stream ends first', a
   await waitFor('the second alone', async () => tells('r', 'a') === '1/3')
 })
 
-test('a follower passes on what it hears, and the leader does not hear it twice', async t => {
+test('a follower forwards reports, and the leader does not send them back', async t => {
   const [leader, follower] = [await startOperator(t), await startOperator(t)]
   const [one, two] = [connect(t, leader.address), connect(t, follower.address)]
   one.tell('a', 'r=1/1')
@@ -127,7 +127,7 @@ test('a follower passes on what it hears, and the leader does not hear it twice'
   await waitFor('what it says then', async () => leader.tells('r', 'b') === '8/8')
 })
 
-test('what was passed on ends with the operator that did', async t => {
+test('forwarded loads end with the stream of their operator', async t => {
   const [leader, follower] = [await startOperator(t), await startOperator(t)]
   connect(t, follower.address).tell('b', 'r=2/2')
   follower.relay.setLeader(leader.address)
@@ -154,7 +154,7 @@ const rejected: readonly [string, (process: ReturnType<typeof connect>) => void,
 ]
 
 for (const [name, act, status] of rejected) {
-  test(`${name} ends the stream, and nothing of it counts`, async t => {
+  test(`${name} closes the stream, and its loads do not count`, async t => {
     const { address, tells } = await startOperator(t, { maxRoutes: 2 })
     const process = connect(t, address)
     act(process)
@@ -163,14 +163,14 @@ for (const [name, act, status] of rejected) {
   })
 }
 
-test('one stream too many is rejected', async t => {
+test('a stream beyond the maximum is rejected', async t => {
   const { address, tells } = await startOperator(t, { maxStreams: 1 })
   connect(t, address).tell('a', 'r=1/1')
   await waitFor('the first', async () => tells('r', 'a') === '1/1')
   assert.match(await connect(t, address).ended, /^RESOURCE_EXHAUSTED/)
 })
 
-test('many changes are told together', async t => {
+test('many changes are reported together', async t => {
   const { address, loads, tells } = await startOperator(t, { paceMs: 60_000 })
   let told = 0
   loads.onChange(() => {

@@ -122,7 +122,7 @@ function createModel() {
   }
 }
 
-test('whatever comes in whatever order, the table tells what the whole of it amounts to', () => {
+test('the table equals the sum of all reports, whatever their order', () => {
   fc.assert(
     fc.property(actions, all => {
       const table = new PeerTable({ ...defaultPeerTableLimits, graceMs })
@@ -161,7 +161,7 @@ test('whatever comes in whatever order, the table tells what the whole of it amo
   )
 })
 
-test('what no operator reports ends its stream', () => {
+test('a report that no operator may send is rejected', () => {
   const limits = { graceMs, maxReporters: 2, maxClients: 2, maxResources: 2 }
   const table = new PeerTable(limits)
   const receive = (stream: string, report: Partial<PeerReport>) => () =>
@@ -181,7 +181,7 @@ test('what no operator reports ends its stream', () => {
   receive('3', { contents: [contents('v1')] })()
 })
 
-test('when the grace of an operator without a stream is over is told, and then it is forgotten', () => {
+test('the clients of an operator without a stream are forgotten after the grace period', () => {
   const table = new PeerTable({ ...defaultPeerTableLimits, graceMs })
   const report = { ...nothing, reporter: 'one', clientStates: [state('x', '')], isTableComplete: true }
   table.receive('1', report, 0)

@@ -133,7 +133,7 @@ async function startTwo(t: TestContext) {
   return { leader, follower }
 }
 
-test('three clients at two operators: the leader counts them all, and hears of each change', async t => {
+test('the leader counts three clients at two operators, and each of their changes', async t => {
   const { leader, follower } = await startTwo(t)
   connectPod(t, leader.address, 'x')
   connectPod(t, follower.address, 'y')
@@ -153,7 +153,7 @@ test('three clients at two operators: the leader counts them all, and hears of e
   await waitFor('what was not rejected', () => leader.tells('b=2', 'x', 'y', 'z') === 'ok: x y z')
 })
 
-test('when the leader changes, the new one is told the whole table', async t => {
+test('a new leader gets the whole table', async t => {
   const { leader, follower } = await startTwo(t)
   connectPod(t, leader.address, 'x')
   connectPod(t, follower.address, 'y')
@@ -164,7 +164,7 @@ test('when the leader changes, the new one is told the whole table', async t => 
   await waitFor('the grace of the old table', () => leader.tells('a=1', 'x', 'y') === 'ok: x; pending: y')
 })
 
-test('a leader that is not there yet is tried until it is', async t => {
+test('a follower retries until the leader can be reached', async t => {
   const follower = await startOperator(t, 'two')
   follower.reporter.setLeader('127.0.0.1:1')
   const failed = 'report to the leader: failed'
@@ -174,7 +174,7 @@ test('a leader that is not there yet is tried until it is', async t => {
   await waitFor('the report', () => follower.said.some(line => line.startsWith('reporting to the leader')))
 })
 
-test('a follower that ended is forgotten after the grace, and its client moves to the leader', async t => {
+test('a follower that ended is forgotten after its grace period, and its client can move', async t => {
   const { leader, follower } = await startTwo(t)
   const moving = connectPod(t, follower.address, 'moving')
   connectPod(t, follower.address, 'lost')
@@ -188,7 +188,7 @@ test('a follower that ended is forgotten after the grace, and its client moves t
   assert.deepEqual(leader.connected(), ['moving'])
 })
 
-test('the newest stream of a client wins, wherever it is', async t => {
+test('the newest stream of a client counts, at whichever operator it is', async t => {
   const { leader, follower } = await startTwo(t)
   const first = connectPod(t, leader.address, 'x')
   await waitFor('it is here', () => leader.tells('a=1', 'x') === 'ok: x')

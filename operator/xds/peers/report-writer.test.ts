@@ -86,7 +86,7 @@ function assertSame({ table, known }: ReturnType<typeof start>): void {
   assert.deepEqual(there.map(plain), clientStates.map(plain))
 }
 
-test('whatever happens between reports, in the end the other side knows the same', () => {
+test('after any changes between reports the receiver has the same state', () => {
   const uid = fc.constantFrom(...uids)
   const content = fc.tuple(fc.nat({ max: names.length }), fc.constantFrom('1', '2'))
   const action = fc.oneof(
@@ -121,7 +121,7 @@ test('whatever happens between reports, in the end the other side knows the same
   )
 })
 
-test('a thousand clients of one version are told its resources once, in reports of a bounded size', () => {
+test('the resources of a version are reported once for a thousand clients, in bounded reports', () => {
   const link = start({ maxReportBytes: 4096 })
   const large = createSnapshot(
     typeUrl,
@@ -147,7 +147,7 @@ test('a thousand clients of one version are told its resources once, in reports 
   assert.equal(link.send()?.clientStates.length, 1)
 })
 
-test('more rejections than are told are pending to the other side', () => {
+test('rejections beyond the maximum are pending for the receiver', () => {
   const link = start({ maxRejections: 5 })
   link.own.opened(client('x'), '')
   link.own.rejected('x', { snapshot: snapshot(12, '1'), named: [], text: 'bad' })
@@ -155,7 +155,7 @@ test('more rejections than are told are pending to the other side', () => {
   assert.equal(link.table.clientStates(typeUrl, 'x')[0]?.rejections.size, 5)
 })
 
-test('an operator without clients tells that its table is complete, once', () => {
+test('an operator without clients reports once that its table is complete', () => {
   const link = start()
   const first = link.send()
   assert.deepEqual([first?.reporter, first?.isTableComplete], ['me', true])

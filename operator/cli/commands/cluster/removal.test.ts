@@ -23,7 +23,7 @@ const service = (name: string, ownLabels: object) => ({
   spec: { ports: [{ port: 1 }] },
 })
 
-describe('the command removal', { skip: missingKubeAssets(), timeout: 60_000 }, () => {
+describe('the removal command', { skip: missingKubeAssets(), timeout: 60_000 }, () => {
   let api: KubeApiServer
   let kubeconfig: string
 
@@ -44,7 +44,7 @@ describe('the command removal', { skip: missingKubeAssets(), timeout: 60_000 }, 
     return startProgram(process.execPath, [join(root, 'operator/cli/tollway.ts'), ...args], { env })
   }
 
-  it('names what is left, and waits until nothing is', async () => {
+  it('names the objects that are left, and waits until none are', async () => {
     for (const made of [service('tollway-ratelimit', labels), service('foreign', {})])
       assert.equal((await api.call('POST', services, made)).status, 201)
     const hasty = start(0)

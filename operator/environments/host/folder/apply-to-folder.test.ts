@@ -64,7 +64,7 @@ async function open(t: TestContext, files: Readonly<Record<string, string>>, pat
   return { folder, source, read, limitOf, apply: applyToFolder(join(folder, path), source), written }
 }
 
-test('the document of the resource is replaced with its comments, and takes effect', async t => {
+test('the document of the resource is replaced, with its comments, and takes effect', async t => {
   const { apply, read, limitOf, folder } = await open(t, {
     'all.yaml': `${yaml('a', 1)}---\n${yaml('b', 2)}`,
   })
@@ -76,7 +76,7 @@ test('the document of the resource is replaced with its comments, and takes effe
   assert.deepEqual(readdirSync(folder), ['all.yaml'], 'no temporary file is left')
 })
 
-test('a resource without a file gets one, from YAML or from the fields', async t => {
+test('a resource without a file gets one, from YAML or from fields', async t => {
   const { apply, read, limitOf } = await open(t, { 'a.yaml': yaml('a', 1) })
   assert.partialDeepStrictEqual(await apply(request('b', 2)), { created: true, origin: 'b.yaml' })
   assert.equal(read('b.yaml'), yaml('b', 2))
@@ -115,7 +115,7 @@ test('a single file is changed, and gets no other resource', async t => {
   await assert.rejects(apply(request('b', 5)), /only\.yaml does not declare the resource; add it to the file/)
 })
 
-test('a file in the way, a list and another manifest are refused, and nothing changes', async t => {
+test('a name in use, a list and another manifest are rejected, and nothing changes', async t => {
   const list = `apiVersion: v1\nkind: List\nitems:\n- ${yaml('a', 1).trim().replaceAll('\n', '\n  ')}\n`
   const files = { 'b.yaml': '# notes\n', 'list.yaml': list }
   const { apply, read } = await open(t, files)
@@ -128,7 +128,7 @@ test('a file in the way, a list and another manifest are refused, and nothing ch
   assert.deepEqual([read('b.yaml'), read('list.yaml')], ['# notes\n', list])
 })
 
-test('a resource is read as it is in its file, without the other documents', async t => {
+test('a resource is read as its file has it, without the other documents', async t => {
   const secret = 'apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {key: canary-7f3a}\n'
   const { written } = await open(t, { 'all.yaml': `${yaml('a', 1)}---\n${secret}---\n${yaml('b', 2)}` })
   const { manifest, origin } = await written('b')
@@ -136,7 +136,7 @@ test('a resource is read as it is in its file, without the other documents', asy
   await assert.rejects(written('c'), { status: 404, message: /no file declares RateLimitConfig default\/c/ })
 })
 
-test('the version that was read is valid until the document changes', async t => {
+test('the version of a resource stays the same until its document changes', async t => {
   const { apply, written, read, folder } = await open(t, {
     'all.yaml': `${yaml('a', 1)}---\n${yaml('b', 2)}`,
   })
@@ -154,7 +154,7 @@ test('the version that was read is valid until the document changes', async t =>
   assert.match(read('all.yaml'), /limits of all(.|\n)*requestsPerUnit: 4}\n$/)
 })
 
-test('a version of a resource that no file declares any more is refused', async t => {
+test('a version of a resource that no file declares any more is rejected', async t => {
   const { apply, read } = await open(t, { 'a.yaml': yaml('a', 1) })
   await assert.rejects(apply(request('b', 5, { version: 'x' })), {
     code: 'changed',

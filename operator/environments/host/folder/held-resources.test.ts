@@ -5,19 +5,19 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { limits, open } from './files-under-test.ts'
 
-test('what vanished stays while a file cannot be read, for it may stand there', async t => {
+test('a vanished resource stays while a file cannot be read, since that file may contain it', async t => {
   const broken = `${limits('one')}---\n- [broken`
   const f = await open(t, folder => writeFileSync(join(folder, 'a.yaml'), limits('one', 'first')))
   f.write('a.yaml', broken)
   await f.complains(/^a\.yaml: /)
 
-  await t.test('also when that file is given another name', async () => {
+  await t.test('it stays also when the broken file is renamed', async () => {
     renameSync(f.at('a.yaml'), f.at('c.yaml'))
     await f.complains(/^a\.yaml: .*one is not here any more and stays in force: c\.yaml may declare it/)
     assert.equal(f.names(), 'one')
   })
 
-  await t.test('also when it was moved from a file that is right into one that is not', async () => {
+  await t.test('it stays also when it was moved from a valid file into a broken one', async () => {
     f.write('a.yaml', `${limits('one', 'second')}---\n${limits('two')}`)
     await f.has('one two')
     f.write('c.yaml', `${limits('two')}---\n- [broken`)
@@ -27,14 +27,14 @@ test('what vanished stays while a file cannot be read, for it may stand there', 
     assert.equal(f.names(), 'one two')
   })
 
-  await t.test('and goes when all can be read and nothing has it', async () => {
+  await t.test('it is deleted once all files can be read and none contains it', async () => {
     rmSync(f.at('c.yaml'))
     await f.has('one')
     await f.isClean()
   })
 })
 
-test('a link to nothing and a pipe are told, and everything that was there stays', async t => {
+test('a dangling link and a pipe are reported, and all resources stay', async t => {
   const f = await open(t, folder => writeFileSync(join(folder, 'a.yaml'), limits('one')))
   symlinkSync('nothing', f.at('dangling.yaml'))
   await f.complains(/^dangling\.yaml: is a link to something that is not there$/)

@@ -63,7 +63,7 @@ for (const [text, expected] of cases) {
   })
 }
 
-test('only true and false are booleans, dates are texts, merge keys merge', () => {
+test('only true and false are booleans, dates are texts, and merge keys merge', () => {
   const spec =
     'spec: {a: yes, b: true, c: 2026-01-01, d: 010, e: &e {k: 1}, f: {<<: *e, l: 2}, __proto__: 3}\n'
   const result = parseManifests(good + spec, 'a.yaml')
@@ -74,7 +74,7 @@ test('only true and false are booleans, dates are texts, merge keys merge', () =
   )
 })
 
-test('what is made to blow up is refused at once, and its neighbour is not', () => {
+test('a YAML bomb is rejected immediately, and another file is not', () => {
   const nested = (levels: number, width: number) => {
     const level = (index: number) =>
       `a${index}: &a${index} [${Array(width)
@@ -107,7 +107,7 @@ test('what is made to blow up is refused at once, and its neighbour is not', () 
   assert.match(read('---\n'.repeat(10_002))[0] ?? '', /at most 10000 are allowed in a file/)
 })
 
-test('any text is answered, and what was written is what is read', () => {
+test('any text gets a result, and a written manifest is read unchanged', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), fc.nat(), (noise, place) => {
       const text = `${good}---\n${good}`

@@ -101,7 +101,7 @@ infrastructureContract('host', async t => {
   }
 })
 
-test('a replica gets its own settings and nothing of the operator', async t => {
+test('a replica gets its own settings, and no variable of the operator', async t => {
   process.env['SECRET_OF_THE_OPERATOR'] = 'secret'
   t.after(() => delete process.env['SECRET_OF_THE_OPERATOR'])
   const { command, args } = childCommand
@@ -135,7 +135,7 @@ test('a replica gets its own settings and nothing of the operator', async t => {
   })
 })
 
-test('what replicas write is logged under their names', async t => {
+test('the output of a replica is logged under its name', async t => {
   const h = await open(t)
   await h.host.apply(h.workload(2))
   await h.ready(2)
@@ -146,7 +146,7 @@ test('what replicas write is logged under their names', async t => {
   }
 })
 
-test('a replica that was killed runs again, with another uid', async t => {
+test('a killed replica restarts with another uid', async t => {
   const h = await open(t)
   await h.host.apply(h.workload(2))
   await h.ready(2)
@@ -162,7 +162,7 @@ test('a replica that was killed runs again, with another uid', async t => {
   assert.ok(reasons.has('was ended by SIGKILL, again in 0.2 s'), [...reasons].join('\n'))
 })
 
-test('a replica that takes no calls is not ready, and says so', async t => {
+test('a replica that is not healthy is not ready, with a reason', async t => {
   const h = await open(t)
   await h.host.apply(h.workload(1))
   await h.ready(1)
@@ -173,7 +173,7 @@ test('a replica that takes no calls is not ready, and says so', async t => {
   assert.equal(h.observe()[0]?.restarts, 0)
 })
 
-test('a replica that shows no sign of life is not ready, and is killed and started again', async t => {
+test('a replica without heartbeats is not ready, and is killed and restarted', async t => {
   const h = await open(t, { heartbeat: { firstSignMs: 20_000, nextSignMs: 1_000 } })
   await h.host.apply(h.workload(1))
   await h.ready(1)
@@ -187,13 +187,13 @@ test('a replica that shows no sign of life is not ready, and is killed and start
   )
 })
 
-test('a replica that never shows a sign of life is killed too', async t => {
+test('a replica that never sends a heartbeat is killed too', async t => {
   const h = await open(t, { heartbeat: { firstSignMs: 500, nextSignMs: 100 } })
   await h.host.apply(h.workload(1, { BEHAVIOUR: 'mute' }))
   await h.see('a restart', ([replica]) => (replica?.restarts ?? 0) > 0)
 })
 
-test('who hurries waits for no grace', async t => {
+test('a forced shutdown skips the grace period', async t => {
   const forceShutdown = new AbortController()
   const h = await open(t, { forceShutdown: forceShutdown.signal })
   await h.host.apply({ ...h.workload(1, { BEHAVIOUR: 'stubborn' }), stopGraceMs: 60_000 })
@@ -204,7 +204,7 @@ test('who hurries waits for no grace', async t => {
   await closing
 })
 
-test('a replica that ends at once is started again later and later', async t => {
+test('a replica that exits immediately is restarted with growing delays', async t => {
   const h = await open(t)
   const reasons: string[] = []
   h.host.onChange(() => {
@@ -221,7 +221,7 @@ test('a replica that ends at once is started again later and later', async t => 
   assert.deepEqual(h.observe(), [])
 })
 
-test('after 30 s in good health a restart is a first one again', async t => {
+test('after 30 s in good health the delay of a restart is the first one again', async t => {
   let atMs = 0
   const h = await open(t, { clock: { nowMs: () => atMs, monotonicMs: () => atMs } })
   const reasons = new Set<string>()
@@ -242,7 +242,7 @@ test('after 30 s in good health a restart is a first one again', async t => {
   }
 })
 
-test('a program that cannot be started is told', async t => {
+test('a program that cannot be started is reported', async t => {
   const h = await open(t, { commandFor: () => ({ command: '/nowhere/ratelimit', args: [] }) })
   await h.host.apply(h.workload(1))
   await h.see('the reason', ([replica]) =>
@@ -250,7 +250,7 @@ test('a program that cannot be started is told', async t => {
   )
 })
 
-test('a replica that does not heed SIGTERM is killed after its grace', async t => {
+test('a replica that ignores SIGTERM is killed after its grace period', async t => {
   const h = await open(t)
   await h.host.apply({ ...h.workload(1, { BEHAVIOUR: 'stubborn' }), stopGraceMs: 100 })
   await h.ready(1)
@@ -260,7 +260,7 @@ test('a replica that does not heed SIGTERM is killed after its grace', async t =
   assert.ok(h.lines.includes('ratelimit-0 | SIGTERM? no'))
 })
 
-test('settings with which no replica becomes ready reach one replica only, and better ones all', async t => {
+test('settings that keep replicas from being ready reach one of them, and corrected ones all', async t => {
   const h = await open(t, { rolloutTimeoutMs: 50 })
   await h.host.apply(h.workload(3))
   await h.ready(3)
@@ -284,7 +284,7 @@ test('settings with which no replica becomes ready reach one replica only, and b
   await h.see('all new and ready', all => all.every(({ uid, ready }) => ready && !before.includes(uid)))
 })
 
-test('ports that are taken are named, with who has them and what to do', async t => {
+test('ports in use are reported with their process and a fix', async t => {
   const h = await open(t, { portAdvice: name => `set spec.ports.${name}` })
   const taken = [h.firstPort, h.firstPort + 2]
   for (const port of taken) {
@@ -310,7 +310,7 @@ test('ports that are taken are named, with who has them and what to do', async t
   await h.see('a replica', replicas => replicas.length === 1)
 })
 
-test('ports that are wanted twice and counts that are none are refused', async t => {
+test('ports that are used twice and invalid counts are rejected', async t => {
   const h = await open(t)
   const twice = { ...h.workload(1), ports: [{ name: 'http', port: h.firstPort + 1 }] }
   await assert.rejects(h.host.apply(twice), /is wanted twice, as http of ratelimit and debug of ratelimit-0/)
@@ -319,7 +319,7 @@ test('ports that are wanted twice and counts that are none are refused', async t
   }
 })
 
-test('close ends everything and frees the state folder', async t => {
+test('close ends all replicas and releases the state folder', async t => {
   const folder = stateDir()
   const h = await open(t, { stateDir: folder })
   await h.host.apply(h.workload(2))
@@ -333,7 +333,7 @@ test('close ends everything and frees the state folder', async t => {
   await next.host.close()
 })
 
-test('no process outlives an operator that is killed, and the state folder is free at once', async t => {
+test('no process outlives a killed operator, and the state folder is free immediately', async t => {
   const folder = stateDir()
   const firstPort = await freePorts(5)
   const h = await open(t)

@@ -53,7 +53,7 @@ async function untilGone(socket: string): Promise<void> {
   await waitFor('the Redis to end', async () => (await ask(socket, 'PING')) === undefined, deadlineMs)
 }
 
-test('a Redis of our own: no network, nothing on disk, no eviction', async t => {
+test('the started Redis has no network, writes nothing to disk and evicts nothing', async t => {
   if (isMissing(t)) return
   const stateDir = folderFor()
   const redis = await startRedisFor(optionsFor(stateDir))
@@ -86,7 +86,7 @@ async function untilAnother(socket: string, before: number): Promise<void> {
   await waitFor('another process', async () => isAnother(await pidOf(socket)), deadlineMs)
 }
 
-test('a Redis that was killed runs again under the same address', async t => {
+test('a killed Redis restarts with the same address', async t => {
   if (isMissing(t)) return
   const redis = await startRedisFor(optionsFor(folderFor()))
   t.after(() => redis.stop())
@@ -95,7 +95,7 @@ test('a Redis that was killed runs again under the same address', async t => {
   await untilAnother(redis.url, before)
 })
 
-test('a Redis that was left behind is ended, and a new one takes its place', async t => {
+test('a Redis of an earlier operator is ended and replaced', async t => {
   if (isMissing(t)) return
   for (const stateDir of [folderFor(), folderFor('a-long-name-'.repeat(10))]) {
     const first = await startRedisFor(optionsFor(stateDir))
@@ -112,7 +112,7 @@ test('a Redis that was left behind is ended, and a new one takes its place', asy
   }
 })
 
-test('a guard that was killed leaves no Redis behind', async t => {
+test('a killed guard leaves no Redis behind', async t => {
   if (isMissing(t)) return
   if (process.platform !== 'linux') return t.skip('who the guard is, only /proc tells')
   const redis = await startRedisFor(optionsFor(folderFor()))
@@ -140,7 +140,7 @@ test('a program ends with its guard if the operator ends while the guard starts'
   await once(guard.stdout ?? assert.fail(), 'end', { signal: AbortSignal.timeout(deadlineMs) })
 })
 
-test('a state folder of a long name', async t => {
+test('Redis starts in a state folder with a long path', async t => {
   if (isMissing(t)) return
   const redis = await startRedisFor(optionsFor(folderFor('x'.repeat(120))))
   t.after(() => redis.stop())
@@ -150,7 +150,7 @@ test('a state folder of a long name', async t => {
   assert.ok(!existsSync(redis.url))
 })
 
-test('it ends with an operator that is killed', async t => {
+test('Redis ends with a killed operator', async t => {
   if (isMissing(t)) return
   const parent = fileURLToPath(new URL('testdata/parent.ts', import.meta.url))
   const workload = {
@@ -176,7 +176,7 @@ test('it ends with an operator that is killed', async t => {
   await untilGone(socket)
 })
 
-test('a missing redis-server is told with what to do', async () => {
+test('a missing redis-server is reported with a fix', async () => {
   await assert.rejects(startRedisFor({ ...optionsFor(folderFor()), path: '/nowhere:/nothing' }), {
     name: 'InfrastructureError',
     message:
@@ -185,7 +185,7 @@ test('a missing redis-server is told with what to do', async () => {
   })
 })
 
-test('a redis-server that ends at once is told with what it said', async () => {
+test('a redis-server that exits immediately is reported with its output', async () => {
   const folder = folderFor()
   writeFileSync(join(folder, 'redis-server'), '#!/bin/sh\necho no luck today\nexit 3\n', { mode: 0o755 })
   await assert.rejects(

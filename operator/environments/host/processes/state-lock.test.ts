@@ -6,7 +6,7 @@ import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { InfrastructureError } from '../../../infrastructure/provider.ts'
 import { lockStateDir } from './state-lock.ts'
 
-test('one process at a time has the state folder', () => {
+test('only one process at a time can lock the state folder', () => {
   const parent = temporaryFolder('tollway-lock')
   const folder = join(parent, 'not/there/yet')
   const lock = lockStateDir(folder, 4711)
@@ -23,7 +23,7 @@ test('one process at a time has the state folder', () => {
   next.release()
 })
 
-test('a folder that cannot be locked is named, with the reason and what to do', () => {
+test('a folder that cannot be locked is reported with the cause and a fix', () => {
   const parent = temporaryFolder('tollway-lock')
   writeFileSync(join(parent, 'file'), '')
   mkdirSync(join(parent, 'folder'))

@@ -12,7 +12,7 @@ function place(): string {
 
 const read = (path: string) => readFileSync(path, 'utf8')
 
-test('lines are appended, over a restart too, for the eyes of their owner only', () => {
+test('lines are appended, also after a restart, to a file that only its owner can read', () => {
   const path = place()
   openLogFile(path).write('one\n')
   openLogFile(path).write('two\n')
@@ -20,7 +20,7 @@ test('lines are appended, over a restart too, for the eyes of their owner only',
   assert.equal(statSync(path).mode & 0o777, 0o600)
 })
 
-test('a full file takes the place of the one before, and no line is split', () => {
+test('a full file replaces the older one, and no line is split', () => {
   const path = place()
   const file = openLogFile(path, 10)
   for (const line of ['aaaa\n', 'bbbb\n', 'cccc\n']) file.write(line)
@@ -31,7 +31,7 @@ test('a full file takes the place of the one before, and no line is split', () =
   assert.equal(read(path), 'eeee\n')
 })
 
-test('what was written before a restart counts, in bytes', () => {
+test('lines from before a restart count, in bytes', () => {
   const path = place()
   openLogFile(path, 10).write('äääää')
   openLogFile(path, 10).write('b')
@@ -39,7 +39,7 @@ test('what was written before a restart counts, in bytes', () => {
   assert.equal(read(path), 'b')
 })
 
-test('a line longer than the limit has a file of its own', () => {
+test('a line longer than the limit has its own file', () => {
   const path = place()
   const file = openLogFile(path, 4)
   file.write('a line\n')
@@ -48,7 +48,7 @@ test('a line longer than the limit has a file of its own', () => {
   assert.equal(read(`${path}.1`), 'a line\n')
 })
 
-test('lines that cannot be written end nothing, and are counted in the next one that can', () => {
+test('lines that cannot be written are counted in the next one that can', () => {
   const path = place()
   const file = openLogFile(path)
   mkdirSync(path, { recursive: true })

@@ -13,7 +13,7 @@ function openLog() {
   return { log, file, shown }
 }
 
-test('the file gets every line of the operator, a person the warnings and errors', () => {
+test('the file gets all lines of the operator, and the terminal its warnings and errors', () => {
   const { log, file, shown } = openLog()
   log.debug('one')
   log.info('two level=error')
@@ -26,7 +26,7 @@ test('the file gets every line of the operator, a person the warnings and errors
   )
 })
 
-test('of the processes, a person sees what calls for attention', () => {
+test('the terminal shows the warnings and errors of processes', () => {
   const time = '2026-01-01T00:00:00.000Z'
   const table: readonly [string, string, boolean][] = [
     ['ratelimit-0', `time=${time} level=info msg=serving`, false],

@@ -53,7 +53,7 @@ function welcome(
   })
 }
 
-test('it tells the addresses, what to try, and that something is wrong', () => {
+test('the welcome shows the addresses, commands to try and the number of problems', () => {
   const text = welcome([rule])
   assert.match(text, /1 domain of \/limits with 1 rate limit process, counters in memory/)
   assert.match(text, /1 thing is wrong: tollway status\n/)
@@ -61,14 +61,14 @@ test('it tells the addresses, what to try, and that something is wrong', () => {
   assert.match(text, /npx tollway status\n/)
 })
 
-test('the addresses of metrics are shown where there are some', () => {
+test('the addresses of metrics are shown if there are any', () => {
   const metrics = 'http://127.0.0.1:9090/metrics'
   const text = welcome([rule], undefined, undefined, { metrics })
   assert.match(text, /\n {2}metrics {11}http:\/\/127\.0\.0\.1:9090\/metrics\n/)
   assert.doesNotMatch(welcome([rule]), /metrics/)
 })
 
-test('brokers are shown where some run', () => {
+test('brokers are shown if any run', () => {
   assert.doesNotMatch(welcome([rule]), /stream/)
   const text = welcome([rule], undefined, undefined, {}, 2)
   assert.match(
@@ -79,17 +79,17 @@ test('brokers are shown where some run', () => {
   assert.match(text, /\n {2}animation streams b:8082 .*\n {2}their pages {7}http:\/\/b:0, http:\/\/b:1\n/)
 })
 
-test('the state folder is named where it is not the usual one', () => {
+test('the state folder is named if it is not the default one', () => {
   assert.match(welcome([rule], '/my state'), /npx tollway status --state-dir '\/my state'\n/)
 })
 
-test('the commands are safe to paste, whatever a manifest says', () => {
+test('the commands are safe to paste, whatever a manifest contains', () => {
   const text = welcome([{ ...rule, key: '$(reboot)', value: "it's, *" }], undefined, "a'b")
   assert.match(text, /-d '\{"domain":"a'\\''b",.*\{"key":"\$\(reboot\)","value":"it'\\''s, "\}/)
   assert.match(text, /--domain 'a'\\''b' --entries '\$\(reboot\)=it'\\''s\\, '\n/)
 })
 
-test('the example is a rule that refuses', () => {
+test('the example is for a rule that can reject', () => {
   const unlimited = {
     ...rule,
     key: 'root',

@@ -50,7 +50,10 @@ const versionOf = ({ metadata }: KubeObject) => ({
   resourceVersion: metadata.resourceVersion ?? assert.fail('it has no resourceVersion'),
 })
 
-describe('a real API server, as the operator', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
+describe('# a client of a real API server, with the rights of the operator', {
+  skip: missingKubeAssets(),
+  timeout: 90_000,
+}, () => {
   const folder = temporaryFolder('kube-client')
   let api: KubeApiServer
   let address: ServerAddress
@@ -84,7 +87,7 @@ describe('a real API server, as the operator', { skip: missingKubeAssets(), time
     await api?.stop()
   })
 
-  it('creates, finds, and refuses to create twice', async () => {
+  it('creates and gets an object, and rejects a second create', async () => {
     const made = await client.create(configMaps, configMap('created', { a: '1' }))
     assert.deepEqual(await client.get(configMaps, versionOf(made)), made)
     assert.equal(await client.get(configMaps, { namespace, name: 'nobody' }), undefined)
@@ -97,7 +100,7 @@ describe('a real API server, as the operator', { skip: missingKubeAssets(), time
     })
   })
 
-  it('applies as one field owner, and takes over only by force', async () => {
+  it('applies as one field owner, and takes fields over only by force', async () => {
     const name = 'applied'
     await api.call('POST', `/api/v1/namespaces/${namespace}/configmaps?fieldManager=somebody`, {
       ...configMap(name, { theirs: '1', contested: 'them' }),
@@ -118,7 +121,7 @@ describe('a real API server, as the operator', { skip: missingKubeAssets(), time
     assert.deepEqual(less['data'], { ours: '2', theirs: '1' })
   })
 
-  it('two owners share a field, and it stays as long as one of them wants it', async () => {
+  it('keeps a field that two owners share until both have dropped it', async () => {
     const wanted = configMap('shared', { shared: '1' })
     await client.apply(configMaps, wanted)
     await client.apply(configMaps, wanted, { owner: 'another' })
@@ -128,7 +131,7 @@ describe('a real API server, as the operator', { skip: missingKubeAssets(), time
     assert.equal(gone['data'], undefined)
   })
 
-  it('a write that names a version meets only that one', async () => {
+  it('writes with a version only if the object still has it', async () => {
     const made = await client.apply(configMaps, configMap('versioned', { a: '1' }))
     const changed = await client.apply(configMaps, configMap('versioned', { a: '2' }))
     const stranger = { ...versionOf(changed), uid: '00000000-0000-0000-0000-000000000000' }
@@ -139,7 +142,7 @@ describe('a real API server, as the operator', { skip: missingKubeAssets(), time
     assert.deepEqual(await client.get(configMaps, versionOf(made)), changed, 'nothing has changed')
   })
 
-  it('a finalizer holds an object until it is taken away', async () => {
+  it('keeps an object with a finalizer until the finalizer is removed', async () => {
     const made = await client.apply(configMaps, configMap('held'))
     const held = await client.setFinalizers(configMaps, versionOf(made), ['tollway.dev/held'])
     assert.deepEqual(held.metadata.finalizers, ['tollway.dev/held'])
@@ -175,7 +178,7 @@ describe('a real API server, as the operator', { skip: missingKubeAssets(), time
     assert.deepEqual(sizes, [2, 2, 1])
   })
 
-  it('watches, also an object of a megabyte, until the time that it asked for', async () => {
+  it('watches until the requested time ends, also an object of one megabyte', async () => {
     const { resourceVersion } = await client.list(configMaps, { namespace, limit: 1 })
     const { signal } = new AbortController()
     const events = client.watch(configMaps, { namespace, resourceVersion, timeoutSeconds: 1, signal })
@@ -224,7 +227,7 @@ describe('a real API server, as the operator', { skip: missingKubeAssets(), time
     )
   })
 
-  it('may do no more than its list of permissions says', async () => {
+  it('has no more rights than its list of permissions says', async () => {
     const forbidden = { name: 'KubeApiError', code: 403, reason: 'Forbidden' }
     await assert.rejects(client.list(secrets, { namespace, limit: 1 }), forbidden)
     assert.equal(await client.get(secrets, { namespace, name: 'one' }), undefined)
@@ -238,7 +241,7 @@ describe('a real API server, as the operator', { skip: missingKubeAssets(), time
     )
   })
 
-  it('a token that is replaced in its file is used from the next call on', async () => {
+  it('uses a token that is replaced in its file from the next call on', async () => {
     const account = { namespace, token: 'no.real.token' }
     const rotated = createKubeClient(writeServiceAccount(join(folder, 'rotated'), address, account), {
       random: Math.random,
@@ -254,7 +257,7 @@ describe('a real API server, as the operator', { skip: missingKubeAssets(), time
     rotated.close()
   })
 
-  it('a kubeconfig leads there as well, and a broken one is told of without its token', async () => {
+  it('takes the access of a kubeconfig, and rejects a broken one without showing its token', async () => {
     const path = join(folder, 'kubeconfig')
     const config = (user: string) => `
 apiVersion: v1
@@ -286,7 +289,7 @@ users: [{name: test, user: ${user}}]
     })
   })
 
-  it('events are told once, and a long one is cut', async () => {
+  it('records each event once, and cuts a long one', async () => {
     const errors: unknown[] = []
     const ids = ['1a', '1b'].values()
     const recorder = createEventRecorder({
@@ -314,8 +317,8 @@ users: [{name: test, user: ${user}}]
     assert.match(items[0]?.note ?? '', /^é{500,}.?…$/)
   })
 
-  describe('on a bad way there', () => {
-    it('a write is not sent again before the time that the server names', async () => {
+  describe('# a client of an API server behind a faulty proxy', () => {
+    it('retries a write only after the time that the server names', async () => {
       proxy.setFaults({ answers: [{ status: 429, share: 1, retryAfterSeconds: 1 }] })
       const before = proxy.calls().length
       const writing = proxied.apply(configMaps, configMap('patient'))
@@ -327,14 +330,14 @@ users: [{name: test, user: ${user}}]
       assert.ok((second?.atMs ?? 0) - (first?.atMs ?? 0) >= 1_000)
     })
 
-    it('a time beyond the limit of the call is handed to the caller', async () => {
+    it('returns a delay beyond the limit of the call to the caller', async () => {
       proxy.setFaults({ answers: [{ status: 503, share: 1, retryAfterSeconds: 60 }] })
       await assert.rejects(proxied.apply(configMaps, configMap('later')), { code: 503, retryAfterMs: 60_000 })
       proxy.setFaults({ answers: [{ status: 409, share: 1 }] })
       await assert.rejects(proxied.apply(configMaps, configMap('later')), { code: 409 })
     })
 
-    it('calls go ten times a second while there is trouble, whoever makes them', async () => {
+    it('sends ten calls a second in all while calls fail', async () => {
       proxy.setFaults({ answers: [{ status: 500, share: 1 }] })
       const ask = () => proxied.get(configMaps, { namespace, name: 'x' }).catch(error => error.code)
       const startMs = performance.now()
@@ -345,7 +348,7 @@ users: [{name: test, user: ${user}}]
       await ask()
     })
 
-    it('silence is an error after the time limit, and the next call takes another connection', async () => {
+    it('fails after the time limit without an answer, and uses another connection afterwards', async () => {
       proxy.setFaults({ silent: true })
       await assert.rejects(proxied.get(configMaps, { namespace, name: 'x' }), { code: 0, reason: 'Timeout' })
       proxy.setFaults({})

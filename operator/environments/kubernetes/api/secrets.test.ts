@@ -35,7 +35,7 @@ describe('Secrets by name, as the operator', { skip: missingKubeAssets(), timeou
     await api?.stop()
   })
 
-  it('creates one, and not twice', async () => {
+  it('creates a Secret, and rejects a second create', async () => {
     assert.equal(await store.get('made', signal), undefined)
     const made = await store.put('made', { a: 'ä\n', empty: '' }, undefined, signal)
     assert.deepEqual(made.data, { a: 'ä\n', empty: '' })
@@ -45,7 +45,7 @@ describe('Secrets by name, as the operator', { skip: missingKubeAssets(), timeou
     assert.deepEqual((body as { metadata: { labels: unknown } }).metadata.labels, { part: 'tollway' })
   })
 
-  it('changes only the state that is known, and leaves what others added', async () => {
+  it('writes only over the known version, and keeps entries of others', async () => {
     const first = await store.put('changed', { a: '1', b: '1' }, undefined, signal)
     const second = await store.put('changed', { a: '2', b: '' }, first, signal)
     assert.notEqual(second.version, first.version)
@@ -58,7 +58,7 @@ describe('Secrets by name, as the operator', { skip: missingKubeAssets(), timeou
     assert.deepEqual(third.data, { a: '3', b: '', other: 'x' })
   })
 
-  it('does not make one that was deleted meanwhile', async () => {
+  it('does not create a Secret again that was deleted meanwhile', async () => {
     const known = await store.put('deleted', { a: '1' }, undefined, signal)
     await api.call('DELETE', path('deleted'))
     await assert.rejects(store.put('deleted', { a: '2' }, known, signal), { code: 409 })

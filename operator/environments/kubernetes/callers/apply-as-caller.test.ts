@@ -30,7 +30,7 @@ interface Managed {
   readonly spec: { readonly descriptors: readonly { readonly rateLimit: { requestsPerUnit: number } }[] }
 }
 
-describe('a resource that a caller reads and applies', { skip: missingKubeAssets() }, () => {
+describe('# a resource that a caller reads and applies', { skip: missingKubeAssets() }, () => {
   let kube: KubeApiServer
   let apply: ReturnType<typeof applyAsCaller>
   let read: ReturnType<typeof readAsCaller>
@@ -108,7 +108,7 @@ describe('a resource that a caller reads and applies', { skip: missingKubeAssets
     assert.equal((await kube.call('GET', `${path}/two`)).status, 404)
   })
 
-  test('is refused with 403 without the right of the caller, whatever the operator may do', async () => {
+  test('is rejected with 403 without the right of the caller, whatever the operator may do', async () => {
     const { status, message } = await failure(apply(request('one', 9, { token: tokens.viewer })))
     assert.equal(status, 403)
     assert.match(message, /"system:serviceaccount:default:viewer" cannot patch resource "ratelimitconfigs"/)
@@ -116,7 +116,7 @@ describe('a resource that a caller reads and applies', { skip: missingKubeAssets
     assert.equal(await limitOf('one'), 2)
   })
 
-  test('is refused with 401 without a token and with one that is not valid', async () => {
+  test('is rejected with 401 without a token and with an invalid one', async () => {
     assert.equal((await failure(apply(request('one', 9, { token: undefined })))).status, 401)
     assert.equal((await failure(apply(request('one', 9, { token: 'canary-7f3a' })))).status, 401)
   })
@@ -132,7 +132,7 @@ describe('a resource that a caller reads and applies', { skip: missingKubeAssets
     assert.equal(await limitOf('one'), 2)
   })
 
-  test('is refused with the fields of another manager, until the caller takes them over', async () => {
+  test('is rejected with the fields of another manager, until the caller takes them over', async () => {
     const { resource } = request('three', 3)
     const object = { ...resource, metadata: { name: 'three' } }
     await kube.call('PATCH', `${path}/three?fieldManager=kubectl`, object)
@@ -178,14 +178,14 @@ spec:
     )
   })
 
-  test('is read with the right of the caller only', async () => {
+  test('is read only with the right of the caller', async () => {
     assert.match((await reading('four', tokens.viewer)).manifest, /name: four/)
     assert.equal((await failure(reading('four', tokens.stranger))).status, 403)
     const missing = await failure(reading('none'))
     assert.deepEqual([missing.status, missing.problems[0]?.path], [404, 'name'])
   })
 
-  test('is applied with the version that was read, until another manager changes it', async () => {
+  test('is applied with the version that was read, unless another manager has changed it', async () => {
     await apply(request('five', 5))
     const { version } = await reading('five')
     const applied = await apply(request('five', 6, { version }))

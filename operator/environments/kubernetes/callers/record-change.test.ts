@@ -13,7 +13,7 @@ import { recordChange } from './record-change.ts'
 
 const path = '/apis/tollway.dev/v1alpha1/namespaces/default/ratelimitconfigs'
 
-test('a reset and a raise leave Events of the resource with the name of the user', {
+test('a reset and a raise create Events of the resource with the name of the user', {
   skip: missingKubeAssets(),
 }, async t => {
   const kube = await startKubeApiServer()

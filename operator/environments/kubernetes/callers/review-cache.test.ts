@@ -16,7 +16,7 @@ function open() {
   return { cache, get, pass }
 }
 
-test('an answer is used until its time is over', async () => {
+test('a review is reused until it expires', async () => {
   const { get, pass } = open()
   assert.equal(await get('a'), 1)
   pass(999)
@@ -25,20 +25,20 @@ test('an answer is used until its time is over', async () => {
   assert.equal(await get('a'), 2)
 })
 
-test('the oldest answer is dropped for a new one', async () => {
+test('the oldest review is dropped for a new one', async () => {
   const { get } = open()
   for (const key of ['a', 'b', 'c']) await get(key)
   assert.equal(await get('c'), 3)
   assert.equal(await get('a'), 4)
 })
 
-test('an error is not remembered', async () => {
+test('an error is not cached', async () => {
   const { cache, get } = open()
   await assert.rejects(cache.get('a', () => Promise.reject(new Error('down'))))
   assert.equal(await get('a'), 1)
 })
 
-test('no more questions are asked at a time than allowed', async () => {
+test('no more reviews run at a time than allowed', async () => {
   const { cache, get } = open()
   const { promise, resolve } = Promise.withResolvers<number>()
   const first = cache.get('a', () => promise)

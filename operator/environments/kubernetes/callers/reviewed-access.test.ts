@@ -100,7 +100,7 @@ describe('callers of the API in a cluster', { skip: missingKubeAssets() }, () =>
     ['expired', `GET ${alice}`, 401],
   ]
   for (const [user, call, expected] of cases)
-    test(`${user}: ${call} is answered by ${expected}`, async t => {
+    test(`${user}: ${call} is answered with ${expected}`, async t => {
       const { ask, post, lines } = await serve(t)
       const [method, path = ''] = call.split(' ')
       const body = { domain: 'checkout', entries, ...(path.endsWith('raise') && { by: 1 }) }
@@ -126,7 +126,7 @@ describe('callers of the API in a cluster', { skip: missingKubeAssets() }, () =>
     ['a password', 'Basic Y2FuYXJ5LTdmM2E='],
     ['a long token', `Bearer canary-7f3a${'x'.repeat(5_000)}`],
   ] as const)
-    test(`${text} is answered by 401, and stays out of answers and logs`, async t => {
+    test(`${text} is answered with 401, and does not appear in answers and logs`, async t => {
       const { ask, lines } = await serve(t)
       const { status, body } = await ask(
         alice,
@@ -136,17 +136,17 @@ describe('callers of the API in a cluster', { skip: missingKubeAssets() }, () =>
       assert.doesNotMatch(JSON.stringify([body, lines]), /canary|Y2FuYXJ5/)
     })
 
-  test('a token in the URL is not accepted', async t => {
+  test('a token in the URL is rejected', async t => {
     const { ask } = await serve(t)
     assert.equal((await ask(`${alice}&access_token=${tokens.viewer}`)).status, 401)
   })
 
-  test('the document of the API needs no token', async t => {
+  test('the document of the API is readable without a token', async t => {
     const { ask } = await serve(t)
     assert.equal((await ask('/openapi.json')).status, 200)
   })
 
-  test('a change is reported with the name of the user', async t => {
+  test('a change is recorded with the name of the user', async t => {
     const { post, changes, lines } = await serve(t)
     await post('/counters/raise', { domain: 'checkout', entries, by: 3 }, bearer(tokens.editor))
     const user = 'system:serviceaccount:shop:editor'
@@ -155,7 +155,7 @@ describe('callers of the API in a cluster', { skip: missingKubeAssets() }, () =>
     assert.ok(!lines.some(line => line.includes('alice')), 'a value of an entry is in the log')
   })
 
-  test('equal questions are asked once', async t => {
+  test('equal reviews are requested once', async t => {
     let reviews = 0
     const counted = {
       review: ((...args) => {

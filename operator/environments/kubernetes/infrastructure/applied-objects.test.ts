@@ -22,14 +22,14 @@ const object = (value: unknown, resourceVersion?: string): KubeObject => ({
 })
 const wanted = object(1)
 
-test('what is as it should be is left alone, and what is not is applied', () => {
+test('an object in the desired state is left, and any other is applied', () => {
   const { nextStep } = open()
   assert.equal(nextStep('a', wanted, object(1, '5')).what, 'leave')
   assert.equal(nextStep('a', wanted, object(2, '5')).what, 'apply')
   assert.equal(nextStep('a', wanted, undefined).what, 'apply')
 })
 
-test('an apply that the watch has not shown is waited for, and in the end repeated', () => {
+test('an apply that the watch has not shown is waited for, and finally repeated', () => {
   for (const live of [undefined, object(2, '9')]) {
     const { nextStep, applied, pass } = open()
     applied('a', wanted, object(1, '10'))
@@ -39,14 +39,14 @@ test('an apply that the watch has not shown is waited for, and in the end repeat
   }
 })
 
-test('a stale object that satisfies the desired state is applied all the same', () => {
+test('a copy older than the last apply is applied, although it has the desired state', () => {
   const { nextStep, applied } = open()
   applied('a', object(2), object(2, '10'))
   assert.equal(nextStep('a', wanted, object(1, '9')).what, 'apply')
   assert.equal(nextStep('a', wanted, object(1, '11')).what, 'leave')
 })
 
-test('what the server wrote in its own way is not applied again', () => {
+test('a default of the API server is not a reason to apply again', () => {
   const { nextStep, applied } = open()
   applied('a', wanted, object('one', '10'))
   assert.equal(nextStep('a', wanted, object('one', '10')).what, 'leave')
@@ -54,14 +54,14 @@ test('what the server wrote in its own way is not applied again', () => {
   assert.equal(nextStep('a', wanted, object('two', '12')).what, 'apply')
 })
 
-test('what is gone after it was seen is applied at once', () => {
+test('an object that vanished after it was seen is applied immediately', () => {
   const { nextStep, applied } = open()
   applied('a', wanted, object(1, '10'))
   nextStep('a', wanted, object(1, '10'))
   assert.equal(nextStep('a', wanted, undefined).what, 'apply')
 })
 
-test('two repairs within a minute, then a delay; a new desired state is applied at once', () => {
+test('a third repair within a minute waits, but a new desired state is applied immediately', () => {
   const { nextStep, applied, pass } = open()
   let version = 10
   const write = (desired: KubeObject) => {
@@ -81,7 +81,7 @@ test('two repairs within a minute, then a delay; a new desired state is applied 
   assert.equal(nextStep('a', wanted, theirs()).what, 'apply')
 })
 
-test('what nobody has seen is told, until it is seen or forgotten', () => {
+test('applied objects count as unseen until the watch shows them, or they are forgotten', () => {
   const { unseen, applied, forget } = open()
   applied('a', wanted, object(1, '10'))
   const names = (live: KubeObject | undefined) => unseen(() => live).map(({ metadata }) => metadata.name)

@@ -42,7 +42,7 @@ test('a program that changes an object every five minutes is reported once, unti
   assert.deepEqual(contests.current(), [])
 })
 
-test('three changes within an hour are none', () => {
+test('three changes within an hour are not reported', () => {
   const { clock, begun, contests } = open()
   for (const minutes of [0, 20, 40]) {
     clock.nowMs = minutes * minuteMs
@@ -60,14 +60,14 @@ const culprits: readonly [KubeObject | undefined, string][] = [
   [changedBy(['tollway', '1'], ['tollway-replicas', '2']), 'the manager "unknown" changes it'],
 ]
 for (const [live, expected] of culprits) {
-  test(`who changes it: ${expected}`, () => {
+  test(`a report names ${expected} as the author of changes`, () => {
     const { begun, contests } = open()
     for (let time = 0; time < 3; time++) contests.changed(service, live)
     assert.ok(begun[0]?.includes(`: ${expected}.`), begun[0])
   })
 }
 
-test('an operator that no longer leads reports none', () => {
+test('an operator that no longer leads reports nothing', () => {
   const { contests } = open()
   for (let time = 0; time < 3; time++) contests.changed(service, undefined)
   contests.clear()

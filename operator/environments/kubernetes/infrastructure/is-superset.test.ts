@@ -46,7 +46,7 @@ const notEnough = `
   limits: {cpu: 1} | -
 `
 
-test('what is there is enough, or not', () => {
+test('a live object is or is not a superset of the desired one', () => {
   for (const [table, outcome] of [
     [enough, true],
     [notEnough, false],
@@ -64,7 +64,7 @@ const wantedObjects = readdirSync(objects)
   .filter(name => name.endsWith('.out.yaml'))
   .flatMap(name => load(readFileSync(join(objects, name), 'utf8')) as unknown[])
 
-test('every object is enough for itself', () => {
+test('every object is a superset of itself', () => {
   for (const object of wantedObjects) assert.ok(isSuperset(structuredClone(object), object))
 })
 
@@ -74,7 +74,7 @@ function leavesOf(value: unknown, path: readonly string[] = []): readonly (reado
   return Object.entries(value).flatMap(([name, inner]) => leavesOf(inner, [...path, name]))
 }
 
-test('a change of any text or number of an object is found', () => {
+test('a change of any text or number of an object is detected', () => {
   const change = fc
     .constantFrom(...wantedObjects)
     .chain(wanted => fc.record({ wanted: fc.constant(wanted), path: fc.constantFrom(...leavesOf(wanted)) }))

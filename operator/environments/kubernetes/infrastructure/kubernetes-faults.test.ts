@@ -30,7 +30,10 @@ const steps: readonly (Workload | undefined)[] = [
   undefined,
 ]
 
-describe('workloads on a bad way to an API server', { skip: missingKubeAssets(), timeout: 240_000 }, () => {
+describe('# workloads over a faulty connection to an API server', {
+  skip: missingKubeAssets(),
+  timeout: 240_000,
+}, () => {
   let cluster: ClusterUnderTest
   before(async () => {
     process.stderr.write(`SEED=${seed}\n`)
@@ -38,7 +41,7 @@ describe('workloads on a bad way to an API server', { skip: missingKubeAssets(),
   })
   after(() => cluster?.stop())
 
-  it('an end after any single write leaves nothing that the next start does not finish', async t => {
+  it('are completed by the next start after an end at any single write', async t => {
     const opened = await cluster.openNamespace(t)
     const wanted: unknown[] = []
     const counted = dyingClient(opened.client, Number.POSITIVE_INFINITY)
@@ -82,7 +85,7 @@ describe('workloads on a bad way to an API server', { skip: missingKubeAssets(),
     ['watches that are too old', { goneEvents: 0.5 }],
   ]
   for (const [what, fault] of faults) {
-    it(`${what}: the end is the same`, async t => {
+    it(`reach the same state: ${what}`, async t => {
       const opened = await cluster.openNamespace(t)
       const clean = opened.infrastructure()
       const wanted: unknown[] = []
@@ -100,7 +103,7 @@ describe('workloads on a bad way to an API server', { skip: missingKubeAssets(),
     })
   }
 
-  it('what was made a moment ago is removed, even if no watch has told of it', async t => {
+  it('are removed even if no watch has shown them', async t => {
     const opened = await cluster.openNamespace(t)
     const blind = { ...opened.client, watch: emptyWorld(opened.client).watch }
     const made = opened.infrastructure({ client: blind })
@@ -111,7 +114,7 @@ describe('workloads on a bad way to an API server', { skip: missingKubeAssets(),
     assert.deepEqual(await opened.names(), [])
   })
 
-  it('what others undo while watches break is repaired', async t => {
+  it('are repaired after changes of others while watches break', async t => {
     const opened = await cluster.openNamespace(t)
     const made = opened.infrastructure()
     await made.apply(rateLimit())
@@ -128,7 +131,7 @@ describe('workloads on a bad way to an API server', { skip: missingKubeAssets(),
     })
   })
 
-  it('an old copy of the world deletes nothing and takes no replicas away', async t => {
+  it('lose no object and no replicas because of an outdated copy', async t => {
     const opened = await cluster.openNamespace(t)
     const made = opened.infrastructure()
     await made.apply(rateLimit({ autoscaling }))
@@ -140,7 +143,7 @@ describe('workloads on a bad way to an API server', { skip: missingKubeAssets(),
     assert.equal(replicasOf(await opened.get('Deployment')), 8)
   })
 
-  it('what is superfluous is not deleted when it has become another since', async t => {
+  it('keep an obsolete object that was changed since it was read', async t => {
     const opened = await cluster.openNamespace(t)
     const first = opened.infrastructure()
     await first.apply(rateLimit({ autoscaling }))

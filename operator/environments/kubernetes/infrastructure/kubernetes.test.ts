@@ -63,7 +63,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     }
   })
 
-  it('makes all objects, and then there is nothing to do', async t => {
+  it('are created with all objects, and then need no write', async t => {
     const { infrastructure, names, get } = await cluster.openNamespace(t)
     const made = infrastructure()
     await made.apply(rateLimit())
@@ -75,7 +75,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     await idle(100)
   })
 
-  it('a second operator finds that all is there', async t => {
+  it('need no write of a second operator', async t => {
     const { infrastructure } = await cluster.openNamespace(t)
     await infrastructure().apply(rateLimit({ autoscaling }))
     const before = writes()
@@ -83,7 +83,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     assert.equal(writes() - before, 0)
   })
 
-  it('what is no longer wanted goes, and what is not its own stays', async t => {
+  it('lose obsolete objects, and leave foreign ones alone', async t => {
     const { infrastructure, names, edit } = await cluster.openNamespace(t)
     const made = infrastructure()
     await made.apply(rateLimit({ autoscaling }))
@@ -109,7 +109,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     ['the policy', 'NetworkPolicy', { spec: { podSelector: {}, ingress: [{}] } }],
     ['the account', 'ServiceAccount', { automountServiceAccountToken: true }],
   ]
-  it('what others change is as it was soon after', async t => {
+  it('are repaired soon after changes of others', async t => {
     const { infrastructure, edit, get } = await cluster.openNamespace(t)
     await infrastructure().apply(rateLimit())
     for (const [what, kind, change] of edits) {
@@ -119,7 +119,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     }
   })
 
-  it('what others delete is there again, and what they add stays', async t => {
+  it('get deleted objects back, and keep what others add', async t => {
     const { infrastructure, edit, get, names, delete: remove } = await cluster.openNamespace(t)
     await infrastructure().apply(rateLimit())
     await edit('Deployment', { metadata: { annotations: { theirs: 'x' } } })
@@ -131,7 +131,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     assert.equal((await get('Deployment'))?.metadata.annotations?.['theirs'], 'x')
   })
 
-  it('what a finalizer holds is told of, and made anew when it is gone', async t => {
+  it('report an object that a finalizer holds, and create it again afterwards', async t => {
     const { infrastructure, edit, get, problems, delete: remove } = await cluster.openNamespace(t)
     await infrastructure().apply(rateLimit())
     await edit('Service', { metadata: { finalizers: ['example.com/hold'] } })
@@ -144,7 +144,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     })
   })
 
-  it('no other program is fought: two repairs a minute, and a report that names it', async t => {
+  it('get two repairs a minute, and a report that names the other program', async t => {
     const { infrastructure, edit, get, problems } = await cluster.openNamespace(t)
     const begun: Contest[] = []
     const made = infrastructure({ onContest: contest => begun.push(contest) })
@@ -177,7 +177,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     )
   })
 
-  it('an autoscaled Deployment begins with its replicas, and keeps those that it has', async t => {
+  it('start with their replicas when autoscaled, and keep those of the autoscaler', async t => {
     const { infrastructure, get, edit, namespace, client } = await cluster.openNamespace(t)
     const made = infrastructure()
     const replicas = async () => replicasOf(await get('Deployment'))
@@ -200,7 +200,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     assert.deepEqual(new Set(seen), new Set([4]), 'not for a moment any other number')
   })
 
-  it('writes nothing without leading, and ends what it writes with its term', async t => {
+  it('are written only by the leader, until its term ends', async t => {
     const { infrastructure, names, edit, get } = await cluster.openNamespace(t)
     let leads = false
     const made = infrastructure({ mayWrite: () => leads })
@@ -229,7 +229,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     assert.equal(replicasOf(await get('Deployment')), 2)
   })
 
-  it('a refusal names the object, the words of the server and what to do, and holds up no other', async t => {
+  it('report a rejection with the object, its cause and a fix, and apply the other objects', async t => {
     const { infrastructure, names, namespace } = await cluster.openNamespace(t)
     const made = infrastructure({ shapeFor: () => podShape({ resources: { requests: { cpu: 'much' } } }) })
     await assert.rejects(made.apply(rateLimit({ autoscaling })), (error: Error) => {
@@ -247,7 +247,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     assert.ok((await names()).includes(autoscaler))
   })
 
-  it('a missing permission and a quota are told as such', async t => {
+  it('report a missing permission and a quota', async t => {
     const { infrastructure, namespace } = await cluster.openNamespace(t)
     const roles = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}/roles/${namespace}-workloads`
     const role = (await cluster.api.call('GET', roles)).body as {
@@ -279,7 +279,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     })
   })
 
-  it('tells how far it has come', async t => {
+  it('report their progress', async t => {
     const { infrastructure, startController } = await cluster.openNamespace(t)
     const made = infrastructure()
     assert.equal(made.progress('ratelimit'), undefined)

@@ -87,14 +87,14 @@ const reasons: readonly (readonly [status: unknown, reason: string])[] = [
   ],
 ]
 
-test('a pod that is not ready says why', () => {
+test('a pod that is not ready has a reason', () => {
   for (const [status, reason] of reasons) {
     const [replica] = observePods([pod(status)])
     assert.deepEqual([replica?.ready, replica?.reason], [reason === '', reason])
   }
 })
 
-test('addresses are those of the pod, and restarts those of its container', () => {
+test('the addresses are those of the pod, and the restarts those of its container', () => {
   const [v4, v6] = observePods([
     pod({ podIP: '10.0.0.1', containerStatuses: [{ restartCount: 3 }] }),
     pod({ podIP: 'fd00::1' }, { name: 'ratelimit-2', uid: 'u2' }),
@@ -104,7 +104,7 @@ test('addresses are those of the pod, and restarts those of its container', () =
   assert.deepEqual([v4?.uid, v4?.restarts, v6?.restarts], ['u1', 3, 0])
 })
 
-test('the oldest come first; those that end or have ended are not there', () => {
+test('the oldest pods come first, and pods that have ended or are ending are left out', () => {
   const at = (name: string, creationTimestamp: string, more: object = {}, status: object = {}) =>
     pod(status, { name, creationTimestamp, ...more })
   const pods = [

@@ -23,7 +23,7 @@ const deployment = (wanted: number, status: object) => ({
   status,
 })
 
-test('only replicas of the newest description count as ready', () => {
+test('only replicas of the newest template count as ready', () => {
   for (const line of table.trim().split('\n')) {
     const [wanted = '', numbers = '', told] = line.split('|').map(part => part.trim())
     const [observedGeneration, replicas, updatedReplicas, readyReplicas] = numbers.split(' ').map(Number)
@@ -48,7 +48,7 @@ test('a Deployment of another revision counts as not applied', () => {
   }
 })
 
-test('the message is what holds it up', () => {
+test('the message is the cause of the delay', () => {
   const waiting = {
     name: 'p',
     uid: 'u',
@@ -68,7 +68,7 @@ test('the message is what holds it up', () => {
   assert.equal(messageOf({}, []), 'replicas are being replaced')
 })
 
-test('a rollout that has not begun tells how many earlier replicas take calls', () => {
+test('the progress has the number of earlier replicas that take calls', () => {
   const waiting = { name: 'p', uid: 'u', ready: false, reason: 'no image', restarts: 0, addresses: {} }
   const told = (status: object) => describeProgress(progressOf(deployment(3, status), [waiting]))
   const observed = { observedGeneration: 2, updatedReplicas: 1 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sameQuantity } from './same-quantity.ts'
 
-test('quantities are equal by what they mean, not by how they are written', () => {
+test('quantities are compared by their values, not their spellings', () => {
   const table = `
     0.5      500m       equal
     1        1000m      equal

@@ -40,7 +40,7 @@ const step = fc.record({
   isCrash: fc.boolean(),
 })
 
-test('an interruption loses no entry: what is stored is the newest version, or one before it', () => {
+test('after an interruption each stored entry is the newest version or the one before it', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 14 }), steps => {
       const server = openServer()
@@ -96,7 +96,7 @@ test('small entries share objects, and an edit writes one of them', () => {
   assert.equal(writes, 1)
 })
 
-test('what has another form in an object is dropped', () => {
+test('data of another form in an object is dropped', () => {
   const server = openServer()
   server.stored.set('object-1', { 'someone elses': 'x', 'a.1.0.2': 'half', 'a.0.0.1': 'whole' })
   server.restart()

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { ResourceStatus } from '../../../status/resource-status.ts'
 import { createPropagationWatch } from './propagation.ts'
 
-test('the time from a change to its enforcement is told once, and not of what was there at the start', () => {
+test('the time from a change to its enforcement is reported once, except for older changes', () => {
   let nowMs = 0
   const told: number[] = []
   const look = createPropagationWatch({ nowMs: () => 0, monotonicMs: () => nowMs }, seconds =>

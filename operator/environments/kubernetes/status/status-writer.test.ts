@@ -60,7 +60,7 @@ function start(t: TestContext, loadMs: number, fail: () => Error | undefined = (
   return { writer, written }
 }
 
-test('loads alone are written together, and with the newest of them', async t => {
+test('changes of loads alone are merged into one write with the newest of them', async t => {
   const { writer, written } = start(t, 150)
   writer.write([statusOf(0)])
   await waitFor('the first write', async () => written.length === 1)
@@ -73,7 +73,7 @@ test('loads alone are written together, and with the newest of them', async t =>
   assert.equal(written[1]?.['activeStreams'], 20)
 })
 
-test('what else changes does not wait for the loads, and takes them along', async t => {
+test('another change is written immediately, together with the loads', async t => {
   const { writer, written } = start(t, 600_000)
   writer.write([statusOf(0)])
   await waitFor('the first write', async () => written.length === 1)
@@ -84,7 +84,7 @@ test('what else changes does not wait for the loads, and takes them along', asyn
   assert.equal(written[1]?.observedGeneration, 2)
 })
 
-test('the echo of a write is no reason to write what has changed meanwhile', async t => {
+test('the event of a write does not cause another write of loads', async t => {
   const { writer, written } = start(t, 600_000)
   writer.write([statusOf(0)])
   await waitFor('the first write', async () => written.length === 1)
@@ -96,7 +96,7 @@ test('the echo of a write is no reason to write what has changed meanwhile', asy
   assert.equal(written.length, 1)
 })
 
-test('the error of a write that is repeated is a problem until the write succeeds', async t => {
+test('the error of a retried write is a problem until the write succeeds', async t => {
   let error: Error | undefined = new Error('not in this hour')
   const { writer, written } = start(t, 0, () => error)
   assert.equal(writer.problem(), '')
@@ -108,7 +108,7 @@ test('the error of a write that is repeated is a problem until the write succeed
   assert.equal(written.length, 1)
 })
 
-test('the error of a write is no problem any more when the resource is deleted', async t => {
+test('the error of a write is no longer a problem once the resource is deleted', async t => {
   const { writer } = start(t, 0, () => refused)
   writer.write([statusOf(0)])
   await waitFor('the problem', async () => writer.problem() !== '')

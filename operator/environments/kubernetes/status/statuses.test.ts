@@ -65,7 +65,7 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
     await api?.stop()
   })
 
-  it('tells what is in force, holds the last good version over a restart, and is quiet then', async t => {
+  it('show what is in force, keep the last good version over a restart, and stay unchanged then', async t => {
     const operator = await startOperator(t, client)
     await write(api, 'checkout', { domain: 'checkout', descriptors: [limit('user', 3)] })
     await waitFor('it to be ready', async () => (await ready(api, 'checkout'))?.status === 'True')
@@ -98,7 +98,7 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
     assert.equal((await read(api, 'checkout')).metadata.resourceVersion, left.metadata.resourceVersion)
   })
 
-  it('repairs what somebody else wrote, and leaves to others what is theirs', async t => {
+  it('are repaired after changes of others, without fields of others', async t => {
     const operator = await startOperator(t, client)
     await write(api, 'repaired', { domain: 'repaired', descriptors: [limit('user', 3)] })
     await waitFor('it to be ready', async () => (await ready(api, 'repaired'))?.status === 'True')
@@ -122,7 +122,7 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
     assert.equal((await read(api, 'repaired')).metadata.resourceVersion, repaired.metadata.resourceVersion)
   })
 
-  it('moves what an earlier version stored in the status to objects, and holds it meanwhile', async t => {
+  it('are converted from an earlier version, whose last good version stays in force', async t => {
     // As an earlier version left it: the second generation is wrong, and the status holds the first.
     await write(api, 'moved', { domain: 'moved', descriptors: [limit('user', 7), wrong] })
     const rule = { key: 'user', value: '', shadowMode: false, detailedMetric: false, quotaMode: false }
@@ -153,7 +153,7 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
     })
   })
 
-  it('reads the last good versions although half of the answers are errors', async t => {
+  it('are read with their last good versions although half of the responses are errors', async t => {
     const proxy = await startApiProxy({ target: await addressOf(api), seed: 1 })
     t.after(() => proxy.stop())
     proxy.setFaults({ answers: [{ status: 500, share: 0.5 }] })
@@ -178,7 +178,7 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
     assert.ok(proxy.struck() > 3, `${proxy.struck()} errors`)
   })
 
-  it('feeds its pods, and writes nothing, while another operator leads', async t => {
+  it('are not written while another operator leads, and the feed has the resources', async t => {
     const operator = await startOperator(t, client, () => false)
     await write(api, 'follower', { domain: 'follower', descriptors: [limit('user', 3)] })
     await waitFor('the feed to carry it', async () => operator.inForce().includes('follower: 3'))

@@ -43,7 +43,7 @@ function start(t: TestContext, timing: Partial<PolledSecretsTiming> = {}, readsP
   return { secrets, stored, failing, reads, errors, tells, changes: () => changes }
 }
 
-test('a Secret is read at once when it is named, and then again and again', async t => {
+test('a Secret is read at once when a resource names it, and then at intervals', async t => {
   const { secrets, stored, tells } = start(t)
   stored.set('a', { token: 'one', more: 'x\ny' })
   assert.equal(tells('a'), 'unknown')
@@ -56,7 +56,7 @@ test('a Secret is read at once when it is named, and then again and again', asyn
   await waitFor('the next look', async () => tells('b') === '1 tokens' && tells('a') === 'is not there')
 })
 
-test('nothing is told while nothing changes', async t => {
+test('nothing is reported without a change', async t => {
   const { secrets, stored, reads, changes } = start(t)
   stored.set('a', { token: 'one' })
   await secrets.follow([place('a')])
@@ -66,7 +66,7 @@ test('nothing is told while nothing changes', async t => {
   assert.equal(changes(), told)
 })
 
-test('what is not named any more is not read any more', async t => {
+test('a Secret that no resource names any more is not read', async t => {
   const { secrets, reads, tells } = start(t)
   await secrets.follow([place('a'), place('b')])
   await secrets.follow([place('b')])
@@ -76,7 +76,7 @@ test('what is not named any more is not read any more', async t => {
   assert.deepEqual(new Set(reads), new Set(['shop/b']))
 })
 
-test('while it cannot be read, known tokens stay in force, and each reason is reported once', async t => {
+test('while a Secret cannot be read its tokens stay in force, and each reason is reported once', async t => {
   const { secrets, stored, failing, errors, reads, tells } = start(t)
   stored.set('a', { token: 'one' })
   await secrets.follow([place('a')])
@@ -94,7 +94,7 @@ test('while it cannot be read, known tokens stay in force, and each reason is re
   await waitFor('the right to be there again', async () => tells('a') === '1 tokens')
 })
 
-test('however many routes name them, Secrets are read once each and then at the pace of reads', async t => {
+test('Secrets of many routes are read once each at first, and then at the pace of reads', async t => {
   const { secrets, reads } = start(t, { pollMs: 1 }, 50)
   const places = Array.from({ length: 400 }, (_, index) => place(`s${index % 100}`, `k${index}`))
   await secrets.follow(places)
@@ -112,7 +112,7 @@ test('a Secret that is named while it is read is not read twice', async t => {
   assert.deepEqual(reads.sort(), ['shop/a', 'shop/b'])
 })
 
-test('one that was never read is tried for a while, and is no reason to forget the others', async t => {
+test('a Secret that was never read is retried for a while, and does not affect the others', async t => {
   const { secrets, stored, failing, tells } = start(t, { firstReadsMs: 40 })
   stored.set('a', { token: 'one' })
   stored.set('b', { token: 'two' })
@@ -125,7 +125,7 @@ test('one that was never read is tried for a while, and is no reason to forget t
   await waitFor('it to be read', async () => tells('b') === '1 tokens')
 })
 
-test('one that may not be read is not waited for, and is read when it may be', async t => {
+test('a Secret that may not be read is not waited for, and is read after the right is granted', async t => {
   const { secrets, stored, failing, tells } = start(t, { firstReadsMs: 600_000 })
   stored.set('a', { token: 'one' })
   failing.set('a', new SecretForbiddenError('no', 'ask'))
@@ -135,7 +135,7 @@ test('one that may not be read is not waited for, and is read when it may be', a
   await waitFor('it to be read', async () => tells('a') === '1 tokens')
 })
 
-test('who waits is let go at the end', async t => {
+test('a stop ends the wait for Secrets', async t => {
   const { secrets, failing } = start(t, { firstReadsMs: 600_000 })
   failing.set('a', new Error('gone'))
   const following = secrets.follow([place('a')])

@@ -23,7 +23,7 @@ function start() {
   }
 }
 
-test('a Secret that many name is read once in 30 seconds', async () => {
+test('a Secret that several resources name is read once in 30 seconds', async () => {
   const { clock, stored, reads, read } = start()
   stored.set('shop/a', { key: 'one' })
   await Promise.all([read('shop', 'a'), read('shop', 'a')])
@@ -35,7 +35,7 @@ test('a Secret that many name is read once in 30 seconds', async () => {
   assert.deepEqual(await read('shop', 'a'), { key: 'two' })
 })
 
-test('missing Secrets and failures are not remembered, and a refreshed namespace is read', async () => {
+test('missing Secrets and failures are not cached, and a refreshed namespace is read again', async () => {
   const { stored, reads, read, shared } = start()
   stored.set('shop/a', new Error('gone'))
   await assert.rejects(read('shop', 'a'), /gone/)

@@ -81,14 +81,14 @@ describe('provideWorkloads', () => {
     assert.notEqual(applied[1], applied[0])
   })
 
-  it('writes nothing when this operator does not lead', async t => {
+  it('writes nothing if this operator does not lead', async t => {
     const { state, applied, provide } = open(t)
     state.leads = false
     await provide()
     assert.deepEqual([state.writes, applied], [0, []])
   })
 
-  it('writes no Secret after this operator lost the lease on its way', async t => {
+  it('writes no Secret if this operator loses the Lease meanwhile', async t => {
     const { state, stored, provide } = open(t)
     const get = stored.get.bind(stored)
     stored.get = name => {

@@ -9,7 +9,7 @@ const redis = { name: 'redis', secretName: 'redis', keys: ['url'], folder: '/etc
 const feed = { name: 'feed', secretName: 'feed', folder: '/etc/feed', isReread: true } as const
 
 describe('digests of Secrets', () => {
-  it('change with the entries that a workload reads, and with nothing else', async () => {
+  it('change only with the entries that a workload reads', async () => {
     const { secrets, digests } = open()
     const first = await digests.read()
     assert.match(first.get('ratelimit') ?? '', /^[0-9a-f]{16}$/)
@@ -27,13 +27,13 @@ describe('digests of Secrets', () => {
     assert.notDeepEqual(await digests.read(), first)
   })
 
-  it('are missing while a Secret is missing, and when every file is read again', async () => {
+  it('are missing while a Secret is missing, and when all its files are read again', async () => {
     const { secrets, digests } = open()
     secrets.delete('redis')
     assert.deepEqual(await digests.read(), new Map())
   })
 
-  it('are read at intervals by the leader, which reports a change and each new problem once', async t => {
+  it('are read at intervals by the leader, which reports each change and each new problem once', async t => {
     const { secrets, digests, problems, state } = open()
     let changes = 0
     digests.onChange(() => {

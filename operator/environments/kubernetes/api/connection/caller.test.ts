@@ -52,7 +52,7 @@ const expectations: [keyof typeof answers & string, number, string, RegExp][] = 
   ['is a redirection', 302, 'Unknown', /302/],
 ]
 
-describe('a server that answers oddly', () => {
+describe('# a client of a server with unusual answers', () => {
   let server: Server
   let answer: (response: ServerResponse) => void = () => {}
   let access: ApiAccess
@@ -87,7 +87,7 @@ describe('a server that answers oddly', () => {
   }
 
   for (const [name, code, reason, message] of expectations) {
-    it(`an answer that ${name} is an error`, async () => {
+    it(`rejects an answer that ${name}`, async () => {
       const client = newClient()
       answer = answers[name] ?? assert.fail()
       const error = await fails(() => client.get(configMaps, key))
@@ -99,7 +99,7 @@ describe('a server that answers oddly', () => {
     })
   }
 
-  it('the words about a refused Secret are withheld', async () => {
+  it("leaves the server's text about a rejected Secret out of the error", async () => {
     const client = newClient()
     answer = answers['is a Status'] ?? assert.fail()
     const error = await fails(() => client.apply(secrets, { metadata: key }))
@@ -108,7 +108,7 @@ describe('a server that answers oddly', () => {
     client.close()
   })
 
-  it('a server that is not there is an error', async () => {
+  it('rejects calls to a server that cannot be reached', async () => {
     const nobody = new URL('http://127.0.0.1:1')
     const client = createKubeClient({ ...access, server: nobody }, { random: () => 0 })
     const error = await fails(() => client.get(configMaps, key))
@@ -117,7 +117,7 @@ describe('a server that answers oddly', () => {
     client.close()
   })
 
-  it('a caller that gives up gets its own reason', async () => {
+  it('rejects an aborted call with the reason of the caller', async () => {
     const client = newClient()
     answer = answers['does not come'] ?? assert.fail()
     const giveUp = new AbortController()
@@ -127,7 +127,7 @@ describe('a server that answers oddly', () => {
     client.close()
   })
 
-  it('what would be another address is refused before it is sent', async () => {
+  it('rejects names that would change the path, before it sends anything', async () => {
     const client = newClient()
     answer = () => assert.fail('something was sent')
     await assert.rejects(client.get(configMaps, { namespace: 'shop', name: '..' }), /"\.\." cannot be a part/)
@@ -180,12 +180,12 @@ describe('a server that answers oddly', () => {
     ['a line without end', [added, 'x'.repeat(20_000)], ['ADDED one@2', '0 TooLarge']],
   ]
   for (const [name, lines, expected] of watches) {
-    it(`a watch with ${name} tells ${expected.join(', ')}`, async () => {
+    it(`reports of a watch with ${name}: ${expected.join(', ')}`, async () => {
       assert.deepEqual(await watched(lines), expected)
     })
   }
 
-  it('a watch that is cut tells so', async () => {
+  it('reports a watch that is cut', async () => {
     assert.deepEqual(await watched([added, added.slice(0, 30)], true), ['ADDED one@2', '0 Unreachable'])
   })
 })

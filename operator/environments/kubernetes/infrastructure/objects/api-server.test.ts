@@ -16,7 +16,7 @@ const folder = join(import.meta.dirname, 'testdata/objects')
 const cases = readdirSync(folder).filter(name => name.endsWith('.in.yaml'))
 const dryRun = { dryRun: 'All', fieldValidation: 'Strict' }
 
-describe('a real API server takes what is made', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
+describe('# objects that a real API server accepts', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
   let api: KubeApiServer
   before(async () => {
     api = await startKubeApiServer()
@@ -45,7 +45,7 @@ describe('a real API server takes what is made', { skip: missingKubeAssets(), ti
     })
   }
 
-  it('and refuses a pod that is not restricted, so that the rest proves something', async () => {
+  it('and a pod that is not restricted is rejected, so that the others prove something', async () => {
     const spec = { containers: [{ name: 'a', image: 'a' }] }
     const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'free', namespace }, spec }
     const { status, body } = await api.call('POST', podsPath, pod)
