@@ -16,7 +16,7 @@ import { grpcAddress } from '@tollway/grpc/server/server-settings.ts'
 import type { BoundAddress } from '@tollway/grpc/server.ts'
 import type { RouteFeed } from './feeds/route-feed.ts'
 import { createHealth } from './health.ts'
-import { createMemoryLog } from './log/memory.ts'
+import { MemoryLog } from './log/memory.ts'
 import { systemRepeat } from './log/repeat.ts'
 import type { StreamLog } from './log/stream-log.ts'
 import { createNotifier } from './notify/notifier.ts'
@@ -144,7 +144,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
 async function openStreamLog(settings: Settings): Promise<StreamLog> {
   const { streamLog, redisUrl, redisKeyPrefix, maxKeptBytes } = settings
   if (streamLog === 'memory') {
-    return createMemoryLog({ clock: systemClock, repeat: systemRepeat, newKey: randomUUID, maxKeptBytes })
+    return new MemoryLog({ clock: systemClock, repeat: systemRepeat, newKey: randomUUID, maxKeptBytes })
   }
   const { createRedisLog } = await import('./log/redis.ts')
   return createRedisLog({

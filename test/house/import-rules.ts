@@ -11,6 +11,13 @@ export interface ImportRule {
 const chassis = 'services/chassis/'
 const serviceBase = ['proto/', chassis, 'services/grpc/']
 const withFeed = [...serviceBase, 'services/discovery/']
+const redisLogBase = [
+  chassis,
+  ...['refusals.ts', 'ring.ts', 'stream-log.ts', 'writer.ts'].map(file => `services/broker/log/${file}`),
+  ...['connection.ts', 'directory-entry.ts', 'keys.ts', 'scripts.ts', 'setup.ts', 'unavailable.ts'].map(
+    file => `services/broker/log/redis/${file}`,
+  ),
+]
 const host = 'operator/environments/host/'
 const kubernetes = 'operator/environments/kubernetes/'
 const withoutEnvironments = [
@@ -166,6 +173,16 @@ export const importRules: readonly ImportRule[] = [
     content:
       '`stream-log.ts`, the contract: where producers put messages and consumers find them; memory, Redis',
     mayImport: [chassis, 'services/broker/wire/'],
+  },
+  {
+    place: 'services/broker/log/redis/reading/',
+    content: 'requests of other brokers: streams in Redis are read into rings',
+    mayImport: redisLogBase,
+  },
+  {
+    place: 'services/broker/log/redis/producing/',
+    content: "requests of this broker's producers: their messages go to a ring and to Redis",
+    mayImport: redisLogBase,
   },
   {
     place: 'services/payments/',

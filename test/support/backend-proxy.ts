@@ -20,6 +20,11 @@ export type BackendFault =
   | { readonly kind: 'garbage'; readonly share: number }
   /** Replies arrive in parts of `bytes` bytes, with a pause after each. */
   | { readonly kind: 'drip'; readonly bytes: number; readonly everyMs: number }
+  /**
+   * The reply to the `nth` chunk of commands with this text (1 is the next one) is lost: the connection ends
+   * instead. Nothing else is affected.
+   */
+  | { readonly kind: 'lose-reply'; readonly to: string; readonly nth: number }
   /** No command reaches the server: each is answered with this line. Earlier connections are closed. */
   | { readonly kind: 'answer'; readonly line: string }
 
@@ -55,6 +60,9 @@ export async function startBackendProxy(options: BackendProxyOptions): Promise<B
   const clients = new Set<Socket>()
   let fault: BackendFault | undefined
   let struck = 0
+  /** The chunks with the text of `lose-reply` so far, and the client whose next reply is lost. */
+  let chunksToLose = 0
+  let losing: Socket | undefined
 
   async function whileSilent(client: Socket): Promise<void> {
     while (fault?.kind === 'silence' && !client.destroyed) await pause(waitMs)
@@ -87,7 +95,13 @@ export async function startBackendProxy(options: BackendProxyOptions): Promise<B
         const count = commands(bytes)
         struck += count
         client.write(`${fault.line}\r\n`.repeat(count))
-      } else if (!upstream.destroyed) upstream.write(bytes)
+        return
+      }
+      if (fault?.kind === 'lose-reply' && bytes.includes(fault.to)) {
+        chunksToLose += 1
+        if (chunksToLose === fault.nth) losing = client
+      }
+      if (!upstream.destroyed) upstream.write(bytes)
     })
     const replies = relay(upstream, (bytes, cameMs) => deliver(client, bytes, cameMs))
     // Data before the end is still delivered, since a server may reply and then close.
@@ -96,6 +110,12 @@ export async function startBackendProxy(options: BackendProxyOptions): Promise<B
 
   async function deliver(client: Socket, bytes: Buffer, cameMs: number): Promise<void> {
     await whileSilent(client)
+    if (client === losing) {
+      losing = undefined
+      struck += 1
+      client.destroy()
+      return
+    }
     switch (fault?.kind) {
       case 'latency': {
         struck += 1
@@ -145,6 +165,7 @@ export async function startBackendProxy(options: BackendProxyOptions): Promise<B
     struck: () => struck,
     async setFault(next) {
       fault = next
+      chunksToLose = 0
       if (next?.kind === 'refuse') {
         server?.close()
         server = undefined

@@ -1,13 +1,3 @@
-/**
- * Ended requests in the order of their ends. They are kept until their time is over or later ones need the
- * room.
- */
-export interface EndedRequests {
-  add(request: EndedRequest): void
-  /** Forgets the requests whose time is over. */
-  sweep(): void
-}
-
 export interface EndedRequest {
   readonly bytes: number
   /** In milliseconds since the epoch. */
@@ -24,28 +14,40 @@ export interface EndedRequestsOptions {
 
 const defaultMaxRequests = 10_000
 
-export function createEndedRequests(options: EndedRequestsOptions): EndedRequests {
-  const { nowMs, maxBytes, maxRequests = defaultMaxRequests } = options
-  const requests = new Set<EndedRequest>()
-  let bytes = 0
+/**
+ * Ended requests in the order of their ends. They are kept until their time is over or later ones need the
+ * room.
+ */
+export class EndedRequests {
+  readonly #nowMs: () => number
+  readonly #maxBytes: number
+  readonly #maxRequests: number
+  readonly #requests = new Set<EndedRequest>()
+  #bytes = 0
 
-  function forget(request: EndedRequest): void {
-    requests.delete(request)
-    bytes -= request.bytes
-    request.forget(nowMs() < request.untilMs)
+  constructor({ nowMs, maxBytes, maxRequests = defaultMaxRequests }: EndedRequestsOptions) {
+    this.#nowMs = nowMs
+    this.#maxBytes = maxBytes
+    this.#maxRequests = maxRequests
   }
 
-  return {
-    add(request) {
-      requests.add(request)
-      bytes += request.bytes
-      for (const oldest of requests) {
-        if (requests.size <= maxRequests && bytes <= maxBytes) return
-        forget(oldest)
-      }
-    },
-    sweep() {
-      for (const request of requests) if (request.untilMs <= nowMs()) forget(request)
-    },
+  add(request: EndedRequest): void {
+    this.#requests.add(request)
+    this.#bytes += request.bytes
+    for (const oldest of this.#requests) {
+      if (this.#requests.size <= this.#maxRequests && this.#bytes <= this.#maxBytes) return
+      this.#forget(oldest)
+    }
+  }
+
+  /** Forgets the requests whose time is over. */
+  sweep(): void {
+    for (const request of this.#requests) if (request.untilMs <= this.#nowMs()) this.#forget(request)
+  }
+
+  #forget(request: EndedRequest): void {
+    this.#requests.delete(request)
+    this.#bytes -= request.bytes
+    request.forget(this.#nowMs() < request.untilMs)
   }
 }

@@ -2,38 +2,37 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
 import { interruptedMs } from './stream-log.ts'
 
-/** The requests whose pushes are rejected after an interruption. */
-export interface Interruptions {
-  add(streamId: string, requestId: string): void
-  has(ids: AnimationIds): boolean
-  /** Forgets expired interruptions. */
-  sweep(): void
-}
-
 /** Beyond this number the oldest are forgotten. */
 const maxInterruptions = 10_000
 
-export function createInterruptions(clock: Pick<Clock, 'monotonicMs'>): Interruptions {
+/** The requests whose pushes are rejected after an interruption. */
+export class Interruptions {
+  readonly #clock: Pick<Clock, 'monotonicMs'>
   /** The expiry of each, oldest first. */
-  const until = new Map<string, number>()
+  readonly #until = new Map<string, number>()
 
-  function sweep(): void {
-    const nowMs = clock.monotonicMs()
-    for (const [key, untilMs] of until) {
-      if (untilMs > nowMs && until.size <= maxInterruptions) return
-      until.delete(key)
-    }
+  constructor(clock: Pick<Clock, 'monotonicMs'>) {
+    this.#clock = clock
   }
 
-  return {
-    add(streamId, requestId) {
-      const key = keyOf(streamId, requestId)
-      until.delete(key)
-      until.set(key, clock.monotonicMs() + interruptedMs)
-      sweep()
-    },
-    has: ({ streamId, requestId }) => (until.get(keyOf(streamId, requestId)) ?? 0) > clock.monotonicMs(),
-    sweep,
+  add(streamId: string, requestId: string): void {
+    const key = keyOf(streamId, requestId)
+    this.#until.delete(key)
+    this.#until.set(key, this.#clock.monotonicMs() + interruptedMs)
+    this.sweep()
+  }
+
+  has({ streamId, requestId }: AnimationIds): boolean {
+    return (this.#until.get(keyOf(streamId, requestId)) ?? 0) > this.#clock.monotonicMs()
+  }
+
+  /** Forgets expired interruptions. */
+  sweep(): void {
+    const nowMs = this.#clock.monotonicMs()
+    for (const [key, untilMs] of this.#until) {
+      if (untilMs > nowMs && this.#until.size <= maxInterruptions) return
+      this.#until.delete(key)
+    }
   }
 }
 

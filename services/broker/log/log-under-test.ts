@@ -1,4 +1,12 @@
-import type { LoggedRequest, Opening, Resumption, RingCursor, RingLimits } from './stream-log.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import type {
+  LoggedRequest,
+  Opening,
+  RequestWriter,
+  Resumption,
+  RingCursor,
+  RingLimits,
+} from './stream-log.ts'
 
 /** Messages in tests are texts, because a log does not read them. */
 export const toBytes = (text: string): Uint8Array => Buffer.from(text)
@@ -50,8 +58,29 @@ export async function collect(request: LoggedRequest): Promise<Collected> {
       positions.push(entry.position)
     }
   }
-  const opened = await request.read({ onNews: take })
+  const opened = await request.read({ onReadable: take })
   cursor = opened
   take()
   return { cursor: opened, texts, positions }
+}
+
+/**
+ * Appends an entry repeatedly until the ring is full, and resolves with the number of entries.
+ *
+ * @param atOnce the number of entries that are appended without a pause
+ */
+export async function appendUntilFull(
+  writer: Pick<RequestWriter, 'append'>,
+  bytes: Uint8Array,
+  atOnce = 1,
+): Promise<number> {
+  let appended = 0
+  await waitFor('the ring to be full', () => {
+    for (let count = 0; count < atOnce; count += 1) {
+      appended += 1
+      if (!writer.append(bytes)) return true
+    }
+    return false
+  })
+  return appended
 }

@@ -4,13 +4,13 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { collect, openingOf, resumableOf, toBytes } from './log-under-test.ts'
-import { createMemoryLog, type MemoryLogOptions } from './memory.ts'
+import { MemoryLog, type MemoryLogOptions } from './memory.ts'
 import { entryOverheadBytes } from './stream-log.ts'
 import { streamLogContract } from './stream-log-contract.ts'
 
 function open(options: Partial<MemoryLogOptions> = {}) {
   let requests = 0
-  return createMemoryLog({
+  return new MemoryLog({
     clock: systemClock,
     repeat: (_everyMs, work) => {
       const timer = setInterval(work, 10)
@@ -56,7 +56,7 @@ test('a reader of a forgotten request continues to read', async t => {
   t.after(() => log.close())
   const writer = await log.open(openingOf('a'))
   writer.append(toBytes('x'))
-  const cursor = await writer.request.read({ onNews() {} })
+  const cursor = await writer.request.read({ onReadable() {} })
   cursor.next()
   await writer.end({ how: 'completed' })
   assert.equal(log.list().length, 0)
@@ -69,7 +69,7 @@ test('entries that all readers have taken are dropped first over the total limit
   t.after(() => log.close())
   const writers = await Promise.all(['a', 'b', 'c'].map(id => log.open(openingOf(id))))
   const [unread, ...read] = writers
-  const stalled = await unread?.request.read({ onNews() {} })
+  const stalled = await unread?.request.read({ onReadable() {} })
   stalled?.next()
   const readers = await Promise.all(read.map(({ request }) => collect(request)))
   for (let count = 0; count < 15; count += 1) unread?.append(entryOf(1000))

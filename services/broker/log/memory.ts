@@ -1,26 +1,22 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { type AnimationIds, matchesIds } from '../wire/animation-ids.ts'
 import { ByteBudget, defaultMaxKeptBytes } from './byte-budget.ts'
-import { createEndedRequests } from './ended-requests.ts'
-import { createInterruptions } from './interruptions.ts'
+import { EndedRequests } from './ended-requests.ts'
+import { Interruptions } from './interruptions.ts'
+import { MemoryRequest } from './memory-request.ts'
+import { idsInUse, runGone, shutsDown, wasInterrupted } from './refusals.ts'
 import type { Repeat } from './repeat.ts'
-import { ended as endedRefusal, type ResumeState, runGone, useToken } from './resume-state.ts'
-import { Ring } from './ring.ts'
 import {
-  describeEnd,
   type EndListener,
   interruptedStatus,
   type LoggedRequest,
-  LogRefusal,
   type Opening,
-  type Progress,
   type RequestEnd,
   type RequestWriter,
-  type RingCursor,
-  type RingReader,
+  type ResumedRequest,
+  type Resumption,
   type StreamLog,
-  shuttingDownStatus,
-  type WriterEnd,
+  shuttingDown,
 } from './stream-log.ts'
 
 export interface MemoryLogOptions {
@@ -37,286 +33,121 @@ export interface MemoryLogOptions {
 }
 
 const sweepEveryMs = 250
-/** The measured memory of a request besides its messages, including garbage that V8 collects late. */
-const requestOverheadBytes = 8 * 1024
-
-/** A request with its ring. */
-interface Kept {
-  readonly request: LoggedRequest
-  opening: Opening
-  readonly ring: Ring
-  onEnded: (end: WriterEnd) => void
-  resume: ResumeState | undefined
-  progress: Progress
-  /** Set while the producer is disconnected and may return. */
-  suspended: { readonly end: RequestEnd; readonly untilMs: number } | undefined
-}
 
 /** The log of a single process; always healthy. */
-export function createMemoryLog(options: MemoryLogOptions): StreamLog {
-  const { clock } = options
+export class MemoryLog implements StreamLog {
+  readonly healthy = true
+  readonly problem = ''
+  readonly budget: ByteBudget
+  readonly #options: MemoryLogOptions
   /** By the three ids, which only one running request has. */
-  const running = new Map<string, Kept>()
-  const all = new Map<string, Kept>()
-  const watchers = new Set<Watcher>()
-  const endListeners = new Set<EndListener>()
-  const interruptions = createInterruptions(clock)
-  const budget = new ByteBudget(options.maxKeptBytes ?? defaultMaxKeptBytes)
-  const ended = createEndedRequests({
-    nowMs: clock.nowMs,
-    maxBytes: budget.limit / 2,
-    ...(options.maxEnded === undefined ? {} : { maxRequests: options.maxEnded }),
-  })
-  const stopSweep = options.repeat(sweepEveryMs, () => {
-    ended.sweep()
-    for (const kept of running.values()) kept.ring.sweep()
-    for (const kept of [...running.values()]) endOverdue(kept)
-    interruptions.sweep()
-  })
-  let closed = false
+  readonly #running = new Map<string, MemoryRequest>()
+  readonly #all = new Map<string, MemoryRequest>()
+  readonly #watchers = new Set<(request: LoggedRequest) => void>()
+  readonly #endListeners = new Set<EndListener>()
+  readonly #interruptions: Interruptions
+  readonly #ended: EndedRequests
+  readonly #stopSweep: () => void
+  #closed = false
 
-  function refuseUnlessWelcome({ ids }: Opening): void {
-    if (closed) throw new LogRefusal('unavailable', 'the broker is shutting down')
-    if (running.has(keyOf(ids))) throw new LogRefusal('exists', 'a push with the same ids is running')
-    if (interruptions.has(ids)) throw new LogRefusal('interrupted', 'the request was interrupted')
+  constructor(options: MemoryLogOptions) {
+    const { clock, repeat, maxKeptBytes = defaultMaxKeptBytes, maxEnded } = options
+    this.#options = options
+    this.budget = new ByteBudget(maxKeptBytes)
+    this.#interruptions = new Interruptions(clock)
+    this.#ended = new EndedRequests({
+      nowMs: clock.nowMs,
+      maxBytes: this.budget.limit / 2,
+      ...(maxEnded === undefined ? {} : { maxRequests: maxEnded }),
+    })
+    this.#stopSweep = repeat(sweepEveryMs, () => this.#sweep())
   }
 
-  function keep(opening: Opening): Kept {
-    const { header, limits } = opening
-    const openedMs = clock.nowMs()
-    const ring = new Ring({ header, openedMs, limits, clock, budget })
-    const request = new MemoryRequest(options.newKey(), opening, { ring, openedMs, all })
-    const { resume, progress = {} } = opening
-    const state = resume && { tokenHash: resume.tokenHash, uses: 0 }
-    return { request, opening, ring, onEnded: () => {}, resume: state, progress, suspended: undefined }
+  async open(opening: Opening): Promise<RequestWriter> {
+    const { ids } = opening
+    if (this.#closed) throw shutsDown()
+    if (this.#running.has(idsKey(ids))) throw idsInUse()
+    if (this.#interruptions.has(ids)) throw wasInterrupted()
+    const request = new MemoryRequest({
+      key: this.#options.newKey(),
+      opening,
+      clock: this.#options.clock,
+      budget: this.budget,
+      onEnd: (request, end) => this.#keep(request, end),
+    })
+    this.#running.set(idsKey(ids), request)
+    this.#all.set(request.key, request)
+    const writer = request.openWriter()
+    for (const report of [...this.#watchers]) report(request)
+    return writer
   }
 
-  function endOverdue(kept: Kept): void {
-    const { suspended } = kept
-    if (suspended !== undefined && clock.monotonicMs() >= suspended.untilMs) {
-      finishForOthers(kept, suspended.end)
+  async resume(resumption: Resumption): Promise<ResumedRequest> {
+    const request = this.#all.get(resumption.run)
+    if (request === undefined) throw runGone(resumption.run)
+    return request.resume(resumption)
+  }
+
+  watch(wanted: AnimationIds, onRequest: (request: LoggedRequest) => void): () => void {
+    const report = (request: LoggedRequest) => {
+      if (matchesIds(wanted, request.ids)) onRequest(request)
     }
+    for (const request of this.#all.values()) report(request)
+    if (!this.#closed) this.#watchers.add(report)
+    return () => this.#watchers.delete(report)
   }
 
-  function finish(kept: Kept, end: RequestEnd): void {
-    if (kept.ring.end !== undefined) return
-    running.delete(keyOf(kept.opening.ids))
-    kept.ring.finish(end)
-    ended.add({
-      bytes: requestOverheadBytes + kept.opening.header.length + kept.ring.bytes,
-      untilMs: clock.nowMs() + kept.opening.limits.keepMs,
-      forget() {
-        all.delete(kept.request.key)
-        kept.ring.release()
+  list(): readonly LoggedRequest[] {
+    return [...this.#all.values()]
+  }
+
+  async interrupt(streamId: string, requestId: string): Promise<number> {
+    const matching = [...this.#running.values()].filter(
+      ({ ids }) => ids.streamId === streamId && (requestId === '' || ids.requestId === requestId),
+    )
+    const rejected = [requestId, ...matching.map(({ ids }) => ids.requestId)]
+    for (const id of new Set(rejected)) if (id !== '') this.#interruptions.add(streamId, id)
+    for (const request of matching) request.close({ how: 'interrupted', status: interruptedStatus })
+    return matching.length
+  }
+
+  onHealth(): () => void {
+    return () => {}
+  }
+
+  onEnd(listener: EndListener): () => void {
+    this.#endListeners.add(listener)
+    return () => this.#endListeners.delete(listener)
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    this.#stopSweep()
+    this.#watchers.clear()
+    for (const request of [...this.#running.values()]) request.close(shuttingDown)
+  }
+
+  #sweep(): void {
+    this.#ended.sweep()
+    for (const request of [...this.#running.values()]) request.sweep()
+    this.#interruptions.sweep()
+  }
+
+  /** Keeps an ended request for late consumers, and reports its end. */
+  #keep(request: MemoryRequest, end: RequestEnd): void {
+    this.#running.delete(idsKey(request.ids))
+    this.#ended.add({
+      bytes: request.bytes,
+      untilMs: this.#options.clock.nowMs() + request.keepMs,
+      forget: () => {
+        this.#all.delete(request.key)
+        request.forget()
       },
     })
-    for (const report of endListeners) report(kept.request, end, kept.progress)
-    releaseProducer(kept)
-  }
-
-  function finishForOthers(kept: Kept, end: RequestEnd): void {
-    const { onEnded } = kept
-    finish(kept, end)
-    onEnded(end)
-  }
-
-  return {
-    async open(opening) {
-      refuseUnlessWelcome(opening)
-      const kept = keep(opening)
-      running.set(keyOf(opening.ids), kept)
-      all.set(kept.request.key, kept)
-      for (const watcher of [...watchers]) watcher.tell(kept.request)
-      return new Writer(kept, clock, end => finish(kept, end))
-    },
-    async resume(resumption) {
-      const kept = all.get(resumption.run)
-      if (kept === undefined) throw runGone(resumption.run)
-      const next = useToken(kept.resume, resumption)
-      endOverdue(kept)
-      const { end } = kept.ring
-      if (end !== undefined) throw endedRefusal(describeEnd(end))
-      kept.resume = next
-      kept.suspended = undefined
-      kept.onEnded({ how: 'continued' })
-      const writer = new Writer(kept, clock, end => finish(kept, end))
-      return { writer, header: kept.opening.header, uses: next.uses, progress: kept.progress }
-    },
-    watch(wanted, onRequest) {
-      const watcher = createWatcher(wanted, onRequest)
-      for (const { request } of all.values()) watcher.tell(request)
-      if (!closed) watchers.add(watcher)
-      return () => watchers.delete(watcher)
-    },
-    list: () => Array.from(all.values(), ({ request }) => request),
-    async interrupt(streamId, requestId) {
-      const concerned = [...running.values()].filter(
-        ({ opening: { ids } }) =>
-          ids.streamId === streamId && (requestId === '' || ids.requestId === requestId),
-      )
-      const refused = [requestId, ...concerned.map(({ opening: { ids } }) => ids.requestId)]
-      for (const id of new Set(refused)) if (id !== '') interruptions.add(streamId, id)
-      for (const kept of concerned) {
-        finishForOthers(kept, { how: 'interrupted', status: interruptedStatus })
-      }
-      return concerned.length
-    },
-    budget,
-    healthy: true,
-    problem: '',
-    onHealth: () => () => {},
-    onEnd(listener) {
-      endListeners.add(listener)
-      return () => endListeners.delete(listener)
-    },
-    async close() {
-      if (closed) return
-      closed = true
-      stopSweep()
-      watchers.clear()
-      for (const kept of [...running.values()]) {
-        finishForOthers(kept, { how: 'lost', status: shuttingDownStatus })
-      }
-    },
+    for (const report of this.#endListeners) report(request, end, request.progress)
   }
 }
 
-const keyOf = ({ streamId, requestId, targetObjectId }: AnimationIds) =>
+const idsKey = ({ streamId, requestId, targetObjectId }: AnimationIds) =>
   JSON.stringify([streamId, requestId, targetObjectId])
-
-const ignore = () => {}
-
-/**
- * Releases what only a running request needs: the producer's call, to which the callbacks refer, and the
- * progress.
- */
-function releaseProducer(kept: Kept): void {
-  kept.ring.onRoom(ignore)
-  kept.onEnded = ignore
-  kept.progress = {}
-  const { progress: _, ...opening } = kept.opening
-  kept.opening = opening
-}
-
-interface MemoryRequestParts {
-  readonly ring: Ring
-  readonly openedMs: number
-  /** The requests of the log that are not forgotten. */
-  readonly all: ReadonlyMap<string, unknown>
-}
-
-/**
- * A class: with accessors and methods, V8 stores an object literal as a hash table, which takes 800 bytes
- * instead of 60.
- */
-class MemoryRequest implements LoggedRequest {
-  readonly key: string
-  readonly ids: AnimationIds
-  readonly sourceServiceId: string
-  readonly route: string
-  readonly traceparent: string
-  readonly openedMs: number
-  readonly #ring: Ring
-  readonly #all: ReadonlyMap<string, unknown>
-
-  constructor(key: string, opening: Opening, { ring, openedMs, all }: MemoryRequestParts) {
-    this.key = key
-    this.ids = opening.ids
-    this.sourceServiceId = opening.sourceServiceId
-    this.route = opening.route
-    this.traceparent = opening.traceparent
-    this.openedMs = openedMs
-    this.#ring = ring
-    this.#all = all
-  }
-
-  get ended(): boolean {
-    return this.#ring.end !== undefined
-  }
-
-  get end(): RequestEnd | undefined {
-    return this.#ring.end
-  }
-
-  async read(reader: RingReader): Promise<RingCursor> {
-    if (!this.#all.has(this.key)) throw new LogRefusal('gone', 'no message of the request is kept any more')
-    return this.#ring.read(reader)
-  }
-}
-
-interface Watcher {
-  tell(request: LoggedRequest): void
-}
-
-function createWatcher(wanted: AnimationIds, onRequest: (request: LoggedRequest) => void): Watcher {
-  return {
-    tell(request) {
-      if (matchesIds(wanted, request.ids)) onRequest(request)
-    },
-  }
-}
-
-class Writer implements RequestWriter {
-  readonly request: LoggedRequest
-  readonly #kept: Kept
-  readonly #ring: Ring
-  readonly #clock: Clock
-  readonly #finish: (end: RequestEnd) => void
-  #endedBy: WriterEnd | undefined
-  #room: PromiseWithResolvers<void> | undefined
-  #onEnded: (end: WriterEnd) => void = () => {}
-
-  constructor(kept: Kept, clock: Clock, finish: (end: RequestEnd) => void) {
-    this.request = kept.request
-    this.#kept = kept
-    this.#ring = kept.ring
-    this.#clock = clock
-    this.#finish = finish
-    kept.ring.onRoom(() => {
-      this.#room?.resolve()
-      this.#room = undefined
-    })
-    kept.onEnded = end => {
-      this.#endedBy = end
-      this.#room?.resolve()
-      this.#onEnded(end)
-    }
-  }
-
-  append(bytes: Uint8Array, progress?: Progress): boolean {
-    if (this.#endedBy !== undefined) return true
-    const kept = this.#kept
-    if (progress !== undefined) kept.progress = progress
-    if (kept.resume?.previousHash !== undefined) {
-      const { tokenHash, uses } = kept.resume
-      kept.resume = { tokenHash, uses }
-    }
-    return this.#ring.append(bytes, this.#clock.nowMs())
-  }
-
-  ready(): Promise<void> {
-    if (!this.#ring.full || this.#endedBy !== undefined) return Promise.resolve()
-    this.#room ??= Promise.withResolvers()
-    return this.#room.promise
-  }
-
-  get endedBy(): WriterEnd | undefined {
-    return this.#endedBy
-  }
-
-  onEnded(listener: (end: WriterEnd) => void): void {
-    this.#onEnded = listener
-    if (this.#endedBy !== undefined) listener(this.#endedBy)
-  }
-
-  suspend(end: RequestEnd): void {
-    const { resume } = this.#kept.opening
-    if (this.#endedBy !== undefined) return
-    const untilMs = this.#clock.monotonicMs() + (resume?.graceMs ?? 0)
-    this.#kept.suspended = { end, untilMs }
-  }
-
-  async end(how: RequestEnd): Promise<void> {
-    if (this.#endedBy === undefined) this.#finish(how)
-  }
-}

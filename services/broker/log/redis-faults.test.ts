@@ -9,9 +9,19 @@ import { type RedisServer, startRedis } from '../../../test/support/redis-server
 import { missingProgram } from '../../../test/support/require-server.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { reportedBy } from './end-contract.ts'
-import { type Collected, collect, openingOf, toBytes } from './log-under-test.ts'
+import {
+  appendUntilFull,
+  type Collected,
+  collect,
+  openingOf,
+  resumableOf,
+  resumptionOf,
+  toBytes,
+  toText,
+} from './log-under-test.ts'
 import { openRedisLog, patientTimings, quickTimings } from './redis-log-under-test.ts'
-import type { LoggedRequest, RequestWriter, StreamLog } from './stream-log.ts'
+import type { LoggedRequest, RequestWriter, RingCursor, StreamLog } from './stream-log.ts'
+import { refusalOf } from './stream-log-contract.ts'
 
 const skip = missingProgram('redis-server')
 const success = { how: 'completed' } as const
@@ -225,7 +235,7 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     append(writer, 21, 30)
     await assertReads(there, 30)
     await waitFor('Redis to be reached again', () => late.healthy)
-    const cursor = await (await requestAt(late)).read({ onNews() {} })
+    const cursor = await (await requestAt(late)).read({ onReadable() {} })
     await waitFor('the last entry', () => cursor.behind.entries === 10)
     const positions: number[] = []
     for (let entry = cursor.next(); entry; entry = cursor.next()) positions.push(entry.position)
@@ -262,9 +272,9 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     const one = await open(t, redis.url)
     const { proxy, log: gone } = await proxied(t, redis)
     const writer = await one.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
-    const slow = await (await requestAt(gone)).read({ onNews() {} })
+    const slow = await (await requestAt(gone)).read({ onReadable() {} })
     slow.next()
-    await waitFor('the producer to be held', () => !writer.append(toBytes('x'.repeat(500))))
+    await appendUntilFull(writer, toBytes('x'.repeat(500)))
     await proxy.setFault({ kind: 'silence' })
     await writer.ready()
     assert.equal(writer.endedBy, undefined)
@@ -312,11 +322,106 @@ describe('the log in Redis, when something goes wrong', { skip, concurrency: fal
     await waitFor('room', () => log.open(openingOf('r4')).catch(() => undefined))
   })
 
+  test('a request that cannot be read takes nothing of the budget', async t => {
+    const redis = await serve(t)
+    const one = await openPatient(t, redis.url)
+    const { proxy, log: two } = await proxied(t, redis)
+    const writer = await one.open(openingOf('r1'))
+    append(writer, 1, 600)
+    await writer.ready()
+    const request = await requestAt(two)
+    await waitFor('the entries to be stored', async () => (await streamOf(redis, request)).includes('\n600'))
+    for (const nth of [2, 3]) {
+      await proxy.setFault({ kind: 'lose-reply', to: 'XRANGE', nth })
+      await assert.rejects(request.read({ onReadable() {} }), { reason: 'unavailable' })
+      await waitFor('health', () => two.healthy)
+    }
+    const { used, share, limit } = two.budget
+    assert.deepEqual({ used, share }, { used: 0, share: limit })
+  })
+
+  test('a producer whose continuation had no reply can continue within its grace', async t => {
+    const redis = await serve(t)
+    const one = await openPatient(t, redis.url)
+    const { proxy, log: two } = await proxied(t, redis)
+    const old = await one.open(resumableOf('r1', 60_000))
+    append(old, 1, 2)
+    old.suspend({ how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } })
+    await requestAt(two)
+    await proxy.setFault({ kind: 'lose-reply', to: 'HINCRBY', nth: 1 })
+    assert.equal(await refusalOf(two.resume(resumptionOf(old.request))), 'unavailable')
+    await waitFor('the fault to be noticed', () => !two.healthy)
+    await waitFor('health', () => two.healthy)
+    const { writer, uses } = await two.resume(resumptionOf(old.request))
+    assert.equal(uses, 2)
+    append(writer, 3, 4)
+    await writer.end(success)
+    const reader = await collect(await requestAt(one))
+    await assertReads(reader, 4)
+    assert.equal(await endOf(reader), 'completed')
+  })
+
+  test('a slow reader gets the end of a request that ended as soon as its producer moved', async t => {
+    const redis = await serve(t)
+    const { proxy, log: one } = await proxied(t, redis)
+    const two = await openPatient(t, redis.url)
+    const { slow, move } = await moving(one, two)
+    // Both changes of the directory are in one reply to the first broker.
+    await proxy.setFault({ kind: 'latency', ms: 100 })
+    await waitFor('a delayed reply', () => proxy.struck() > 2)
+    const { request, endedBy } = await move()
+    await waitFor('the old writer to end', endedBy)
+    await proxy.setFault()
+    await waitFor('Redis to forget the request', async () => (await streamOf(redis, request)) === '')
+    await assertReadsLast(slow)
+  })
+
+  test('readers of a producer that moved get its last entries, even if only the end is noticed', async t => {
+    const redis = await serve(t)
+    const [one, two] = [await open(t, redis.url), await openPatient(t, redis.url)]
+    const { slow, move } = await moving(one, two)
+    await redis.command('ACL', 'SETUSER', 'default', '-xread')
+    const { request } = await move()
+    await waitFor('the end to be noticed', () => request.ended)
+    await redis.command('ACL', 'SETUSER', 'default', '+xread')
+    await assertReadsLast(slow)
+  })
+
   test('with random faults, no entry is lost silently, and none is read twice', async t => {
     const redis = await serve(t)
     for (let seed = 1; seed <= seeds; seed += 1) await t.test(`seed ${seed}`, t => storm(t, redis, seed))
   })
 })
+
+/**
+ * A request with a full ring and a slow reader at `one`, whose producer moves to `two`, appends the entry
+ * `last` and ends.
+ */
+async function moving(one: StreamLog, two: StreamLog) {
+  const limits = { bytes: 4000, keepMs: 200, whenFull: 'wait' } as const
+  const old = await one.open(resumableOf('r1', 60_000, limits))
+  const { request } = old
+  const slow = await request.read({ onReadable() {} })
+  slow.next()
+  await appendUntilFull(old, toBytes('x'.repeat(500)))
+  await requestAt(two)
+  async function move() {
+    const { writer } = await two.resume(resumptionOf(request))
+    writer.append(toBytes('last'))
+    await writer.end(success)
+    return { request, endedBy: () => old.endedBy }
+  }
+  return { slow, move }
+}
+
+async function assertReadsLast(cursor: RingCursor): Promise<void> {
+  let last = ''
+  const end = await waitFor('the end', () => {
+    for (let entry = cursor.next(); entry !== undefined; entry = cursor.next()) last = toText(entry.bytes)
+    return cursor.end
+  })
+  assert.deepEqual([end, last, cursor.takeGap()], [success, 'last', 0])
+}
 
 /** Blocks the process, as if it were stopped or busy. */
 function standStill(ms: number): void {

@@ -125,7 +125,7 @@ describe('the log in Redis', { skip }, () => {
     const before = await collect(await firstRequest(two))
     await waitFor('all', () => before.texts.length === 5)
     before.cursor.close()
-    const cursor = await (await firstRequest(three)).read({ onNews() {} })
+    const cursor = await (await firstRequest(three)).read({ onReadable() {} })
     await waitFor('all', () => cursor.behind.entries === 4)
     cursor.seek(3)
     assert.deepEqual([cursor.next()?.position, cursor.next()?.position, cursor.next()], [3, 4, undefined])

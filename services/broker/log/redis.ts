@@ -1,29 +1,32 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ConnectionOptions as TlsOptions } from 'node:tls'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import type { AnimationIds } from '../wire/animation-ids.ts'
 import { ByteBudget, defaultMaxKeptBytes } from './byte-budget.ts'
-import { connectRedis, type RedisConnection } from './redis/connection.ts'
-import { createDirectory, type KnownRequest } from './redis/directory/directory.ts'
-import { createDirectorySync } from './redis/directory/directory-sync.ts'
-import { startHeartbeat } from './redis/directory/heartbeat.ts'
+import { RedisConnection } from './redis/connection.ts'
+import { Directory } from './redis/directory/directory.ts'
+import { DirectorySync } from './redis/directory/directory-sync.ts'
+import { Heartbeat } from './redis/directory/heartbeat.ts'
+import { Inbox } from './redis/directory/inbox.ts'
 import { interruptRequests } from './redis/directory/interrupt-requests.ts'
+import { openRequest } from './redis/directory/open-request.ts'
+import { resumeRequest } from './redis/directory/resume-request.ts'
 import { redisKeys } from './redis/keys.ts'
-import { awayStatus, lostDataStatus } from './redis/producing/local-request.ts'
-import { createProducers } from './redis/producing/producers.ts'
-import { resumeRequest } from './redis/producing/resume-request.ts'
-import { createFeeds } from './redis/reading/feeds.ts'
-import { createInbox } from './redis/reading/inbox.ts'
-import { createPositionReports } from './redis/reading/positions.ts'
-import { startReadLoop } from './redis/reading/read-loop.ts'
+import { PositionReports } from './redis/reading/position-reports.ts'
+import { ReadLoop } from './redis/reading/read-loop.ts'
 import { defaultTimings, type RedisLogSetup, type RedisLogTimings } from './redis/setup.ts'
+import { shutsDown } from './refusals.ts'
 import type { Repeat } from './repeat.ts'
 import {
   type EndListener,
+  type LoggedRequest,
   LogRefusal,
-  type RingCursor,
-  type RingReader,
+  type Opening,
+  type RequestWriter,
+  type ResumedRequest,
+  type Resumption,
   type StreamLog,
-  shuttingDownStatus,
+  shuttingDown,
 } from './stream-log.ts'
 
 export interface RedisLogOptions {
@@ -44,13 +47,28 @@ export interface RedisLogOptions {
   readonly maxKeptBytes?: number
 }
 
-const lostData = { how: 'lost', status: lostDataStatus } as const
-const logAway = { how: 'lost', status: awayStatus } as const
-const shuttingDown = { how: 'lost', status: shuttingDownStatus } as const
 /** Readers of other brokers' requests wait for Redis this many times as long as producers. */
 const readersWaitFactor = 2
 /** The time for the last reports of a broker that shuts down. */
 const closeMs = 2_000
+
+/** @throws Error for an invalid URL */
+export function createRedisLog(options: RedisLogOptions): StreamLog {
+  const { url, tls, random, podId, clock, repeat, keyPrefix = 'tollway' } = options
+  const timings = { ...defaultTimings, ...options.timings }
+  const connect = () =>
+    new RedisConnection({ url, stallMs: timings.stallMs, random, ...(tls === undefined ? {} : { tls }) })
+  const setup: RedisLogSetup = {
+    podId,
+    keys: redisKeys(keyPrefix),
+    commands: connect(),
+    clock,
+    repeat,
+    timings,
+    budget: new ByteBudget(options.maxKeptBytes ?? defaultMaxKeptBytes),
+  }
+  return new RedisLog(setup, connect())
+}
 
 /**
  * A log that brokers share over one Redis, in its streams.
@@ -60,158 +78,113 @@ const closeMs = 2_000
  * request's entries and its end reach Redis within `awayMs`, or the request ends with an error; data that
  * Redis has lost is an error or a gap for its readers.
  *
- * @throws Error for an invalid URL
+ * Data goes one way: the read loop passes each entry of a stream in Redis to the directory or to a ring,
+ * and the directory passes changes to its requests.
  */
-export function createRedisLog(options: RedisLogOptions): StreamLog {
-  const {
-    url,
-    tls,
-    random,
-    podId,
-    clock,
-    repeat,
-    keyPrefix = 'tollway',
-    maxKeptBytes = defaultMaxKeptBytes,
-  } = options
-  const timings = { ...defaultTimings, ...options.timings }
-  const connect = () =>
-    connectRedis({ url, stallMs: timings.stallMs, random, ...(tls === undefined ? {} : { tls }) })
-  const setup: RedisLogSetup = {
-    podId,
-    keys: redisKeys(keyPrefix),
-    commands: connect(),
-    clock,
-    repeat,
-    timings,
-    budget: new ByteBudget(maxKeptBytes),
-  }
-  return startRedisLog(setup, connect())
-}
+class RedisLog implements StreamLog {
+  readonly budget: ByteBudget
+  readonly #setup: RedisLogSetup
+  readonly #reads: RedisConnection
+  readonly #loop: ReadLoop
+  readonly #reports: PositionReports
+  readonly #directory: Directory
+  readonly #sync: DirectorySync
+  readonly #heartbeat: Heartbeat
+  readonly #stopTicks: () => void
+  #opened = 0
+  #tickedMs: number
+  #closed = false
 
-function startRedisLog(setup: RedisLogSetup, reads: RedisConnection): StreamLog {
-  const { podId, commands, clock, repeat, timings } = setup
-  const endListeners = new Set<EndListener>()
-  const loop = startReadLoop({
-    connection: reads,
-    blockMs: Math.round(timings.stallMs / 2),
-    interrupt: () => inbox.wake(),
-  })
-  const directory = createDirectory({
-    nowMs: clock.nowMs,
-    read,
-    onEnded,
-    onMoved(filed, local) {
-      local?.moved()
-      if (local === undefined) feeds.moved(filed)
-      else feeds.adopt(filed, local.ring)
-    },
-    onForgotten: key => feeds.forget(key),
-  })
-  const producers = createProducers(setup, directory)
-  const sync = createDirectorySync({ setup, directory, endOfOwn: producers.endOf, onVanished })
-  const reports = createPositionReports(setup, () => feeds.slowest())
-  const feeds = createFeeds({
-    setup,
-    loop,
-    onEnd: (filed, { end, by }) => directory.learn({ ...filed, ended: { end, by, atMs: clock.nowMs() } }),
-    onProgress: reports.soon,
-    onLeft: reports.left,
-  })
-  const inbox = createInbox(setup, producers.heard)
-  const heartbeat = startHeartbeat({
-    ...{ setup, reads, directory, producers, sync },
-    onSynced: () => loop.follow(sync.news),
-  })
-  let closed = false
-  let tickedMs = clock.monotonicMs()
-
-  async function read(key: string, reader: RingReader): Promise<RingCursor> {
-    const known = directory.get(key)
-    if (known === undefined) throw new LogRefusal('gone', 'no message of the request is kept any more')
-    return known.local?.ring.read(reader) ?? (await feeds.read(known.filed, reader))
+  /** @param reads the connection of the read loop */
+  constructor(setup: RedisLogSetup, reads: RedisConnection) {
+    this.budget = setup.budget
+    this.#setup = setup
+    this.#reads = reads
+    this.#loop = new ReadLoop(setup, reads)
+    this.#reports = new PositionReports(setup)
+    this.#directory = new Directory(setup, this.#loop, this.#reports)
+    this.#sync = new DirectorySync(setup, this.#directory, this.#loop)
+    this.#heartbeat = new Heartbeat({ setup, reads, directory: this.#directory, sync: this.#sync })
+    this.#loop.follow(new Inbox(setup, this.#directory))
+    this.#tickedMs = setup.clock.monotonicMs()
+    this.#stopTicks = setup.repeat(setup.timings.positionsMs, () => this.#tick())
   }
 
-  function onEnded({ filed: { key, ended }, request, local }: KnownRequest): void {
-    if (ended === undefined) return
-    const { end, by = '' } = ended
-    local?.settle({ end, by })
-    producers.settled(key)
-    feeds.ended(key)
-    if (by === podId) reportEnd(request, end, local?.progress)
+  async open(opening: Opening): Promise<RequestWriter> {
+    if (this.#closed) throw shutsDown()
+    const { unsupported } = this.#heartbeat
+    if (unsupported !== '') throw new LogRefusal('unavailable', unsupported)
+    this.#opened += 1
+    const key = `${this.#setup.podId}.${this.#opened}`
+    return await openRequest(this.#setup, this.#directory, key, opening)
   }
 
-  /** The end of a request that Redis has lost is reported by the broker of its producer. */
-  function onVanished({ filed, request, local }: KnownRequest): void {
-    const { key } = filed
-    const end = producers.endOf(key) ?? lostData
-    local?.close(lostData)
-    producers.settled(key)
-    feeds.close(key, lostData)
-    if (filed.ended === undefined && filed.podId === podId) reportEnd(request, end, local?.progress)
+  async resume(resumption: Resumption): Promise<ResumedRequest> {
+    if (this.#closed) throw shutsDown()
+    return await resumeRequest(this.#setup, this.#directory, resumption)
   }
 
-  function reportEnd(...ended: Parameters<EndListener>): void {
-    for (const report of endListeners) report(...ended)
+  watch(wanted: AnimationIds, onRequest: (request: LoggedRequest) => void): () => void {
+    return this.#directory.watch(wanted, onRequest)
+  }
+
+  list(): readonly LoggedRequest[] {
+    return this.#directory.all()
+  }
+
+  async interrupt(streamId: string, requestId: string): Promise<number> {
+    return await interruptRequests(this.#setup, this.#directory, this.#sync, streamId, requestId)
+  }
+
+  get healthy(): boolean {
+    return this.#heartbeat.healthy
+  }
+
+  get problem(): string {
+    return this.#heartbeat.problem
+  }
+
+  onHealth(listener: (healthy: boolean) => void): () => void {
+    return this.#heartbeat.onHealth(listener)
+  }
+
+  onEnd(listener: EndListener): () => void {
+    return this.#directory.onEnd(listener)
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    this.#directory.close()
+    this.#stopTicks()
+    this.#loop.close()
+    const { commands } = this.#setup
+    const running = this.#directory.running()
+    await Promise.race([
+      Promise.all(running.map(local => local.shutDown(shuttingDown))),
+      pause(commands.ready ? closeMs : 0, undefined, { ref: false }),
+    ])
+    for (const local of running) local.close(shuttingDown)
+    await this.#heartbeat.close()
+    this.#reads.close()
+    commands.close()
+  }
+
+  #tick(): void {
+    const { timings } = this.#setup
+    this.#extendDeadlinesAfterStall()
+    this.#directory.tick()
+    if (this.#heartbeat.readsAwayMs() > readersWaitFactor * timings.awayMs) this.#directory.closeRemote()
+    this.#reports.sendDue()
   }
 
   /** While the process was paused it could not read messages: all timeouts start again. */
-  function extendDeadlinesAfterStall(): void {
+  #extendDeadlinesAfterStall(): void {
+    const { clock, timings } = this.#setup
     const nowMs = clock.monotonicMs()
-    if (nowMs - tickedMs > timings.positionsMs + timings.stallMs / 2) heartbeat.extendDeadlinesAfterStall()
-    tickedMs = nowMs
-  }
-
-  function tick(): void {
-    extendDeadlinesAfterStall()
-    for (const local of producers.running()) local.tick()
-    feeds.sweep()
-    producers.sweep()
-    if (heartbeat.readsAwayMs() > readersWaitFactor * timings.awayMs) feeds.closeAll(logAway)
-    reports.tick()
-    directory.sweep()
-  }
-
-  loop.follow(inbox)
-  const stopTicks = repeat(timings.positionsMs, tick)
-  return {
-    async open(opening) {
-      if (closed) throw new LogRefusal('unavailable', 'the broker is shutting down')
-      if (heartbeat.unsupported !== '') throw new LogRefusal('unavailable', heartbeat.unsupported)
-      return await producers.open(opening)
-    },
-    async resume(resumption) {
-      if (closed) throw new LogRefusal('unavailable', 'the broker is shutting down')
-      return await resumeRequest({ setup, directory, producers, feeds }, resumption)
-    },
-    watch: (wanted, onRequest) => directory.watch(wanted, onRequest),
-    list: () => directory.all().map(({ request }) => request),
-    interrupt: (streamId, requestId) => interruptRequests(setup, directory, sync, streamId, requestId),
-    get healthy() {
-      return heartbeat.healthy
-    },
-    get problem() {
-      return heartbeat.problem
-    },
-    onHealth: heartbeat.onHealth,
-    onEnd(listener) {
-      endListeners.add(listener)
-      return () => endListeners.delete(listener)
-    },
-    budget: setup.budget,
-    async close() {
-      if (closed) return
-      closed = true
-      directory.close()
-      stopTicks()
-      loop.close()
-      await Promise.race([
-        Promise.all(producers.running().map(local => local.shutDown(shuttingDown))),
-        pause(commands.ready ? closeMs : 0, undefined, { ref: false }),
-      ])
-      for (const local of producers.running()) local.close(shuttingDown)
-      await heartbeat.close()
-      reads.close()
-      commands.close()
-    },
+    if (nowMs - this.#tickedMs > timings.positionsMs + timings.stallMs / 2) {
+      this.#heartbeat.extendDeadlinesAfterStall()
+    }
+    this.#tickedMs = nowMs
   }
 }

@@ -18,8 +18,8 @@ function append(writer: RequestWriter, from: number, to: number): void {
   }
 }
 
-const inLog = ({ key }: LoggedRequest, { list }: StreamLog) =>
-  waitFor('the request', () => list().find(request => request.key === key))
+const inLog = ({ key }: LoggedRequest, log: StreamLog) =>
+  waitFor('the request', () => log.list().find(request => request.key === key))
 
 const numbers = (to: number) => ['header', ...Array.from({ length: to }, (_, index) => String(index + 1))]
 
@@ -93,11 +93,11 @@ export const resumeTests: Record<string, ContractTest> = {
   },
 
   'a request whose producer came back does not end when the grace is over': async logs => {
-    const old = await logs.producers.open(resumableOf('r1', short))
+    const old = await logs.producers.open(resumableOf('r1', 2 * short))
     const reader = await follow(logs.consumers, { requestId: 'r1' })
     old.suspend(gone)
     const { writer } = await logs.producers.resume(resumptionOf(old.request))
-    const other = await logs.producers.open(resumableOf('r2', short))
+    const other = await logs.producers.open(resumableOf('r2', 2 * short))
     other.suspend(gone)
     const ends = await follow(logs.consumers, { requestId: 'r2' })
     await waitFor('the end of the one that did not', () => ends.cursor.end)
@@ -151,8 +151,8 @@ export const resumeTests: Record<string, ContractTest> = {
     consumers,
   }) => {
     const old = await producers.open(resumableOf('r1', long, { bytes: 4000, whenFull: 'wait' }))
-    const slow = await (await inLog(old.request, consumers)).read({ onNews() {} })
-    const slowHere = await old.request.read({ onNews() {} })
+    const slow = await (await inLog(old.request, consumers)).read({ onReadable() {} })
+    const slowHere = await old.request.read({ onReadable() {} })
     slow.next()
     slowHere.next()
     append(old, 1, 3)

@@ -19,7 +19,7 @@ function ringOf(limits: Partial<RingLimits> = {}, budget = new ByteBudget(1_000_
   return { ring, time, append: (size = 0) => ring.append(Buffer.alloc(size), time.ms) }
 }
 
-const silent = { onNews() {} }
+const silent = { onReadable() {} }
 
 test('entries that are too old are dropped', () => {
   const { ring, time, append } = ringOf({ ms: 1000 })
@@ -51,7 +51,7 @@ test('a cursor can seek the entries of the last milliseconds', () => {
 test('only a cursor that has taken every entry is notified, once', () => {
   const { ring, append } = ringOf()
   let news = 0
-  const cursor = ring.read({ onNews: () => (news += 1) })
+  const cursor = ring.read({ onReadable: () => (news += 1) })
   append()
   assert.equal(news, 0)
   while (cursor.next());

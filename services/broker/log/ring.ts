@@ -406,7 +406,7 @@ function createWaits() {
       spare = undefined
       for (const cursor of woken) {
         cursor.waitsAt = notWaiting
-        if (cursor.open) cursor.reader.onNews()
+        if (cursor.open) cursor.reader.onReadable()
       }
       woken.length = 0
       spare = woken

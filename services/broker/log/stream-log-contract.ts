@@ -3,7 +3,7 @@ import { describe, type TestContext, test } from 'node:test'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
 import { endReportTests } from './end-contract.ts'
-import { type Collected, collect, openingOf, toBytes, toText } from './log-under-test.ts'
+import { appendUntilFull, type Collected, collect, openingOf, toBytes, toText } from './log-under-test.ts'
 import { resumeTests } from './resume-contract.ts'
 import { entryOverheadBytes, LogRefusal, type StreamLog } from './stream-log.ts'
 
@@ -145,7 +145,7 @@ const readingTests: Record<string, ContractTest> = {
     for (const text of ['a', 'b']) writer.append(toBytes(text))
     const reader = await follow(consumers, { streamId: 's' })
     await until(reader, ['header', 'a', 'b'])
-    const other = await (await firstRequest(consumers, writer.request.ids)).read({ onNews() {} })
+    const other = await (await firstRequest(consumers, writer.request.ids)).read({ onReadable() {} })
     other.seek(5)
     assert.equal(other.next(), undefined)
     assert.deepEqual(other.behind, { entries: 0, bytes: 0 })
@@ -177,7 +177,7 @@ const entryOf = (bytes: number) => toBytes('x'.repeat(bytes - entryOverheadBytes
 const boundTests: Record<string, ContractTest> = {
   'the oldest entries make room, and cursors that come too late learn how many': async logs => {
     const writer = await logs.producers.open(openingOf('r1', { bytes: 4000, whenFull: 'trim' }))
-    const stalled = await (await firstRequest(logs.consumers, writer.request.ids)).read({ onNews() {} })
+    const stalled = await (await firstRequest(logs.consumers, writer.request.ids)).read({ onReadable() {} })
     const reader = await follow(logs.consumers, { streamId: 's' })
     for (let count = 0; count < 10; count += 1) assert.equal(writer.append(entryOf(1000)), true)
     await waitFor('the last entry', () => reader.cursor.position === 11)
@@ -199,7 +199,7 @@ const boundTests: Record<string, ContractTest> = {
 
   'a producer waits for the slowest reader, and goes on when that has read': async logs => {
     const writer = await logs.producers.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
-    const slow = await (await firstRequest(logs.consumers, writer.request.ids)).read({ onNews() {} })
+    const slow = await (await firstRequest(logs.consumers, writer.request.ids)).read({ onReadable() {} })
     const fast = await follow(logs.consumers, { streamId: 's' })
     const total = await appendUntilFull(writer, entryOf(1000))
     await waitFor('the fast one', () => fast.positions.length === total + 1)
@@ -226,7 +226,7 @@ const boundTests: Record<string, ContractTest> = {
   'a reader that waits for its turn holds no entry, and learns how many it missed': async logs => {
     const writer = await logs.producers.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
     const request = await firstRequest(logs.consumers, writer.request.ids)
-    const waiting = await request.read({ onNews() {}, waiting: true })
+    const waiting = await request.read({ onReadable() {}, waiting: true })
     assert.equal(waiting.next()?.position, 0)
     const reader = await follow(logs.consumers, { streamId: 's' })
     for (let count = 1; count <= 30; count += 1) {
@@ -246,7 +246,7 @@ const boundTests: Record<string, ContractTest> = {
   'a reader that waits for its turn gets the last entry and the end of what is not kept': async logs => {
     const writer = await logs.producers.open(openingOf('r1', { keepMs: 1500 }))
     const request = await firstRequest(logs.consumers, writer.request.ids)
-    const waiting = await request.read({ onNews() {}, waiting: true })
+    const waiting = await request.read({ onReadable() {}, waiting: true })
     for (const text of ['a', 'b', 'c']) writer.append(toBytes(text))
     await waitFor('the entries', () => waiting.behind.entries === 3)
     await writer.end(success)
@@ -264,7 +264,7 @@ const boundTests: Record<string, ContractTest> = {
     for (let count = 0; count < 10; count += 1) {
       if (!writer.append(entryOf(1000))) await writer.ready()
     }
-    const slow = await (await firstRequest(logs.consumers, writer.request.ids)).read({ onNews() {} })
+    const slow = await (await firstRequest(logs.consumers, writer.request.ids)).read({ onReadable() {} })
     slow.next()
     await appendUntilFull(writer, entryOf(1000))
     slow.close()
@@ -296,9 +296,9 @@ const budgetTests: Record<string, ContractTest> = {
       await logs.producers.open(openingOf('fast', limits)),
     ]
     const stalled = await firstRequest(logs.consumers, slow.request.ids)
-    const cursor = await stalled.read({ onNews() {} })
+    const cursor = await stalled.read({ onReadable() {} })
     const reader = await follow(logs.consumers, { requestId: 'fast' })
-    const appended = await appendUntilFull(slow, entryOf(1000))
+    const appended = await appendUntilFull(slow, entryOf(1000), 10)
     assert.ok(appended >= 50 && appended <= 250, `${appended} were appended`)
     for (let count = 1; count <= 150; count += 1) {
       if (!fast.append(entryOf(1000))) await fast.ready()
@@ -337,18 +337,9 @@ async function waitForGone(log: StreamLog): Promise<void> {
   const oldest = known.get('r1')
   if (oldest === undefined) throw new LogRefusal('gone', 'it is not in the list')
   for (;;) {
-    const cursor = await oldest.read({ onNews() {} })
+    const cursor = await oldest.read({ onReadable() {} })
     cursor.close()
   }
-}
-
-async function appendUntilFull(writer: { append(bytes: Uint8Array): boolean }, bytes: Uint8Array) {
-  let appended = 0
-  await waitFor('the ring to be full', () => {
-    appended += 1
-    return !writer.append(bytes)
-  })
-  return appended
 }
 
 const watchTests: Record<string, ContractTest> = {
@@ -393,7 +384,7 @@ const watchTests: Record<string, ContractTest> = {
     const [request] = consumers.list()
     assert.equal(request?.ended, true)
     await waitFor('it to be forgotten', () => consumers.list().length === 0)
-    assert.equal(await refusalOf(request.read({ onNews() {} })), 'gone')
+    assert.equal(await refusalOf(request.read({ onReadable() {} })), 'gone')
   },
 }
 
@@ -430,7 +421,7 @@ const endTests: Record<string, ContractTest> = {
 
   'a producer that waits for room learns of the end': async ({ producers, consumers }) => {
     const writer = await producers.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
-    const slow = await (await firstRequest(consumers, writer.request.ids)).read({ onNews() {} })
+    const slow = await (await firstRequest(consumers, writer.request.ids)).read({ onReadable() {} })
     slow.next()
     await appendUntilFull(writer, entryOf(1000))
     const ready = writer.ready()

@@ -144,7 +144,7 @@ export interface LoggedRequest {
 /** The owner of a cursor. Callbacks run in the turn of the event and must not throw. */
 export interface RingReader {
   /** The cursor has more entries, or the request has ended. */
-  onNews(): void
+  onReadable(): void
   /**
    * True for a reader that is queued. Its cursor holds no entries until `RingCursor.hold`: the producer does
    * not wait for it, and entries that are trimmed in the meantime are a gap.
@@ -222,8 +222,8 @@ export type WriterEnd = RequestEnd | { readonly how: 'continued' }
 /** The last status of an interrupted request for consumers, and the response to its producer. */
 export const interruptedStatus: Status = { code: 'INFO', message: 'interrupted' }
 
-/** The last status for consumers if the producer's process ends during the push. */
-export const shuttingDownStatus: Status = { code: 'ERROR', message: 'shutting down' }
+/** The end of a request whose producer's process ends during the push. */
+export const shuttingDown: RequestEnd = { how: 'lost', status: { code: 'ERROR', message: 'shutting down' } }
 
 /**
  * The end as JSON for programs. A completed request has the status of its producer as its last message, which

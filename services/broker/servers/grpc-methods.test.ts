@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { createMemoryLog } from '../log/memory.ts'
+import { MemoryLog } from '../log/memory.ts'
 import { systemRepeat } from '../log/repeat.ts'
 import { defaultRoute, type Route } from '../routes/route.ts'
 import { createBrokerStats } from '../stats/broker-stats.ts'
@@ -18,7 +18,7 @@ import { openAnimationClient } from './testdata/animation-client.ts'
 
 /** The methods on a real server with one route for all requests. */
 async function start(t: TestContext, changes: Partial<Route> = {}) {
-  const log = createMemoryLog({ clock: systemClock, repeat: systemRepeat, newKey: randomUUID })
+  const log = new MemoryLog({ clock: systemClock, repeat: systemRepeat, newKey: randomUUID })
   const stats = createBrokerStats()
   const route = { ...defaultRoute, ...changes }
   const broker = createBroker(

@@ -44,20 +44,20 @@ export function previewPage(streams: Pick<StreamLog, 'list'>): Page {
 
 /** Reads the kept messages of a request without holding them, and resolves with copies of the last ones. */
 async function lastMessages(request: LoggedRequest) {
-  let onNews = () => {}
-  const cursor = await request.read({ onNews: () => onNews(), waiting: true })
+  let onReadable = () => {}
+  const cursor = await request.read({ onReadable: () => onReadable(), waiting: true })
   try {
     const kept = new LastMessages()
     const { promise, resolve } = Promise.withResolvers<void>()
     const deadline = setTimeout(resolve, waitMs)
     let quiet = setTimeout(resolve, quietMs)
-    onNews = () => {
+    onReadable = () => {
       clearTimeout(quiet)
       kept.takeAll(cursor)
       if (cursor.end === undefined) quiet = setTimeout(resolve, quietMs)
       else resolve()
     }
-    onNews()
+    onReadable()
     await promise
     clearTimeout(deadline)
     clearTimeout(quiet)

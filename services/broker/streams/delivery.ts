@@ -21,7 +21,7 @@ export interface DeliveryOptions {
   /** Whether the consumer may resume, and gets the name of the run. */
   readonly namesRun: boolean
   /** `next` may return more messages. */
-  onNews(): void
+  onReadable(): void
   /** The request cannot be read; undefined if none of its entries is kept any more. */
   onUnreadable(error: GrpcError | undefined): void
 }
@@ -68,11 +68,11 @@ export class Delivery {
     this.#beginning = options.beginning
     this.#namesRun = options.namesRun
     this.#hasTurn = options.hasTurn
-    this.request.read({ onNews: options.onNews, waiting: !options.hasTurn }).then(
+    this.request.read({ onReadable: options.onReadable, waiting: !options.hasTurn }).then(
       cursor => {
         if (this.#closed) return cursor.close()
         this.#open(cursor)
-        options.onNews()
+        options.onReadable()
       },
       (error: unknown) => {
         if (!this.#closed) options.onUnreadable(errorOfLog(error))

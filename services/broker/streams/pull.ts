@@ -190,7 +190,7 @@ export class Pull {
     const delivery = new Delivery(this.#context, {
       ...{ request, route, beginning, pulledMs: this.#pulledMs, hasTurn },
       namesRun: this.#received !== undefined,
-      onNews: () => this.#pump(),
+      onReadable: () => this.#pump(),
       onUnreadable: error => this.#leave(delivery, error),
     })
     this.#add(delivery)

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
 import { GrpcError, statusName } from '@tollway/grpc/status.ts'
-import { createMemoryLog } from '../log/memory.ts'
+import { MemoryLog } from '../log/memory.ts'
 import type { StreamLog } from '../log/stream-log.ts'
 import { defaultRoute, type Route } from '../routes/route.ts'
 import { type BrokerStats, createBrokerStats } from '../stats/broker-stats.ts'
@@ -78,7 +78,7 @@ export function createSimulation(
     requests += 1
     return String(requests)
   }
-  const log = createMemoryLog({ clock, repeat, newKey })
+  const log = new MemoryLog({ clock, repeat, newKey })
   const stats = createBrokerStats()
   const broker = createBroker(
     {

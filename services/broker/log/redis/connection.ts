@@ -1,24 +1,7 @@
 import type { ConnectionOptions as TlsOptions } from 'node:tls'
-import { createBackoff } from '@tollway/chassis/backoff.ts'
+import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import { Redis } from 'ioredis'
-import { watchSilence } from './silence-watch.ts'
-
-/**
- * One connection to Redis, re-established when it is lost. Commands are neither queued while it is down nor
- * repeated automatically: the caller decides whether to repeat a command.
- */
-export interface RedisConnection {
-  readonly ready: boolean
-  /** The reason for not being ready; empty if ready. */
-  readonly problem: string
-  /** Rejects if there is no connection, if it is lost before the reply, or if Redis returns an error. */
-  call(command: string, ...args: readonly Argument[]): Promise<unknown>
-  /** Resolves when it is ready; rejects after `timeoutMs`, and when it is closed. */
-  whenReady(timeoutMs?: number): Promise<void>
-  /** Called each time it becomes ready or stops being ready. */
-  onChange(listener: (ready: boolean) => void): void
-  close(): void
-}
+import { type SilenceWatch, watchSilence } from './silence-watch.ts'
 
 export type Argument = string | number | Uint8Array
 
@@ -39,21 +22,127 @@ export interface RedisConnectionOptions {
 export const redisUrlForms =
   'redis://[user[:password]@]host[:port][/database], rediss://…, host:port or the absolute path of a unix socket'
 
-/** @throws Error with the accepted forms of the URL, without the URL itself, which may contain a password */
-export function connectRedis(options: RedisConnectionOptions): RedisConnection {
-  const { tls, stallMs, random } = options
-  const url = isHostPort(options.url) ? `redis://${options.url}` : options.url
-  if (!isRedisUrl(url)) throw new Error(`the address of Redis must be ${redisUrlForms}`)
-  const backoff = createBackoff({ initialMs: 20, maxMs: 500, factor: 2, jitter: 0.5, random })
-  const listeners: ((ready: boolean) => void)[] = []
-  let ready = false
-  let connected = false
-  let closed = false
-  /** The number of pending replies. */
-  let owed = 0
-  let problem = 'no connection to Redis yet'
+/**
+ * One connection to Redis, re-established when it is lost. Commands are neither queued while it is down nor
+ * repeated automatically: the caller decides whether to repeat a command.
+ */
+export class RedisConnection {
+  readonly #redis: Redis
+  readonly #silence: SilenceWatch
+  readonly #listeners: ((ready: boolean) => void)[] = []
+  #ready = false
+  #connected = false
+  #closed = false
+  #pendingReplies = 0
+  #problem = 'no connection to Redis yet'
 
-  const redis = new Redis(url, {
+  /**
+   * @throws Error with the accepted forms of the URL, without the URL itself, which may contain a password
+   */
+  constructor(options: RedisConnectionOptions) {
+    const url = isHostPort(options.url) ? `redis://${options.url}` : options.url
+    if (!isRedisUrl(url)) throw new Error(`the address of Redis must be ${redisUrlForms}`)
+    const backoff = createBackoff({
+      initialMs: 20,
+      maxMs: 500,
+      factor: 2,
+      jitter: 0.5,
+      random: options.random,
+    })
+    this.#redis = openRedis(url, options, backoff)
+    this.#silence = watchSilence(this.#redis, {
+      stallMs: options.stallMs,
+      // Before the connection is ready, the replies of the handshake are pending.
+      isReplyPending: () => this.#pendingReplies > 0 || (this.#connected && !this.#ready),
+    })
+    this.#redis.on('error', (error: Error) => {
+      if (!this.#ready) this.#problem = `Redis: ${error.message}`
+    })
+    this.#redis.on('connect', () => {
+      this.#connected = true
+    })
+    this.#redis.on('ready', () => {
+      backoff.reset()
+      this.#setReady(true)
+    })
+    this.#redis.on('close', () => {
+      this.#connected = false
+      this.#problem = this.#closed ? 'closed' : this.#problem || 'the connection to Redis was lost'
+      this.#setReady(false)
+    })
+    this.#redis.connect().catch(() => {})
+  }
+
+  get ready(): boolean {
+    return this.#ready
+  }
+
+  /** The reason for not being ready; empty if ready. */
+  get problem(): string {
+    return this.#problem
+  }
+
+  /** Rejects if there is no connection, if it is lost before the reply, or if Redis returns an error. */
+  async call(command: string, ...args: readonly Argument[]): Promise<unknown> {
+    this.#gatherCommands()
+    this.#pendingReplies += 1
+    try {
+      return await this.#redis.callBuffer(command, args.map(asIoredisArgument))
+    } finally {
+      this.#pendingReplies -= 1
+    }
+  }
+
+  /** Resolves when it is ready; rejects after `timeoutMs`, and when it is closed. */
+  async whenReady(timeoutMs?: number): Promise<void> {
+    if (this.#ready) return
+    if (this.#closed) throw new Error('closed')
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = timeoutMs === undefined ? undefined : setTimeout(resolve, timeoutMs)
+    const listener = () => resolve()
+    this.#listeners.push(listener)
+    await promise
+    clearTimeout(timer)
+    this.#listeners.splice(this.#listeners.indexOf(listener), 1)
+    if (!this.#ready) throw new Error(this.#problem)
+  }
+
+  /** Called each time it becomes ready or stops being ready. */
+  onChange(listener: (ready: boolean) => void): void {
+    this.#listeners.push(listener)
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#problem = 'closed'
+    this.#silence.stop()
+    this.#redis.disconnect()
+    // Notifies callers that wait for the next connection.
+    this.#notify(false)
+  }
+
+  /** Sends the commands of one turn of the event loop in one write. */
+  #gatherCommands(): void {
+    const { stream } = this.#redis
+    if (!this.#ready || stream.writableCorked > 0) return
+    stream.cork()
+    setImmediate(() => stream.uncork())
+  }
+
+  #setReady(ready: boolean): void {
+    if (this.#ready === ready) return
+    this.#ready = ready
+    if (ready) this.#problem = ''
+    this.#notify(ready)
+  }
+
+  #notify(ready: boolean): void {
+    for (const listener of [...this.#listeners]) listener(ready)
+  }
+}
+
+function openRedis(url: string, { tls, stallMs }: RedisConnectionOptions, backoff: Backoff): Redis {
+  return new Redis(url, {
     lazyConnect: true,
     // The replies of RESP3 have other types.
     protocol: 2,
@@ -69,84 +158,6 @@ export function connectRedis(options: RedisConnectionOptions): RedisConnection {
     disableClientInfo: true,
     ...(tls === undefined || !url.startsWith('rediss:') ? {} : { tls }),
   })
-
-  // Before it is ready, the replies of the handshake are pending.
-  const silence = watchSilence(redis, { stallMs, owes: () => owed > 0 || (connected && !ready) })
-
-  /** Sends the commands of one turn of the event loop in one write. */
-  function gather(): void {
-    const { stream } = redis
-    if (!ready || stream.writableCorked > 0) return
-    stream.cork()
-    setImmediate(() => stream.uncork())
-  }
-
-  function change(next: boolean): void {
-    if (ready === next) return
-    ready = next
-    if (next) problem = ''
-    for (const listener of [...listeners]) listener(next)
-  }
-
-  redis.on('error', (error: Error) => {
-    if (!ready) problem = `Redis: ${error.message}`
-  })
-  redis.on('connect', () => {
-    connected = true
-  })
-  redis.on('ready', () => {
-    backoff.reset()
-    change(true)
-  })
-  redis.on('close', () => {
-    connected = false
-    problem = closed ? 'closed' : problem || 'the connection to Redis was lost'
-    change(false)
-  })
-  redis.connect().catch(() => {})
-
-  return {
-    get ready() {
-      return ready
-    },
-    get problem() {
-      return problem
-    },
-    async call(command, ...args) {
-      gather()
-      owed += 1
-      try {
-        return await redis.callBuffer(command, args.map(asIoredisArgument))
-      } finally {
-        owed -= 1
-      }
-    },
-    whenReady(timeoutMs) {
-      if (ready) return Promise.resolve()
-      if (closed) return Promise.reject(new Error('closed'))
-      return new Promise((resolve, reject) => {
-        const timer = timeoutMs === undefined ? undefined : setTimeout(settle, timeoutMs)
-        function settle(): void {
-          clearTimeout(timer)
-          listeners.splice(listeners.indexOf(settle), 1)
-          if (ready) resolve()
-          else reject(new Error(problem))
-        }
-        listeners.push(settle)
-      })
-    },
-    onChange(listener) {
-      listeners.push(listener)
-    },
-    close() {
-      closed = true
-      problem = 'closed'
-      silence.stop()
-      redis.disconnect()
-      // Notifies callers that wait for the next connection.
-      for (const listener of [...listeners]) listener(false)
-    },
-  }
 }
 
 function isHostPort(url: string): boolean {

@@ -15,7 +15,7 @@ export interface RedisKeys {
   /** String: the last epoch of a request; see `openScript`. */
   readonly epoch: string
   /** Stream: each change of the directory. Every broker waits for its next entry. */
-  readonly news: string
+  readonly changes: string
   /** Stream of one request: its entries, see `entryId`. */
   entries(request: string): string
   /** String of one request: the bytes of its header, which is kept when entries are trimmed. */
@@ -43,7 +43,7 @@ export function redisKeys(prefix: string): RedisKeys {
     requests: `${tag}:requests`,
     running: `${tag}:running`,
     epoch: `${tag}:epoch`,
-    news: `${tag}:news`,
+    changes: `${tag}:news`,
     probe: `${tag}:probe`,
     entries: request => `${tag}:entries:${request}`,
     header: request => `${tag}:header:${request}`,

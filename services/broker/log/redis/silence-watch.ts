@@ -7,8 +7,7 @@ export interface SilenceWatch {
 export interface SilenceWatchOptions {
   /** A connection with a pending reply is cut after this time without data. */
   readonly stallMs: number
-  /** Whether a reply is pending. */
-  readonly owes: () => boolean
+  readonly isReplyPending: () => boolean
 }
 
 /** The number of checks within the timeout. */
@@ -19,20 +18,20 @@ const checks = 4
  * checks the process reads the received data. A process that was paused, stopped or busy, sees a single late
  * check, and does not count its own pause as silence of Redis.
  */
-export function watchSilence(redis: Redis, { stallMs, owes }: SilenceWatchOptions): SilenceWatch {
+export function watchSilence(redis: Redis, { stallMs, isReplyPending }: SilenceWatchOptions): SilenceWatch {
   let silentChecks = 0
-  const heard = () => {
+  const restart = () => {
     silentChecks = 0
   }
   redis.on('connect', () => {
-    heard()
-    redis.stream.on('data', heard)
+    restart()
+    redis.stream.on('data', restart)
   })
   const timer = setInterval(() => {
-    silentChecks = owes() ? silentChecks + 1 : 0
+    silentChecks = isReplyPending() ? silentChecks + 1 : 0
     // The first check may come just after the command was sent.
     if (silentChecks <= checks) return
-    heard()
+    restart()
     redis.stream.destroy(new Error(`no reply for ${stallMs} ms`))
   }, stallMs / checks)
   timer.unref()

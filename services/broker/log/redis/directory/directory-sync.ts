@@ -1,108 +1,89 @@
 import type { RequestEnd } from '../../stream-log.ts'
+import { type DirectoryEntry, decodeEntry, endedEntry } from '../directory-entry.ts'
 import { endRequest } from '../producing/end-request.ts'
-import type { FollowedStream } from '../reading/read-loop.ts'
-import { directoryScript, forgetScript } from '../scripts.ts'
+import type { FollowedStream, ReadLoop } from '../reading/read-loop.ts'
+import { directoryScript } from '../scripts.ts'
 import { directoryExpiryMs, type RedisLogSetup } from '../setup.ts'
-import type { Directory, KnownRequest } from './directory.ts'
-import { type DirectoryEntry, decodeEntry, idsField } from './directory-entry.ts'
+import { type Directory, removeExpired } from './directory.ts'
+
+type Reply = readonly [horizon: Uint8Array, newest: Uint8Array, entries: readonly Uint8Array[]]
 
 /**
- * Synchronizes the known requests with Redis: each change when it is reported, and periodically all of them,
- * to repair missed changes.
+ * Synchronizes the known requests with Redis: each change when it is reported by the stream of changes, and
+ * periodically all of them, to repair missed changes.
  */
-export interface DirectorySync {
-  /** The stream of changes; for the read loop, after everything was read once. */
-  readonly news: FollowedStream
-  /** Reads the whole directory and repairs differences. Rejects if Redis does not answer. */
-  readAll(): Promise<void>
-  /**
-   * Ends a request for all brokers, unless it has ended; see `endRequest`. Returns whether it got this end.
-   */
-  end(filed: DirectoryEntry, end: RequestEnd, from?: 'owner' | 'any'): Promise<boolean>
-}
+export class DirectorySync implements FollowedStream {
+  readonly streamKey: string
+  readonly wanted = true
+  readonly #setup: RedisLogSetup
+  readonly #directory: Directory
+  readonly #loop: ReadLoop
+  #after = '0-0'
 
-export interface DirectorySyncOptions {
-  readonly setup: RedisLogSetup
-  readonly directory: Directory
-  /**
-   * The end of a request that is running according to Redis with a producer at this broker; undefined if it
-   * is running.
-   */
-  readonly endOfOwn: (key: string) => RequestEnd | undefined
-  /** Redis has lost the request. */
-  readonly onVanished: (known: KnownRequest) => void
-}
-
-type Reply = readonly [horizon: Uint8Array, newest: Uint8Array, filed: readonly Uint8Array[]]
-
-export function createDirectorySync(options: DirectorySyncOptions): DirectorySync {
-  const { setup, directory, endOfOwn, onVanished } = options
-  const { podId, keys, commands, clock } = setup
-  let after = '0-0'
-
-  function learn(filed: DirectoryEntry): void {
-    // A request that begins at this broker is added to the directory together with its producer.
-    if (filed.podId !== podId || filed.ended !== undefined) directory.learn(filed)
+  constructor(setup: RedisLogSetup, directory: Directory, loop: ReadLoop) {
+    this.streamKey = setup.keys.changes
+    this.#setup = setup
+    this.#directory = directory
+    this.#loop = loop
   }
 
-  function vanish(known: KnownRequest): void {
-    directory.forget(known.filed.key)
-    onVanished(known)
+  get after(): string {
+    return this.#after
   }
 
-  async function endFor(filed: DirectoryEntry, wanted: RequestEnd, from?: 'owner' | 'any'): Promise<boolean> {
-    const answer = await endRequest(setup, filed, wanted, from)
-    if (answer.what === 'moved') return false
-    if (answer.what === 'gone') {
-      const known = directory.get(filed.key)
-      if (known !== undefined) vanish(known)
+  take(id: string, [key, value]: readonly Uint8Array[]): void {
+    this.#after = id
+    const entry = decodeEntry(String(key), String(value))
+    if (entry !== undefined) this.#learn(entry)
+  }
+
+  /**
+   * Reads the whole directory, repairs differences, and follows later changes. Rejects if Redis does not
+   * answer.
+   */
+  async readAll(): Promise<void> {
+    const { keys, commands } = this.#setup
+    const names = [keys.requests, keys.epoch, keys.running, keys.changes]
+    const reply = await commands.call('EVAL', directoryScript, names.length, ...names, directoryExpiryMs)
+    const [horizon, newest, pairs] = reply as Reply
+    this.#after = String(newest)
+    const found = decodeAll(pairs)
+    for (const entry of found.values()) this.#learn(entry)
+    for (const { key, entry } of this.#directory.all()) {
+      if (!found.has(key) && entry.epoch <= Number(String(horizon))) this.#directory.lose(key)
+    }
+    await Promise.all([...found.values()].map(entry => this.#repair(entry)))
+    this.#loop.follow(this)
+  }
+
+  /**
+   * Ends a request for all brokers, unless it has ended; see `endRequest`. Resolves with whether it got
+   * this end.
+   */
+  async end(entry: DirectoryEntry, end: RequestEnd, from?: 'owner' | 'any'): Promise<boolean> {
+    const answer = await endRequest(this.#setup, entry, end, from)
+    if (answer === 'moved') return false
+    if (answer === 'gone') {
+      this.#directory.lose(entry.key)
       return false
     }
-    const { end, by } = answer
-    directory.learn({ ...filed, ended: { end, by, atMs: clock.nowMs() } })
-    return by === podId && end.how === wanted.how
+    this.#directory.learn(endedEntry(entry, answer, this.#setup.clock.nowMs()))
+    return answer.by === this.#setup.podId && answer.end.how === end.how
   }
 
-  /** Ends a request of a producer of this broker that is running only according to Redis. */
-  async function endIfOver(filed: DirectoryEntry): Promise<void> {
-    if (filed.podId !== podId || filed.ended !== undefined) return
-    const how = endOfOwn(filed.key)
-    if (how !== undefined) await endFor(filed, how)
+  #learn(entry: DirectoryEntry): void {
+    // A request that begins at this broker is added to the directory together with its producer.
+    if (entry.podId !== this.#setup.podId || entry.ended !== undefined) this.#directory.learn(entry)
   }
 
-  /** Removes an expired request from the directory. */
-  async function forgetIfExpired({ key, ids, ended }: DirectoryEntry): Promise<void> {
-    if (ended === undefined || directory.get(key) !== undefined) return
-    const names = [keys.entries(key), keys.requests, keys.running]
-    await commands.call('EVAL', forgetScript, names.length, ...names, idsField(ids), key)
-  }
-
-  return {
-    news: {
-      key: keys.news,
-      get after() {
-        return after
-      },
-      wanted: true,
-      take(id, fields) {
-        after = id
-        const filed = decodeEntry(String(fields[0]), String(fields[1]))
-        if (filed !== undefined) learn(filed)
-      },
-    },
-    async readAll() {
-      const names = [keys.requests, keys.epoch, keys.running, keys.news]
-      const reply = await commands.call('EVAL', directoryScript, names.length, ...names, directoryExpiryMs)
-      const [horizon, newest, pairs] = reply as Reply
-      after = String(newest)
-      const found = decodeAll(pairs)
-      for (const filed of found.values()) learn(filed)
-      for (const known of directory.all()) {
-        if (!found.has(known.filed.key) && known.filed.epoch <= Number(String(horizon))) vanish(known)
-      }
-      await Promise.all([...found.values()].flatMap(filed => [endIfOver(filed), forgetIfExpired(filed)]))
-    },
-    end: endFor,
+  /** Ends a request that has no producer any more, and removes one that has expired. */
+  async #repair(entry: DirectoryEntry): Promise<void> {
+    if (entry.ended !== undefined) {
+      if (this.#directory.get(entry.key) === undefined) await removeExpired(this.#setup, entry)
+    } else if (entry.podId === this.#setup.podId) {
+      const end = this.#directory.findUnstoredEnd(entry)
+      if (end !== undefined) await this.end(entry, end)
+    }
   }
 }
 
@@ -110,9 +91,9 @@ export function createDirectorySync(options: DirectorySyncOptions): DirectorySyn
 function decodeAll(pairs: readonly Uint8Array[]): ReadonlyMap<string, DirectoryEntry> {
   const found: DirectoryEntry[] = []
   for (let index = 0; index < pairs.length; index += 2) {
-    const filed = decodeEntry(String(pairs[index]), String(pairs[index + 1]))
-    if (filed !== undefined) found.push(filed)
+    const entry = decodeEntry(String(pairs[index]), String(pairs[index + 1]))
+    if (entry !== undefined) found.push(entry)
   }
   found.sort((a, b) => a.epoch - b.epoch)
-  return new Map(found.map(filed => [filed.key, filed]))
+  return new Map(found.map(entry => [entry.key, entry]))
 }

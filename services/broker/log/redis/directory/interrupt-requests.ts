@@ -8,25 +8,24 @@ import type { DirectorySync } from './directory-sync.ts'
  * rejection is stored before the directory is read, so that no request begins unnoticed in between.
  */
 export async function interruptRequests(
-  setup: RedisLogSetup,
+  { commands, keys }: RedisLogSetup,
   directory: Directory,
   sync: DirectorySync,
   streamId: string,
   requestId: string,
 ): Promise<number> {
-  const refuse = (id: string) =>
-    setup.commands.call('SET', setup.keys.interrupted(streamId, id), '', 'PX', interruptedMs)
+  const reject = (id: string) => commands.call('SET', keys.interrupted(streamId, id), '', 'PX', interruptedMs)
   try {
-    if (requestId !== '') await refuse(requestId)
+    if (requestId !== '') await reject(requestId)
     await sync.readAll()
     const running = directory
       .all()
-      .map(({ filed }) => filed)
+      .map(({ entry }) => entry)
       .filter(({ ids, ended }) => ended === undefined && ids.streamId === streamId)
       .filter(({ ids }) => requestId === '' || ids.requestId === requestId)
-    const ended = running.map(async filed => {
-      if (requestId === '' && filed.ids.requestId !== '') await refuse(filed.ids.requestId)
-      return await sync.end(filed, { how: 'interrupted', status: interruptedStatus }, 'any')
+    const ended = running.map(async entry => {
+      if (requestId === '' && entry.ids.requestId !== '') await reject(entry.ids.requestId)
+      return await sync.end(entry, { how: 'interrupted', status: interruptedStatus }, 'any')
     })
     return (await Promise.all(ended)).filter(Boolean).length
   } catch {

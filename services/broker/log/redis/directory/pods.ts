@@ -1,19 +1,6 @@
 import { heartbeatScript } from '../scripts.ts'
 import type { RedisLogSetup } from '../setup.ts'
 
-/** Sends the heartbeat of this broker, and detects lost brokers. */
-export interface Pods {
-  /**
-   * Sends the heartbeat, and reads those of the other brokers. Returns how long each was silent, in
-   * milliseconds.
-   */
-  beat(others: ReadonlySet<string>): Promise<ReadonlyMap<string, number>>
-  /** This broker could not read heartbeats for a while: all timeouts start again. */
-  resetDeadlines(): void
-  /** Removes the heartbeat. */
-  leave(): Promise<void>
-}
-
 /**
  * The expiry of a heartbeat as a multiple of the timeout for lost brokers; it removes heartbeats that no
  * broker reads.
@@ -21,45 +8,62 @@ export interface Pods {
 const expiryFactor = 3
 
 /**
+ * Sends the heartbeat of this broker, and detects lost brokers.
+ *
  * A heartbeat is an increasing counter. The reader measures its silence with its own clock, and only over
  * reads that Redis has answered: neither a different clock nor an unavailable Redis makes a broker seem lost.
  */
-export function createPods(setup: RedisLogSetup): Pods {
-  const { podId, keys, commands, clock, timings } = setup
-  const seen = new Map<string, { readonly count: string; readonly sinceMs: number }>()
-  const expiryMs = timings.lostMs * expiryFactor
-  let count = 0
-  let checkedMs = 0
+export class Pods {
+  readonly #setup: RedisLogSetup
+  readonly #seen = new Map<string, { readonly count: string; readonly sinceMs: number }>()
+  #count = 0
+  #checkedMs = 0
 
-  async function show(): Promise<void> {
-    count += 1
+  constructor(setup: RedisLogSetup) {
+    this.#setup = setup
+  }
+
+  /**
+   * Sends the heartbeat, and reads those of the other brokers. Returns how long each was silent, in
+   * milliseconds.
+   */
+  async beat(others: ReadonlySet<string>): Promise<ReadonlyMap<string, number>> {
+    const { clock, timings } = this.#setup
+    await this.#send()
+    // A process that was paused may have read the heartbeats before the others were paused too.
+    if (clock.monotonicMs() - this.#checkedMs > timings.lostMs / 2) this.resetDeadlines()
+    this.#checkedMs = clock.monotonicMs()
+    for (const other of this.#seen.keys()) if (!others.has(other)) this.#seen.delete(other)
+    const silences = [...others].map(async other => [other, await this.#readSilence(other)] as const)
+    return new Map(await Promise.all(silences))
+  }
+
+  /** This broker could not read heartbeats for a while: all timeouts start again. */
+  resetDeadlines(): void {
+    this.#seen.clear()
+  }
+
+  /** Removes the heartbeat of this broker. */
+  async deregister(): Promise<void> {
+    const { podId, keys, commands } = this.#setup
+    await commands.call('DEL', keys.heartbeat(podId), keys.inbox(podId))
+  }
+
+  async #send(): Promise<void> {
+    const { podId, keys, commands, timings } = this.#setup
+    this.#count += 1
     const names = [keys.heartbeat(podId), keys.inbox(podId)]
-    await commands.call('EVAL', heartbeatScript, names.length, ...names, count, expiryMs)
+    const values = [this.#count, timings.lostMs * expiryFactor]
+    await commands.call('EVAL', heartbeatScript, names.length, ...names, ...values)
   }
 
-  async function silenceOf(other: string): Promise<number> {
-    const found = String(await commands.call('GET', keys.heartbeat(other)))
-    const last = seen.get(other)
+  async #readSilence(other: string): Promise<number> {
+    const { keys, commands, clock } = this.#setup
+    const count = String(await commands.call('GET', keys.heartbeat(other)))
+    const last = this.#seen.get(other)
     const nowMs = clock.monotonicMs()
-    if (last !== undefined && last.count === found) return nowMs - last.sinceMs
-    seen.set(other, { count: found, sinceMs: nowMs })
+    if (last?.count === count) return nowMs - last.sinceMs
+    this.#seen.set(other, { count, sinceMs: nowMs })
     return 0
-  }
-
-  return {
-    async beat(others) {
-      await show()
-      // A process that was paused may have read the heartbeats before the others were paused too.
-      if (clock.monotonicMs() - checkedMs > timings.lostMs / 2) seen.clear()
-      checkedMs = clock.monotonicMs()
-      for (const other of seen.keys()) if (!others.has(other)) seen.delete(other)
-      return new Map(
-        await Promise.all([...others].map(async other => [other, await silenceOf(other)] as const)),
-      )
-    },
-    resetDeadlines: () => seen.clear(),
-    async leave() {
-      await commands.call('DEL', keys.heartbeat(podId), keys.inbox(podId))
-    },
   }
 }

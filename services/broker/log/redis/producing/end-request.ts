@@ -1,53 +1,49 @@
 import type { RequestEnd } from '../../stream-log.ts'
-import { type DirectoryEntry, type EndedAt, encodeEntry, idsField } from '../directory/directory-entry.ts'
+import {
+  type DirectoryEntry,
+  decodeEnd,
+  encodeEnd,
+  encodeEntry,
+  endedEntry,
+  idsField,
+  type StoredEnd,
+} from '../directory-entry.ts'
 import { endId } from '../keys.ts'
 import { endScript } from '../scripts.ts'
 import { endGraceMs, type RedisLogSetup } from '../setup.ts'
 
-/** The result of an attempt to end a request, with the effective end, from this or an earlier attempt. */
-export type EndAnswer =
-  | { readonly what: 'gone' }
-  /** Another broker is the owner of the request. */
-  | { readonly what: 'moved' }
-  | ({ readonly what: 'ended' } & StoredEnd)
-
 /**
- * An end in Redis, and the broker that wrote it. Older versions of the broker do not write their id: it is
- * empty.
+ * The result of an attempt to end a request: the effective end, from this or an earlier attempt; `gone` if
+ * Redis has lost the request; `moved` if another broker is its owner.
  */
-export type StoredEnd = Required<Pick<EndedAt, 'end' | 'by'>>
-
-export function decodeEnd(text: string): StoredEnd {
-  const { by = '', ...end }: RequestEnd & { by?: string } = JSON.parse(text)
-  return { end, by }
-}
+export type EndAnswer = StoredEnd | 'gone' | 'moved'
 
 /**
  * Ends a request for all brokers. May be repeated: the first of several ends is effective. Rejects if Redis
  * does not answer.
  *
- * @param from the broker for which it ends: the one in `filed`, or any
+ * @param from the broker for which it ends: the owner in `entry`, or any
  */
 export async function endRequest(
   setup: RedisLogSetup,
-  filed: DirectoryEntry,
+  entry: DirectoryEntry,
   end: RequestEnd,
   from: 'owner' | 'any' = 'owner',
 ): Promise<EndAnswer> {
   const { keys, commands, clock, podId: by } = setup
-  const { key, epoch } = filed
-  const text = JSON.stringify({ ...end, by })
+  const { key, epoch } = entry
+  const text = encodeEnd({ end, by })
   const reply = await commands.call(
     'EVAL',
     endScript,
     6,
-    ...[keys.entries(key), keys.header(key), keys.requests, keys.running, keys.news, keys.producer(key)],
-    ...[idsField(filed.ids), key, endId(epoch), text],
-    `${epoch} ${encodeEntry({ ...filed, ended: { end, by, atMs: clock.nowMs() } })}`,
-    Math.round(filed.limits.keepMs) + endGraceMs,
-    from === 'any' ? '' : filed.owner,
+    ...[keys.entries(key), keys.header(key), keys.requests, keys.running, keys.changes, keys.producer(key)],
+    ...[idsField(entry.ids), key, endId(epoch), text],
+    `${epoch} ${encodeEntry(endedEntry(entry, { end, by }, clock.nowMs()))}`,
+    Math.round(entry.limits.keepMs) + endGraceMs,
+    from === 'any' ? '' : entry.owner,
   )
   const answer = String(reply)
-  if (answer === 'gone' || answer === 'moved') return { what: answer }
-  return { what: 'ended', ...decodeEnd(answer === 'ok' ? text : answer) }
+  if (answer === 'gone' || answer === 'moved') return answer
+  return decodeEnd(answer === 'ok' ? text : answer)
 }

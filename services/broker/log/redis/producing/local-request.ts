@@ -5,30 +5,27 @@ import {
   type Progress,
   type RequestEnd,
   type ResumedRequest,
+  type WriterEnd,
 } from '../../stream-log.ts'
-import type { DirectoryEntry } from '../directory/directory-entry.ts'
-import { createRemoteReaders, type RemoteReaders } from '../reading/remote-readers.ts'
+import { type WritableRequest, Writer } from '../../writer.ts'
+import { type DirectoryEntry, decodeEnd, endedEntry, type StoredEnd } from '../directory-entry.ts'
 import type { RedisLogSetup } from '../setup.ts'
-import { type AppendQueue, createAppendQueue } from './append-queue.ts'
-import { decodeEnd, endRequest, type StoredEnd } from './end-request.ts'
-import { LocalWriter } from './local-writer.ts'
-import { outOfMemory } from './out-of-memory.ts'
+import { outOfMemory } from '../unavailable.ts'
+import { AppendQueue } from './append-queue.ts'
+import { type EndAnswer, endRequest } from './end-request.ts'
+import { RemoteReaders } from './remote-readers.ts'
 import { RepeatedCommand } from './repeated-command.ts'
 
 export interface LocalRequestOptions {
   readonly setup: RedisLogSetup
-  readonly filed: DirectoryEntry
+  readonly entry: DirectoryEntry
   readonly header: Uint8Array
   readonly request: LoggedRequest
   /** The ring of the request, for a producer that comes from another broker. */
   readonly ring?: Ring
   readonly progress: Progress
-  /** Called once, at the end of a request whose end Redis has, with the bytes that Redis stores. */
-  readonly onEnd: (stored: StoredEnd, storedBytes: number) => void
-  /** Called instead, if Redis has no end. */
-  readonly onLost: (end: RequestEnd) => void
-  /** Called instead, if the request has another owner. */
-  readonly onMoved: () => void
+  /** Called with the end in Redis, in reply to a command of this request; it calls `settle` in turn. */
+  readonly learn: (entry: DirectoryEntry) => void
 }
 
 /**
@@ -38,17 +35,18 @@ export interface LocalRequestOptions {
 const minQueuedBytes = 64 * 1024
 const maxQueuedBytes = 1024 * 1024
 
-export const awayStatus = { code: 'ERROR', message: 'the log is away' } as const
-export const fullStatus = { code: 'ERROR', message: outOfMemory } as const
-export const lostDataStatus = { code: 'ERROR', message: 'the log has lost the request' } as const
+const lostWith = (message: string): RequestEnd => ({ how: 'lost', status: { code: 'ERROR', message } })
+export const logAway = lostWith('the log is away')
+export const lostData = lostWith('the log has lost the request')
+const logFull = lostWith(outOfMemory)
 
 /**
  * A request whose producer is at this broker. Its local consumers read the ring, in the turn in which a
  * message arrives. The entries of one turn are sent to Redis together; until Redis answers, the next batch is
  * collected.
  */
-export class LocalRequest {
-  readonly filed: DirectoryEntry
+export class LocalRequest implements WritableRequest {
+  readonly entry: DirectoryEntry
   readonly ring: Ring
   /** The readers at other brokers. */
   readonly readers: RemoteReaders
@@ -56,9 +54,9 @@ export class LocalRequest {
   readonly #queue: AppendQueue
   readonly #command: RepeatedCommand
   /** The only writer that may append; the previous one is `continued`. */
-  #writer: LocalWriter
+  #writer: Writer
   #progress: Progress
-  #pumping = false
+  #sending = false
   /** Redis stores more than the ring, but no entries are queued: the next command only trims. */
   #trimsNext = false
   /** No more entries are sent to Redis. */
@@ -71,23 +69,24 @@ export class LocalRequest {
    * The producer did not return in time: Redis must store this end, unless another broker has prevented it.
    */
   #overdue: RequestEnd | undefined
+  #unstoredEnd: RequestEnd | undefined
 
   constructor(options: LocalRequestOptions) {
-    const { setup, filed, header, request, progress } = options
+    const { setup, entry, header, request, progress } = options
     const { clock, budget } = setup
-    const { openedMs, limits } = filed
-    this.filed = filed
+    const { openedMs, limits } = entry
+    this.entry = entry
     this.ring = options.ring ?? new Ring({ header, openedMs, limits, clock, budget })
-    this.readers = createRemoteReaders(setup, this.ring)
+    this.readers = new RemoteReaders(setup, this.ring)
     this.#options = options
-    this.#queue = createAppendQueue(setup, filed, this.ring)
+    this.#queue = new AppendQueue(setup, entry, this.ring)
     this.#command = new RepeatedCommand(setup)
-    this.#writer = new LocalWriter(request, this)
+    this.#writer = new Writer(request, this)
     this.#progress = progress
     this.ring.onRoom(() => this.#notifyRoom())
   }
 
-  get writer(): LocalWriter {
+  get writer(): Writer {
     return this.#writer
   }
 
@@ -96,10 +95,20 @@ export class LocalRequest {
     return this.#progress
   }
 
+  /** The request is no longer running at this broker. */
+  get over(): boolean {
+    return this.#over
+  }
+
+  /** The end that Redis does not have, of a request that cannot continue; undefined while it is running. */
+  get unstoredEnd(): RequestEnd | undefined {
+    return this.#unstoredEnd
+  }
+
   /** The producer must wait: the ring or the queue for Redis is full. */
   get isHeld(): boolean {
     const { budget } = this.#options.setup
-    const share = Math.min(this.filed.limits.bytes, maxQueuedBytes, budget.share)
+    const share = Math.min(this.entry.limits.bytes, maxQueuedBytes, budget.share)
     return !this.#over && (this.ring.full || this.#queue.bytes > Math.max(minQueuedBytes, share))
   }
 
@@ -113,7 +122,7 @@ export class LocalRequest {
     this.#writer.notifyEnd({ how: 'continued' })
     this.#writer.close()
     const { header, request } = this.#options
-    this.#writer = new LocalWriter(request, this)
+    this.#writer = new Writer(request, this)
     return { writer: this.#writer, header, progress: this.#progress }
   }
 
@@ -130,7 +139,7 @@ export class LocalRequest {
 
   /** The producer is disconnected: the request has this end unless it returns within the grace period. */
   suspend(end: RequestEnd): void {
-    this.#suspended = { end, untilMs: this.#options.setup.clock.monotonicMs() + this.filed.graceMs }
+    this.#suspended = { end, untilMs: this.#options.setup.clock.monotonicMs() + this.entry.graceMs }
   }
 
   /** Ends the request. Resolves when Redis has the end; rejects with a `LogRefusal` `unavailable`. */
@@ -153,16 +162,14 @@ export class LocalRequest {
     await done.catch(() => {})
   }
 
-  /** Redis has this end of the request, from its producer or from others. */
-  settle(stored: StoredEnd): void {
-    if (this.#over) return
-    const { end } = stored
-    this.#detach()
-    this.ring.finish(end)
-    if (end.how !== this.#ending?.end.how) this.#writer.notifyEnd(end)
-    this.#ending?.done.resolve()
-    this.#writer.close()
-    this.#options.onEnd(stored, this.#queue.storedBytes + this.#options.header.length)
+  /**
+   * Redis has this end of the request, from its producer or from others. Returns the bytes that Redis
+   * stores.
+   */
+  settle({ end }: StoredEnd): number {
+    if (this.#over) return 0
+    this.#release(end, end.how !== this.#ending?.end.how)
+    return this.#queue.storedBytes + this.#options.header.length
   }
 
   /**
@@ -171,25 +178,15 @@ export class LocalRequest {
    */
   close(end: RequestEnd): void {
     if (this.#over) return
-    const owed = this.#queue.length === 0 ? (this.#ending?.end ?? end) : end
-    this.#detach()
-    this.ring.finish(end)
-    if (this.#ending === undefined) this.#writer.notifyEnd(end)
-    const reason = this.#command.full ? outOfMemory : 'the log did not take the end of the request'
-    this.#ending?.done.reject(new LogRefusal('unavailable', reason))
-    this.#writer.close()
-    this.#options.onLost(owed)
+    this.#unstoredEnd = this.#queue.length === 0 ? (this.#ending?.end ?? end) : end
+    const problem = this.#command.full ? outOfMemory : 'the log did not take the end of the request'
+    this.#release(end, this.#ending === undefined, problem)
   }
 
   /** The producer has continued the request at another broker, which is the new owner. */
   moved(): void {
     if (this.#over) return
-    this.#detach()
-    this.#writer.notifyEnd({ how: 'continued' })
-    const reason = 'the producer has continued in another call'
-    this.#ending?.done.reject(new LogRefusal('unavailable', reason))
-    this.#writer.close()
-    this.#options.onMoved()
+    this.#release({ how: 'continued' }, true, 'the producer has continued in another call')
   }
 
   /** The process was paused, and may have an unread reply. */
@@ -207,7 +204,7 @@ export class LocalRequest {
     this.readers.dropVanished()
     this.#endIfOverdue()
     if (!this.#command.isOverdue) return
-    this.close({ how: 'lost', status: this.#command.full ? fullStatus : awayStatus })
+    this.close(this.#command.full ? logFull : logAway)
   }
 
   #endIfOverdue(): void {
@@ -222,14 +219,24 @@ export class LocalRequest {
     return this.#ending?.end ?? this.#overdue
   }
 
-  /** Releases the producer and stops sending to Redis. The ring may still have readers. */
-  #detach(): void {
+  /**
+   * Releases the producer and stops sending to Redis. The ring may still have readers.
+   *
+   * @param isNew whether the producer is notified of the end, because it has not ended the request itself
+   * @param problem the reason why Redis does not have the end of the producer
+   */
+  #release(end: WriterEnd, isNew: boolean, problem?: string): void {
     this.#over = true
     this.#command.cancel()
     this.#queue.clear()
     this.readers.clear()
     // Releases the producer's call, which the callback refers to.
     this.ring.onRoom(() => {})
+    if (end.how !== 'continued') this.ring.finish(end)
+    if (isNew) this.#writer.notifyEnd(end)
+    if (problem === undefined) this.#ending?.done.resolve()
+    else this.#ending?.done.reject(new LogRefusal('unavailable', problem))
+    this.#writer.close()
   }
 
   #notifyRoom(): void {
@@ -237,8 +244,8 @@ export class LocalRequest {
   }
 
   #schedule(): void {
-    if (this.#pumping || this.#over) return
-    this.#pumping = true
+    if (this.#sending || this.#over) return
+    this.#sending = true
     this.#run()
   }
 
@@ -246,38 +253,40 @@ export class LocalRequest {
     // Collects the entries of this turn.
     await new Promise(setImmediate)
     try {
-      await this.#pump()
+      await this.#sendAll()
     } catch {
       // The log was closed: nothing will be sent any more.
       return
     }
-    this.#pumping = false
+    this.#sending = false
     if (this.#queue.length > 0 || this.#pendingEnd !== undefined) this.#schedule()
   }
 
   /** The end is sent in the turn in which the queue is found empty, so that no entry comes after it. */
-  async #pump(): Promise<void> {
+  async #sendAll(): Promise<void> {
     while (this.#queue.length > 0 || this.#trimsNext) if (!(await this.#sendBatch())) return
     const end = this.#pendingEnd
     if (end === undefined) return
-    const answer = await this.#command.send(() => endRequest(this.#options.setup, this.filed, end))
-    if (answer?.what === 'gone') this.close({ how: 'lost', status: lostDataStatus })
-    else if (answer?.what === 'moved') this.moved()
-    else if (answer !== undefined) this.settle(answer)
+    const answer = await this.#command.send(() => endRequest(this.#options.setup, this.entry, end))
+    if (answer !== undefined) this.#stop(answer)
   }
 
   /** Resolves with whether the next batch may follow. */
   async #sendBatch(): Promise<boolean> {
     this.#trimsNext = false
-    const answer = await this.#command.send(this.#queue.send)
+    const answer = await this.#command.send(() => this.#queue.send())
     if (answer === 'ok') {
-      this.#queue.taken()
+      this.#queue.acknowledge()
       this.#notifyRoom()
       return true
     }
-    if (answer === 'moved') this.moved()
-    else if (answer === 'gone') this.close({ how: 'lost', status: lostDataStatus })
-    else if (answer !== undefined) this.settle(decodeEnd(answer))
+    if (answer !== undefined) this.#stop(answer === 'gone' || answer === 'moved' ? answer : decodeEnd(answer))
     return false
+  }
+
+  #stop(answer: EndAnswer): void {
+    if (answer === 'gone') this.close(lostData)
+    else if (answer === 'moved') this.moved()
+    else this.#options.learn(endedEntry(this.entry, answer, this.#options.setup.clock.nowMs()))
   }
 }

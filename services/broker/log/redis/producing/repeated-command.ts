@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { RedisLogSetup } from '../setup.ts'
-import { isOutOfMemory } from './out-of-memory.ts'
+import { isOutOfMemory } from '../unavailable.ts'
 
 const retryMs = 100
 
@@ -8,7 +8,7 @@ const retryMs = 100
 export class RepeatedCommand {
   readonly #setup: RedisLogSetup
   /** The time since which the reply is pending, by the monotonic clock. */
-  #owedSinceMs: number | undefined
+  #pendingSinceMs: number | undefined
   #full = false
   #cancelled = false
 
@@ -24,17 +24,17 @@ export class RepeatedCommand {
   /** Redis has not replied for longer than it may. */
   get isOverdue(): boolean {
     const { clock, timings } = this.#setup
-    return this.#owedSinceMs !== undefined && clock.monotonicMs() - this.#owedSinceMs > timings.awayMs
+    return this.#pendingSinceMs !== undefined && clock.monotonicMs() - this.#pendingSinceMs > timings.awayMs
   }
 
   /** Resolves with the reply; undefined after `cancel`. Rejects if the log is closed. */
   async send<T>(command: () => Promise<T>): Promise<T | undefined> {
     const { clock, commands } = this.#setup
-    this.#owedSinceMs = clock.monotonicMs()
+    this.#pendingSinceMs = clock.monotonicMs()
     while (!this.#cancelled) {
       try {
         const reply = await command()
-        this.#owedSinceMs = undefined
+        this.#pendingSinceMs = undefined
         this.#full = false
         return this.#cancelled ? undefined : reply
       } catch (error) {
@@ -53,6 +53,6 @@ export class RepeatedCommand {
 
   /** The process was paused, and may have an unread reply: the deadline starts again. */
   extendDeadlineAfterStall(): void {
-    if (this.#owedSinceMs !== undefined) this.#owedSinceMs = this.#setup.clock.monotonicMs()
+    if (this.#pendingSinceMs !== undefined) this.#pendingSinceMs = this.#setup.clock.monotonicMs()
   }
 }

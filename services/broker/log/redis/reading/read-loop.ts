@@ -1,9 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { RedisConnection } from '../connection.ts'
+import type { RedisLogSetup } from '../setup.ts'
 
 /** A stream in Redis that is read as it grows. */
 export interface FollowedStream {
-  readonly key: string
+  readonly streamKey: string
   /** The id of the last entry that was taken. */
   readonly after: string
   /** False while it can take no more entries. */
@@ -12,22 +13,10 @@ export interface FollowedStream {
   take(id: string, fields: readonly Uint8Array[]): void
 }
 
-export interface ReadLoop {
-  follow(stream: FollowedStream): void
-  leave(stream: FollowedStream): void
-  /** A stream can take entries again. */
-  wake(): void
-  close(): void
-}
+/** An id and its fields, as XREAD and XRANGE return them. */
+export type StreamEntries = readonly (readonly [id: Uint8Array, fields: readonly Uint8Array[]])[]
 
-export interface ReadLoopOptions {
-  /** A connection of its own: a blocking command delays the commands after it. */
-  readonly connection: RedisConnection
-  /** The timeout of a blocking read; shorter than that of a pending reply. */
-  readonly blockMs: number
-  /** Adds an entry to one of the streams that are always followed, to end a blocking read. */
-  readonly interrupt: () => void
-}
+type XreadReply = readonly (readonly [streamKey: Uint8Array, entries: StreamEntries])[]
 
 /**
  * The maximum number of entries of one stream per reply, so that a reply does not block the process for long.
@@ -39,72 +28,84 @@ const maxEntries = 64
  */
 const gatherMs = 2
 const retryMs = 100
-
-type XreadReply = readonly (readonly [
-  Uint8Array,
-  readonly (readonly [Uint8Array, readonly Uint8Array[]])[],
-])[]
+/** The maximum time of a blocking read is this share of the timeout of a pending reply. */
+const blockShare = 1 / 2
 
 /**
  * Waits for the next entries of all streams of this process with one command on one connection. Redis answers
  * as soon as any of them has grown.
  */
-export function startReadLoop({ connection, blockMs, interrupt }: ReadLoopOptions): ReadLoop {
-  const streams = new Map<string, FollowedStream>()
-  let waiting = false
-  let woken = false
-  let closed = false
+export class ReadLoop {
+  readonly #setup: RedisLogSetup
+  /** Separate, because a blocking command delays the commands after it. */
+  readonly #connection: RedisConnection
+  readonly #streams = new Map<string, FollowedStream>()
+  #waiting = false
+  #interrupted = false
+  #closed = false
 
-  function wake(): void {
-    if (!waiting || woken) return
-    woken = true
-    interrupt()
+  constructor(setup: RedisLogSetup, connection: RedisConnection) {
+    this.#setup = setup
+    this.#connection = connection
+    void this.#run()
   }
 
-  async function readOnce(): Promise<void> {
-    const wanted = [...streams.values()].filter(stream => stream.wanted)
-    waiting = true
-    woken = false
-    const reply = await connection
-      .call(
-        'XREAD',
-        ...['COUNT', maxEntries, 'BLOCK', blockMs, 'STREAMS'],
-        ...wanted.map(stream => stream.key),
-        ...wanted.map(stream => stream.after),
-      )
-      .finally(() => {
-        waiting = false
-      })
-    for (const [key, entries] of (reply ?? []) as XreadReply) {
-      const stream = streams.get(String(key))
-      for (const [id, fields] of entries) stream?.take(String(id), fields)
-    }
+  follow(stream: FollowedStream): void {
+    this.#streams.set(stream.streamKey, stream)
+    this.interrupt()
   }
 
-  async function run(): Promise<void> {
-    while (!closed) {
+  unfollow(stream: FollowedStream): void {
+    if (this.#streams.get(stream.streamKey) === stream) this.#streams.delete(stream.streamKey)
+  }
+
+  /**
+   * Ends a blocking read, because a stream can take entries again: adds an empty message to the inbox of this
+   * broker, which is always followed. If the message is lost, the read ends a little later by its timeout.
+   */
+  interrupt(): void {
+    if (!this.#waiting || this.#interrupted) return
+    this.#interrupted = true
+    const { commands, keys, podId } = this.#setup
+    const inbox = ['XADD', keys.inbox(podId), 'NOMKSTREAM', 'MAXLEN', '~', 1000, '*'] as const
+    commands.call(...inbox, '', '').catch(() => {})
+  }
+
+  close(): void {
+    this.#closed = true
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#closed) {
       try {
-        await connection.whenReady()
-        await readOnce()
+        await this.#connection.whenReady()
+        await this.#readOnce()
         await pause(gatherMs)
       } catch {
-        if (connection.ready && !closed) await pause(retryMs)
+        if (this.#connection.ready && !this.#closed) await pause(retryMs)
       }
     }
   }
 
-  run()
-  return {
-    follow(stream) {
-      streams.set(stream.key, stream)
-      wake()
-    },
-    leave(stream) {
-      if (streams.get(stream.key) === stream) streams.delete(stream.key)
-    },
-    wake,
-    close() {
-      closed = true
-    },
+  async #readOnce(): Promise<void> {
+    const wanted = [...this.#streams.values()].filter(stream => stream.wanted)
+    const blockMs = Math.round(this.#setup.timings.stallMs * blockShare)
+    this.#waiting = true
+    this.#interrupted = false
+    const reply = await this.#connection
+      .call(
+        'XREAD',
+        ...['COUNT', maxEntries, 'BLOCK', blockMs, 'STREAMS'],
+        ...wanted.map(({ streamKey }) => streamKey),
+        ...wanted.map(({ after }) => after),
+      )
+      .finally(() => {
+        this.#waiting = false
+      })
+    for (const [key, entries] of (reply ?? []) as XreadReply) takeAll(this.#streams.get(String(key)), entries)
   }
+}
+
+export function takeAll(stream: FollowedStream | undefined, entries: StreamEntries): void {
+  for (const [id, fields] of entries) stream?.take(String(id), fields)
 }

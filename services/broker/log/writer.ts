@@ -1,17 +1,25 @@
-import type { LoggedRequest, Progress, RequestEnd, RequestWriter, WriterEnd } from '../../stream-log.ts'
-import type { LocalRequest } from './local-request.ts'
+import type { LoggedRequest, Progress, RequestEnd, RequestWriter, WriterEnd } from './stream-log.ts'
 
-/** The writer of one producer's call. The owner ends it when another call continues the request. */
-export class LocalWriter implements RequestWriter {
+/** A request with its producer, to which a writer passes the calls of the producer. */
+export interface WritableRequest {
+  /** The producer must wait. */
+  readonly isHeld: boolean
+  append(bytes: Uint8Array, progress: Progress | undefined): boolean
+  suspend(end: RequestEnd): void
+  finish(end: RequestEnd): Promise<void>
+}
+
+/** The writer of one producer's call. The request ends it when another call continues the request. */
+export class Writer implements RequestWriter {
   readonly request: LoggedRequest
-  readonly #local: LocalRequest
+  readonly #target: WritableRequest
   #listeners: ((end: WriterEnd) => void)[] = []
   #endedBy: WriterEnd | undefined
   #room: PromiseWithResolvers<void> | undefined
 
-  constructor(request: LoggedRequest, local: LocalRequest) {
+  constructor(request: LoggedRequest, target: WritableRequest) {
     this.request = request
-    this.#local = local
+    this.#target = target
   }
 
   get endedBy(): WriterEnd | undefined {
@@ -19,11 +27,11 @@ export class LocalWriter implements RequestWriter {
   }
 
   append(bytes: Uint8Array, progress?: Progress): boolean {
-    return this.#endedBy !== undefined || this.#local.append(bytes, progress)
+    return this.#endedBy !== undefined || this.#target.append(bytes, progress)
   }
 
   async ready(): Promise<void> {
-    if (this.#endedBy !== undefined || !this.#local.isHeld) return
+    if (this.#endedBy !== undefined || !this.#target.isHeld) return
     this.#room ??= Promise.withResolvers()
     await this.#room.promise
   }
@@ -34,17 +42,18 @@ export class LocalWriter implements RequestWriter {
   }
 
   suspend(end: RequestEnd): void {
-    if (this.#endedBy === undefined) this.#local.suspend(end)
+    if (this.#endedBy === undefined) this.#target.suspend(end)
   }
 
   async end(end: RequestEnd): Promise<void> {
-    if (this.#endedBy === undefined) await this.#local.finish(end)
+    if (this.#endedBy === undefined) await this.#target.finish(end)
   }
 
   /** Notifies the producer that its request has this end, or that another call has continued it. */
   notifyEnd(end: WriterEnd): void {
     this.#endedBy = end
     for (const listener of this.#listeners) listener(end)
+    this.close()
   }
 
   /** Notifies the producer, if it waits, that it may append again. */

@@ -2,7 +2,7 @@ import { timingSafeEqual } from 'node:crypto'
 import { LogRefusal, type Resumption } from './stream-log.ts'
 
 /** The resume tokens of one request, as hashes. */
-export interface ResumeState {
+export interface ResumeTokens {
   readonly tokenHash: string
   /** The previous token, until the first entry after its use: its user may not have received the next one. */
   readonly previousHash?: string
@@ -11,25 +11,20 @@ export interface ResumeState {
 }
 
 /**
- * Returns the state after the use of a token.
+ * Returns the tokens after the use of one.
  *
- * @param state undefined for a request without tokens
+ * @param tokens undefined for a request without tokens
  * @throws LogRefusal `spent` for a token of an earlier use, `forged` for any other invalid token
  */
-export function useToken(state: ResumeState | undefined, resumption: Resumption): ResumeState {
+export function useToken(tokens: ResumeTokens | undefined, resumption: Resumption): ResumeTokens {
   const { tokenHash, nextTokenHash, uses } = resumption
-  if (state === undefined) throw forged()
-  if (isEqual(state.tokenHash, tokenHash) || isEqual(state.previousHash, tokenHash)) {
-    return { tokenHash: nextTokenHash, previousHash: tokenHash, uses: state.uses + 1 }
+  if (tokens === undefined) throw forged()
+  if (isEqual(tokens.tokenHash, tokenHash) || isEqual(tokens.previousHash, tokenHash)) {
+    return { tokenHash: nextTokenHash, previousHash: tokenHash, uses: tokens.uses + 1 }
   }
-  if (uses >= state.uses) throw forged()
+  if (uses >= tokens.uses) throw forged()
   throw new LogRefusal('spent', 'the resume token was used before, and the next one has taken its place')
 }
-
-export const ended = (how: string) => new LogRefusal('ended', `the request has ended: ${how}`)
-
-export const runGone = (run: string) =>
-  new LogRefusal('gone', `the run ${JSON.stringify(run)} is not kept any more`)
 
 const forged = () =>
   new LogRefusal('forged', 'the resume token is not one of this request and this bearer token')

@@ -1,15 +1,15 @@
-import type { AnimationIds } from '../../../wire/animation-ids.ts'
-import type { RequestEnd, RingLimits } from '../../stream-log.ts'
+import type { AnimationIds } from '../../wire/animation-ids.ts'
+import type { RequestEnd, RingLimits } from '../stream-log.ts'
 
 /** The directory entry of a request in Redis, with all data that a broker needs to serve it. */
 export interface DirectoryEntry {
   readonly key: string
-  /** The first part of the ids of its entries. A later request has a greater epoch. */
+  /** The first part of the ids of its messages. A later request has a greater epoch. */
   readonly epoch: number
   /** The broker of the producer. */
   readonly podId: string
   /**
-   * The number of brokers that the producer used before. Redis rejects entries and ends of earlier owners.
+   * The number of brokers that the producer used before. Redis rejects messages and ends of earlier owners.
    */
   readonly owner: number
   /** The silence after which a request of a lost broker ends, if it is longer than the default. */
@@ -33,9 +33,27 @@ export interface EndedAt {
   readonly atMs: number
 }
 
+/** An end in Redis, and the broker that wrote it; empty for older versions of the broker. */
+export interface StoredEnd {
+  readonly end: RequestEnd
+  readonly by: string
+}
+
+export const encodeEnd = ({ end, by }: StoredEnd): string => JSON.stringify({ ...end, by })
+
+export function decodeEnd(text: string): StoredEnd {
+  const { by = '', ...end }: RequestEnd & { by?: string } = JSON.parse(text)
+  return { end, by }
+}
+
+export const endedEntry = (entry: DirectoryEntry, stored: StoredEnd, atMs: number): DirectoryEntry => ({
+  ...entry,
+  ended: { ...stored, atMs },
+})
+
 /** The directory entry without the epoch, which Redis adds. */
-export function encodeEntry(filed: Omit<DirectoryEntry, 'key' | 'epoch'>): string {
-  const { podId, owner, graceMs, ids, sourceServiceId, route, traceparent, openedMs, limits, ended } = filed
+export function encodeEntry(entry: Omit<DirectoryEntry, 'key' | 'epoch'>): string {
+  const { podId, owner, graceMs, ids, sourceServiceId, route, traceparent, openedMs, limits, ended } = entry
   const named = { podId, owner, graceMs, ids, sourceServiceId, route, traceparent, openedMs, limits, ended }
   return JSON.stringify(named)
 }

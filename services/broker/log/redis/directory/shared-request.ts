@@ -1,0 +1,216 @@
+import { hasEnded, messagesGone } from '../../refusals.ts'
+import type { Ring } from '../../ring.ts'
+import {
+  describeEnd,
+  type LoggedRequest,
+  type Progress,
+  type RequestEnd,
+  type RequestWriter,
+  type RingCursor,
+  type RingReader,
+} from '../../stream-log.ts'
+import type { DirectoryEntry } from '../directory-entry.ts'
+import { LocalRequest, logAway, lostData } from '../producing/local-request.ts'
+import { RemoteRequest, type RemoteRequestContext } from '../reading/remote-request.ts'
+
+/** The data of a request whose producer connects to this broker. */
+export interface Hosted {
+  readonly header: Uint8Array
+  readonly progress: Progress
+}
+
+/** The end of a request that this broker has learned. */
+export interface LearnedEnd {
+  readonly end: RequestEnd
+  /** The progress of the producer; undefined if it was not connected to this broker. */
+  readonly progress: Progress | undefined
+  /** The bytes that Redis stores of a producer of this broker. */
+  readonly storedBytes: number
+}
+
+/**
+ * A request of the directory in Redis. Its messages are in a ring while its producer is at this broker
+ * (`LocalRequest`), or while it has readers at this broker (`RemoteRequest`).
+ *
+ * The directory reports each change of the entry; the request passes it to its parts, which never call back.
+ */
+export class SharedRequest implements LoggedRequest {
+  readonly #context: RemoteRequestContext
+  #entry: DirectoryEntry
+  /** Set while the producer is at this broker and has not ended it; after that Redis has all messages. */
+  #local: LocalRequest | undefined
+  #remote: RemoteRequest | undefined
+  /** The ring of a former local producer, while it has readers. */
+  #endedRing: Ring | undefined
+  #forgetAtMs: number
+  #forgotten = false
+  /** The time since which this broker is the owner in Redis without a producer. */
+  #unhostedSinceMs: number | undefined
+
+  constructor(context: RemoteRequestContext, entry: DirectoryEntry) {
+    this.#context = context
+    this.#entry = entry
+    this.#forgetAtMs = forgetAt(entry, context.setup.clock.nowMs())
+  }
+
+  get entry(): DirectoryEntry {
+    return this.#entry
+  }
+
+  get key(): string {
+    return this.#entry.key
+  }
+
+  get ids(): LoggedRequest['ids'] {
+    return this.#entry.ids
+  }
+
+  get sourceServiceId(): string {
+    return this.#entry.sourceServiceId
+  }
+
+  get route(): string {
+    return this.#entry.route
+  }
+
+  get traceparent(): string {
+    return this.#entry.traceparent
+  }
+
+  get openedMs(): number {
+    return this.#entry.openedMs
+  }
+
+  get ended(): boolean {
+    return this.end !== undefined
+  }
+
+  get end(): RequestEnd | undefined {
+    return this.#entry.ended?.end ?? this.#local?.ring.end
+  }
+
+  /** The time at which the retention of the ended request is over, in milliseconds since the epoch. */
+  get forgetAtMs(): number {
+    return this.#forgetAtMs
+  }
+
+  /** The part with the producer, while it is running at this broker. */
+  get running(): LocalRequest | undefined {
+    return this.#local?.over === false ? this.#local : undefined
+  }
+
+  async read(reader: RingReader): Promise<RingCursor> {
+    if (this.#forgotten) throw messagesGone()
+    return this.#local?.ring.read(reader) ?? (await this.#openRemote().read(reader))
+  }
+
+  /** Begins or continues the request at this broker. */
+  host(entry: DirectoryEntry, hosted: Hosted & { readonly ring?: Ring }): RequestWriter {
+    const { setup, learn } = this.#context
+    this.#entry = entry
+    this.#unhostedSinceMs = undefined
+    this.#local?.ring.release()
+    this.#local = new LocalRequest({ ...hosted, setup, entry, request: this, learn })
+    return this.#local.writer
+  }
+
+  /**
+   * Continues the request at this broker, which has become the owner of the entry. Rejects with a
+   * `LogRefusal` as `StreamLog.resume` does.
+   */
+  async takeOver(entry: DirectoryEntry, hosted: Hosted): Promise<RequestWriter> {
+    const ring = await this.#openRemote().handOver()
+    if (ring === undefined) throw hasEnded(this.end === undefined ? '' : describeEnd(this.end))
+    return this.host(entry, { ...hosted, ring })
+  }
+
+  /**
+   * Takes a newer entry of the directory: another owner, or the end. Returns the end if this entry is the
+   * first with it.
+   */
+  update(entry: DirectoryEntry): LearnedEnd | undefined {
+    if (this.#entry.ended !== undefined) return undefined
+    if (entry.owner > this.#entry.owner) this.#move(entry)
+    return entry.ended === undefined ? undefined : this.#end(entry, entry.ended)
+  }
+
+  /**
+   * Returns the end of a request that is running according to Redis with its producer at this broker;
+   * undefined if it is running, or its producer may still continue it: Redis stored its last continuation,
+   * but the reply was lost.
+   */
+  findUnstoredEnd(): RequestEnd | undefined {
+    if (this.#local !== undefined) return this.#local.unstoredEnd
+    const nowMs = this.#context.setup.clock.monotonicMs()
+    this.#unhostedSinceMs ??= nowMs
+    return nowMs - this.#unhostedSinceMs < this.#entry.graceMs ? undefined : logAway
+  }
+
+  /** Redis has lost the request: ends and forgets it. */
+  lose(): Omit<LearnedEnd, 'storedBytes'> {
+    const { unstoredEnd: end = lostData, progress } = this.#local ?? {}
+    this.#local?.close(lostData)
+    this.#remote?.close(lostData)
+    this.forget()
+    return { end, progress }
+  }
+
+  /** Releases the messages, except those that readers hold. */
+  forget(): void {
+    this.#forgotten = true
+    this.#endedRing?.release()
+    this.#local?.ring.release()
+    this.#remote?.release()
+  }
+
+  /** Checks the timeouts and the budget. */
+  tick(): void {
+    this.running?.tick()
+    this.#remote?.sweep()
+  }
+
+  /** Ends the reading from another broker, because Redis is unavailable. */
+  closeRemote(): void {
+    this.#remote?.close(logAway)
+  }
+
+  #openRemote(): RemoteRequest {
+    if (this.#remote === undefined || this.#remote.closed) {
+      this.#remote = new RemoteRequest(this.#context, this.#entry)
+      if (this.#entry.ended !== undefined) this.#remote.readToEnd()
+    }
+    return this.#remote
+  }
+
+  #move(entry: DirectoryEntry): void {
+    const local = this.#local
+    this.#entry = entry
+    this.#local = undefined
+    this.#unhostedSinceMs = undefined
+    if (local === undefined) {
+      this.#remote?.moved(entry)
+      return
+    }
+    local.moved()
+    if (local.ring.cursors === 0) local.ring.release()
+    else this.#remote = new RemoteRequest(this.#context, entry, local.ring)
+  }
+
+  #end(entry: DirectoryEntry, { end, by = '' }: NonNullable<DirectoryEntry['ended']>): LearnedEnd {
+    const local = this.#local
+    this.#entry = entry
+    this.#forgetAtMs = forgetAt(entry, this.#context.setup.clock.nowMs())
+    this.#local = undefined
+    this.#remote?.readToEnd()
+    if (local === undefined) return { end, progress: undefined, storedBytes: 0 }
+    const storedBytes = local.settle({ end, by })
+    if (local.ring.cursors > 0) this.#endedRing = local.ring
+    else local.ring.release()
+    return { end, progress: local.progress, storedBytes }
+  }
+}
+
+/** The clocks of two brokers may differ: an end cannot be in the future. */
+function forgetAt({ ended, limits }: DirectoryEntry, nowMs: number): number {
+  return ended === undefined ? Number.POSITIVE_INFINITY : Math.min(ended.atMs, nowMs) + limits.keepMs
+}

@@ -1,0 +1,96 @@
+import type { DirectoryEntry } from '../directory-entry.ts'
+import type { RedisLogSetup } from '../setup.ts'
+
+/** The readers of one request at this broker. */
+export interface ReportedReaders {
+  readonly entry: DirectoryEntry
+  /** The position of the slowest reader that holds messages; undefined if there is none. */
+  readonly slowestPosition: number | undefined
+}
+
+/**
+ * A position in an inbox: the key of a request, and the position of its slowest reader, or null without
+ * readers.
+ */
+export type PositionReport = readonly [key: string, position: number | null]
+
+/** Decodes the content of an inbox message, after the id of the sending broker. */
+export function decodeReports(text: string): readonly PositionReport[] {
+  return text === '' ? [] : JSON.parse(text)
+}
+
+interface SentReport {
+  readonly podId: string
+  readonly position: number
+  readonly atMs: number
+}
+
+/** An unchanged position is repeated after this share of its timeout. */
+const repeatShare = 1 / 5
+
+/**
+ * Reports the positions of local readers to the brokers of producers that wait for them: soon after good
+ * progress, otherwise periodically. A broker without a report for a while treats the reader as gone.
+ */
+export class PositionReports {
+  readonly #setup: RedisLogSetup
+  /** The readers that hold messages, with their last report. */
+  readonly #last = new Map<ReportedReaders, SentReport | undefined>()
+  #scheduled = false
+
+  constructor(setup: RedisLogSetup) {
+    this.#setup = setup
+  }
+
+  /**
+   * The position of the slowest reader has changed enough for a report, or no reader holds messages any
+   * more.
+   */
+  update(readers: ReportedReaders): void {
+    if (readers.slowestPosition === undefined) {
+      this.#remove(readers)
+      return
+    }
+    if (!this.#last.has(readers)) this.#last.set(readers, undefined)
+    if (this.#scheduled) return
+    // Other events of this turn go into the same reports.
+    this.#scheduled = true
+    setImmediate(() => this.sendDue())
+  }
+
+  /** Sends the reports that are due, one message to each broker. */
+  sendDue(): void {
+    this.#scheduled = false
+    const nowMs = this.#setup.clock.monotonicMs()
+    const due: { readonly podId: string; readonly report: PositionReport }[] = []
+    for (const [readers, last] of this.#last) {
+      const { slowestPosition: position, entry } = readers
+      const { key, podId } = entry
+      if (position === undefined || !this.#isDue(last, podId, position, nowMs)) continue
+      this.#last.set(readers, { podId, position, atMs: nowMs })
+      due.push({ podId, report: [key, position] })
+    }
+    for (const [podId, group] of Map.groupBy(due, one => one.podId)) {
+      const reports = group.map(({ report }) => report)
+      this.#send(podId, reports)
+    }
+  }
+
+  #isDue(last: SentReport | undefined, podId: string, position: number, nowMs: number): boolean {
+    if (last === undefined || last.position !== position || last.podId !== podId) return true
+    return nowMs - last.atMs > this.#setup.timings.lostMs * repeatShare
+  }
+
+  #remove(readers: ReportedReaders): void {
+    const { key, podId } = readers.entry
+    if (this.#last.get(readers) !== undefined) this.#send(podId, [[key, null]])
+    this.#last.delete(readers)
+  }
+
+  #send(podId: string, reports: readonly PositionReport[]): void {
+    const { keys, commands, podId: from } = this.#setup
+    // NOMKSTREAM: the inbox of a lost broker must not be created again. Lost reports are repeated.
+    const inbox = ['XADD', keys.inbox(podId), 'NOMKSTREAM', 'MAXLEN', '~', 1000, '*'] as const
+    commands.call(...inbox, from, JSON.stringify(reports)).catch(() => {})
+  }
+}

@@ -1,0 +1,219 @@
+import { messagesGone } from '../../refusals.ts'
+import { Ring, type RingWatch } from '../../ring.ts'
+import { LogRefusal, type RequestEnd, type RingCursor, type RingReader } from '../../stream-log.ts'
+import { type DirectoryEntry, decodeEnd, endedEntry } from '../directory-entry.ts'
+import { entryId, positionOf } from '../keys.ts'
+import type { RedisLogSetup } from '../setup.ts'
+import type { PositionReports, ReportedReaders } from './position-reports.ts'
+import { type FollowedStream, type ReadLoop, type StreamEntries, takeAll } from './read-loop.ts'
+
+export interface RemoteRequestContext {
+  readonly setup: RedisLogSetup
+  readonly loop: ReadLoop
+  readonly reports: PositionReports
+  /** Called with the end of the request when it is read; the directory may report it later. */
+  readonly learn: (entry: DirectoryEntry) => void
+}
+
+/** The maximum number of entries in one reply. */
+const loadEntries = 256
+/** After this share of the limit of a request was read, a report to its producer's broker is due. */
+const progressShare = 1 / 4
+
+/**
+ * A request whose producer is at another broker: its ring, which is loaded from Redis and follows the
+ * stream there. It exists while the ring has readers; after that it is closed, and the next reader needs
+ * another one.
+ */
+export class RemoteRequest implements FollowedStream, ReportedReaders {
+  readonly streamKey: string
+  readonly #context: RemoteRequestContext
+  readonly #loaded: Promise<void>
+  #entry: DirectoryEntry
+  /** Undefined until the first entries are loaded, and when it is closed. */
+  #ring: Ring | undefined
+  /** The number of readers that wait for the load, and of those that will hold entries. */
+  #expected = 0
+  #expectedHolders = 0
+  #readsToEnd = false
+  #closed = false
+
+  /** @param ring of a former producer of this broker; without it, the entries are loaded from Redis */
+  constructor(context: RemoteRequestContext, entry: DirectoryEntry, ring?: Ring) {
+    this.streamKey = context.setup.keys.entries(entry.key)
+    this.#context = context
+    this.#entry = entry
+    this.#loaded = ring === undefined ? this.#load() : Promise.resolve()
+    if (ring === undefined) return
+    ring.watch(this.#watch())
+    this.#ring = ring
+    this.#follow(ring)
+  }
+
+  get entry(): DirectoryEntry {
+    return this.#entry
+  }
+
+  get closed(): boolean {
+    return this.#closed
+  }
+
+  /** The position of the slowest reader that holds entries; undefined if there is none, and after the end. */
+  get slowestPosition(): number | undefined {
+    if (this.#closed || this.#ring?.end !== undefined) return undefined
+    return this.#expectedHolders > 0 ? 0 : this.#ring?.slowestPosition
+  }
+
+  get after(): string {
+    return entryId(this.#entry.epoch, (this.#ring?.nextPosition ?? 1) - 1)
+  }
+
+  get wanted(): boolean {
+    const ring = this.#ring
+    return ring !== undefined && ring.end === undefined && (this.#readsToEnd || !ring.full)
+  }
+
+  take(id: string, [name, value]: readonly Uint8Array[]): void {
+    const ring = this.#ring
+    if (ring === undefined || value === undefined) return
+    const position = positionOf(id)
+    if (position === undefined) {
+      const stored = decodeEnd(String(value))
+      ring.finish(stored.end)
+      this.#context.learn(endedEntry(this.#entry, stored, this.#context.setup.clock.nowMs()))
+    } else if (position >= ring.nextPosition) {
+      // Entries that Redis has lost, or dropped before they were read here, are a gap.
+      ring.skipTo(position)
+      ring.append(value, Number(String(name)))
+    }
+  }
+
+  /** Rejects with a `LogRefusal` as `LoggedRequest.read` does. */
+  async read(reader: RingReader): Promise<RingCursor> {
+    return await this.#use(reader.waiting === true ? 0 : 1, ring => ring.read(reader))
+  }
+
+  /**
+   * Returns the ring with all entries, for a producer that continues at this broker, and closes; undefined
+   * if the request has ended. Rejects as `read` does.
+   */
+  async handOver(): Promise<Ring | undefined> {
+    return await this.#use(0, async ring => {
+      await this.#readRest()
+      if (this.#readsToEnd || ring.end !== undefined) return undefined
+      ring.watch(undefined)
+      this.#ring = undefined
+      this.#drop()
+      return ring
+    })
+  }
+
+  /** The producer has moved to another broker. */
+  moved(entry: DirectoryEntry): void {
+    this.#entry = entry
+  }
+
+  /** The request has ended, and Redis will forget it: reads the remaining entries, even for slow readers. */
+  readToEnd(): void {
+    const wasWanted = this.wanted
+    this.#readsToEnd = true
+    if (this.wanted && !wasWanted) this.#context.loop.interrupt()
+  }
+
+  /** Redis will provide no more entries: readers get this end. */
+  close(end: RequestEnd): void {
+    this.#ring?.finish(end)
+    this.#drop()
+  }
+
+  /** The request is forgotten; readers can still read what they hold. */
+  release(): void {
+    this.#ring?.release()
+  }
+
+  /** Keeps the ring within the budget. */
+  sweep(): void {
+    this.#ring?.sweep()
+  }
+
+  /**
+   * Rejects with a `LogRefusal` `gone` if Redis stores no entry, and with another error if Redis does not
+   * answer.
+   */
+  async #load(): Promise<void> {
+    const { setup } = this.#context
+    const { key, epoch, openedMs, limits } = this.#entry
+    const [header, entries] = await Promise.all([
+      setup.commands.call('GET', setup.keys.header(key)),
+      this.#entriesAfter(entryId(epoch, 0)),
+    ])
+    if (this.#closed) return
+    if (!(header instanceof Uint8Array)) throw messagesGone()
+    const { clock, budget } = setup
+    const watch = this.#watch()
+    const ring = new Ring({ header: new Uint8Array(header), openedMs, limits, clock, budget, watch })
+    this.#ring = ring
+    takeAll(this, entries)
+    if (entries.length === loadEntries) await this.#readRest()
+    if (!this.#closed) this.#follow(ring)
+  }
+
+  /** Reads all entries from Redis, even for slow readers. Rejects if Redis does not answer. */
+  async #readRest(): Promise<void> {
+    while (this.#ring !== undefined && this.#ring.end === undefined) {
+      const entries = await this.#entriesAfter(this.after)
+      takeAll(this, entries)
+      if (entries.length < loadEntries) return
+    }
+  }
+
+  async #entriesAfter(id: string): Promise<StreamEntries> {
+    const range = ['XRANGE', this.streamKey, `(${id}`, '+', 'COUNT', loadEntries] as const
+    return (await this.#context.setup.commands.call(...range)) as StreamEntries
+  }
+
+  #follow(ring: Ring): void {
+    const { loop } = this.#context
+    ring.onRoom(() => loop.interrupt())
+    loop.follow(this)
+  }
+
+  #watch(): RingWatch {
+    return {
+      worthBytes: this.#entry.limits.bytes * progressShare,
+      onProgress: () => this.#context.reports.update(this),
+      onClosed: () => this.#dropIfUnused(),
+    }
+  }
+
+  /** Works on the ring after it was loaded; until then it counts as used. */
+  async #use<T>(holders: number, work: (ring: Ring) => T | Promise<T>): Promise<T> {
+    this.#expected += 1
+    this.#expectedHolders += holders
+    this.#context.reports.update(this)
+    try {
+      await this.#loaded
+      if (this.#ring === undefined) throw messagesGone()
+      return await work(this.#ring)
+    } catch (error) {
+      throw error instanceof LogRefusal ? error : new LogRefusal('unavailable', 'the log cannot be read')
+    } finally {
+      this.#expected -= 1
+      this.#expectedHolders -= holders
+      this.#dropIfUnused()
+    }
+  }
+
+  #dropIfUnused(): void {
+    if (this.#expected === 0 && (this.#ring?.cursors ?? 0) === 0) this.#drop()
+    else this.#context.reports.update(this)
+  }
+
+  #drop(): void {
+    this.#closed = true
+    this.#context.loop.unfollow(this)
+    this.#ring?.release()
+    this.#ring = undefined
+    this.#context.reports.update(this)
+  }
+}
