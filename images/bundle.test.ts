@@ -61,7 +61,7 @@ export const read = () => console.log(readdirSync(new URL('steps/', import.meta.
 
 const refused: readonly { readonly title: string; readonly source: string; readonly text: RegExp }[] = [
   {
-    title: 'a file that is read from beside the source',
+    title: 'a file that the source reads from its own folder',
     source: "readFileSync(new URL('script.lua', import.meta.url))",
     text: /main\.ts depends on where it lies; only this is allowed: new URL\('FILE\.ts'/,
   },
@@ -71,11 +71,11 @@ const refused: readonly { readonly title: string; readonly source: string; reado
     text: /main\.ts depends on/,
   },
   {
-    title: 'a program that is not there',
+    title: 'a missing program',
     source: "console.log(new URL('./gone.ts', import.meta.url))",
     text: /gone\.ts/,
   },
-  { title: 'an import of nothing', source: "import 'no-such-package'", text: /Could not resolve/ },
+  { title: 'an import of a missing file', source: "import 'no-such-package'", text: /Could not resolve/ },
 ]
 for (const { title, source, text } of refused) {
   test(`rejected: ${title}`, async () => {

@@ -132,13 +132,13 @@ describe('a reflector', () => {
       ['shop/a@1', 'shop/b@2', 'shop/c@6', 'shop/a@7', 'shop/b is gone'],
     ],
     [
-      'goes on from a bookmark after a broken watch, without a list',
+      'continues from a bookmark after a broken watch, without a list',
       { lists: ['5: shop/a@1', '5: shop/never@1'], watches: [['=@9', new Error('cut')], ['~shop/a@10']] },
       'shop/a@10',
       ['shop/a@1', 'shop/a@10'],
     ],
     [
-      'passes over events of before what it has seen',
+      'skips events that are older than its list',
       {
         lists: ['5: shop/a@5'],
         watches: [['~shop/a@9', '~shop/a@8', '-shop/a@7', '+shop/b@6', '~shop/a@10']],
@@ -147,31 +147,31 @@ describe('a reflector', () => {
       ['shop/a@5', 'shop/a@9', 'shop/a@10'],
     ],
     [
-      'lists anew when its version is too old, and finds what has gone meanwhile',
+      'lists again when its version is too old, and finds deleted objects',
       { lists: ['5: shop/a@1 shop/b@2', '20: shop/a@1 shop/c@15'], watches: [[gone()], ['=@21']] },
       'shop/a@1 shop/c@15',
       ['shop/a@1', 'shop/b@2', 'shop/c@15', 'shop/b is gone'],
     ],
     [
-      'keeps what it has when a list is of an older time',
+      'keeps its content when a list is older',
       { lists: ['9: shop/a@9', '8: ', '7: ', '10: shop/a@9 shop/b@10'], watches: [[gone()]] },
       'shop/a@9 shop/b@10',
       ['shop/a@9', 'shop/b@10'],
     ],
     [
-      'tries until a list comes',
+      'retries until it gets a list',
       { lists: [new Error('nobody'), gone(), new Error('nobody'), '5: shop/a@1'], watches: [] },
       'shop/a@1',
       ['shop/a@1'],
     ],
     [
-      'counts versions as numbers',
+      'compares versions as numbers',
       { lists: ['9: shop/a@9'], watches: [['~shop/a@10', '~shop/a@100', '~shop/a@11']] },
       'shop/a@100',
       ['shop/a@9', 'shop/a@10', 'shop/a@100'],
     ],
     [
-      'takes versions that are no numbers as they come',
+      'accepts versions that are not numbers in any order',
       { lists: ['x9: shop/a@x9'], watches: [['~shop/a@x8', '~shop/a@x10']] },
       'shop/a@x10',
       ['shop/a@x9', 'shop/a@x8', 'shop/a@x10'],

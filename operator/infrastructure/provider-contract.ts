@@ -55,7 +55,7 @@ function withObservation(opened: OpenInfrastructure) {
 type Observed = ReturnType<typeof withObservation>
 
 const promises: Readonly<Record<string, (observed: Observed) => Promise<void>>> = {
-  'apply runs as many replicas as asked, each with a name and a uid of its own': async ({
+  'apply runs the requested replicas, each with its own name and uid': async ({
     infrastructure,
     workload,
     observe,
@@ -73,7 +73,7 @@ const promises: Readonly<Record<string, (observed: Observed) => Promise<void>>> 
     }
   },
 
-  'a replica that is not ready says why': async ({ infrastructure, workload, observe, see }) => {
+  'a replica that is not ready has a reason': async ({ infrastructure, workload, observe, see }) => {
     await infrastructure.apply(workload(1, 'a'))
     await see('a replica', () => observe().length === 1)
     await see('ready, and until then a reason', () => {
@@ -83,7 +83,12 @@ const promises: Readonly<Record<string, (observed: Observed) => Promise<void>>> 
     })
   },
 
-  'applying the same again changes nothing': async ({ infrastructure, workload, ready, observe }) => {
+  'a second apply of the same workload changes nothing': async ({
+    infrastructure,
+    workload,
+    ready,
+    observe,
+  }) => {
     await infrastructure.apply(workload(2, 'a'))
     await ready(2)
     const before = observe()
@@ -92,7 +97,7 @@ const promises: Readonly<Record<string, (observed: Observed) => Promise<void>>> 
     assert.deepEqual(observe(), before)
   },
 
-  'scaling leaves the replicas that stay alone': async ({ infrastructure, workload, ready, uids }) => {
+  'scaling does not restart the remaining replicas': async ({ infrastructure, workload, ready, uids }) => {
     await infrastructure.apply(workload(1, 'a'))
     await ready(1)
     const [first] = uids()
@@ -107,7 +112,7 @@ const promises: Readonly<Record<string, (observed: Observed) => Promise<void>>> 
     await ready(0)
   },
 
-  'a changed setting replaces the replicas one after the other': async ({
+  'a changed setting replaces the replicas one by one': async ({
     infrastructure,
     workload,
     ready,
@@ -126,7 +131,7 @@ const promises: Readonly<Record<string, (observed: Observed) => Promise<void>>> 
     assert.ok(fewest >= 2, `only ${fewest} of 3 replicas took calls`)
   },
 
-  'the last of several changes is what comes to be': async ({ infrastructure, workload, ready }) => {
+  'the last of several changes wins': async ({ infrastructure, workload, ready }) => {
     await Promise.all([
       infrastructure.apply(workload(1, 'a')),
       infrastructure.apply(workload(3, 'b')),
@@ -135,7 +140,7 @@ const promises: Readonly<Record<string, (observed: Observed) => Promise<void>>> 
     await ready(2)
   },
 
-  'remove ends all, and what is not there can be removed': async ({
+  'remove ends all replicas, and a missing workload can be removed': async ({
     infrastructure,
     workload,
     ready,
@@ -154,7 +159,7 @@ const promises: Readonly<Record<string, (observed: Observed) => Promise<void>>> 
     assert.ok(uids().every(uid => !before.includes(uid)))
   },
 
-  'every change is told, under the name of its workload': async ({
+  'every change is reported with the name of its workload': async ({
     infrastructure,
     workload,
     ready,

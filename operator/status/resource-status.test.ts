@@ -24,51 +24,51 @@ const problems = [{ path: 'spec.domain', message: 'is missing' }]
 
 /** The facts, and then Accepted, Programmed, Enforced and Ready, each as its status and reason. */
 const table: readonly [string, Partial<Facts>, string][] = [
-  ['all is right', {}, 'True Valid, True InFeed, True Enforced, True Enforced'],
-  ['on its way', { enforcing: 1 }, 'True Valid, True InFeed, False Pending, False Pending'],
+  ['enforced by all', {}, 'True Valid, True InFeed, True Enforced, True Enforced'],
+  ['pending', { enforcing: 1 }, 'True Valid, True InFeed, False Pending, False Pending'],
   [
-    'a service that is switched off',
+    'a disabled service',
     { running: 0, enforcing: 0, switchedOff: 'broker.enabled is false' },
     'True Valid, True InFeed, False SwitchedOff, False SwitchedOff',
   ],
   ['no process', { running: 0, enforcing: 0 }, 'True Valid, True InFeed, False NoProcess, False NoProcess'],
   [
-    'refused by one of two',
+    'rejected by one of two',
     { enforcing: 1, rejections: [{ pod: 'ratelimit-1', message: 'no' }] },
     'True Valid, False Refused, False Pending, False Refused',
   ],
   [
-    'wrong from the start',
+    'invalid from the start',
     { problems, inForce: 'nothing', enforcing: 0 },
     'False Invalid, False NotAccepted, False NotAccepted, False Invalid',
   ],
   [
-    'wrong after it was right',
+    'invalid after a valid version',
     { problems, inForce: 'last-good' },
     'False Invalid, False LastGoodInForce, False LastGoodInForce, False Invalid',
   ],
   [
-    'the domain is taken',
+    'a domain in use',
     { denial: taken, inForce: 'nothing', enforcing: 0 },
     'False DomainConflict, False NotAccepted, False NotAccepted, False DomainConflict',
   ],
   [
-    'moved to a domain that is taken',
+    'changed to a domain in use',
     { denial: taken, inForce: 'last-good' },
     'False DomainConflict, False LastGoodInForce, False LastGoodInForce, False DomainConflict',
   ],
   [
-    'something else is missing',
+    'a missing dependency',
     { lacking },
     'True Valid, False SecretMissing, True Enforced, False SecretMissing',
   ],
   [
-    'wrong, and something else is missing',
+    'invalid, with a missing dependency',
     { lacking, problems, inForce: 'last-good' },
     'False Invalid, False LastGoodInForce, False LastGoodInForce, False Invalid',
   ],
   [
-    'too much for the feed',
+    'beyond the limit of the feed',
     { unpublished: 'too large', enforcing: 0 },
     'True Valid, False NotPublished, False Pending, False NotPublished',
   ],

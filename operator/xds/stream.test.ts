@@ -11,40 +11,40 @@ import { newStream, offer, type Request, receive, renew, streamLimits } from './
  * first.
  */
 const cases: Readonly<Record<string, string>> = {
-  'nothing is answered before the sources have synced': `
+  'no response is sent before the sources have synced': `
     request                → nothing
     publish a=1            → send N-1 a=1`,
-  'an empty snapshot that was published is an answer': `
+  'an empty snapshot that was published is sent': `
     publish                → nothing
     request                → send N-1`,
-  'a snapshot that nobody asked for is not sent': `
+  'a snapshot is not sent without a request': `
     publish a=1            → nothing
     publish a=2            → nothing
     request                → send N-1 a=2`,
-  'the first request is answered whatever it claims': `
+  'the first request gets a response, whatever version it names': `
     publish a=1            → nothing
     request version=a=1 nonce=other-7 → send N-1 a=1`,
-  'the first request proves nothing, not even with a nonce that will come': `
+  'the first request acknowledges nothing, even with the nonce of a later response': `
     publish a=1            → nothing
     request version=a=1 nonce=N-1 → send N-1 a=1
     ack                    → acknowledged a=1`,
-  'even a first request that rejects is only a first request': `
+  'an error in the first request is ignored': `
     publish a=1            → nothing
     request nonce=N-1 error=bad → send N-1 a=1`,
-  'a change goes out after the ACK, and the same again does not': `
+  'a change is sent after the ACK, and an unchanged snapshot is not': `
     publish a=1            → nothing
     request                → send N-1 a=1
     ack                    → acknowledged a=1
     publish a=1            → nothing
     publish a=2            → send N-2 a=2
     ack                    → acknowledged a=2`,
-  'a slow client gets the newest only': `
+  'a slow client gets only the newest snapshot': `
     publish a=1            → nothing
     request                → send N-1 a=1
     publish a=2            → nothing
     publish a=3            → nothing
     ack                    → acknowledged a=1, send N-2 a=3`,
-  'back to what the client has: nothing is sent': `
+  'a change that is undone before it is sent is not sent': `
     publish a=1            → nothing
     request                → send N-1 a=1
     publish a=2            → nothing
@@ -68,7 +68,7 @@ const cases: Readonly<Record<string, string>> = {
     request                → send N-1 a=1
     ack version=a=7        → rejected
     publish a=2            → send N-2 a=2`,
-  'a rejection that names nothing holds everything until the snapshot changes': `
+  'a rejection without names withholds everything until the snapshot changes': `
     publish a=1 b=1        → nothing
     request                → send N-1 a=1 b=1
     ack                    → acknowledged a=1 b=1
@@ -77,7 +77,7 @@ const cases: Readonly<Record<string, string>> = {
     publish a=1 b=1        → nothing
     publish a=2 b=2        → nothing
     publish a=2 b=3        → send N-3 a=2 b=3`,
-  'a rejected resource stays as it was acknowledged, and the others go on': `
+  'a rejected resource keeps its acknowledged version, and the others change': `
     publish a=1 b=1        → nothing
     request                → send N-1 a=1 b=1
     ack                    → acknowledged a=1 b=1
@@ -87,7 +87,7 @@ const cases: Readonly<Record<string, string>> = {
     publish a=2 b=3        → send N-4 a=1 b=3
     ack                    → acknowledged a=1 b=3
     publish a=3 b=3        → send N-5 a=3 b=3`,
-  'a rejected resource that nobody ever had is left out': `
+  'a rejected resource without an acknowledged version is left out': `
     publish a=2 b=2        → nothing
     request                → send N-1 a=2 b=2
     nack a: bad            → rejected a, send N-2 b=2
@@ -96,26 +96,26 @@ const cases: Readonly<Record<string, string>> = {
     publish a=2 b=2 c=2    → nothing
     request                → send N-1 a=2 b=2 c=2
     nack a: bad⏎c: bad too → rejected a c, send N-2 b=2`,
-  'when only the rejected resource changed, there is nothing to send': `
+  'a change of only the rejected resource sends nothing': `
     publish a=1 b=1        → nothing
     request                → send N-1 a=1 b=1
     ack                    → acknowledged a=1 b=1
     publish a=2 b=1        → send N-2 a=2 b=1
     nack a: bad            → rejected a
     publish a=1 b=1        → nothing`,
-  'a rejection of what replaced the rejected leaves it out': `
+  'a resource whose replacement is rejected too is left out': `
     publish a=1 b=1        → nothing
     request                → send N-1 a=1 b=1
     ack                    → acknowledged a=1 b=1
     publish a=2 b=2        → send N-2 a=2 b=2
     nack a: bad            → rejected a, send N-3 a=1 b=2
     nack a: bad as well    → rejected a, send N-4 b=2`,
-  'content of another client stands in for a rejected one': `
+  'a rejected resource is replaced with the good content of another client': `
     other acknowledged a=1 → nothing
     publish a=2 b=2        → nothing
     request                → send N-1 a=2 b=2
     nack a: bad            → rejected a, send N-2 a=1 b=2`,
-  'also when the other client has the rejected one in force by now': `
+  'also when the other client enforces the rejected content by now': `
     other acknowledged a=1 → nothing
     other acknowledged a=2 → nothing
     publish a=2 b=2        → nothing
@@ -129,7 +129,7 @@ const cases: Readonly<Record<string, string>> = {
     publish a=3 b=1        → send N-3 a=3 b=1
     ack                    → acknowledged a=3 b=1
     publish a=2 b=2        → send N-4 a=3 b=2`,
-  'a rejection while something newer waits': `
+  'a rejection while a newer snapshot waits': `
     publish a=1            → nothing
     request                → send N-1 a=1
     publish a=1 b=1        → nothing
@@ -152,7 +152,7 @@ const cases: Readonly<Record<string, string>> = {
     lists windows          → nothing
     request                → nothing
     publish a=1+windows b=1+windows+calendar → send N-1 a=1+windows`,
-  'in place of a withheld content goes the last good one, if the client has the features of that': `
+  'withheld content is replaced with the last good one, if the client has its features': `
     request                → nothing
     publish a=1            → send N-1 a=1
     ack                    → acknowledged a=1

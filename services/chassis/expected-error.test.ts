@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ExpectedError } from './expected-error.ts'
 
-test('an expected error has its message and no stack trace; errors after it have theirs', () => {
+test('an expected error is logged as its message without a stack trace, and other errors with theirs', () => {
   const expected = new ExpectedError('no route matches')
   assert.equal(expected.message, 'no route matches')
   assert.ok(expected instanceof Error)

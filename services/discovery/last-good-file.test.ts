@@ -53,7 +53,7 @@ test('a kept configuration has an age and a single file, which only its owner ca
   assert.deepEqual(warnings, [])
 })
 
-test('of many concurrent writes the newest is kept', async () => {
+test('the newest of many concurrent writes is kept', async () => {
   const { file } = open()
   for (let count = 1; count <= 100; count++) file.keep(bytes(`content ${count}`))
   await file.close()

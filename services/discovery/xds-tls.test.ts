@@ -34,7 +34,7 @@ const secure = () => {
 
 const fixed = { subjectAltName: 'feed.test', host: '127.0.0.1', onWarning: assert.fail }
 
-test('a feed with TLS in both directions', async t => {
+test('a feed with mutual TLS receives configurations', async t => {
   const server = await startServer(t, { tls: secure() })
   const tls = openXdsTls({ ...fixed, ...filesOf(fleet).options })
   const { inForce } = startFeed(t, server.address, { tls })
@@ -45,7 +45,7 @@ test('a feed with TLS in both directions', async t => {
   assert.equal(inForce(), 'a:1')
 })
 
-test('a name that a wildcard of the certificate matches', async t => {
+test('a name that a wildcard of the certificate matches is accepted', async t => {
   const server = await startServer(t, { tls: secure() })
   const tls = openXdsTls({ ...fixed, ...filesOf(fleet).options, subjectAltName: 'a.wild.test' })
   startFeed(t, server.address, { tls })

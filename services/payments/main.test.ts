@@ -23,7 +23,7 @@ async function statusOf(url: string, token?: string): Promise<number> {
   return (await fetch(url, { headers }).catch(() => undefined))?.status ?? 0
 }
 
-test('the program serves on PostgreSQL, tells of itself, and drains', {
+test('the program serves on PostgreSQL, reports its state, and drains', {
   skip: missingPostgres(),
 }, async t => {
   const server = await startPostgres()
@@ -126,7 +126,7 @@ async function assertAttemptsLimited(api: string, key: string): Promise<void> {
   }
 }
 
-test('settings that are wrong are all told, and end the program', async () => {
+test('all wrong settings are reported, and the program exits', async () => {
   const running = start({ PORT: 'x', FUNDING_CURRENCIES: 'DK', FEES: '{"DKK":{"gift":{}}}' })
   assert.equal(await running.exited(), 1)
   for (const name of ['PORT', 'FUNDING_CURRENCIES', 'FEES']) {
@@ -134,7 +134,7 @@ test('settings that are wrong are all told, and end the program', async () => {
   }
 })
 
-test('with a command it does what an operator does by hand, and serves nothing', async () => {
+test('with a command the program runs it, and does not serve', async () => {
   const running = startProgram(process.execPath, [main, 'verify', '--help'], {
     env: { PATH: process.env['PATH'] },
   })
@@ -142,7 +142,7 @@ test('with a command it does what an operator does by hand, and serves nothing',
   assert.match(running.output(), /^Usage: tollway payments verify/)
 })
 
-test('a client authority without a certificate is refused at the start, by its name', async () => {
+test('a client authority without a certificate is rejected at the start with its setting', async () => {
   const folder = temporaryFolder('tollway-payments')
   const ca = join(folder, 'ca.crt')
   await writeFile(ca, 'a certificate')
@@ -152,7 +152,7 @@ test('a client authority without a certificate is refused at the start, by its n
   assert.match(running.output(), /PROVISION_TLS_CLIENT_CA: needs PROVISION_TLS_CERT and PROVISION_TLS_KEY/)
 })
 
-test('the monitoring server is on the loopback address unless another is set', () => {
+test('the monitoring server listens on the loopback address by default', () => {
   const read = readSettings(settings, {}, () => '')
   assert.equal('value' in read && read.value.debugHost, '127.0.0.1')
 })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createMetrics } from './metrics.ts'
 
-test('figures are exposed as Prometheus reads them, and as names with values', () => {
+test('metrics are in the format of Prometheus, and readable by name', () => {
   const metrics = createMetrics()
   const count = metrics.counter('requests_total', 'Requests.')
   const time = metrics.histogram('request_seconds', 'Durations.')

@@ -18,7 +18,7 @@ import { watchOutboxes } from './watch-outboxes.ts'
 
 const minuteMs = 60_000
 
-test('what waits is counted, and how late the next of it is; and whether the database answers', async t => {
+test('waiting records are counted with their delay, and a failing database is reported', async t => {
   const folder = await newPgliteFolder()
   const opened = await openPglite({ folder, clock: systemClock, random: Math.random })
   t.after(async () => {

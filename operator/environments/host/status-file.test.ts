@@ -108,9 +108,9 @@ test('everything is ready when each resource, process and file is', () => {
   const table: readonly [string, Partial<StatusReport>, boolean][] = [
     ['no resources', {}, true],
     ['a ready resource', { resources: [resource('Enforced')] }, true],
-    ['one that is not', { resources: [resource('Enforced'), resource('Pending')] }, false],
+    ['a pending resource', { resources: [resource('Enforced'), resource('Pending')] }, false],
     ['no process yet', { replicas: [] }, false],
-    ['a process that starts', { replicas: [replica, { ...replica, ready: false }] }, false],
+    ['a process that is not ready', { replicas: [replica, { ...replica, ready: false }] }, false],
     ['a file that cannot be read', { problems: [{ origin: 'a.yaml', message: 'no' }] }, false],
   ]
   for (const [name, changes, expected] of table) {

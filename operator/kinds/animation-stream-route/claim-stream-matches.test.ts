@@ -37,7 +37,7 @@ const table: readonly [string, readonly (readonly [route: string, outcome: strin
     ],
   ],
   [
-    'within a namespace they may overlap',
+    'prefixes of one namespace may overlap',
     [
       ['a/1 shop-vip-', 'has it'],
       ['a/2 shop-', 'has it'],
@@ -46,7 +46,7 @@ const table: readonly [string, readonly (readonly [route: string, outcome: strin
     ],
   ],
   [
-    'what was refused has nothing',
+    'a denied route reserves nothing',
     [
       ['a/1 shop-', 'has it'],
       ['b/1 s', 'PrefixConflict: a/1'],
@@ -55,7 +55,7 @@ const table: readonly [string, readonly (readonly [route: string, outcome: strin
     ],
   ],
   [
-    'the empty prefix is in the way of nobody',
+    'the empty prefix does not overlap with others',
     [
       ['a/1 - -', 'has it'],
       ['b/1 - a2f', 'has it'],
@@ -64,7 +64,7 @@ const table: readonly [string, readonly (readonly [route: string, outcome: strin
     ],
   ],
   [
-    'no two match exactly the same',
+    'two routes cannot have the same match',
     [
       ['a/1 - -', 'has it'],
       ['a/2 - -', 'MatchConflict: a/1'],
@@ -75,7 +75,7 @@ const table: readonly [string, readonly (readonly [route: string, outcome: strin
     ],
   ],
   [
-    'prefixes are of UTF-16 units, as a comparison of texts is',
+    'prefixes are compared by UTF-16 units',
     [
       ['a/1 \u{1f600}x', 'has it'],
       ['b/1 \u{1f600}', 'PrefixConflict: a/1'],

@@ -11,7 +11,7 @@ const table: readonly [string, Partial<MerchantFacts>, string][] = [
   ['all is done', {}, 'Valid Provisioned Written Provisioned'],
   ['not begun yet', { synced: false }, 'Valid Pending NotSynced Pending Reconciling'],
   [
-    'wrong in itself',
+    'an invalid spec',
     { problems: [{ path: 'spec.email', message: 'is missing' }], synced: false },
     'Invalid NotAccepted NotAccepted Invalid Stalled',
   ],
@@ -22,20 +22,16 @@ const table: readonly [string, Partial<MerchantFacts>, string][] = [
     'Valid PaymentsUnreachable NotSynced PaymentsUnreachable Reconciling',
   ],
   [
-    'moved where its merchant cannot',
+    'changed in a field that is fixed',
     { obstacle: { ...obstacle, reason: 'ImmutableFieldChanged' }, synced: false },
     'Valid ImmutableFieldChanged NotSynced ImmutableFieldChanged Stalled ImmutableFieldChanged',
   ],
   [
-    "somebody else's Secret, from the start",
+    'a foreign Secret from the start',
     { obstacle: foreign, synced: false },
     'Valid Pending SecretForeign SecretForeign Stalled',
   ],
-  [
-    "somebody else's Secret, later",
-    { obstacle: foreign },
-    'Valid Provisioned SecretForeign SecretForeign Stalled',
-  ],
+  ['a foreign Secret later', { obstacle: foreign }, 'Valid Provisioned SecretForeign SecretForeign Stalled'],
 ]
 
 for (const [name, facts, expected] of table) {

@@ -138,14 +138,9 @@ async function serveTls(
 const odd: readonly [string, number, string, RegExp][] = [
   ['no JSON', 200, 'hello', /^the payments service answers 200$/],
   ['an answer without ids', 200, '{"merchantId": "a"}', /^the payments service answers 200$/],
-  [
-    'a token that is refused',
-    401,
-    '{"code":"unauthorized","message":"No."}',
-    /answers 401 unauthorized: No\.$/,
-  ],
+  ['a rejected token', 401, '{"code":"unauthorized","message":"No."}', /answers 401 unauthorized: No\.$/],
   ['a failure', 503, '{"code":"unavailable","message":"Later."}', /answers 503 unavailable: Later\.$/],
-  ['more than anybody reads', 200, 'x'.repeat(70_000), /answers more than 65536 bytes/],
+  ['a body that is too long', 200, 'x'.repeat(70_000), /answers more than 65536 bytes/],
 ]
 
 for (const [name, status, body, message] of odd) {

@@ -137,9 +137,9 @@ test('forwarded loads end with the stream of their operator', async t => {
 })
 
 const rejected: readonly [string, (process: ReturnType<typeof connect>) => void, RegExp][] = [
-  ['a report of nobody', ({ tell }) => tell('', 'r=1/1'), /^INVALID_ARGUMENT: uid: /],
+  ['a report without a reporter', ({ tell }) => tell('', 'r=1/1'), /^INVALID_ARGUMENT: uid: /],
   [
-    'a process that reports another one',
+    'a process that reports for another one',
     ({ tell }) => {
       tell('a', 'r=1/1')
       tell('b', 'r=1/1')

@@ -16,7 +16,7 @@ function tar(args: readonly string[], input: Buffer): string {
   return stdout
 }
 
-test('another program reads what was packed: names, modes, owners, times, links and contents', () => {
+test('another program reads an archive with names, modes, owners, times, links and contents', () => {
   const tree = treeOf([
     ['usr/bin/program', textFile('#!/bin/sh\n', 0o755)],
     ['etc/passwd', textFile('')],
@@ -42,7 +42,7 @@ test('another program reads what was packed: names, modes, owners, times, links 
   assert.equal(readlinkSync(join(folder, 'bin')), 'usr/bin')
 })
 
-test('the order in which files are found changes nothing', () => {
+test('the archive does not depend on the order of its files', () => {
   const entries: [string, Entry][] = [
     ['b/2', textFile('2')],
     ['a', textFile('a')],
@@ -51,7 +51,7 @@ test('the order in which files are found changes nothing', () => {
   assert.deepEqual(pack(treeOf(entries)), pack(treeOf(entries.toReversed())))
 })
 
-test('a path that cannot be packed, or is wanted twice, is refused by name', () => {
+test('a path that cannot be packed, or appears twice, is rejected by name', () => {
   const long = 'n'.repeat(101)
   assert.throws(() => pack(treeOf([[long, textFile('')]])), /the path \/n+ is too long/)
   assert.throws(() => treeOf([['a/../b', textFile('')]]), /"a\/\.\.\/b" is not the path of a file/)
@@ -60,7 +60,7 @@ test('a path that cannot be packed, or is wanted twice, is refused by name', () 
   assert.equal(treeOf([['/a', textFile('1')]], [['a', textFile('1')]]).size, 1)
 })
 
-test('a tree is written as a folder, with its modes', () => {
+test('a tree is packed as a folder, with its modes', () => {
   const place = temporaryFolder('tree')
   const source = join(place, 'source')
   writeFileSync(source, 'text')

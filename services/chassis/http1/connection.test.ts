@@ -113,7 +113,7 @@ test('lengths are in octets, for UTF-8 text and for binary bodies', async t => {
   )
 })
 
-test('the date is that of the clock', async t => {
+test('the Date header is the time of the clock', async t => {
   const { connect } = await startServer(t, { clock: { nowMs: () => 784_111_777_999, monotonicMs: () => 0 } })
   const client = connect()
   client.send(get('/'))

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { addressKey } from './address-key.ts'
 import { createRateLimit } from './rate-limit.ts'
 
-test('tries of one key are limited, and come back with time', () => {
+test('attempts of one key are limited, and allowed again over time', () => {
   let nowMs = 0
   const limit = createRateLimit(2, { nowMs: () => 0, monotonicMs: () => nowMs })
   const takes: [key: string, atMs: number, waitMs: number][] = [
@@ -24,7 +24,7 @@ test('tries of one key are limited, and come back with time', () => {
   }
 })
 
-test('a key that asks too often stays refused, however many others ask', () => {
+test('a key beyond its limit stays limited, however many other keys ask', () => {
   let nowMs = 0
   const limit = createRateLimit(2, { nowMs: () => 0, monotonicMs: () => nowMs })
   assert.deepEqual([limit.take('a'), limit.take('a'), limit.take('a')], [0, 0, 30_000])
@@ -34,14 +34,14 @@ test('a key that asks too often stays refused, however many others ask', () => {
   assert.equal(limit.take('a'), 0)
 })
 
-test('few keys are refused for the calls of others', () => {
+test('few keys are rejected because of calls of others', () => {
   const limit = createRateLimit(60, { nowMs: () => 0, monotonicMs: () => 0 })
   let refused = 0
   for (let key = 0; key < 10_000; key += 1) refused += limit.take(`${key}`) > 0 ? 1 : 0
   assert.equal(refused, 0)
 })
 
-test('a key that was blocked is refused for that time', () => {
+test('a blocked key is rejected for the time of the block', () => {
   let nowMs = 5_000
   const limit = createRateLimit(3, { nowMs: () => 0, monotonicMs: () => nowMs })
   assert.equal(limit.waitOf('a'), 0)
@@ -51,7 +51,7 @@ test('a key that was blocked is refused for that time', () => {
   assert.equal(limit.take('a'), 0)
 })
 
-test('an address is limited as who has it', () => {
+test('an address has one key in any spelling, and a network of IPv6 has one', () => {
   const table: readonly (readonly [string, string])[] = [
     ['203.0.113.7', '203.0.113.7'],
     ['::ffff:203.0.113.7', '203.0.113.7'],

@@ -97,7 +97,7 @@ for (const [how, replace] of Object.entries(replacements)) {
   })
 }
 
-test('a swap of the mount of a Secret is one change, and is found without the poll', { skip }, async t => {
+test('a swap of a mounted Secret is one change, and is noticed without the poll', { skip }, async t => {
   const folder = place()
   issue(join(folder, '..one'), 'DNS:one.test')
   issue(join(folder, '..two'), 'DNS:two.test')
@@ -219,7 +219,7 @@ const wrong: readonly [what: string, (folder: string) => Partial<TlsFilesOptions
     /^A_CA: \S+ca: the file has 1048577 bytes, and at most 1048576 are allowed$/,
   ],
   [
-    'everything at once',
+    'several problems at once',
     folder => ({ ...keyAt(folder, 'none'), ...caOf(folder, secret) }),
     /^A_KEY: \S+none: cannot be read: ENOENT$/,
   ],
@@ -296,7 +296,7 @@ test('a certificate is valid for its alternative names, not for its common name'
   }
 })
 
-test('a name that contains others is one name', { skip }, () => {
+test('a name that contains the text of others is parsed as one name', { skip }, () => {
   const folder = place()
   writeFileSync(
     join(folder, 'openssl.cnf'),

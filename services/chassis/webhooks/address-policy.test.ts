@@ -23,12 +23,12 @@ const public_ = `
 `
 const words = (text: string) => text.trim().split(/\s+/)
 
-test('only public addresses are connected to', () => {
+test('only public addresses are allowed', () => {
   for (const address of words(refused)) assert.equal(strict.allows(address), false, address)
   for (const address of words(public_)) assert.equal(strict.allows(address), true, address)
 })
 
-test('networks can be allowed', () => {
+test('configured networks are allowed', () => {
   const allowed = cidrs.parse('10.1.0.0/16, fd00:1::/32,127.0.0.1/32')
   assert.ok(allowed)
   const policy = createAddressPolicy(allowed, false)
@@ -44,7 +44,7 @@ test('networks can be allowed', () => {
   }
 })
 
-test('what a URL’s text tells is refused at once', () => {
+test('a URL of another scheme, with a user or with a private address is rejected by its text', () => {
   const table: readonly [string, RegExp | null][] = [
     ['https://example.com/hook?a=b', null],
     ['https://example.com:8443', null],

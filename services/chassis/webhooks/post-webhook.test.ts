@@ -14,7 +14,7 @@ const loopback: Cidr = { address: '127.0.0.1', prefix: 32 }
 const policy = createAddressPolicy([loopback], true)
 const neverAsked: ResolveName = name => Promise.reject(new Error(`${name} was looked up`))
 
-describe('a post to a URL of a stranger', () => {
+describe('# a post to a URL of an unknown party', () => {
   const servers: Server[] = []
   const sockets = new Set<Socket>()
   after(() => {
@@ -36,7 +36,7 @@ describe('a post to a URL of a stranger', () => {
 
   const answering = (listener: RequestListener) => listen(createServer(listener))
 
-  test('arrives whole, and its answer is a status', async () => {
+  test('arrives whole, and returns the status of the response', async () => {
     const seen: string[] = []
     const port = await answering(async (request, response) => {
       const { method, url, headers } = request
@@ -48,7 +48,7 @@ describe('a post to a URL of a stranger', () => {
     assert.deepEqual(seen, [`POST /hook?a=b 127.0.0.1:${port} x {"a":"ø"}`])
   })
 
-  test('a name that changes its address after it was checked leads nowhere else', async () => {
+  test('connects only to the checked address, although the name changes afterwards', async () => {
     const hits = { checked: 0, rebound: 0 }
     const count =
       (name: keyof typeof hits): RequestListener =>
@@ -66,7 +66,7 @@ describe('a post to a URL of a stranger', () => {
     assert.deepEqual(hits, { checked: 1, rebound: 0 })
   })
 
-  test('one private address among public ones is enough to refuse', async () => {
+  test('is rejected if one of several addresses is private', async () => {
     const mixed: ResolveName = async () => ['1.1.1.1', '::ffff:10.0.0.1']
     await assert.rejects(post('http://mixed.test/', mixed), /::ffff:10\.0\.0\.1, which is not public/)
     await assert.rejects(post('http://[::1]/'), /::1 is not a public address/)
@@ -81,7 +81,7 @@ describe('a post to a URL of a stranger', () => {
     )
   })
 
-  test('a redirect is an answer, and is not followed', async () => {
+  test('returns a redirect as the status, and does not follow it', async () => {
     let followed = 0
     const inside = await answering((_, response) => {
       followed += 1
@@ -96,7 +96,7 @@ describe('a post to a URL of a stranger', () => {
     assert.equal(followed, 0)
   })
 
-  test('an answer without end is cut, and counts', async () => {
+  test('stops reading an endless response, and returns its status', async () => {
     let sent = 0
     const port = await answering((_, response) => {
       const write = () => {
@@ -109,7 +109,7 @@ describe('a post to a URL of a stranger', () => {
     assert.ok(sent < 64 * 1024 * 1024, `${sent} bytes`)
   })
 
-  test('a status counts when the rest of the answer does not come', async () => {
+  test('returns a status although the rest of the response does not arrive', async () => {
     const port = await answering((_, response) => {
       response.writeHead(503, { 'retry-after': 'Fri, 31 Dec 1999 23:59:59 GMT' }).write('a')
     })
@@ -147,19 +147,19 @@ describe('a post to a URL of a stranger', () => {
     ],
   }
   for (const [what, [expected, speak]] of Object.entries(bad)) {
-    test(`a receiver that ${what} ends in an error`, async () => {
+    test(`a receiver that ${what} causes an error`, async () => {
       const port = await speaking(speak)
       const failing = post(`http://127.0.0.1:${port}/`, neverAsked, 300)
       await assert.rejects(failing, error => error instanceof PostError && expected.test(error.message))
     })
   }
 
-  test('a name server that is silent is left at the deadline', async () => {
+  test('gives up a silent name server at the deadline', async () => {
     const silent: ResolveName = () => new Promise(() => {})
     await assert.rejects(post('http://silent.test/', silent, 100), /no answer within 100 ms/)
   })
 
-  test('the certificate must be of the name, though the connection goes to an address', async t => {
+  test('requires a certificate for the name, although it connects to an address', async t => {
     if (requireProgram(t, 'openssl') === false) return
     const folder = temporaryFolder('tollway-webhook')
     const { cert, key } = await makeCertificate(folder, 'receiver', 'DNS:receiver.test')

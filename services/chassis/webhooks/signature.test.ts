@@ -13,7 +13,7 @@ const known = {
   signature: 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
 }
 
-test('signatures are those of the specification', () => {
+test('signatures are the examples of the specification', () => {
   assert.deepEqual(signatureHeaders(known, [known.secret]), {
     'webhook-id': known.id,
     'webhook-timestamp': '1614265330',
@@ -21,7 +21,7 @@ test('signatures are those of the specification', () => {
   })
 })
 
-test('each secret signs, so that a receiver with either can verify', () => {
+test('each secret makes a signature, so that a receiver with any of them can verify', () => {
   const other = newWebhookSecret(randomBytes)
   const { 'webhook-signature': both = '' } = signatureHeaders(known, [other, known.secret])
   const [first, second] = both.split(' ')

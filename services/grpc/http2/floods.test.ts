@@ -95,7 +95,7 @@ describe('the work for a frame does not grow with the number of waiting streams'
   }
 })
 
-describe('floods are ENHANCE_YOUR_CALM', () => {
+describe('# floods end the connection with ENHANCE_YOUR_CALM', () => {
   type Caller = Awaited<ReturnType<typeof openRawClient>>
   const begin = (caller: Caller) => caller.begin(1, requestFields(echoEach.path))
   const nothing = () => {}

@@ -92,7 +92,12 @@ describe('requests that are not gRPC calls', () => {
       [compressed],
       { 'grpc-status': '12', 'grpc-accept-encoding': 'identity,gzip' },
     ],
-    ['a message of gzip that is none', { 'grpc-encoding': 'gzip' }, [compressed], { 'grpc-status': '13' }],
+    [
+      'a message that is not gzip as declared',
+      { 'grpc-encoding': 'gzip' },
+      [compressed],
+      { 'grpc-status': '13' },
+    ],
     [
       'a message of gzip',
       { 'grpc-encoding': 'gzip' },

@@ -3,14 +3,14 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { csvRecord } from './csv.ts'
 
-test('a record has its text quoted, and numbers, flags and nothing as they are', () => {
+test('text is quoted, and numbers, flags and missing values are written as they are', () => {
   assert.equal(
     csvRecord(['a,b', 'say "hi"', 'ø\nå', -5n, 2, true, null]),
     '"a,b","say ""hi""","ø\nå",-5,2,true,\r\n',
   )
 })
 
-test('text that a spreadsheet program takes for a formula is neutralised', () => {
+test('text that a spreadsheet program would read as a formula is neutralised', () => {
   const texts = [
     '=1+1',
     '+1',
@@ -38,7 +38,7 @@ function cellsOf(record: string): readonly string[] {
   )
 }
 
-test('any text comes back from a record, and no cell of it begins a formula', () => {
+test('any text can be read back from a record, and no cell begins a formula', () => {
   const part = fc.constantFrom('=', '+', '-', '@', '\t', '\r', '\n', '"', ',', ';', ' ', 'a', 'ø', '＝', "'")
   const text = fc.array(part, { maxLength: 6 }).map(parts => parts.join(''))
   const property = fc.property(fc.array(text, { minLength: 1, maxLength: 4 }), texts => {

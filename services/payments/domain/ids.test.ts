@@ -11,7 +11,7 @@ test('an id is a UUID of version 7 that sorts by time', () => {
   assert.ok(newId(1, ones) < newId(2, count => new Uint8Array(count)))
 })
 
-test('what is no id', () => {
+test('other texts are not ids', () => {
   for (const text of [
     '',
     '560fd96b7973ff3d2362a78c',
@@ -30,7 +30,7 @@ test('a derived id is the same for the same name of the same kind', () => {
   assert.notEqual(derivedId('dispute', 'd2'), id)
 })
 
-test('keys', () => {
+test('public keys and API keys are random, and an API key is stored as a hash', () => {
   assert.equal(newPublicKey(ones), 'ffffffff-ffff-4fff-bfff-ffffffffffff')
   const key = newApiKey(ones)
   assert.match(key, /^tollway_[\w-]{43}$/)

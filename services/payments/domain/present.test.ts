@@ -106,7 +106,7 @@ test('a transaction has the fields of the specification', () => {
   })
 })
 
-test('what is inside of a transaction stays inside', () => {
+test('a transaction is shown without its internal fields', () => {
   const history = createHistory()
   const shown = JSON.stringify(presentTransaction(authorise(history, 300n, 'DKK', 7)))
   for (const secret of ['token', 'fingerprint', 'processorReference', 'refundableValue']) {
@@ -115,7 +115,7 @@ test('what is inside of a transaction stays inside', () => {
   assert.match(shown, /"successful":false,"error":\{"code":7,/)
 })
 
-test('a card, a fraud alert, a merchant and a new app', () => {
+test('a card, a fraud alert, a merchant and a new app have their fields', () => {
   const { card, cardReference: reference } = authorise(createHistory(), 1n, 'DKK')
   const shared = { id: 'i', merchantId: 'm' }
   const created = '1970-01-01T00:00:00.000Z'
@@ -143,7 +143,7 @@ test('a card, a fraud alert, a merchant and a new app', () => {
   })
 })
 
-test('refusals: a list for a validation error, an object for others', () => {
+test('a validation error is shown as a list, any other rejection as an object', () => {
   assert.deepEqual(presentRefusal(refuseField('amount', 'too_large', 'm').refusal), [
     { field: 'amount', code: 'too_large', message: 'm' },
   ])

@@ -5,7 +5,7 @@ import { newWebhookSecret, webhookSecretFault } from '@tollway/chassis/webhooks/
 
 const ofBytes = (count: number) => `whsec_${Buffer.alloc(count).toString('base64')}`
 
-test('secrets have the form that receivers expect, and faults never quote them', () => {
+test('secrets have the form that receivers expect, and messages about invalid ones do not quote them', () => {
   const table: readonly (readonly [string, string | undefined])[] = [
     [newWebhookSecret(randomBytes), undefined],
     ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', undefined],

@@ -67,7 +67,7 @@ for (const [name, open] of Object.entries({
     }
 
     for (const rule of callRules) {
-      test(`a ${rule} has its own limit, and the refusal says how long to wait`, async () => {
+      test(`a ${rule} has its own limit, and the rejection has the time to wait`, async () => {
         const limits = open()
         const [value, other] = [someone(), someone()]
         const taken = await takeTimes(limits, rule, value, perMinute[rule] + 1)
@@ -78,7 +78,7 @@ for (const [name, open] of Object.entries({
       })
     }
 
-    test('a call counts for its address and its key, and the one that is over refuses it', async () => {
+    test('a call counts for its address and its key, and the exceeded limit rejects it', async () => {
       const limits = open()
       const address = someone()
       const call = (key: string) =>
@@ -93,14 +93,14 @@ for (const [name, open] of Object.entries({
       assert.equal(rules.at(-1), 'address')
     })
 
-    test('calls at the same time are not admitted beyond the limit', async () => {
+    test('simultaneous calls are not admitted beyond the limit', async () => {
       const limits = open()
       const value = someone()
       const taken = await Promise.all(Array.from({ length: 20 }, () => limits.take([{ rule: 'key', value }])))
       assert.equal(taken.filter(refusal => refusal === null).length, perMinute.key)
     })
 
-    test('an address that tries keys is refused before its next key is looked up', async () => {
+    test('an address that tries keys is rejected before its next key is looked up', async () => {
       const guard = createCallGuard(open(), systemClock)
       const [address, other] = ['203.0.113.7', '203.0.113.8']
       const tries = []
@@ -112,7 +112,7 @@ for (const [name, open] of Object.entries({
   })
 }
 
-test('after the wait that the service names the next call is admitted', async () => {
+test('the next call is admitted after the time to wait', async () => {
   const limits = ofService()
   const short = [{ rule: 'key', value: 'short' }] as const
   let refusal = await limits.take(short)
@@ -122,7 +122,7 @@ test('after the wait that the service names the next call is admitted', async ()
   assert.equal(await limits.take(short), null)
 })
 
-test('without a limit in the service the process limits by itself', async () => {
+test('a rule without a limit in the service is limited by the process', async () => {
   const limits = ofService({ domain: 'another' })
   const hits = [{ rule: 'failed_key', value: someone() }] as const
   const waits = []

@@ -78,7 +78,7 @@ describe('the outbox of mail', { skip: missingPostgres() }, () => {
   const idsTaken = (since: number) =>
     smtp.taken.slice(since).map(mail => /^Message-ID: <(.*)@example\.com>/m.exec(mail)?.[1] ?? '')
 
-  test('what is due is sent once', async () => {
+  test('mail that is due is sent once', async () => {
     const since = smtp.taken.length
     const ids = await promise(20)
     const outcomes = await sendAt(Date.now(), smtpTo(smtp.port))
@@ -89,7 +89,7 @@ describe('the outbox of mail', { skip: missingPostgres() }, () => {
 
   const transient: readonly SmtpFault[] = ['greeting 421', 'recipient 451', 'data 452', 'hang', 'cut']
   for (const fault of transient) {
-    test(`a server that answers with ${fault} gets the mail later`, async () => {
+    test(`a mail is sent again later after ${fault}`, async () => {
       const since = smtp.taken.length
       const ids = await promise()
       const nowMs = Date.now()
@@ -104,7 +104,7 @@ describe('the outbox of mail', { skip: missingPostgres() }, () => {
   }
 
   for (const fault of ['recipient 550', 'data 554'] as const) {
-    test(`a server that answers with ${fault} is believed the third time`, async () => {
+    test(`a mail is given up at the third attempt after ${fault}`, async () => {
       await promise()
       const nowMs = Date.now()
       smtp.setFault(fault)
@@ -117,7 +117,7 @@ describe('the outbox of mail', { skip: missingPostgres() }, () => {
     })
   }
 
-  test('a server that is not there is tried for days', async () => {
+  test('mail for an unreachable server is retried for days', async () => {
     await promise()
     const nowMs = Date.now()
     const outcomes: MailOutcome[] = []
@@ -127,7 +127,7 @@ describe('the outbox of mail', { skip: missingPostgres() }, () => {
     assert.deepEqual(outcomes, [...new Array(10).fill('postponed'), 'given-up'])
   })
 
-  test('a server that trickles is left at the deadline', async () => {
+  test('a server that answers too slowly is closed at the deadline', async () => {
     const trickling = await startTricklingServer()
     await promise()
     const startMs = performance.now()
@@ -136,7 +136,7 @@ describe('the outbox of mail', { skip: missingPostgres() }, () => {
     trickling.close()
   })
 
-  test('a password is not sent in the clear, and without it neither is the mail', async () => {
+  test('a mail is postponed if the password would be sent without TLS', async () => {
     const since = smtp.taken.length
     await promise()
     const login = { user: 'joe', password: 'p4ssw0rd' }
@@ -145,7 +145,7 @@ describe('the outbox of mail', { skip: missingPostgres() }, () => {
     assert.equal(smtp.taken.length, since)
   })
 
-  test('a process that is killed between the send and its mark sends once more, the same mail', async () => {
+  test('a process that is killed after a send and before its record sends the mail once more', async () => {
     const since = smtp.taken.length
     const [id = ''] = await promise()
     const sender = startSender('after-send')
@@ -159,7 +159,7 @@ describe('the outbox of mail', { skip: missingPostgres() }, () => {
     assert.equal(bodyOf(first), bodyOf(second))
   })
 
-  test('two processes side by side send each mail once', async () => {
+  test('two processes send each mail once', async () => {
     const since = smtp.taken.length
     const senders = [startSender(), startSender()]
     const ids = await promise(60)
@@ -177,7 +177,7 @@ describe('the outbox of mail', { skip: missingPostgres() }, () => {
     return startProgram(process.execPath, [program, postgres.url, String(smtp.port), ...args])
   }
 
-  test('without a server mail goes into files, whole and for their owner only', async () => {
+  test('without a server mail is written to complete files that only their owner can read', async () => {
     const folder = temporaryFolder('tollway-mail')
     const inside = join(folder, 'mail')
     const [id = ''] = await promise()
@@ -200,7 +200,7 @@ function bodyOf(mail: string): string {
   return mail.slice(mail.indexOf('From:'))
 }
 
-test('the waits between tries grow to an hour', () => {
+test('the waits between attempts grow to an hour', () => {
   const waits = [1, 2, 3, 9, 50].map(attempts => mailWaitMs(attempts, () => 0))
   assert.deepEqual(waits, [15_000, 30_000, 60_000, hourMs, hourMs])
   assert.equal(

@@ -52,7 +52,7 @@ describe('a large database without statistics', { skip: missingPostgres() }, () 
     return total
   }
 
-  test('the books are replayed with a bounded number of reads of each row', async t => {
+  test('the books are verified with a bounded number of reads of each row', async t => {
     for (const table of tables) await readRows(table)
     const { counts, findings } = await verifyBooks(storage)
     assert.deepEqual(findings, [])
@@ -65,7 +65,7 @@ describe('a large database without statistics', { skip: missingPostgres() }, () 
     }
   })
 
-  test('pruning an event reads its deliveries, and no others', async t => {
+  test('pruning an event reads only its own deliveries', async t => {
     const limit = 200
     const removed = (what: 'webhook deliveries' | 'events') =>
       storage.transaction(tx => prune(tx, what, { untilMs: Date.now(), limit }))

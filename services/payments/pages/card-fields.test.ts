@@ -47,7 +47,7 @@ const checked = `
   code 1234                                   → code-wrong
   code 12a                                    → code-wrong
 `
-test('fields are checked alike on the server and in the browser', () => {
+test('fields are checked the same on the server and in the browser', () => {
   for (const line of checked.trim().split('\n')) {
     const [left = '', expected = ''] = line.split('→').map(part => part.trim())
     const [field = '', ...rest] = left.split(' ')
@@ -64,7 +64,7 @@ test('fields are checked alike on the server and in the browser', () => {
   }
 })
 
-test('the test card of the public service is one in test mode only', () => {
+test('the test card of the public service is a test card in test mode only', () => {
   assert.equal(onServer.checkNumber('1000 0000 0000 0000', false), 'number-scheme')
 })
 
@@ -86,7 +86,7 @@ const typed = `
   type 55000000000000041|      → 5500 0000 0000 0004|
   type 41000000000000000012|   → 4100 0000 0000 0000 001|
 `
-test('a number is grouped, and the caret stays with its digit', () => checkTyped(typed, 'groupNumber'))
+test('a number is grouped, and the caret stays at its digit', () => checkTyped(typed, 'groupNumber'))
 
 const typedExpiry = `
   type 0|               → 0|
@@ -106,7 +106,7 @@ const typedExpiry = `
   delete 0|             → 0|
   delete 08 / |0        → 08| / 0
 `
-test('an expiry date gets its slash, and loses it without a fight', () =>
+test('an expiry date gets its slash, and the slash can be deleted', () =>
   checkTyped(typedExpiry, 'groupExpiry'))
 
 function checkTyped(table: string, name: 'groupNumber' | 'groupExpiry'): void {
@@ -121,7 +121,7 @@ function checkTyped(table: string, name: 'groupNumber' | 'groupExpiry'): void {
   }
 }
 
-test('grouping keeps every digit, changes nothing the second time, and keeps the caret inside', () => {
+test('grouping keeps every digit, is idempotent, and keeps the caret inside', () => {
   const text = fc.string({ unit: fc.constantFrom(...'0123456789 /-x'), maxLength: 24 })
   fc.assert(
     fc.property(text, fc.nat(24), fc.boolean(), (value, at, isDeletion) => {
@@ -137,7 +137,7 @@ test('grouping keeps every digit, changes nothing the second time, and keeps the
   )
 })
 
-test('a form without a card, or with other things than text, says what is missing', () => {
+test('a form without a card, or with other values than text, reports the missing fields', () => {
   const errors = { number: 'number-missing', expiry: 'expiry-missing', code: 'code-missing' }
   for (const body of [{}, { number: {}, expiry: ['1'], code: 3 }]) {
     assert.deepEqual(onServer.readCardFields(body, { isTest: true, nowMs }), { errors })
@@ -148,7 +148,7 @@ test('a form without a card, or with other things than text, says what is missin
   })
 })
 
-test('in test mode only test cards can be used', () => {
+test('in test mode only test cards are accepted', () => {
   for (const { number } of testCards) assert.equal(onServer.checkNumber(number, true), undefined, number)
   // A number of Visa's own documentation stands for a real card.
   for (const number of ['4111 1111 1111 1111', '5555 5555 5555 4444', '2223 0031 2200 3222']) {

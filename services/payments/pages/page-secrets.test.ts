@@ -10,7 +10,7 @@ import { createSeal, type Purpose } from './seal.ts'
 const purpose: Purpose<{ readonly n: number }> = { name: 'n', maxAgeMs: 60_000 }
 const [first, second] = ['first '.repeat(6), 'second '.repeat(6)]
 
-test('a rotation in three steps loses nothing that was sealed, without a restart', () => {
+test('a rotation in three steps loses no sealed value, without a restart', () => {
   const folder = temporaryFolder('tollway-page-secrets')
   const path = join(folder, 'secret')
   const write = (...lines: readonly string[]) => {
@@ -43,7 +43,7 @@ test('a rotation in three steps loses nothing that was sealed, without a restart
   assert.doesNotMatch(warnings.join(), /short\b/)
 })
 
-test('without a setting the secret is kept in the folder, and a short one is refused', () => {
+test('without a setting the secret is kept in the state folder, and a short one is rejected', () => {
   const folder = temporaryFolder('tollway-page-secrets')
   const options = { set: '', path: undefined, folder, onWarning: assert.fail }
   assert.deepEqual(followPageSecrets(options)(), followPageSecrets(options)())

@@ -70,7 +70,7 @@ const faulty = `
   400 amount=12x&locale=da              → Beløbet er ikke gyldigt
   404 key=nobody&locale=da_DK           → Butikken findes ikke
 `
-test('a wrong link gets a page that says what to do', async () => {
+test('a wrong link gets a page that explains what to do', async () => {
   const { merchant, get } = open()
   for (const row of faulty.trim().split('\n')) {
     const [left = '', title] = row.trim().split(/ +→ /)
@@ -86,7 +86,7 @@ test('a wrong link gets a page that says what to do', async () => {
   assert.equal(`${answer.statusCode} ${titleOf(answer.body)}`, '404 This shop takes no payments any more')
 })
 
-test('the page of a live merchant without a processor is closed, and asks for no card', async () => {
+test('the page of a live merchant without a processor is closed, without a form for a card', async () => {
   const live = open({ test: false })
   for (const [locale, title] of [
     ['en', 'This shop cannot take payments yet'],
@@ -100,7 +100,7 @@ test('the page of a live merchant without a processor is closed, and asks for no
   }
 })
 
-test('what a link says is shown, and is never HTML', async () => {
+test('the text of a link is shown, and escaped', async () => {
   const { addressOf, get } = open({ name: '<i>Shop</i>' })
   const hostile = `"><script>alert('1')</script>`
   const { body } = await get(addressOf({ ...amount, text: hostile, reference: hostile, locale: hostile }))
@@ -110,7 +110,7 @@ test('what a link says is shown, and is never HTML', async () => {
   assert.match(body, /€12\.50/)
 })
 
-test('every answer is under the policy and is not kept; only the assets are', async () => {
+test('every answer has the content security policy, and only assets are cached', async () => {
   const { addressOf, get, post, pay } = open()
   const link = addressOf(amount)
   const paid = await pay(link)
@@ -146,14 +146,14 @@ test('every answer is under the policy and is not kept; only the assets are', as
   }
 })
 
-test('the folder is found without its slash', async () => {
+test('the path without its slash is redirected', async () => {
   const { merchant, get } = open()
   const query = `?key=${merchant.key}&amount=5`
   const answer = await get(`/pay${query}`)
   assert.equal(targetOf(answer, `/pay${query}`), `/pay/${query}`)
 })
 
-test('one form pays once, however often it is sent, at once or later', async () => {
+test('one form pays once, however often it is sent', async () => {
   const { checkout, addressOf, get, post } = open()
   const link = addressOf({ ...amount, reference: 'order 7' })
   const form = { token: hiddenIn((await get(link)).body, 'token'), ...card }
@@ -182,7 +182,7 @@ test('one form pays once, however often it is sent, at once or later', async () 
   assert.deepEqual([request.amount, request.currency, request.reference], [1250n, 'EUR', 'order 7'])
 })
 
-test('a form pays what it shows: not for another link, and not for ever', async () => {
+test('a form pays only the link that it shows, and for a limited time', async () => {
   const { checkout, clock, addressOf, get, post } = open()
   const link = addressOf(amount)
   const token = hiddenIn((await get(link)).body, 'token')
@@ -203,7 +203,7 @@ test('a form pays what it shows: not for another link, and not for ever', async 
   assert.equal(checkout.paid.length, 1)
 })
 
-test('a form that another site sent is refused', async () => {
+test('a form that another site sends is rejected', async () => {
   const { checkout, addressOf, get, post } = open()
   const link = addressOf(amount)
   const form = { token: hiddenIn((await get(link)).body, 'token'), ...card }
@@ -212,7 +212,7 @@ test('a form that another site sent is refused', async () => {
   assert.equal(checkout.paid.length, 0)
 })
 
-test('a card that cannot be one is not sent to anybody, and is not written back', async () => {
+test('an invalid card is neither sent to the processor nor repeated in the page', async () => {
   const { checkout, addressOf, pay } = open()
   const answer = await pay(addressOf(amount), {
     number: '4100 0000 0000 0101',
@@ -229,7 +229,7 @@ test('a card that cannot be one is not sent to anybody, and is not written back'
   assert.equal(checkout.paid.length, 0)
 })
 
-test('neither the number nor the code of a card is in any answer, address or error', async () => {
+test('no answer, address or error contains the number or the code of a card', async () => {
   const { checkout, errors, addressOf, get, post, pay } = open()
   const seen: string[] = []
   const shop = { ...amount, redirect: 'https://shop.example/thanks' }
@@ -258,7 +258,7 @@ test('neither the number nor the code of a card is in any answer, address or err
   assert.equal(new RegExp(`\\b${securityCode}\\b`).test(everything), false)
 })
 
-test('when the answer is not known, the payer can look again and pays once', async () => {
+test('if the outcome is unknown, the payer can check again and pays once', async () => {
   const { checkout, errors, addressOf, get, post, pay } = open()
   const link = addressOf(amount)
   checkout.meet = () => Promise.reject(new Error('the network is down'))
@@ -278,7 +278,7 @@ test('when the answer is not known, the payer can look again and pays once', asy
   assert.equal(checkout.paid.length, 1)
 })
 
-test('the same form again while the database is away does not say that nothing was charged', async () => {
+test('a repeated form during a database outage does not claim that nothing was charged', async () => {
   const { checkout, addressOf, get, post } = open()
   const link = addressOf(amount)
   const form = { token: hiddenIn((await get(link)).body, 'token'), ...card }
@@ -296,7 +296,7 @@ test('the same form again while the database is away does not say that nothing w
   assert.equal(checkout.paid.length, 1)
 })
 
-test('the outcome can be looked for while it is kept, and a payment not made says so', async () => {
+test('the outcome can be checked while it is kept, and the page of an unpaid one says so', async () => {
   const { checkout, clock, addressOf, get, post, pay } = open()
   const link = addressOf(amount)
   const confirm = addressOf(amount, 'confirm')
@@ -313,7 +313,7 @@ test('the outcome can be looked for while it is kept, and a payment not made say
   assert.equal(checkout.paid.length, 1)
 })
 
-test('a payer who is asked by the bank goes on at another process, which never saw the card', async () => {
+test('a payer whom the bank challenges can continue at another process without the card', async () => {
   const first = open()
   const other = pagesUnderTest(first.checkout)
   const link = first.addressOf(amount)
@@ -332,7 +332,7 @@ test('a payer who is asked by the bank goes on at another process, which never s
   first.checkout.authenticate = authenticate
 })
 
-test('what the browser keeps has no card in it, even for those who have the secret', async () => {
+test('the data in the browser contain no card, even decrypted', async () => {
   const { checkout, addressOf, merchant, pay } = open()
   const link = addressOf(amount)
   const seal = createSeal({ secrets: () => [pageSecret], nowMs: Date.now, randomBytes })
@@ -354,7 +354,7 @@ test('what the browser keeps has no card in it, even for those who have the secr
   }
 })
 
-test('a ticket or an outcome that is changed, too old or of another payment is refused', async () => {
+test('a ticket or an outcome that is changed, too old or of another payment is rejected', async () => {
   const { clock, addressOf, get, post, pay } = open()
   const link = addressOf(amount)
   const asked = await pay(link, { ...card, number: '4100000003002004' })
@@ -380,7 +380,7 @@ test('a ticket or an outcome that is changed, too old or of another payment is r
   }
 })
 
-test('the point of sale turns what is typed into a link with an amount', async () => {
+test('the point of sale turns the entered amount into a link', async () => {
   const { addressOf, get, post } = open()
   const link = addressOf({ text: 'Counter' }, 'amount')
   const answer = await post(link, { amount: '12,50', currency: 'EUR' })
@@ -403,7 +403,7 @@ test('the point of sale turns what is typed into a link with an amount', async (
   }
 })
 
-test('a defect is reported, and the page does not say what was charged', async () => {
+test('an internal error is reported, and the page does not mention a charge', async () => {
   const { checkout, errors, addressOf, get } = open()
   checkout.findMerchant = () => Promise.reject(new Error('a defect'))
   const { statusCode, body } = await get(addressOf({ locale: 'da' }))
@@ -451,7 +451,7 @@ test('attempts to pay are limited by address and by merchant, in both languages'
   assert.equal((await attempt('203.0.113.1')).statusCode, 303)
 })
 
-test('an answer to a challenge goes on with an attempt that was counted', async () => {
+test('the answer to a challenge does not count as another attempt', async () => {
   const { addressOf, post, pay } = open({}, { perAddress: 1, perMerchant: 1 })
   const link = addressOf(amount)
   const challenged = await pay(link, { ...card, number: '4100000003002004' })

@@ -11,7 +11,7 @@ function sealAt(nowMs = 0, secretByte = 1) {
   return { clock, seal: createSeal({ secrets: () => [secret], nowMs: () => clock.nowMs, randomBytes }) }
 }
 
-test('what was sealed opens for its purpose and binding, in any process with the secret, in time', () => {
+test('a sealed value opens for its purpose and binding, in any process with the secret, in time', () => {
   const { seal, clock } = sealAt()
   const sealed = seal.close(purpose, 'a', { note: 'secret text' })
   assert.deepEqual(seal.open(purpose, 'a', sealed), { note: 'secret text' })
@@ -28,7 +28,7 @@ test('what was sealed opens for its purpose and binding, in any process with the
   assert.equal(seal.open(purpose, 'a', sealed), undefined)
 })
 
-test('nothing else opens', () => {
+test('any other value does not open', () => {
   const { seal } = sealAt()
   const sealed = seal.close(purpose, 'a', { note: 'x' })
   for (const other of [
@@ -52,7 +52,7 @@ test('nothing else opens', () => {
   }
 })
 
-test('a short secret is refused', () => {
+test('a short secret is rejected', () => {
   const options = { secrets: () => [new Uint8Array(31)], nowMs: () => 0, randomBytes }
   assert.throws(() => createSeal(options), /secret: has 31 bytes; at least 32/)
 })

@@ -54,7 +54,7 @@ function show(answer: AuthorisationAnswer): string {
   return answer.approved ? 'approved' : `declined ${answer.error}`
 }
 
-test('each test card does what its row says', async () => {
+test('each test card has the outcome of its row', async () => {
   const { processor } = processorAt()
   for (const { number, means, declines, declinesRecurring, tds } of testCards) {
     const first = await pay(processor, card(number))
@@ -68,7 +68,7 @@ test('each test card does what its row says', async () => {
   }
 })
 
-test('each test card has a number and a name of its own, and a right check digit', () => {
+test('each test card has a number and a name of its own, and a correct check digit', () => {
   const numbers = testCards.map(({ number }) => number.replaceAll(' ', ''))
   assert.equal(new Set(numbers).size, numbers.length)
   assert.equal(new Set(testCards.map(({ name }) => name)).size, numbers.length)
@@ -102,14 +102,14 @@ const typed: readonly (readonly [card: CardInput, expected: string | number])[] 
   [card('4100 0000 0000 0001', { expiryYear: 25, expiryMonth: 12 }), 6],
 ]
 
-test('a card is read, or the first thing that is wrong with it is told', () => {
+test('a card is parsed, or its first error is returned', () => {
   for (const [input, expected] of typed) {
     const read = readCard(input, start)
     assert.equal('error' in read ? read.error : read.details.scheme, expected, JSON.stringify(input))
   }
 })
 
-test('a card that expired since it was saved is declined', async () => {
+test('a saved card that has expired is declined', async () => {
   const { processor, clock } = processorAt()
   const { card: known } = await pay(processor, card('4100 0000 0000 0001', { expiryYear: 26 }))
   clock.nowMs = Date.UTC(2026, 8, 1) - 1
@@ -118,7 +118,7 @@ test('a card that expired since it was saved is declined', async () => {
   assert.equal(show(await payAgain(processor, known?.reference.token ?? '')), 'declined 6')
 })
 
-test('a token that was made up or changed is declined', async () => {
+test('an invented or changed token is declined', async () => {
   const { processor } = processorAt()
   const { card: known } = await pay(processor, card('4100 0000 0100 7005'))
   const token = known?.reference.token ?? ''
@@ -127,7 +127,7 @@ test('a token that was made up or changed is declined', async () => {
   }
 })
 
-test('an operation gets its first answer again, whatever has changed since', async () => {
+test('a repeated operation gets its first answer, whatever has changed since', async () => {
   const { processor, clock } = processorAt()
   const saved = await pay(processor, card('4100 0000 0000 0001', { expiryYear: 26 }))
   const source = { token: saved.card?.reference.token ?? '' }
@@ -138,7 +138,7 @@ test('an operation gets its first answer again, whatever has changed since', asy
   assert.equal(show(await processor.authorise({ ...request, operationId: 'two' })), 'declined 6')
 })
 
-test('an authorisation that was cancelled is void, and one that comes later is declined', async () => {
+test('a cancelled authorisation is void, and a later request for it is declined', async () => {
   const { processor } = processorAt()
   const saved = await pay(processor, card('4100 0000 0000 0001'))
   const source = { token: saved.card?.reference.token ?? '' }
@@ -151,7 +151,7 @@ test('an authorisation that was cancelled is void, and one that comes later is d
   assert.equal(show(await processor.authorise(late)), 'declined 11')
 })
 
-test('a fingerprint is of the number and the key alone', async () => {
+test('a fingerprint depends on the number and the key alone', async () => {
   const fingerprintOf = async (processor: CardProcessor, number: string, change: Partial<CardInput> = {}) =>
     (await pay(processor, card(number, change))).card?.reference.fingerprint
   const { processor } = processorAt()
@@ -166,7 +166,7 @@ test('a fingerprint is of the number and the key alone', async () => {
   assert.notEqual(await fingerprintOf(other, '4100 0000 0000 0001'), first)
 })
 
-test('3-D Secure: attempt, full, refused by the payer, failed at the bank', async () => {
+test('3-D Secure is attempted, completed, rejected by the payer or failed at the bank', async () => {
   const { processor } = processorAt()
   const attempted = await pay(processor, card('4100 0000 0300 1006'))
   assert.equal(attempted.approved && attempted.tds, 'attempt')
@@ -196,7 +196,7 @@ async function payWithChallenge(
   return paid.approved ? `approved ${paid.tds}` : `declined ${paid.error}`
 }
 
-test('an authentication holds for its amount and currency only, and cannot be changed', async () => {
+test('an authentication is valid for its amount and currency only, and cannot be changed', async () => {
   const { processor } = processorAt()
   const of = async (change: object) => {
     const asked = await processor.authenticate({ ...payment, ...change, card: card('4100 0000 0300 3002') })
@@ -218,7 +218,7 @@ test('an authentication holds for its amount and currency only, and cannot be ch
   }
 })
 
-test('a fraud alert follows its payment, once it is due, until it is acknowledged', async () => {
+test('a fraud alert is repeated after its payment until it is acknowledged', async () => {
   const { processor, clock } = processorAt()
   const answer = await pay(processor, card('4100 0000 0400 1005'), 'one')
   await pay(processor, card('4100 0000 0400 1005'), 'one')

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { followSecret } from './follow-secret.ts'
 
-test('a secret is what its file has, and the one before while the file has none', () => {
+test('the secret is that of the file, and the previous one while the file has none', () => {
   const folder = temporaryFolder('follow-secret')
   const path = join(folder, 'token')
   const warnings: string[] = []

@@ -135,7 +135,7 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
     assert.deepEqual(event.signatures, expected)
   })
 
-  test('a receiver that was down for a day gets all, each subject in its order', async () => {
+  test('a receiver that was down for a day gets all events, in the order of each subject', async () => {
     const endpointId = await endpoint()
     const [a, b] = [someId(), someId()]
     const ids = await tell([a, b, a, b, a])
@@ -158,7 +158,7 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
     )
   })
 
-  test('an event is next whose turn comes while others are looked up', async () => {
+  test('an event that becomes due during a lookup is delivered next', async () => {
     await endpoint()
     const subject = someId()
     await tell([subject, subject])
@@ -179,7 +179,7 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
     assert.equal(await deliverer.deliverDue(), false)
   })
 
-  test('after four days an event is given up, and those behind it are next', async () => {
+  test('an event is given up after four days, and the next ones are delivered', async () => {
     await endpoint()
     const subject = someId()
     await tell([subject, subject])
@@ -199,7 +199,7 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
     )
   })
 
-  test('an endpoint that answers 410 is told nothing any more', async () => {
+  test('an endpoint that answers 410 is disabled', async () => {
     const id = await endpoint()
     await tell([someId()])
     answer = 410
@@ -210,7 +210,7 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
     assert.deepEqual(await deliverAt(Date.now() + 99 * hourMs), [])
   })
 
-  test('an endpoint that is silent does not keep others waiting', async () => {
+  test('a silent endpoint does not delay others', async () => {
     answer = 'silence'
     await endpoint()
     await tell(Array.from({ length: 8 }, someId))
@@ -225,7 +225,7 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
     assert.equal((await storage.transaction(tx => waitingAt(tx, quick))).count, 0n)
   })
 
-  test('processes side by side deliver each event, also when one of them is killed', async () => {
+  test('two processes deliver each event, also when one of them is killed', async () => {
     const endpointId = await endpoint()
     const program = fileURLToPath(new URL('testdata/webhook-sender.ts', import.meta.url))
     const senders = [1, 2].map(() => startProgram(process.execPath, [program, postgres.url]))
@@ -252,7 +252,7 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
   })
 })
 
-test('tries go on for four days, further apart each time', () => {
+test('attempts continue for four days, with growing intervals', () => {
   const waits = Array.from({ length: 12 }, (_, tries) => deliveryWaitMs(tries + 1, () => 0))
   assert.deepEqual(waits.slice(0, 3), [5_000, 300_000, 1_800_000])
   assert.deepEqual(waits.slice(-3), [24 * hourMs, null, null])

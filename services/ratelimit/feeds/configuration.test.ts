@@ -13,7 +13,7 @@ const yaml = (domain: string, unit = 'minute') =>
 
 for (const [where, inlineBytes] of [
   ['in this thread', Number.POSITIVE_INFINITY],
-  ['in a thread of its own', -1],
+  ['in a separate thread', -1],
 ] as const) {
   describe(`a configuration that is read ${where}`, () => {
     test('is all or nothing: one invalid file keeps the active configuration', async () => {

@@ -184,7 +184,7 @@ test('any other file gives one warning', async t => {
 })
 
 const wrongFiles: readonly [string, (path: string) => void, RegExp][] = [
-  ['a unit that is none', path => writeFileSync(path, yaml('b', 1).replace('minute', 'minuet')), /'minuet'/],
+  ['an unknown unit', path => writeFileSync(path, yaml('b', 1).replace('minute', 'minuet')), /'minuet'/],
   ['no YAML', path => writeFileSync(path, '{'), /b\.yaml: error loading config file/],
   ['no UTF-8', path => writeFileSync(path, Buffer.from([0xff, 0xfe, 0xff])), /b\.yaml: .*utf-8/],
   [
@@ -197,7 +197,7 @@ const wrongFiles: readonly [string, (path: string) => void, RegExp][] = [
   ],
   ['a pipe', path => void execFileSync('mkfifo', [path]), /b\.yaml: it is not a regular file/],
   ['a link to itself', path => symlinkSync('b.yaml', path), /b\.yaml: cannot be read: ELOOP/],
-  ['a domain that is there', path => writeFileSync(path, yaml('a', 5)), /duplicate domain 'a'/],
+  ['a duplicate domain', path => writeFileSync(path, yaml('a', 5)), /duplicate domain 'a'/],
 ]
 
 test('one invalid file keeps the active configuration, and is reported and counted once', async t => {

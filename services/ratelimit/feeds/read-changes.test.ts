@@ -14,7 +14,7 @@ const anyValue = [{ key: 'k', value: 'v' }]
 
 for (const [where, inlineBytes] of [
   ['in this thread', Number.POSITIVE_INFINITY],
-  ['in a thread of its own', -1],
+  ['in a separate thread', -1],
 ] as const) {
   test(`a domain with an unchanged resource is not compiled again, read ${where}`, async () => {
     const { configuration } = openConfiguration('camel', { inlineBytes })

@@ -38,7 +38,7 @@ flat=1 flat=1             -> none
 `,
   },
   {
-    rule: '2: key and value, then the first wildcard that fits, then the key alone',
+    rule: '2: an exact value, then the first wildcard that matches, then the key alone',
     yaml: `
 domain: shop
 descriptors:
@@ -62,7 +62,7 @@ only=      -> none
 `,
   },
   {
-    rule: 'wildcards stand anywhere in a value, stand for any text, and their parts do not overlap',
+    rule: 'wildcards may be anywhere in a value, match any text, and their parts do not overlap',
     yaml: `
 domain: shop
 descriptors:
@@ -153,7 +153,7 @@ user=staff path=/x  -> shop.user_staff.path_/x 4294967295/year
 `,
   },
   {
-    rule: 'the way that is chosen is not left again: a more specific rule hides the others below it',
+    rule: 'a chosen rule is final: a more specific rule hides the others below it',
     yaml: `
 domain: shop
 descriptors:
@@ -170,7 +170,7 @@ user=bob path=/x     -> shop.user.path 1/day
 `,
   },
   {
-    rule: '6: an unlimited rule is a match, and says so',
+    rule: '6: an unlimited rule is a match, and is marked as unlimited',
     yaml: `
 domain: shop
 descriptors:

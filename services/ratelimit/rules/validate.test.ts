@@ -122,7 +122,7 @@ for (const { files, problems } of bad) {
   test(`rejected: ${files.join(' and ')}`, () => assert.deepEqual(judge(files).problems, problems))
 }
 
-test('accepted, as by the reference', () => {
+test('files that the reference accepts are accepted', () => {
   const right = [
     '{domain: d}',
     '{domain: d, descriptors: [{key: k, rate_limit: {unit: nonsense, unlimited: true}}]}',

@@ -118,7 +118,7 @@ const bodies: readonly [string, string, string][] = [
     '{"domain":"d","descriptors":[{"limit":{"requests_per_unit":1,"unit":"HOUR"},"entries":[{"key":"z"}]}]}',
     '200 429',
   ],
-  ['a domain that nobody configured', user('7').replace('"d"', '"other"'), '200 200'],
+  ['an unknown domain', user('7').replace('"d"', '"other"'), '200 200'],
 ]
 
 test('both spellings of fields and of 64-bit numbers are accepted', async t => {
@@ -135,7 +135,7 @@ const wrongBodies: readonly [string, string | Uint8Array<ArrayBuffer>][] = [
   ['no JSON', '{'],
   ['no object', 'null'],
   ['a list', '[]'],
-  ['a field that there is not', '{"domain":"d","descriptor":[]}'],
+  ['an unknown field', '{"domain":"d","descriptor":[]}'],
   ['a prototype', '{"domain":"d","__proto__":{"descriptors":[]}}'],
   ['a wrong type', '{"domain":5}'],
   ['a number beyond 64 bits', '{"domain":"d","descriptors":[{"hitsAddend":"18446744073709551616"}]}'],
@@ -145,8 +145,8 @@ const wrongBodies: readonly [string, string | Uint8Array<ArrayBuffer>][] = [
   ['no UTF-8', Buffer.from(user('\xff'), 'latin1')],
   ['brackets without end', '['.repeat(500_000)],
   ['too many descriptors', `{"domain":"d","descriptors":[${'{},'.repeat(maxParts)}{}]}`],
-  ['more than is read', ' '.repeat(maxBodyBytes + 1)],
-  ['much more than is read', ' '.repeat(8 * maxBodyBytes)],
+  ['more than the read limit', ' '.repeat(maxBodyBytes + 1)],
+  ['much more than the read limit', ' '.repeat(8 * maxBodyBytes)],
 ]
 
 test('invalid requests and calls that fail are bad requests', async t => {

@@ -11,7 +11,7 @@ function read(env: Readonly<Record<string, string>>) {
 }
 
 const cases: readonly [string, Readonly<Record<string, string>>, readonly string[]][] = [
-  ['one worker may have all of it', { BACKEND_TYPE: 'memory', GRPC_UDS: '/run/a.sock', PORT: '0' }, []],
+  ['one worker may use every backend', { BACKEND_TYPE: 'memory', GRPC_UDS: '/run/a.sock', PORT: '0' }, []],
   ['several share Redis and two ports', { WORKERS: '64' }, []],
   [
     'several share neither memory nor a unix socket',
@@ -22,7 +22,7 @@ const cases: readonly [string, Readonly<Record<string, string>>, readonly string
     ],
   ],
   [
-    'several need ports that are the same for all',
+    'several need ports that are fixed',
     { WORKERS: '3', GRPC_PORT: '0', PORT: '0' },
     [
       'GRPC_PORT: "0" is not allowed with 3 WORKERS, which would each have a different port; allowed: 1 to 65535',

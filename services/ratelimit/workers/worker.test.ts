@@ -54,7 +54,7 @@ test('the statistics of a killed process are kept, and the next one adds to them
   assert.deepEqual(said.slice(0, 4), ['healthy', 'absent was ended by SIGKILL', 'absent starting', 'healthy'])
 })
 
-test('a process without signs of life is killed and restarted', async t => {
+test('a process without heartbeats is killed and restarted', async t => {
   const { said, children } = keep(t, health(true), { patience: { firstSignMs: 10_000, nextSignMs: 250 } })
   await waitFor('the first process', () => said.includes('healthy'))
   children[0]?.kill('SIGSTOP')

@@ -122,7 +122,7 @@ describe('callers of the API in a cluster', { skip: missingKubeAssets() }, () =>
 
   for (const [text, authorization] of [
     ['no token', undefined],
-    ['a token of no one', 'Bearer canary-7f3a'],
+    ['an unknown token', 'Bearer canary-7f3a'],
     ['a password', 'Basic Y2FuYXJ5LTdmM2E='],
     ['a long token', `Bearer canary-7f3a${'x'.repeat(5_000)}`],
   ] as const)

@@ -40,7 +40,7 @@ function outcome(result: object): unknown {
   return fields.length === 0 ? code : fields.map(error => `${error.field} ${error.code}`)
 }
 
-test('a merchant from JSON and from a form are the same', () => {
+test('a merchant is parsed the same from JSON and from a form', () => {
   const json = parseMerchant(merchant, 'json', funding)
   const form = parseForm(
     'company[country]=DK&currency=DKK&email=john%40example.com&website=https://example.com' +
@@ -93,7 +93,7 @@ test('each field of a merchant is checked', () => {
   }
 })
 
-test('everything that is wrong is told at once, and no more than helps', () => {
+test('all problems are reported at once, up to a limit', () => {
   assert.deepEqual(outcome(parseMerchant(undefined, 'json', funding)), [
     'email required',
     'website required',
@@ -164,7 +164,7 @@ test('a transaction comes from exactly one of a transaction and a card', () => {
   assert.deepEqual(of({ amount: 0 }), ['amount too_small', 'transactionId required'])
 })
 
-test('what only the service sets cannot be sent', () => {
+test('fields that only the service sets are rejected', () => {
   for (const field of [
     'merchantId',
     'status',
@@ -201,7 +201,7 @@ function nested(depth: number): object {
   return JSON.parse(`${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`)
 }
 
-test('custom data are any object within limits, and come out as they went in', () => {
+test('custom data are any object within the limits, and are stored unchanged', () => {
   for (const [value, code] of customs) {
     const body = { currency: 'DKK', amount: 1, cardId: someId, custom: value }
     const result = parseTransaction(body, 'json')
@@ -210,7 +210,7 @@ test('custom data are any object within limits, and come out as they went in', (
   }
 })
 
-test('of a merchant name, email and descriptor can be changed, and nothing else', () => {
+test('only the name, email and descriptor of a merchant can be changed', () => {
   assert.deepEqual(parseMerchantUpdate({}, 'json'), {})
   assert.deepEqual(parseMerchantUpdate({ name: 'Coffee John' }, 'json'), { name: 'Coffee John' })
   assert.deepEqual(parseMerchantUpdate({ name: null }, 'json'), { name: null })
@@ -225,7 +225,7 @@ test('of a merchant name, email and descriptor can be changed, and nothing else'
   ])
 })
 
-test('the other inputs', () => {
+test('apps, members, associations, cards and other inputs are parsed', () => {
   assert.deepEqual(parseApp(undefined, 'json'), { name: null })
   assert.deepEqual(parseMember({ email: 'one@example.com' }, 'form'), { email: 'one@example.com' })
   assert.deepEqual(parseAssociation({ appId: someId }, 'form'), { appId: someId })
@@ -237,7 +237,7 @@ test('the other inputs', () => {
   assert.deepEqual(outcome(parseApp([], 'json')), [' type'])
 })
 
-test('a link', () => {
+test('a link is parsed, and each invalid field is reported', () => {
   const link = { key: 'k', amount: '100', currency: 'DKK', locale: 'da_DK', utm_source: 'mail' }
   assert.deepEqual(parseLink(link), {
     key: 'k',
@@ -255,7 +255,7 @@ test('a link', () => {
   assert.deepEqual(outcome(parseLink({ key: 'k', redirect: 'javascript:alert(1)' })), ['redirect format'])
 })
 
-test('no body makes a parser throw, and every refusal names a field', () => {
+test('no body makes a parser throw, and every rejection names a field', () => {
   const parsers = [
     parseApp,
     parseMember,
@@ -295,7 +295,7 @@ test('no body makes a parser throw, and every refusal names a field', () => {
   )
 })
 
-test('a card number in a wrong field does not come back', () => {
+test('a card number in a wrong field is not repeated in the rejection', () => {
   const canaries = ['4100000000000001', '4100 0000 0000 0001', '4100-0000-0000-0001']
   const fields = [
     'name',
@@ -350,7 +350,7 @@ const forms: readonly (readonly [body: string, expected: unknown])[] = [
   ['a=1&'.repeat(1000), 'malformed_body'],
 ]
 
-test('forms', () => {
+test('forms are decoded with nested fields, and malformed ones are rejected', () => {
   for (const [body, expected] of forms) assert.deepEqual(outcome(parseForm(body)), expected, body)
   assert.equal(Object.hasOwn(Object.prototype, 'admin'), false)
 })

@@ -18,7 +18,7 @@ function page(query: string, filter = byTest): unknown {
   return result.refusal.fields.map(error => `${error.field} ${error.code}`)
 }
 
-test('a page of a list', () => {
+test('the query of a page has a limit, a cursor, a filter and an order', () => {
   const start = { limit: 10, after: null, before: null, order: null, filter: { test: null } }
   assert.deepEqual(page('limit=10'), start)
   assert.deepEqual(page(`limit=10&before=${someId}`), { ...start, before: { id: someId } })
@@ -28,7 +28,7 @@ test('a page of a list', () => {
   assert.deepEqual(page('limit=10&sort[created]=1'), { ...start, order: 'oldest' })
 })
 
-test('a time of the public client is a cursor', () => {
+test('a creation time in an id of the public client is a cursor', () => {
   const found = page('limit=1&after=560fd96b0000000000000000')
   assert.deepEqual(found, {
     limit: 1,
@@ -39,7 +39,7 @@ test('a time of the public client is a cursor', () => {
   })
 })
 
-test('what is refused of a query', () => {
+test('each invalid parameter of a query is rejected with its code', () => {
   for (const [query, refused] of [
     ['', 'limit required'],
     ['limit=0', 'limit too_small'],

@@ -16,7 +16,7 @@ function search(query: string, filter: Reader<unknown> = transactionSearch): unk
 const nothing = { reference: null, custom: null, status: null, fromMs: null, toMs: null }
 const dayMs = 86_400_000
 
-test('a search', () => {
+test('the query of a search is parsed, and its range of time has a default', () => {
   const fromMs = Date.UTC(2026, 6, 1)
   const toMs = fromMs + 366 * dayMs
   assert.deepEqual(search(''), nothing)
@@ -33,7 +33,7 @@ test('a search', () => {
   )
 })
 
-test('a search that is wrong names the field, what was found and what is allowed', () => {
+test('an invalid search names the field, the value found and the allowed values', () => {
   const from = 'filter[created][from]=2026-07-01'
   const example = 'is not a date or time such as 2026-07-01T08:30:00Z'
   const needed = 'is missing; a search by status, custom or created.to needs it'
@@ -77,7 +77,7 @@ test('a search that is wrong names the field, what was found and what is allowed
   for (const [query, message] of table) assert.equal(search(query), message, query)
 })
 
-test('a search of lines has the same range of time', () => {
+test('a search of lines accepts the same range of time', () => {
   const fromMs = Date.UTC(2026, 6, 1)
   const from = 'filter[created][from]=2026-07-01'
   assert.deepEqual(search('', lineSearch), { transactionId: null, fromMs: null, toMs: null })

@@ -6,7 +6,7 @@ import { hasCardNumber } from './card-number.ts'
 
 const number = '4111 1111 1111 1111'
 
-test('what could be the number of a card is found, in groups or not', () => {
+test('text that could contain a card number is detected, grouped or not', () => {
   const table: readonly (readonly [string, boolean])[] = [
     [number, true],
     ['4111111111111111', true],
@@ -25,7 +25,7 @@ test('what could be the number of a card is found, in groups or not', () => {
   for (const [text, found] of table) assert.equal(hasCardNumber(text), found, text)
 })
 
-test('no field that is stored and shown takes the number of a card, and no message repeats it', () => {
+test('no stored field accepts a card number, and no message repeats it', () => {
   const payment = { transactionId: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a05', currency: 'DKK', amount: 1 }
   const merchant = {
     currency: 'DKK',
@@ -55,7 +55,7 @@ test('no field that is stored and shown takes the number of a card, and no messa
   }
 })
 
-test('an empty name is refused', () => {
+test('an empty name is rejected', () => {
   const merchant = {
     currency: 'DKK',
     email: 'a@example.com',

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { countryCodes } from './countries.ts'
 import { isIban, normaliseIban } from './iban.ts'
 
-test('IBANs of several countries', () => {
+test('IBANs of several countries are valid', () => {
   const ibans = [
     'DK50 0040 0440 1162 43',
     'GB82 WEST 1234 5698 7654 32',
@@ -13,7 +13,7 @@ test('IBANs of several countries', () => {
   for (const iban of ibans) assert.ok(isIban(normaliseIban(iban)), iban)
 })
 
-test('one wrong character, or two that changed places, is found', () => {
+test('a wrong character or two swapped ones make an IBAN invalid', () => {
   const iban = 'GB82WEST12345698765432'
   for (let index = 4; index < iban.length; index++) {
     const wrong = iban.at(index) === '0' ? '1' : '0'
@@ -22,7 +22,7 @@ test('one wrong character, or two that changed places, is found', () => {
   assert.equal(isIban('GB82WEST12345698764532'), false)
 })
 
-test('what has not the form of one', () => {
+test('text of another form is not an IBAN', () => {
   for (const text of [
     '',
     'DK',
@@ -35,7 +35,7 @@ test('what has not the form of one', () => {
   }
 })
 
-test('there are 249 countries', () => {
+test('the table of countries has 249 codes', () => {
   assert.equal(new Set(countryCodes).size, 249)
   assert.ok(countryCodes.every(code => /^[A-Z]{2}$/.test(code)))
 })

@@ -31,7 +31,7 @@ const conversions = `
   5 SEK = - DKK
 `
 
-test('amounts are exchanged with their minor units', () => {
+test('amounts are exchanged between currencies with different minor units', () => {
   for (const row of conversions.trim().split('\n')) {
     const [amount = '', currency = '', , expected, to = ''] = row.trim().split(' ')
     const found = exchange(rates, { amount: BigInt(amount), currency }, to)
@@ -40,7 +40,7 @@ test('amounts are exchanged with their minor units', () => {
   }
 })
 
-test('half is rounded to even', () => {
+test('a half is rounded to the even number', () => {
   const half = { numerator: 1n, denominator: 2n }
   assert.deepEqual(
     [1n, 3n, 5n, 7n, 4n].map(amount => scale(amount, half)),
@@ -48,7 +48,7 @@ test('half is rounded to even', () => {
   )
 })
 
-test('an exchange is the exact value, rounded by less than one minor unit', () => {
+test('an exchange differs from the exact value by less than one minor unit', () => {
   const codes = fc.constantFrom('EUR', 'DKK', 'JPY', 'KWD', 'USD')
   const rate = (code: string) => rates.rates.get(code) ?? { numerator: 0n, denominator: 1n }
   fc.assert(
@@ -64,7 +64,7 @@ test('an exchange is the exact value, rounded by less than one minor unit', () =
   )
 })
 
-test('a rate table tells everything that is wrong with it', () => {
+test('all problems of a rate table are reported', () => {
   assert.deepEqual(parseRateTable('EURO', { DKK: '0', QQQ: '1', JPY: '1,5', EUR: '2' }), {
     problems: [
       'base: "EURO" is not a currency of ISO 4217',
@@ -78,7 +78,7 @@ test('a rate table tells everything that is wrong with it', () => {
   })
 })
 
-test('a fee has a flat part and one in proportion', () => {
+test('a fee has a fixed part and a proportional one', () => {
   const parsed = parseFeeTable({ DKK: { capture: { flat: '25', rate: '0.0135' } } })
   assert.ok('table' in parsed)
   assert.deepEqual(feeOf(parsed.table, 'capture', 'DKK', 10_000n), { flat: 25n, rate: 135n, total: 160n })
@@ -86,7 +86,7 @@ test('a fee has a flat part and one in proportion', () => {
   assert.deepEqual(feeOf(parsed.table, 'capture', 'EUR', 10_000n), { flat: 0n, rate: 0n, total: 0n })
 })
 
-test('a fee table tells everything that is wrong with it', () => {
+test('all problems of a fee table are reported', () => {
   assert.deepEqual(parseFeeTable({ QQQ: {}, DKK: { capture: { flat: '1.5', rate: '2' }, gift: {} } }), {
     problems: [
       'QQQ: is not a currency of ISO 4217',
@@ -97,13 +97,13 @@ test('a fee table tells everything that is wrong with it', () => {
   })
 })
 
-test('decimal numbers are exact', () => {
+test('decimal numbers are parsed exactly', () => {
   assert.deepEqual(parseDecimal('0.10'), { numerator: 10n, denominator: 100n })
   for (const text of ['', '.5', '5.', '-1', '1e3', '1'.repeat(13), ' 1'])
     assert.equal(parseDecimal(text), undefined)
 })
 
-test('exponents of currencies', () => {
+test('each currency has the exponent of its minor unit', () => {
   for (const [code, exponent] of Object.entries({ DKK: 2, JPY: 0, KWD: 3, ISK: 0, TND: 3, HUF: 2 })) {
     assert.equal(exponentOf(code), exponent)
   }

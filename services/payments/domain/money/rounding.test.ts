@@ -25,7 +25,7 @@ const fees = Object.fromEntries(
 const parts = fc.array(fc.bigInt(1n, 400n), { minLength: 1, maxLength: 60 })
 const sumOf = (amounts: readonly bigint[]) => amounts.reduce((sum, amount) => sum + amount, 0n)
 
-test('captures in parts are worth what one capture is, and cost the same, between all currencies', () => {
+test('partial captures are worth and cost the same as one capture, between all currencies', () => {
   for (const from of currencies) {
     for (const to of currencies) {
       fc.assert(
@@ -48,7 +48,7 @@ test('captures in parts are worth what one capture is, and cost the same, betwee
   }
 })
 
-test('refunds and disputes in parts take what one refund takes, between all currencies', () => {
+test('partial refunds and disputes take the same as one refund, between all currencies', () => {
   for (const from of currencies) {
     for (const to of currencies) {
       fc.assert(
@@ -82,7 +82,7 @@ const anyRate = fc
   .tuple(fc.integer({ min: 1, max: 99_999 }), fc.integer({ min: -5, max: 0 }))
   .map(([digits, exponent]) => (digits * 10 ** exponent).toFixed(5))
 
-test('parts are worth what the whole is from each currency to any other, at any rates', () => {
+test('the parts of an amount are worth the same as the whole, between any currencies at any rates', () => {
   for (const from of currencyCodes) {
     fc.assert(
       fc.property(parts, fc.constantFrom(...currencyCodes), anyRate, anyRate, (amounts, to, one, other) => {
@@ -146,7 +146,7 @@ test('operations in any order keep the value within half a minor unit of the exa
   )
 })
 
-test('a dispute fee of parts is that of the whole', () => {
+test('the dispute fees of the parts sum up to that of the whole', () => {
   const history = createHistory(merchantUnderTest, pricingUnderTest({ DKK: { dispute: { rate: '0.004' } } }))
   authorise(history, 100n, 'DKK')
   operate(history, 0, 'capture', 100n)
@@ -160,7 +160,7 @@ test('a dispute fee of parts is that of the whole', () => {
   assert.equal(excess, 900n)
 })
 
-test('many refunds of one yen take what one refund takes', () => {
+test('many refunds of one yen take the same as one refund', () => {
   const history = createHistory(
     { ...merchantUnderTest, currency: 'EUR' },
     pricingUnderTest({}, { JPY: '162.6' }),

@@ -12,7 +12,7 @@ import { processingErrorCodes } from './processing-errors.ts'
 
 const input = { currency: 'EUR', amount: 300n, descriptor: null, custom: null }
 
-test('refused before anybody is asked: a closed merchant, a currency without a rate', () => {
+test('a closed merchant and a currency without a rate are rejected before the processor is called', () => {
   const pricing = pricingUnderTest()
   assert.equal(checkAuthorisation(merchantUnderTest, input, pricing), undefined)
   const closed = checkAuthorisation({ ...merchantUnderTest, closedMs: 1 }, input, pricing)
@@ -21,7 +21,7 @@ test('refused before anybody is asked: a closed merchant, a currency without a r
   assert.equal(unknown?.refusal.processingError?.code, 1)
 })
 
-test('a recurring transaction charges an earlier one’s card, or a saved one, of the same merchant', () => {
+test('a recurring transaction charges the card of an earlier one, or a saved one, of the merchant', () => {
   const history = createHistory()
   const earlier = authorise(history, 300n, 'DKK')
   const { card, cardReference } = earlier
@@ -37,7 +37,7 @@ test('a recurring transaction charges an earlier one’s card, or a saved one, o
   assert.deepEqual(own, { card, cardReference })
 })
 
-test('3-D Secure is never of a recurring transaction', () => {
+test('a recurring transaction has no 3-D Secure', () => {
   const { card, cardReference } = authorise(createHistory(), 1n, 'DKK')
   const authorisation: Authorisation = {
     id: 'i',
@@ -55,7 +55,7 @@ test('3-D Secure is never of a recurring transaction', () => {
   assert.throws(() => recordAuthorisation({ ...authorisation, recurring: true }), /3-D Secure/)
 })
 
-test('the catalogues are whole', () => {
+test('the catalogues of errors are complete', () => {
   assert.deepEqual(
     processingErrorCodes.filter(code => code < 1 || code > 31),
     [],

@@ -174,7 +174,7 @@ function describe(history: History): string {
   return shown.map(([name, amount]) => `${name} ${amount}`).join(' ') + balance
 }
 
-test('the trail tells what was done, in the order of time', () => {
+test('the trail lists the operations in the order of time', () => {
   const history = createHistory(merchantUnderTest, tables['with fees'].pricing)
   const steps =
     'authorise 20000 DKK; capture 10000; refund 1000; void 5000; dispute 2000; win; dispute 3000; lose'
@@ -192,7 +192,7 @@ test('the trail tells what was done, in the order of time', () => {
   ])
 })
 
-test('a closed merchant takes no more money, and can still give back', () => {
+test('a closed merchant accepts no payment, and can still refund', () => {
   const open = createHistory()
   authorise(open, 300n, 'DKK')
   operate(open, 0, 'capture', 100n)
@@ -202,7 +202,7 @@ test('a closed merchant takes no more money, and can still give back', () => {
   assert.deepEqual(tell(operate(closed, 0, 'void', 200n)), [])
 })
 
-test('a descriptor is the operation’s, else the transaction’s, else the merchant’s', () => {
+test('the descriptor is that of the operation, else of the transaction, else of the merchant', () => {
   const history = createHistory()
   authorise(history, 300n, 'DKK')
   operate(history, 0, 'capture', 100n)

@@ -78,7 +78,7 @@ function operateOnce(
   if (outcome !== undefined && isRefused(outcome)) assert.equal(history.transactions[target], before)
 }
 
-test('no history breaks an invariant, and each book can be proved', () => {
+test('every history keeps the invariants, and its book can be verified', () => {
   fc.assert(
     fc.property(steps, rates, (steps, rates) => {
       const history = play(steps, rates)
@@ -94,7 +94,7 @@ test('no history breaks an invariant, and each book can be proved', () => {
   )
 })
 
-test('the ledger is zero in each currency, and lines sum to the merchant’s account', () => {
+test("the ledger sums to zero in each currency, and lines sum to the merchant's account", () => {
   fc.assert(
     fc.property(steps, rates, (steps, rates) => {
       const history = play(steps, rates)
@@ -118,7 +118,7 @@ test('the same steps give the same book', () => {
   )
 })
 
-test('refunding all that was captured takes exactly what it gave, in whatever parts', () => {
+test('refunding all captures takes exactly what they gave, whatever the parts', () => {
   const parts = fc.array(fc.bigInt(1n, 300n), { minLength: 1, maxLength: 12 })
   fc.assert(
     fc.property(parts, parts, currencyOf(), rates, (captures, refunds, currency, rates) => {
@@ -147,7 +147,7 @@ test('refunding all that was captured takes exactly what it gave, in whatever pa
   )
 })
 
-test('a changed record is found', () => {
+test('a changed record is detected', () => {
   const changes = fc.constantFrom<(history: History) => void>(
     ({ transactions: [first], transactions }) => {
       if (first !== undefined) transactions[0] = { ...first, refundedAmount: first.refundedAmount + 1n }

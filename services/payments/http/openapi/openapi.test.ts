@@ -85,7 +85,7 @@ test('names of operations are unique', () => {
   assert.equal(new Set(names).size, names.length)
 })
 
-test('every example is valid', () => {
+test('every example is valid for its schema', () => {
   for (const { name, operation } of operations) {
     for (const { schema, example } of mediaOf(operation)) {
       if (example !== undefined) assertValid(schema, example, name)
@@ -113,7 +113,7 @@ const parsers: Readonly<Record<string, (body: unknown) => object>> = {
   updateWebhook: body => parseWebhookUpdate(body, 'json'),
 }
 
-test('the service takes what the document shows, and the same fields', () => {
+test('the service accepts the documented examples and exactly the documented fields', () => {
   const bodies = operations.filter(({ operation }) => operation.requestBody !== undefined)
   assert.deepEqual(bodies.map(({ operation }) => operation.operationId).sort(), Object.keys(parsers).sort())
   for (const { name, operation } of bodies) {

@@ -5,7 +5,7 @@ import { accepts } from './accept.ts'
 import { readApiKey } from './credentials.ts'
 import { requestIdOf } from './request-id.ts'
 
-test('an Accept header takes JSON, or does not', () => {
+test('an Accept header accepts JSON or not', () => {
   const takes = [
     '',
     '*/*',
@@ -35,7 +35,7 @@ test('an API key is the password of a user without a name', () => {
   }
 })
 
-test('an id of a request is taken where it can do no harm', () => {
+test('a harmless request id is kept, and any other is replaced', () => {
   const random = (count: number) => new Uint8Array(count)
   const own = requestIdOf(undefined, 0, random)
   for (const id of ['a', '0197f3a2-5c00-7a10-8b3c-5d2e9f014a01', '4100000000000002', 'x'.repeat(128)]) {

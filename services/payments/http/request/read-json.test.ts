@@ -19,7 +19,7 @@ const cases: readonly (readonly [text: string, fault: RegExp | null])[] = [
   [`${'['.repeat(maxJsonDepth + 1)}${']'.repeat(maxJsonDepth + 1)}`, /deeper than 32/],
 ]
 
-test('names come once, and nesting has an end', () => {
+test('duplicate names and too deep nesting are rejected', () => {
   for (const [text, fault] of cases) {
     const read = readJson(text)
     if (fault === null) assert.deepEqual(read, { value: JSON.parse(text) })
@@ -27,7 +27,7 @@ test('names come once, and nesting has an end', () => {
   }
 })
 
-test('what JSON.stringify writes is read as it was', () => {
+test('the output of JSON.stringify is parsed unchanged', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 6 }), value => {
       const text = JSON.stringify(value)

@@ -53,7 +53,7 @@ async function ask(port: number, options: object = {}): Promise<string> {
   return answer
 }
 
-test('a certificate that was replaced is shown to the next connection', { skip }, async () => {
+test('the next connection gets a replaced certificate', { skip }, async () => {
   const { folder, first, second } = await makeCertificates()
   const [cert, key] = [join(folder, 'tls.crt'), join(folder, 'tls.key')]
   const install = async (from: Certificate) => {
@@ -87,7 +87,7 @@ test('a certificate that was replaced is shown to the next connection', { skip }
   }
 })
 
-test('provisioning lets in only clients with a certificate of its authority', { skip }, async () => {
+test('provisioning accepts only clients with a certificate of its authority', { skip }, async () => {
   const { first: own, second: stranger } = await makeCertificates()
   const tls = openTlsFiles({
     cert: { setting: 'CERT', path: own.certFile },

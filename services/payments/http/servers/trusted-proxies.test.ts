@@ -18,7 +18,7 @@ const cases = `
   127.0.0.1/32,10.0.0.0/8  | 1.2.3.4, 5.6.7.8, 10.0.0.9 | http → 5.6.7.8 http
   127.0.0.0/8,fd00::/8     | 2001:db8::7, fd00::1      | https → 2001:db8::7 https
 `
-test('only a trusted proxy is believed about whom it asks for', async t => {
+test('only the forwarded address of a trusted proxy is used', async t => {
   for (const row of cases.trim().split('\n')) {
     const [trusted = '', forwarded = '', last = ''] = row.split('|').map(part => part.trim())
     const [proto = '', expected = ''] = last.split(/ *→ /)

@@ -64,7 +64,7 @@ const ofTheCaller = new Set(['getIdentity', 'createMerchant'])
 /** Would take away what the others need. */
 const isLast = ({ method }: Endpoint) => method === 'DELETE'
 
-test('without a key, with a wrong or a revoked one, nothing is told', async () => {
+test('requests without a valid key get 401 without any data', async () => {
   const revoked = await openShop(api)
   await api.storage.transaction(tx => expireAppKeys(tx, revoked.appId, api.clock.nowMs()))
   const doors: Readonly<Record<string, Record<string, string>>> = {
@@ -91,7 +91,7 @@ test('without a key, with a wrong or a revoked one, nothing is told', async () =
   }
 })
 
-test('of another’s records nothing is told, and nothing is done', async () => {
+test('records of other apps are not found, and not changed', async () => {
   const other = await openShop(api)
   const own = await payAt(api, other)
   for (const endpoint of guarded.filter(({ document }) => !ofTheCaller.has(document.operationId))) {
@@ -114,7 +114,7 @@ test('of another’s records nothing is told, and nothing is done', async () => 
   assert.ok(own.id !== ids['transactionId'])
 })
 
-test('the owner is let in everywhere', async () => {
+test('the owner may call every endpoint', async () => {
   for (const endpoint of [...guarded].sort((a, b) => Number(isLast(a)) - Number(isLast(b)))) {
     const [path, content] = requestFor(endpoint)
     const { status, text } = await api.call(endpoint.method, path, { ...content, key: shop.key })
@@ -124,7 +124,7 @@ test('the owner is let in everywhere', async () => {
   }
 })
 
-test('fields that only the service sets are refused in every body', async () => {
+test('every body is rejected with fields that only the service sets', async () => {
   const hostile = [
     'id',
     'key',

@@ -75,7 +75,7 @@ function summary({ json, status }: TestResponse): string {
   return json.map(({ field, code }) => [field, code].filter(part => part !== '').join(' ')).join(', ')
 }
 
-test('reads and lists', () =>
+test('reads and lists get their status and code', () =>
   runTable(`
     GET /me → 200
     GET /me/ → 200
@@ -126,7 +126,7 @@ test('reads and lists', () =>
     DELETE /merchants/{merchant} → 405 method_not_allowed
   `))
 
-test('what is made and changed', () =>
+test('creations and changes get their status and code', () =>
   runTable(`
     POST /merchants → 400 {required}
     POST /merchants json {"currency":"JPY"} → 400 {almost} unsupported
@@ -153,7 +153,7 @@ test('what is made and changed', () =>
     DELETE /merchants/{merchant}/apps/{otherApp} → 404 not_found
   `))
 
-test('what is done with transactions', () =>
+test('operations of transactions get their status and code', () =>
   runTable(`
     POST /transactions/{fresh}/captures json {} → 400 amount required
     POST /transactions/{fresh}/captures json {"amount":1001} → 400 amount too_large
@@ -187,7 +187,7 @@ test('what is done with transactions', () =>
     POST /merchants/{merchant}/cards json {"transactionId":"{foreign}"} → 400 transactionId mismatch
   `))
 
-test('a list has one element a line, and an empty one has none', async () => {
+test('a list has one line for each element, and an empty list none', async () => {
   const { text } = await api.call('GET', `/merchants/${shop.merchantId}/transactions?limit=3`, shop)
   const lines = text.split('\n')
   assert.deepEqual([lines.length, lines[0], lines[4], lines[5]], [6, '[', ']', ''])
@@ -196,7 +196,7 @@ test('a list has one element a line, and an empty one has none', async () => {
   assert.equal(empty.text, '[\n]\n')
 })
 
-test('an update is answered as the request wants it', async () => {
+test('an update is answered with 204 or with the merchant, as Accept and X-Client ask', async () => {
   const update = async (headers: Record<string, string>) => {
     const raw = await rawCall(
       ['PUT', `/merchants/${shop.merchantId}`],
@@ -212,7 +212,7 @@ test('an update is answered as the request wants it', async () => {
   assert.equal(await update({ accept: 'text/html' }), '406')
 })
 
-test('content types are taken as they are meant', async () => {
+test('the content type is matched with its parameters and in any case', async () => {
   const cases = `
     application/json;charset=utf-8 → 201
     APPLICATION/JSON ; charset="UTF-8" → 201
@@ -245,7 +245,7 @@ test('content types are taken as they are meant', async () => {
   assert.deepEqual([answer.status, summary(answer)], [400, 'malformed_body'])
 })
 
-test('bodies have a limit, in length and in depth', async () => {
+test('the length and the depth of bodies are limited', async () => {
   const long = await api.call('POST', '/merchants', {
     key: shop.key,
     json: { name: 'x'.repeat(maxBodyBytes) },
@@ -259,7 +259,7 @@ test('bodies have a limit, in length and in depth', async () => {
   assert.deepEqual([deep.status, summary(deep)], [400, 'malformed_body'])
 })
 
-test('a request keeps its sane id, and gets one otherwise', async () => {
+test('a request keeps a harmless id, and gets a new one otherwise', async () => {
   const idOf = async (id: string) =>
     (await api.call('GET', '/me', { key: shop.key, headers: { 'x-request-id': id } })).headers.get(
       'x-request-id',
@@ -270,7 +270,7 @@ test('a request keeps its sane id, and gets one otherwise', async () => {
   }
 })
 
-test('methods that a path has are told, and no other origin is let in', async () => {
+test('OPTIONS lists the methods of a path, and no other origin is allowed', async () => {
   const options = await api.call('OPTIONS', `/merchants/${shop.merchantId}`, {
     headers: { origin: 'https://evil.example' },
   })
@@ -282,13 +282,13 @@ test('methods that a path has are told, and no other origin is let in', async ()
   )
 })
 
-test('the document and the health pages are open to all', async () => {
+test('the document and the health pages need no key', async () => {
   assert.equal(((await api.call('GET', '/openapi.json')).json as { openapi: string }).openapi, '3.1.0')
   assert.equal((await api.call('GET', '/healthz')).status, 200)
   assert.equal((await api.call('GET', '/readyz')).status, 200)
 })
 
-test('what is no HTTP is answered, and slow requests are given up', async () => {
+test('bytes that are not HTTP get 400, and slow requests are closed with 408', async () => {
   assert.match(await rawBytes('NONSENSE\r\n\r\n'), /^HTTP\/1.1 400 .*"code":"malformed_body"/s)
   const headers = `x: ${'y'.repeat(20_000)}\r\n`
   assert.match(

@@ -65,7 +65,7 @@ const step = fc.record({
   which: fc.nat(5),
 })
 
-test('the balance is the sum of the lines and of what is pending, after any history', async () => {
+test('the balance is the sum of the lines and of the pending amounts, after any history', async () => {
   const property = fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 14 }), async steps => {
     const shop = await openShop(api, { ...merchantInput, bank: { iban: 'DK5000400440116243' } })
     const ids: string[] = [(await payAt(api, shop, { amount: 1_000n, currency: 'EUR' })).id]
@@ -85,7 +85,7 @@ test('the balance is the sum of the lines and of what is pending, after any hist
   await fc.assert(property, { numRuns: Number(process.env['FC_RUNS'] ?? 8) })
 })
 
-test('a new merchant has nothing, and one that owes money has a negative balance', async () => {
+test('a new merchant has balance 0, and a debt is a negative balance', async () => {
   const shop = await openShop(api)
   assert.deepEqual(await balanceOf(shop), { available: { currency: 'DKK', amount: 0 }, pending: [] })
   const { id: transactionId } = await payAt(api, shop, { amount: 1_000n })

@@ -43,7 +43,7 @@ async function callAll(
 
 const [one, two] = ['203.0.113.1', '203.0.113.2']
 
-test('calls of one key are limited, wherever they come from', async () => {
+test('calls of one key are limited across addresses', async () => {
   const { key } = shop
   const calls = [one, two, one].map(address => [address, key] as const)
   assert.deepEqual(await callAll({ key: 2 }, calls), ['200', '200', '429 30'])
@@ -60,7 +60,7 @@ test('calls of one address are limited, with and without keys', async () => {
   assert.deepEqual(await callAll({ address: 2 }, calls), ['200', '401', '429 30', '200'])
 })
 
-test('after many keys that open nothing no key of that address is looked up', async () => {
+test('after too many invalid keys of an address its next keys are not looked up', async () => {
   const { key } = shop
   const calls = [
     [one, 'tollway_wrong-1'],
@@ -72,7 +72,7 @@ test('after many keys that open nothing no key of that address is looked up', as
   assert.deepEqual(await callAll({ failed_key: 2 }, calls), ['401', '401', '429 30', '429 30', '200'])
 })
 
-test('of wrong keys that arrive at once few are looked up, and right ones get their answer', async () => {
+test('of many simultaneous invalid keys few are looked up, and valid ones are still answered', async () => {
   let lookedUp = 0
   const { storage } = api.payments
   const counting: typeof storage = {
@@ -104,7 +104,7 @@ test('of wrong keys that arrive at once few are looked up, and right ones get th
   await server.close(100)
 })
 
-test('500 wrong keys at once get few answers other than 429', async () => {
+test('of 500 simultaneous invalid keys few get another answer than 429', async () => {
   const calls = Array.from({ length: 500 }, (_, index) => [one, `tollway_${index}`] as const)
   const answers = await callAll({ failed_key: 60 }, calls)
   assert.equal(answers.filter(answer => answer.startsWith('401')).length, 60)

@@ -16,7 +16,7 @@ async function exported(what: string, query = 'limit=1000', key = shop.key) {
   return { ...answer, records: answer.text.split('\r\n').slice(0, -1) }
 }
 
-test('transactions and lines are exported, page by page, with formulas neutralised', async () => {
+test('transactions and lines are exported page by page, with formulas neutralised', async () => {
   const formula = '=HYPERLINK("https://evil.example","ø")'
   await payByCard(api.payments, {
     merchantKey: shop.publicKey,
@@ -49,7 +49,7 @@ test('transactions and lines are exported, page by page, with formulas neutralis
   assert.deepEqual(kinds, [`"refund" "${id}" "Refund" "DKK" 100`, `"capture" "${id}" "Capture" "DKK" 300`])
 })
 
-test('an export is refused as a list is, in JSON', async () => {
+test('an invalid export is rejected like a list, in JSON', async () => {
   const stranger = await openShop(api)
   assert.equal((await exported('transactions', 'limit=1', stranger.key)).status, 404)
   const { status, text } = await exported('lines', 'limit=1001')

@@ -201,7 +201,7 @@ function knownIdOr(placeholder: string): fc.Arbitrary<string> {
   return fc.oneof({ arbitrary: fc.constant(id), weight: 6 }, { arbitrary: idPart(), weight: 1 })
 }
 
-test(`no request of ${runs} makes an error of the server`, { timeout: 86_400_000 }, async () => {
+test(`no request of ${runs} causes an error of the server`, { timeout: 86_400_000 }, async () => {
   const statuses = new Map<number, number>()
   await fc.assert(
     fc.asyncProperty(fc.array(fuzzedRequest(), { minLength: batch, maxLength: batch }), async requests => {

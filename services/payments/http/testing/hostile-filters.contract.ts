@@ -107,7 +107,7 @@ const refusedSearches: readonly (readonly [string, string])[] = [
   ['filter[custom][note]=Coffee', 'filter.created.from'],
 ]
 
-test('filters that are out of bounds are refused with the name of the field', async () => {
+test('filters beyond the limits are rejected with the name of the field', async () => {
   for (const list of lists) {
     const own = list.endsWith('transactions') ? refusedSearches : []
     for (const [query, field] of [...refused, ...own]) {
@@ -125,7 +125,7 @@ test('filters that are out of bounds are refused with the name of the field', as
   }
 })
 
-test(`no filter of ${runs} makes an error of the server`, async () => {
+test(`no filter of ${runs} causes an error of the server`, async () => {
   const nasty = fc.constantFrom(
     '',
     '\u0000',
@@ -154,7 +154,7 @@ test(`no filter of ${runs} makes an error of the server`, async () => {
   )
 })
 
-test('no cell of an export begins a formula, whatever payers and merchants wrote', async () => {
+test('no cell of an export begins a formula, whatever payers and merchants entered', async () => {
   const formulas = ['=1+1', '+1', '-1', '@SUM(A1)', ' =1', '＝1', "=cmd|'/C calc'!A0", '"=1', '=1,"x']
   for (const formula of formulas) await pay(formula, formula)
   const { text } = await get('exports/transactions', '')

@@ -23,7 +23,7 @@ const newKey = () => randomBytes(18).toString('base64url')
 
 const codeOf = (json: unknown) => (json as { code: string }).code
 
-test('the first answer is given again, and another body is refused', async () => {
+test('a repeated request gets the first answer, and another body is rejected', async () => {
   const { id } = await payAt(api, shop)
   const headers = { 'idempotency-key': newKey() }
   const capture = (amount: number, more: object = {}) =>
@@ -55,7 +55,7 @@ const storms = Math.min(
 )
 const callers = 100
 
-test(`of ${callers} at once with one key one has an effect, with each of ${storms} keys`, async () => {
+test(`${callers} requests with one key have one effect, for each of ${storms} keys`, async () => {
   for (let storm = 0; storm < storms; storm += 1) {
     const { id } = await payAt(api, shop)
     const headers = { 'idempotency-key': newKey() }
@@ -76,7 +76,7 @@ test(`of ${callers} at once with one key one has an effect, with each of ${storm
   }
 })
 
-test('a decline is kept, and a refusal leaves the key free', async () => {
+test('a decline is stored, and a rejection leaves the key unused', async () => {
   const declined = await payAt(api, shop, { number: '4100 0000 0200 7004' })
   const headers = { 'idempotency-key': newKey() }
   const charge = (transactionId: string, amount: number) =>
@@ -97,7 +97,7 @@ test('a decline is kept, and a refusal leaves the key free', async () => {
   assert.equal(recurring.length, 1)
 })
 
-test('each POST takes a key, and only a key that is one', async () => {
+test('each POST accepts an idempotency key, and rejects an invalid one', async () => {
   const headers = { 'idempotency-key': newKey() }
   const make = () => api.call('POST', '/merchants', { key: shop.key, json: merchantInput, headers })
   assert.equal((await make()).text, (await make()).text)
@@ -105,7 +105,7 @@ test('each POST takes a key, and only a key that is one', async () => {
   assert.equal(codeOf((await api.call('POST', '/merchants', bad)).json), 'invalid_idempotency_key')
 })
 
-test('a new app’s key is given again only under a key that cannot be guessed', async () => {
+test('the key of a new app is repeated only for an idempotency key that cannot be guessed', async () => {
   const make = (key: string, name = 'till') =>
     api.call('POST', '/apps', { json: { name }, headers: { 'idempotency-key': key } })
   const weak = await make('order-1')
@@ -122,7 +122,7 @@ test('a new app’s key is given again only under a key that cannot be guessed',
   assert.ok(stored.every(({ text }) => !text.includes(secret)))
 })
 
-test('the same JSON with other spaces and lines is the same request, and other JSON is not', async () => {
+test('JSON that differs only in white space is the same request, and other JSON is not', async () => {
   const { id } = await payAt(api, shop)
   const headers = { 'idempotency-key': 'spaces', 'content-type': 'application/json' }
   const send = (body: string) =>
@@ -134,7 +134,7 @@ test('the same JSON with other spaces and lines is the same request, and other J
   assert.equal((await send('{"amount":11,"currency":"DKK"}')).status, 422)
 })
 
-test('an answer that the version before stored is found by the text of its request', async () => {
+test('an answer that the previous version stored is found by the text of its request', async () => {
   const { id } = await payAt(api, shop)
   const body = '{ "amount": 10 }'
   const key = 'earlier'
@@ -163,7 +163,7 @@ test('an answer that the version before stored is found by the text of its reque
   assert.deepEqual([again.status, await again.text()], [201, '{"transaction":{}}'])
 })
 
-test('a UUID of version 4 is a key that an app can be made under', async () => {
+test('a UUID of version 4 is accepted as the idempotency key of a new app', async () => {
   const headers = { 'idempotency-key': crypto.randomUUID() }
   const [first, second] = [
     await api.call('POST', '/apps', { json: {}, headers }),

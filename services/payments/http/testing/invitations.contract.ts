@@ -26,7 +26,7 @@ async function mailsTo(email: string): Promise<number> {
 /** An address of this test alone. */
 const someEmail = () => `${crypto.randomUUID()}@example.com`
 
-test('inviting and revoking in a loop sends few mails, and the answers do not tell', async () => {
+test('repeated invitations and revocations send few mails, and the answers do not reveal it', async () => {
   const shops = [await openShop(api), await openShop(api)]
   const victim = someEmail()
   for (let round = 0; round < 20; round += 1) {
@@ -41,7 +41,7 @@ test('inviting and revoking in a loop sends few mails, and the answers do not te
   assert.equal(await mailsTo(victim), limits.perRecipient + 1)
 })
 
-test('one merchant, and one app, invites so many people a day', async t => {
+test('the invitations of a merchant and of an app are limited by day', async t => {
   const { invitationLimits } = api.payments
   t.after(() => Object.assign(invitationLimits, limits))
   for (const limit of ['perApp', 'perMerchant'] as const) {
@@ -57,7 +57,7 @@ test('one merchant, and one app, invites so many people a day', async t => {
   }
 })
 
-test('an answer shows nothing of other merchants’ invitations', async () => {
+test('an answer reveals nothing of the invitations of other merchants', async () => {
   const [first, second] = [await openShop(api), await openShop(api)]
   const known = someEmail()
   const elsewhere = await invite(first, known.toUpperCase())

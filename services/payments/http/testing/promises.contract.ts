@@ -63,7 +63,7 @@ async function dispute(transactionId: string, outcome: 'won' | 'lost'): Promise<
 const payOutNow = (period: string, { merchantId }: TestShop) =>
   perform(api.payments, tx => payOutMerchant(tx, api.payments, { merchantId, period }))
 
-test('an invitation goes to whoever is not signed up, or not a member', async () => {
+test('an invitation is sent once to an address that is not yet a member of the merchant', async () => {
   const other = await openShop(api)
   const email = 'invited@example.com'
   const invite = async ({ merchantId, key }: TestShop, address = email) =>
@@ -88,7 +88,7 @@ test('an invitation goes to whoever is not signed up, or not a member', async ()
   assert.equal(await mails(), 3)
 })
 
-test('an app that was added has complete access, and its key is shown to nobody', async () => {
+test('an added app has complete access, and its key is not shown', async () => {
   const owner = await openShop(api)
   const { app: second } = (await api.call('POST', '/apps', { json: { name: 'books' } })).json as {
     app: Fields & { key: string }
@@ -115,7 +115,7 @@ test('an app that was added has complete access, and its key is shown to nobody'
   assert.equal(await statusOf('GET', merchant, second.key), 200)
 })
 
-test('the last app of a merchant stays, also when two revoke each other at once', async () => {
+test('the last app of a merchant cannot be revoked, also if two revoke each other at once', async () => {
   const owner = await openShop(api)
   const revoke = (key: string, appId: string) =>
     statusOf('DELETE', `/merchants/${owner.merchantId}/apps/${appId}`, key)
@@ -134,7 +134,7 @@ test('the last app of a merchant stays, also when two revoke each other at once'
   }
 })
 
-test('a charge in another currency is exchanged at the capture; the trail names its line', async () => {
+test('a charge in another currency is exchanged at the capture, and the trail names its line', async () => {
   const { id } = await payAt(api, shop, { currency: 'EUR', amount: 1_000n })
   await call('POST', `/transactions/${id}/captures`, { amount: 1_000, descriptor: 'Beans' })
   await call('POST', `/transactions/${id}/refunds`, { amount: 400 })
@@ -172,7 +172,7 @@ test('a charge in another currency is exchanged at the capture; the trail names 
   }
 })
 
-test('lines are the history of the balance: a payout takes what they sum up to', async () => {
+test('the lines sum up to the balance, and a payout takes that sum', async () => {
   const { id } = await payAt(api, shop)
   await call('POST', `/transactions/${id}/captures`, { amount: 900 })
   const before = await list(`/merchants/${shop.merchantId}/lines`)
@@ -188,7 +188,7 @@ test('lines are the history of the balance: a payout takes what they sum up to',
   )
 })
 
-test('everything that happens is told by an event of its type', async () => {
+test('every change causes an event of its type', async () => {
   const uid = `every-event-${randomBytes(4).toString('hex')}`
   const merchant = `/merchants/${shop.merchantId}`
   await api.storage.transaction(tx =>
@@ -216,7 +216,7 @@ test('everything that happens is told by an event of its type', async () => {
   assert.deepEqual([...told].sort(), [...eventTypes].sort())
 })
 
-test('new apps are limited by address, and can be closed', async () => {
+test('the number of new apps is limited by address, and their creation can be disabled', async () => {
   const signUp = async (signUps: RateLimit | null, from: readonly string[]) => {
     const server = createApiServer({
       ...{ payments: api.payments, clock: api.clock, log: silentLog, randomBytes, signUps },
@@ -243,7 +243,7 @@ test('new apps are limited by address, and can be closed', async () => {
   assert.deepEqual(await signUp(null, ['203.0.113.1']), ['403 signup_closed'])
 })
 
-test('with PAYOUT_TIME merchants with an account are paid once a day, from that time on', async () => {
+test('with PAYOUT_TIME each merchant with an account is paid once a day after that time', async () => {
   const read = readSettings(settings, { PAYOUT_TIME: '04:30' }, () => '')
   assert.ok('value' in read)
   const withAccount = { ...merchantInput, bank: { iban: 'DK5000400440116243' } }

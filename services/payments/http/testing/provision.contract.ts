@@ -54,7 +54,7 @@ const newUid = () => randomBytes(8).toString('hex')
 const newKey = () => newApiKey(randomBytes)
 const statusWith = async (key: string) => (await api.call('GET', '/me', { key })).status
 
-test('a resource has one merchant, however often and at once it is asked for', async () => {
+test('a resource has one merchant after repeated and simultaneous requests', async () => {
   const [uid, key] = [newUid(), newKey()]
   const input = inputWith(key, { users: ['joe@example.com'] })
   const answers = await Promise.all(Array.from({ length: 8 }, () => provision('PUT', uid, input)))
@@ -69,7 +69,7 @@ test('a resource has one merchant, however often and at once it is asked for', a
   assert.equal((users.json as unknown[]).length, 1)
 })
 
-test('a live merchant is refused with the reason while no processor is configured', async () => {
+test('a live merchant is rejected with the reason while no processor is configured', async () => {
   const merchant = { ...merchantInput, test: false }
   const { status, json } = await provision('PUT', newUid(), inputWith(newKey(), { merchant }))
   const text = JSON.stringify(json)
@@ -77,7 +77,7 @@ test('a live merchant is refused with the reason while no processor is configure
   assert.match(text, /merchant\.test.*no card processor is configured/)
 })
 
-test('a key is rotated: the old one opens until it is told otherwise', async () => {
+test('a rotated key stays valid until a request sets its expiry', async () => {
   const [uid, first, second] = [newUid(), newKey(), newKey()]
   await provision('PUT', uid, inputWith(first))
   await provision('PUT', uid, inputWith(second))
@@ -91,7 +91,7 @@ test('a key is rotated: the old one opens until it is told otherwise', async () 
   assert.deepEqual([another.status, another.json['code']], [409, 'conflict'])
 })
 
-test('what can change is changed, and what is fixed is told', async () => {
+test('changed fields are applied, and a change of a fixed field is rejected', async () => {
   const [uid, key] = [newUid(), newKey()]
   const { merchantId } = (await provision('PUT', uid, inputWith(key))).json
   const renamed = { ...merchantInput, name: 'Coffee', descriptor: 'COFFEE' }
@@ -109,7 +109,7 @@ test('what can change is changed, and what is fixed is told', async () => {
   )
 })
 
-test('webhooks are as the resource has them', async () => {
+test('the webhooks of a merchant become those of the resource', async () => {
   const [uid, key] = [newUid(), newKey()]
   const hook = (path: string, events: string[] = []) => ({
     url: `https://example.com/${path}`,
@@ -147,7 +147,7 @@ test('webhooks are as the resource has them', async () => {
   assert.deepEqual(await active(merchantId), ['/a'])
 })
 
-test('a closed merchant keeps what it has, and takes nothing new', async () => {
+test('a closed merchant keeps its data, and accepts no payment', async () => {
   const [uid, key] = [newUid(), newKey()]
   const { merchantId } = (await provision('PUT', uid, inputWith(key))).json
   assert.equal((await provision('DELETE', uid)).status, 204)
@@ -162,7 +162,7 @@ test('a closed merchant keeps what it has, and takes nothing new', async () => {
   assert.equal((await provision('DELETE', newUid())).status, 404)
 })
 
-test('a merchant that is there is taken over by who has a key of it, and by one at a time', async () => {
+test('a merchant is adopted with one of its keys, and by one resource only', async () => {
   const shop = await openShop(api)
   const adopt = (keyHash: string | null, merchantId = shop.merchantId) => ({ adopt: { merchantId, keyHash } })
   const other = await openShop(api)
@@ -189,7 +189,7 @@ test('a merchant that is there is taken over by who has a key of it, and by one 
   assert.equal((await api.call('GET', `/merchants/${shop.merchantId}`, shop)).status, 200)
 })
 
-test('another token holds from the next request on', async () => {
+test('a changed token applies to the next request', async () => {
   const before = token
   const input = inputWith(newKey())
   token = 'another-token'
@@ -198,7 +198,7 @@ test('another token holds from the next request on', async () => {
   token = before
 })
 
-test('nobody else is let in, and nothing is taken that does not fit', async () => {
+test('other tokens get 401, and each invalid field is rejected', async () => {
   const input = inputWith(newKey())
   for (const authorization of ['', 'Bearer x', `Basic ${btoa(`:${token}`)}`, `Bearer ${token}x`]) {
     assert.equal((await provision('PUT', newUid(), input, authorization)).status, 401, authorization)

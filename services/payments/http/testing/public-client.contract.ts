@@ -75,7 +75,7 @@ before(async () => {
   client = paylike(shop.key, { url: api.url })
 })
 
-test('apps are created without a key, and found by theirs', async () => {
+test('apps are created without a key, and found by their own key', async () => {
   const stranger = paylike('', { url: api.url })
   const app = await stranger.apps.create({ name: 'Coffee & Jane' })
   stranger.setKey(app.key)
@@ -98,7 +98,7 @@ test('merchants are created, found, updated and listed', async () => {
   assert.deepEqual(await client.apps.merchants.find(shop.appId).filter({ test: false }).toArray(), [])
 })
 
-test('validation errors come as a list', async () => {
+test('validation errors are a list', async () => {
   const refused = await client.merchants.create().then(
     () => assert.fail('it was accepted'),
     (error: InstanceType<ErrorClass>) => error,
@@ -123,7 +123,7 @@ test('users and apps are added, listed and revoked', async () => {
   assert.equal((await merchants.apps.find(id).toArray()).length, 1)
 })
 
-test('captures, refunds and voids do to the amounts what the public service does', async () => {
+test('captures, refunds and voids change the amounts as in the public service', async () => {
   const { merchants, transactions } = client
   const first = await payAt(api, shop)
   const recurring = () => {
@@ -172,7 +172,7 @@ test('cards are saved and charged', async () => {
   assert.equal((await client.transactions.findOne(id))['recurring'], true)
 })
 
-test('cursors walk lists in both directions, from an element or a time', async () => {
+test('cursors page through lists in both directions, from an element or a time', async () => {
   const other = await openShop(api)
   const walker = paylike(other.key, { url: api.url })
   const ids: string[] = []
@@ -203,7 +203,7 @@ test('cursors walk lists in both directions, from an element or a time', async (
   )
 })
 
-test('errors have the classes that the client tells apart', async () => {
+test('errors have the classes that the client distinguishes', async () => {
   const { id } = await payAt(api, shop)
   await assert.rejects(client.transactions.capture(id, { amount: 5_000 }), client.ValidationError)
   await assert.rejects(client.transactions.findOne('560fd96b7973ff3d2362a78c'), client.NotFoundError)

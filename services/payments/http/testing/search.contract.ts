@@ -46,7 +46,7 @@ test('transactions are found by their custom data, status and time', async () =>
   for (const [query, ids] of table) assert.deepEqual(await find(query), ids, query)
 })
 
-test('lines are found by their time, in both orders, from a cursor on and in an export', async () => {
+test('lines are found by their time, in both orders, from a cursor and in an export', async () => {
   const own = await openShop(api)
   const { id } = await payAt(api, own, { amount: 900n })
   const path = `/merchants/${own.merchantId}`
@@ -77,14 +77,14 @@ test('lines are found by their time, in both orders, from a cursor on and in an 
   assert.equal(text.split('\r\n').length, 4)
 })
 
-test('a search finds nothing of a merchant that the app does not have', async () => {
+test('a search does not find transactions of merchants of other apps', async () => {
   const stranger = await openShop(api)
   const path = `/merchants/${shop.merchantId}/transactions?limit=1&${range}`
   const { status } = await api.call('GET', path, { key: stranger.key })
   assert.equal(status, 404)
 })
 
-test('a search that is wrong is refused with the field', async () => {
+test('an invalid search is rejected with the field', async () => {
   const path = `/merchants/${shop.merchantId}/transactions?limit=1&filter[status]=paid`
   const { status, json } = await api.call('GET', path, { key: shop.key })
   const fields = (json as readonly { field: string; code: string }[]).map(

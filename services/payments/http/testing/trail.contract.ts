@@ -53,7 +53,7 @@ test('captures, refunds and voids of a transaction are limited, and the answer n
   assert.equal((await read(id)).trail.length, 6)
 })
 
-test('captures at the same time do not exceed the limit together', async t => {
+test('simultaneous captures do not exceed the limit together', async t => {
   t.after(() => setLimits(100))
   setLimits(3)
   const { id } = await payAt(api, shop)
@@ -61,7 +61,7 @@ test('captures at the same time do not exceed the limit together', async t => {
   assert.equal(answers.filter(({ status }) => status === 201).length, 3)
 })
 
-test('answers and events are bounded, and a long trail comes in pages', async t => {
+test('answers and events have a maximum size, and a long trail has pages', async t => {
   t.after(() => setLimits(100))
   setLimits(maxShownTrail + 20)
   const { id } = await payAt(api, shop)
@@ -89,7 +89,7 @@ test('answers and events are bounded, and a long trail comes in pages', async t 
   assert.deepEqual((await verifyBooks(api.storage)).findings, [])
 })
 
-test('an entry has its kind, and a trail is read by who has its merchant', async () => {
+test('an entry has its kind, and a trail is readable only for apps of its merchant', async () => {
   const { id } = await payAt(api, shop)
   for (const kind of ['captures', 'refunds', 'voids'] as const) await change(id, kind)
   const entries = (await get(`/transactions/${id}/trail?limit=9&sort[created]=1`)) as readonly Fields[]

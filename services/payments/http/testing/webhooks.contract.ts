@@ -55,7 +55,7 @@ async function read(id: string): Promise<Webhook> {
 const listed = async (list: string, query = '') =>
   (await call('GET', `/merchants/${shop.merchantId}/${list}?limit=100${query}`)) as unknown
 
-test('a secret is shown once, and a new one beside the old', async () => {
+test('a secret is shown once, and a new one is added beside the old one', async () => {
   const made = await create({ url: 'https://example.com/hook', events: ['transaction.captured'] })
   assert.equal(webhookSecretFault(made.secret ?? ''), undefined)
   assert.equal((await read(made.id)).secret, undefined)
@@ -67,7 +67,7 @@ test('a secret is shown once, and a new one beside the old', async () => {
   assert.ok(!api.logged().includes('whsec_'))
 })
 
-test('URLs that lead inside are refused, and so are events that there are not', async () => {
+test('URLs of private addresses and unknown events are rejected', async () => {
   const table: readonly [object, string][] = [
     [{}, 'url required'],
     [{ url: 'http://example.com/' }, 'url format'],
@@ -105,7 +105,7 @@ test('a webhook is changed, disabled, enabled and deleted', async () => {
   assert.ok(!JSON.stringify(await listed('webhooks')).includes(id))
 })
 
-test('a merchant has 20 webhooks at most, also when many are made at once', async () => {
+test('a merchant has at most 20 webhooks, also after simultaneous requests', async () => {
   const other = await openShop(api)
   const post = () =>
     api.call('POST', `/merchants/${other.merchantId}/webhooks`, {
@@ -160,7 +160,7 @@ async function deliverAll(): Promise<void> {
   while (await deliverer.deliverDue());
 }
 
-test('what happens is told, is in the log, and can be told again', async () => {
+test('an event is delivered, is in the log, and can be delivered again', async () => {
   let status = 500
   const receiver = await startReceiver(() => status)
   const { received } = receiver
@@ -194,7 +194,7 @@ test('what happens is told, is in the log, and can be told again', async () => {
   receiver.close()
 })
 
-test('a secret signs beside the one before it until the next rotation', async () => {
+test('the previous secret signs beside the new one until the next rotation', async () => {
   const receiver = await startReceiver(() => 200)
   const { id, secret: first = '' } = await create({ url: 'https://example.com/', events: ['card.saved'] })
   await pointTo(id, receiver.url)
@@ -217,7 +217,7 @@ test('a secret signs beside the one before it until the next rotation', async ()
   receiver.close()
 })
 
-test('what happens while a webhook is disabled is in the log, and is not told later by itself', async () => {
+test('events of the time of a disabled webhook are in the log, and are not delivered later', async () => {
   const { id } = await create({ url: 'https://example.com/', events: ['transaction.created'] })
   const before = await payAt(api, shop)
   await call('PUT', `/webhooks/${id}`, { disabled: true })
@@ -232,7 +232,7 @@ test('what happens while a webhook is disabled is in the log, and is not told la
   assert.equal((await read(id)).waiting?.events, 2)
 })
 
-test('what became of a delivery is forgotten after its time; the log is not, and tells again', async () => {
+test('deliveries are removed after their time, and the log keeps the event for a new delivery', async () => {
   const { id } = await create({ url: 'https://example.com/', events: ['transaction.created'] })
   const { id: subject } = await payAt(api, shop)
   const [event] = (await listed('events', `&filter[subjectId]=${subject}`)) as Event[]

@@ -92,7 +92,7 @@ const made = async (outcome: ReturnType<typeof payByCard>): Promise<string> => {
 type Fault = (storage: Storage) => Promise<{ readonly end: () => Promise<void> }>
 
 function lostApprovals(name: string, fault: Fault, open: () => Promise<Storage>): void {
-  test(`${name}: the retry asks under the same reference, and there is one payment`, async () => {
+  test(`${name}: a retry uses the same reference, and there is one payment`, async () => {
     const { storage, payments, request, asked, approvals } = await benchOn(await open())
     const { end } = await fault(storage)
     await assert.rejects(payByCard(payments, request))
@@ -104,7 +104,7 @@ function lostApprovals(name: string, fault: Fault, open: () => Promise<Storage>)
     assert.deepEqual(await sweep(payments), [])
   })
 
-  test(`${name}: an approval whose request does not come again is voided`, async () => {
+  test(`${name}: an approval whose request is not repeated is voided`, async () => {
     const { storage, payments, request, asked, clock, approvals } = await benchOn(await open())
     const { end } = await fault(storage)
     await assert.rejects(payByCard(payments, request))
@@ -122,7 +122,7 @@ function lostApprovals(name: string, fault: Fault, open: () => Promise<Storage>)
 }
 
 function otherRules(open: () => Promise<Storage>): void {
-  test('a processor that is away when the sweep asks is asked again', async () => {
+  test('a processor that fails during the sweep is asked again', async () => {
     const { payments, request, clock, approvals } = await benchOn(await open())
     const { test: processor } = payments.processors
     const silent = { ...processor, authorise: () => Promise.reject(new Error('no answer')) }
@@ -136,7 +136,7 @@ function otherRules(open: () => Promise<Storage>): void {
     assert.deepEqual(await approvals(), { approved: 0, payments: 0 })
   })
 
-  test('a process that was stopped for longer than the sweep waits brings no approval any more', async () => {
+  test('a process that was stopped beyond the sweep gets no approval any more', async () => {
     const { payments, request, clock, approvals, asked } = await benchOn(await open())
     const { test: processor } = payments.processors
     const stopped = Promise.withResolvers<void>()
@@ -162,7 +162,7 @@ function otherRules(open: () => Promise<Storage>): void {
     assert.deepEqual(await approvals(), { approved: 1, payments: 1 })
   })
 
-  test('a request that a process works on is left to it', async () => {
+  test('a request that a process works on is not swept', async () => {
     const { payments, request, approvals } = await benchOn(await open())
     const { test: processor } = payments.processors
     const found: string[] = []

@@ -47,7 +47,7 @@ async function listed(path: string): Promise<readonly Record<string, unknown>[]>
 const capture = (id: string, amount: number) =>
   api.call('POST', `/transactions/${id}/captures`, { key: shop.key, json: { amount } })
 
-test('frauds and disputes are recorded once, however often and by whom they are told', async () => {
+test('frauds and disputes are recorded once, however often they are reported', async () => {
   const fraud = await payAt(api, shop, { number: '4100 0000 0400 1005' })
   const won = await payAt(api, shop, { number: '4100 0000 0400 3001' })
   const lost = await payAt(api, shop, { number: '4100 0000 0400 4009' })
@@ -78,7 +78,7 @@ test('frauds and disputes are recorded once, however often and by whom they are 
   assert.deepEqual(problems, [])
 })
 
-test('an event whose cause is not known waits, and is stored as an exception after an hour', async () => {
+test('an event without a known cause waits, and is stored as an exception after an hour', async () => {
   const pulled = [
     { kind: 'fraud', id: 'fraud_1', reference: 'test_nobody', occurredMs: api.clock.nowMs(), reason: null },
   ] as const
@@ -98,7 +98,7 @@ test('an event whose cause is not known waits, and is stored as an exception aft
   assert.equal((await openExceptions('fraud_1')).length, 1)
 })
 
-test('what is pending becomes void when its time is over', async () => {
+test('a pending amount is voided when the authorisation expires', async () => {
   const { id } = await payAt(api, shop)
   await capture(id, 400)
   api.clock.elapse(7 * 24 * 60 * 60 * 1000)
@@ -110,7 +110,7 @@ test('what is pending becomes void when its time is over', async () => {
   assert.deepEqual([trail[1]?.['void'], trail[1]?.['amount']], [true, 600])
 })
 
-test('the processor is told of each change once it takes it, in the order of the trail', async () => {
+test('the processor gets each change once, in the order of the trail', async () => {
   while ((await instructProcessor(api.payments)).due > 0);
   const { id } = await payAt(api, shop)
   const told: string[] = []
@@ -175,7 +175,7 @@ async function assertSound(): Promise<void> {
   assert.deepEqual((await verifyBooks(api.storage)).findings, [])
 }
 
-test('a chargeback above what can be refunded is booked, and the balance becomes negative', async () => {
+test('a chargeback above the refundable amount is booked, and the balance becomes negative', async () => {
   const own = await openShop(api)
   const { id } = await payAt(api, own, { amount: 10_000n })
   const change = (kind: string, amount: number) =>
@@ -219,7 +219,7 @@ test('a chargeback above what can be refunded is booked, and the balance becomes
   await assertSound()
 })
 
-test('a dispute raised by hand above what can be refunded is booked too', async () => {
+test('a dispute by hand above the refundable amount is booked too', async () => {
   const { id } = await payAt(api, shop, { amount: 500n })
   const request = { transactionId: id, amount: 700n, reason: null, dueMs: null }
   const dispute = await perform(api.payments, tx => raiseDisputeByHand(tx, api.payments, request))

@@ -218,7 +218,7 @@ test('malformed events of 10 MB, of wrong types and of absurd amounts become sma
   await assertSound()
 })
 
-test('events of unknown payments do not keep others from being booked', async () => {
+test('events of unknown payments do not delay others', async () => {
   const own = await openShop(api)
   const payment = await capturedPayment(500, own)
   const strangers = Array.from({ length: 2 * maxEventsAtOnce }, (_, index) =>
@@ -248,7 +248,7 @@ test('an event from the future waits for its cause no longer than others', async
   assert.equal((await exceptionsOf('from_the_future')).length, 1)
 })
 
-test('events in any order, each twice, and captures between them end in the same books', async () => {
+test('events in any order, each twice, between captures give the same books', async () => {
   type Step = (payment: Payment, owner: TestShop) => Promise<unknown>
   const report =
     (eventOf: (payment: Payment) => ProcessorEvent): Step =>

@@ -69,7 +69,7 @@ test('each test card has its outcome', async () => {
   assert.equal(await outcomeOf('4100 0000 0300 2004', false), 'challenge failed 31')
 })
 
-test('what cannot be recorded is refused with its processing error', async () => {
+test('an invalid payment is rejected with its processing error', async () => {
   assert.equal(await outcomeOf('4100 0000 0000 0002'), 'refused 3')
   assert.equal(await outcomeOf(''), 'refused 17')
   const visa = '4100 0000 0000 0001'
@@ -79,7 +79,7 @@ test('what cannot be recorded is refused with its processing error', async () =>
   assert.equal(await outcomeOf(visa, true, { input }), 'refused 1')
 })
 
-test('without a processor no live merchant can be made, and one that is there cannot be paid', async () => {
+test('without a processor no live merchant can be created or paid', async () => {
   const { test: _, ...input } = merchantInput
   for (const json of [input, { ...input, test: false }]) {
     const made = await api.call('POST', '/merchants', { key: shop.key, json })
@@ -92,7 +92,7 @@ test('without a processor no live merchant can be made, and one that is there ca
   assert.equal(await outcomeOf('4100 0000 0000 0001', true, { merchantKey: live.key }), 'refused 27')
 })
 
-test('an attempt that is sent twice, or at once, is one payment', async () => {
+test('a repeated or simultaneous attempt is one payment', async () => {
   const request = requestWith('4100 0000 0000 0001')
   const outcomes = await Promise.all(Array.from({ length: 10 }, () => payByCard(api.payments, request)))
   const made = [...outcomes, await payByCard(api.payments, request)].flatMap(outcome => {
@@ -107,7 +107,7 @@ test('an attempt that is sent twice, or at once, is one payment', async () => {
   assert.ok(isRefused(other) && other.refusal.code === 'idempotency_mismatch')
 })
 
-test('an authorisation whose answer was lost is asked for under the same name', async () => {
+test('an authorisation without an answer is requested again with the same name', async () => {
   const { test: processor } = api.payments.processors
   const names: string[] = []
   let answersToLose = 2
@@ -139,7 +139,7 @@ test('an authorisation whose answer was lost is asked for under the same name', 
   assert.deepEqual(new Set(names), new Set([found.id]))
 })
 
-test('what became of a payment is found by its attempt, without the card', async () => {
+test('the outcome of a payment is found by its attempt, without the card', async () => {
   const { card, ...payment } = requestWith('4100 0000 0000 0001')
   const find = () => findPayment(api.payments, payment)
   assert.deepEqual(await find(), { kind: 'unknown' })

@@ -33,7 +33,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
   }
 
   for (const locale of ['en', 'da'] as const) {
-    test(`a payer pays with the keyboard alone and goes on to the shop: ${locale}`, async () => {
+    test(`a payer pays with the keyboard alone and continues to the shop: ${locale}`, async () => {
       const { receipt, card } = textsOf(locale)
       const redirect = `${pages.shopOrigin}/thanks?order=7`
       await open({ ...price, locale, reference: `order ${locale}`, redirect })
@@ -65,7 +65,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
     })
   }
 
-  test('the receipt goes on by itself after a while, unless the payer stays', async () => {
+  test('the receipt continues to the shop after a while, unless the payer stays', async () => {
     const page = await pages.newPage()
     await page.clock.install()
     for (const stays of [false, true]) {
@@ -80,7 +80,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
     }
   })
 
-  test('what is wrong is said while the form is filled in, and nothing is sent', async () => {
+  test('errors are shown while the form is filled in, and nothing is sent', async () => {
     await open(price)
     const errorOf = (name: string) => page.locator(`#${name}-error`).innerText()
     const { errors, formError } = textsOf('en').card
@@ -109,7 +109,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
     assert.equal((await pages.transactions()).length, before.length)
   })
 
-  test('the caret stays where somebody corrects a digit', async () => {
+  test('the caret stays where a digit is corrected', async () => {
     await open(price)
     const caret = () => page.evaluate('document.activeElement.selectionStart')
     await page.locator('#number').pressSequentially('410000000000')
@@ -126,7 +126,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
     assert.equal(await caret(), 3)
   })
 
-  test('a decline says why, and another card can be tried', async () => {
+  test('a decline shows the reason, and another card can be tried', async () => {
     const { declined, declines } = textsOf('da')
     await open({ ...price, locale: 'da' })
     await pay(page, '4100000001007005')
@@ -138,7 +138,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
     assert.equal((await newest()).error, null)
   })
 
-  test('3-D Secure: attempt, full, refused, failed', async () => {
+  test('3-D Secure is attempted, completed, rejected or failed', async () => {
     const rows = [
       ['4100000003001006', null, 'attempt'],
       ['4100000003002004', 'yes', 'full'],
@@ -162,7 +162,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
     }
   })
 
-  test('at a point of sale the payer says how much', async () => {
+  test('at a point of sale the payer enters the amount', async () => {
     await open({ text: 'Counter 2', locale: 'da' })
     await page.selectOption('#currency', 'EUR')
     await page.fill('#amount', 'to')
@@ -179,7 +179,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
     assert.equal(await page.inputValue('#amount'), '')
   })
 
-  test('everything works without script', async () => {
+  test('every page works without scripts', async () => {
     const page = await pages.newPage({ javaScriptEnabled: false })
     await open({ currency: 'JPY', locale: 'da' }, page)
     await page.fill('#amount', '1250')
@@ -199,7 +199,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
     assert.deepEqual([amount, currency, tds], [1250n, 'JPY', 'full'])
   })
 
-  test('two clicks, a reload and going back pay once', async () => {
+  test('two clicks, a reload and going back make one payment', async () => {
     const before = (await pages.transactions()).length
     await open(price)
     await fill(page, approved)
@@ -226,7 +226,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
     assert.equal((await pages.transactions()).length, before + 2)
   })
 
-  test('every page fits a narrow phone, and axe-core finds nothing in either scheme', async () => {
+  test('every page fits a narrow phone, and axe-core finds no problem in either color scheme', async () => {
     await page.setViewportSize(phone)
     for (const locale of ['en', 'da'] as const) {
       const link = { ...price, ...longTexts, locale, redirect: `${pages.shopOrigin}/thanks` }
@@ -257,7 +257,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
     }
   })
 
-  test('the longest amounts stay in one line on a narrow phone', async () => {
+  test('the longest amounts stay on one line on a narrow phone', async () => {
     await page.setViewportSize(phone)
     for (const [currency, locale] of [
       ['DKK', 'da'],
@@ -276,7 +276,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
     }
   })
 
-  test('a receipt has the time of the payer’s own time zone', async () => {
+  test("a receipt has the time in the payer's time zone", async () => {
     const inTokyo = await pages.newPage({ timezoneId: 'Asia/Tokyo' })
     await open({ ...price, locale: 'en' }, inTokyo)
     await pay(inTokyo, approved)
@@ -293,7 +293,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
     await inTokyo.context().close()
   })
 
-  test('the browser complained about nothing', () => assert.deepEqual(pages.complaints, []))
+  test('the browser logged no error', () => assert.deepEqual(pages.complaints, []))
 })
 
 const longTexts = {

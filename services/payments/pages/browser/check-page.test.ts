@@ -53,7 +53,7 @@ const tampered: readonly (readonly [what: Tampering, difference: RegExp])[] = [
   [{ script: text => `${text};steal()` }, /pay-\w+\.js: has status 200 and sha384-/],
 ]
 
-test('an intact page has no difference, and each change of what payers load is one', async t => {
+test('an intact page has no difference, and each change of its resources is one', async t => {
   assert.deepEqual(await checkPage(await serve(t, {})), [])
   for (const [tampering, expected] of tampered) {
     const differences = await checkPage(await serve(t, tampering))
@@ -63,6 +63,6 @@ test('an intact page has no difference, and each change of what payers load is o
   assert.deepEqual(await checkPage(`${protocol}//${host}/pay/`), [], 'the page of a link without a shop')
 })
 
-test('a page that cannot be loaded is not called intact', async () => {
+test('a page that cannot be loaded is an error', async () => {
   await assert.rejects(checkPage('http://127.0.0.1:9/pay/'))
 })

@@ -58,7 +58,7 @@ const parsed = `
   en DKK 10000000000.01 → none
   en DKK 4100000000000001 → none
 `
-test('amounts are read as people of the language write them', () => {
+test('amounts are parsed in the notation of the language', () => {
   for (const [locale, currency, typed, expected] of rowsOf(parsed)) {
     // An underscore stands for a space that does not break.
     const amount = parseAmount(typed.replace('_', '\u00a0'), currency, locale)
@@ -67,7 +67,7 @@ test('amounts are read as people of the language write them', () => {
   assert.equal(parseAmount('', 'DKK', 'en'), undefined)
 })
 
-test('what is wrong with 12.5 yen is its decimals', () => {
+test('too many decimals of an amount are reported as such', () => {
   const table = [
     ['12.5', 'JPY', 'en', true],
     ['12,5', 'JPY', 'da', true],
@@ -83,7 +83,7 @@ test('what is wrong with 12.5 yen is its decimals', () => {
   }
 })
 
-test('what is shown of an amount is read as the same amount', () => {
+test('a formatted amount is parsed as the same amount', () => {
   fc.assert(
     fc.property(
       fc.bigInt({ min: 1n, max: maxAmount }),

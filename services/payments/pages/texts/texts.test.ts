@@ -12,7 +12,7 @@ function leavesOf(value: unknown, path = ''): (readonly [path: string, text: str
   return Object.entries(value as object).flatMap(([name, inner]) => leavesOf(inner, `${path}.${name}`))
 }
 
-test('both languages say everything, and each in its own words', () => {
+test('both languages have every text, and different ones', () => {
   const [english, danish] = locales.map(locale => leavesOf(textsOf(locale)))
   assert.deepEqual(
     english?.map(([path]) => path),
@@ -27,11 +27,11 @@ test('both languages say everything, and each in its own words', () => {
   }
 })
 
-test('the cards that are named are test cards', () => {
+test('the cards that the texts name are test cards', () => {
   for (const name of shownTestCards) assert.ok(testCardNamed(name), name)
 })
 
-test('what is put into a template is escaped, other templates are not', () => {
+test('values of a template are escaped, and other templates are not', () => {
   const hostile = `<img src=x onerror="alert('1')">&`
   const inner = html`<b>${hostile}</b>`
   assert.equal(

@@ -41,7 +41,7 @@ describe('PGlite', () => {
     await rm(folder, { recursive: true, force: true })
   })
 
-  test('a folder is for one process, and what was committed outlives its kill', async t => {
+  test('a folder is used by one process, and committed data survive its kill', async t => {
     folder = await newPgliteFolder()
     const child = spawn(process.execPath, [writer, folder], { stdio: ['ignore', 'pipe', 'inherit'] })
     t.after(() => child.kill('SIGKILL'))
@@ -71,7 +71,7 @@ describe('PGlite', () => {
   pruningContract('PGlite', open, 'one')
   searchContract('PGlite', open)
 
-  test('a closed storage takes nothing, and its folder is free', async () => {
+  test('a closed storage rejects transactions, and its folder is free', async () => {
     const storage = await open()
     await storage.close()
     await assert.rejects(

@@ -24,7 +24,7 @@ const skip = missingPostgres()
 const kills = process.env['SOAK'] === '1' ? 30 : 2
 const ms = (from: number) => performance.now() - from
 
-describe('PostgreSQL that fails', { skip }, () => {
+describe('PostgreSQL under faults', { skip }, () => {
   let server: PostgresServer
   let proxy: PostgresProxy
   const opened: Storage[] = []
@@ -54,7 +54,7 @@ describe('PostgreSQL that fails', { skip }, () => {
   const countFacts = async (name: string) =>
     Number(await server.sql(`SELECT count(*) FROM facts WHERE name = '${name}'`))
 
-  test('a commit whose answer is lost is told as unknown, whatever became of it', async () => {
+  test('a commit without an answer is reported as unknown, committed or not', async () => {
     const storage = open()
     proxy.setFault('lose-commit-answer', 1)
     await assert.rejects(storage.transaction(insertFact('committed')), { code: 'commit-unknown' })
@@ -65,7 +65,7 @@ describe('PostgreSQL that fails', { skip }, () => {
     await storage.transaction(insertFact('afterwards'))
   })
 
-  test('a request that happens once finds out what became of its commit', async () => {
+  test('an idempotent request finds out the outcome of its commit', async () => {
     const storage = open()
     const once = createIdempotency({ storage, clock: systemClock, random: Math.random, randomBytes })
     for (const fault of ['lose-commit-answer', 'lose-commit'] as const) {
@@ -83,7 +83,7 @@ describe('PostgreSQL that fails', { skip }, () => {
     }
   })
 
-  test('connections that the server ended are replaced without anybody noticing', async () => {
+  test('connections that the server closed are replaced without an error', async () => {
     const storage = open({ maxConnections: 4 })
     const select = () => storage.transaction(tx => tx.query('SELECT 1'))
     await Promise.all(Array.from({ length: 4 }, select))
@@ -109,7 +109,7 @@ describe('PostgreSQL that fails', { skip }, () => {
     assert.deepEqual([tries, read], [2, [{ two: 2 }]])
   })
 
-  test('a sent statement that the server cancels takes those beside it along', async () => {
+  test('a cancelled statement cancels those that were sent with it', async () => {
     const storage = open({ maxConnections: 1, statementTimeoutMs: 200 })
     const work = storage.transaction(async tx => {
       tx.send("INSERT INTO facts VALUES ('beside')")
@@ -120,7 +120,7 @@ describe('PostgreSQL that fails', { skip }, () => {
     await storage.transaction(insertFact('after the cancelled'))
   })
 
-  test('a server that has become a standby is left', async () => {
+  test('the connection to a server that became a standby is replaced', async () => {
     const storage = open({ maxConnections: 1 })
     const pids: unknown[] = []
     await storage.transaction(async tx => {
@@ -133,7 +133,7 @@ describe('PostgreSQL that fails', { skip }, () => {
     assert.equal(await countFacts('moved'), 1)
   })
 
-  test('a server that is cut off holds nobody longer than the timeout', async () => {
+  test('transactions on a silent server fail after the timeout', async () => {
     const storage = open({ maxConnections: 2, statementTimeoutMs: 200, connectTimeoutMs: 1_500 })
     await storage.transaction(tx => tx.query('SELECT 1'))
     const started = performance.now()
@@ -151,7 +151,7 @@ describe('PostgreSQL that fails', { skip }, () => {
     await storage.transaction(insertFact(someId()))
   })
 
-  test('statements, locks and waiting have their limits', async () => {
+  test('statements, locks and the wait for a connection have time limits', async () => {
     const storage = open({
       maxConnections: 1,
       maxWaiting: 1,
@@ -184,7 +184,7 @@ describe('PostgreSQL that fails', { skip }, () => {
     )
   })
 
-  test('nothing is lost and nothing doubled when the server is killed again and again', async () => {
+  test('repeated kills of the server lose no commit and repeat none', async () => {
     const storage = open({ connectTimeoutMs: 1_000 })
     const once = createIdempotency({ storage, clock: systemClock, random: Math.random, randomBytes })
     const { merchant } = await openMerchant(storage)

@@ -98,7 +98,7 @@ describe('PostgreSQL over TLS', { skip }, () => {
     assert.deepEqual(await isEncrypted(storage), { ssl: true })
   })
 
-  test('a missing file fails the transactions that need a connection, and no others', async t => {
+  test('a missing file fails only the transactions that need a new connection', async t => {
     await serve(servers[0], clients[0])
     trust(servers[0], clients[0])
     const storage = open(t, 1)

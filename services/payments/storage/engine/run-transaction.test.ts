@@ -29,7 +29,7 @@ function fakeSession() {
 const begin = 'BEGIN ISOLATION LEVEL READ COMMITTED'
 const turn = () => new Promise(setImmediate)
 
-test('readings go out with BEGIN; a write and all after it wait for its answer', async () => {
+test('reads are sent with BEGIN; a write and all later statements wait for its answer', async () => {
   const { sent, begun, transaction } = fakeSession()
   const done = transaction(async tx => {
     await Promise.all([
@@ -50,7 +50,7 @@ test('readings go out with BEGIN; a write and all after it wait for its answer',
   ])
 })
 
-test('no write is sent when BEGIN was cancelled and the connection stayed', async () => {
+test('no write is sent if BEGIN was cancelled and the connection stayed', async () => {
   const write = 'INSERT INTO facts VALUES (1)'
   const works: readonly ((tx: Tx) => Promise<unknown>)[] = [
     async tx => tx.send(write),

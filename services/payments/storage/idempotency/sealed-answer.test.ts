@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import { canProtectSecret, openAnswer, requestFingerprint, sealAnswer } from './sealed-answer.ts'
 
-test('a key protects a secret when it is a UUID of version 4 or has at least 128 random bits', () => {
+test('a key protects a secret if it is a UUID of version 4 or has at least 128 random bits', () => {
   const table: readonly [string, boolean][] = [
     ['d41a9c07b5e83f6210cd47a98be5f013', true],
     ['D41A9C07-B5E83F62-10CD47A9-8BE5F013', true],
@@ -37,7 +37,7 @@ test('an answer opens with its own key and context only', () => {
   }
 })
 
-test('a fingerprint is that of the key and of all parts', () => {
+test('a fingerprint depends on the key and all parts', () => {
   const parts = ['POST', '/x', '{}']
   const same = requestFingerprint('key', parts)
   assert.equal(requestFingerprint('key', parts), same)

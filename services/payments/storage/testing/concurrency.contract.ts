@@ -32,7 +32,7 @@ export function concurrencyContract(
   open: () => Promise<Storage>,
   skip: string | false = false,
 ): void {
-  describe(`many at once in ${name}`, { skip }, () => {
+  describe(`concurrent work in ${name}`, { skip }, () => {
     test(`${histories} histories of ${workers} workers keep the amounts of a transaction right`, async () => {
       const storage = await open()
       for (let history = 0; history < histories; history += 1) await runHistory(storage)
@@ -42,7 +42,7 @@ export function concurrencyContract(
       assert.deepEqual(problems, [])
     })
 
-    test('who walks a list while others add to it misses nothing and sees nothing twice', async () => {
+    test('paging through a list that grows misses nothing and repeats nothing', async () => {
       await walkWhileGrowing(await open())
     })
   })

@@ -81,7 +81,13 @@ const unprepared = { prepare: async () => ({}), forget: async () => {} }
 const never = () => assert.fail('this must not run')
 
 const rules: Record<string, (bench: Bench) => Promise<void>> = {
-  'the first answer is given again, for a day': async ({ storage, once, elsewhere, request, elapse }) => {
+  'a repeated request gets the first answer, for a day': async ({
+    storage,
+    once,
+    elsewhere,
+    request,
+    elapse,
+  }) => {
     assert.deepEqual(await once.runOnce(request, effect(request.key)), answered('effect 0', false))
     assert.deepEqual(await elsewhere.runOnce(request, never), answered('effect 0', true))
     elapse(dayMs - 1)
@@ -91,7 +97,10 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
     assert.equal(await countEffects(storage, request.key), 2)
   },
 
-  'another request with the key is refused, and another scope is another key': async ({ once, request }) => {
+  'another request with the key is rejected, and another scope has its own keys': async ({
+    once,
+    request,
+  }) => {
     await once.runOnce(request, effect(request.key))
     const fingerprint = requestFingerprint(request.key, ['POST', '/x', '{"a":2}'])
     assert.deepEqual(await once.runOnce({ ...request, fingerprint }, never), { kind: 'key-reused' })
@@ -99,7 +108,7 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
     assert.deepEqual(elsewhere, answered('effect 2', false))
   },
 
-  'of a hundred at once one has an effect, and all get its answer': async bench => {
+  'a hundred simultaneous requests have one effect, and all get its answer': async bench => {
     const { storage, once, elsewhere, request } = bench
     const call = async (index: number): Promise<string> => {
       for (;;) {
@@ -116,7 +125,7 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
     assert.equal(await countEffects(storage, request.key), 1)
   },
 
-  'an error leaves nothing, and a refusal neither': async ({ storage, once, request }) => {
+  'an error stores nothing, and a rejection neither': async ({ storage, once, request }) => {
     const failing = once.runOnce(request, async tx => {
       await effect(request.key)(tx)
       throw new Error('own')
@@ -131,7 +140,7 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
     assert.deepEqual(await once.runOnce(request, effect(request.key, 3)), answered('effect 3', false))
   },
 
-  'a secret is stored so that only the key of the caller opens it': async ({ storage, once, request }) => {
+  'a secret is stored so that only the key of the caller decrypts it': async ({ storage, once, request }) => {
     const secret = { ...request, secret: true }
     const work = async () => kept('{"key":"tollway_secret"}')
     const weak = { ...secret, key: 'order-1' }
@@ -148,7 +157,7 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
     }
   },
 
-  'an effect outside happens under one reference': async ({ once, elsewhere, request, storage }) => {
+  'an external effect has one reference': async ({ once, elsewhere, request, storage }) => {
     const references: string[] = []
     const running = Promise.withResolvers<void>()
     const finish = Promise.withResolvers<void>()
@@ -172,7 +181,7 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
     assert.equal(await countEffects(storage, request.key), 1)
   },
 
-  'what a crashed process left is taken over when its lease is over': async bench => {
+  'a request of a crashed process is taken over when its lease expires': async bench => {
     const { once, elsewhere, request, elapse, storage } = bench
     const references: string[] = []
     const hanging = Promise.withResolvers<number>()
@@ -204,29 +213,30 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
     assert.equal(await countEffects(storage, request.key), 1)
   },
 
-  'after a failure outside, or of storing, the request goes on under its reference': async bench => {
-    const { once, elsewhere, request, storage, elapse } = bench
-    const references: string[] = []
-    const outside = async (reference: string) => references.push(reference)
-    const settle = (tx: Tx, n: number) => effect(request.key, n)(tx)
-    const work = { ...unprepared, outside, settle }
-    const failing = async (reference: string) => {
-      await outside(reference)
-      throw new Error('own')
-    }
-    await assert.rejects(once.runOnceOutside(request, { ...work, outside: failing }), /own/)
-    const unstored = { ...work, settle: (tx: Tx) => tx.query('SELECT broken').then(never) }
-    await assert.rejects(elsewhere.runOnceOutside(request, unstored), { code: 'refused' })
-    // However late: the outcome is not known before it is stored.
-    elapse(2 * dayMs)
-    const other = { ...request, fingerprint: requestFingerprint(request.key, ['other']) }
-    assert.deepEqual(await once.runOnceOutside(other, work), { kind: 'key-reused' })
-    assert.deepEqual(await once.runOnceOutside(request, work), answered('effect 3', false))
-    assert.deepEqual([references.length, new Set(references).size], [3, 1])
-    assert.equal(await countEffects(storage, request.key), 1)
-  },
+  'after an external failure, or one of the storage, the request continues with its reference':
+    async bench => {
+      const { once, elsewhere, request, storage, elapse } = bench
+      const references: string[] = []
+      const outside = async (reference: string) => references.push(reference)
+      const settle = (tx: Tx, n: number) => effect(request.key, n)(tx)
+      const work = { ...unprepared, outside, settle }
+      const failing = async (reference: string) => {
+        await outside(reference)
+        throw new Error('own')
+      }
+      await assert.rejects(once.runOnceOutside(request, { ...work, outside: failing }), /own/)
+      const unstored = { ...work, settle: (tx: Tx) => tx.query('SELECT broken').then(never) }
+      await assert.rejects(elsewhere.runOnceOutside(request, unstored), { code: 'refused' })
+      // However late: the outcome is not known before it is stored.
+      elapse(2 * dayMs)
+      const other = { ...request, fingerprint: requestFingerprint(request.key, ['other']) }
+      assert.deepEqual(await once.runOnceOutside(other, work), { kind: 'key-reused' })
+      assert.deepEqual(await once.runOnceOutside(request, work), answered('effect 3', false))
+      assert.deepEqual([references.length, new Set(references).size], [3, 1])
+      assert.equal(await countEffects(storage, request.key), 1)
+    },
 
-  'a refusal before or after the effect leaves the key free': async ({ once, request, storage }) => {
+  'a rejection before or after the effect leaves the key unused': async ({ once, request, storage }) => {
     const refused = refuse('not_found')
     const references: string[] = []
     const work = {
@@ -254,7 +264,7 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
     assert.notEqual(references[0], references[1])
   },
 
-  'what has expired is removed part by part': async ({ once, request, storage, elapse }) => {
+  'expired keys are removed in parts': async ({ once, request, storage, elapse }) => {
     for (const n of [1, 2, 3]) await once.runOnce({ ...request, scope: `purge:${n}` }, effect(request.key, n))
     elapse(dayMs)
     const remove = () => storage.transaction(tx => removeExpiredKeys(tx, nowMs + dayMs, 2))

@@ -29,7 +29,7 @@ const apply = (storage: Storage, ...migrations: Migration[]) =>
   migrate(storage, migrations, systemClock, 5_000)
 
 const rules: Record<string, (storage: Storage) => Promise<void>> = {
-  'each is applied once, in order': async storage => {
+  'each migration is applied once, in order': async storage => {
     assert.deepEqual(await apply(storage, one), { applied: [one.name], unknown: [] })
     assert.deepEqual(await apply(storage, one, two), { applied: [two.name], unknown: [] })
     assert.deepEqual(await apply(storage, one, two), { applied: [], unknown: [] })
@@ -37,30 +37,30 @@ const rules: Record<string, (storage: Storage) => Promise<void>> = {
     assert.deepEqual(rows, [{ n: 1, text: null }])
   },
 
-  'an older program starts on a newer database, and is told': async storage => {
+  'an older program starts on a newer database with a warning': async storage => {
     await apply(storage, one, two)
     assert.deepEqual(await apply(storage, one), { applied: [], unknown: [two.name] })
   },
 
-  'one that was changed, or left out, is refused': async storage => {
+  'a changed or missing migration is rejected': async storage => {
     await apply(storage, one)
     const changed = migration(1, 'CREATE TABLE other (n int)')
     await assert.rejects(apply(storage, changed), /0001_test\.sql was changed after it was applied/)
     await assert.rejects(apply(storage, migration(0, 'SELECT 1'), one), /was applied before 0000_test/)
   },
 
-  'one that fails leaves nothing': async storage => {
+  'a failed migration changes nothing': async storage => {
     await assert.rejects(apply(storage, one, migration(2, 'SELEC 1')), { code: 'refused' })
     assert.deepEqual(await apply(storage, one), { applied: [one.name], unknown: [] })
   },
 
-  'of several processes at once one migrates': async storage => {
+  'only one of several simultaneous processes migrates': async storage => {
     const slow = migration(2, 'SELECT pg_sleep(0.15)')
     const reports = await Promise.all(Array.from({ length: 5 }, () => apply(storage, one, slow)))
     assert.deepEqual(reports.map(report => report.applied.length).sort(), [0, 0, 0, 0, 2])
   },
 
-  'our own can be read and applied': async storage => {
+  'the migrations of the service can be read and applied': async storage => {
     const own = readMigrations()
     const report = await migrate(storage, own, systemClock)
     assert.deepEqual(

@@ -29,7 +29,7 @@ export function pruningContract(
   open: () => Promise<Storage>,
   connections: 'one' | 'several',
 ): void {
-  describe(`what ended is removed from ${name}`, () => {
+  describe(`ended records are removed from ${name}`, () => {
     for (const [rule, run] of Object.entries(rules))
       test(rule, async () => run(await underTest(await open())))
     if (connections === 'one') return
@@ -97,7 +97,7 @@ async function underTest(storage: Storage) {
 }
 
 const rules: Record<string, (under: Awaited<ReturnType<typeof underTest>>) => Promise<void>> = {
-  'a delivery when it was through, and never its event': async ({ storage, merchantId, ...under }) => {
+  'ended deliveries, and not their events': async ({ storage, merchantId, ...under }) => {
     const endpoint = await under.endpoint()
     const events = [await under.tell(), await under.tell(), await under.tell(), await under.tell()]
     const [first, second, third] = await under.claim()
@@ -115,25 +115,24 @@ const rules: Record<string, (under: Awaited<ReturnType<typeof underTest>>) => Pr
     assert.ok((await under.claim()).some(({ eventId }) => eventId === first.eventId))
   },
 
-  'what waits for an endpoint that was disabled long ago, and the endpoint once it was deleted':
-    async under => {
-      const { storage } = under
-      // Longer ago than other tests have deleted any.
-      const longAgoMs = nowMs - 100 * dayMs
-      const [gone, off, on] = [await under.endpoint(), await under.endpoint(), await under.endpoint()]
-      await under.tell()
-      await storage.transaction(tx => disableWebhookEndpoint(tx, off, longAgoMs + dayMs))
-      await storage.transaction(tx => deleteWebhookEndpoint(tx, gone, longAgoMs))
-      assert.equal(await under.prune('deleted webhook endpoints', longAgoMs), 0)
-      assert.equal(await under.prune('webhook deliveries to disabled endpoints', longAgoMs), 1)
-      assert.equal(await under.prune('deleted webhook endpoints', longAgoMs), 1)
-      assert.equal(await under.prune('webhook deliveries to disabled endpoints', longAgoMs + dayMs), 1)
-      assert.equal(await under.prune('deleted webhook endpoints', longAgoMs + dayMs), 0)
-      assert.deepEqual(
-        (await under.claim()).map(({ endpointId }) => endpointId),
-        [on],
-      )
-    },
+  'deliveries to an endpoint that was disabled long ago, and a deleted endpoint': async under => {
+    const { storage } = under
+    // Longer ago than other tests have deleted any.
+    const longAgoMs = nowMs - 100 * dayMs
+    const [gone, off, on] = [await under.endpoint(), await under.endpoint(), await under.endpoint()]
+    await under.tell()
+    await storage.transaction(tx => disableWebhookEndpoint(tx, off, longAgoMs + dayMs))
+    await storage.transaction(tx => deleteWebhookEndpoint(tx, gone, longAgoMs))
+    assert.equal(await under.prune('deleted webhook endpoints', longAgoMs), 0)
+    assert.equal(await under.prune('webhook deliveries to disabled endpoints', longAgoMs), 1)
+    assert.equal(await under.prune('deleted webhook endpoints', longAgoMs), 1)
+    assert.equal(await under.prune('webhook deliveries to disabled endpoints', longAgoMs + dayMs), 1)
+    assert.equal(await under.prune('deleted webhook endpoints', longAgoMs + dayMs), 0)
+    assert.deepEqual(
+      (await under.claim()).map(({ endpointId }) => endpointId),
+      [on],
+    )
+  },
 
   'mail that was sent, in parts': async ({ storage, ...under }) => {
     const ids = [someId(), someId(), someId(), someId()]
@@ -146,7 +145,7 @@ const rules: Record<string, (under: Awaited<ReturnType<typeof underTest>>) => Pr
     assert.equal(await under.count('mails'), 1)
   },
 
-  'events of long ago, in parts, once nothing of them waits': async ({ merchantId, ...under }) => {
+  'old events, in parts, once none of their deliveries waits': async ({ merchantId, ...under }) => {
     const { storage } = under
     const longAgoMs = nowMs - 1_000 * dayMs
     const times = [longAgoMs - 2, longAgoMs - 1, longAgoMs, longAgoMs + 1]
@@ -167,7 +166,7 @@ const rules: Record<string, (under: Awaited<ReturnType<typeof underTest>>) => Pr
     assert.equal(await under.prune('events', longAgoMs), 1)
   },
 
-  'events of the test processor that were told': async ({ storage, ...under }) => {
+  'acknowledged events of the test processor': async ({ storage, ...under }) => {
     const journal = createStoredJournal(storage)
     const fraud = (id: string) =>
       ({ id, kind: 'fraud', reference: 'r', occurredMs: nowMs, reason: null }) as const

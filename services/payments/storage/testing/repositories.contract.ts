@@ -114,7 +114,7 @@ const partyRules: Record<string, Rule> = {
     assert.deepEqual(await storage.transaction(tx => findApp(tx, app.id)), app)
   },
 
-  'a merchant comes back as it was stored, and only some of it changes': async storage => {
+  'a merchant is read as it was stored, and only some of its fields change': async storage => {
     const { merchant } = await openMerchant(storage)
     const changed = {
       ...merchant,
@@ -171,18 +171,18 @@ const partyRules: Record<string, Rule> = {
     })
   },
 
-  'a list is walked in both directions': async storage => {
+  'a list is read in both directions': async storage => {
     const { merchant } = await openMerchant(storage)
     const stored = Array.from({ length: 7 }, () => someTransaction(merchant))
     for (const one of stored) await storage.transaction(tx => insertTransaction(tx, one))
     const [a = '', b = '', c = '', d = '', e = '', f = '', g = ''] = stored.map(one => one.id)
     const table: readonly [string, Parameters<typeof listTransactions>[2], readonly string[]][] = [
       ['the newest first', { limit: 3 }, [g, f, e]],
-      ['then what is before', { limit: 3, before: e }, [d, c, b]],
+      ['then the older ones', { limit: 3, before: e }, [d, c, b]],
       ['to the end', { limit: 3, before: b }, [a]],
-      ['what is newer, the other way round', { limit: 2, after: e }, [f, g]],
+      ['the newer ones, in the opposite order', { limit: 2, after: e }, [f, g]],
       ['nothing newer', { limit: 2, after: g }, []],
-      ['what lies between', { limit: 9, after: a, before: d }, [b, c]],
+      ['the ones between two cursors', { limit: 9, after: a, before: d }, [b, c]],
       ['the order as asked', { limit: 2, order: 'oldest' }, [a, b]],
       ['the order as asked, with a cursor', { limit: 2, after: a, order: 'newest' }, [g, f]],
     ]
@@ -207,7 +207,7 @@ function unrefused<T extends object>(change: T | Refused): T {
 const guard = { currency: null, descriptor: null }
 
 const moneyRules: Record<string, Rule> = {
-  'a transaction comes back as it was stored': async storage => {
+  'a transaction is read as it was stored': async storage => {
     const { merchant } = await openMerchant(storage)
     const stored: Transaction = {
       ...someTransaction(merchant),
@@ -231,7 +231,7 @@ const moneyRules: Record<string, Rule> = {
     })
   },
 
-  'captures, refunds, voids, disputes and payouts are whole': async storage => {
+  'captures, refunds, voids, disputes and payouts are read as they were stored': async storage => {
     const { merchant } = await openMerchant(storage)
     const start = someTransaction(merchant)
     const context = contextOf(merchant)
@@ -280,7 +280,7 @@ const moneyRules: Record<string, Rule> = {
     await storage.transaction(tx => assertBooks(tx, merchant.id, start.id), { isolation: 'repeatable read' })
   },
 
-  'cards and fraud alerts are kept and listed': async storage => {
+  'cards and fraud alerts are stored and listed': async storage => {
     const { merchant } = await openMerchant(storage)
     const transaction = someTransaction(merchant)
     const { card, cardReference } = transaction
@@ -302,7 +302,7 @@ const moneyRules: Record<string, Rule> = {
     })
   },
 
-  'authorisations that ran out are found': async storage => {
+  'expired authorisations are found': async storage => {
     const { merchant } = await openMerchant(storage)
     const old = { ...someTransaction(merchant), expiresMs: nowMs - 1_000 }
     await storage.transaction(tx => insertTransaction(tx, old))
@@ -429,7 +429,7 @@ const refused: readonly (readonly [constraint: string, sql: string])[] = [
 ]
 
 const refusalRules: Record<string, Rule> = {
-  'the database itself refuses what cannot be': async storage => {
+  'the database rejects inconsistent rows': async storage => {
     const { merchant } = await openMerchant(storage)
     await openMerchant(storage)
     const transaction = someTransaction(merchant)
@@ -449,7 +449,7 @@ const refusalRules: Record<string, Rule> = {
     )
   },
 
-  'a trail that has grown meanwhile is not appended to': async storage => {
+  'an append to a trail that has grown meanwhile is rejected': async storage => {
     const { merchant } = await openMerchant(storage)
     const transaction = someTransaction(merchant)
     await storage.transaction(tx => insertTransaction(tx, transaction))

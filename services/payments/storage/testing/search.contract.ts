@@ -91,7 +91,7 @@ async function walk(
 
 /** The search of transactions on a storage that has the schema. */
 export function searchContract(name: string, open: () => Promise<Storage>): void {
-  test(`${name}: a search finds exactly what it asks for, once, in both directions`, async () => {
+  test(`${name}: a search finds exactly the matching records, once, in both directions`, async () => {
     const storage = await open()
     const changes = fc.sample(change, { numRuns: 60, seed: 7 })
     const { merchant } = await openMerchant(storage)
@@ -115,7 +115,7 @@ export function searchContract(name: string, open: () => Promise<Storage>): void
     await fc.assert(property, { numRuns: runs })
   })
 
-  test(`${name}: a search by reference or by time reads an index, also from a cursor on`, async () => {
+  test(`${name}: a search by reference or by time reads an index, also from a cursor`, async () => {
     const storage = await open()
     const { merchant } = await openMerchant(storage)
     const transaction = someTransaction(merchant)
@@ -149,7 +149,7 @@ export function searchContract(name: string, open: () => Promise<Storage>): void
     )
   })
 
-  test(`${name}: an element is found by its time without a walk through the list`, async () =>
+  test(`${name}: an element is found by its time without a scan of the list`, async () =>
     findsTimesByIndex(await open()))
 }
 

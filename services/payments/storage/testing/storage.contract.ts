@@ -51,7 +51,7 @@ type Rule = (storage: Storage, single: boolean) => Promise<void>
 const isolation = ['read committed', 'repeatable read', 'serializable'] as const
 
 const rules: Record<string, Rule> = {
-  'statements that are sent are stored in their order with those that are awaited': async storage => {
+  'statements without a wait are stored in order with those that are awaited': async storage => {
     await storage.transaction(async tx => {
       tx.send(insert, ['sent', 1n])
       const [row] = await tx.query<{ value: bigint }>("SELECT value FROM facts WHERE name = 'sent'")
@@ -62,7 +62,7 @@ const rules: Record<string, Rule> = {
     assert.deepEqual(await names(storage), ['last', 'sent'])
   },
 
-  'a sent statement that fails fails the transaction, and nothing of it stays': async storage => {
+  'a failed statement without a wait rolls the transaction back': async storage => {
     const failing = storage.transaction(async tx => {
       tx.send(insert, ['before', 1n])
       tx.send(insert, ['refused', -1n])
@@ -75,7 +75,7 @@ const rules: Record<string, Rule> = {
     assert.deepEqual(await names(storage), ['next'])
   },
 
-  'a sent statement with a value that cannot be written fails the transaction': async storage => {
+  'a statement without a wait and with an invalid value fails the transaction': async storage => {
     const failing = storage.transaction(async tx => {
       tx.send(insert, ['beside', 1n])
       tx.send("INSERT INTO facts SELECT 'bad', extract(epoch FROM $1::timestamptz)::bigint", [
@@ -86,7 +86,7 @@ const rules: Record<string, Rule> = {
     assert.deepEqual(await names(storage), [])
   },
 
-  'what was sent before work throws is not stored': async storage => {
+  'statements that were sent before an exception are rolled back': async storage => {
     const thrown = new Error('no')
     const failing = storage.transaction(async tx => {
       tx.send(insert, ['sent', 1n])
@@ -96,7 +96,7 @@ const rules: Record<string, Rule> = {
     assert.deepEqual(await names(storage), [])
   },
 
-  'what was committed is there, and what work answers comes out': async storage => {
+  'committed rows are stored, and the result of the work is returned': async storage => {
     for (const level of isolation) {
       const answer = await storage.transaction(
         async tx => {
@@ -111,7 +111,7 @@ const rules: Record<string, Rule> = {
     assert.deepEqual(await names(storage), [...isolation].sort())
   },
 
-  'an error of work comes out as it is, and nothing stays': async storage => {
+  'an exception of the work is rethrown unchanged, and rolls back': async storage => {
     const own = new Error('own')
     const failing = storage.transaction(async tx => {
       await tx.query(insert, ['a', 1n])
@@ -121,7 +121,7 @@ const rules: Record<string, Rule> = {
     assert.deepEqual(await names(storage), [])
   },
 
-  'a constraint is told by its name': async storage => {
+  'the error of a constraint has its name': async storage => {
     await storage.transaction(tx => tx.query(insert, ['a', 1n]))
     const table: readonly [string, (tx: Tx) => Promise<unknown>][] = [
       ['facts_name', tx => tx.query(insert, ['a', 2n])],
@@ -147,7 +147,7 @@ const rules: Record<string, Rule> = {
     assert.deepEqual(await names(storage), [])
   },
 
-  'work may give a failed statement a meaning of its own': async storage => {
+  'the work may translate the error of a failed statement': async storage => {
     const own = new Error('taken')
     const failing = storage.transaction(async tx => {
       await tx.query(insert, ['a', -1n]).catch(() => {
@@ -157,7 +157,7 @@ const rules: Record<string, Rule> = {
     await assert.rejects(failing, error => error === own)
   },
 
-  'a statement that cannot be is refused': async storage => {
+  'an invalid statement is rejected': async storage => {
     await assert.rejects(
       storage.transaction(tx => tx.query('SELEC 1')),
       { code: 'refused', sqlState: '42601' },
@@ -168,7 +168,7 @@ const rules: Record<string, Rule> = {
     )
   },
 
-  'values have the same types everywhere': async storage => {
+  'values have the same types in every storage': async storage => {
     const when = new Date('2026-02-03T04:05:06.789Z')
     const row = await storage.transaction(async tx => {
       const [first] = await tx.query<Record<string, unknown>>(
@@ -205,7 +205,7 @@ const rules: Record<string, Rule> = {
     )
   },
 
-  'a transaction inside another one is an error of the program, not a wait without end': async storage => {
+  'a transaction inside another one is an error, not an endless wait': async storage => {
     await assert.rejects(
       storage.transaction(() => storage.transaction(async () => {})),
       /inside another/,
@@ -216,12 +216,12 @@ const rules: Record<string, Rule> = {
     )
   },
 
-  'a transaction that has ended takes no statement': async storage => {
+  'a transaction that has ended rejects statements': async storage => {
     const kept = await storage.transaction(async tx => tx)
     await assert.rejects(kept.query('SELECT 1'), /has ended/)
   },
 
-  'a reading sees what was committed': async storage => {
+  'a read sees committed rows': async storage => {
     await storage.transaction(tx => tx.query(insert, ['a', 1n]))
     const count = 'SELECT count(*) AS n FROM facts WHERE value >= $1'
     const counts = await storage.read(tx =>
@@ -230,7 +230,7 @@ const rules: Record<string, Rule> = {
     assert.deepEqual(counts, [[{ n: 1n }], [{ n: 0n }]])
   },
 
-  'a reading takes no statement that could write or lock': async storage => {
+  'a read rejects statements that could write or lock': async storage => {
     await storage.transaction(tx => tx.query(insert, ['a', 1n]))
     const statements = [
       "INSERT INTO facts (name) VALUES ('b')",
@@ -254,7 +254,7 @@ const rules: Record<string, Rule> = {
     assert.deepEqual(await names(storage), ['a'])
   },
 
-  'a reading that fails harms none after it': async storage => {
+  'a failed read does not affect later ones': async storage => {
     const own = new Error('own')
     const failing = storage.read(async tx => {
       await tx.query('SELECT name FROM facts')
@@ -272,7 +272,7 @@ const rules: Record<string, Rule> = {
     assert.deepEqual(await names(storage), [])
   },
 
-  'fifty transactions that each add one are not lost': async storage => {
+  'fifty concurrent increments are all counted': async storage => {
     await storage.transaction(tx => tx.query(insert, ['sum', 0n]))
     const addOne = async (tx: Tx) => {
       const [row] = await tx.query<{ value: bigint }>("SELECT value FROM facts WHERE name = 'sum' FOR UPDATE")
@@ -283,7 +283,7 @@ const rules: Record<string, Rule> = {
     assert.deepEqual(rows, [{ value: 50n }])
   },
 
-  'serializable transactions that would undo each other are tried again': async (storage, single) => {
+  'serializable transactions that conflict are retried': async (storage, single) => {
     await storage.transaction(tx => tx.query(insert, ['start', 0n]))
     let tries = 0
     // Each sees the number of rows, and adds one only when it is odd or even: in any order just one adds.
@@ -313,7 +313,7 @@ const rules: Record<string, Rule> = {
     assert.deepEqual(rows, [{ value: 2n }, { value: 2n }])
   },
 
-  'after the cap of tries contention is told': async storage => {
+  'contention is an error after the maximum of attempts': async storage => {
     let tries = 0
     const failing = storage.transaction(async tx => {
       tries += 1

@@ -75,7 +75,11 @@ async function merchantUnderTest(storage: Storage) {
 const keysOf = (due: readonly WebhookDelivery[]) => due.map(one => `${one.endpointId} ${one.eventId}`).sort()
 
 const rules: Record<string, (under: MerchantUnderTest) => Promise<void>> = {
-  'events are for those who want them, and stay in the log': async ({ storage, merchant, ...under }) => {
+  'events go to the endpoints that subscribe to them, and stay in the log': async ({
+    storage,
+    merchant,
+    ...under
+  }) => {
     const wide = await under.endpoint()
     const narrow = await under.endpoint(['b'])
     const first = await under.tell('a', someId())
@@ -90,7 +94,7 @@ const rules: Record<string, (under: MerchantUnderTest) => Promise<void>> = {
     assert.deepEqual(ofType, { items: [first] })
   },
 
-  'a claim has all that a try needs, and ends with its lease': async under => {
+  'a claim has the data of an attempt, and ends with its lease': async under => {
     const endpointId = await under.endpoint()
     const { id: eventId } = await under.tell('a', someId())
     const what = { url: 'https://example.org', secrets: ['s2', 's1'], body: 'a', attempts: 1 }
@@ -99,7 +103,7 @@ const rules: Record<string, (under: MerchantUnderTest) => Promise<void>> = {
     assert.deepEqual(await under.claim(nowMs + leaseMs), [{ endpointId, eventId, ...what, attempts: 2 }])
   },
 
-  'one subject is told in its order, and others do not wait': async ({ storage, ...under }) => {
+  'events of one subject are delivered in order, and others do not wait': async ({ storage, ...under }) => {
     const endpointId = await under.endpoint()
     const subject = someId()
     const [first, second] = [await under.tell('a', subject), await under.tell('b', subject)]
@@ -119,7 +123,10 @@ const rules: Record<string, (under: MerchantUnderTest) => Promise<void>> = {
     assert.deepEqual(keysOf(await under.claim(nowMs + 9)), [`${endpointId} ${second.id}`])
   },
 
-  'the outcome of a try that another has taken over is not noted': async ({ storage, ...under }) => {
+  'the outcome of an attempt that another process has taken over is ignored': async ({
+    storage,
+    ...under
+  }) => {
     const endpointId = await under.endpoint()
     const { id: eventId } = await under.tell('a', someId())
     await under.claim(nowMs)
@@ -131,7 +138,7 @@ const rules: Record<string, (under: MerchantUnderTest) => Promise<void>> = {
     assert.deepEqual(await under.claim(nowMs + 9 * leaseMs), [])
   },
 
-  'no endpoint takes all places': async under => {
+  'no endpoint uses all places': async under => {
     const [busy, quiet, left] = [await under.endpoint(['a']), await under.endpoint(['b']), someId()]
     for (let count = 0; count < 5; count += 1) await under.tell('a', someId())
     await under.tell('b', someId())
@@ -142,7 +149,7 @@ const rules: Record<string, (under: MerchantUnderTest) => Promise<void>> = {
     assert.deepEqual(endpoints(await under.claim(nowMs, { limit: 1 })), [busy])
   },
 
-  'nothing goes to an endpoint that is disabled or deleted': async ({ storage, merchant, ...under }) => {
+  'an endpoint that is disabled or deleted gets no events': async ({ storage, merchant, ...under }) => {
     const [disabled, deleted] = [await under.endpoint(), await under.endpoint()]
     await under.tell('a', someId())
     await storage.transaction(async tx => {
@@ -158,7 +165,7 @@ const rules: Record<string, (under: MerchantUnderTest) => Promise<void>> = {
     assert.deepEqual(await under.claim(nowMs + 9), [])
   },
 
-  'what was given up or delivered can be delivered again': async ({ storage, ...under }) => {
+  'an event that was given up or delivered can be delivered again': async ({ storage, ...under }) => {
     const endpointId = await under.endpoint(['a'])
     const [lost, done] = [await under.tell('a', someId()), await under.tell('a', someId())]
     const unwanted = await under.tell('b', someId())

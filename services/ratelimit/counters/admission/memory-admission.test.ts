@@ -78,7 +78,7 @@ test('a call counts in every limit or in none', () => {
   assert.equal(counts.get('fixed'), 2)
 })
 
-test('a shadow limit refuses no call, and does not count what it would refuse', () => {
+test('a shadow limit rejects no call, and does not count calls above it', () => {
   const { at, counts } = openAdmission()
   const members = [fixed({ limit: 1, shadow: true }), bucket()]
   assert.deepEqual(admittedOf(at(0, members)), [true, true])

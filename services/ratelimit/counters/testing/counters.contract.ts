@@ -80,7 +80,7 @@ const additionTests: Record<string, ContractTest> = {
     assert.deepEqual(await counters.add(hitsOf('a=1 b=1')), [3, 1])
   },
 
-  'negative hits take back what was counted': async ({ counters }) => {
+  'negative hits subtract from the counter': async ({ counters }) => {
     assert.deepEqual(await counters.add(hitsOf('a=10 b=3')), [10, 3])
     assert.deepEqual(await counters.add(hitsOf('a=-4 b=-3')), [6, 0])
     assert.deepEqual(await counters.add(hitsOf('a=1 b=1')), [7, 1])

@@ -25,8 +25,8 @@ const answers: Record<string, (response: ServerResponse) => void> = {
     response.writeHead(200, { 'content-length': 100 })
     response.write('{"metadata":', () => response.destroy())
   },
-  'does not come': () => {},
-  'has no end': response => response.write('{"metadata":'),
+  'does not arrive': () => {},
+  'does not end': response => response.write('{"metadata":'),
   'is too long': response => response.end(object('one', '1', 'x'.repeat(20_000))),
   'is a page of text with 502': response => response.writeHead(502).end('bad gateway'),
   'is empty with 500': response => response.writeHead(500).end(),
@@ -43,8 +43,8 @@ const expectations: [keyof typeof answers & string, number, string, RegExp][] = 
   ['is a JSON array', 0, 'BadAnswer', /is not a JSON object/],
   ['has no metadata', 0, 'BadAnswer', /is not an object with metadata.name/],
   ['is cut', 0, 'Unreachable', /the answer is incomplete: aborted/],
-  ['does not come', 0, 'Timeout', /no whole answer within 200 ms/],
-  ['has no end', 0, 'Timeout', /no whole answer within 200 ms/],
+  ['does not arrive', 0, 'Timeout', /no whole answer within 200 ms/],
+  ['does not end', 0, 'Timeout', /no whole answer within 200 ms/],
   ['is too long', 0, 'TooLarge', /longer than 10000 bytes/],
   ['is a page of text with 502', 502, 'Unknown', /bad gateway/],
   ['is empty with 500', 500, 'Unknown', /the answer says no more/],
@@ -119,7 +119,7 @@ describe('# a client of a server with unusual answers', () => {
 
   it('rejects an aborted call with the reason of the caller', async () => {
     const client = newClient()
-    answer = answers['does not come'] ?? assert.fail()
+    answer = answers['does not arrive'] ?? assert.fail()
     const giveUp = new AbortController()
     const asked = client.get(configMaps, key, { signal: giveUp.signal })
     giveUp.abort(new Error('no longer wanted'))
@@ -170,13 +170,13 @@ describe('# a client of a server with unusual answers', () => {
       [`${added}${added}${bookmark}`],
       ['ADDED one@2', 'ADDED one@2', 'BOOKMARK @9'],
     ],
-    ['an event in halves', inHalves, ['ADDED one@2']],
+    ['an event in two chunks', inHalves, ['ADDED one@2']],
     ['empty lines', ['\n', added, '\n'], ['ADDED one@2']],
     ['an error event', [added, gone, added], ['ADDED one@2', '410 Expired']],
     ['garbage', [added, 'garbage\n', added], ['ADDED one@2', '0 BadAnswer']],
     ['an unknown type', [event('SHOUTED', object('one', '2'))], ['0 BadAnswer']],
     ['an object without a name', [event('ADDED', '{"metadata":{"resourceVersion":"2"}}')], ['0 BadAnswer']],
-    ['an end within a line', [added, added.slice(0, 30)], ['ADDED one@2', '0 BadAnswer']],
+    ['an end inside a line', [added, added.slice(0, 30)], ['ADDED one@2', '0 BadAnswer']],
     ['a line without end', [added, 'x'.repeat(20_000)], ['ADDED one@2', '0 TooLarge']],
   ]
   for (const [name, lines, expected] of watches) {

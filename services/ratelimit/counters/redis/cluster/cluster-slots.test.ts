@@ -46,7 +46,7 @@ test('a reply that is not a list of slots is rejected', () => {
   assert.deepEqual(readClusterSlots([], 'asked'), { ranges: [], covered: 0 })
 })
 
-test('redirections', () => {
+test('redirections are parsed', () => {
   const table: readonly [error: string, expected: string][] = [
     ['MOVED 3999 10.0.0.1:7000', 'moved 3999 10.0.0.1 7000'],
     ['ASK 3999 redis-0:7000', 'ask 3999 redis-0 7000'],

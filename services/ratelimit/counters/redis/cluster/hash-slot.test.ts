@@ -6,7 +6,7 @@ import { type RedisServer, startRedis } from '../../../../../test/support/redis-
 import { missingProgram } from '../../../../../test/support/require-server.ts'
 import { slotOf } from './hash-slot.ts'
 
-test('slots of keys, with and without a hash tag', () => {
+test('keys have the slots of Redis, with and without a hash tag', () => {
   // 0x31c3 is the check value of CRC16 (XMODEM).
   assert.equal(slotOf('123456789'), 0x31c3)
   const equal: readonly [string, string][] = [
