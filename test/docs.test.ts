@@ -28,13 +28,13 @@ function generate(...args: readonly string[]) {
   return { status, said: stdout + stderr }
 }
 
-test('the pages that are made from the code are up to date', () => {
+test('the generated pages are up to date', () => {
   for (const { name, text } of pages()) {
     assert.equal(read(`docs/reference/${name}`), text, `docs/reference/${name} is stale; run: make generate`)
   }
 })
 
-test('a stale or missing page is named, and made anew', () => {
+test('the generator reports stale and missing pages, and writes them again', () => {
   const folder = temporaryFolder('docs')
   const missing = generate('--check', folder)
   assert.equal(missing.status, 1)
@@ -52,7 +52,7 @@ const examples = [
 ] as const
 
 for (const [example, { kind, spec }, translate] of examples) {
-  test(`the example of ${kind} is right, and has every field`, () => {
+  test(`the example of ${kind} is valid, and has every field`, () => {
     const [resource] = loadAll(read(example), { schema: CORE_SCHEMA }) as { spec: unknown }[]
     const made = translate('shop/example', resource)
     assert.ok('value' in made, JSON.stringify(made))
@@ -74,7 +74,7 @@ function fieldNames({ properties = {}, items }: Schema): readonly string[] {
   return [...Object.keys(properties), ...below.flatMap(fieldNames)]
 }
 
-test('the configuration file of the documentation is right', () => {
+test('the configuration file of the documentation is valid', () => {
   const [, text = ''] = /### Configuration file\n\n```yaml\n(.*?)```/s.exec(operatorPage) ?? []
   const parsed = parseOperatorConfig(text)
   assert.ok('value' in parsed, JSON.stringify(parsed))
@@ -83,14 +83,14 @@ test('the configuration file of the documentation is right', () => {
   assert.equal(judged.value.replicas, 3)
 })
 
-test('the documentation of the operator has every option, and none that there is not', () => {
+test('the documentation of the operator has exactly the existing options', () => {
   const options = new Set(Object.keys(run.options).map(name => `--${name}`))
   assert.ok(options.size > 10)
   const rows = [...operatorPage.matchAll(/^\| `(--[a-z-]+)`/gm)].map(match => match[1])
   assert.deepEqual(new Set(rows), options)
 })
 
-test('the documentation of the operator has every reason of a condition, and none that there is not', () => {
+test('the documentation of the operator has exactly the existing reasons of conditions', () => {
   const kinds = readdirSync(join(root, 'operator/kinds'), { recursive: true, encoding: 'utf8' }).filter(
     name => name.endsWith('.ts') && !name.endsWith('.test.ts') && !name.startsWith('merchant/'),
   )
@@ -115,7 +115,7 @@ test('decision records have consecutive numbers, a title with the number, and a 
   assert.deepEqual(read(`${folder}/README.md`).match(/^\| \[.*$/gm), rows)
 })
 
-test('links between the pages lead somewhere', () => {
+test('links between the pages have existing targets', () => {
   const paths = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
   const names = paths.filter(name => name.endsWith('.md'))
   for (const page of ['README.md', ...names.map(name => `docs/${name}`)]) {

@@ -42,14 +42,14 @@ function isOfCode(text: string, pieces = 3): boolean {
   return joints.some(joint => isOfCode(part.slice(0, joint), 1) && isOfCode(part.slice(joint), pieces - 1))
 }
 
-test('every text of the tables is one of the code', () => {
+test('every text of the tables is in the code', () => {
   const texts = [...told.matchAll(/^\|[^|]*\|[^|]*\| `([^`]*)` \|/gm)].map(match => match[1] ?? '')
   assert.ok(texts.length > 35)
   const missing = texts.flatMap(text => fixedParts(text, /…|×\d+|#0/).filter(part => !isOfCode(part)))
   assert.deepEqual(missing, [])
 })
 
-test('every text that the code has for callers stands in the tables', () => {
+test('every text that the code has for callers is in the tables', () => {
   const refused = /(?:GrpcError|LogRefusal)\(\s*'?\w+'?,\s*(?:'([^'\n]*)'|`([^`\n]*)`)/g
   const status = /\bmessage: (?:'([^'\n]*)'|"([^"\n]*)"|`([^`\n]*)`)/g
   const matches = [...code.matchAll(refused), ...code.matchAll(status)]
@@ -64,7 +64,7 @@ test('every text that the code has for callers stands in the tables', () => {
   )
 })
 
-test('every gRPC code of the broker stands in the table, and none that it has not', () => {
+test('the table of gRPC codes has exactly those of the broker', () => {
   const refusals = [...code.matchAll(/^ {2}(?:exists|interrupted|unavailable): '([A-Z_]+)'/gm)]
   const thrown = [...code.matchAll(/GrpcError\(\s*'([A-Z_]+)'/g)]
   const inCode = new Set([...refusals, ...thrown].map(match => match[1]))
@@ -74,7 +74,7 @@ test('every gRPC code of the broker stands in the table, and none that it has no
   assert.deepEqual(new Set(rows), inCode)
 })
 
-test('the table of metrics has every one, and none that there is not', () => {
+test('the table of metrics has exactly those of the broker', () => {
   const gauges = [...code.matchAll(/stats\.gauge\('([a-z_.]+)'/g)].map(match =>
     match[1]?.replaceAll('.', '_'),
   )

@@ -128,7 +128,7 @@ test('each HTTP server of pages rejects the requests of foreign web pages', () =
   assert.deepEqual(wrong, [], `take createGuardedServer of ${home}`)
 })
 
-test('what takes much memory is imported nowhere but where it must be', () => {
+test('modules that take much memory are imported only where they are allowed', () => {
   const wrong = codePaths
     .filter(path => !isTest(path))
     .flatMap(path =>

@@ -64,7 +64,7 @@ for (const { place, state, workload } of cases) {
   const table = tables[workload.service]
   const what = `${workload.name} ${place}, with ${state.type}`
 
-  test(`${what}, knows every setting that it is given`, () => {
+  test(`${what}, has only settings that the program knows`, () => {
     const known = new Set(Object.values(table).flatMap(namesOf))
     const given = makeEnv(workload, { extraEnv: [] }).map(({ name }) => name)
     assert.deepEqual(
@@ -73,7 +73,7 @@ for (const { place, state, workload } of cases) {
     )
   })
 
-  test(`${what}, takes the values`, () => {
+  test(`${what}, has only values that the program accepts`, () => {
     const read = readSettings(table, workload.env, () => 'redis://localhost:6379')
     assert.ok('value' in read, JSON.stringify(read))
     const { grpcPort, xdsServer } = read.value as { grpcPort: number; xdsServer: { port: number } }
@@ -82,7 +82,7 @@ for (const { place, state, workload } of cases) {
   })
 }
 
-test('state is kept where it was said', () => {
+test('the backend is the configured one', () => {
   for (const { state, workload } of cases) {
     const { env } = workload
     assert.equal(env[workload.service === 'broker' ? 'STREAM_LOG' : 'BACKEND_TYPE'], state.type)
@@ -98,7 +98,7 @@ const paymentsOnOneMachine = paymentsWorkload({
 const payments = [paymentsOnOneMachine, ...inCluster('redis').filter(workload => !isFed(workload))]
 
 for (const [index, workload] of payments.entries()) {
-  test(`payments ${index === 0 ? 'on one machine' : 'in a cluster'} knows and takes what it is given`, () => {
+  test(`payments ${index === 0 ? 'on one machine' : 'in a cluster'} accepts its settings`, () => {
     const known = new Set(Object.values(paymentsSettings).flatMap(namesOf))
     const given = makeEnv(workload, { extraEnv: [] }).map(({ name }) => name)
     assert.deepEqual(

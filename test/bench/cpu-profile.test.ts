@@ -33,7 +33,7 @@ test('the time of a function is the sum over all its callers, the longest first'
   ])
 })
 
-test('shares are of the time that was not idle', () => {
+test('shares are relative to the time that was not idle', () => {
   const [first] = selfTimes(profile, moduleBelow('/src'), always)
   assert.equal(first?.share, 30 / 68)
 })

@@ -26,7 +26,7 @@ test('a goal is met, missed, or missed by more than half', () => {
 
 const row = { what: '', unit: '', goal: { atLeast: 6 }, compared: '' }
 
-test('the median of the rounds is judged, and an excuse applies only to missed goals', () => {
+test('the median of the rounds is compared, and an excuse applies only to missed goals', () => {
   assert.equal(verdictOf({ ...row, figures: [1, 6, 9] }), 'met')
   assert.equal(verdictOf({ ...row, figures: [1, 2, 9] }), 'below half')
   assert.equal(verdictOf({ ...row, figures: [1, 2, 9], excuse: 'why' }), 'not judged: why')
@@ -36,7 +36,7 @@ test('the median of the rounds is judged, and an excuse applies only to missed g
   assert.equal(isBelowHalf({ ...row, figures: [1, 2, 9], excuse: 'why' }), false)
 })
 
-test('the short form judges by the best round, for a higher or a lower figure', () => {
+test('the short form compares the best round, for a higher or a lower figure', () => {
   const best = { ...row, judgedBy: 'best' } as const
   assert.equal(verdictOf({ ...best, figures: [1, 2, 9] }), 'met by the best round')
   assert.equal(isBelowHalf({ ...best, figures: [1, 2] }), true)

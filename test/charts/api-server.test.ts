@@ -22,7 +22,7 @@ const fieldManager = 'helm'
 const dryRun = { dryRun: 'All', fieldValidation: 'Strict' }
 const skip = missingHelm() || missingKubeAssets()
 
-describe('a real API server takes the chart', { skip, timeout: 180_000 }, () => {
+describe('a real API server accepts the objects of the chart', { skip, timeout: 180_000 }, () => {
   let api: KubeApiServer
   let limitsOfPayments: KubeObject
   before(async () => {
@@ -133,12 +133,12 @@ waitUntilReady: {enabled: false}
     })
   }
 
-  it('and refuses a field that it does not know, so that the rest proves something', async () => {
+  it('and rejects an unknown field, so that the other cases prove something', async () => {
     const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'a', namespace }, dta: {} }
     await assert.rejects(assertTaken(object, dryRun), /dta: field not declared in schema/)
   })
 
-  it('lets the operator do what it must, and only where it watches', async () => {
+  it('grants the operator its rights, only in the watched namespaces', async () => {
     const set = ['redis.bundled.enabled=true', 'watchNamespaces={shop,search}', 'secretNamespaces={shop}']
     const roles = render({ set }).filter(({ kind }) =>
       /^(ServiceAccount|(Cluster)?Role|(Cluster)?RoleBinding)$/.test(kind),

@@ -120,7 +120,7 @@ async function connectPod(credentials: TlsCredentials, pod: StoreInMemory) {
   return seen
 }
 
-test('operators and pods follow the Secrets of cert-manager, also when it renews them', async t => {
+test('installs over existing definitions with --take-ownership, and not without', async t => {
   if (missingHelm() !== false || requireProgram(t, 'openssl') === false) return t.skip()
   const store = storeInMemory()
   const issuer = openIssuer()
@@ -148,7 +148,7 @@ test('operators and pods follow the Secrets of cert-manager, also when it renews
   assert.deepEqual(store.data(secrets.authority), {})
 })
 
-test('an operator names what is wrong with a Secret of another issuer', async t => {
+test('an operator reports the problem of a Secret of another issuer', async t => {
   if (missingHelm() !== false || requireProgram(t, 'openssl') === false) return t.skip()
   const store = storeInMemory()
   const issuer = openIssuer()

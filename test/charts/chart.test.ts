@@ -24,17 +24,17 @@ const redis = 'redis.bundled.enabled=true'
 const digest = `sha256:${'0'.repeat(64)}`
 
 describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
-  describe('makes of values', () => {
+  describe('renders values', () => {
     goldenTests(join(import.meta.dirname, 'testdata'), values => render({ values }).map(shorten))
   })
 
-  it('has nothing that helm would warn of', () => {
+  it('renders without a warning of helm', () => {
     const said = helm(['lint', chart, '--strict', '--set', redis])
     assert.match(said, /1 chart\(s\) linted, 0 chart\(s\) failed/)
     assert.doesNotMatch(said, /\[(WARNING|ERROR)\]/)
   })
 
-  it('hands the operator a configuration that it accepts, and that has all values', () => {
+  it('renders a configuration that the operator accepts, with all values', () => {
     const values = readFileSync(join(import.meta.dirname, 'testdata/every-choice.in.yaml'), 'utf8')
     const asked = load(values, { schema: CORE_SCHEMA }) as Record<string, Record<string, unknown>>
     const judged = validateClusterConfig(configOf(render({ values })))
@@ -56,7 +56,7 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
     assert.partialDeepStrictEqual(broker, asked['broker'])
   })
 
-  it('gives streams a Redis of their own beside that of counters, and a maxmemory to both', () => {
+  it('gives streams a Redis of their own beside that of counters, and both a maxmemory', () => {
     const objects = render({ set: [redis, 'broker.enabled=true'] })
     const judged = validateClusterConfig(configOf(objects))
     assert.ok('value' in judged, JSON.stringify(judged))
@@ -75,7 +75,7 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
     }
   })
 
-  it('lets the broker share a Redis that is not of the chart, if it is not given another one', () => {
+  it('shares an external Redis with the broker, unless the broker has another one', () => {
     const shared = validateClusterConfig(configOf(render({ set: ['redis.url=r:1', 'broker.enabled=true'] })))
     assert.ok('value' in shared, JSON.stringify(shared))
     const urlSecret = { name: 'tollway-redis', key: 'url' }
@@ -86,7 +86,7 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
     assert.equal(alone.value.broker.streamLog.urlSecret.name, 'streams')
   })
 
-  it('lets the platform choose user and groups of every pod', () => {
+  it('lets the platform choose the user and groups of every pod', () => {
     const objects = render({
       values: readFileSync(join(import.meta.dirname, 'testdata/openshift.in.yaml'), 'utf8'),
     })
@@ -104,7 +104,7 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
     }
   })
 
-  it('has the security contexts that the operator has by default', () => {
+  it("has the security contexts that are the operator's defaults", () => {
     const judged = validateClusterConfig(configOf(render({ set: [redis] })))
     const defaults = validateClusterConfig({ rateLimit: { enabled: false } })
     assert.ok('value' in judged && 'value' in defaults)
@@ -134,7 +134,7 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
     assert.deepEqual(judged.value.broker.pods.imagePullSecrets, ['mirror'])
   })
 
-  it('makes the same of the values of an earlier release, as --reuse-values keeps them', () => {
+  it('renders the values of an earlier release the same, as --reuse-values keeps them', () => {
     const added = [
       ...['image', 'commonLabels', 'commonAnnotations', 'feedCertificates', 'console'],
       ...['monitoring.serviceMonitor', 'crds.enabled', 'crds.keep', 'crds.allowDowngrade'],
@@ -164,7 +164,7 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
     }
   })
 
-  it('gives common labels and annotations to every object and pod but the definitions', () => {
+  it('adds common labels and annotations to every object and pod except the definitions', () => {
     const values = readFileSync(join(import.meta.dirname, 'testdata/extra-parts.in.yaml'), 'utf8')
     for (const { kind, metadata, spec } of render({ values })) {
       if (/^(CustomResourceDefinition|ValidatingAdmissionPolicy)/.test(kind)) continue
@@ -177,7 +177,7 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
     }
   })
 
-  it('begins all names with that of the release, and shortens a long one', () => {
+  it('prefixes all names with that of the release, and shortens a long one', () => {
     const long = 'a-name-of-thirty-eight-letters-dashes---that-goes-on'
     const objects = render({ name: long, set: [redis, 'crds.enabled=false'] })
     const names = objects.map(({ metadata }) => metadata.name.replace(`${namespace}-`, ''))
@@ -189,7 +189,7 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
   })
 })
 
-test('Artifact Hub learns the kinds and the images of the chart', () => {
+test('Artifact Hub lists the kinds and the images of the chart', () => {
   const yaml = (text: string) => load(text, { schema: CORE_SCHEMA })
   const { annotations } = yaml(readFileSync(join(chart, 'Chart.yaml'), 'utf8')) as {
     readonly annotations: Readonly<Record<string, string>>
@@ -215,11 +215,11 @@ test('Artifact Hub learns the kinds and the images of the chart', () => {
 const refusals: readonly [string, Rendering, RegExp][] = [
   ['an unknown value', { set: [redis, 'operator.replica=3'] }, /'\/operator': .*'replica' not allowed/],
   [
-    'an unknown value at the top',
+    'an unknown value at the top level',
     { set: [redis, 'operators.replicas=3'] },
     /at '': .*'operators' not allowed/,
   ],
-  ['an unknown value far below', { set: [redis, 'rateLimit.pods.foo=1'] }, /'\/rateLimit\/pods': .*'foo'/],
+  ['an unknown nested value', { set: [redis, 'rateLimit.pods.foo=1'] }, /'\/rateLimit\/pods': .*'foo'/],
   [
     'a value of another type',
     { set: [redis, 'operator.replicas=many'] },
@@ -230,7 +230,7 @@ const refusals: readonly [string, Rendering, RegExp][] = [
     { set: [redis, 'rateLimit.replicas=0'] },
     /'\/rateLimit\/replicas': .*minimum/,
   ],
-  ['a word that is none of those', { set: [redis, 'logLevel=loud'] }, /'\/logLevel': .*'error', 'warn'/],
+  ['a word that is not allowed', { set: [redis, 'logLevel=loud'] }, /'\/logLevel': .*'error', 'warn'/],
   [
     'no Redis',
     {},
@@ -241,7 +241,7 @@ const refusals: readonly [string, Rendering, RegExp][] = [
     { set: ['rateLimit.enabled=false', 'broker.enabled=true'] },
     /; 0 are set\..* broker\.streamLog\.type=memory and broker\.replicas=1/,
   ],
-  ['two of them', { set: [redis, 'redis.url=redis:6379'] }, /exactly one of redis\..*; 2 are set/],
+  ['two Redis for streams', { set: [redis, 'redis.url=redis:6379'] }, /exactly one of redis\..*; 2 are set/],
   ['all three', { set: [redis, 'redis.url=a:1', 'redis.existingSecret.name=a'] }, /; 3 are set/],
   [
     'Secrets of a namespace that it does not watch',
@@ -249,7 +249,7 @@ const refusals: readonly [string, Rendering, RegExp][] = [
     /"web" is not in watchNamespaces/,
   ],
   [
-    'a digest that is none',
+    'an invalid digest',
     { set: [redis, 'rateLimit.pods.imageDigest=sha256:12'] },
     /'\/rateLimit\/pods\/imageDigest': .*pattern/,
   ],
@@ -299,7 +299,7 @@ const refusals: readonly [string, Rendering, RegExp][] = [
     /feedCertificates\.issuerRef\.name: name the Issuer/,
   ],
   [
-    'an issuer that is none of those',
+    'an unknown kind of issuer',
     { set: [redis, 'feedCertificates.issuer=acme'] },
     /'\/feedCertificates\/issuer': .*'operator', 'cert-manager'/,
   ],
@@ -307,7 +307,7 @@ const refusals: readonly [string, Rendering, RegExp][] = [
   ['a name with a dot', { name: 'a.b', set: [redis] }, /"a\.b".*; take "tollway-a-b"/],
 ]
 
-describe('the chart refuses', { skip: missingHelm() }, () => {
+describe('the chart rejects', { skip: missingHelm() }, () => {
   for (const [what, rendering, pattern] of refusals) {
     it(what, () => {
       assert.throws(() => render(rendering), pattern)
@@ -325,7 +325,7 @@ describe('the roles of the chart', { skip: missingHelm() }, () => {
   const secrets = { name: `${namespace}-tollway-secrets`, rules: makeRules('granted') }
   const reviews = { name: `${namespace}-tollway-reviews`, rules: makeRules('cluster') }
 
-  it('are what the operator may do, and no more', () => {
+  it('are exactly the rights of the operator', () => {
     assert.deepEqual(rolesOf(render({ set: [redis] })), [
       { kind: 'ClusterRole', ...resources },
       { kind: 'ClusterRole', ...secrets },
@@ -334,7 +334,7 @@ describe('the roles of the chart', { skip: missingHelm() }, () => {
     ])
   })
 
-  it('are for the watched namespaces only, where there are some', () => {
+  it('are limited to the watched namespaces, if there are any', () => {
     const objects = render({ set: [redis, 'watchNamespaces={shop,search}'] })
     assert.deepEqual(rolesOf(objects), [
       { kind: 'ClusterRole', ...reviews },
@@ -346,13 +346,13 @@ describe('the roles of the chart', { skip: missingHelm() }, () => {
     ])
   })
 
-  it('allow writes of Secrets with payments only', () => {
+  it('allow writes of Secrets only with payments', () => {
     const set = [redis, 'payments.enabled=true', 'payments.database.urlSecret.name=db']
     const { rules } = find(render({ set }), 'ClusterRole', secrets.name)
     assert.deepEqual(rules, [...makeRules('granted'), ...makeRules('granted', { only: 'payments' })])
   })
 
-  it('never let the operator change what it may do', () => {
+  it('never let the operator change its own rights', () => {
     const rules = rolesOf(render({ set: [redis, 'secretNamespaces={*}', 'payments.enabled=true'] }))
     assert.doesNotMatch(
       JSON.stringify(rules),
@@ -383,7 +383,7 @@ describe('the roles of the chart', { skip: missingHelm() }, () => {
     })
   }
 
-  it('are given to the account of the operator alone', () => {
+  it('are bound to the account of the operator alone', () => {
     const operator = { kind: 'ServiceAccount', name: 'tollway-operator', namespace }
     for (const set of [[redis], [redis, 'watchNamespaces={shop}'], [redis, 'secretNamespaces={shop}']]) {
       const objects = render({ set })
@@ -395,7 +395,9 @@ describe('the roles of the chart', { skip: missingHelm() }, () => {
   })
 })
 
-test('the Job of an uninstall may only list what the operator creates', { skip: missingHelm() }, () => {
+test('the Job of an uninstall has only the right to list what the operator creates', {
+  skip: missingHelm(),
+}, () => {
   const { rules } = find(render({ set: [redis] }), 'Role', 'tollway-removal')
   const listed = (rules as readonly { resources: readonly string[]; verbs: readonly string[] }[]).map(
     ({ resources, verbs }) => `${verbs.join()} ${resources.join()}`,

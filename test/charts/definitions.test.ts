@@ -19,7 +19,7 @@ const definitionsOf = (set: readonly string[]): readonly RenderedObject[] =>
   )
 
 describe('definitions in the chart', { skip: missingHelm() }, () => {
-  it('have the version of the chart, and stay after an uninstall', () => {
+  it('have the version of the chart, and survive an uninstall', () => {
     const { version } = load(readFileSync(join(chart, 'Chart.yaml'), 'utf8'), { schema: CORE_SCHEMA }) as {
       version: string
     }
@@ -78,7 +78,7 @@ describe('definitions of a release in a cluster', { skip, timeout: 180_000 }, ()
     assert.equal(await versionInCluster(), '0.2.0-dev')
   })
 
-  it('are deleted by an uninstall with crds.keep=false, and else not', async () => {
+  it('are deleted by an uninstall with crds.keep=false, and only then', async () => {
     helm(['uninstall', 'tollway', ...place()])
     assert.equal((await api.call('GET', path)).status, 200)
     release(['crds.keep=false'])

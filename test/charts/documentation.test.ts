@@ -24,7 +24,7 @@ function blocks(language: string, start = ''): readonly string[] {
   return found.map(match => match[1] ?? '').filter(block => block.startsWith(start))
 }
 
-test('the chart takes the values of the documentation', { skip: missingHelm() }, () => {
+test('the chart accepts the values of the documentation', { skip: missingHelm() }, () => {
   const examples = blocks('yaml', '# values.yaml')
   assert.ok(examples.length > 5)
   for (const values of examples) {
@@ -34,7 +34,7 @@ test('the chart takes the values of the documentation', { skip: missingHelm() },
   }
 })
 
-test('the chart takes the --set of the documentation', { skip: missingHelm() }, () => {
+test('the chart accepts the --set of the documentation', { skip: missingHelm() }, () => {
   const commands = blocks('sh').flatMap(block => block.replaceAll('\\\n', '').split('\n'))
   const installs = commands.filter(command => command.startsWith('helm install'))
   assert.ok(installs.length > 2)
@@ -44,7 +44,7 @@ test('the chart takes the --set of the documentation', { skip: missingHelm() }, 
   }
 })
 
-test('Envoy takes the configuration of the documentation', t => {
+test('Envoy accepts the configuration of the documentation', t => {
   const [envoyConfig = ''] = blocks('yaml', '# envoy.yaml')
   const { static_resources: resources } = load(envoyConfig, { schema: CORE_SCHEMA }) as {
     static_resources: { clusters: readonly { name: string; type: string }[] }
@@ -61,7 +61,7 @@ test('Envoy takes the configuration of the documentation', t => {
   assert.equal(status, 0, stderr)
 })
 
-test('the tollway commands of the documentation have options that there are', async () => {
+test('the tollway commands of the documentation have existing options', async () => {
   const commands = [...text.matchAll(/\btollway (call|status|try|operator) ([^\n`|#]*--[^\n`|#]*)/g)]
   assert.ok(commands.length > 8)
   for (const [whole, name = '', rest = ''] of commands) {

@@ -12,7 +12,7 @@ const folder = join(import.meta.dirname, 'testdata')
 /** Has no effect by design. */
 const withoutEffect = ['global']
 
-test('a golden case sets each value of the chart', () => {
+test('each value of the chart is set by a golden case', () => {
   const inputs = readdirSync(folder).filter(name => name.endsWith('.in.yaml'))
   const set = new Set(
     inputs.flatMap(name => pathsOf(load(readFileSync(join(folder, name), 'utf8'), { schema: CORE_SCHEMA }))),

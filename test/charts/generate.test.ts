@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { root } from '../support/tollway.ts'
 
-test('what of the chart is made from the code is up to date', () => {
+test('the generated parts of the chart are up to date', () => {
   const program = join(root, 'charts/generate.ts')
   const { status, stderr } = spawnSync(process.execPath, [program, '--check'], {
     cwd: root,

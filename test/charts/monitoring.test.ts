@@ -53,7 +53,7 @@ const alerts = (load(read(rulesPath), { schema: CORE_SCHEMA }) as RuleFile).grou
 const { panels } = JSON.parse(read(join(chart, 'files/dashboard.json'))) as Dashboard
 const dashboardExpressions = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr))
 
-test('every alert says what is wrong, how bad it is, and where to read on', () => {
+test('every alert has a summary, a severity and a link to its runbook', () => {
   assert.ok(alerts.length > 10)
   assert.equal(new Set(alerts.map(({ alert }) => alert)).size, alerts.length)
   for (const { alert, labels, annotations } of alerts) {
@@ -64,7 +64,7 @@ test('every alert says what is wrong, how bad it is, and where to read on', () =
   }
 })
 
-test('every alert has its section in the runbooks: what it means, what to look at, what to do', () => {
+test('every alert has a section in the runbooks with its meaning, checks and actions', () => {
   const [, ...sections] = read(join(root, 'docs/operations/runbooks.md')).split(/^## /m)
   const names = sections.map(section => section.split('\n')[0])
   assert.deepEqual(
@@ -88,14 +88,14 @@ test('every alert has a case in which it fires, and one in which it does not', (
   }
 })
 
-test('promtool takes the rules, and they fire when they should', t => {
+test('promtool accepts the rules, and they fire in their cases', t => {
   const promtool = requireProgram(t, 'promtool')
   if (promtool === false) return
   assertSucceeds(promtool, 'check', 'rules', rulesPath)
   assertSucceeds(promtool, 'test', 'rules', unitTestsPath)
 })
 
-test('promtool takes the rules as the chart makes them', { skip: missingHelm() }, t => {
+test('promtool accepts the rules that the chart renders', { skip: missingHelm() }, t => {
   const promtool = requireProgram(t, 'promtool')
   if (promtool === false) return
   const values = read(join(import.meta.dirname, 'testdata/monitoring.in.yaml'))
@@ -109,7 +109,7 @@ test('promtool takes the rules as the chart makes them', { skip: missingHelm() }
   assert.doesNotMatch(text, /docs\/runbooks/)
 })
 
-test('promtool takes what the dashboard asks for', t => {
+test('promtool accepts the queries of the dashboard', t => {
   const promtool = requireProgram(t, 'promtool')
   if (promtool === false) return
   const rules = dashboardExpressions.map((expr, index) => ({
@@ -119,7 +119,7 @@ test('promtool takes what the dashboard asks for', t => {
   assertSucceeds(promtool, 'check', 'rules', writeRules({ groups: [{ name: 'dashboard', rules }] }))
 })
 
-test('panels of the dashboard have titles, descriptions and numbers of their own', () => {
+test('panels of the dashboard have titles, descriptions and separate ids', () => {
   assert.equal(new Set(panels.map(({ id }) => id)).size, panels.length)
   for (const { title, description, targets } of panels) {
     assert.ok(title.length > 0)
@@ -127,7 +127,7 @@ test('panels of the dashboard have titles, descriptions and numbers of their own
   }
 })
 
-test('alerts and dashboard ask only for metrics that there are, with labels that they have', async t => {
+test('alerts and dashboard use only existing metrics and labels', async t => {
   if (requireProgram(t, 'redis-server') === false) return
   const metrics = [
     await operatorMetrics(),

@@ -381,11 +381,11 @@ describe('with the roles and policies of the chart, a token of the operator', {
     assert.deepEqual(await foreignSecrets(), before)
   }
 
-  it('cannot do harm', () => assertRefused(harm))
+  it('cannot do what would be harmful', () => assertRefused(harm))
 
-  it('reads and writes no Secret of a namespace that granted none', () => assertRefused(ungranted))
+  it('neither reads nor writes a Secret of a namespace without a grant', () => assertRefused(ungranted))
 
-  it('does what the operator has to do', async () => {
+  it('can do what the operator needs', async () => {
     const refused: string[] = []
     for (const one of duties) {
       const { status, body } = await attemptBy(one)
@@ -394,7 +394,7 @@ describe('with the roles and policies of the chart, a token of the operator', {
     assert.deepEqual(refused, [])
   })
 
-  it('reads a Secret after an administrator of its namespace ran the command of the status', async t => {
+  it('can read a Secret after an administrator of its namespace ran the command of the status', async t => {
     const { ca, host, port } = await addressOf(api)
     const access = accessAs(operatorToken, `https://${host}:${port}`, ca)
     const client = createKubeClient(access, { random: Math.random })
@@ -437,7 +437,7 @@ describe('with the roles and policies of the chart, a token of the operator', {
     return (body as { status: { token: string } }).status.token
   }
 
-  it("reads any Secret by its name with '*', and still writes none but its own", async () => {
+  it("can read any Secret by its name with '*', and still writes only its own", async () => {
     await install(['secretNamespaces={*}'])
     const [read] = ungranted
     assert.ok(read)

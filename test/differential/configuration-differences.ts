@@ -75,7 +75,7 @@ export const configurationDifferences: readonly ConfigurationDifference[] = [
     reference: /share_threshold can only be used with wildcard values \(ending/,
   },
   {
-    name: 'what share_threshold needs',
+    name: 'a share_threshold without its requirements',
     reason: "later versions of the reference say (containing '*'), for it may stand anywhere",
     refusedBy: 'both',
     reference: /share_threshold can only be used with wildcard values \(ending/,

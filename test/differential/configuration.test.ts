@@ -74,7 +74,7 @@ function rowFor(
 /** A problem of the whole file, or of a field without a name, has its position in the message. */
 const hasPlace = /yaml: (?:line \d+: |the |requests|aliases|lists)|unknown key ''/
 
-test(`${runs} mutated files: result, reason and meaning (FC_SEED=${seed})`, {
+test(`${runs} mutated files have the same result, reason and meaning (FC_SEED=${seed})`, {
   skip,
 }, async t => {
   const ask = startJudge(t)

@@ -117,7 +117,7 @@ const different: readonly (readonly [string, string, string, string])[] = [
 
 const skip = missingProgram('redis-server') || missingReference()
 
-describe('decisions of both', { skip }, () => {
+describe('decisions of the reference and of Tollway', { skip }, () => {
   let redis: RedisServer
   let pair: Pair
   const ending: (() => Promise<unknown>)[] = []

@@ -90,7 +90,7 @@ const same: Readonly<Record<number, Readonly<Record<string, readonly Body[]>>>> 
       '{} {}',
       'x'.repeat(2_000_000),
     ],
-    'nothing to ask': [
+    'an empty request': [
       '{"domain":"d"}',
       '{"domain":"","descriptors":[]}',
       '{"domain":null,"descriptors":null}',
@@ -211,7 +211,7 @@ const different: readonly (readonly [string, Body, number, number, string])[] = 
 
 const skip = missingProgram('redis-server') || missingReference()
 
-describe('/json of both', { skip }, () => {
+describe('/json of the reference and of Tollway', { skip }, () => {
   let redis: RedisServer
   let pair: Pair
   const ending: (() => Promise<unknown>)[] = []

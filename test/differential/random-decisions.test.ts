@@ -33,7 +33,7 @@ const usual: Variant = {
 const longUnits = ['day', 'week', 'month', 'year']
 
 const variants: Readonly<Record<string, Variant>> = {
-  'as it comes': { ...usual, quotas: true },
+  'default settings': { ...usual, quotas: true },
   'all are quotas': { ...usual, globalQuotaMode: true, env: { ...usual.env, QUOTA_MODE: '1' } },
   'global shadow mode and a local cache': {
     ...usual,

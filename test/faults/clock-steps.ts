@@ -21,7 +21,7 @@ const steps: readonly (readonly [what: string, offsetMs: number, admitted: numbe
   ['back again: the same window as before', 0, 0],
   ['an hour earlier: a new window', -hourMs, limit],
   ['the last second of this hour: still the same window', hourMs / 2 - 1_000, 0],
-  ['the first of the next hour: the window of above', hourMs / 2 + 1, 0],
+  ['the first second of the next hour: the window of the second step', hourMs / 2 + 1, 0],
   ['two hours later: another window', 2 * hourMs, limit],
 ]
 

@@ -13,7 +13,7 @@ const comparable = (text: string) =>
     .replaceAll(/\d+/g, '0')
     .replaceAll(/ +/g, ' ')
 
-test('the picture of the README shows what a reader sees today, apart from numbers', async t => {
+test('the picture of the README shows the present output, apart from numbers', async t => {
   const picture = readFileSync(join(root, 'docs/first-minutes.svg'), 'utf8')
   const lines = await recordSession(t)
   assert.equal(

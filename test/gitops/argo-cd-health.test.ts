@@ -28,7 +28,7 @@ for (const { kind } of resourceKinds) {
     const folder = folderOf(kind)
     const testdata = join(folder, 'testdata')
 
-    it('has the statuses that the operator writes', () => {
+    it('covers the statuses that the operator writes', () => {
       if (write) mkdirSync(testdata, { recursive: true })
       const expected = healthCases(kind).map(({ name, resource }) => {
         const path = join(testdata, `${name}.yaml`)
@@ -41,7 +41,7 @@ for (const { kind } of resourceKinds) {
       assert.deepEqual(readdirSync(testdata).sort(), expected.sort())
     })
 
-    it('reports the health of each, in Lua 5.1', t => {
+    it('reports the health of each status, in Lua 5.1', t => {
       const lua = requireProgram(t, 'lua5.1')
       if (lua === false) return
       const found = healthCases(kind).map(({ name }) => {
@@ -62,7 +62,7 @@ for (const { kind } of resourceKinds) {
   })
 }
 
-test('one check serves all kinds', () => {
+test('is the same for all kinds', () => {
   const checks = resourceKinds.map(({ kind }) => readFileSync(join(folderOf(kind), 'health.lua'), 'utf8'))
   assert.equal(new Set(checks).size, 1)
 })

@@ -29,7 +29,7 @@ test('the Applications of Argo CD install definitions, operator and resources, i
   assert.equal(definitions.spec.syncPolicy.automated.prune, false)
 })
 
-test('the chart takes the values of both examples, and leaves the definitions out', {
+test('the chart accepts the values of both examples, and leaves the definitions out', {
   skip: missingHelm(),
 }, () => {
   const [, application] = objectsOf('argo-cd/applications.yaml')
@@ -125,7 +125,7 @@ describe('the CEL of Flux', { skip: missingKubeAssets(), timeout: 90_000 }, () =
   }
 
   for (const { kind } of resourceKinds) {
-    it(`judges the statuses of ${kind} that the operator writes`, async () => {
+    it(`evaluates the statuses of ${kind} that the operator writes`, async () => {
       const states: Readonly<Record<string, string>> = {
         ...{ healthy: 'Current', degraded: 'Failed', progressing: 'InProgress', suspended: 'InProgress' },
       }

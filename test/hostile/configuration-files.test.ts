@@ -27,7 +27,7 @@ const files: readonly (readonly [name: string, text: string | { readonly bytes: 
 /** The most memory that rejected files may leave, including garbage. */
 const maxGrowthBytes = 128 * 1024 * 1024
 
-test('hostile files are rejected, and the active configuration stays', async t => {
+test('hostile files are rejected, and the active configuration stays in force', async t => {
   const service = await startUnderAttack(t)
   const { program } = service.process
   const errors = async () => (await service.process.stats())['ratelimit.service.config_load_error'] ?? 0

@@ -44,7 +44,7 @@ const table: readonly (readonly [string, Request, string])[] = [
   ['no hits', one('user', 'hits', { hitsAddend: 0n }), 'OK: OK 5/5 YEAR'],
   ['2^32-1 hits', { ...one('user', 'h32'), hitsAddend: 0xffff_ffff }, 'OVER: OVER 0/5 YEAR'],
   ['2^64-1 hits', one('user', 'h64', { hitsAddend: most }), 'OVER: OVER 0/5 YEAR'],
-  ['2^64-1 hits once more', one('user', 'h64', { hitsAddend: most }), 'OVER: OVER 0/5 YEAR'],
+  ['2^64-1 hits again', one('user', 'h64', { hitsAddend: most }), 'OVER: OVER 0/5 YEAR'],
   [
     '2^64-1 hits beside another',
     parseRequest(`user=h64b +${most} | user=beside`, 'd'),
@@ -103,7 +103,7 @@ describe('hostile values', () => {
     test(`${name} → ${shown}`, async () => assert.equal(await ask(request), answer))
   }
 
-  test('the process runs, others are served, and no log line was forged', async () => {
+  test('the process runs, other calls are answered, and no log line is forged', async () => {
     await service.check()
     const stats = await service.process.stats()
     assert.equal(stats['ratelimit.service.config_load_error'], 0)

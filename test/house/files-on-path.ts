@@ -15,7 +15,7 @@ import { root } from './source-files.ts'
  * too, and a reader who follows the content of the manifest does not pass them.
  */
 const beside: readonly (readonly [what: string, paths: readonly string[]])[] = [
-  ['libraries, of which the path needs the contract', ['services/chassis/', 'services/grpc/']],
+  ['libraries of which the path needs only the contract', ['services/chassis/', 'services/grpc/']],
   [
     'the status of the edit: acknowledgements, conditions, log, files of the state',
     [

@@ -75,7 +75,7 @@ describe('algorithms in processes that follow a feed', { skip: missingProgram('r
     assert.equal(stats['ratelimit.service.rate_limit.shop.user.over_limit'], 5)
   })
 
-  test('a Redis login without scripts rejects such rules by name, and fixed windows go on', async t => {
+  test('a Redis login without scripts rejects such rules by name, and fixed windows continue', async t => {
     await redis.command('ACL', 'SETUSER', 'plain', 'on', '>pw', '~*', '+@all', '-@scripting')
     const plain = { unit: DAY, requestsPerUnit: 2 }
     const { feed, service } = await open(t, plain, { KVSTORE_AUTH: 'plain:pw' })

@@ -99,7 +99,9 @@ async function receive(
   return (name: string) => readFileSync(join(folder, name))
 }
 
-test('the producer in TypeScript', { timeout: 60_000 }, async t => {
+test('the producer in TypeScript sends audio and blend shapes to the consumers', {
+  timeout: 60_000,
+}, async t => {
   const python = findPython()
   const file = await receive(t, args => runTypeScript('produce.ts', args), python)
   assert.equal(file('ts/received.wav').length, 44 + seconds * 16000 * 2)
@@ -115,7 +117,7 @@ test('the producer in TypeScript', { timeout: 60_000 }, async t => {
   if (python) assert.deepEqual(file('py/received.wav'), file('ts/received.wav'))
 })
 
-test('the producer in Python', { timeout: 60_000 }, async t => {
+test('the producer in Python sends audio and blend shapes to the consumers', { timeout: 60_000 }, async t => {
   const python = requirePython(t)
   if (python === undefined) return
   const file = await receive(t, args => runPython(python, 'produce.py', args), python)
@@ -187,7 +189,7 @@ test('the programs run again with their defaults, with a new request each time',
   assert.notEqual(ids[0], ids[1])
 })
 
-test('the route of the example is one that is accepted', () => {
+test('the route of the example is valid', () => {
   const judged = validateAnimationStreamRoute(load(readFileSync(join(examples, 'route.yaml'), 'utf8')))
   assert.ok('value' in judged, JSON.stringify(judged))
 })

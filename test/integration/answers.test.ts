@@ -41,7 +41,7 @@ function assertResets(text: string | undefined | null, name: string): void {
   assert.ok(late >= 0 && late < 60, `${name} is ${text}`)
 }
 
-test('answers carry the headers of the nearest limit, by the names of the settings', async t => {
+test('responses have the headers of the nearest limit, with the names of the settings', async t => {
   const service = await start(t, {
     LIMIT_RESPONSE_HEADERS_ENABLED: 'true',
     LIMIT_REMAINING_HEADER: 'x-left',
@@ -62,7 +62,7 @@ test('answers carry the headers of the nearest limit, by the names of the settin
   assert.deepEqual(told, ['OK 1 of 2', 'OK 0 of 2', 'OVER_LIMIT 0 of 2'])
 })
 
-test('answers carry dynamic metadata when that is asked for', async t => {
+test('responses have dynamic metadata if that is enabled', async t => {
   const service = await start(t, { RESPONSE_DYNAMIC_METADATA: 'true' })
   const { shouldRateLimit } = callRateLimit(t, service.grpcPort)
   const { dynamicMetadata, responseHeadersToAdd } = await shouldRateLimit(ask)

@@ -42,7 +42,7 @@ async function startTwo(t: TestContext) {
   return { redis, env, first, second }
 }
 
-test('a broker in memory that is killed: its callers are told, and the next serves the ids', async t => {
+test('the callers of a killed broker get UNAVAILABLE, and its successor serves the same ids', async t => {
   const ports = (await freePorts(2)) as [number, number]
   const broker = await startBroker(t, {}, ports)
   const { consumer, producer } = await stream(t, broker, broker, 'r1')
@@ -61,20 +61,23 @@ test('brokers over Redis', async t => {
   if (requireProgram(t, 'redis-server') === false) return
   const { redis, env, first, second } = await startTwo(t)
 
-  await t.test('the producer is lost with its broker: consumers elsewhere get an ERROR status', async () => {
-    const doomed = await startBroker(t, env)
-    const { consumer, producer } = await stream(t, doomed, second, 'lost')
-    producer.write(bytesOf('1'))
-    await consumer.until('1')
-    await doomed.program.end('SIGKILL')
-    assert.match(await producer.answer, /^UNAVAILABLE/)
-    assert.equal(await consumer.end, 'OK')
-    assert.match(consumer.texts().at(-1) ?? '', /^ERROR /)
-    assert.deepEqual(numbers(consumer), ['1'])
-  })
+  await t.test(
+    'consumers at other brokers get an ERROR status when the broker of the producer is killed',
+    async () => {
+      const doomed = await startBroker(t, env)
+      const { consumer, producer } = await stream(t, doomed, second, 'lost')
+      producer.write(bytesOf('1'))
+      await consumer.until('1')
+      await doomed.program.end('SIGKILL')
+      assert.match(await producer.answer, /^UNAVAILABLE/)
+      assert.equal(await consumer.end, 'OK')
+      assert.match(consumer.texts().at(-1) ?? '', /^ERROR /)
+      assert.deepEqual(numbers(consumer), ['1'])
+    },
+  )
 
   await t.test(
-    'a consumer goes on at another broker where it was, however often its own is killed',
+    'a consumer resumes at another broker at its position, after each of several kills',
     async () => {
       const ports = (await freePorts(2)) as [number, number]
       let doomed = await startBroker(t, env, ports)
@@ -110,7 +113,7 @@ test('brokers over Redis', async t => {
   )
 
   await t.test(
-    'Redis is killed and comes back empty: every call ends with a word, and the next work',
+    'after the loss of the data of Redis every call ends with an error, and the next succeed',
     async () => {
       const { consumer, producer } = await stream(t, first, second, 'emptied')
       await redis.kill('SIGKILL')

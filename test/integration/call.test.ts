@@ -26,9 +26,9 @@ async function startService(t: TestContext) {
   return { http: `http://127.0.0.1:${service.httpPort}`, grpc: `127.0.0.1:${service.grpcPort}` }
 }
 
-test('call of a service that runs', async t => {
+test('call of a running service', async t => {
   const { http, grpc } = await startService(t)
-  await t.test('asks a service that runs, and says what it decides', async () => {
+  await t.test('requests a decision and prints it', async () => {
     assert.deepEqual(await tollwayCall('--health', '--http', http, '--wait', '60'), {
       code: 0,
       out: 'OK\n',
@@ -51,12 +51,12 @@ test('call of a service that runs', async t => {
     assert.match((await ask('-e', 'user=bob', '-o', 'yaml')).out, /^overallCode: OK$/m)
   })
 
-  await t.test('answers OK for a domain that nobody limits', async () => {
+  await t.test('prints OK for a domain without limits', async () => {
     const { code, out } = await tollwayCall('--http', http, '-d', 'other', '-e', 'a=b')
     assert.deepEqual([code, out.split('\n').at(-2)], [0, 'OK'])
   })
 
-  await t.test('asks by gRPC whether it takes calls, too', async () => {
+  await t.test('requests the health by gRPC', async () => {
     const ask = (...args: string[]) => tollwayCall('--health', '--grpc', grpc, ...args)
     assert.deepEqual(await ask('--service', 'ratelimit'), { code: 0, out: 'OK\n', err: '' })
     assert.equal((await ask()).code, 0)
@@ -65,7 +65,7 @@ test('call of a service that runs', async t => {
     assert.match(unknown.err, /answered NOT_FOUND: service "nobody": unknown/)
   })
 
-  await t.test('says why there is no decision', async () => {
+  await t.test('reports why there is no decision', async () => {
     const [freePort = 0] = await freePorts(1)
     const gone = `http://127.0.0.1:${freePort}`
     const table: [string[], RegExp][] = [
@@ -93,7 +93,7 @@ test('call of a service that runs', async t => {
   })
 })
 
-test('call waits for a service that is not there yet', async t => {
+test('call waits for a service that has not started yet', async t => {
   let asked = 0
   const server = createServer((_, response) => {
     asked += 1

@@ -59,7 +59,7 @@ const wrongFolder = {
   ),
 }
 
-test('validate tells all problems of all files, for people and for programs', () => {
+test('validate reports all problems of all files, as text and as JSON', () => {
   const { tollway } = openFolder(wrongFolder)
   const { code, out, err } = tollway('validate', '-f', 'm')
   assert.equal(code, 1, err)
@@ -92,7 +92,7 @@ test('validate tells all problems of all files, for people and for programs', ()
   )
 })
 
-test('validate of what is right, of a single file, and of what holds no resource', async () => {
+test('validate accepts valid folders and single files, and reports a folder without resources', async () => {
   const { place, tollway } = openFolder({
     'm/a.yaml': manifest('a', 'shop', { user: '3/day' }),
     'other/deployment.yaml': 'apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n',
@@ -113,7 +113,7 @@ test('validate of what is right, of a single file, and of what holds no resource
   )
 })
 
-test('translate prints what the feed would carry, and tells what it leaves out', () => {
+test('translate prints what the feed would publish, and reports what it leaves out', () => {
   const { tollway } = openFolder(wrongFolder)
   const { code, out, err } = tollway('translate', '-f', 'm', '-o', 'json')
   assert.equal(code, 0)
@@ -139,7 +139,7 @@ test('translate prints what the feed would carry, and tells what it leaves out',
   assert.match(empty.err, /^m: holds none of RateLimitConfig/)
 })
 
-test('try says which rule matches, and why none does', async () => {
+test('try prints which rule matches, or why none does', async () => {
   const text = manifest('a', 'shop', { user: '3/day' })
   const { place, tollway, write } = openFolder({ 'm/a.yaml': text })
   const found = tollway('try', '-f', 'm', '-d', 'shop', '-e', 'user=alice')
@@ -168,7 +168,7 @@ descriptors:
   - {key: user, rate_limit: {unit: minute, requests_per_unit: ${requests}}}
 `
 
-test('convert makes resources that are right, and that say the same', () => {
+test('convert makes valid resources with the same meaning', () => {
   const { tollway, write } = openFolder({
     'config/a.yaml': configuration('mongo_cps', '5'),
     'config/sub/b.yml': configuration('mongo-cps', '6'),
@@ -190,7 +190,7 @@ test('convert makes resources that are right, and that say the same', () => {
   assert.equal(tollway('convert', 'config/a.yaml', '-o', 'json').out.startsWith('{'), true)
 })
 
-test('convert tells every problem, and prints nothing then', () => {
+test('convert reports every problem, and then prints no resource', () => {
   const { tollway } = openFolder({
     'a.yaml': configuration('a', '5').replace('minute', 'minuet'),
     'b.yaml': configuration('b', 'many'),
@@ -210,7 +210,7 @@ test('convert tells every problem, and prints nothing then', () => {
   assert.match(tollway('convert', 'empty').err, /empty: holds no \.yaml/)
 })
 
-test('config-check judges the files of a rate limit service', async () => {
+test('config-check validates the files of a rate limit service', async () => {
   const { place } = openFolder({
     'right/a.yaml': configuration('a', '5'),
     'wrong/a.yaml': configuration('a', 'many'),
@@ -222,7 +222,7 @@ test('config-check judges the files of a rate limit service', async () => {
   assert.match(wrong.out, /wrong\/a\.yaml: .*'many' \(at descriptors\[0]\.rate_limit\.requests_per_unit/)
 })
 
-test('what is no command, no option or no value is a usage error', async () => {
+test('an unknown command, option or value is a usage error', async () => {
   const { tollway } = openFolder({})
   const table: [string[], RegExp][] = [
     [['vaildate'], /there is no command "vaildate"; did you mean validate\?\n/],
@@ -252,7 +252,7 @@ test('what is no command, no option or no value is a usage error', async () => {
   assert.equal(tollway('status', '--wait', 'abc').code, 2)
 })
 
-test('run tells every wrong option and every wrong field, with the file it stands in', async () => {
+test('run reports every wrong option and every wrong field, with its file', async () => {
   const { place, tollway } = openFolder({
     'm/a.yaml': manifest('a', 'shop', { user: '3/day' }),
     'wrong.yaml': 'grpcPort: many\nrateLimitEnv: {NEAR_LIMIT_RATIO: 7}\nreplica: 2\n',
@@ -288,7 +288,7 @@ test('run tells every wrong option and every wrong field, with the file it stand
   }
 })
 
-test('every command explains itself, with examples', async () => {
+test('every command has a help with examples', async () => {
   const { tollway } = openFolder({})
   const help = tollway('--help')
   assert.equal(help.code, 0)
@@ -323,7 +323,7 @@ test('every command explains itself, with examples', async () => {
   assert.deepEqual(await inThisProcess(), { ...help, code: 2 })
 })
 
-test('a reader that goes away is no defect', () => {
+test('a reader that closes the pipe causes no error', () => {
   const { place } = openFolder({ 'm/a.yaml': manifest('a', 'shop', { user: '3/day' }) })
   const command = `"${process.execPath}" "${program}" translate -f m | true; echo "\${PIPESTATUS[0]}"`
   assert.deepEqual(runIn(place, 'bash', ['-c', command]), { code: 0, out: '0\n', err: '' })
@@ -341,7 +341,7 @@ function oldNode(t: TestContext): string | undefined {
   return undefined
 }
 
-test('a Node that is too old finds the one that came with the installation', t => {
+test('a Node that is too old starts the one of the installation', t => {
   const node = oldNode(t)
   if (node === undefined) return
   const { place } = openFolder({ 'm/a.yaml': manifest('a', 'shop', { user: '3/day' }) })
@@ -351,7 +351,7 @@ test('a Node that is too old finds the one that came with the installation', t =
   assert.equal(runIn(place, node, [launcher, 'status']).code, 2)
 })
 
-test('routes are judged and translated beside limits, with the Secrets that they name', async () => {
+test('routes are validated and translated with limits, and with the Secrets that they name', async () => {
   const route = (name: string, namespace: string, spec: string) =>
     `apiVersion: tollway.dev/v1alpha1\nkind: AnimationStreamRoute\nmetadata: {name: ${name}, namespace: ${namespace}}\n` +
     `spec: ${spec}\n`

@@ -38,7 +38,7 @@ function requestsFile(lines: readonly (object | string)[]): string {
   return file
 }
 
-test('input that is not valid is rejected with the reason', async () => {
+test('invalid input is rejected with the reason', async () => {
   const nowhere = ['--reference', '127.0.0.1:1', '--candidate', '127.0.0.1:1']
   const lines = (...given: (object | string)[]) => [...nowhere, '--requests', requestsFile(given)]
   const table: [string[], RegExp][] = [
@@ -112,7 +112,7 @@ suite('compare with the real reference', { skip: missing }, () => {
   const shortCalls = (count: number, domain?: string) =>
     Array.from({ length: count }, (_, index) => request(`user-${index % 7}`, domain))
 
-  test('the same answers exit with 0; other limits are reported by descriptor and exit with 1', async t => {
+  test('equal answers exit with 0; other limits are reported by descriptor and exit with 1', async t => {
     const [reference, candidate, stricter] = await Promise.all([
       start(t, 'reference', '5/day', 'r:'),
       start(t, 'candidate', '5/day', 'c:'),
@@ -188,7 +188,7 @@ suite('compare with the real reference', { skip: missing }, () => {
     assert.equal(report.reference.answers, 902)
   })
 
-  test('shadow, compare, cut over and go back with the counters of one Redis', async t => {
+  test('a migration by shadow, compare, cut over and back keeps the counters of one Redis', async t => {
     const [reference, candidate] = await Promise.all([
       start(t, 'reference', '10/day'),
       start(t, 'candidate', '10/day'),

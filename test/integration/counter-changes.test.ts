@@ -102,7 +102,7 @@ describe('changes of counters at three pods of two workers', { skip: missingProg
   after(() => redis.stop())
 
   for (const algorithm of Object.keys(allowedAfter) as Algorithm[]) {
-    test(`a ${algorithm} in Redis is reset and raised, and no worker refuses from its cache`, async t => {
+    test(`a ${algorithm} in Redis is reset and raised, and no worker rejects from its cache`, async t => {
       await changesEverywhere(t, algorithm, {
         KVSTORE_URL: `127.0.0.1:${redis.port}`,
         CACHE_KEY_PREFIX: algorithm,

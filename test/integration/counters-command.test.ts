@@ -18,7 +18,7 @@ spec:
       rateLimit: {unit: hour, requestsPerUnit: ${requestsPerUnit}}
 `
 
-test('counters and what-if of the operator on this machine', async t => {
+test('the counters and whatif commands use the operator on this machine', async t => {
   // The default of 15 ms is missed when the whole suite shares the machine; /json then answers 400.
   const generous = ['--env', 'BACKEND_DEADLINE=5s']
   const tollway = await startTollway(t, { 'checkout.yaml': manifest(3) }, ['--replicas', '2', ...generous])

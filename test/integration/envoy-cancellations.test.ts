@@ -95,7 +95,7 @@ async function keepsConnection(t: TestContext, service: Service, cancellations: 
   assert.equal(await stat('ratelimit.upstream_cx_close_notify'), 0, 'no GOAWAY was received')
 }
 
-test('5,000 calls that Envoy cancels cost no connection: a handler that waits', async t => {
+test('5,000 calls that Envoy cancels cost no connection of a handler that waits', async t => {
   if (!requireProgram(t, 'envoy')) return
   let gate: PromiseWithResolvers<void> | undefined
   const peers = new Set<string>()
@@ -127,7 +127,7 @@ test('5,000 calls that Envoy cancels cost no connection: a handler that waits', 
   assert.equal(peers.size, 1)
 })
 
-test('200 calls that Envoy cancels cost no connection: a service whose Redis stands still', async t => {
+test('200 calls that Envoy cancels cost no connection of a service whose Redis is paused', async t => {
   if (!requireProgram(t, 'envoy') || !requireProgram(t, 'redis-server')) return
   const redis = await startRedis()
   t.after(() => redis.stop())

@@ -15,7 +15,7 @@ import { waitFor } from '../support/wait-for.ts'
 const timeout = process.env['ENVOY_TIMEOUT'] ?? '5s'
 const callers = 32
 
-test('connections that reach their age cost no call through Envoy', async t => {
+test('connections that reach their maximum age cost no call through Envoy', async t => {
   if (!requireProgram(t, 'envoy')) return
   const service = await startService(t, { GRPC_MAX_CONNECTION_AGE: '100ms' })
   const { envoy, calls } = await openEnvoy(t, [service.grpcPort])

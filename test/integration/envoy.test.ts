@@ -26,7 +26,7 @@ async function hitsOf(debugAddress: string): Promise<number> {
   return stats['ratelimit_server.ShouldRateLimit.total_requests'] ?? 0
 }
 
-test('Envoy lets N of 3N calls through, with one process on memory', async t => {
+test('Envoy lets N of 3N calls through, with one process and counters in memory', async t => {
   if (!requireProgram(t, 'envoy')) return
   const tollway = await startTollway(t, { 'c.yaml': manifest('c', domain, { user: '20/day' }) })
   await tollway.ready()
@@ -62,7 +62,7 @@ test('Envoy lets calls through again after a window of three seconds', async t =
   assert.ok(windowAt() > before, 'no call is let through in the window of the others')
 })
 
-test('a client of a token bucket behind Envoy is admitted after the Retry-After of its refusal', async t => {
+test('a client of a token bucket behind Envoy is admitted after the Retry-After of its 429', async t => {
   if (!requireProgram(t, 'envoy')) return
   const bucket = manifest('c', domain, { user: '1/second' }).replace(
     'unit: second',

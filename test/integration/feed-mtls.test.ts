@@ -115,7 +115,7 @@ const filesOf = ({ cert, key }: Identity, ca = '') => ({ 'tls.crt': cert, 'tls.k
 /** What a pod may come with, made from what it should have. */
 const wrong: Readonly<Record<string, (right: Files, authority: Identity) => Files>> = {
   'a certificate of another authority': right => filesOf(issueLeaf(strangers, ofPods), right['ca.crt']),
-  'an authority that the operator is not of': right => ({ ...right, 'ca.crt': strangers.cert }),
+  'another authority of the operator': right => ({ ...right, 'ca.crt': strangers.cert }),
   'a certificate that has expired': (right, authority) => {
     const expired = issueLeaf(authority, { ...ofPods, nowMs: nowMs - 120_000, expiresAtMs: nowMs - 60_000 })
     return filesOf(expired, right['ca.crt'])
@@ -124,7 +124,7 @@ const wrong: Readonly<Record<string, (right: Files, authority: Identity) => File
     filesOf(issueLeaf(authority, { ...ofPods, usage: ['server'] }), right['ca.crt']),
 }
 
-test('who cannot prove to be of the fleet gets nothing, and who can does', async t => {
+test('the feed rejects clients without a certificate of the fleet, and serves those with one', async t => {
   const { address, store, streams } = await startOperator(t, {
     leafLifeMs: 600_000,
     authorityLifeMs: 2_000_000,
@@ -172,7 +172,7 @@ async function fetchOnce(address: string, tls: ClientTls): Promise<boolean> {
 
 const reasonOf = (error: unknown) => (error as Error).message
 
-test(`${rotations} rotations of the authority under load drop no stream and refuse no pod`, async t => {
+test(`${rotations} rotations of the authority under load close no stream and reject no pod`, async t => {
   const { address, store, publish } = await startOperator(t)
   const mount = createMount()
   const running = new AbortController()

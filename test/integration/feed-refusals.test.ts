@@ -57,7 +57,7 @@ async function startOperator(t: Cleanup, port: number) {
   }
 }
 
-test('a fix is in force at once after a refusal, also at an operator that took over in between', async t => {
+test('a fix is in force immediately after a rejection, also at an operator that took over', async t => {
   const [port = 0] = await freePorts(1)
   const operator = await startOperator(t, port)
   const { HOUR, UNKNOWN } = RateLimitUnit

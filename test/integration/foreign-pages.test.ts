@@ -14,7 +14,7 @@ function ask(port: number, method: string, path: string, headers: Record<string,
   })
 }
 
-test('no page of another site reads or changes anything of an operator on this machine', async t => {
+test('a page of another site cannot read or change an operator on this machine', async t => {
   const [operatorPort = 0, debugPort = 0, brokerDebugPort = 0, metricsPort = 0, ...more] = await freePorts(7)
   const [payments = 0, paymentsDebugPort = 0, provisionPort = 0] = more
   const options = {

@@ -32,7 +32,7 @@ describe('a feed from a server on grpc-go and go-control-plane', { skip: missing
     assert.deepEqual(warnings, [])
   })
 
-  test('a server that permits fewer pings gets fewer, and the feed is back at once', async t => {
+  test('a server that permits fewer pings gets fewer, and the feed reconnects immediately', async t => {
     const server = await startGoFeedServer(t, permits('350ms'))
     server.publish('1', 'HOUR', 10)
     const lines: string[] = []
@@ -71,7 +71,7 @@ describe('a feed from a server on grpc-go and go-control-plane', { skip: missing
       )
   })
 
-  test('a fix is in force at once after a refusal, and no refusal loop is hot', async t => {
+  test('a fix is in force immediately after a rejection, and rejections are paced', async t => {
     const server = await startGoFeedServer(t)
     server.publish('1', 'HOUR', 1)
     const service = await startRateLimit(t, {

@@ -57,7 +57,7 @@ const callers: readonly [string, ClientTls | undefined, boolean][] = [
   ['the right name', tlsAs(fleet.issue('envoy.test')), true],
   ['the right name among others', tlsAs(fleet.issue('pod-7.test', 'envoy.test')), true],
   ['another name', tlsAs(fleet.issue('other.test')), false],
-  ['the right name by a stranger', tlsAs(stranger.issue('envoy.test')), false],
+  ['the right name from another authority', tlsAs(stranger.issue('envoy.test')), false],
   ['no certificate', tlsAs(), false],
   ['no TLS', undefined, false],
 ]

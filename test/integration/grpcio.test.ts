@@ -112,7 +112,7 @@ function startServer(t: TestContext, limits: Partial<GrpcLimits> = {}) {
   }
 }
 
-test('grpcio of Python gets what gRPC promises, over TCP, a unix socket and TLS', async t => {
+test('grpcio of Python gets the behaviour of gRPC, over TCP, a unix socket and TLS', async t => {
   const python = findPython()
   if (python === undefined) {
     const reason = 'no python3 with grpcio and grpcio-status, neither PYTHON nor on the PATH'

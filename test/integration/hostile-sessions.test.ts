@@ -93,7 +93,7 @@ const helloFrame = toBinary(
 )
 const bare: Codec<Uint8Array, Uint8Array> = encodedCodec
 
-test('an operator ends fuzzed streams of reports, keeps none of them, and serves others', async t => {
+test('an operator closes fuzzed streams of reports, stores nothing of them, and serves others', async t => {
   const { port, sessions, table } = await startReportingOperator(t, config)
   const client = createGrpcClient(`127.0.0.1:${port}`)
   t.after(async () => client.close())
@@ -119,7 +119,7 @@ test('an operator ends fuzzed streams of reports, keeps none of them, and serves
   assert.deepEqual((await sessions.reset(at)).confirmed, ['a'])
 })
 
-test('a process decides on while an operator sends fuzzed requests, and reports again', async t => {
+test('a process decides while an operator sends fuzzed requests, and reports again', async t => {
   // A stream has many requests, since a process waits between two streams. It ends with random bytes.
   const streams = fc.sample(fc.uint8Array({ minLength: 1, maxLength: 200 }), 3).map(bytes => {
     return [...fc.sample(request, 10 * fuzzedStreams).map(encodeRequest), bytes]

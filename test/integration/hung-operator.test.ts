@@ -34,7 +34,7 @@ interface Operator {
   readonly program: Program
 }
 
-describe('an operator that is stopped (SIGSTOP)', { skip: missingKubeAssets(), timeout: 110_000 }, () => {
+describe('an operator that is paused (SIGSTOP)', { skip: missingKubeAssets(), timeout: 110_000 }, () => {
   const place = temporaryFolder('hung-operator')
   let api: KubeApiServer
   let kubeconfig: string

@@ -63,7 +63,7 @@ function versionOf({ overallCode, statuses }: RateLimitResponse): number {
   return change
 }
 
-test('changes of algorithm, window and limits under full load: no error, no decision by two versions', {
+test('changes of algorithm, window and limits under load: no error, no decision by two versions', {
   skip: missingProgram('redis-server'),
 }, async t => {
   send(0)

@@ -82,7 +82,7 @@ const limits: Readonly<Record<string, readonly (readonly [string, string, RegExp
   ],
 }
 
-test('each example is valid, and tollway try shows what it counts and when it resets', async () => {
+test('each example is valid, and tollway try prints what it counts and when it resets', async () => {
   assert.deepEqual(folders.toSorted(), Object.keys(limits).toSorted())
   for (const folder of folders) {
     const path = join(examples, folder)

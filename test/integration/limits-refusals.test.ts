@@ -45,7 +45,7 @@ test('braces in CACHE_KEY_PREFIX: the status has the cause, and other resources 
   }
 })
 
-test('a Redis login without scripts: the status has the command, and fixed windows go on', async t => {
+test('a Redis login without scripts: the status has the command, and fixed windows continue', async t => {
   if (!requireProgram(t, 'redis-server')) return
   const redis = await startRedis()
   t.after(() => redis.stop())

@@ -77,7 +77,7 @@ describe('an operator that is disturbed while it writes', {
     await api?.stop()
   })
 
-  it('and killed leaves to the next one nothing that it does not finish', async t => {
+  it('and killed after a write is completed by the next one', async t => {
     const { writes, states } = undisturbed
     assert.ok(writes > 12, `${writes} writes`)
     const every = Array.from({ length: writes }, (_, index) => index + 1)
@@ -89,7 +89,7 @@ describe('an operator that is disturbed while it writes', {
     t.diagnostic(`${chosen.length} of ${writes} writes`)
   })
 
-  it('by refusals, cut watches and stale versions comes to the same end', async t => {
+  it('by rejections, cut watches and stale versions reaches the same state', async t => {
     const { struck, states } = await playThrough('faults', { killAfter: 0, faults: manyFaults })
     assert.deepEqual(states, undisturbed.states)
     assert.ok(struck > 10, `${struck} faults`)

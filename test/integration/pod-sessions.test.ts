@@ -73,7 +73,7 @@ function redisEnv(port: number) {
 
 // Most of the time the tests wait for the reports of each second, and of five seconds.
 describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
-  test('totals of two pods are summed, and pages of rules follow each other', async t => {
+  test('totals of two pods are summed, and rules are paginated', async t => {
     const { port, sessions } = await startReportingOperator(t, limitPerDay(3))
     const [one, two] = await Promise.all(['a', 'b'].map(uid => startReportingProcess(t, port, uid)))
     assert.ok(one && two)
@@ -107,19 +107,19 @@ describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
     assert.equal(await failure(sessions.pods({ limit: 0 })), 'invalid limit')
   })
 
-  test('a counter in Redis is read, reset and raised, and no local cache refuses afterwards', async t => {
+  test('a counter in Redis is read, reset and raised, and no local cache rejects afterwards', async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
     await changesOneCounter(t, redisEnv(redis.port))
   })
 
-  test('the same where Redis counts with a script', async t => {
+  test('a counter of a script in Redis is read, reset and raised', async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
     await changesOneCounter(t, { ...redisEnv(redis.port), STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true' })
   })
 
-  test('the same in memcached, which grants no more than was counted', {
+  test('a counter in memcached is read, reset and raised, and grants no more than was counted', {
     skip: missingProgram('memcached'),
   }, async t => {
     const memcached = await startMemcached()
@@ -159,7 +159,7 @@ describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
     assert.equal(await failure(tap.next()), 'switched-off')
   })
 
-  test('a pod that stands still is not read, and named by a reset', async t => {
+  test('a paused pod is not read, and is named by a reset', async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
     const { port, sessions, table } = await startReportingOperator(t, limitPerDay(3), {
@@ -186,7 +186,7 @@ describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
     await waitFor('both pods to confirm', async () => (await sessions.reset(at('x'))).confirmed.length === 2)
   })
 
-  test('a lost Redis is an error of each call within a bound, and the problem of the pod', async t => {
+  test('a lost Redis is an error of each call within a time limit, and the problem of the pod', async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
     const { port, sessions } = await startReportingOperator(t, limitPerDay(3))
@@ -203,7 +203,7 @@ describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
     )
   })
 
-  test('a pod that is killed is silent, and named by a reset, until it is known to be gone', async t => {
+  test('a killed pod counts as silent, and is named by a reset, until it is known to be gone', async t => {
     const gone = new Set<string>()
     const options = { isGone: (uid: string) => gone.has(uid) }
     const { port, sessions } = await startReportingOperator(t, limitPerDay(3), options)
@@ -308,7 +308,7 @@ describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
     assert.equal(table.sessions().length, 1)
   })
 
-  test('a what-if says what a lower limit would have refused, and which keys it changes', async t => {
+  test('a what-if shows what a lower limit would have rejected, and which keys it affects', async t => {
     const { port, sessions } = await startReportingOperator(t, limitPerDay(5))
     const process = await startReportingProcess(t, port, 'a')
     await connected(sessions, 1)

@@ -129,10 +129,10 @@ async function tokensAreRefused(t: TestContext, { address }: BrokerProcess): Pro
 test('a broker in memory: a producer continues after its connection is lost', async t => {
   const broker = await startBroker(t, {})
   await t.test('the connection is lost', t => connectionIsLost(t, broker, broker))
-  await t.test('tokens that are refused', t => tokensAreRefused(t, broker))
+  await t.test('rejected tokens', t => tokensAreRefused(t, broker))
 })
 
-test('the client of the examples continues by itself', async t => {
+test('the client of the examples continues automatically', async t => {
   const broker = await startBroker(t, {})
   const proxy = await openProxy(t, portOf(broker))
   const pull = openAnimationClient(t, broker.address).pull({ requestId: 'r1' })
@@ -155,7 +155,7 @@ test('the client of the examples continues by itself', async t => {
   assert.deepEqual(pull.texts(), ['header r1', ...range(1, 20), 'SUCCESS'])
 })
 
-test('a broker without a grace gives no token, and ends the request at once', async t => {
+test('a broker without a grace period gives no token, and ends the request immediately', async t => {
   const broker = await startBroker(t, { RESUME_GRACE: '0s' })
   const proxy = await openProxy(t, portOf(broker))
   const pull = openAnimationClient(t, broker.address).pull({ requestId: 'r1' })
@@ -175,9 +175,9 @@ test('brokers over Redis', async t => {
   const [first, second] = await Promise.all([startBroker(t, env), startBroker(t, env)])
 
   await t.test('the connection is lost', t => connectionIsLost(t, first, second))
-  await t.test('tokens that are refused', t => tokensAreRefused(t, first))
+  await t.test('rejected tokens', t => tokensAreRefused(t, first))
 
-  await t.test('the broker is killed: the producer continues at once at another one', async t => {
+  await t.test('the broker is killed: the producer continues at another one', async t => {
     const doomed = await startBroker(t, env)
     const pull = openAnimationClient(t, second.address).pull({ requestId: 'killed' })
     const before = await begin(openAnimationClient(t, doomed.address), 'killed')
@@ -195,7 +195,7 @@ test('brokers over Redis', async t => {
     assert.deepEqual(pull.texts(), ['header killed', ...range(1, 60), 'SUCCESS'])
   })
 
-  await t.test('a broker that stood still has lost the producer when it goes on', async t => {
+  await t.test('a broker that was paused has lost the producer when it resumes', async t => {
     const stopped = await startBroker(t, env)
     const pulls = [stopped, second].map(({ address }) =>
       openAnimationClient(t, address).pull({ requestId: 'stopped' }),
@@ -220,29 +220,32 @@ test('brokers over Redis', async t => {
     }
   })
 
-  await t.test('a producer that does not come back is an ERROR after the grace', async t => {
-    const doomed = await startBroker(t, env)
-    const proxy = await openProxy(t, portOf(first))
-    const pulls = ['gone', 'killed-for-good'].map(requestId =>
-      openAnimationClient(t, second.address).pull({ requestId }),
-    )
-    const gone = await begin(openAnimationClient(t, `127.0.0.1:${proxy.port}`), 'gone')
-    const killed = await begin(openAnimationClient(t, doomed.address), 'killed-for-good')
-    await pulls[0]?.until('header gone')
-    await pulls[1]?.until('header killed-for-good')
-    proxy.cut()
-    await doomed.program.end('SIGKILL')
-    for (const pull of pulls) assert.equal(await pull.end, 'OK')
-    assert.deepEqual(
-      pulls.map(pull => pull.texts().at(-1)),
-      [
-        'ERROR the producer is gone: the connection is lost, and it did not come back for 2 s',
-        "ERROR the producer's broker was lost",
-      ],
-    )
-    for (const { resume } of [gone, killed]) {
-      const { answer } = openAnimationClient(t, second.address).push(resume)
-      assert.match(await answer, /^FAILED_PRECONDITION the request has ended: /)
-    }
-  })
+  await t.test(
+    'consumers of a producer that does not return get an ERROR status after the grace period',
+    async t => {
+      const doomed = await startBroker(t, env)
+      const proxy = await openProxy(t, portOf(first))
+      const pulls = ['gone', 'killed-for-good'].map(requestId =>
+        openAnimationClient(t, second.address).pull({ requestId }),
+      )
+      const gone = await begin(openAnimationClient(t, `127.0.0.1:${proxy.port}`), 'gone')
+      const killed = await begin(openAnimationClient(t, doomed.address), 'killed-for-good')
+      await pulls[0]?.until('header gone')
+      await pulls[1]?.until('header killed-for-good')
+      proxy.cut()
+      await doomed.program.end('SIGKILL')
+      for (const pull of pulls) assert.equal(await pull.end, 'OK')
+      assert.deepEqual(
+        pulls.map(pull => pull.texts().at(-1)),
+        [
+          'ERROR the producer is gone: the connection is lost, and it did not come back for 2 s',
+          "ERROR the producer's broker was lost",
+        ],
+      )
+      for (const { resume } of [gone, killed]) {
+        const { answer } = openAnimationClient(t, second.address).push(resume)
+        assert.match(await answer, /^FAILED_PRECONDITION the request has ended: /)
+      }
+    },
+  )
 })

@@ -35,7 +35,7 @@ test('three processes on one Redis admit exactly the limit', async t => {
   assert.equal(codes.filter(code => code === 429).length, 2 * limit)
 })
 
-test('a process that is killed under load is started anew, and its counters go on', async t => {
+test('a process that is killed under load is restarted, and its counters continue', async t => {
   if (!requireProgram(t, 'redis-server')) return
   const limit = 300
   const tollway = await startTollway(t, { 'a.yaml': manifest('a', 'a', { user: `${limit}/day` }) }, [
@@ -75,7 +75,7 @@ test('a process that is killed under load is started anew, and its counters go o
   assert.ok(failed <= 2 * callers, `${failed} calls failed, with ${callers} at a time`)
 })
 
-test('more than one process without Redis is refused, and says what to do', async t => {
+test('more than one process without Redis is rejected, with a fix', async t => {
   const path = process.env['PATH']
   process.env['PATH'] = '/nonexistent'
   try {

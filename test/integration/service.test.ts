@@ -45,7 +45,7 @@ const wrongSettings: readonly [Record<string, string>, readonly string[]][] = [
   ],
 ]
 
-test('a wrong setting ends the process, and each is told with its name and what is allowed', async t => {
+test('wrong settings end the process, and each is reported with its name and the allowed values', async t => {
   await Promise.all(
     wrongSettings.map(async ([env, expected]) => {
       const { program } = await startRateLimit(t, env)
@@ -55,7 +55,7 @@ test('a wrong setting ends the process, and each is told with its name and what 
   )
 })
 
-test('an address that cannot be had is told by its setting before any configuration is there', async t => {
+test('an address in use is reported with its setting before any configuration arrives', async t => {
   const taken = createServer().listen(0, '127.0.0.1')
   t.after(() => taken.close())
   await waitFor('the port', () => taken.listening)
@@ -72,7 +72,7 @@ test('an address that cannot be had is told by its setting before any configurat
 /** A service that would wait for its first configuration for ever. */
 const waitsForEver = { BACKEND_TYPE: 'memory', RUNTIME_ROOT: '/nonexistent' }
 
-test('what a setting names and is wrong is told before any configuration is there', async t => {
+test('a wrong file or path of a setting is reported before any configuration arrives', async t => {
   const folder = temporaryFolder('service')
   const path = (name: string) => join(folder, name)
   writeFileSync(path('file'), 'mappings: 5')
@@ -112,7 +112,7 @@ test('what a setting names and is wrong is told before any configuration is ther
   )
 })
 
-test('with files and counters in memory it serves gRPC and HTTP, and follows an edit', async t => {
+test('with files and counters in memory the service answers gRPC and HTTP, and follows an edit', async t => {
   const { env, write } = fileSettings(2)
   const service = await startRateLimit(t, { ...env, REDIS_TLS: 'False', DRAIN_DELAY: '0' })
   await service.serves()
@@ -158,7 +158,7 @@ function httpCaller(t: TestContext, service: RateLimitProcess) {
     })
 }
 
-test('SIGTERM under load: unhealthy at once, and no call fails while callers notice', async t => {
+test('SIGTERM under load makes the service unhealthy, and no call fails while callers notice', async t => {
   const drainDelayMs = 1500
   const service = await startRateLimit(t, {
     ...fileSettings(1_000_000).env,
@@ -207,7 +207,7 @@ test('SIGTERM ends a process that still waits for its first configuration', asyn
   }
 })
 
-test('the password of Redis never comes out, whatever goes wrong', async t => {
+test('the password of Redis appears in no output, whatever fails', async t => {
   if (!requireProgram(t, 'redis-server')) return
   const redis = await startRedis(['--requirepass', 'topsecret'])
   t.after(() => redis.stop())

@@ -46,7 +46,7 @@ for (const [protocol, listen] of [
   ['tcp', listenTcp],
   ['udp', listenUdp],
 ] as const) {
-  test(`a statsd server gets everything by ${protocol}`, async t => {
+  test(`a statsd server gets all statistics by ${protocol}`, async t => {
     const receiver = await listen()
     t.after(() => receiver.close())
     await start(t, {
@@ -60,7 +60,7 @@ for (const [protocol, listen] of [
   })
 }
 
-test('an agent gets tags, of the settings and of mogrifiers', async t => {
+test('an agent gets the tags of the settings and of mogrifiers', async t => {
   const receiver = await listenUdp()
   t.after(() => receiver.close())
   await start(t, {
@@ -97,12 +97,12 @@ test('Prometheus gets the metrics of a mapping file', async t => {
   ])
 })
 
-test('without a sink, what changed is written to the standard output', async t => {
+test('without a sink, changes are written to the standard output', async t => {
   const { program } = await start(t, { USE_STATSD: 'false' })
   await program.said(`{"name":"${overLimit}","type":"counter","value":`)
 })
 
-test('standalone serves the metrics of each process, and shows where', async t => {
+test('tollway run serves the metrics of each process, and prints their addresses', async t => {
   const [metricsPort = 0] = await freePorts(1)
   const options = ['--metrics', '--metrics-port', `${metricsPort}`]
   const tollway = await startTollway(t, { 'c.yaml': manifest('c', 'shop', { user: '1/day' }) }, options)

@@ -53,7 +53,7 @@ test('a Merchant of a folder has an API key in a file, and is closed with its re
   const link = status.details['payLink'] ?? ''
   assert.equal((await fetch(`${link}300`)).status, 200, `${link}300 is a payment page`)
 
-  await t.test('whose deleted file is made again, with another key', async () => {
+  await t.test('whose deleted file is written again, with another key', async () => {
     rmSync(file)
     // Any change of a manifest lets it look at once.
     tollway.write('limits.yaml', manifest('a', 'checkout', { user: '2/hour' }))
@@ -64,7 +64,7 @@ test('a Merchant of a folder has an API key in a file, and is closed with its re
     await waitFor('the old key to open nothing', async () => (await statusOf(apiKey)) === 401)
   })
 
-  await t.test('whose API key opens nothing once its resource is gone', async () => {
+  await t.test('whose API key is rejected once its resource is deleted', async () => {
     const kept = entries()
     tollway.write('shop.yaml', merchant('  deletionPolicy: Delete\n'))
     const generation = () =>

@@ -33,7 +33,7 @@ const pushed = async (t: TestContext, { brokerPort }: Tollway, requestId: string
   return producer.answer
 }
 
-test('a folder with a route is enforced by a broker, and an edit of it at once', async t => {
+test('a folder with a route is enforced by a broker, and so is an edit', async t => {
   const files = { 'route.yaml': route('{messageBytes: 1024}') }
   const tollway = await startTollway(t, files, ['--broker-replicas', '1'])
   const { resources, replicas, addresses } = await tollway.ready()
@@ -52,7 +52,7 @@ test('a folder with a route is enforced by a broker, and an edit of it at once',
   assert.match(tollway.program.output(), /1 broker of animation streams with 1 route, streams in memory/)
   assert.match(await pushed(t, tollway, 'r1'), /^SUCCESS/)
 
-  await t.test('with what runs in its status', async () => {
+  await t.test('with its running requests in its status', async () => {
     const { producer, consumer } = await stream(t, tollway, 'r2')
     await waitFor('the stream in the status', () => {
       const { activeStreams, consumers } = tollway.status().resources[0]?.counts ?? {}
@@ -71,7 +71,7 @@ test('a folder with a route is enforced by a broker, and an edit of it at once',
     producer.cancel()
   })
 
-  await t.test('and ends within seconds, although a consumer waits', async () => {
+  await t.test('and the operator ends within seconds, although a consumer waits', async () => {
     const waiting = openAnimationClient(t, `127.0.0.1:${tollway.brokerPort}`).pull({ streamId: 'none' })
     const startMs = performance.now()
     assert.equal(await tollway.program.end('SIGINT'), 0)
@@ -80,7 +80,7 @@ test('a folder with a route is enforced by a broker, and an edit of it at once',
   })
 })
 
-test('several brokers share their streams in the Redis that is started along', async t => {
+test('several brokers share their streams in the Redis that tollway run starts', async t => {
   if (requireProgram(t, 'redis-server') === false) return
   const tollway = await startTollway(t, { 'route.yaml': route('{}') }, ['--broker-replicas', '2'])
   const { replicas } = await tollway.ready()

@@ -11,7 +11,7 @@ function condition(resource: ResourceStatus | undefined, type: string): Conditio
   return found
 }
 
-test('an edit changes the decisions, and a wrong one changes nothing and is explained', async t => {
+test('an edit changes the decisions, and an invalid one changes nothing and is reported', async t => {
   const tollway = await startTollway(t, {
     'a.yaml': manifest('a', 'a', { user: '1/hour' }),
     'b.yaml': manifest('b', 'b', { user: '1/hour' }),
@@ -19,7 +19,7 @@ test('an edit changes the decisions, and a wrong one changes nothing and is expl
   await tollway.ready()
   assert.deepEqual([await tollway.ask('a', 'user', 'x'), await tollway.ask('a', 'user', 'x')], [200, 429])
 
-  await t.test('a right edit is in force', async () => {
+  await t.test('a valid edit is in force', async () => {
     tollway.write('a.yaml', manifest('a', 'a', { user: '5/hour' }))
     let asked = 0
     await waitFor('the new limit', async () => {
@@ -29,7 +29,7 @@ test('an edit changes the decisions, and a wrong one changes nothing and is expl
     })
   })
 
-  await t.test('a wrong edit is refused by name, and the last good version stays', async () => {
+  await t.test('an invalid edit is reported by name, and the last good version stays in force', async () => {
     tollway.write('a.yaml', manifest('a', 'a', { user: '9/fortnight' }))
     const report = await waitFor('the complaint', () => {
       const now = tollway.status()
@@ -46,12 +46,12 @@ test('an edit changes the decisions, and a wrong one changes nothing and is expl
     assert.deepEqual(codes, new Set([200, 429]), 'five an hour still hold')
   })
 
-  await t.test('the others go on', async () => {
+  await t.test('other resources stay in force', async () => {
     tollway.write('b.yaml', manifest('b', 'b', { user: '0/hour' }))
     await waitFor('the change of b', async () => (await tollway.ask('b', 'user', 'x')) === 429)
   })
 
-  await t.test('a second resource of a domain is told whose it is', async () => {
+  await t.test('a second resource of a domain is reported with the owner of the domain', async () => {
     tollway.write('c.yaml', manifest('c', 'b', { user: '7/hour' }))
     const c = await waitFor('the conflict', () => {
       const found = tollway.status().resources.find(({ name }) => name === 'c')
@@ -62,7 +62,7 @@ test('an edit changes the decisions, and a wrong one changes nothing and is expl
   })
 })
 
-test('the end of the operator is the end of every process', async t => {
+test('the end of the operator ends every process', async t => {
   for (const signal of ['SIGINT', 'SIGKILL'] as const) {
     await t.test(signal, async t => {
       const tollway = await startTollway(t, { 'a.yaml': manifest('a', 'a', { user: '1/hour' }) })
@@ -80,7 +80,7 @@ test('the end of the operator is the end of every process', async t => {
   }
 })
 
-test('a port in use is named, and how to ask for another', async t => {
+test('a port in use is reported with the option to choose another', async t => {
   const first = await startTollway(t, { 'a.yaml': manifest('a', 'a', { user: '1/hour' }) })
   const wrong = startTollway(t, {}, ['--http-port', `${first.httpPort}`])
   await assert.rejects(wrong, error => {

@@ -38,7 +38,7 @@ function isMentioned(text: string): boolean {
 const startAfter = (t: Parameters<typeof startTollway>[0], { folder, stateDir }: Tollway) =>
   startTollway(t, {}, ['-f', folder, '--state-dir', stateDir])
 
-test('a second operator on the same state folder is refused, and says by whom it is in use', async t => {
+test('a second operator on the same state folder is rejected, and names the first one', async t => {
   const first = await startTollway(t, { 'a.yaml': limits })
   await assert.rejects(startAfter(t, first), error => {
     const { message } = error as Error
@@ -52,7 +52,7 @@ test('a second operator on the same state folder is refused, and says by whom it
   assert.equal(await first.ask('a', 'user', 'x'), 200)
 })
 
-test('what is wrong in a folder is seen in the status and on the console, and is forgiven', async t => {
+test('invalid manifests are reported in the status and the log, and cleared after a fix', async t => {
   const tollway = await startTollway(t, { 'a.yaml': limits })
   await tollway.ready()
   tollway.write('b.yaml', 'apiVersion: tollway.dev/v1alpha1\nkind: [')
@@ -74,7 +74,7 @@ test('what is wrong in a folder is seen in the status and on the console, and is
   assert.doesNotMatch(right.out, /Problems:/)
 })
 
-test('a file that broke while no operator ran does not switch its limits off', async t => {
+test('limits of a file that became invalid while no operator ran stay in force', async t => {
   const first = await startTollway(t, { 'a.yaml': limits })
   await first.ready()
   assert.equal(await first.program.end('SIGINT'), 0)
@@ -93,7 +93,7 @@ test('a file that broke while no operator ran does not switch its limits off', a
   assert.equal((await status('--state-dir', first.stateDir, '--wait', '10')).code, 0)
 })
 
-test('the commands tell of what is in force, be the manifests wrong and under another name', async t => {
+test('the commands print what is in force, although manifests are invalid or renamed', async t => {
   const tollway = await startTollway(t, {
     'a.yaml': limits,
     'z.yaml': manifest('z', 'z', { user: '2/hour' }),
@@ -127,7 +127,7 @@ test('the commands tell of what is in force, be the manifests wrong and under an
   assert.equal(await tollway.ask('z', 'user', 'x'), 429)
 })
 
-test('Ctrl-C during the start leaves nothing behind', async t => {
+test('Ctrl-C during the start leaves no process behind', async t => {
   const place = temporaryFolder('start')
   const names = ['grpc-port', 'http-port', 'debug-port', 'feed-port', 'operator-port']
   const [redisPort, ...ports] = await freePorts(1 + names.length)
@@ -153,7 +153,7 @@ test('Ctrl-C during the start leaves nothing behind', async t => {
   assert.equal(isMentioned(uid), false)
 })
 
-test('the end of the launcher under an older Node is the end of everything', async t => {
+test('the end of the launcher under an older Node ends every process', async t => {
   const launcher = join(root, 'operator/bin/tollway.js')
   const version = startProgram('/usr/bin/node', ['--version'])
   await version.exited()

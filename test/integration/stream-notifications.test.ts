@@ -161,7 +161,7 @@ test('brokers over Redis post each begin and each end once', async t => {
     })
   })
 
-  await t.test('and a receiver that never answers harms no stream', async () => {
+  await t.test('and a receiver that never answers delays no stream', async () => {
     dead.answer = hang
     const consumer = openAnimationClient(t, two.address).pull({ streamId: 'dead-1' })
     for (let count = 0; count < 30; count += 1) {
@@ -181,7 +181,7 @@ test('brokers over Redis post each begin and each end once', async t => {
     consumer.cancel()
   })
 
-  await t.test('the broker that ends posts the ends of its requests first', async () => {
+  await t.test('a broker that ends posts the ends of its requests first', async () => {
     const stopping = await startBroker(t, { ...env, DRAIN_TIMEOUT: '50ms' })
     receiver.answer = answerWith(503)
     await begin(t, stopping, 'kiosk-1', 'r5')
@@ -208,7 +208,7 @@ test('brokers over Redis post each begin and each end once', async t => {
     await posted('r6', ['begun r6', 'ended r6 lost'])
   })
 
-  await t.test('and no page, metric and log line shows a secret', async () => {
+  await t.test('and no page, metric or log line contains a secret', async () => {
     const pages = ['/', '/streams', '/stats', '/metrics', '/healthcheck', '/backend']
     const shown = await Promise.all(
       brokers.flatMap(({ debug }) => pages.map(async page => (await fetch(`${debug}${page}`)).text())),
@@ -238,7 +238,7 @@ stringData: {secret: '${secret}'}
 `,
 })
 
-test('on one machine a Secret of the folder signs, its edit is followed, and nothing shows it', async t => {
+test('on one machine a Secret of the folder signs, follows an edit, and is in no output', async t => {
   const receiver = await startReceiver(t, secrets)
   const [first = '', second = ''] = secrets
   const files = manifests(receiver.url, first)

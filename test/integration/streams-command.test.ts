@@ -99,7 +99,7 @@ test('streams of one broker', async t => {
     other.producer.cancel()
   })
 
-  await t.test('are interrupted whatever their ids are', async t => {
+  await t.test('are interrupted with ids of any characters', async t => {
     for (const [streamId, requestId] of [
       ['a/b%2F?#', '..'],
       ['', 'r6'],
@@ -117,7 +117,7 @@ test('streams of one broker', async t => {
   })
 })
 
-test('the admin API lists and interrupts over TLS what any broker of a Redis has', async t => {
+test('the admin API lists and interrupts over TLS the requests of all brokers on one Redis', async t => {
   if (requireProgram(t, 'redis-server') === false || requireProgram(t, 'openssl') === false) return
   const redis = await startRedis()
   t.after(() => redis.stop())

@@ -126,7 +126,7 @@ test('with memcached, over gRPC: every call of a caller without a trace is trace
   assert.match(String(span?.resource['service.instance.id']), /^[\da-f]{8}-[\da-f]{4}-4/, 'a random UUID')
 })
 
-test('half of the calls are traced when the rate says so', async t => {
+test('half of the calls are traced at a rate of 0.5', async t => {
   const collector = await startCollector(t)
   const service = await start(t, collector, { BACKEND_TYPE: 'memory', TRACING_SAMPLING_RATE: '0.5' })
   const { shouldRateLimit } = callRateLimit(t, service.grpcPort)
@@ -138,7 +138,7 @@ test('half of the calls are traced when the rate says so', async t => {
   assert.ok(Math.abs(traced - calls / 2) < 65, `${traced} of ${calls} calls were traced`)
 })
 
-test('an endpoint that is none ends the process, with the name of its variable', async t => {
+test('an invalid endpoint ends the process, with the name of its variable', async t => {
   const settings = { BACKEND_TYPE: 'memory', TRACING_ENABLED: 'true', RUNTIME_ROOT: '/nonexistent' }
   const { program } = await startRateLimit(t, { ...settings, OTEL_EXPORTER_OTLP_ENDPOINT: 'not a url' })
   assert.equal(await program.exited(), 1)

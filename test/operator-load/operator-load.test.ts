@@ -9,7 +9,7 @@ import { measureOperator } from './measure-operator.ts'
 const maxCpu = 0.5
 const maxRssMiB = 400
 
-test('20 pods and 5 consoles cost the operator a part of a core, and all of them are served', async t => {
+test('20 pods and 5 consoles use only a part of a core of the operator, and all are served', async t => {
   const { cpu, rssMiB, answers, events } = await measureOperator(t, {
     ...{ domains: 10, rulesPerDomain: 100, changedRules: 10, pods: 20, consoles: 5 },
     ...{ settleMs: 1_000, measureMs: 4_000 },

@@ -81,7 +81,7 @@ describe('approvals and payments', { skip: missingPostgres(), timeout: soak ? 3_
       ),
   ]
 
-  test('are equally many in the end, whatever failed while they were made', async t => {
+  test('have the same number in the end after any failures', async t => {
     const random = seededRandom(seed)
     const { authorization, merchantId, transactionId } = shop
     const path = `/merchants/${merchantId}/transactions`

@@ -34,7 +34,7 @@ const main = fileURLToPath(new URL('../../services/payments/main.ts', import.met
 const tollway = fileURLToPath(new URL('../../operator/cli/tollway.ts', import.meta.url))
 const missingDump = findPostgresProgram('pg_dump') === undefined ? missingProgram('pg_dump') : false
 
-describe('the books of payments, by an operator', { skip: missingPostgres() || missingDump }, () => {
+describe('the admin commands of payments', { skip: missingPostgres() || missingDump }, () => {
   let postgres: PostgresServer
   let url = ''
   let service: PaymentsProcess
@@ -68,7 +68,7 @@ describe('the books of payments, by an operator', { skip: missingPostgres() || m
     return output
   }
 
-  test('they are proved while the service runs', async () => {
+  test('verify succeeds while the service runs', async () => {
     const output = await admin(0, 'verify')
     assert.match(output, /^merchants +1$/m)
     assert.match(output, /^lines +2$/m)
@@ -78,7 +78,7 @@ describe('the books of payments, by an operator', { skip: missingPostgres() || m
     assert.match(output, /Everything adds up/)
   })
 
-  test('the service sends what it promised: mail and webhooks', async () => {
+  test('the service sends its mail and webhooks', async () => {
     const told: unknown[] = []
     const receiver = createServer((request, response) => {
       told.push(request.headers['webhook-signature'])
@@ -114,7 +114,7 @@ describe('the books of payments, by an operator', { skip: missingPostgres() || m
     await admin(0, 'verify')
   })
 
-  test('merchants are paid once a period, though two ask at once', async () => {
+  test('merchants are paid once a period, also if two commands run at once', async () => {
     const [first, second] = await Promise.all([
       admin(0, 'payout', '--period', 'a'),
       admin(0, 'payout', '--period', 'a'),
@@ -132,7 +132,7 @@ describe('the books of payments, by an operator', { skip: missingPostgres() || m
     assert.match(output, /^payouts +DKK +10200$/m)
   })
 
-  test('a backup that is restored is proved, and one that was tampered with is found out', async () => {
+  test('a restored backup is verified, and a changed one is detected', async () => {
     const folder = temporaryFolder('tollway-dump')
     const dump = join(folder, 'payments.dump')
     const run = promisify(execFile)
@@ -156,7 +156,7 @@ describe('the books of payments, by an operator', { skip: missingPostgres() || m
     assert.match(output, /\d+ things do not add up/)
   })
 
-  test('what cannot be done is told', async () => {
+  test('wrong arguments are rejected with the reason', async () => {
     const table: readonly [readonly string[], RegExp][] = [
       [['verfy'], /no command "verfy"/],
       [['verify', 'x'], /0 are expected/],
@@ -169,7 +169,7 @@ describe('the books of payments, by an operator', { skip: missingPostgres() || m
   })
 })
 
-describe('the embedded database, by an operator', () => {
+describe('the admin commands of payments with the embedded database', () => {
   let folder = ''
   let env: Readonly<Record<string, string>> = {}
   before(async () => {
@@ -188,7 +188,7 @@ describe('the embedded database, by an operator', () => {
     return { code: await runAdmin(args, env, { print: hear, printError: hear }), output }
   }
 
-  test('commands go through the service that has it open, and open it when there is none', async t => {
+  test('use the service that has the database open, and open it if there is none', async t => {
     const service = startProgram(process.execPath, [main], { env: { ...env, LOG_LEVEL: 'info' } })
     t.after(() => service.end('SIGKILL'))
     await service.said('msg=serving', 60_000)

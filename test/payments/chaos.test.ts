@@ -43,7 +43,7 @@ interface Promised {
 
 const skip = missingPostgres() || (chaosMs === 0 && 'takes a minute: CHAOS_SECONDS=60 or SOAK=1 runs it')
 
-describe('payments while everything is killed or stopped', {
+describe('payments while processes are killed and paused', {
   skip,
   timeout: 2 * chaosMs + 120_000,
 }, () => {
@@ -73,7 +73,7 @@ describe('payments while everything is killed or stopped', {
     assert.equal(code, 0, output)
   }
 
-  test('the API and PostgreSQL, and answers get lost: nothing is lost, nothing is done twice', async t => {
+  test('the API and PostgreSQL are killed, and answers get lost: no call is lost or repeated', async t => {
     const random = seededRandom(seed)
     const ports = services.map(service => Number(new URL(service.url).port))
     const proxy = await startLossyProxy(ports, 0.2, random)

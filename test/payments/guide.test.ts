@@ -118,7 +118,7 @@ describe('the guide to a payment', { skip: missingProgram('curl') || missingProg
   })
 
   for (const { language, file, command, needs } of receivers) {
-    test(`has a receiver in ${language} that takes genuine deliveries alone`, async t => {
+    test(`has a receiver in ${language} that accepts only genuine deliveries`, async t => {
       if (findProgram(needs) === undefined) {
         t.skip(`${needs} is not on the PATH`)
         return
@@ -184,7 +184,7 @@ async function assertJudges(url: string, secret: string, output: () => string): 
     ['another id', 400, send({ 'webhook-id': 'evt_2' })],
     ['another time', 400, send({ 'webhook-timestamp': `${now - 1}` })],
     ['no time', 400, send({ 'webhook-timestamp': '' })],
-    ['a time that is no number', 400, send({ 'webhook-timestamp': 'NaN' })],
+    ['a time that is not a number', 400, send({ 'webhook-timestamp': 'NaN' })],
     ['a signature by another secret', 400, send({ 'webhook-signature': foreign })],
     ['no signature', 400, send({ 'webhook-signature': '' })],
     ['a part of the signature', 400, send({ 'webhook-signature': genuine.slice(0, 20) })],
@@ -195,7 +195,7 @@ async function assertJudges(url: string, secret: string, output: () => string): 
       send({ 'webhook-timestamp': `${stale}`, 'webhook-signature': sign(`evt_1.${stale}.${body}`) }),
     ],
     [
-      'a delivery of the future',
+      'a delivery from the future',
       400,
       send({ 'webhook-timestamp': `${future}`, 'webhook-signature': sign(`evt_1.${future}.${body}`) }),
     ],

@@ -23,7 +23,7 @@ const earlierVersions = {
 for (const [version, commit] of Object.entries(earlierVersions)) testBeside(version, commit)
 
 function testBeside(version: string, previous: string): void {
-  describe(`a payments pod of ${version} beside one of today`, {
+  describe(`a payments pod of ${version} beside one of the current version`, {
     skip: missingPostgres() || missingHistory(previous),
   }, () => {
     let postgres: PostgresServer
@@ -65,7 +65,7 @@ function testBeside(version: string, previous: string): void {
       readonly trail: readonly object[]
     }
 
-    test('they work on the same transactions in turns, and the books are right', async () => {
+    test('both work on the same transactions in turns, and the books are right', async () => {
       const pay = async (pod: PaymentsProcess) => {
         const input = { transactionId: shop.transactionId, currency: 'EUR', amount: 1_000 }
         const made = await call(pod, 'POST', `/merchants/${shop.merchantId}/transactions`, input)
@@ -100,7 +100,7 @@ function testBeside(version: string, previous: string): void {
       assert.equal(code, 0, output)
     })
 
-    test('each reads and removes what the other has made', async () => {
+    test('each reads and removes what the other has created', async () => {
       const users = `/merchants/${shop.merchantId}/users`
       for (const [first, second] of [
         [old, today],
@@ -117,7 +117,7 @@ function testBeside(version: string, previous: string): void {
       }
     })
 
-    test('after a rollback the old version has every row, and repeats answers of the new one', async () => {
+    test('the old version has every row after a rollback, and repeats answers of the new one', async () => {
       const capture = (pod: PaymentsProcess, key: string) =>
         fetch(`${pod.url}/transactions/${shop.transactionId}/captures`, {
           method: 'POST',

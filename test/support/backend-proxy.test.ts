@@ -105,7 +105,7 @@ test('cut: half a reply, and the end of the connection', async t => {
   assert.equal(proxy.struck(), 1)
 })
 
-test('garbage: bytes with which no reply begins', async t => {
+test('garbage: bytes that begin no reply', async t => {
   const { socket, heard } = await startStruck(t, { kind: 'garbage', share: 1 })
   socket.write('x')
   await waitFor('garbage', () => /^before [\x80-\xff]{64}$/.test(heard.text))

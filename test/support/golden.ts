@@ -28,7 +28,7 @@ export function goldenTests(folder: string, make: (text: string) => unknown): vo
       assert.equal(made, readFileSync(out, 'utf8'), `${out} differs; make golden rewrites it`)
     })
   }
-  test('there are cases, and no outputs without an input', () => {
+  test('each case has an input and an output', () => {
     assert.notEqual(cases.length, 0)
     if (write) for (const name of orphans) rmSync(join(folder, name))
     else assert.deepEqual(orphans, [])

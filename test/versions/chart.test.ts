@@ -32,7 +32,7 @@ function immutableOf(object: RenderedObject): unknown {
 }
 
 describe('an upgrade from the chart of 0.1.0', { skip: missingHelm() }, () => {
-  it('takes its values, and changes nothing that is immutable', () => {
+  it('accepts its values, and changes no immutable field', () => {
     const from = previousChart()
     const values = readFileSync(join(from, 'values.yaml'), 'utf8')
     const before = immutablesOf(render({ from, values, set }))

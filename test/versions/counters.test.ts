@@ -19,7 +19,7 @@ const keys = Object.keys(rules)
 const descriptors = Object.entries(rules).map(([key, rule]) => `    - {key: ${key}, rateLimit: ${rule}}\n`)
 const limits = `${manifest('shop', 'shop', {})}${descriptors.join('')}`
 
-describe('rate limit processes of 0.1.0 and of today with one store', {
+describe('rate limit processes of 0.1.0 and of the current version with one store', {
   skip: missingPreviousRelease(),
 }, () => {
   before(checkOutPreviousRelease)

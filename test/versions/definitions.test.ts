@@ -58,7 +58,7 @@ const limits = (rateLimit: object) => ({
   spec: { domain: 'checkout', descriptors: [{ key: 'user', value: '', rateLimit }] },
 })
 
-describe('definitions and operators of 0.1.0 and of today', {
+describe('definitions and operators of 0.1.0 and of the current version', {
   skip: missingKubeAssets() || missingPreviousRelease(),
   timeout: 120_000,
 }, () => {

@@ -35,12 +35,12 @@ async function codesOf(pod: RateLimitProcess, domain: string): Promise<string> {
 const enforces = (pod: RateLimitProcess, domain: string, codes: string) =>
   waitFor(`${codes} in ${domain}`, async () => (await codesOf(pod, domain)) === codes)
 
-describe('operators and rate limit processes of 0.1.0 and of today', {
+describe('operators and rate limit processes of 0.1.0 and of the current version', {
   skip: missingPreviousRelease(),
 }, () => {
   before(checkOutPreviousRelease)
 
-  it('pods of 0.1.0 enforce edits, and keep limits whose new fields only pods of today get', async t => {
+  it('pods of 0.1.0 enforce edits, and keep limits whose new fields only current pods get', async t => {
     const domains = Object.keys(extensions)
     const files = domains.map(domain => [`${domain}.yaml`, limits(domain, 2)])
     const tollway = await startTollway(t, Object.fromEntries(files))
@@ -65,7 +65,7 @@ describe('operators and rate limit processes of 0.1.0 and of today', {
     await enforces(old, 'algorithms', '200,429,429')
   })
 
-  it('pods of today enforce what an operator of 0.1.0 feeds, and its edits', async t => {
+  it('current pods enforce what an operator of 0.1.0 publishes, and its edits', async t => {
     const files = { 'checkout.yaml': limits('checkout', 2) }
     const tollway = await startTollway(t, files, [], [process.execPath, oldCommand])
     const pod = await startRateLimit(t, feedOf(tollway))

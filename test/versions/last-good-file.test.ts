@@ -14,8 +14,8 @@ describe('the last good file of a client of the feed', { skip: missingPreviousRe
   before(checkOutPreviousRelease)
 
   for (const [name, writer, reader] of [
-    ['today reads that of 0.1.0', old, undefined],
-    ['0.1.0 reads that of today', undefined, old],
+    ['the current version reads that of 0.1.0', old, undefined],
+    ['0.1.0 reads that of the current version', undefined, old],
   ] as const) {
     it(name, async t => {
       const limits = manifest('checkout', 'checkout', { user: '1/hour' })

@@ -14,14 +14,14 @@ test('migrations of 0.1.0 are unchanged', () => {
   assert.deepEqual(kept, released)
 })
 
-test('migrations since 0.1.0 take nothing away from its programs', () => {
+test('migrations since 0.1.0 remove nothing that its programs use', () => {
   for (const { name, sql } of readMigrations()) {
     if (name in released) continue
     assert.deepEqual(findContractions(sql), [], name)
   }
 })
 
-test('each statement that takes something away is found', () => {
+test('each statement that removes something is detected', () => {
   const bad = [
     'DROP TABLE lines;',
     'ALTER TABLE lines DROP COLUMN amount;',

@@ -10,7 +10,7 @@ const git = (...args: string[]) => execFileSync('git', args, { cwd: root, encodi
 const { commit, version } = previousRelease
 
 describe('the previous release', { skip: missingPreviousRelease() }, () => {
-  it('is what its tag names, in a copy of the repository that has tags', t => {
+  it('is the commit of its tag, in a copy of the repository with tags', t => {
     if (git('tag', '--list', `v${version}`) === '') return t.skip(`there is no tag v${version}`)
     assert.equal(git('rev-parse', `v${version}^{commit}`).trim(), commit)
   })

@@ -24,7 +24,7 @@ type Version = keyof typeof commands
 describe('the state folder of one machine', { skip: missingPreviousRelease(), timeout: 180_000 }, () => {
   before(checkOutPreviousRelease)
 
-  it('goes from 0.1.0 to today and back with limits, last good versions and merchants', async t => {
+  it('works from 0.1.0 to the current version and back, with limits and merchants', async t => {
     const [port = 0, debugPort = 0, provisionPort = 0] = await freePorts(3)
     const ports = { port, 'debug-port': debugPort, 'provision-port': provisionPort }
     const options = ['--payments', ...Object.entries(ports).flatMap(named)]

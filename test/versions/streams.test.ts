@@ -10,7 +10,7 @@ import { checkOutPreviousRelease, fileOfPreviousRelease, missingPreviousRelease 
 const range = (from: number, to: number) =>
   Array.from({ length: to - from + 1 }, (_, index) => `${from + index}`)
 
-describe('brokers of 0.1.0 and of today over one Redis', {
+describe('brokers of 0.1.0 and of the current version over one Redis', {
   skip: missingProgram('redis-server') || missingPreviousRelease(),
 }, () => {
   let redis: RedisServer
@@ -30,7 +30,7 @@ describe('brokers of 0.1.0 and of today over one Redis', {
     ['old', 'today'],
     ['today', 'old'],
   ] as const) {
-    it(`a request goes on from ${from} to ${to} when its broker is killed`, async t => {
+    it(`a request continues from ${from} at ${to} when its broker is killed`, async t => {
       const [first, second] = await Promise.all([start(t, from), start(t, to)])
       await goOn(t, first, second, `${from}-to-${to}`)
     })
@@ -75,7 +75,7 @@ describe('brokers of 0.1.0 and of today over one Redis', {
     assert.deepEqual(resumed.texts(), [header, named, ...range(6, 10), 'SUCCESS'])
   }
 
-  it('each serves a request of the other, and refuses a second push of running ids', async t => {
+  it('each serves a request of the other, and rejects a second push of running ids', async t => {
     const brokers = await Promise.all([start(t, 'old'), start(t, 'today')])
     for (const [index, broker] of brokers.entries()) {
       const other = brokers[1 - index] ?? broker

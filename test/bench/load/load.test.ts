@@ -83,7 +83,7 @@ test('a connection that the server ends is an error', async t => {
   await assert.rejects(driveFlatOut(load, { calls: 100 }), /the load lost a connection/)
 })
 
-test('over HTTP, answers with a length and in chunks are judged by their status', async t => {
+test('HTTP answers with a length and in chunks are counted by their status', async t => {
   const server = createServer((request, response) => {
     if (request.url === '/length') response.writeHead(200, { 'content-length': 4 })
     else response.writeHead(request.url === '/chunks' ? 200 : 500)

@@ -99,7 +99,7 @@ test('a pause of the server makes every call late that was due meanwhile', () =>
   assert.equal(ended(), 1)
 })
 
-test('never more calls are in flight on a connection than there are streams', () => {
+test('a connection has never more calls in flight than its streams', () => {
   const { sent, at, answer } = startPacer({ connections: 2, streams: 2 })
   at(9)
   assert.deepEqual(
