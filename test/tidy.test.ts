@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
-import { importRuleFor, importTable } from './house/import-rules.ts'
+import { importRuleFor, importRules, importTable } from './house/import-rules.ts'
 import { commentsWithPhrases, pagesWithPhrases, textsWithPhrases } from './house/phrases.ts'
 import { codePaths, functionLengths, isTest, paths, proseLines, root, textOf } from './house/source-files.ts'
 
@@ -15,12 +15,13 @@ const maxFolderFiles = 15
 const maxFunctionLines = 70
 const maxColumns = 110
 
-const importStatement = /^(?:import|export) (?:(?:type )?[\w\s{},*]*?from )?'([^']+)'/gm
+const importStatement = /^(?:import|export) (?:(?:type )?[\w\s{},*]*?from )?'([^']+)'|\bimport\('([^']+)'\)/gm
 
 /** What a file imports, as paths below the root; a package of others by its name. */
 function importsOf(path: string): string[] {
   const found: string[] = []
-  for (const [, specifier = ''] of textOf(path).matchAll(importStatement)) {
+  for (const [, atTop, atRunTime = ''] of textOf(path).matchAll(importStatement)) {
+    const specifier = atTop ?? atRunTime
     if (specifier.startsWith('.')) found.push(join(dirname(path), specifier))
     else found.push(inWorkspace(specifier))
   }
@@ -52,6 +53,22 @@ test('imports follow the table of ARCHITECTURE.md', () => {
     }
   }
   assert.deepEqual(wrong, [])
+})
+
+test('each permission of the table is used', () => {
+  const used = new Map<string, Set<string>>()
+  for (const path of codePaths.filter(file => !isTest(file))) {
+    const { place = '', mayImport = [] } = importRuleFor(path) ?? {}
+    const permissions = importsOf(path)
+      .filter(imported => !imported.startsWith(place))
+      .flatMap(imported => mayImport.filter(other => imported.startsWith(other)))
+    used.set(place, new Set([...(used.get(place) ?? []), ...permissions]))
+  }
+  const unused = importRules.flatMap(({ place, mayImport }) =>
+    mayImport.filter(other => !used.get(place)?.has(other)).map(other => `${place}: ${other}`),
+  )
+  const empty = importRules.filter(({ place }) => !used.has(place)).map(({ place }) => place)
+  assert.deepEqual({ unused, empty }, { unused: [], empty: [] })
 })
 
 test('ARCHITECTURE.md has the table of the import rules', () => {

@@ -20,17 +20,12 @@ const redisLogBase = [
 ]
 const host = 'operator/environments/host/'
 const kubernetes = 'operator/environments/kubernetes/'
-const withoutEnvironments = [
-  ...serviceBase,
+/** The parts of an operator that each environment and the commands use. */
+const operatorParts = [
+  chassis,
+  'services/grpc/',
   'crds/',
   'operator/api/',
-  'operator/app.ts',
-  'operator/ir.ts',
-  'operator/node-options.ts',
-  'operator/certificates/',
-  'operator/console/',
-  'operator/controller/',
-  'operator/counters/',
   'operator/infrastructure/',
   'operator/kinds/',
   'operator/reconcilers/',
@@ -39,7 +34,14 @@ const withoutEnvironments = [
   'operator/status/',
   'operator/streams/',
   'operator/xds/',
-  'services/ratelimit/rules/',
+]
+/** What assembles an operator, beside its parts. */
+const environmentParts = [
+  ...operatorParts,
+  'operator/app.ts',
+  'operator/ir.ts',
+  'operator/console/',
+  'operator/controller/',
 ]
 
 /**
@@ -227,14 +229,21 @@ export const importRules: readonly ImportRule[] = [
     mayImport: [chassis, 'services/payments/storage/'],
   },
   {
-    place: 'operator/',
-    content: 'the programs of the operator',
+    place: 'operator/node-options.ts',
+    content: 'the options of Node for an operator',
     mayImport: [],
   },
   {
     place: 'operator/app.ts',
     content: 'the ordered parts of any operator, and `Environment`, the contract of the place where it runs',
-    mayImport: withoutEnvironments,
+    mayImport: [
+      chassis,
+      'operator/ir.ts',
+      'operator/counters/',
+      'operator/infrastructure/',
+      'operator/kinds/',
+      'operator/xds/',
+    ],
   },
   {
     place: 'operator/ir.ts',
@@ -244,25 +253,18 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'operator/sources/',
     content: 'the contract of a source of resources',
-    mayImport: [chassis],
+    mayImport: [],
   },
   {
     place: 'operator/kinds/',
     content:
       'one folder for each kind: translation to the ir (pure, tested by golden files), claims, encoding for the feed, the counts of its status; `kind-adapter.ts` is the contract, `registry.ts` lists the kinds',
-    mayImport: ['crds/', 'operator/ir.ts', 'operator/sources/', 'operator/xds/', 'services/chassis/clock.ts'],
+    mayImport: ['crds/', 'operator/sources/', 'operator/xds/'],
   },
   {
     place: 'operator/kinds/rate-limit-config/',
     content: 'the kind RateLimitConfig',
-    mayImport: [
-      'crds/',
-      'proto/',
-      'operator/ir.ts',
-      'operator/kinds/',
-      'operator/xds/',
-      'services/ratelimit/rules/',
-    ],
+    mayImport: ['crds/', 'proto/', 'operator/kinds/', 'operator/xds/', 'services/ratelimit/rules/'],
   },
   {
     place: 'operator/kinds/animation-stream-route/',
@@ -292,7 +294,6 @@ export const importRules: readonly ImportRule[] = [
       'crds/cluster-config.ts',
       chassis,
       'operator/ir.ts',
-      'operator/infrastructure/provider.ts',
       'operator/kinds/merchant/',
       'services/ratelimit/settings.ts',
       'services/broker/settings.ts',
@@ -382,7 +383,7 @@ export const importRules: readonly ImportRule[] = [
     place: host,
     content:
       'the operator on one machine: `folder/`, manifests; `processes/`, the services; `terminal/`, what a person sees; and the parts of every environment',
-    mayImport: [...withoutEnvironments, 'services/payments/settings.ts'],
+    mayImport: [...environmentParts, 'services/payments/settings.ts', 'services/ratelimit/rules/'],
   },
   {
     place: 'operator/environments/host/processes/',
@@ -393,7 +394,12 @@ export const importRules: readonly ImportRule[] = [
     place: kubernetes,
     content:
       'the operator in a cluster: `status/`, `last-good/`, `tenant-secrets/`, `workloads/`, metrics, and the parts of every environment',
-    mayImport: [...withoutEnvironments, 'services/payments/domain/'],
+    mayImport: [
+      ...environmentParts,
+      'operator/certificates/',
+      'operator/counters/',
+      'services/payments/domain/ids.ts',
+    ],
   },
   {
     place: 'operator/environments/kubernetes/api/',
@@ -427,9 +433,11 @@ export const importRules: readonly ImportRule[] = [
     place: 'operator/cli/',
     content: 'one file for each command in `commands/`, and what they share',
     mayImport: [
-      ...withoutEnvironments,
+      ...operatorParts,
+      'proto/',
       host,
       kubernetes,
+      'services/ratelimit/rules/',
       'services/ratelimit/config-check.ts',
       'services/ratelimit/servers/decode-decision-json.ts',
       'services/payments/admin/',
@@ -454,7 +462,13 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'docs/',
     content: 'the pages; `generate.ts` generates those that follow from the code',
-    mayImport: ['crds/', 'services/'],
+    mayImport: [
+      'crds/',
+      'services/chassis/settings.ts',
+      'services/ratelimit/settings.ts',
+      'services/broker/settings.ts',
+      'services/payments/',
+    ],
   },
   {
     place: 'examples/',
