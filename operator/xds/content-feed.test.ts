@@ -3,10 +3,8 @@ import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
-import {
-  encodeRateLimitDomain,
-  rateLimitTypeUrl,
-} from '../kinds/rate-limit-config/encode-rate-limit-domain.ts'
+import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/config.ts'
+import { encodeRateLimitDomain } from '../kinds/rate-limit-config/rate-limit-config.ts'
 import { createContentFeed } from './content-feed.ts'
 import { Feed } from './feed.ts'
 

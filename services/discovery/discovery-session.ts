@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { hashContent } from '@tollway/chassis/hash-content.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
@@ -6,7 +7,6 @@ import type {
   DiscoveryRequestSchema,
   DiscoveryResponse,
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
-import { hashResources } from './hash-resources.ts'
 
 type Request = MessageInitShape<typeof DiscoveryRequestSchema>
 
@@ -125,4 +125,34 @@ async function fingerprintOf({ typeUrl, resources }: DiscoveryResponse): Promise
   const hashes = await hashResources(resources)
   const types = resources.map(resource => resource.typeUrl)
   return { content: hashContent(JSON.stringify([typeUrl, types, hashes])), hashes }
+}
+
+/** The bytes that are hashed in one turn of the event loop, which takes one to three milliseconds. */
+const bytesPerTurn = 1024 * 1024
+
+/** Resolves with the SHA-256 of each resource as base64, in order. Other work runs after each MiB. */
+async function hashResources(
+  resources: readonly { readonly value: Uint8Array }[],
+): Promise<readonly string[]> {
+  const hashes: string[] = []
+  let left = bytesPerTurn
+  for (const { value } of resources) {
+    if (left < 0) {
+      await nextTurn()
+      left = bytesPerTurn
+    }
+    hashes.push(hashContent(value))
+    left -= value.length
+  }
+  return hashes
+}
+
+/**
+ * Checks the type of a response, or of a resource: an empty list of another type would otherwise delete
+ * everything.
+ *
+ * @throws Error with both types
+ */
+export function checkType(found: string, expected: string): void {
+  if (found !== expected) throw new Error(`its type is '${found}', not ${expected}`)
 }

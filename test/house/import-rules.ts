@@ -264,7 +264,13 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'operator/kinds/rate-limit-config/',
     content: 'the kind RateLimitConfig',
-    mayImport: ['crds/', 'proto/', 'operator/kinds/', 'operator/xds/', 'services/ratelimit/rules/'],
+    mayImport: [
+      'crds/',
+      'operator/kinds/',
+      'operator/xds/',
+      'services/ratelimit/feeds/domain-codec.ts',
+      'services/ratelimit/rules/',
+    ],
   },
   {
     place: 'operator/kinds/animation-stream-route/',

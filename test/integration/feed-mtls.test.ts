@@ -20,13 +20,11 @@ import {
   DiscoveryResponseSchema,
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
+import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/config.ts'
 import { Certificates } from '../../operator/certificates/certificates.ts'
 import { type Identity, issueAuthority, issueLeaf } from '../../operator/certificates/issue.ts'
 import { storeInMemory } from '../../operator/certificates/testdata/store-in-memory.ts'
-import {
-  encodeRateLimitDomain,
-  rateLimitTypeUrl,
-} from '../../operator/kinds/rate-limit-config/encode-rate-limit-domain.ts'
+import { encodeRateLimitDomain } from '../../operator/kinds/rate-limit-config/rate-limit-config.ts'
 import { createContentFeed } from '../../operator/xds/content-feed.ts'
 import { discoveryPath } from '../../operator/xds/discovery.ts'
 import { Feed } from '../../operator/xds/feed.ts'

@@ -6,12 +6,10 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { calendarOf } from '@tollway/ratelimit/rules/calendar/calendar.ts'
+import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/config.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { runCommand } from '../../operator/cli/run-command.ts'
-import {
-  encodeRateLimitDomain,
-  rateLimitTypeUrl,
-} from '../../operator/kinds/rate-limit-config/encode-rate-limit-domain.ts'
+import { encodeRateLimitDomain } from '../../operator/kinds/rate-limit-config/rate-limit-config.ts'
 import { translateRateLimitConfig } from '../../operator/kinds/rate-limit-config/translate-rate-limit-config.ts'
 import { Feed } from '../../operator/xds/feed.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'

@@ -5,10 +5,8 @@ import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { RateLimitResponse_Code as Code } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import type { RateLimitDomain, RateLimitRule } from '@tollway/ratelimit/rules/config.ts'
-import {
-  encodeRateLimitDomain,
-  rateLimitTypeUrl,
-} from '../../operator/kinds/rate-limit-config/encode-rate-limit-domain.ts'
+import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/config.ts'
+import { encodeRateLimitDomain } from '../../operator/kinds/rate-limit-config/rate-limit-config.ts'
 import { createContentFeed } from '../../operator/xds/content-feed.ts'
 import { Feed } from '../../operator/xds/feed.ts'
 import { callRateLimit, startRateLimit } from '../support/rate-limit-process.ts'

@@ -4,13 +4,11 @@ import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import type { AnyMethod } from '@tollway/grpc/server.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
+import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/config.ts'
 import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import { createPodSessions, type PodSessionsOptions } from '../../operator/counters/create-pod-sessions.ts'
 import { createSessionTable, type SessionTableOptions } from '../../operator/counters/session-table.ts'
-import {
-  encodeRateLimitDomain,
-  rateLimitTypeUrl,
-} from '../../operator/kinds/rate-limit-config/encode-rate-limit-domain.ts'
+import { encodeRateLimitDomain } from '../../operator/kinds/rate-limit-config/rate-limit-config.ts'
 import { createContentFeed } from '../../operator/xds/content-feed.ts'
 import { Feed } from '../../operator/xds/feed.ts'
 import { type RateLimitProcess, startRateLimit } from './rate-limit-process.ts'

@@ -1,6 +1,6 @@
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
+import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/config.ts'
 import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/encode-stream-route.ts'
-import { rateLimitTypeUrl } from '../../kinds/rate-limit-config/encode-rate-limit-domain.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import { conditionOf } from '../../status/status-report.ts'
 import type { OwnClientState } from '../../xds/acknowledgements.ts'

@@ -1,5 +1,5 @@
 import type { ReplayedRule, WhatIfResult } from '../../counters/pod-sessions.ts'
-import { encodeRateLimitDomain } from '../../kinds/rate-limit-config/encode-rate-limit-domain.ts'
+import { encodeRateLimitDomain } from '../../kinds/rate-limit-config/rate-limit-config.ts'
 import { ApiError } from '../api-error.ts'
 import { maxWhatIfBytes } from '../endpoints.ts'
 import type { WhatIfAnswer } from '../shapes.ts'

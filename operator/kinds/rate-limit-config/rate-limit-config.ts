@@ -1,9 +1,11 @@
 import { rateLimitConfigKind as definition } from '@tollway/crds/rate-limit-config.ts'
-import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
+import { encodeDomain, showDomain } from '@tollway/ratelimit/feeds/domain-codec.ts'
+import { type RateLimitDomain, rateLimitTypeUrl } from '@tollway/ratelimit/rules/config.ts'
+import { featuresOf } from '@tollway/ratelimit/rules/extensions/features.ts'
+import { createResource, type Resource } from '../../xds/snapshot.ts'
 import type { FedKind } from '../fed-kind.ts'
 import type { KindAdapter, KindColumns } from '../kind-adapter.ts'
 import { openDomainClaims, type Reservations } from './claim-domains.ts'
-import { encodeRateLimitDomain, rateLimitTypeUrl, showRateLimitConfig } from './encode-rate-limit-domain.ts'
 import { isRateLimitDomain } from './is-rate-limit-domain.ts'
 import { countLimits, translateRateLimitConfig } from './translate-rate-limit-config.ts'
 
@@ -25,7 +27,7 @@ export function rateLimitConfigs(reservations?: Reservations): KindAdapter<RateL
     openClaims: () => openDomainClaims(reservations),
     complete: domain => ({ fed: domain }),
     encode: encodeRateLimitDomain,
-    show: showRateLimitConfig,
+    show: showDomain,
     countsOf: domain => (domain ? countOnce(domain) : noRules),
   }
 }
@@ -35,6 +37,11 @@ export const rateLimitConfig: FedKind<RateLimitDomain, RateLimitDomain> = {
   isContent: isRateLimitDomain,
   columns: rateLimitConfigColumns,
   open: ({ domainGrants }) => rateLimitConfigs(domainGrants),
+}
+
+/** Encodes a domain for the feed. */
+export function encodeRateLimitDomain(content: RateLimitDomain): Resource {
+  return createResource(content.name, encodeDomain(content), featuresOf(content))
 }
 
 const noRules = { rules: 0 }

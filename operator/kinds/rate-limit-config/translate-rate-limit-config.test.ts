@@ -7,10 +7,10 @@ import { validate } from '@tollway/ratelimit/rules/validate.ts'
 import fc from 'fast-check'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { nearlyRightResource } from '../../../crds/testdata/arbitrary-rate-limit-config.ts'
-import { decodeResource } from '../../../services/ratelimit/feeds/decode-resource.ts'
+import { decodeDomain } from '../../../services/ratelimit/feeds/domain-codec.ts'
 import { goldenTests } from '../../../test/support/golden.ts'
 import { formatFieldProblem } from '../field-problem.ts'
-import { encodeRateLimitDomain } from './encode-rate-limit-domain.ts'
+import { encodeRateLimitDomain } from './rate-limit-config.ts'
 import { countLimits, translateRateLimitConfig } from './translate-rate-limit-config.ts'
 
 goldenTests(join(import.meta.dirname, 'testdata/ratelimitconfig'), text => {
@@ -31,7 +31,7 @@ test('every accepted resource can be encoded, and is accepted by a process', () 
         return
       }
       accepted += 1
-      const received = decodeResource(encodeRateLimitDomain(made.value).bytes)
+      const received = decodeDomain(encodeRateLimitDomain(made.value).bytes)
       assert.deepEqual(validate([received], { mergeDomainConfigs: false, spelling: 'camel' }).problems, [])
       const rules = compile([received], { mergeDomainConfigs: false, attach: () => undefined })
       assert.equal([...limitsOf(rules)].length, countLimits(made.value.descriptors))

@@ -7,9 +7,8 @@ import type { Feature } from '../rules/extensions/features.ts'
 import { formatProblem } from '../rules/findings/format-problem.ts'
 import type { LimitStats, LimitStatsTable } from '../stats/registry/limit-stats.ts'
 import type { Stats } from '../stats/registry/stats.ts'
-import { type KnownPart, readChanges } from './read-changes.ts'
 import { type CompiledChanges, readInThread } from './read-in-thread.ts'
-import { openReading, type Reading } from './reading.ts'
+import { type KnownPart, type Reading, readChanges } from './reading.ts'
 
 /**
  * The active configuration. Feeds load it, the limiter reads it; each call uses one configuration as a whole.
@@ -121,9 +120,9 @@ async function readAndCompile(
     inlineBytes: maxBytes = maxInlineBytes[reading.from],
   }: ConfigurationOptions,
 ): Promise<CompiledChanges> {
-  const options = { mergeDomainConfigs, spelling, inForce }
-  const changes = readChanges(await openReading(reading, fileHashes), { ...options, maxBytes })
-  if (changes === undefined) return await readInThread({ reading, fileHashes, options })
+  const options = { mergeDomainConfigs, spelling, inForce, fileHashes }
+  const changes = await readChanges(reading, { ...options, maxBytes })
+  if (changes === undefined) return await readInThread({ reading, options })
   if (changes.problems.length > 0) return { ...changes, tables: [] }
   const tables = [...changes.changed].map(([domain, configs]) => compileDomain(domain, configs))
   return { ...changes, tables }

@@ -11,9 +11,9 @@ import {
   RateLimitUnit,
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import fc from 'fast-check'
+import { rateLimitTypeUrl } from '../rules/config.ts'
 import { asyncCpuMsOf, maxHostileCpuMs } from '../rules/testing/rules-of-yaml.ts'
-import { rateLimitTypeUrl } from './reading.ts'
-import { subscribe } from './subscribe.ts'
+import { subscribe } from './open-feed.ts'
 import { openConfiguration } from './testing/open-configuration.ts'
 
 function open() {

@@ -1,10 +1,14 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
+import type { Subscription } from '@tollway/discovery/discovery-session.ts'
 import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
+import { rateLimitTypeUrl } from '../rules/config.ts'
+import { features } from '../rules/extensions/features.ts'
+import { maxFindings } from '../rules/findings/findings.ts'
+import { formatProblem } from '../rules/findings/format-problem.ts'
 import type { Settings } from '../settings.ts'
 import type { Stats } from '../stats/registry/stats.ts'
 import type { Configuration, Feed } from './configuration.ts'
 import { createFileFeed } from './files.ts'
-import { subscribe } from './subscribe.ts'
 
 export interface OpenedFeed {
   readonly feed: Feed
@@ -38,4 +42,18 @@ export async function openFeed(
   }
   const { openXdsFeed } = await import('@tollway/discovery/open-xds-feed.ts')
   return openXdsFeed(settings, subscribe(configuration), log)
+}
+
+/** Returns the subscription to the service's resources, which loads them into the configuration. */
+export function subscribe({ load }: Pick<Configuration, 'load'>): Subscription {
+  return {
+    typeUrl: rateLimitTypeUrl,
+    features,
+    async load({ typeUrl, resources }, hashes) {
+      // Another thread may read the resources, and only plain objects can be sent to it.
+      const plain = resources.map(({ typeUrl: type, value }) => ({ typeUrl: type, value }))
+      const problems = await load({ from: 'response', typeUrl, resources: plain, hashes })
+      return problems.slice(0, maxFindings + 1).map(formatProblem)
+    },
+  }
 }

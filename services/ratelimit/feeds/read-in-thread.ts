@@ -1,25 +1,16 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
-import type { Problem } from '../rules/config.ts'
 import type { DomainTable } from '../rules/domain-table.ts'
-import type { ValidateOptions } from '../rules/validate.ts'
-import type { KnownPart } from './read-changes.ts'
-import type { Reading } from './reading.ts'
+import type { Changes, Reading, ReadOptions } from './reading.ts'
 
 /** The input of the thread. */
 export interface ThreadTask {
   readonly reading: Reading
-  /** The known hashes of the files' contents, in order; empty for a response. */
-  readonly fileHashes: readonly (string | undefined)[]
-  readonly options: ValidateOptions & { readonly inForce: readonly KnownPart[] }
+  readonly options: Omit<ReadOptions, 'maxBytes'>
 }
 
 /** The first message of the thread. */
-export interface Verdict {
-  readonly problems: readonly Problem[]
-  readonly warnings: readonly Problem[]
-  readonly parts: readonly KnownPart[]
-}
+export type Verdict = Omit<Changes, 'changed'>
 
 /** The result for the domains that changed. */
 export interface CompiledChanges extends Verdict {

@@ -1,15 +1,7 @@
-import { checkType } from '@tollway/discovery/check-type.ts'
-import type { Problem } from '../rules/config.ts'
-import { decodeResource } from './decode-resource.ts'
-import { type OpenReading, type Part, rateLimitTypeUrl } from './reading.ts'
-
-/** The resources of one response. */
-export interface Resources {
-  readonly typeUrl: string
-  readonly resources: readonly { readonly typeUrl: string; readonly value: Uint8Array }[]
-  /** The hash of each resource's value, in order. */
-  readonly hashes: readonly string[]
-}
+import { checkType } from '@tollway/discovery/discovery-session.ts'
+import { type Problem, rateLimitTypeUrl } from '../rules/config.ts'
+import { decodeDomain } from './domain-codec.ts'
+import type { OpenReading, Part, Resources } from './reading.ts'
 
 export function openResources({ typeUrl: type, resources, hashes }: Resources): OpenReading {
   const problems: Problem[] = []
@@ -26,7 +18,7 @@ export function openResources({ typeUrl: type, resources, hashes }: Resources): 
       hash,
       read() {
         checkType(typeUrl, rateLimitTypeUrl)
-        return { hash, decode: () => ({ value: decodeResource(value), warnings: [] }) }
+        return { hash, decode: () => ({ value: decodeDomain(value), warnings: [] }) }
       },
     }
   })

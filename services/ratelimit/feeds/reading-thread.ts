@@ -1,12 +1,11 @@
 import { getPriority, setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import { compileDomain } from '../rules/compile-domain.ts'
-import { readChanges } from './read-changes.ts'
 import type { ThreadTask, Verdict } from './read-in-thread.ts'
-import { openReading } from './reading.ts'
+import { readChanges } from './reading.ts'
 
 /** The thread of `readInThread`: posts the verdict, and then the table of each domain that changed. */
-const { reading, fileHashes, options } = workerData as ThreadTask
+const { reading, options } = workerData as ThreadTask
 
 /**
  * Decisions have priority where both threads share a core. A thread with 5 more niceness still gets a quarter
@@ -20,8 +19,7 @@ if (process.platform === 'linux' && options.inForce.length > 0) {
   setPriority(0, Math.min(maxNice, getPriority(0) + nicer))
 }
 
-const opened = await openReading(reading, fileHashes)
-const changes = readChanges(opened, { ...options, maxBytes: Number.POSITIVE_INFINITY })
+const changes = await readChanges(reading, { ...options, maxBytes: Number.POSITIVE_INFINITY })
 if (changes === undefined) throw new Error('unreachable: every size is allowed')
 const { problems, warnings, parts, changed } = changes
 parentPort?.postMessage({ problems, warnings, parts } satisfies Verdict)

@@ -1,9 +1,14 @@
 import type { Problem, RateLimitDomain } from '../rules/config.ts'
+import { type ValidateOptions, validate } from '../rules/validate.ts'
 import type { FoundFiles } from './find-files.ts'
-import type { Resources } from './read-resources.ts'
 
-/** The resource type that the service requests from a management server. */
-export const rateLimitTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
+/** The resources of one response. */
+export interface Resources {
+  readonly typeUrl: string
+  readonly resources: readonly { readonly typeUrl: string; readonly value: Uint8Array }[]
+  /** The hash of each resource's value, in order. */
+  readonly hashes: readonly string[]
+}
 
 /** A whole configuration before it is read, from files or a response. It can be sent to another thread. */
 export type Reading = ({ readonly from: 'files' } & FoundFiles) | ({ readonly from: 'response' } & Resources)
@@ -36,26 +41,126 @@ export type Decoded =
   | { readonly value: RateLimitDomain; readonly warnings: readonly Problem[] }
   | { readonly problems: readonly Problem[] }
 
-/** @param fileHashes the known hashes of the files' contents, in order; empty for a response */
-export async function openReading(
-  reading: Reading,
-  fileHashes: readonly (string | undefined)[],
-): Promise<OpenReading> {
-  // A thread imports only one of the modules: the messages of the feed take as long to load as YAML.
-  if (reading.from === 'files') return (await import('./read-files.ts')).openFiles(reading, fileHashes)
-  return (await import('./read-resources.ts')).openResources(reading)
-}
-
 /** Reads and decodes a part. Every error is a problem of the part. */
 export function decodePart(part: Part): Decoded {
   return orProblem(part, () => part.read().decode())
 }
 
 /** Runs the work; an error becomes a problem of the part. */
-export function orProblem<T>({ source }: Part, work: () => T): T | { readonly problems: readonly Problem[] } {
+function orProblem<T>({ source }: Part, work: () => T): T | { readonly problems: readonly Problem[] } {
   try {
     return work()
   } catch (error) {
     return { problems: [{ source, path: '', message: (error as Error).message }] }
   }
+}
+
+/** The content hash of a part, and the domain that it configures. */
+export interface KnownPart {
+  readonly hash: string
+  readonly domain: string
+}
+
+/** The differences between a reading and the active configuration. */
+export interface Changes {
+  readonly problems: readonly Problem[]
+  readonly warnings: readonly Problem[]
+  /** All parts, in order; only valid without problems. */
+  readonly parts: readonly KnownPart[]
+  /** The complete configurations of the new and changed domains, by domain. */
+  readonly changed: ReadonlyMap<string, readonly RateLimitDomain[]>
+}
+
+export interface ReadOptions extends ValidateOptions {
+  /** The active parts. */
+  readonly inForce: readonly KnownPart[]
+  /** The known hashes of the files' contents, in order; empty for a response. */
+  readonly fileHashes: readonly (string | undefined)[]
+  /** Larger changes are not read. */
+  readonly maxBytes: number
+}
+
+/**
+ * Reads and validates the changes of a reading. A domain whose parts are all active is neither decoded nor
+ * validated again, and its warnings are not repeated. Resolves with undefined when the changes have more than
+ * `maxBytes` bytes. Never rejects because of the content.
+ */
+export async function readChanges(reading: Reading, options: ReadOptions): Promise<Changes | undefined> {
+  const { parts, ...whole } = await openReading(reading, options)
+  const domainOf = new Map(options.inForce.map(({ hash, domain }) => [hash, domain]))
+  const unknown = parts.filter(({ hash }) => hash === undefined || !domainOf.has(hash))
+  if (bytesOf(unknown) > options.maxBytes) return undefined
+  const identified = parts.map(part => identify(part, domainOf))
+  const unread = [...whole.problems, ...identified.flatMap(problemsOf)]
+  if (unread.length > 0) return refused(unread)
+
+  const known = identified.filter(one => 'domain' in one)
+  const contents = contentsOf(known)
+  const inForce = contentsOf(options.inForce)
+  const changed = [...known.entries()].filter(
+    ([, { domain }]) => contents.get(domain) !== inForce.get(domain),
+  )
+  if (bytesOf(changed.flatMap(([index]) => parts[index] ?? [])) > options.maxBytes) return undefined
+  const decoded = changed.flatMap(
+    ([index, one]) => one.decoded ?? parts.slice(index, index + 1).map(decodePart),
+  )
+  const undecoded = decoded.flatMap(problemsOf)
+  if (undecoded.length > 0) return refused(undecoded)
+
+  const values = decoded.filter(one => 'value' in one)
+  const configs = values.map(({ value }) => value)
+  const { problems, warnings } = validate(configs, options)
+  return {
+    problems,
+    warnings: [...whole.warnings, ...values.flatMap(one => one.warnings), ...warnings],
+    parts: known.map(({ hash, domain }) => ({ hash, domain })),
+    changed: Map.groupBy(configs, ({ domain }) => domain),
+  }
+}
+
+async function openReading(
+  reading: Reading,
+  { fileHashes }: Pick<ReadOptions, 'fileHashes'>,
+): Promise<OpenReading> {
+  // A thread imports only one of the modules: the messages of the feed take as long to load as YAML.
+  if (reading.from === 'files') return (await import('./read-files.ts')).openFiles(reading, fileHashes)
+  return (await import('./read-resources.ts')).openResources(reading)
+}
+
+/** Returns the content hashes of each domain, in order: equal for equal configurations. */
+function contentsOf(parts: readonly KnownPart[]): ReadonlyMap<string, string> {
+  const contents = new Map<string, string>()
+  for (const { hash, domain } of parts) contents.set(domain, `${contents.get(domain) ?? ''} ${hash}`)
+  return contents
+}
+
+function refused(problems: readonly Problem[]): Changes {
+  return { problems, warnings: [], parts: [], changed: new Map() }
+}
+
+function problemsOf(one: object & { readonly problems?: readonly Problem[] }): readonly Problem[] {
+  return one.problems ?? []
+}
+
+function bytesOf(parts: readonly Part[]): number {
+  return parts.reduce((sum, { bytes }) => sum + bytes, 0)
+}
+
+type Identified = KnownPart & { readonly decoded?: Decoded }
+
+/** Returns the hash and the domain of a part. An active part is not decoded, since its domain is known. */
+function identify(
+  part: Part,
+  domainOf: ReadonlyMap<string, string>,
+): Identified | { readonly problems: readonly Problem[] } {
+  const { hash } = part
+  const domain = hash === undefined ? undefined : domainOf.get(hash)
+  if (hash !== undefined && domain !== undefined) return { hash, domain }
+  return orProblem(part, () => {
+    const content = part.read()
+    const same = domainOf.get(content.hash)
+    if (same !== undefined) return { hash: content.hash, domain: same }
+    const decoded = content.decode()
+    return 'problems' in decoded ? decoded : { hash: content.hash, domain: decoded.value.domain, decoded }
+  })
 }

@@ -13,6 +13,9 @@ export interface RateLimitDomain {
   readonly allOrNothing?: boolean
 }
 
+/** The type of the feed's resources of this form, for pods of Tollway and of the reference. */
+export const rateLimitTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
+
 export interface RateLimitRule {
   readonly key: string
   /** Empty for an entry that matches any value. May contain `*` anywhere. */

@@ -1,7 +1,8 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import { hashContent } from '@tollway/chassis/hash-content.ts'
 import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
-import { type Reading, rateLimitTypeUrl } from '../reading.ts'
+import { rateLimitTypeUrl } from '../../rules/config.ts'
+import type { Reading } from '../reading.ts'
 
 /** Encodes a resource with one descriptor of the key `k` and a limit per minute. */
 export function encodeDomain(domain: string, requestsPerUnit: number, { name = domain, value = '' } = {}) {

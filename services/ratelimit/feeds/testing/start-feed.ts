@@ -5,8 +5,8 @@ import { createFeedConnection, type FeedConnectionOptions } from '@tollway/disco
 import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import type { Response } from '../../../discovery/testdata/management-server.ts'
 import { XdsFeed } from '../../../discovery/xds-feed.ts'
-import { rateLimitTypeUrl } from '../reading.ts'
-import { subscribe } from '../subscribe.ts'
+import { rateLimitTypeUrl } from '../../rules/config.ts'
+import { subscribe } from '../open-feed.ts'
 import { openConfiguration } from './open-configuration.ts'
 
 /** Starts a feed that loads a configuration from a management server. */

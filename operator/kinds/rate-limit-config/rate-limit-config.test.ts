@@ -11,8 +11,8 @@ import type {
 } from '@tollway/ratelimit/rules/config.ts'
 import { type Feature, features } from '@tollway/ratelimit/rules/extensions/features.ts'
 import fc from 'fast-check'
-import { decodeResource } from '../../../services/ratelimit/feeds/decode-resource.ts'
-import { encodeRateLimitDomain } from './encode-rate-limit-domain.ts'
+import { decodeDomain } from '../../../services/ratelimit/feeds/domain-codec.ts'
+import { encodeRateLimitDomain } from './rate-limit-config.ts'
 
 function rule(more: Partial<RateLimitRule> = {}): RateLimitRule {
   return {
@@ -93,7 +93,7 @@ test('windows and calendars are encoded, and name the features that they need', 
     const parent = rule({ descriptors: [rule({ rateLimit: policy(fields) })] })
     const { bytes, features: needed } = encodeRateLimitDomain(domain(parent))
     assert.deepEqual(needed, features)
-    const received = decodeResource(bytes).descriptors[0]?.descriptors[0]?.rateLimit
+    const received = decodeDomain(bytes).descriptors[0]?.descriptors[0]?.rateLimit
     assert.deepEqual(received, { ...policy(fields), unit: 'MINUTE' })
   }
 })
@@ -162,7 +162,7 @@ test('a pod decodes the features that it lists', () => {
       ...(rateLimit && { rateLimit: upper(rateLimit) }),
       ...(limits && { limits: limits.map(upper) }),
     })
-    assert.deepEqual(decodeResource(bytes), { ...domain(received), ...more })
+    assert.deepEqual(decodeDomain(bytes), { ...domain(received), ...more })
   }
 })
 
@@ -170,7 +170,7 @@ test('a pod rejects fields of later versions by their number, and names the mess
   const unknown = (path: readonly number[], no: number) => {
     let bytes = new BinaryWriter().tag(no, 0).uint32(1).finish()
     for (const number of path.toReversed()) bytes = new BinaryWriter().tag(number, 2).bytes(bytes).finish()
-    return () => decodeResource(bytes)
+    return () => decodeDomain(bytes)
   }
   assert.throws(unknown([], 1003), /field 1003 of RateLimitConfig is unknown: it needs a newer version/)
   assert.throws(unknown([3], 1004), /field 1004 of ratelimit\.config\.ratelimit\.v3\.RateLimitDescriptor is/)
