@@ -1,4 +1,5 @@
-import { type LimitSettings, windowAt } from '@tollway/ratelimit/rules/limit.ts'
+import { boundariesOf, type LimitSettings } from '@tollway/ratelimit/rules/limit.ts'
+import { windowAt } from '@tollway/ratelimit/rules/window.ts'
 
 /**
  * Returns one line for each property of a limit that its name does not show.
@@ -60,7 +61,7 @@ function describeCounting(limit: LimitSettings, nowSeconds: number): readonly st
       notCounted,
     ]
   }
-  const { start, end } = windowAt(limit, nowSeconds)
+  const { start, end } = windowAt(nowSeconds, { unitSeconds, boundaries: boundariesOf(limit) })
   return [`window from ${showTime(start)} to ${showTime(end)}`]
 }
 

@@ -1,5 +1,6 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { JsonObject, Unit } from '../rules/config.ts'
+import type { Entry } from '../rules/match.ts'
 
 /** The most descriptors and entries of one request, together. A megabyte could contain half a million. */
 export const maxParts = 10_000
@@ -21,11 +22,6 @@ export interface DescriptorRequest {
    * unit.
    */
   readonly limit?: { readonly requestsPerUnit: number; readonly unit: Unit | undefined } | undefined
-}
-
-export interface Entry {
-  readonly key: string
-  readonly value: string
 }
 
 export interface Decision {

@@ -1,11 +1,11 @@
 import type { Member } from '../counters/admission/member.ts'
 import type { RuleSet } from '../rules/compile.ts'
 import type { Limit } from '../rules/limit.ts'
+import type { Entry } from '../rules/match.ts'
 import { match } from '../rules/match.ts'
 import { secondsUntilReset } from '../rules/window.ts'
 import type { LimitStats } from '../stats/registry/limit-stats.ts'
 import { admissionsOf, isAdmitted } from './admission.ts'
-import type { Entry } from './decision.ts'
 
 /** The counters that a call with one descriptor would use. */
 export interface Location {

@@ -1,4 +1,4 @@
-import type { Entry } from '../limiter/decision.ts'
+import type { Entry } from '../rules/match.ts'
 
 /**
  * The two halves of the hash that the functions of this module compute. All of them share one object, so that

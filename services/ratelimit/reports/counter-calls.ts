@@ -1,9 +1,9 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { emptyingHits } from '../counters/admission/member.ts'
 import { type Counters, CountersError, type Hit, maxCount } from '../counters/counters.ts'
-import type { Entry } from '../limiter/decision.ts'
 import { type LocatedCounter, locateCounters } from '../limiter/locate-counters.ts'
 import type { RuleSet } from '../rules/compile.ts'
+import type { Entry } from '../rules/match.ts'
 import type { LimitStats } from '../stats/registry/limit-stats.ts'
 
 export type CounterAction =

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import type { Entry } from '../limiter/decision.ts'
+import type { Entry } from '../rules/match.ts'
 
 /** Returns the entries of a descriptor as they may leave the process. */
 export type ShowEntries = (entries: readonly Entry[]) => readonly Entry[]

@@ -1,4 +1,4 @@
-import { type Calendar, type CalendarUnit, calendarOf, type Window } from './calendar/calendar.ts'
+import { type Calendar, type CalendarUnit, calendarOf } from './calendar/calendar.ts'
 import {
   type Algorithm,
   type CalendarAnchors,
@@ -10,14 +10,12 @@ import {
 } from './config.ts'
 import { ticksPerSecond } from './extensions/ticks.ts'
 import { sanitizeStatName } from './names.ts'
-import { windowSeconds, windowStart } from './window.ts'
+import type { Windows } from './window.ts'
 
-export interface Limit<S> extends LimitSettings {
+export interface Limit<S> extends LimitSettings, Windows {
   readonly stats: S
   /** `fullKey` as configured: that of a limit may be named after a request. Empty for a caller's limit. */
   readonly configuredKey: string
-  /** The boundaries of the windows, if they are those of a calendar. */
-  readonly boundaries: Calendar | undefined
   /** How calls are admitted by a limit that not only counts; undefined for a fixed window by itself. */
   readonly admission: LimitAdmission | undefined
   /** The limits that admit calls together, instead of this one; undefined if there is only this one. */
@@ -100,14 +98,8 @@ function placeAmongEqual(limits: readonly LimitSettings[], index: number): numbe
   return before.filter(each => each.algorithm === algorithm && each.unitSeconds === windowSeconds).length
 }
 
-/** The window of a limit that contains this instant, in seconds since the epoch. */
-export function windowAt(limit: LimitSettings, nowSeconds: number): Window {
-  const windows = { unitSeconds: limit.unitSeconds, boundaries: boundariesOf(limit) }
-  const start = windowStart(nowSeconds, windows)
-  return { start, end: start + windowSeconds(nowSeconds, windows) }
-}
-
-function boundariesOf({ unit, unitMultiplier, calendar }: LimitSettings): Calendar | undefined {
+/** Returns the boundaries of windows of a calendar. */
+export function boundariesOf({ unit, unitMultiplier, calendar }: LimitSettings): Calendar | undefined {
   if (calendar === undefined) return undefined
   return calendarOf({ ...calendar, unit: unit as CalendarUnit, unitMultiplier })
 }

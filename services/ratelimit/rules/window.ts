@@ -1,6 +1,12 @@
-import type { Limit } from './limit.ts'
+import type { Calendar, Window } from './calendar/calendar.ts'
 
-type Windows = Pick<Limit<unknown>, 'unitSeconds' | 'boundaries'>
+/** The windows of a limit. */
+export interface Windows {
+  /** The length of a window; without meaning if it is one of a calendar. */
+  readonly unitSeconds: number
+  /** The boundaries of the windows, if they are those of a calendar. */
+  readonly boundaries: Calendar | undefined
+}
 
 /** Longer windows keep their counters for this time, 68 years, which every backend can express. */
 const maxExpirySeconds = 2 ** 31 - 1
@@ -16,6 +22,13 @@ export function windowStart(nowSeconds: number, { unitSeconds, boundaries }: Win
   return boundaries === undefined
     ? nowSeconds - (nowSeconds % unitSeconds)
     : boundaries.windowAt(nowSeconds).start
+}
+
+/** Returns the window that contains `nowSeconds`, in seconds since the epoch. */
+export function windowAt(nowSeconds: number, { unitSeconds, boundaries }: Windows): Window {
+  if (boundaries !== undefined) return boundaries.windowAt(nowSeconds)
+  const start = windowStart(nowSeconds, { unitSeconds, boundaries })
+  return { start, end: start + unitSeconds }
 }
 
 /** Returns how long the counter of the window that contains `nowSeconds` is kept. */

@@ -1,4 +1,5 @@
-import type { DecisionRequest, DescriptorRequest, Entry } from '../../limiter/decision.ts'
+import type { DecisionRequest, DescriptorRequest } from '../../limiter/decision.ts'
+import type { Entry } from '../../rules/match.ts'
 import { hashEntries, hashNumber, hashText, startHash } from '../content-hash.ts'
 import { isSampled } from './sampling.ts'
 

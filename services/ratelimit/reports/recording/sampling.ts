@@ -1,4 +1,5 @@
-import type { DecisionRequest, Entry } from '../../limiter/decision.ts'
+import type { DecisionRequest } from '../../limiter/decision.ts'
+import type { Entry } from '../../rules/match.ts'
 
 /** The most times that the recorded keys are halved. */
 export const maxHalvings = 20
