@@ -1,10 +1,11 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
+import type { ServiceHealth } from '@tollway/chassis/health/service-health.ts'
+import { type BackendWatch, watchBackend } from '@tollway/chassis/health/watch-backend.ts'
 import { reportBackend, reportHealth } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import { openTracing } from '@tollway/chassis/tracing/open-tracing.ts'
 import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
-import { type BackendWatch, watchBackend } from '@tollway/chassis/watch-backend.ts'
 import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
 import { assertAddressesFree } from '@tollway/grpc/server/assert-addresses-free.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
@@ -18,7 +19,7 @@ import { openMemcached } from './counters/memcached/open-memcached.ts'
 import { openCounters } from './counters/open-counters.ts'
 import { type Configuration, type ConfigurationOptions, createConfiguration } from './feeds/configuration.ts'
 import { openFeed } from './feeds/open-feed.ts'
-import { createHealth, type Health } from './health.ts'
+import { createHealth } from './health.ts'
 import type { ObserverSlot } from './limiter/decision-observer.ts'
 import { findObstacle } from './limiter/find-obstacle.ts'
 import type { Limiter } from './limiter/limiter.ts'
@@ -195,7 +196,7 @@ interface ServerParts {
   readonly jsonTimes: Histogram
   readonly tracing: Tracing | undefined
   readonly tls: ServerTls | undefined
-  readonly health: Health
+  readonly health: ServiceHealth
   readonly worker: WorkerLink | undefined
   readonly log: Log
 }
@@ -283,7 +284,7 @@ const problemOf = ({ problem }: Pick<Counters, 'problem'>) => ({ problem })
 function logBackend(
   counters: Counters,
   backendHealth: Pick<Counters, 'healthy' | 'problem'>,
-  health: Health,
+  health: ServiceHealth,
   log: Log,
 ): void {
   counters.onHealth(healthy => {

@@ -1,5 +1,5 @@
 import type { Server, ServerResponse } from 'node:http'
-import type { Health } from '../health.ts'
+import type { ServiceHealth } from '@tollway/chassis/health/service-health.ts'
 import type { BrokerStats } from '../stats/broker-stats.ts'
 import { exposition, expositionType, statEntries } from '../stats/exposition.ts'
 import { createPageServer, type FindPage, json, type Page, send } from './page-server.ts'
@@ -7,7 +7,7 @@ import { type StreamPagesOptions, streamPages, streamPagesHelp } from './stream-
 
 export interface PagesOptions extends StreamPagesOptions {
   readonly stats: BrokerStats
-  readonly health: Pick<Health, 'healthy' | 'problem'>
+  readonly health: Pick<ServiceHealth, 'healthy' | 'problem'>
   /** Returns the cause of a failure of the stream log; empty when it answers. */
   readonly backendProblem: () => string
 }

@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
-import { type HeartbeatTimeouts, watchSigns } from '@tollway/chassis/signs-of-life.ts'
+import { type HeartbeatTimeouts, watchSigns } from '@tollway/chassis/health/signs-of-life.ts'
 import type { FromSupervisor, FromWorker, Question } from './messages.ts'
 import type { SeriesDelta } from './series-deltas.ts'
 

@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { HeartbeatTimeouts } from '@tollway/chassis/signs-of-life.ts'
+import type { HeartbeatTimeouts } from '@tollway/chassis/health/signs-of-life.ts'
 import type { MergedStats } from './merged-stats.ts'
 import type { Question } from './messages.ts'
 import { type Ending, openWorkerChannel, type WorkerChannel } from './worker-channel.ts'

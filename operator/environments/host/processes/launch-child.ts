@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { type HeartbeatTimeouts, watchSigns } from '@tollway/chassis/signs-of-life.ts'
+import { type HeartbeatTimeouts, watchSigns } from '@tollway/chassis/health/signs-of-life.ts'
 import { type LogLine, splitLines } from './lines.ts'
 
 /** The program of a service. */

@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { HeartbeatTimeouts } from '@tollway/chassis/signs-of-life.ts'
+import type { HeartbeatTimeouts } from '@tollway/chassis/health/signs-of-life.ts'
 import type { Replica } from '../../../infrastructure/provider.ts'
 import { type ChildEvents, killGroupOf, launchChild, type ReplicaCommand } from './launch-child.ts'
 import type { LogLine } from './lines.ts'

@@ -1,0 +1,51 @@
+/** The health of a service's process, which begins when it serves and ends when it terminates. */
+export interface ServiceHealth {
+  healthy(): boolean
+  /** Returns why the process is unhealthy, in a few words; empty when it is healthy. */
+  problem(): string
+  /** Adds a listener, and calls it with the current state at once and after each change. */
+  onChange(listener: (healthy: boolean) => void): void
+  /** Records that the ports for calls are open; before that the process is unhealthy. */
+  serve(): void
+  /** Records that the process is shutting down: it stays unhealthy. */
+  terminate(): void
+  terminating(): boolean
+  /** Reads the problem again: a part of the service may have changed. */
+  check(): void
+}
+
+/** @param problemOf returns the problem of the service's parts; empty only if the process serves */
+export function createServiceHealth(problemOf: (isServing: boolean) => string): ServiceHealth {
+  const listeners: ((healthy: boolean) => void)[] = []
+  let isServing = false
+  let isTerminating = false
+  let last = false
+
+  const problem = () => (isTerminating ? 'is ending' : problemOf(isServing))
+  const healthy = () => problem() === ''
+
+  function check(): void {
+    if (healthy() === last) return
+    last = healthy()
+    for (const listener of listeners) listener(last)
+  }
+
+  return {
+    healthy,
+    problem,
+    check,
+    onChange(listener) {
+      listeners.push(listener)
+      listener(healthy())
+    },
+    serve() {
+      isServing = true
+      check()
+    },
+    terminate() {
+      isTerminating = true
+      check()
+    },
+    terminating: () => isTerminating,
+  }
+}
