@@ -1,3 +1,12 @@
+import { BoundedHistogram } from '@tollway/chassis/metrics/bounded-histogram.ts'
+import {
+  headerLines,
+  histogramSamples,
+  labelsText,
+  sampleLine,
+  sampleName,
+} from '@tollway/chassis/metrics/exposition-format.ts'
+
 /** The metrics of this process, in Prometheus' text format and as `name: value` lines. */
 export interface Metrics {
   /** Each count has its labels as names and values. Their combinations are few. */
@@ -6,7 +15,7 @@ export interface Metrics {
   gauge(name: string, help: string, read: () => number | readonly LabelledValue[]): void
   /** Durations in milliseconds; exposed in seconds, the base unit of Prometheus. */
   histogram(name: string, help: string): (labels: Labels, ms: number) => void
-  /** The exposition, whose media type is `expositionType`. */
+  /** The exposition in Prometheus' text format. */
   expose(): string
   /** Every sample, sorted by name. */
   entries(): readonly (readonly [name: string, value: number])[]
@@ -14,8 +23,6 @@ export interface Metrics {
 
 export type Labels = Readonly<Record<string, string>>
 export type LabelledValue = readonly [labels: Labels, value: number]
-
-export const expositionType = 'text/plain; version=0.0.4; charset=utf-8'
 
 const bucketSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
@@ -26,12 +33,6 @@ interface Family {
   samples(): Iterable<readonly [sample: string, value: number]>
 }
 
-interface Distribution {
-  /** One more than there are bounds: the last count is for values above all bounds. */
-  readonly counts: number[]
-  sumMs: number
-}
-
 export function createMetrics(): Metrics {
   const families: Family[] = []
   return {
@@ -39,7 +40,7 @@ export function createMetrics(): Metrics {
       const counts = new Map<string, number>()
       families.push({ name, help, type: 'counter', samples: () => counts })
       return (labels = {}, by = 1) => {
-        const sample = sampleName(name, labels)
+        const sample = nameOf(name, labels)
         counts.set(sample, (counts.get(sample) ?? 0) + by)
       }
     },
@@ -47,23 +48,19 @@ export function createMetrics(): Metrics {
       const samples = () => {
         const value = read()
         const labelled: readonly LabelledValue[] = typeof value === 'number' ? [[{}, value]] : value
-        return labelled.map(([labels, one]) => [sampleName(name, labels), one] as const)
+        return labelled.map(([labels, one]) => [nameOf(name, labels), one] as const)
       }
       families.push({ name, help, type: 'gauge', samples })
     },
     histogram(name, help) {
-      const distributions = new Map<string, { readonly labels: Labels; readonly all: Distribution }>()
-      const samples = () =>
-        [...distributions.values()].flatMap(({ labels, all }) => buckets(name, labels, all))
+      const durations = new Map<string, BoundedHistogram>()
+      const samples = () => [...durations].flatMap(([labels, all]) => [...samplesOf(name, labels, all)])
       families.push({ name, help, type: 'histogram', samples })
       return (labels, ms) => {
-        const key = sampleName(name, labels)
-        const { all } = distributions.get(key) ?? { all: emptyDistribution() }
-        distributions.set(key, { labels, all })
-        const bucket = bucketSeconds.findIndex(bound => ms <= bound * 1000)
-        const index = bucket === -1 ? bucketSeconds.length : bucket
-        all.counts[index] = (all.counts[index] ?? 0) + 1
-        all.sumMs += ms
+        const key = labelsText(Object.entries(labels))
+        const all = durations.get(key) ?? new BoundedHistogram(bucketSeconds.map(bound => bound * 1000))
+        durations.set(key, all)
+        all.record(ms)
       }
     },
     expose: () => families.map(exposeFamily).join(''),
@@ -72,34 +69,16 @@ export function createMetrics(): Metrics {
   }
 }
 
-function emptyDistribution(): Distribution {
-  return { counts: new Array<number>(bucketSeconds.length + 1).fill(0), sumMs: 0 }
+function samplesOf(name: string, labels: string, all: BoundedHistogram) {
+  const numbers = { bounds: bucketSeconds, atMost: all.atMost(), count: all.count, sum: all.sum / 1000 }
+  return histogramSamples(name, labels, numbers)
 }
 
-function buckets(name: string, labels: Labels, { counts, sumMs }: Distribution): [string, number][] {
-  let total = 0
-  const atMost = counts.map((count, index): [string, number] => {
-    total += count
-    const le = String(bucketSeconds[index] ?? '+Inf')
-    return [sampleName(`${name}_bucket`, { ...labels, le }), total]
-  })
-  return [
-    ...atMost,
-    [sampleName(`${name}_sum`, labels), sumMs / 1000],
-    [sampleName(`${name}_count`, labels), total],
-  ]
-}
-
-function sampleName(name: string, labels: Labels): string {
-  const pairs = Object.entries(labels).map(([label, value]) => `${label}="${escapeLabel(value)}"`)
-  return pairs.length === 0 ? name : `${name}{${pairs.join(',')}}`
-}
-
-function escapeLabel(value: string): string {
-  return value.replace(/[\\"\n]/g, found => (found === '\n' ? '\\n' : `\\${found}`))
+function nameOf(name: string, labels: Labels): string {
+  return sampleName(name, labelsText(Object.entries(labels)))
 }
 
 function exposeFamily({ name, help, type, samples }: Family): string {
-  const lines = [...samples()].map(([sample, value]) => `${sample} ${value}\n`)
-  return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join('')}`
+  const lines = Array.from(samples(), ([sample, value]) => sampleLine(sample, '', value))
+  return headerLines(name, type, help) + lines.join('')
 }

@@ -1,30 +1,19 @@
-const smallestMs = 0.01
-const ratio = 1.05
-const bucketCount = 400
+import { bucketRangeMs, createHistogram, quantileBucket } from '@tollway/chassis/metrics/histogram.ts'
 
-/** Counts durations in buckets, each 5 % longer than the one before, so that its memory does not grow. */
+/** A distribution of durations, with the longest one. */
 export class LatencyHistogram {
-  readonly #counts = new Float64Array(bucketCount)
-  #total = 0
+  readonly #durations = createHistogram()
   #maxMs = 0
 
   record(ms: number): void {
-    const bucket = Math.ceil(Math.log(Math.max(ms, smallestMs) / smallestMs) / Math.log(ratio))
-    const index = Math.min(bucket, bucketCount - 1)
-    this.#counts[index] = (this.#counts[index] ?? 0) + 1
-    this.#total += 1
+    this.#durations.record(ms)
     this.#maxMs = Math.max(this.#maxMs, ms)
   }
 
   /** Returns the duration that this share of the records does not exceed, at most 5 % too long, or 0. */
   quantile(share: number): number {
-    let left = Math.ceil(share * this.#total)
-    if (left === 0) return 0
-    const index = this.#counts.findIndex(count => {
-      left -= count
-      return left <= 0
-    })
-    return Math.min(smallestMs * ratio ** index, this.#maxMs)
+    const bucket = quantileBucket(this.#durations.counts, share)
+    return bucket === undefined ? 0 : Math.min(bucketRangeMs(bucket).toMs, this.#maxMs)
   }
 
   get maxMs(): number {

@@ -1,5 +1,5 @@
+import { BoundedHistogram } from '@tollway/chassis/metrics/bounded-histogram.ts'
 import { type RuleName, ruleNames } from '../rules/stream-rules.ts'
-import { Histogram } from './histogram.ts'
 
 /** Counters of a route's requests. They only increase. */
 export const counterNames = [
@@ -25,13 +25,18 @@ export type CounterName = (typeof counterNames)[number]
 
 /** Durations in milliseconds. */
 export const histogramNames = ['time_to_first_message_ms', 'lag_ms', 'audio_animation_skew_ms'] as const
+
+/** The upper bounds of histograms, from an imperceptible delay to a broken stream. */
+const boundsMs: readonly number[] = [
+  1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000,
+]
 export type HistogramName = (typeof histogramNames)[number]
 
 export interface RouteStats {
   readonly counters: Record<CounterName, number>
   /** Violations by rule. */
   readonly violations: Record<RuleName, number>
-  readonly histograms: Readonly<Record<HistogramName, Histogram>>
+  readonly histograms: Readonly<Record<HistogramName, BoundedHistogram>>
 }
 
 /** All statistics. Gauges are read on request. */
@@ -95,10 +100,10 @@ export function createBrokerStats(): BrokerStats {
 function createRouteStats(): RouteStats {
   const zeros = <Name extends string>(names: readonly Name[]) =>
     Object.fromEntries(names.map(name => [name, 0])) as Record<Name, number>
-  const histograms = Object.fromEntries(histogramNames.map(name => [name, new Histogram()]))
+  const histograms = Object.fromEntries(histogramNames.map(name => [name, new BoundedHistogram(boundsMs)]))
   return {
     counters: zeros(counterNames),
     violations: zeros(ruleNames),
-    histograms: histograms as Record<HistogramName, Histogram>,
+    histograms: histograms as Record<HistogramName, BoundedHistogram>,
   }
 }

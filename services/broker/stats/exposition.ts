@@ -1,5 +1,10 @@
+import {
+  histogramSamples,
+  labelsText,
+  sampleLine,
+  typeLine,
+} from '@tollway/chassis/metrics/exposition-format.ts'
 import { type BrokerStats, counterNames, histogramNames, type RouteStats } from './broker-stats.ts'
-import { boundsMs } from './histogram.ts'
 
 /**
  * Every statistic under its dotted name: the sums of all routes, then those of each route. Sorted by name.
@@ -33,28 +38,25 @@ function* numbersOf({ counters, violations, histograms }: RouteStats): Generator
   }
 }
 
-/** The media type of Prometheus' text format. */
-export const expositionType = 'text/plain; version=0.0.4; charset=utf-8'
-
 const prefix = 'tollway_broker_'
 
 /** All statistics in Prometheus' text format. */
 export function exposition(stats: BrokerStats): string {
   const text: string[] = []
   for (const [name, value] of stats.gauges()) {
-    text.push(typeLine(metricName(name), 'gauge'), sample(metricName(name), {}, value))
+    text.push(header(metricName(name), 'gauge'), sample(metricName(name), {}, value))
   }
-  text.push(typeLine('errors_total', 'counter'))
+  text.push(header('errors_total', 'counter'))
   for (const [name, count] of stats.failures()) {
     const [call = '', status = ''] = name.split('.')
     text.push(sample('errors_total', { call, status }, count))
   }
   const routes = stats.routes().map(([name, routeStats]) => [routeLabel(name), routeStats] as const)
   for (const name of counterNames) {
-    text.push(typeLine(`${name}_total`, 'counter'))
+    text.push(header(`${name}_total`, 'counter'))
     for (const [route, { counters }] of routes) text.push(sample(`${name}_total`, { route }, counters[name]))
   }
-  text.push(typeLine('violations_total', 'counter'))
+  text.push(header('violations_total', 'counter'))
   for (const [route, { violations }] of routes) {
     for (const [rule, count] of Object.entries(violations)) {
       text.push(sample('violations_total', { route, rule }, count))
@@ -68,31 +70,21 @@ function histogramLines(
   name: (typeof histogramNames)[number],
   routes: readonly (readonly [string, RouteStats])[],
 ): readonly string[] {
-  const text = [typeLine(name, 'histogram')]
+  const text = [header(name, 'histogram')]
   for (const [route, { histograms }] of routes) {
     const histogram = histograms[name]
-    for (const [index, count] of histogram.cumulative().entries()) {
-      const bound = boundsMs[index]
-      text.push(sample(`${name}_bucket`, { route, le: bound === undefined ? '+Inf' : String(bound) }, count))
+    const { bounds, count, sum } = histogram
+    const numbers = { bounds, atMost: histogram.atMost(), count, sum }
+    for (const [sample, value] of histogramSamples(prefix + name, labelsText([['route', route]]), numbers)) {
+      text.push(sampleLine(sample, '', value))
     }
-    text.push(sample(`${name}_sum`, { route }, histogram.sum))
-    text.push(sample(`${name}_count`, { route }, histogram.count))
   }
   return text
 }
 
 const metricName = (name: string) => name.replaceAll('.', '_')
-const typeLine = (name: string, type: string) => `# TYPE ${prefix}${name} ${type}\n`
+const header = (name: string, type: string) => typeLine(prefix + name, type)
 
 function sample(name: string, labels: Readonly<Record<string, string>>, value: number): string {
-  const text = Object.entries(labels)
-    .map(([label, of]) => `${label}="${escapeLabel(of)}"`)
-    .join(',')
-  return `${prefix}${name}${text === '' ? '' : `{${text}}`} ${value}\n`
-}
-
-function escapeLabel(value: string): string {
-  return value
-    .toWellFormed()
-    .replace(/[\\"\n]/g, character => (character === '\n' ? '\\n' : `\\${character}`))
+  return sampleLine(prefix + name, labelsText(Object.entries(labels)), value)
 }

@@ -2,14 +2,6 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createBrokerStats, overflowRoute } from './broker-stats.ts'
 import { exposition, statEntries } from './exposition.ts'
-import { Histogram } from './histogram.ts'
-
-test('a histogram counts the values up to each bound', () => {
-  const histogram = new Histogram()
-  for (const value of [-5, 0, 1, 1.5, 100, 1e9, Number.NaN]) histogram.record(value)
-  assert.deepEqual(histogram.cumulative(), [3, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 6])
-  assert.equal(histogram.count, 6)
-})
 
 test('sums include all routes, and routes beyond the limit share one entry', () => {
   const stats = createBrokerStats()

@@ -1,4 +1,4 @@
-import type { Histogram } from '../stats/registry/histogram.ts'
+import type { Histogram } from '@tollway/chassis/metrics/histogram.ts'
 import { defaultNameLimits } from '../stats/registry/limit-stats.ts'
 import type { Counter, Stats } from '../stats/registry/stats.ts'
 import type { SeriesDelta } from './series-deltas.ts'

@@ -1,7 +1,8 @@
+import { expositionType } from '@tollway/chassis/metrics/exposition-format.ts'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import type { PortAddress } from '@tollway/chassis/net/taken-ports.ts'
-import { expositionType, type Metrics } from '../../metrics.ts'
+import type { Metrics } from '../../metrics.ts'
 
 export interface MonitorServerOptions {
   readonly metrics: Metrics

@@ -1,4 +1,4 @@
-import { histogramBuckets } from './histogram.ts'
+import { histogramBuckets } from '@tollway/chassis/metrics/histogram.ts'
 import type { NamedCounter, NamedHistogram, Stats } from './stats.ts'
 
 /** The change of one series since it was last reported. */

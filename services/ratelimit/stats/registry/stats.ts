@@ -1,4 +1,4 @@
-import { createHistogram, type Histogram, type HistogramReading } from './histogram.ts'
+import { createHistogram, type Histogram, type HistogramReading } from '@tollway/chassis/metrics/histogram.ts'
 import { createShardedMap } from './sharded-map.ts'
 
 /**

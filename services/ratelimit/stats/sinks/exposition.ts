@@ -1,13 +1,19 @@
 import {
+  expositionType,
+  headerLines,
+  histogramSamples,
+  labelsText,
+  sampleLine,
+} from '@tollway/chassis/metrics/exposition-format.ts'
+import { countsAtMost } from '@tollway/chassis/metrics/histogram.ts'
+import {
   applyMappings,
   defaultBuckets,
   type Mapped,
   type Mapping,
   type MetricKind,
 } from '../mapping/mapping.ts'
-import { countsAtMost } from '../registry/histogram.ts'
 import type { Gauge, NamedCounter, NamedHistogram, Stats } from '../registry/stats.ts'
-import { expositionType, headerLines, labelsText, metricName, sampleLine } from './exposition-format.ts'
 import { splitOwnTags } from './own-tags.ts'
 
 /** The answer to a scrape. */
@@ -111,7 +117,7 @@ function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onPr
       onProblem(`the ${kind} ${source.name} is not exposed: its metric name "${name}" is in use or empty`)
       return
     }
-    const labels = labelsText(new Map([...extraLabels, ...own.tags, ...(mapped?.labels ?? [])]))
+    const labels = sortedLabels(new Map([...extraLabels, ...own.tags, ...(mapped?.labels ?? [])]))
     const series = family.series.get(labels)
     if (series !== undefined) {
       series.sources.push(source)
@@ -144,6 +150,17 @@ function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onPr
 
 function helpOf(mapped: Mapped | undefined): string {
   return mapped?.mapping.help || 'A statistic of the rate limit service.'
+}
+
+/** Converts any text to a metric's name, as the reference does: invalid characters become `_`. */
+function metricName(text: string): string {
+  const name = text.replace(/[^a-zA-Z0-9_]/g, '_')
+  return /^[0-9]/.test(name) ? `_${name}` : name
+}
+
+/** Formats labels in the order of their names. A label without a value is left out. */
+function sortedLabels(labels: ReadonlyMap<string, string>): string {
+  return labelsText([...labels].filter(([, value]) => value !== '').sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
 /** Converts any text to a label name that the format does not reserve. */
@@ -191,14 +208,11 @@ function histogramLines(name: string, { labels, sources, scale, buckets }: Serie
     count += source.count()
     sumMs += source.sumMs()
   }
-  const bucketLine = (bound: string, total: number) =>
-    sampleLine(`${name}_bucket`, labels === '' ? `le="${bound}"` : `${labels},le="${bound}"`, total)
-  return [
-    ...buckets.map((bound, index) => bucketLine(String(bound), totals[index] ?? 0)),
-    bucketLine('+Inf', count),
-    sampleLine(`${name}_sum`, labels, sumMs * scale),
-    sampleLine(`${name}_count`, labels, count),
-  ].join('')
+  const numbers = { bounds: buckets, atMost: totals, count, sum: sumMs * scale }
+  let lines = ''
+  for (const [sample, value] of histogramSamples(name, labels, numbers))
+    lines += sampleLine(sample, '', value)
+  return lines
 }
 
 function nextTurn(): Promise<void> {

@@ -1,5 +1,5 @@
+import { bucketMiddleMs } from '@tollway/chassis/metrics/histogram.ts'
 import { type Change, createChanges } from '../registry/changes.ts'
-import { bucketMiddleMs } from '../registry/histogram.ts'
 import type { Stats } from '../registry/stats.ts'
 import { splitOwnTags } from './own-tags.ts'
 

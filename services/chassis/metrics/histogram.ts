@@ -94,15 +94,21 @@ export function countsAtMost(counts: Float64Array, boundsMs: readonly number[]):
 }
 
 /**
- * Returns the duration in milliseconds that the share `quantile` (0 to 1) of all durations does not exceed; 0
- * if there are none.
+ * Returns the bucket with the duration that the share `quantile` (0 to 1) of all durations does not exceed;
+ * undefined if there are none.
  */
-export function quantileMs(counts: Float64Array, quantile: number): number {
+export function quantileBucket(counts: Float64Array, quantile: number): number | undefined {
   const all = counts.reduce((sum, count) => sum + count, 0)
   let left = quantile * all
   for (const [bucket, count] of counts.entries()) {
     left -= count
-    if (count > 0 && left <= 0) return bucketMiddleMs(bucket)
+    if (count > 0 && left <= 0) return bucket
   }
-  return 0
+  return undefined
+}
+
+/** Returns the middle of the bucket of `quantileBucket` in milliseconds; 0 if there are no durations. */
+export function quantileMs(counts: Float64Array, quantile: number): number {
+  const bucket = quantileBucket(counts, quantile)
+  return bucket === undefined ? 0 : bucketMiddleMs(bucket)
 }

@@ -1,0 +1,39 @@
+/** Counts values in buckets with fixed bounds, in constant memory. */
+export class BoundedHistogram {
+  /** The upper bounds of the buckets, ascending. Values above the last one are in `count` only. */
+  readonly bounds: readonly number[]
+  readonly #counts: Float64Array
+  #sum = 0
+  #count = 0
+
+  constructor(bounds: readonly number[]) {
+    this.bounds = bounds
+    this.#counts = new Float64Array(bounds.length)
+  }
+
+  /** Ignores NaN. */
+  record(value: number): void {
+    if (Number.isNaN(value)) return
+    const bucket = this.bounds.findIndex(bound => value <= bound)
+    if (bucket !== -1) this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1
+    this.#sum += value
+    this.#count += 1
+  }
+
+  /** Returns the number of values at or below each bound. */
+  atMost(): readonly number[] {
+    let total = 0
+    return Array.from(this.#counts, inBucket => {
+      total += inBucket
+      return total
+    })
+  }
+
+  get sum(): number {
+    return this.#sum
+  }
+
+  get count(): number {
+    return this.#count
+  }
+}

@@ -1,0 +1,66 @@
+/** The media type of Prometheus' text format. */
+export const expositionType = 'text/plain; version=0.0.4; charset=utf-8'
+
+/** Formats labels for a sample, without braces: `a="1",b="2"`. */
+export function labelsText(labels: Iterable<readonly [name: string, value: string]>): string {
+  return Array.from(labels, ([name, value]) => `${name}="${escapeLabelValue(value)}"`).join(',')
+}
+
+/** A label's value may come from a caller, so it is escaped. */
+function escapeLabelValue(value: string): string {
+  return value
+    .toWellFormed()
+    .replace(/[\\"\n]/g, character => (character === '\n' ? '\\n' : `\\${character}`))
+}
+
+/** Returns the lines before the samples of a metric. */
+export function headerLines(name: string, type: string, help: string): string {
+  const escaped = help.toWellFormed().replace(/[\\\n]/g, found => (found === '\n' ? '\\n' : '\\\\'))
+  return `# HELP ${name} ${escaped}\n${typeLine(name, type)}`
+}
+
+/** Returns the line before the samples of a metric without a help text. */
+export function typeLine(name: string, type: string): string {
+  return `# TYPE ${name} ${type}\n`
+}
+
+/** Returns the name of a sample, with labels from `labelsText`. */
+export function sampleName(name: string, labels: string): string {
+  return labels === '' ? name : `${name}{${labels}}`
+}
+
+/** Returns one sample, with labels from `labelsText`. */
+export function sampleLine(name: string, labels: string, value: number): string {
+  return `${sampleName(name, labels)} ${numberText(value)}\n`
+}
+
+/** The numbers of a histogram as it is exposed. */
+export interface HistogramNumbers {
+  /** The upper bounds of the buckets, ascending, without the infinite one. */
+  readonly bounds: readonly number[]
+  /** The number of values at or below each bound. */
+  readonly atMost: readonly number[]
+  readonly count: number
+  readonly sum: number
+}
+
+/** Yields the names and the values of a histogram's samples, with labels from `labelsText`. */
+export function* histogramSamples(
+  name: string,
+  labels: string,
+  { bounds, atMost, count, sum }: HistogramNumbers,
+): Generator<readonly [sample: string, value: number], undefined> {
+  const before = labels === '' ? '' : `${labels},`
+  for (const [index, bound] of bounds.entries()) {
+    yield [sampleName(`${name}_bucket`, `${before}le="${bound}"`), atMost[index] ?? 0]
+  }
+  yield [sampleName(`${name}_bucket`, `${before}le="+Inf"`), count]
+  yield [sampleName(`${name}_sum`, labels), sum]
+  yield [sampleName(`${name}_count`, labels), count]
+  return undefined
+}
+
+function numberText(value: number): string {
+  if (Number.isFinite(value)) return String(value)
+  return Number.isNaN(value) ? 'NaN' : value > 0 ? '+Inf' : '-Inf'
+}
