@@ -1,5 +1,6 @@
 import type { Server } from 'node:http'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
+import { sendPage, targetOf } from '@tollway/chassis/net/page.ts'
 import type { Api } from '../../api/create-api.ts'
 import { createConsole } from '../../console/create-console.ts'
 import type { StatusReport } from '../../status/status-report.ts'
@@ -9,13 +10,10 @@ export function createOperatorServer(report: () => StatusReport, api: Pick<Api, 
   const site = createConsole()
   return createGuardedServer((request, response) => {
     if (api.handle(request, response) || site.handle(request, response)) return
-    const send = (status: number, body: string, type = 'text/plain; charset=utf-8') => {
-      response.writeHead(status, { 'content-type': type }).end(body)
-    }
-    const path = (request.url ?? '').split('?')[0]
-    if (path === '/healthz') return send(200, 'OK')
+    const { path } = targetOf(request)
+    if (path === '/healthz') return sendPage(response, 200, 'OK')
     if (path !== '/status')
-      return send(404, 'no such page; there are /healthz, /status, /api/v1 and /console\n')
-    send(200, `${JSON.stringify(report(), undefined, 2)}\n`, 'application/json')
+      return sendPage(response, 404, 'no such page; there are /healthz, /status, /api/v1 and /console\n')
+    sendPage(response, 200, `${JSON.stringify(report(), undefined, 2)}\n`, 'application/json')
   })
 }

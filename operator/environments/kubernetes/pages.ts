@@ -1,5 +1,6 @@
 import type { Server } from 'node:http'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
+import { sendPage, targetOf } from '@tollway/chassis/net/page.ts'
 import type { Api } from '../../api/create-api.ts'
 import { createConsole } from '../../console/create-console.ts'
 import type { StatusReport } from '../../status/status-report.ts'
@@ -21,12 +22,10 @@ export interface OperatorPages {
 export function createOperatorPages(pages: OperatorPages): Server {
   const site = createConsole()
   return createGuardedServer((request, response) => {
-    const send = (status: number, body: string, type = 'text/plain; charset=utf-8') => {
-      response.writeHead(status, { 'content-type': type }).end(body)
-    }
+    const send = sendPage.bind(undefined, response)
     if (pages.api.handle(request, response) || site.handle(request, response)) return
     if (request.method !== 'GET' && request.method !== 'HEAD') return send(405, 'only GET is answered\n')
-    switch ((request.url ?? '').split('?')[0]) {
+    switch (targetOf(request).path) {
       case '/healthz':
         return send(200, 'OK\n')
       case '/readyz': {

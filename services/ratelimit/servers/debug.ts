@@ -1,5 +1,6 @@
-import type { RequestListener, ServerResponse } from 'node:http'
+import type { RequestListener } from 'node:http'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { sendPage, targetOf } from '@tollway/chassis/net/page.ts'
 import { printable } from '../rules/findings/printable.ts'
 import type { Stats } from '../stats/registry/stats.ts'
 import type { ProbePages } from './probe-pages.ts'
@@ -19,7 +20,7 @@ export function debugListener(options: DebugServerOptions): RequestListener {
     help,
     show(_, response) {
       const { status = 404, body = '' } = options.probes(path) ?? {}
-      send(response, status, body)
+      sendPage(response, status, body)
     },
   })
   const pages: Readonly<Record<string, DebugPage>> = {
@@ -29,7 +30,7 @@ export function debugListener(options: DebugServerOptions): RequestListener {
     '/livez': probe('/livez', 'whether the process runs'),
     '/rlconfig': {
       help: 'print out the currently loaded configuration for debugging',
-      show: (_, response) => send(response, 200, options.rules()),
+      show: (_, response) => sendPage(response, 200, options.rules()),
     },
     '/stats': {
       help: 'print out stats; ?format=json for JSON',
@@ -37,10 +38,10 @@ export function debugListener(options: DebugServerOptions): RequestListener {
         const entries = options.stats.entries()
         if (query.get('format') !== 'json') {
           const lines = entries.map(({ name, value }) => `${printable(name)}: ${value}\n`)
-          return send(response, 200, lines.join(''))
+          return sendPage(response, 200, lines.join(''))
         }
         const body = JSON.stringify(Object.fromEntries(entries.map(({ name, value }) => [name, value])))
-        send(response, 200, `${body}\n`, 'application/json')
+        sendPage(response, 200, `${body}\n`, 'application/json')
       },
     },
   }
@@ -49,15 +50,10 @@ export function debugListener(options: DebugServerOptions): RequestListener {
     .map(path => `${path}: ${pages[path]?.help}\n`)
     .join('')
   return (request, response) => {
-    const [path = '', query = ''] = (request.url ?? '').split('?', 2)
-    if (path === '/') return send(response, 200, index)
+    const { path, query } = targetOf(request)
+    if (path === '/') return sendPage(response, 200, index)
     const page = Object.hasOwn(pages, path) ? pages[path] : undefined
-    if (page === undefined) return send(response, 404, `page not found; the pages are:\n${index}`)
-    page.show(new URLSearchParams(query), response)
+    if (page === undefined) return sendPage(response, 404, `page not found; the pages are:\n${index}`)
+    page.show(query, response)
   }
-}
-
-function send(response: ServerResponse, status: number, body: string, type = 'text/plain; charset=utf-8') {
-  response.writeHead(status, { 'content-type': type })
-  response.end(body)
 }

@@ -1,6 +1,7 @@
 import { expositionType } from '@tollway/chassis/metrics/exposition-format.ts'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
+import { sendPage, targetOf } from '@tollway/chassis/net/page.ts'
 import type { PortAddress } from '@tollway/chassis/net/taken-ports.ts'
 import type { Metrics } from '../../metrics.ts'
 
@@ -32,18 +33,15 @@ export function createMonitorServer({ metrics, ready, backendProblem }: MonitorS
   }
   const server = createGuardedServer((request, response) => {
     request.resume()
-    const [path = '', query = ''] = (request.url ?? '').split('?', 2)
+    const { path, query } = targetOf(request)
     const page = Object.hasOwn(pages, path) ? pages[path] : undefined
-    const send = (status: number, body: string, type = 'text/plain; charset=utf-8') => {
-      response.writeHead(status, { 'content-type': type })
-      response.end(body)
-    }
+    const send = sendPage.bind(undefined, response)
     if (page === undefined) return send(404, `there are ${Object.keys(pages).join(', ')}\n`)
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       response.setHeader('allow', 'GET, HEAD')
       return send(405, 'pages are read with GET\n')
     }
-    page(new URLSearchParams(query)).then(
+    page(query).then(
       found => send(...found),
       () => send(500, 'the page could not be made\n'),
     )

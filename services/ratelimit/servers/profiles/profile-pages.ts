@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { getHeapSnapshot } from 'node:v8'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { sendPage } from '@tollway/chassis/net/page.ts'
 
 /** A page of the debug server. */
 export interface DebugPage {
@@ -120,5 +121,5 @@ function send(response: ServerResponse, type: string, body: Buffer): void {
 
 function refuse(response: ServerResponse, status: number, message: string): void {
   if (response.headersSent) response.destroy()
-  else response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' }).end(`${message}\n`)
+  else sendPage(response, status, `${message}\n`)
 }

@@ -2,6 +2,7 @@ import type { Server } from 'node:http'
 import { pipeline, Readable } from 'node:stream'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
+import { sendPage, targetOf } from '@tollway/chassis/net/page.ts'
 import type { Exposition } from './exposition.ts'
 import type { Sink } from './sink.ts'
 
@@ -28,12 +29,9 @@ export async function startPrometheusServer(
   options: PrometheusServerOptions,
 ): Promise<Sink & { readonly address: ReturnType<Server['address']> }> {
   const server = createGuardedServer((request, response) => {
-    const answer = (status: number, body: string) => {
-      response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' })
-      response.end(body)
-    }
+    const answer = sendPage.bind(undefined, response)
     request.resume()
-    const [path = ''] = (request.url ?? '').split('?')
+    const { path } = targetOf(request)
     if (path !== options.path) {
       const { status, body } = options.probe(path) ?? {
         status: 404,

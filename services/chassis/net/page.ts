@@ -1,0 +1,20 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+
+/** Returns the path and the query of a request. */
+export function targetOf({ url = '' }: Pick<IncomingMessage, 'url'>): {
+  readonly path: string
+  readonly query: URLSearchParams
+} {
+  const [path = '', query = ''] = url.split('?', 2)
+  return { path, query: new URLSearchParams(query) }
+}
+
+/** Answers with a whole body, which is text unless `type` says otherwise. */
+export function sendPage(
+  response: ServerResponse,
+  status: number,
+  body: string,
+  type = 'text/plain; charset=utf-8',
+): void {
+  response.writeHead(status, { 'content-type': type }).end(body)
+}
