@@ -1,3 +1,4 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { ServiceEnv } from './service-env.ts'
 
 /** An option of `tollway run`. It is also a field of the configuration file. */
@@ -104,7 +105,7 @@ export function settingsOf(env: ServiceEnv, about: Omit<About<Settings>, 'fallba
     fallback: {},
     placeholder: 'NAME=VALUE',
     read(found) {
-      if (!isMapping(found)) return { problems: ['must be a mapping of settings and their values'] }
+      if (!isObject(found)) return { problems: ['must be a mapping of settings and their values'] }
       const nested = Object.entries(found).filter(([, value]) => typeof value === 'object')
       const value = Object.fromEntries(Object.entries(found).map(([name, each]) => [name, String(each)]))
       const problems =
@@ -118,8 +119,4 @@ export function settingsOf(env: ServiceEnv, about: Omit<About<Settings>, 'fallba
 
 function notAllowed(found: unknown, allowed: string): { readonly problems: readonly string[] } {
   return { problems: [`${JSON.stringify(found)} is not ${allowed}`] }
-}
-
-export function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

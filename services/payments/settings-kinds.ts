@@ -1,5 +1,5 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { Kind } from '@tollway/chassis/settings.ts'
-import { isRecord } from './domain/input/record.ts'
 import { isCurrency } from './domain/money/currencies.ts'
 import { parseRateTable, type RateTable } from './domain/money/exchange.ts'
 import { type FeeRuleText, type FeeTable, parseFeeTable } from './domain/money/fees.ts'
@@ -18,7 +18,7 @@ export const rateTable: Kind<RateTable> = {
   allowed: 'JSON such as {"base": "EUR", "rates": {"DKK": "7.46"}}, rates being decimal numbers as text',
   parse: value => {
     const json = parseJson(value)
-    if (!isRecord(json) || typeof json['base'] !== 'string' || !isTexts(json['rates'])) return undefined
+    if (!isObject(json) || typeof json['base'] !== 'string' || !isTexts(json['rates'])) return undefined
     const parsed = parseRateTable(json['base'], json['rates'])
     return 'table' in parsed ? parsed.table : undefined
   },
@@ -31,7 +31,7 @@ export const feeTable: Kind<FeeTable> = {
     'numbers being text',
   parse: value => {
     const json = parseJson(value)
-    if (!isRecord(json) || !Object.values(json).every(isRules)) return undefined
+    if (!isObject(json) || !Object.values(json).every(isRules)) return undefined
     const parsed = parseFeeTable(json as Readonly<Record<string, Readonly<Record<string, FeeRuleText>>>>)
     return 'table' in parsed ? parsed.table : undefined
   },
@@ -48,11 +48,11 @@ export const timeOfDay: Kind<number | null> = {
 }
 
 function isRules(rules: unknown): boolean {
-  return isRecord(rules) && Object.values(rules).every(isTexts)
+  return isObject(rules) && Object.values(rules).every(isTexts)
 }
 
 function isTexts(fields: unknown): fields is Readonly<Record<string, string>> {
-  return isRecord(fields) && Object.values(fields).every(field => typeof field === 'string')
+  return isObject(fields) && Object.values(fields).every(field => typeof field === 'string')
 }
 
 function parseJson(text: string): unknown {

@@ -2,13 +2,10 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { loadAll } from 'js-yaml'
 import { paymentsApiLimits } from '../../operator/environments/host/folder/payments-limits.ts'
-import {
-  type ApiResource,
-  isRecord,
-  type KubeObject,
-} from '../../operator/environments/kubernetes/api/kube-object.ts'
+import type { ApiResource, KubeObject } from '../../operator/environments/kubernetes/api/kube-object.ts'
 import { type Permission, permissions } from '../../operator/environments/kubernetes/api/permissions.ts'
 import { objectPath, placeOf, withQuery } from '../../operator/environments/kubernetes/api/resource-path.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
@@ -67,7 +64,7 @@ waitUntilReady: {enabled: false}
     const installed = helm(['get', 'hooks', release, ...place])
     helm(['uninstall', release, ...place])
     return loadAll(installed).find(
-      found => isRecord(found) && found['kind'] === 'RateLimitConfig',
+      found => isObject(found) && found['kind'] === 'RateLimitConfig',
     ) as KubeObject
   }
 
@@ -97,7 +94,7 @@ waitUntilReady: {enabled: false}
   async function discover(apiVersion: string): Promise<ReadonlyMap<string, ApiResource>> {
     const [version = '', group = ''] = apiVersion.split('/').reverse()
     const { status, body } = await api.call('GET', group === '' ? `/api/${version}` : `/apis/${apiVersion}`)
-    if (status !== 200 || !isRecord(body) || !Array.isArray(body['resources'])) return new Map()
+    if (status !== 200 || !isObject(body) || !Array.isArray(body['resources'])) return new Map()
     const found = body['resources'] as { name: string; kind: string; namespaced: boolean }[]
     const whole = found.filter(({ name }) => !name.includes('/'))
     return new Map(
@@ -216,10 +213,10 @@ const pods: ApiResource = { group: '', version: 'v1', plural: 'pods', namespaced
 
 /** The pod that a controller would make of it; undefined for what makes none. */
 function podOf({ kind, metadata, spec }: RenderedObject): KubeObject | undefined {
-  const template = isRecord(spec) ? spec['template'] : undefined
-  if (!isRecord(template)) return undefined
+  const template = isObject(spec) ? spec['template'] : undefined
+  if (!isObject(template)) return undefined
   const { name } = metadata
-  const labels = isRecord(template['metadata']) ? template['metadata'] : {}
+  const labels = isObject(template['metadata']) ? template['metadata'] : {}
   return {
     apiVersion: 'v1',
     ...template,

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it, test } from 'node:test'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
-import { isRecord } from '../../operator/environments/kubernetes/api/kube-object.ts'
 import { makeRules } from '../../operator/environments/kubernetes/api/permissions.ts'
 import { podShapeOf } from '../../operator/services/cluster-services.ts'
 import { goldenTests } from '../support/golden.ts'
@@ -171,7 +171,7 @@ describe('the chart', { skip: missingHelm(), timeout: 120_000 }, () => {
       const told = `${kind} ${metadata.name}`
       assert.equal(metadata.labels?.['example.com/cost-center'], '42', told)
       assert.equal(metadata.annotations?.['example.com/owner'], 'edge', told)
-      const template = isRecord(spec) && isRecord(spec['template']) ? spec['template'] : { metadata }
+      const template = isObject(spec) && isObject(spec['template']) ? spec['template'] : { metadata }
       assert.match(JSON.stringify(template['metadata']), /"example.com\/cost-center":"42"/, told)
       assert.match(JSON.stringify(template['metadata']), /"example.com\/owner":"edge"/, told)
     }
@@ -446,7 +446,7 @@ function isForPeople({ labels = {} }: RenderedObject['metadata']): boolean {
 
 function configOf(objects: readonly RenderedObject[]): unknown {
   const { data } = find(objects, 'ConfigMap', 'tollway-operator')
-  return load(isRecord(data) ? `${data['operator.yaml']}` : '', { schema: CORE_SCHEMA })
+  return load(isObject(data) ? `${data['operator.yaml']}` : '', { schema: CORE_SCHEMA })
 }
 
 /** Definitions and the dashboard have tests of their own, and would be most of a golden file. */
@@ -456,6 +456,6 @@ function shorten(object: RenderedObject): unknown {
     return { apiVersion, kind, name: metadata.name, annotations: metadata.annotations }
   }
   const { data } = object
-  if (!isRecord(data) || data['tollway.json'] === undefined) return object
+  if (!isObject(data) || data['tollway.json'] === undefined) return object
   return { ...object, data: { 'tollway.json': 'files/dashboard.json' } }
 }

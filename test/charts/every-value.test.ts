@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { Schema } from '@tollway/crds/schema.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { valuesSchema } from '../../charts/values-schema.ts'
-import { isRecord } from '../../operator/environments/kubernetes/api/kube-object.ts'
 
 const folder = join(import.meta.dirname, 'testdata')
 
@@ -29,7 +29,7 @@ function leavesOf({ properties }: Schema, path = ''): readonly string[] {
 
 /** Returns the path of each value, and of each map that contains one. */
 function pathsOf(values: unknown, path = ''): readonly string[] {
-  const below = isRecord(values)
+  const below = isObject(values)
     ? Object.entries(values).flatMap(([name, value]) => pathsOf(value, join(path, name)))
     : []
   return [path, ...below]

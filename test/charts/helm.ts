@@ -1,8 +1,9 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { CORE_SCHEMA, loadAll } from 'js-yaml'
-import { isRecord, type KubeObject } from '../../operator/environments/kubernetes/api/kube-object.ts'
+import type { KubeObject } from '../../operator/environments/kubernetes/api/kube-object.ts'
 import { findProgram } from '../support/require-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
@@ -61,12 +62,12 @@ export function render({
 }: Rendering): readonly RenderedObject[] {
   const options = ['--namespace', namespace, '--values', '-', ...set.flatMap(one => ['--set', one])]
   const text = helm(['template', name, from, ...options], values)
-  return loadAll(text, { schema: CORE_SCHEMA }).filter(isObject)
+  return loadAll(text, { schema: CORE_SCHEMA }).filter(isRendered)
 }
 
 /** A document that is empty is none. */
-function isObject(found: unknown): found is RenderedObject {
-  return isRecord(found) && typeof found['kind'] === 'string' && isRecord(found['metadata'])
+function isRendered(found: unknown): found is RenderedObject {
+  return isObject(found) && typeof found['kind'] === 'string' && isObject(found['metadata'])
 }
 
 /** The one object of this kind and name. */

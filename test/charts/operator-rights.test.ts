@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { createKubeClient } from '../../operator/environments/kubernetes/api/client.ts'
 import type { ApiAccess } from '../../operator/environments/kubernetes/api/connection/access.ts'
-import { isRecord } from '../../operator/environments/kubernetes/api/kube-object.ts'
 import { secretAccess } from '../../operator/environments/kubernetes/api/secrets.ts'
 import { addressOf } from '../../operator/environments/kubernetes/api/testdata/service-account.ts'
 import { createGrantedSecrets } from '../../operator/environments/kubernetes/tenant-secrets/granted-secrets.ts'
@@ -365,7 +365,7 @@ describe('with the roles and policies of the chart, a token of the operator', {
     const places = [namespace, 'shop', 'other', 'kube-system']
     const read = places.map(async place => {
       const { body } = await api.call('GET', `${secretsOf(place)}/foreign`)
-      return isRecord(body) ? body['data'] : undefined
+      return isObject(body) ? body['data'] : undefined
     })
     return Promise.all(read)
   }

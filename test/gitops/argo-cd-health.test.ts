@@ -3,9 +3,9 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it, test } from 'node:test'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { CORE_SCHEMA, dump, load } from 'js-yaml'
-import { isRecord } from '../../operator/environments/kubernetes/api/kube-object.ts'
 import { requireProgram } from '../support/require-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
@@ -104,7 +104,7 @@ function runCheck(lua: string, folder: string, inputPath: string) {
 /** Returns the value as an expression of Lua. */
 function toLua(value: unknown): string {
   if (Array.isArray(value)) return `{${value.map(toLua).join(', ')}}`
-  if (isRecord(value)) {
+  if (isObject(value)) {
     const fields = Object.entries(value).map(([name, field]) => `[${JSON.stringify(name)}] = ${toLua(field)}`)
     return `{${fields.join(', ')}}`
   }

@@ -195,7 +195,7 @@ export const importRules: readonly ImportRule[] = [
     place: 'services/payments/domain/',
     content:
       'money, transactions and their trail, ledger, lines, fees, exchange, validation of input, and representations. Pure',
-    mayImport: [],
+    mayImport: ['services/chassis/is-object.ts'],
   },
   {
     place: 'services/payments/processor/',
@@ -266,6 +266,7 @@ export const importRules: readonly ImportRule[] = [
     content: 'the kind RateLimitConfig',
     mayImport: [
       'crds/',
+      'services/chassis/is-object.ts',
       'operator/kinds/',
       'operator/xds/',
       'services/ratelimit/feeds/domain-codec.ts',

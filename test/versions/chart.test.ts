@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { isRecord } from '../../operator/environments/kubernetes/api/kube-object.ts'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { missingHelm, type RenderedObject, render } from '../charts/helm.ts'
 import { previousChart } from './previous-release.ts'
 
@@ -27,7 +27,7 @@ function immutablesOf(objects: readonly RenderedObject[]): ReadonlyMap<string, u
 
 function immutableOf(object: RenderedObject): unknown {
   if (bindings.includes(object.kind)) return object['roleRef']
-  const spec = isRecord(object['spec']) ? object['spec'] : {}
+  const spec = isObject(object['spec']) ? object['spec'] : {}
   return (immutableFields[object.kind] ?? []).map(field => spec[field])
 }
 

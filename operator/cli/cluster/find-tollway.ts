@@ -1,4 +1,5 @@
-import { isRecord, type KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
+import { isObject } from '@tollway/chassis/is-object.ts'
+import type { KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
 import { podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
 import { labelNames } from '../../environments/kubernetes/infrastructure/objects/place.ts'
 import type { Cluster } from './open-cluster.ts'
@@ -61,9 +62,9 @@ export async function findServicePods(
 
 export function toPod(object: KubeObject): TollwayPod {
   const { name, namespace = '', labels = {} } = object.metadata
-  const status = isRecord(object['status']) ? object['status'] : {}
+  const status = isObject(object['status']) ? object['status'] : {}
   const conditions = Array.isArray(status['conditions']) ? status['conditions'] : []
-  const isReady = conditions.some(one => isRecord(one) && one['type'] === 'Ready' && one['status'] === 'True')
+  const isReady = conditions.some(one => isObject(one) && one['type'] === 'Ready' && one['status'] === 'True')
   const component =
     labels[labelNames.component] ?? (labels[labelNames.name] === operatorName ? 'operator' : '')
   return { name, namespace, component, isReady, object }
@@ -76,10 +77,10 @@ export function pagePath({ name, namespace }: TollwayPod, port: number, page: st
 
 /** Returns the port of a pod with this name, or else the port that the chart has for it. */
 export function portOf({ object }: Pick<TollwayPod, 'object'>, name: string, fallback: number): number {
-  const spec = isRecord(object['spec']) ? object['spec'] : {}
+  const spec = isObject(object['spec']) ? object['spec'] : {}
   const containers = Array.isArray(spec['containers']) ? spec['containers'] : []
-  const ports = containers.flatMap(one => (isRecord(one) && Array.isArray(one['ports']) ? one['ports'] : []))
-  const found = ports.find(one => isRecord(one) && one['name'] === name)?.['containerPort']
+  const ports = containers.flatMap(one => (isObject(one) && Array.isArray(one['ports']) ? one['ports'] : []))
+  const found = ports.find(one => isObject(one) && one['name'] === name)?.['containerPort']
   return typeof found === 'number' ? found : fallback
 }
 

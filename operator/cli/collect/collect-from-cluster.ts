@@ -1,9 +1,10 @@
 import { X509Certificate } from 'node:crypto'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { isNotFound } from '../../environments/kubernetes/api/connection/api-error.ts'
 import { apiVersion, customResource } from '../../environments/kubernetes/api/custom-resources.ts'
-import { type ApiResource, isRecord, type KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
+import type { ApiResource, KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
 import { kinds, podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
 import { labelNames } from '../../environments/kubernetes/infrastructure/objects/place.ts'
 import { findOperatorPods, operatorPort, pagePath, type TollwayPod, toPod } from '../cluster/find-tollway.ts'
@@ -90,8 +91,8 @@ const imagesOf = (pods: readonly TollwayPod[]) =>
   pods.map(pod => ({ pod: pod.name, images: containersOf(pod).map(({ image }) => image) }))
 
 function containersOf({ object }: TollwayPod) {
-  const spec = isRecord(object['spec']) ? object['spec'] : {}
-  const containers = Array.isArray(spec['containers']) ? spec['containers'].filter(isRecord) : []
+  const spec = isObject(object['spec']) ? object['spec'] : {}
+  const containers = Array.isArray(spec['containers']) ? spec['containers'].filter(isObject) : []
   return containers.map(({ name, image }) => ({ name: `${name}`, image: `${image}` }))
 }
 
@@ -110,7 +111,7 @@ async function collectObjects(
   const isOfTollway = ({ metadata, involvedObject }: KubeObject) =>
     metadata.labels?.[labelNames.partOf] === 'tollway' ||
     metadata.labels?.[labelNames.instance] === instance ||
-    (isRecord(involvedObject) && `${involvedObject['name']}`.startsWith(instance))
+    (isObject(involvedObject) && `${involvedObject['name']}`.startsWith(instance))
   const list = async (resource: ApiResource) =>
     (await cluster.listAll(resource, { namespace })).filter(isOfTollway)
   for (const resource of [...Object.values(kinds), podResource, core('events')]) {
@@ -118,7 +119,7 @@ async function collectObjects(
   }
   const configMaps = await bundle.addObject('objects/configmaps.json', () => list(core('configmaps')))
   for (const { metadata, data } of configMaps ?? []) {
-    const text = isRecord(data) ? data['operator.yaml'] : undefined
+    const text = isObject(data) ? data['operator.yaml'] : undefined
     if (typeof text !== 'string') continue
     await bundle.addObject(`settings/${metadata.name}.json`, async () => load(text, { schema: CORE_SCHEMA }))
   }
@@ -166,15 +167,15 @@ async function collectCertificates(
 }
 
 function secretsOf({ object }: TollwayPod): readonly string[] {
-  const spec = isRecord(object['spec']) ? object['spec'] : {}
-  const volumes = Array.isArray(spec['volumes']) ? spec['volumes'].filter(isRecord) : []
-  return volumes.flatMap(({ secret }) => (isRecord(secret) ? [`${secret['secretName']}`] : []))
+  const spec = isObject(object['spec']) ? object['spec'] : {}
+  const volumes = Array.isArray(spec['volumes']) ? spec['volumes'].filter(isObject) : []
+  return volumes.flatMap(({ secret }) => (isObject(secret) ? [`${secret['secretName']}`] : []))
 }
 
 const certificate = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
 
 function certificatesOf({ data }: KubeObject) {
-  const entries = isRecord(data) ? Object.entries(data) : []
+  const entries = isObject(data) ? Object.entries(data) : []
   return entries.flatMap(([entry, encoded]) => {
     const text = Buffer.from(`${encoded}`, 'base64').toString('utf8')
     return [...text.matchAll(certificate)].map(([pem]) => {

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { mayRun, readStatusReport } from '../../environments/host/status-file.ts'
-import { isRecord } from '../../environments/kubernetes/api/kube-object.ts'
 import { isOurs } from '../../kinds/registry.ts'
 import { readFolder } from '../read-folder.ts'
 import { Bundle } from './bundle.ts'
@@ -66,5 +66,5 @@ function textsOf(value: unknown): readonly string[] {
   if (typeof value === 'string')
     return [value, value.trim(), Buffer.from(value, 'base64').toString('utf8').trim()]
   if (Array.isArray(value)) return value.flatMap(textsOf)
-  return isRecord(value) ? Object.values(value).flatMap(textsOf) : []
+  return isObject(value) ? Object.values(value).flatMap(textsOf) : []
 }

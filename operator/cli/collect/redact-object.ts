@@ -1,4 +1,4 @@
-import { isRecord } from '../../environments/kubernetes/api/kube-object.ts'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { isSensitive, redactText, removed } from './redact-text.ts'
 
 /** Numbers, durations, sizes and switches. */
@@ -13,12 +13,12 @@ const ownAnnotation = /^(?:tollway\.dev|meta\.helm\.sh|deployment\.kubernetes\.i
 export function redactObject(value: unknown, known: readonly string[] = []): unknown {
   if (typeof value === 'string') return redactText(value, known)
   if (Array.isArray(value)) return value.map(each => redactObject(each, known))
-  if (!isRecord(value)) return value
+  if (!isObject(value)) return value
   const entries = Object.entries(value).flatMap(([name, inner]): [string, unknown][] => {
     if (name === 'managedFields') return []
-    if (name === 'annotations' && isRecord(inner)) return [[name, redactAnnotations(inner, known)]]
-    if (namesOnly.includes(name) && isRecord(inner)) return [[name, mapValues(inner, () => removed)]]
-    if ((name === 'env' || name.endsWith('Env')) && isRecord(inner))
+    if (name === 'annotations' && isObject(inner)) return [[name, redactAnnotations(inner, known)]]
+    if (namesOnly.includes(name) && isObject(inner)) return [[name, mapValues(inner, () => removed)]]
+    if ((name === 'env' || name.endsWith('Env')) && isObject(inner))
       return [[name, mapValues(inner, (each, variable) => valueOfVariable(variable, each))]]
     if (name === 'env' && Array.isArray(inner)) return [[name, inner.map(redactVariable)]]
     if (isSensitive(name) && (typeof inner === 'string' || typeof inner === 'number'))
@@ -39,7 +39,7 @@ function redactAnnotations(annotations: Readonly<Record<string, unknown>>, known
 
 /** An entry of the list of a container. */
 function redactVariable(variable: unknown): unknown {
-  if (!isRecord(variable)) return removed
+  if (!isObject(variable)) return removed
   const { name, value, valueFrom } = variable
   if (value === undefined) return { name, ...(valueFrom !== undefined && { valueFrom }) }
   return { name, value: valueOfVariable(`${name}`, value) }

@@ -1,4 +1,5 @@
 import { fromBinary } from '@bufbuild/protobuf'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { statusName } from '@tollway/grpc/status.ts'
 import {
   type RateLimitRequest,
@@ -121,9 +122,7 @@ function isCompared(header: string, { remaining, reset }: ComparedFields): boole
 /** JSON with the fields of each object in alphabetical order. */
 function sortedJson(value: unknown): string {
   return JSON.stringify(value, (_, part: unknown) =>
-    typeof part === 'object' && part !== null && !Array.isArray(part)
-      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : part,
+    isObject(part) ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1))) : part,
   )
 }
 

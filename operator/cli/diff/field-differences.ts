@@ -1,3 +1,4 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 /** A field that differs. A side is undefined where the field is missing. */
 export interface FieldDifference {
   /** `spec.descriptors[user].rateLimit.requestsPerUnit`. */
@@ -11,7 +12,7 @@ export interface FieldDifference {
  * and `value`, or by their `name`, if these are unique, and else by their position.
  */
 export function fieldDifferences(before: unknown, after: unknown, path: string): readonly FieldDifference[] {
-  if (isMapping(before) && isMapping(after))
+  if (isObject(before) && isObject(after))
     return differencesOfEntries(before, after, name => `${path}.${name}`)
   if (Array.isArray(before) && Array.isArray(after)) {
     const [left, right] = [namesOf(before), namesOf(after)]
@@ -34,13 +35,9 @@ function differencesOfEntries(
   return names.flatMap(name => fieldDifferences(sideOf(before, name), sideOf(after, name), pathOf(name)))
 }
 
-function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 function namesOf(list: readonly unknown[]): readonly string[] | undefined {
   const names = list.map(element => {
-    if (!isMapping(element)) return undefined
+    if (!isObject(element)) return undefined
     const { key, value, name } = element
     if (typeof key === 'string') return typeof value === 'string' && value !== '' ? `${key}=${value}` : key
     return typeof name === 'string' ? name : undefined

@@ -1,8 +1,9 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { animationStreamRouteKind } from '@tollway/crds/animation-stream-route.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { folderSecrets } from '../../environments/host/secrets.ts'
 import { apiVersion, customResource } from '../../environments/kubernetes/api/custom-resources.ts'
-import { isRecord, type KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
+import type { KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
 import { collectionPath, objectPath } from '../../environments/kubernetes/api/resource-path.ts'
 import type { RouteSecrets, SecretPlace } from '../../kinds/animation-stream-route/route-secrets.ts'
 import type { SourcedResource } from '../../sources/source.ts'
@@ -115,8 +116,8 @@ async function stateOfSecret(cluster: Cluster, key: { readonly namespace: string
 
 /** The names in every field of a route that refers to an entry of a Secret. */
 function secretNamesOf(value: unknown): readonly string[] {
-  if (!isRecord(value)) return Array.isArray(value) ? value.flatMap(secretNamesOf) : []
+  if (!isObject(value)) return Array.isArray(value) ? value.flatMap(secretNamesOf) : []
   return Object.entries(value).flatMap(([field, inner]) =>
-    /[sS]ecretRef$/.test(field) && isRecord(inner) ? [`${inner['name']}`] : secretNamesOf(inner),
+    /[sS]ecretRef$/.test(field) && isObject(inner) ? [`${inner['name']}`] : secretNamesOf(inner),
   )
 }

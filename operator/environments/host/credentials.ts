@@ -6,6 +6,7 @@ import type {
   CredentialStore,
   KeptCredentials,
 } from '../../kinds/merchant/credential-store.ts'
+import { isTexts } from './secrets.ts'
 import { writeAtomically } from './write-atomically.ts'
 
 /** A Secret in the form that `kubectl apply` accepts and that people know. */
@@ -99,9 +100,4 @@ function parse(text: string): SecretFile | undefined {
   } catch {
     return undefined
   }
-}
-
-function isTexts(value: unknown): value is Readonly<Record<string, string>> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
-  return Object.values(value).every(text => typeof text === 'string')
 }

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { KindAdapter, Named } from '../../kinds/kind-adapter.ts'
 import type { Memory, Remembered } from '../../reconcilers/remembered.ts'
 import { writeAtomically } from './write-atomically.ts'
@@ -110,8 +111,6 @@ function read(
   return byKind
 }
 
-type Fields<T> = { readonly [K in keyof T]?: unknown }
-
 function readEntry(
   value: unknown,
   kinds: readonly RememberedKind[],
@@ -126,8 +125,4 @@ function readEntry(
   const generation = isGeneration && { lastGoodGeneration }
   const memory = { firstSeenMs, origin, ...(lastGood !== undefined && { lastGood }), ...generation }
   return { kind: kind.definition.kind, memory }
-}
-
-function isObject<T>(value: unknown): value is Fields<T> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

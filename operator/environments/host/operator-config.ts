@@ -1,6 +1,7 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { CORE_SCHEMA, loadAll, YAMLException } from 'js-yaml'
 import { type ServiceName, serviceNames } from '../../ir.ts'
-import { type HostConfig, isMapping, maxPort, port } from '../../services/host-option.ts'
+import { type HostConfig, maxPort, port } from '../../services/host-option.ts'
 import { serviceOptions, services } from '../../services/registry.ts'
 
 /** The options of `tollway run`, by the fields of its configuration file. */
@@ -45,7 +46,7 @@ export function parseOperatorConfig(
     const line = error.mark === undefined ? '' : `line ${error.mark.line + 1}: `
     return { problem: `${line}${error.reason}` }
   }
-  if (isMapping(found)) return { value: found }
+  if (isObject(found)) return { value: found }
   return { problem: `it must be a mapping of ${fields.join(', ')}` }
 }
 

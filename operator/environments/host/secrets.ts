@@ -1,3 +1,4 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { NoEntry, RouteSecrets, SecretPlace } from '../../kinds/animation-stream-route/route-secrets.ts'
 import { noSecret } from '../../kinds/animation-stream-route/secret-lines.ts'
 import { readSigningSecrets } from '../../kinds/animation-stream-route/signing-secrets.ts'
@@ -80,13 +81,15 @@ function entriesOf(spec: unknown): Entries | undefined {
 
 function textsOf(found: unknown): Entries | undefined {
   if (found === undefined || found === null) return {}
-  if (typeof found !== 'object' || Array.isArray(found)) return undefined
-  const isRight = Object.values(found).every(value => typeof value === 'string')
-  return isRight ? (found as Entries) : undefined
+  return isTexts(found) ? found : undefined
 }
 
 function fromBase64(text: string): string | undefined {
   const compact = text.replace(/\s/g, '')
   if (!/^[A-Za-z0-9+/]*={0,2}$/.test(compact) || compact.length % 4 !== 0) return undefined
   return Buffer.from(compact, 'base64').toString('utf8')
+}
+
+export function isTexts(value: unknown): value is Entries {
+  return isObject(value) && Object.values(value).every(text => typeof text === 'string')
 }

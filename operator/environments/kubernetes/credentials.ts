@@ -1,3 +1,4 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type {
   CredentialPlace,
   CredentialStore,
@@ -7,7 +8,7 @@ import type {
 } from '../../kinds/merchant/credential-store.ts'
 import type { KubeClient } from './api/client.ts'
 import { apiVersion } from './api/custom-resources.ts'
-import { type ApiResource, isRecord, type KubeObject } from './api/kube-object.ts'
+import type { ApiResource, KubeObject } from './api/kube-object.ts'
 
 const secrets: ApiResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
 
@@ -59,7 +60,7 @@ export function createCredentialSecrets(
  */
 function belongsTo({ metadata }: KubeObject, { owner }: CredentialPlace): boolean {
   const owners = Array.isArray(metadata['ownerReferences']) ? metadata['ownerReferences'] : []
-  const isOwned = owners.some((one: unknown) => isRecord(one) && one['uid'] === owner.uid)
+  const isOwned = owners.some((one: unknown) => isObject(one) && one['uid'] === owner.uid)
   return isOwned && metadata.labels?.[managedBy] === ownLabels[managedBy]
 }
 
@@ -84,7 +85,7 @@ function newSecret(
 }
 
 function changed(object: KubeObject, { entries, notes, remove }: NewCredentials): KubeObject {
-  const data = isRecord(object['data']) ? object['data'] : {}
+  const data = isObject(object['data']) ? object['data'] : {}
   const { annotations = {} } = object.metadata
   const kept = Object.entries(data).filter(([name]) => !remove.includes(name))
   return {
@@ -111,7 +112,7 @@ function encode(entries: Readonly<Record<string, string>>): Readonly<Record<stri
 }
 
 function decode(data: unknown): Readonly<Record<string, string>> {
-  const decoded = Object.entries(isRecord(data) ? data : {}).map(([name, value]) => [
+  const decoded = Object.entries(isObject(data) ? data : {}).map(([name, value]) => [
     name,
     typeof value === 'string' ? Buffer.from(value, 'base64').toString('utf8') : '',
   ])

@@ -1,6 +1,5 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { StreamRoute } from '../../ir.ts'
-
-type Fields<T> = { readonly [K in keyof T]?: unknown }
 
 /**
  * Returns whether a stored value, written by this version or another one, is a valid route of this version.
@@ -64,8 +63,4 @@ function hasTexts(value: unknown, names: readonly string[]): boolean {
 function hasNumbers(value: unknown, names: readonly string[], minimum: number): boolean {
   if (!isObject<Record<string, unknown>>(value)) return false
   return names.every(name => Number.isSafeInteger(value[name]) && Number(value[name]) >= minimum)
-}
-
-function isObject<T>(value: unknown): value is Fields<T> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

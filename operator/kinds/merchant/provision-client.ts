@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { Agent as HttpAgent, request as requestHttp } from '@tollway/chassis/net/node-http.ts'
 import { readBoundedBody } from '@tollway/chassis/net/read-bounded-body.ts'
 import {
@@ -133,8 +134,7 @@ async function readJson(response: IncomingMessage, maxBytes: number): Promise<un
 }
 
 type Fields = Readonly<Record<string, unknown>>
-const fieldsOf = (value: unknown): Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
+const fieldsOf = (value: unknown): Fields => (isObject(value) ? value : {})
 
 function toProvisioned({ status, body }: Answer): Provisioned | undefined {
   const { merchantId, publicKey, appId } = fieldsOf(body)

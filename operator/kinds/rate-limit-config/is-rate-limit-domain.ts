@@ -1,3 +1,4 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { weekdays } from '@tollway/ratelimit/rules/calendar/calendar.ts'
 import type {
   CalendarAnchors,
@@ -6,8 +7,6 @@ import type {
   RateLimitRule,
 } from '@tollway/ratelimit/rules/config.ts'
 import { algorithms, isRequestsPerUnit, parseUnit } from '@tollway/ratelimit/rules/config.ts'
-
-type Fields<T> = { readonly [K in keyof T]?: unknown }
 
 /**
  * Returns whether a stored value, written by this version or another one, is a valid domain of this version.
@@ -54,10 +53,6 @@ function isCalendar(value: unknown): value is CalendarAnchors {
 
 function isOptional(value: unknown, type: 'boolean' | 'number'): boolean {
   return value === undefined || typeof value === type
-}
-
-function isObject<T>(value: unknown): value is Fields<T> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function isList(value: unknown, isItem: (item: unknown) => boolean): boolean {

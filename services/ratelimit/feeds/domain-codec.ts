@@ -1,11 +1,4 @@
-import {
-  create,
-  fromBinary,
-  type Message,
-  type MessageInitShape,
-  toBinary,
-  toJson,
-} from '@bufbuild/protobuf'
+import { create, fromBinary, type Message, type MessageInitShape, toBinary, toJson } from '@bufbuild/protobuf'
 import { BinaryReader } from '@bufbuild/protobuf/wire'
 import {
   RateLimitAlgorithm as AlgorithmNumber,

@@ -1,3 +1,4 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import {
   CORE_SCHEMA,
   constructFromEvents,
@@ -142,7 +143,7 @@ function* readEntries(
       yield { origin, problem: yamlMessage(error, line) }
       continue
     }
-    if (!isRecord(value) || value['kind'] !== 'List') yield { origin, line, value }
+    if (!isObject(value) || value['kind'] !== 'List') yield { origin, line, value }
     else if (!Array.isArray(value['items']))
       yield { origin, problem: `line ${line}: items: a List needs a list` }
     else
@@ -221,7 +222,7 @@ function readEnvelope({ origin, line, value }: Entry): Envelope {
   const problem = (field: string, found: unknown, allowed: string) => ({
     problem: `line ${line}: ${field}: found ${show(found)}, expected ${allowed}`,
   })
-  if (!isRecord(value))
+  if (!isObject(value))
     return { problem: `line ${line}: not a mapping of apiVersion, kind, metadata and spec` }
   const { apiVersion, kind, metadata } = value
   if (typeof apiVersion !== 'string' || apiVersion === '')
@@ -233,7 +234,7 @@ function readEnvelope({ origin, line, value }: Entry): Envelope {
   if (!isSecret && apiVersion.split('/')[0] !== apiGroup) {
     return { ignored: `${excerpt(apiVersion)} ${kind}` }
   }
-  if (!isRecord(metadata)) return problem('metadata', metadata, 'a mapping with a name')
+  if (!isObject(metadata)) return problem('metadata', metadata, 'a mapping with a name')
   const { name, namespace = 'default' } = metadata
   if (!isSubdomain(name)) return problem('metadata.name', name, subdomainRule)
   if (!isLabel(namespace)) return problem('metadata.namespace', namespace, labelRule)
@@ -262,10 +263,6 @@ function isLabel(value: unknown): value is string {
 function isSubdomain(value: unknown): value is string {
   if (typeof value !== 'string' || value.length > 253) return false
   return value.split('.').every(part => /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(part))
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function show(value: unknown): string {

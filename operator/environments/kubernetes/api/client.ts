@@ -1,3 +1,4 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { ApiAccess } from './connection/access.ts'
 import { isNotFound, KubeApiError } from './connection/api-error.ts'
 import { Caller, type KubeClientOptions } from './connection/caller.ts'
@@ -5,7 +6,6 @@ import type { WatchEvent } from './connection/watch-events.ts'
 import {
   type ApiResource,
   isKubeObject,
-  isRecord,
   type KubeObject,
   type ObjectKey,
   type ObjectVersion,
@@ -198,8 +198,8 @@ function toObject(body: unknown, name: string): KubeObject {
 }
 
 function toPage(body: unknown, name: string): ListPage {
-  const { metadata, items } = isRecord(body) ? body : {}
-  const { resourceVersion, continue: more } = isRecord(metadata) ? metadata : {}
+  const { metadata, items } = isObject(body) ? body : {}
+  const { resourceVersion, continue: more } = isObject(metadata) ? metadata : {}
   if (!Array.isArray(items) || !items.every(isKubeObject) || typeof resourceVersion !== 'string') {
     throw new KubeApiError(0, 'BadAnswer', `${name}: the answer is not a list of objects`)
   }

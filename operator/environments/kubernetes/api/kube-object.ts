@@ -1,3 +1,4 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 /** The names of a kind in addresses of the API server. `group` is empty for the core group (`/api/v1`). */
 export interface ApiResource {
   readonly group: string
@@ -44,10 +45,6 @@ export interface ObjectVersion extends ObjectKey {
 
 /** Returns whether an external value is an object. */
 export function isKubeObject(value: unknown): value is KubeObject {
-  if (!isRecord(value) || !isRecord(value['metadata'])) return false
+  if (!isObject(value) || !isObject(value['metadata'])) return false
   return typeof value['metadata']['name'] === 'string' && value['metadata']['name'] !== ''
-}
-
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,6 +1,7 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { Lease, LeaseAccess } from '../../../controller/lease-elector.ts'
 import type { KubeClient } from './client.ts'
-import { type ApiResource, isRecord, type KubeObject } from './kube-object.ts'
+import type { ApiResource, KubeObject } from './kube-object.ts'
 
 const leaseResource: ApiResource = {
   group: 'coordination.k8s.io',
@@ -35,5 +36,5 @@ export function leaseAccess(
 }
 
 function toLease({ metadata, spec }: KubeObject): Lease {
-  return { metadata, spec: isRecord(spec) ? spec : {} }
+  return { metadata, spec: isObject(spec) ? spec : {} }
 }

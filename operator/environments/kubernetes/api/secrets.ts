@@ -1,5 +1,6 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { KubeClient } from './client.ts'
-import { type ApiResource, isRecord, type KubeObject } from './kube-object.ts'
+import type { ApiResource, KubeObject } from './kube-object.ts'
 
 const secretResource: ApiResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
 const envelope = { apiVersion: 'v1', kind: 'Secret' }
@@ -65,7 +66,7 @@ export function secretAccess(
 
 function toContent({ metadata, data }: KubeObject, owners: readonly { uid: string }[]): SecretContent {
   const found = Array.isArray(metadata['ownerReferences']) ? metadata['ownerReferences'] : []
-  const entries = Object.entries(isRecord(data) ? data : {})
+  const entries = Object.entries(isObject(data) ? data : {})
   return {
     version: `${metadata.uid}/${metadata.resourceVersion}`,
     uid: metadata.uid ?? '',

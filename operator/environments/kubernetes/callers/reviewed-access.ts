@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { ApiAccess, ApiCaller, RightPlace } from '../../../api/access.ts'
 import { ApiError } from '../../../api/api-error.ts'
 import type { Right } from '../../../api/endpoints.ts'
 import type { KubeClient } from '../api/client.ts'
 import { KubeApiError } from '../api/connection/api-error.ts'
-import { isRecord } from '../api/kube-object.ts'
 import { createReviewCache, type ReviewCacheLimits } from './review-cache.ts'
 
 export interface ReviewedAccessOptions {
@@ -53,7 +53,7 @@ export function reviewedAccess({ client, clock, limits }: ReviewedAccessOptions)
     const body = { apiVersion: `${resource.group}/${resource.version}`, kind, spec }
     try {
       const { status } = await client.review(resource, body, { signal: AbortSignal.timeout(reviewMs) })
-      return isRecord(status) ? status : {}
+      return isObject(status) ? status : {}
     } catch (error) {
       throw unavailable(kind, error)
     }
@@ -62,7 +62,7 @@ export function reviewedAccess({ client, clock, limits }: ReviewedAccessOptions)
   async function userOf(token: string): Promise<User | undefined> {
     const status = await review(tokenReviews, 'TokenReview', { token })
     const { authenticated, user } = status
-    if (authenticated !== true || !isRecord(user)) return undefined
+    if (authenticated !== true || !isObject(user)) return undefined
     return typeof user['username'] === 'string' ? (user as unknown as User) : undefined
   }
 

@@ -1,6 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { fieldOwner } from '../api/client.ts'
-import { isRecord, type KubeObject } from '../api/kube-object.ts'
+import type { KubeObject } from '../api/kube-object.ts'
 import { replicasOwner } from './hand-over-replicas.ts'
 
 /** An object that another program changes as often as the operator repairs it. */
@@ -89,7 +90,7 @@ function managerOf(live: KubeObject | undefined): string {
   if (live === undefined) return 'another program deletes it'
   const fields = live.metadata['managedFields']
   const others = (Array.isArray(fields) ? fields : [])
-    .filter(isRecord)
+    .filter(isObject)
     .filter(({ manager, subresource }) => !ownManagers.has(manager) && subresource === undefined)
     .sort((a, b) => (`${a['time']}` < `${b['time']}` ? 1 : -1))
   const found = others.find(({ manager }) => manager !== controllers) ?? others[0]

@@ -1,5 +1,6 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { KubeClient } from '../api/client.ts'
-import { isRecord, type KubeObject } from '../api/kube-object.ts'
+import type { KubeObject } from '../api/kube-object.ts'
 import { kinds } from './kinds.ts'
 import { autoscaledAnnotation } from './objects/deployment.ts'
 
@@ -53,5 +54,5 @@ function replicasOf(object: KubeObject): unknown {
 }
 
 function specOf({ spec }: KubeObject): Readonly<Record<string, unknown>> {
-  return isRecord(spec) ? spec : {}
+  return isObject(spec) ? spec : {}
 }

@@ -1,4 +1,4 @@
-import { isRecord } from '../api/kube-object.ts'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { sameQuantity } from './same-quantity.ts'
 
 /**
@@ -39,21 +39,21 @@ function contains(live: unknown, wanted: unknown, field: string): boolean {
   if (isEmpty(wanted) && isEmpty(live)) return true
   if (quantityFields.has(field)) return containsQuantities(live, wanted)
   if (Array.isArray(wanted)) return containsList(live, wanted, field)
-  if (!isRecord(wanted)) return live === wanted
+  if (!isObject(wanted)) return live === wanted
   if (atomicMaps.has(field)) return isSame(live, wanted)
-  const found = isRecord(live) ? live : {}
+  const found = isObject(live) ? live : {}
   return Object.entries(wanted).every(([name, value]) => contains(found[name], value, name))
 }
 
 /** Returns whether the API server omits the value when it stores an object. */
 function isEmpty(value: unknown): boolean {
   if (value === undefined || value === null || value === '') return true
-  return Array.isArray(value) ? value.length === 0 : isRecord(value) && Object.keys(value).length === 0
+  return Array.isArray(value) ? value.length === 0 : isObject(value) && Object.keys(value).length === 0
 }
 
 function containsQuantities(live: unknown, wanted: unknown): boolean {
-  if (!isRecord(wanted)) return sameQuantity(live, wanted)
-  return isRecord(live) && Object.entries(wanted).every(([name, value]) => sameQuantity(live[name], value))
+  if (!isObject(wanted)) return sameQuantity(live, wanted)
+  return isObject(live) && Object.entries(wanted).every(([name, value]) => sameQuantity(live[name], value))
 }
 
 function containsList(live: unknown, wanted: readonly unknown[], field: string): boolean {
@@ -61,14 +61,14 @@ function containsList(live: unknown, wanted: readonly unknown[], field: string):
   if (alternatives === undefined) return isSame(live, wanted)
   if (!Array.isArray(live)) return wanted.length === 0
   return wanted.every(item => {
-    const keys = alternatives.find(names => isRecord(item) && names.every(name => item[name] !== undefined))
+    const keys = alternatives.find(names => isObject(item) && names.every(name => item[name] !== undefined))
     return keys === undefined ? isSame(live, wanted) : contains(itemLike(live, item, keys), item, '')
   })
 }
 
 function itemLike(live: readonly unknown[], wanted: unknown, keys: readonly string[]): unknown {
   const isLike = (item: unknown) =>
-    isRecord(item) && isRecord(wanted) && keys.every(name => item[name] === wanted[name])
+    isObject(item) && isObject(wanted) && keys.every(name => item[name] === wanted[name])
   return live.find(isLike)
 }
 
@@ -78,8 +78,8 @@ function isSame(live: unknown, wanted: unknown): boolean {
     if (!Array.isArray(live) || live.length !== wanted.length) return false
     return wanted.every((item, index) => isSame(live[index], item))
   }
-  if (!isRecord(wanted)) return live === wanted
-  if (!isRecord(live)) return false
+  if (!isObject(wanted)) return live === wanted
+  if (!isObject(live)) return false
   const names = new Set([...Object.keys(live), ...Object.keys(wanted)])
   return Array.from(names).every(name => isSame(live[name], wanted[name]))
 }

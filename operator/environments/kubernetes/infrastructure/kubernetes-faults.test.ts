@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { ApiFaults } from '../../../../test/support/api-proxy.ts'
 import { missingKubeAssets } from '../../../../test/support/kube-api-server.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { InfrastructureError } from '../../../infrastructure/provider.ts'
 import type { Workload } from '../../../ir.ts'
 import type { KubeClient } from '../api/client.ts'
-import { isRecord, type KubeObject } from '../api/kube-object.ts'
+import type { KubeObject } from '../api/kube-object.ts'
 import { kindNames, kinds, podResource } from './kinds.ts'
 import type { KubernetesInfrastructure } from './kubernetes.ts'
 import {
@@ -189,7 +190,7 @@ async function stateOf(opened: NamespaceUnderTest): Promise<readonly unknown[]> 
       const found = await opened.get(kind, name)
       if (found === undefined) continue
       const { labels, annotations, ownerReferences } = found.metadata
-      const { clusterIP, clusterIPs: _, ...spec } = isRecord(found['spec']) ? found['spec'] : {}
+      const { clusterIP, clusterIPs: _, ...spec } = isObject(found['spec']) ? found['spec'] : {}
       const headless = clusterIP === 'None'
       state.push({ kind, name, labels, annotations, ownerReferences, spec, headless })
     }
@@ -198,7 +199,7 @@ async function stateOf(opened: NamespaceUnderTest): Promise<readonly unknown[]> 
 }
 
 function replicasOf(object: KubeObject | undefined): unknown {
-  return isRecord(object?.['spec']) ? object['spec']['replicas'] : undefined
+  return isObject(object?.['spec']) ? object['spec']['replicas'] : undefined
 }
 
 /** Of a process that ends right after its write `lastWrite`. */

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { missingKubeAssets } from '../../../../test/support/kube-api-server.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { InfrastructureError } from '../../../infrastructure/provider.ts'
 import { infrastructureContract } from '../../../infrastructure/provider-contract.ts'
-import { isRecord, type KubeObject } from '../api/kube-object.ts'
+import type { KubeObject } from '../api/kube-object.ts'
 import type { Contest } from './contests.ts'
 import { kinds } from './kinds.ts'
 import {
@@ -305,7 +306,7 @@ function decided(object: KubeObject | undefined) {
 }
 
 function replicasOf(object: KubeObject | undefined): unknown {
-  return isRecord(object?.['spec']) ? object['spec']['replicas'] : undefined
+  return isObject(object?.['spec']) ? object['spec']['replicas'] : undefined
 }
 
 function isEqual(a: unknown, b: unknown): boolean {

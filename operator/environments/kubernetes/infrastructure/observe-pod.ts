@@ -1,6 +1,7 @@
 import { isIPv6 } from 'node:net'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { Replica } from '../../../infrastructure/provider.ts'
-import { isRecord, type KubeObject } from '../api/kube-object.ts'
+import type { KubeObject } from '../api/kube-object.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -43,9 +44,9 @@ function reasonOf(pod: KubeObject, status: Fields): string {
   if (scheduled['status'] === 'False') return `no node takes it: ${textOf(scheduled['message'])}`
   const container = containerOf(status)
   const { waiting, terminated, running } = fields(container['state'])
-  if (isRecord(waiting)) return waitingReason(waiting, container)
-  if (isRecord(terminated)) return ended(terminated)
-  if (!isRecord(running) || container['started'] !== true) return 'starting'
+  if (isObject(waiting)) return waitingReason(waiting, container)
+  if (isObject(terminated)) return ended(terminated)
+  if (!isObject(running) || container['started'] !== true) return 'starting'
   if (container['ready'] === true) return `not ready: ${textOf(conditionOf(status, 'Ready')['message'])}`
   return `not ready: ${probeText(pod)}`
 }
@@ -101,7 +102,7 @@ function durationMs(text: string): number {
 
 function probeText({ spec }: KubeObject): string {
   const { httpGet } = fields(fields(firstOf(fields(spec)['containers']))['readinessProbe'])
-  if (!isRecord(httpGet)) return 'its readiness probe fails'
+  if (!isObject(httpGet)) return 'its readiness probe fails'
   return `GET ${httpGet['path']} on the port ${httpGet['port']} is not answered with 200`
 }
 
@@ -111,7 +112,7 @@ function addressesOf({ spec }: KubeObject, ip: string): Readonly<Record<string, 
   if (ip === '' || !Array.isArray(ports)) return {}
   const host = isIPv6(ip) ? `[${ip}]` : ip
   return Object.fromEntries(
-    ports.filter(isRecord).map(({ name, containerPort }) => {
+    ports.filter(isObject).map(({ name, containerPort }) => {
       return [name, `${name === 'grpc' ? '' : 'http://'}${host}:${containerPort}`]
     }),
   )
@@ -139,7 +140,7 @@ function listOf(found: unknown): readonly unknown[] {
 }
 
 function fields(value: unknown): Fields {
-  return isRecord(value) ? value : {}
+  return isObject(value) ? value : {}
 }
 
 function textOf(value: unknown): string {

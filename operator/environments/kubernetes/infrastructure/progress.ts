@@ -1,5 +1,6 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { Replica } from '../../../infrastructure/provider.ts'
-import { isRecord, type KubeObject } from '../api/kube-object.ts'
+import type { KubeObject } from '../api/kube-object.ts'
 import { revisionAnnotation } from './objects/deployment.ts'
 
 /** The progress of a workload towards its last apply, which is complete when `ready` equals `wanted`. */
@@ -72,12 +73,12 @@ function whatHoldsUp(status: unknown, replicas: readonly Replica[]): string {
 
 /** Returns the message of a condition with this status. */
 function failedCondition(status: unknown, type: string, value: string): string | undefined {
-  const conditions = isRecord(status) && Array.isArray(status['conditions']) ? status['conditions'] : []
-  const found = conditions.filter(isRecord).find(one => one['type'] === type && one['status'] === value)
+  const conditions = isObject(status) && Array.isArray(status['conditions']) ? status['conditions'] : []
+  const found = conditions.filter(isObject).find(one => one['type'] === type && one['status'] === value)
   return found === undefined ? undefined : `${found['message']}`
 }
 
 function numberOf(value: unknown, field: string): number {
-  const found = isRecord(value) ? value[field] : undefined
+  const found = isObject(value) ? value[field] : undefined
   return typeof found === 'number' ? found : 0
 }

@@ -1,7 +1,8 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { JsonObject, JsonValue } from '../json.ts'
 import { hasCardNumber } from '../merchant/card-number.ts'
 import { refuseCardNumber } from './fields.ts'
-import { isRecord, quote, type Reader, refuseValue } from './record.ts'
+import { quote, type Reader, refuseValue } from './record.ts'
 
 /** How deep lists and objects may lie in each other, the custom object itself being the first. */
 export const maxCustomDepth = 8
@@ -14,7 +15,7 @@ export const maxCustomBytes = 8192
  * surrogates, numbers that JSON cannot express, and the name `__proto__`.
  */
 export const custom: Reader<JsonObject> = (value, place) => {
-  if (!isRecord(value)) return refuseValue(place, 'type', `${quote(value)} is not an object`)
+  if (!isObject(value)) return refuseValue(place, 'type', `${quote(value)} is not an object`)
   const fault = faultOf(value, 1)
   if (fault === 'depth') {
     return refuseValue(place, 'too_deep', `is nested deeper than ${maxCustomDepth} levels`)

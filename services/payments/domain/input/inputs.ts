@@ -1,3 +1,4 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { Bank, Company, MerchantUpdate } from '../merchant/merchant.ts'
 import { type FieldError, type Refused, refuseFields } from '../refusals.ts'
 import type { AuthorisationInput } from '../transaction/authorise.ts'
@@ -20,16 +21,7 @@ import {
   webAddress,
   wording,
 } from './fields.ts'
-import {
-  type Encoding,
-  isRecord,
-  optional,
-  parseInput,
-  record,
-  refuseValue,
-  required,
-  withDefault,
-} from './record.ts'
+import { type Encoding, optional, parseInput, record, refuseValue, required, withDefault } from './record.ts'
 
 /** The longest name of an app or a merchant, and company number, in characters. */
 export const maxNameCharacters = 100
@@ -164,7 +156,7 @@ export function parseMerchant(
 export function parseMerchantUpdate(body: unknown, encoding: Encoding): MerchantUpdate | Refused {
   const parsed = parseInput(merchantUpdate, body, encoding)
   if ('refusal' in parsed) return parsed
-  const clearsName = isRecord(body) && Object.hasOwn(body, 'name') && parsed.name === null
+  const clearsName = isObject(body) && Object.hasOwn(body, 'name') && parsed.name === null
   return {
     ...(parsed.name === null && !clearsName ? {} : { name: parsed.name }),
     ...(parsed.email === null ? {} : { email: parsed.email }),
@@ -194,7 +186,7 @@ export function parseTransaction(body: unknown, encoding: Encoding): Transaction
 }
 
 function faultsOfSource(body: unknown): readonly FieldError[] {
-  const isThere = (field: string) => isRecord(body) && body[field] != null && body[field] !== ''
+  const isThere = (field: string) => isObject(body) && body[field] != null && body[field] !== ''
   if (isThere('transactionId') !== isThere('cardId')) return []
   if (isThere('cardId')) {
     const message = 'only one of transactionId and cardId can be there'

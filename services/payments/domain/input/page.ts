@@ -1,16 +1,8 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { isId } from '../ids.ts'
 import { isRefused, type Refused } from '../refusals.ts'
 import { integer } from './fields.ts'
-import {
-  isRecord,
-  optional,
-  parseInput,
-  quote,
-  type Reader,
-  record,
-  refuseValue,
-  required,
-} from './record.ts'
+import { optional, parseInput, quote, type Reader, record, refuseValue, required } from './record.ts'
 
 /** The most elements that a list gives at once. */
 export const maxPageItems = 100n
@@ -74,7 +66,7 @@ export function parsePage<Filter>(
     filter: required(filter),
   }
   // Reports the required field of the filter instead of a missing filter.
-  const complete = isRecord(query) ? { filter: {}, ...query } : query
+  const complete = isObject(query) ? { filter: {}, ...query } : query
   const parsed = parseInput(record(shape), complete, 'form')
   if (isRefused(parsed)) return parsed
   const { limit, after, before, sort: sorted } = parsed

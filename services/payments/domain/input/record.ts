@@ -1,3 +1,4 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { type FieldError, type FieldErrorCode, type Refused, refuseFields } from '../refusals.ts'
 
 /** How an input was written: in a form every value is text. */
@@ -82,7 +83,7 @@ export interface RecordOptions {
 export function record<S extends Shape>(shape: S, options: RecordOptions = {}): Reader<Values<S>> {
   const { meetOther = place => refuseUnknown(place, Object.keys(shape)) } = options
   return (value, place) => {
-    if (!isRecord(value)) return refuseValue(place, 'type', `${quote(value)} is not an object with fields`)
+    if (!isObject(value)) return refuseValue(place, 'type', `${quote(value)} is not an object with fields`)
     const before = place.errors.length
     const result: Record<string, unknown> = {}
     for (const [name, field] of Object.entries(shape)) {
@@ -106,10 +107,6 @@ function readField(field: Field<unknown>, value: unknown, place: Place): unknown
 function at(place: Place, name: string): Place {
   const shown = withoutLongNumbers(name.length > maxQuoted ? `${name.slice(0, maxQuoted)}…` : name)
   return { ...place, path: place.path === '' ? shown : `${place.path}.${shown}` }
-}
-
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** Reads a whole input. All problems are reported at once. */

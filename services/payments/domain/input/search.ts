@@ -1,3 +1,4 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { FieldErrorCode } from '../refusals.ts'
 import {
   type LineSearch,
@@ -11,7 +12,6 @@ import { maxLinkTextCharacters } from './inputs.ts'
 import {
   type Invalid,
   invalid,
-  isRecord,
   optional,
   type Place,
   quote,
@@ -50,7 +50,7 @@ const searched = text(maxCustomCharacters)
 
 /** Fields of `custom` with the values that they must have. */
 const customFields: Reader<Readonly<Record<string, string>>> = (value, place) => {
-  if (!isRecord(value)) {
+  if (!isObject(value)) {
     return refuseValue(place, 'type', `${quote(value)} names no field, as filter[custom][order]=A-17 does`)
   }
   const entries = Object.entries(value)

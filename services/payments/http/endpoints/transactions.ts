@@ -1,3 +1,4 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { exportCsv, transactionColumns } from '../../domain/export.ts'
 import {
   parseCapture,
@@ -6,7 +7,7 @@ import {
   parseVoid,
   type TransactionInput,
 } from '../../domain/input/inputs.ts'
-import { type Encoding, isRecord, record } from '../../domain/input/record.ts'
+import { type Encoding, record } from '../../domain/input/record.ts'
 import { transactionSearch } from '../../domain/input/search.ts'
 import { presentTrailEntry, presentTransaction } from '../../domain/present.ts'
 import { isRefused, type Refused, refuseProcessing } from '../../domain/refusals.ts'
@@ -71,7 +72,7 @@ const create: ProcessorEndpoint = {
 
 /** The public client sends `cardId: false` beside every transactionId. */
 function parseCreation(body: unknown, encoding: Encoding): TransactionInput | Refused {
-  if (!isRecord(body) || body['cardId'] !== false) return parseTransaction(body, encoding)
+  if (!isObject(body) || body['cardId'] !== false) return parseTransaction(body, encoding)
   const { cardId, ...rest } = body
   return parseTransaction(rest, encoding)
 }

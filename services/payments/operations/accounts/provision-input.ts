@@ -1,9 +1,9 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { email, id, text, webAddress } from '../../domain/input/fields.ts'
 import { type MerchantInput, maxNameCharacters, parseMerchant } from '../../domain/input/inputs.ts'
 import { list } from '../../domain/input/list.ts'
 import {
-  isRecord,
   optional,
   parseInput,
   type Reader,
@@ -99,7 +99,7 @@ export function parseProvision(
   fundingCurrencies: readonly string[],
 ): ProvisionInput | Refused {
   const parsed = parseInput(provision, body, 'json')
-  const merchant = parseMerchant(isRecord(body) ? body['merchant'] : undefined, 'json', fundingCurrencies)
+  const merchant = parseMerchant(isObject(body) ? body['merchant'] : undefined, 'json', fundingCurrencies)
   if (!isRefused(parsed) && !isRefused(merchant)) return { ...parsed, merchant }
   const own = isRefused(parsed) ? parsed.refusal.fields : []
   const inner = isRefused(merchant) ? merchant.refusal.fields : []

@@ -1,3 +1,4 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { Json, JsonObject } from '../../rules/config.ts'
 import type { DecisionRequest, DescriptorRequest } from '../decision.ts'
 
@@ -40,8 +41,4 @@ function merge(first: JsonObject, second: JsonObject): JsonObject {
     else if (isObject(known) && isObject(value)) merged.set(name, merge(known, value))
   }
   return Object.fromEntries(merged)
-}
-
-function isObject(value: Json): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,4 +1,4 @@
-import { isRecord } from '../kube-object.ts'
+import { isObject } from '@tollway/chassis/is-object.ts'
 
 /** The cause of a failed call for which the API server sent no status. */
 export type LocalReason = 'Timeout' | 'Unreachable' | 'BadAnswer' | 'TooLarge'
@@ -40,7 +40,7 @@ export function statusError(
   status: unknown,
   options: { readonly retryAfterMs?: number | undefined; readonly withhold?: boolean } = {},
 ): KubeApiError {
-  const fields = isRecord(status) ? status : {}
+  const fields = isObject(status) ? status : {}
   const reason =
     typeof fields['reason'] === 'string' && fields['reason'] !== '' ? fields['reason'] : 'Unknown'
   const words = typeof fields['message'] === 'string' ? fields['message'] : textOf(status)

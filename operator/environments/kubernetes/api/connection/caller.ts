@@ -2,7 +2,8 @@ import type { IncomingMessage } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
-import { type ApiResource, isRecord } from '../kube-object.ts'
+import { isObject } from '@tollway/chassis/is-object.ts'
+import type { ApiResource } from '../kube-object.ts'
 import type { ApiAccess } from './access.ts'
 import { connectionError, KubeApiError, statusError } from './api-error.ts'
 import { createOutagePace, type OutagePace } from './outage-pace.ts'
@@ -144,7 +145,7 @@ export class Caller {
     else this.#pace.answered()
     const body = parseJson(text)
     if (status >= 200 && status < 300) {
-      if (isRecord(body)) return body
+      if (isObject(body)) return body
       throw new KubeApiError(0, 'BadAnswer', `${nameOf(call)}: the answer is not a JSON object`)
     }
     throw statusError(nameOf(call), status, body ?? text, {

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
-import { isRecord, type KubeObject } from '../kube-object.ts'
+import { isObject } from '@tollway/chassis/is-object.ts'
+import type { KubeObject } from '../kube-object.ts'
 import { KubeApiError, statusError } from './api-error.ts'
 import { readLines } from './transport.ts'
 
@@ -34,7 +35,7 @@ function toEvent(line: string, call: string): WatchEvent {
   } catch {
     throw bad('is not JSON')
   }
-  if (!isRecord(event) || !isRecord(event['object'])) throw bad('has no object')
+  if (!isObject(event) || !isObject(event['object'])) throw bad('has no object')
   const { type, object } = event
   if (type === 'ERROR') {
     throw statusError(call, typeof object['code'] === 'number' ? object['code'] : 500, object)
@@ -47,6 +48,6 @@ function toEvent(line: string, call: string): WatchEvent {
 /** A bookmark has no name. */
 function isEventObject(type: unknown, object: Readonly<Record<string, unknown>>): object is KubeObject {
   const { metadata } = object
-  if (!isRecord(metadata) || typeof metadata['resourceVersion'] !== 'string') return false
+  if (!isObject(metadata) || typeof metadata['resourceVersion'] !== 'string') return false
   return type === 'BOOKMARK' || typeof metadata['name'] === 'string'
 }

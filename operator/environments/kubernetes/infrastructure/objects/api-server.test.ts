@@ -2,12 +2,13 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import {
   type KubeApiServer,
   missingKubeAssets,
   startKubeApiServer,
 } from '../../../../../test/support/kube-api-server.ts'
-import { isRecord, type KubeObject, type ObjectKey } from '../../api/kube-object.ts'
+import type { KubeObject, ObjectKey } from '../../api/kube-object.ts'
 import { objectPath, placeOf, withQuery } from '../../api/resource-path.ts'
 import { kindOf, kinds, podResource } from '../kinds.ts'
 import { namespace, objectsOfCase } from './testdata/objects-of-case.ts'
@@ -60,8 +61,8 @@ const podsPath = withQuery(placeOf(podResource, podKey), dryRun)
 /** The pod that the controller would make. */
 function podOf({ spec }: KubeObject): KubeObject {
   const template =
-    isRecord(spec) && isRecord(spec['template']) ? spec['template'] : assert.fail('no template')
-  const metadata = isRecord(template['metadata']) ? template['metadata'] : {}
+    isObject(spec) && isObject(spec['template']) ? spec['template'] : assert.fail('no template')
+  const metadata = isObject(template['metadata']) ? template['metadata'] : {}
   return {
     apiVersion: 'v1',
     kind: 'Pod',
