@@ -11,13 +11,6 @@ export interface ImportRule {
 const chassis = 'services/chassis/'
 const serviceBase = ['proto/', chassis, 'services/grpc/']
 const withFeed = [...serviceBase, 'services/discovery/']
-const redisLogBase = [
-  chassis,
-  ...['refusals.ts', 'ring.ts', 'stream-log.ts', 'writer.ts'].map(file => `services/broker/log/${file}`),
-  ...['connection.ts', 'directory-entry.ts', 'keys.ts', 'scripts.ts', 'setup.ts', 'unavailable.ts'].map(
-    file => `services/broker/log/redis/${file}`,
-  ),
-]
 const host = 'operator/environments/host/'
 const kubernetes = 'operator/environments/kubernetes/'
 /** The parts of an operator that each environment and the commands use. */
@@ -179,12 +172,29 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'services/broker/log/redis/reading/',
     content: 'requests of other brokers: streams in Redis are read into rings',
-    mayImport: redisLogBase,
+    mayImport: [
+      'services/broker/log/refusals.ts',
+      'services/broker/log/ring.ts',
+      'services/broker/log/stream-log.ts',
+      'services/broker/log/redis/connection.ts',
+      'services/broker/log/redis/directory-entry.ts',
+      'services/broker/log/redis/keys.ts',
+      'services/broker/log/redis/setup.ts',
+    ],
   },
   {
     place: 'services/broker/log/redis/producing/',
     content: "requests of this broker's producers: their messages go to a ring and to Redis",
-    mayImport: redisLogBase,
+    mayImport: [
+      'services/broker/log/ring.ts',
+      'services/broker/log/stream-log.ts',
+      'services/broker/log/writer.ts',
+      'services/broker/log/redis/directory-entry.ts',
+      'services/broker/log/redis/keys.ts',
+      'services/broker/log/redis/scripts.ts',
+      'services/broker/log/redis/setup.ts',
+      'services/broker/log/redis/unavailable.ts',
+    ],
   },
   {
     place: 'services/payments/',
@@ -483,19 +493,3 @@ export const importRules: readonly ImportRule[] = [
     mayImport: ['proto/', 'services/grpc/'],
   },
 ]
-
-/** Returns the rows of the table of folders, in Markdown. */
-export function importTable(): string {
-  const rows = importRules.map(({ place, content, mayImport }) => {
-    const allowed = mayImport.map(path => `\`${path}\``).join(', ')
-    return `| \`${place}\` | ${content} | ${allowed || 'nothing'} |`
-  })
-  return ['| Path | Content | May import |', '| --- | --- | --- |', ...rows].join('\n')
-}
-
-/** Returns the rule for a file; undefined if no rule names its folder. */
-export function importRuleFor(path: string): ImportRule | undefined {
-  return importRules
-    .filter(({ place }) => path.startsWith(place))
-    .sort((a, b) => b.place.length - a.place.length)[0]
-}
