@@ -315,7 +315,8 @@ export const endpoints = [
     id: 'merchants',
     method: 'GET',
     path: '/merchants',
-    summary: 'Lists the merchants with the state of their credentials.',
+    summary:
+      'Lists the merchants with the state of their credentials, their balances, and the last proof of the books.',
     parameters: [inNamespace, ...page],
     answer: shapes.merchantList,
     example: examples.merchantList,

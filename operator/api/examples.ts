@@ -222,8 +222,18 @@ export const merchantList: shapes.MerchantList = {
       details: { merchantId: '0190b7c2-7f2b-7cc3-98c4-dc0c0c07398f' },
       credentials: { ready: true, reason: 'Written', message: 'The Secret has the credentials' },
       conditions: [ready],
+      balances: {
+        available: { currency: 'DKK', amount: '49165', exponent: 2 },
+        pending: [{ currency: 'EUR', amount: '1200', exponent: 2 }],
+      },
     },
   ],
+  booksProblem: '',
+  lastVerify: {
+    ...{ beganMs: 1_785_554_200_000, endedMs: 1_785_554_201_500, passed: true, findings: 0 },
+    records: { merchants: 3, transactions: 120, disputes: 1, lines: 118, entries: 119 },
+    shown: [],
+  },
 }
 
 export const tryBody: shapes.TryBody = {

@@ -344,6 +344,52 @@ export const resourceList = paged(
   'Resources, sorted by kind, namespace and name.',
 )
 
+const money = answer(
+  {
+    currency: text('The code of ISO 4217, such as `DKK`.'),
+    amount: text('Minor units in decimal digits, such as `49165` or `-5`: a sum may exceed 2^53.'),
+    exponent: count('The digits of the minor unit: with 2, `49165` are 491.65.'),
+  },
+  'A sum of money.',
+)
+
+const balances = answer(
+  {
+    available: {
+      ...money,
+      description: 'The funds of the next payout. Negative if the merchant owes money.',
+    },
+    pending: Type.Array(money, {
+      description: 'Authorised and neither captured nor voided, by currency of the payments.',
+    }),
+  },
+  'The balances. Missing if the payments service has no merchant of the resource, or did not answer.',
+)
+
+const lastVerify = answer(
+  {
+    beganMs: unixMs('The begin.'),
+    endedMs: unixMs('The end.'),
+    passed: Type.Boolean({ description: 'Whether the books are right: without findings.' }),
+    findings: count('The number of inconsistencies.'),
+    records: Type.Record(Type.String(), Type.Integer(), {
+      description: 'The number of replayed records, such as `transactions`.',
+    }),
+    shown: Type.Array(
+      answer(
+        {
+          merchant: text('`namespace/name` of the Merchant; empty if there is none.'),
+          record: text('The record, such as `transaction 0190…`.'),
+          message: text('The inconsistency.'),
+        },
+        'An inconsistency.',
+      ),
+      { description: 'The first inconsistencies; with `namespace`, only those of its Merchants.' },
+    ),
+  },
+  'The result of the last `tollway payments verify`.',
+)
+
 export const merchantList = paged(
   answer(
     {
@@ -360,10 +406,16 @@ export const merchantList = paged(
         'The state of the credentials.',
       ),
       conditions: Type.Array(condition),
+      balances: Type.Optional(balances),
     },
     'One merchant.',
   ),
-  {},
+  {
+    booksProblem: text('Why balances are not known; empty if the payments service has answered.'),
+    lastVerify: Type.Union([lastVerify, Type.Null()], {
+      description: 'The last proof of the books. Null if none has ended, or the service did not answer.',
+    }),
+  },
   'Merchants, sorted by namespace and name.',
 )
 

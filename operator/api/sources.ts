@@ -1,6 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import type { PodSessions } from '../counters/pod-sessions.ts'
+import type { ReadBooks } from '../kinds/merchant/merchant-books.ts'
 import type { StatusReport } from '../status/status-report.ts'
 import type { BrokerLook } from '../streams/stream-rows.ts'
 import type { Feed } from '../xds/feed.ts'
@@ -21,6 +22,11 @@ export interface ApiSources {
    * broker does not answer, with an `ApiError` where brokers cannot be asked.
    */
   readonly preview: (key: string) => Promise<object | undefined>
+  /**
+   * Reads the balances of the merchants of resources, and the result of the last proof of the books. Rejects
+   * with the cause if the payments service does not answer.
+   */
+  readonly books: ReadBooks
   /** Applies a resource with the rights of the caller. Rejects with an `ApiError`. */
   readonly apply: (request: ApplyRequest) => Promise<AppliedResource>
   /** Reads a resource as its author wrote it. Rejects with an `ApiError`: 404 if there is none. */

@@ -1,14 +1,20 @@
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { promisify } from 'node:util'
 import { type Endpoint, endpoints } from '../../operator/api/endpoints.ts'
-import { manifest, startTollway } from '../support/tollway.ts'
+import { command, manifest, startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const secret = 'canary-of-a-secret-7f3a'
 const token = 'canary-of-a-token-7f3a'
 const card = '4100000000000000'
+/** The test processor approves it. */
+const paidCard = '4100000000000001'
+const securityCode = '739'
+const note = 'canary-of-a-note-7f3a'
 
 /** In the file of the limits, since a manifest is read from there. */
 const secrets = `---
@@ -30,6 +36,27 @@ spec:
   secretRef: {name: cafe-payments}
 `
 
+/** Pays on the payment page of the merchant, captures the half, and proves the books. */
+async function sell({ apiKey, baseUrl, payPageUrl, publicKey, merchantId }: Entries, stateDir: string) {
+  const query = new URLSearchParams({ key: publicKey, currency: 'EUR', amount: '5000', custom: note })
+  const page = `${payPageUrl}/?${query}`
+  const [, formToken = ''] = /name="token" value="([^"]+)"/.exec(await (await fetch(page)).text()) ?? []
+  const form = { token: formToken, number: paidCard, expiry: '08 / 66', code: securityCode }
+  const paid = await fetch(page, { method: 'POST', body: new URLSearchParams(form), redirect: 'manual' })
+  assert.equal(paid.status, 303, await paid.text())
+  const authorization = `Basic ${Buffer.from(`:${apiKey}`).toString('base64')}`
+  const headers = { authorization, 'content-type': 'application/json' }
+  const listed = await fetch(`${baseUrl}/merchants/${merchantId}/transactions?limit=1`, { headers })
+  const [{ id } = { id: '' }] = (await listed.json()) as { readonly id: string }[]
+  const body = JSON.stringify({ amount: 2_500, currency: 'EUR', descriptor: 'CAFE' })
+  const captured = await fetch(`${baseUrl}/transactions/${id}/captures`, { method: 'POST', headers, body })
+  assert.equal(captured.status, 201, await captured.text())
+  const env = { ...process.env, STATE_DIR: stateDir, DATABASE_URL: '' }
+  await promisify(execFile)(process.execPath, [command, 'payments', 'verify'], { env })
+}
+
+type Entries = Readonly<Record<'apiKey' | 'baseUrl' | 'payPageUrl' | 'publicKey' | 'merchantId', string>>
+
 /** Bodies that are not valid, and hold what a user could have pasted. */
 const bodies = [`{"domain": "${card}`, JSON.stringify({ card, domain: 'shop', entries: [] })]
 
@@ -44,9 +71,10 @@ test('no answer of the API, file of the console or log contains a secret, token 
   const credentials = join(tollway.stateDir, 'secrets')
   await waitFor('the credentials of the merchant', async () => readdirSync(credentials).length === 1)
   const file = readFileSync(join(credentials, readdirSync(credentials)[0] ?? ''), 'utf8')
-  const { stringData } = JSON.parse(file) as { stringData: Readonly<Record<string, string>> }
-  const apiKey = stringData['apiKey'] ?? ''
+  const { stringData } = JSON.parse(file) as { stringData: Entries }
+  const { apiKey } = stringData
   assert.notEqual(apiKey, '')
+  await sell(stringData, tollway.stateDir)
   const answers: string[] = []
   const ask = async (path: string, init: RequestInit = {}) => {
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
@@ -77,11 +105,18 @@ test('no answer of the API, file of the console or log contains a secret, token 
     answers.some(answer => answer.includes('kind: Merchant')),
     'no merchant was read',
   )
+  const sold = answers.find(answer => answer.startsWith('/api/v1/merchants? ')) ?? ''
+  // 25.00 EUR less a fee, and 25.00 that wait.
+  assert.match(sold, /"available":\{"currency":"EUR","amount":"2[45]\d\d","exponent":2\}/)
+  assert.match(sold, /"pending":\[\{"currency":"EUR","amount":"2500"/)
+  assert.match(sold, /"passed":true,"findings":0,"records":\{"merchants":1,"transactions":1/)
   const log = readFileSync(join(tollway.stateDir, 'tollway.log'), 'utf8')
   const status = readFileSync(join(tollway.stateDir, 'status.json'), 'utf8')
   const texts = [...answers, log, status, tollway.program.output()]
   const provisionToken = readFileSync(join(tollway.stateDir, 'provision-token'), 'utf8').trim()
-  for (const [name, canary] of Object.entries({ secret, token, card, apiKey, provisionToken })) {
+  const groups = paidCard.replaceAll(/(\d{4})(?=\d)/g, '$1 ')
+  const canaries = { secret, token, card, apiKey, provisionToken, paidCard, groups, note }
+  for (const [name, canary] of Object.entries(canaries)) {
     const found = texts.find(text => text.includes(canary))
     assert.equal(found, undefined, `${name} is in ${found?.slice(0, 300)}`)
   }

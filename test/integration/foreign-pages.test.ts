@@ -15,17 +15,15 @@ function ask(port: number, method: string, path: string, headers: Record<string,
 }
 
 test('a page of another site cannot read or change an operator on this machine', async t => {
-  const [operatorPort = 0, debugPort = 0, brokerDebugPort = 0, metricsPort = 0, ...more] = await freePorts(7)
-  const [payments = 0, paymentsDebugPort = 0, provisionPort = 0] = more
+  const [operatorPort = 0, debugPort = 0, brokerDebugPort = 0, metricsPort = 0, paymentsDebugPort = 0] =
+    await freePorts(5)
   const options = {
     'broker-replicas': 1,
     'operator-port': operatorPort,
     'debug-port': debugPort,
     'broker-debug-port': brokerDebugPort,
     'metrics-port': metricsPort,
-    'payments-port': payments,
     'payments-debug-port': paymentsDebugPort,
-    'payments-provision-port': provisionPort,
   }
   const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, `${value}`])
   await startTollway(t, {}, ['--payments', '--metrics', ...args])

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { readFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { freePorts } from '../support/free-ports.ts'
 import { manifest, startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -21,14 +20,10 @@ const failedKeys = 'API_FAILED_KEYS_PER_ADDRESS'
 const maxFailedKeys = 20
 
 test('a Merchant of a folder has an API key in a file, and is closed with its resource', async t => {
-  const [paymentsPort = 0, debugPort = 0, provisionPort = 0] = await freePorts(3)
-  const ports = { port: paymentsPort, 'debug-port': debugPort, 'provision-port': provisionPort }
-  const options = Object.entries(ports).flatMap(([name, port]) => [`--payments-${name}`, `${port}`])
   const limits = manifest('a', 'checkout', { user: '1/hour' })
   const files = { 'shop.yaml': merchant(), 'limits.yaml': limits }
   const tollway = await startTollway(t, files, [
     '--payments',
-    ...options,
     '--payments-env',
     `${failedKeys}=${maxFailedKeys}`,
   ])
@@ -100,7 +95,7 @@ test('a Merchant of a folder has an API key in a file, and is closed with its re
     }
     await waitFor('the service to have counted a wrong key', async () => {
       const headers = { authorization: `Basic ${Buffer.from(':wrong').toString('base64')}` }
-      await fetch(`http://127.0.0.1:${paymentsPort}/me`, { headers })
+      await fetch(`${addresses['payments']}/me`, { headers })
       const [counted] = (await ask()).statuses
       assert.ok(counted?.currentLimit !== undefined, 'the service has the limit')
       return (counted.limitRemaining ?? 0) < maxFailedKeys

@@ -150,10 +150,20 @@ describe('the admin commands of payments', { skip: missingPostgres() || missingD
     )
     const { code, output } = await askAdmin(restored, ['verify'])
     assert.equal(code, 1, output)
+    const stored = async (database: string) =>
+      (await postgres.sql('SELECT findings FROM last_verification', database)).trim()
+    assert.equal(await stored('payments'), '0')
+    assert.equal(await stored('restored'), /(\d+) things do not/.exec(output)?.[1])
     assert.match(output, /sum to 1, not to 0/)
     assert.match(output, /line \S+ of merchant \S+: its balance is/)
     assert.match(output, /merchant \S+: its balance is \d+; its lines make it \d+/)
     assert.match(output, /\d+ things do not add up/)
+    await postgres.sql('ALTER DATABASE restored SET default_transaction_read_only = on')
+    const unstored = await askAdmin(restored, ['verify'])
+    assert.equal(unstored.code, 1)
+    const note = 'tollway payments: store the result for the console: '
+    assert.ok(unstored.output.startsWith(`${output}${note}`), unstored.output)
+    assert.match(unstored.output, /read-only transaction/)
   })
 
   test('wrong arguments are rejected with the reason', async () => {

@@ -60,8 +60,8 @@ export async function startTollway(
     renameSync(await newPgliteFolder(), join(stateDir, 'payments'))
   }
   const [grpcPort = 0, httpPort = 0, feedPort = 0, operatorPort = 0, debugPort = 0, ...forBroker] =
-    await freePorts(7)
-  const [brokerPort = 0, brokerDebugPort = 0] = forBroker
+    await freePorts(withPayments ? 10 : 7)
+  const [brokerPort = 0, brokerDebugPort = 0, ...forPayments] = forBroker
   const ports = {
     'grpc-port': grpcPort,
     'http-port': httpPort,
@@ -71,6 +71,11 @@ export async function startTollway(
     'broker-replicas': 0,
     'broker-port': brokerPort,
     'broker-debug-port': brokerDebugPort,
+    ...(withPayments && {
+      'payments-port': forPayments[0],
+      'payments-debug-port': forPayments[1],
+      'payments-provision-port': forPayments[2],
+    }),
   }
   const options = Object.entries(ports).flatMap(([name, number]) => [`--${name}`, `${number}`])
   const [node, ...script] = tollway

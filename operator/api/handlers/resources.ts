@@ -2,10 +2,9 @@ import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/config.ts'
 import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/encode-stream-route.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
-import { conditionOf } from '../../status/status-report.ts'
 import type { OwnClientState } from '../../xds/acknowledgements.ts'
 import type { Right } from '../endpoints.ts'
-import type { MerchantList, ResourceList } from '../shapes.ts'
+import type { ResourceList } from '../shapes.ts'
 import type { ApiSources } from '../sources.ts'
 import { withoutPods } from './domains.ts'
 import { type ApiCall, type Handler, optionalText, textOf } from './handler.ts'
@@ -22,7 +21,8 @@ export function rightOn(verb: Right['verb'], kind: string): Right {
   return { verb, resource: plural }
 }
 
-function chosenBy(call: ApiCall, kind: string): readonly ResourceStatus[] {
+/** Returns the resources of a kind, in the namespace of the call if it names one. */
+export function chosenBy(call: ApiCall, kind: string): readonly ResourceStatus[] {
   const namespace = optionalText(call, 'namespace')
   return call.sources
     .report()
@@ -31,7 +31,7 @@ function chosenBy(call: ApiCall, kind: string): readonly ResourceStatus[] {
     )
 }
 
-const nameOf = ({ namespace, name }: ResourceStatus) => `${namespace}/${name}`
+export const nameOf = ({ namespace, name }: ResourceStatus) => `${namespace}/${name}`
 
 export const resources: Handler = {
   placeOf: call => ({ namespace: optionalText(call, 'namespace') }),
@@ -97,24 +97,4 @@ async function describePods({ pods }: ApiSources): Promise<ResourceList['pods']>
     ...{ backendProblem: item.backendProblem, decisionsPerSecond: item.decisionsPerSecond },
     ...{ p50Ms: item.p50Ms, p99Ms: item.p99Ms, features: [...item.features] },
   }))
-}
-
-export const merchants: Handler = {
-  placeOf: call => ({ namespace: optionalText(call, 'namespace') }),
-  async answer(call): Promise<MerchantList> {
-    const page = pageOf(chosenBy(call, 'Merchant'), nameOf, call.parameters)
-    return {
-      ...page,
-      items: page.items.map(resource => {
-        const { status, reason, message } = conditionOf(resource, 'CredentialsReady')
-        const { namespace, name, subject, details, conditions } = resource
-        return {
-          ...{ namespace, name, subject },
-          details: { ...details },
-          credentials: { ready: status === 'True', reason, message },
-          conditions: [...conditions],
-        }
-      }),
-    }
-  },
 }

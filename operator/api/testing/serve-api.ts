@@ -51,6 +51,7 @@ interface ServedApi {
   readonly limits?: Partial<ApiLimits>
   readonly apply?: ApiSources['apply']
   readonly manifest?: ApiSources['manifest']
+  readonly books?: ApiSources['books']
 }
 
 const notWritten: ApiSources['apply'] = async () => ({
@@ -60,10 +61,28 @@ const written: ApiSources['manifest'] = async () => ({
   ...{ manifest: 'kind: RateLimitConfig\n', version: '1', origin: 'checkout.yaml' },
 })
 
+const money = (currency: string, amount: string) => ({ currency, amount, exponent: 2 })
+const cafeBooks: ApiSources['books'] = async () => ({
+  balances: new Map([['uid-of-cafe', { available: money('DKK', '49165'), pending: [money('EUR', '5')] }]]),
+  lastVerify: {
+    ...{ beganMs: 1_000, endedMs: 2_500, records: { merchants: 2 }, findings: 2 },
+    shown: [
+      { uid: 'uid-of-cafe', record: 'merchant 1', message: 'its balance is 2; its lines make it 1' },
+      { uid: undefined, record: 'merchant 2', message: 'its balance is 4; its lines make it 3' },
+    ],
+  },
+})
+
 /** Serves the API on a loopback address with played pods, until the test ends. */
 export async function serveApi(
   t: Pick<TestContext, 'after'>,
-  { access = openAccess, limits = {}, apply = notWritten, manifest = written }: ServedApi = {},
+  {
+    access = openAccess,
+    limits = {},
+    apply = notWritten,
+    manifest = written,
+    books = cafeBooks,
+  }: ServedApi = {},
 ) {
   const lines: string[] = []
   const log = createLog({ level: 'debug', format: 'json', write: line => lines.push(line) })
@@ -88,6 +107,7 @@ export async function serveApi(
     feed,
     brokers: async () => [{ address: 'http://127.0.0.1:1', problem: 'does not answer' }],
     preview: async (key: string) => (key === streamPreview.key ? streamPreview : undefined),
+    books,
     apply,
     manifest,
   }

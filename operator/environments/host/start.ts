@@ -14,6 +14,7 @@ import type { ApiSources } from '../../api/sources.ts'
 import { type App, type Controller, openApp } from '../../app.ts'
 import { InfrastructureError, type Replica } from '../../infrastructure/provider.ts'
 import { type ServiceName, serviceNames } from '../../ir.ts'
+import { shareBooks } from '../../kinds/merchant/merchant-books.ts'
 import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
 import { unknownKinds } from '../../kinds/registry.ts'
 import { paymentsOnHost } from '../../services/payments/payments-on-host.ts'
@@ -87,13 +88,14 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   const files = createFileSource({ folder, clock: systemClock, onWarn: text => log.warn(text) })
   const source = withBuiltIn(files, config.payments ? [paymentsApiLimits(config.paymentsEnv)] : [])
   const report = openReport(options, host, source, log)
+  const payments = openPayments(started, options)
   const environment = hostEnvironment({
     source,
     infrastructure: host,
     services: serviceNames,
     whySwitchedOff: workload => switchedOff(config, workload),
     rememberedPath: rememberedPath(stateDir),
-    merchants: { stateDir, ...openPayments(started, options) },
+    merchants: { stateDir, ...payments },
     log,
     writeStatus: report.write,
   })
@@ -108,7 +110,8 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   })
   await host.assertPortsFree(workloads, operatorPorts(config))
   const manifests = { apply: applyToFolder(folder, files), manifest: readFromFolder(folder, files) }
-  const api = openApi(app, { ...manifests, report: report.current }, host, log)
+  const books = shareBooks(payments.provisioner, systemClock)
+  const api = openApi(app, { ...manifests, books, report: report.current }, host, log)
   const pages = createOperatorServer(report.current, api)
   await serve(started, config, app, pages, log)
   const redis = await openRedis(options, redisUrlFile, log)
@@ -227,7 +230,7 @@ const lastAnswersMs = 200
 
 function openApi(
   { podSessions: pods, feed, limits }: App<Controller>,
-  answering: Pick<ApiSources, 'apply' | 'manifest' | 'report'>,
+  answering: Pick<ApiSources, 'apply' | 'books' | 'manifest' | 'report'>,
   host: HostInfrastructure,
   log: Log,
 ): Api {

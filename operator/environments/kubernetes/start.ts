@@ -14,6 +14,7 @@ import { createLeaderLink } from '../../counters/leader/leader-link.ts'
 import { failingReplicas } from '../../infrastructure/backend-failures.ts'
 import { InfrastructureError } from '../../infrastructure/provider.ts'
 import { serviceNames } from '../../ir.ts'
+import { type ReadBooks, shareBooks } from '../../kinds/merchant/merchant-books.ts'
 import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
 import * as names from '../../services/cluster-names.ts'
 import { clusterWorkloads, podShapeOf } from '../../services/cluster-services.ts'
@@ -108,7 +109,8 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const operators = openOperators(started, client, place, log)
   const report = () => reportOf(options, kinds, infrastructure, operators, certificates.problem())
   const { access } = options
-  const api = openApi(app, { access, client, events, infrastructure, report, log })
+  const books = shareBooks(config.payments.enabled ? provisioner : undefined, systemClock)
+  const api = openApi(app, { access, client, events, infrastructure, report, books, log })
   await servePages(started, options, { notReady: () => notReady, metrics, report, api })
   leadership.start({
     onStarted() {
@@ -371,12 +373,13 @@ interface ApiParts {
   readonly events: EventRecorder
   readonly infrastructure: Pick<KubernetesInfrastructure, 'observe'>
   readonly report: () => StatusReport
+  readonly books: ReadBooks
   readonly log: Log
 }
 
 function openApi(
   app: App<ClusterController>,
-  { access, client, events, infrastructure, report, log }: ApiParts,
+  { access, client, events, infrastructure, report, books, log }: ApiParts,
 ): Api {
   const { podSessions: pods, feed, limits } = app
   const brokers = async () => brokersOf(infrastructure)
@@ -385,7 +388,7 @@ function openApi(
   return createApi({
     sources: {
       ...{ clock: systemClock, pods, feed, domains: limits.inForce, report },
-      ...{ brokers, preview: noPreview, apply, manifest },
+      ...{ brokers, preview: noPreview, books, apply, manifest },
     },
     access: reviewedAccess({ client, clock: systemClock }),
     onCounterChange: change => recordChange(events, limits, systemClock, change),

@@ -9,6 +9,8 @@ import { silentLog } from '@tollway/chassis/log/log.ts'
 import { openTlsFiles } from '@tollway/chassis/net/tls.ts'
 import { hashApiKey, newApiKey } from '@tollway/payments/domain/ids.ts'
 import { createProvisionServer } from '../../../services/payments/http/servers/provision-server.ts'
+import { payAt } from '../../../services/payments/http/testing/api-under-test.ts'
+import { storeResult, verifyBooks } from '../../../services/payments/operations/verify-books.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { issueAuthority, issueLeaf } from '../../certificates/issue.ts'
 import { createProvisionClient } from './provision-client.ts'
@@ -77,6 +79,24 @@ describe('the client of a real payments service', () => {
     assert.equal(await service.merchantsOf('thief'), 0)
   })
 
+  it('reads the balances of merchants, and the result of the last proof of the books', async () => {
+    const { provisioner, payments, storage } = service
+    const made = await provisioner.provision('with-balance', request(), signal)
+    assert.ok('publicKey' in made)
+    await payAt({ payments }, made, { amount: 1_234n, currency: 'EUR' })
+    const dkk = (amount: string) => ({ currency: 'DKK', amount, exponent: 2 })
+    const pending = [{ currency: 'EUR', amount: '1234', exponent: 2 }]
+    const first = await provisioner.readBooks(['with-balance', 'unknown'])
+    assert.deepEqual(first.balances, new Map([['with-balance', { available: dkk('0'), pending }]]))
+    assert.equal(first.lastVerify, undefined)
+    await storeResult(storage, await verifyBooks(storage), { beganMs: 1_000, endedMs: 3_000 })
+    const { lastVerify } = await provisioner.readBooks([])
+    assert.ok(lastVerify)
+    assert.deepEqual([lastVerify.beganMs, lastVerify.endedMs, lastVerify.findings], [1_000, 3_000, 0])
+    assert.deepEqual(lastVerify.shown, [])
+    assert.ok(lastVerify.records['transactions'] === 1, JSON.stringify(lastVerify.records))
+  })
+
   it('shows its certificate, and verifies that of the service', async t => {
     const place = temporaryFolder('provision-tls')
     const authority = issueAuthority('a', lifetime)
@@ -102,6 +122,12 @@ describe('the client of a real payments service', () => {
     t.after(client.end)
     await assert.rejects(client.provision('stranger', request(), signal), /does not answer/)
     assert.equal(await service.merchantsOf('stranger'), 0)
+    const reader = createProvisionClient({
+      url,
+      tls: () => ({ ca: authority.cert, identity: leaf(podName, ['client']), serverName: podName }),
+    })
+    t.after(reader.end)
+    await assert.rejects(reader.readBooks([]), /403 forbidden/)
   })
 })
 
@@ -157,6 +183,25 @@ for (const [name, status, body, message] of odd) {
       assert.ok(!error.message.includes('secret') && !error.message.includes(asked.keyHash))
       return true
     })
+  })
+}
+
+const oddBooks: readonly [name: string, status: number, body: string, message: RegExp][] = [
+  ['an answer of an earlier version', 404, '{"code":"not_found"}', /has an earlier version$/],
+  ['an answer without books', 200, '{}', /answers 200$/],
+  ['a failure', 503, '{"code":"unavailable","message":"Later."}', /answers 503 unavailable: Later\.$/],
+  ['more than a hundred merchants have', 200, 'x'.repeat(3_000_000), /answers more than 2097152 bytes/],
+]
+
+for (const [name, status, body, message] of oddBooks) {
+  it(`${name} has no balances`, async t => {
+    const server = createServer((_, response) => response.writeHead(status).end(body))
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    t.after(() => server.close())
+    const { port } = server.address() as AddressInfo
+    const client = createProvisionClient({ url: new URL(`http://127.0.0.1:${port}`) })
+    t.after(client.end)
+    await assert.rejects(client.readBooks(['a']), message)
   })
 }
 

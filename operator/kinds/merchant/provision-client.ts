@@ -3,6 +3,7 @@ import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { Agent as HttpAgent, request as requestHttp } from '@tollway/chassis/net/node-http.ts'
 import { readBoundedBody } from '@tollway/chassis/net/read-bounded-body.ts'
+import type { BookReader, Books, LastVerify, MerchantBalances, Money } from './merchant-books.ts'
 import {
   ProvisionError,
   type Provisioned,
@@ -51,10 +52,30 @@ interface Answer {
   readonly body: unknown
 }
 
-/** Returns the provisioner at an address. No error contains a key or a token. */
-export function createProvisionClient(
-  options: ProvisionClientOptions,
-): Provisioner & { /** Ends its connections. */ end(): void } {
+/** The calls of the port for provisioning. */
+export interface ProvisionClient extends Provisioner, BookReader {
+  /** Ends its connections. */
+  end(): void
+}
+
+/** Answers about books: of a hundred merchants, each with amounts in a few currencies. */
+const maxBooksBytes = 2 * 1024 * 1024
+/** A service that does not answer delays a list of merchants for no longer. */
+const booksTimeoutMs = 3_000
+
+interface Call {
+  readonly method: 'PUT' | 'DELETE' | 'POST'
+  /** Below `/provision`. */
+  readonly path: string
+  readonly body?: unknown
+  /** Left out if the caller waits for the answer in any case. */
+  readonly signal?: AbortSignal
+  readonly timeoutMs?: number
+  readonly maxAnswerBytes?: number
+}
+
+/** Returns the client of the port at an address. No error contains a key or a token. */
+export function createProvisionClient(options: ProvisionClientOptions): ProvisionClient {
   const { url, token, tls } = options
   const limits = { ...defaultLimits, ...options.limits }
   const isSecure = url.protocol === 'https:'
@@ -65,7 +86,8 @@ export function createProvisionClient(
     timeout: idleConnectionMs,
   })
 
-  async function send(method: 'PUT' | 'DELETE', uid: string, body: unknown, signal: AbortSignal) {
+  async function send({ method, path, body, signal, ...own }: Call) {
+    const { timeoutMs, maxAnswerBytes } = { ...limits, ...own }
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
     const text = body === undefined ? undefined : JSON.stringify(body)
     const { ca, identity, serverName } = tls?.() ?? {}
@@ -74,46 +96,50 @@ export function createProvisionClient(
       host: url.hostname.replace(/^\[|\]$/g, ''),
       port: url.port,
       method,
-      path: `/provision/merchants/${encodeURIComponent(uid)}`,
+      path: `/provision${path}`,
       headers: {
         accept: 'application/json',
         ...(text !== undefined && { 'content-type': 'application/json' }),
         ...(token && { authorization: `Bearer ${token()}` }),
       },
       agent,
-      signal: AbortSignal.any([signal, AbortSignal.timeout(limits.timeoutMs)]),
+      signal: AbortSignal.any([...(signal ? [signal] : []), AbortSignal.timeout(timeoutMs)]),
     })
     sent.on('error', reject)
     sent.on('response', resolve)
     sent.end(text)
     const response = await promise
-    return { status: response.statusCode ?? 0, body: await readJson(response, limits.maxAnswerBytes) }
+    return { status: response.statusCode ?? 0, body: await readJson(response, maxAnswerBytes) }
   }
 
-  async function ask(
-    method: 'PUT' | 'DELETE',
-    uid: string,
-    body: unknown,
-    signal: AbortSignal,
-  ): Promise<Answer> {
+  async function ask(call: Call): Promise<Answer> {
     try {
-      return await send(method, uid, body, signal)
+      return await send(call)
     } catch (error) {
-      signal.throwIfAborted()
+      call.signal?.throwIfAborted()
       if (error instanceof ProvisionError) throw error
       const { code, message } = error as NodeJS.ErrnoException
       throw new ProvisionError(`the payments service at ${url.origin} does not answer: ${message || code}`)
     }
   }
 
+  const ofMerchant = (uid: string) => `/merchants/${encodeURIComponent(uid)}`
+
   return {
     async provision(uid, asked, signal) {
-      const answer = await ask('PUT', uid, toBody(asked), signal)
+      const answer = await ask({ method: 'PUT', path: ofMerchant(uid), body: toBody(asked), signal })
       return toProvisioned(answer) ?? toRejection(answer) ?? unexpected(answer)
     },
     async close(uid, signal) {
-      const answer = await ask('DELETE', uid, undefined, signal)
+      const answer = await ask({ method: 'DELETE', path: ofMerchant(uid), signal })
       if (answer.status !== 204 && answer.status !== 404) unexpected(answer)
+    },
+    async readBooks(uids) {
+      const ofBooks = { timeoutMs: booksTimeoutMs, maxAnswerBytes: maxBooksBytes }
+      const answer = await ask({ method: 'POST', path: '/books', body: { uids }, ...ofBooks })
+      const { status, body } = answer
+      if (status === 404) throw new ProvisionError('the payments service has an earlier version')
+      return (status === 200 ? toBooks(body) : undefined) ?? unexpected(answer)
     },
     end: () => agent.destroy(),
   }
@@ -141,6 +167,41 @@ function toProvisioned({ status, body }: Answer): Provisioned | undefined {
   const isRight = [merchantId, publicKey, appId].every(id => typeof id === 'string' && id !== '')
   if (status !== 200 || !isRight) return undefined
   return { merchantId: `${merchantId}`, publicKey: `${publicKey}`, appId: `${appId}` }
+}
+
+const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
+
+/** Returns undefined for a body of another form. */
+function toBooks(body: unknown): Books | undefined {
+  const { merchants, verification } = fieldsOf(body)
+  if (typeof merchants !== 'object' || merchants === null || verification === undefined) return undefined
+  const balances = Object.entries(merchants).map(([uid, fields]): [string, MerchantBalances] => {
+    const { available, pending } = fieldsOf(fields)
+    return [uid, { available: toMoney(available), pending: listOf(pending).map(toMoney) }]
+  })
+  return {
+    balances: new Map(balances),
+    lastVerify: verification === null ? undefined : toLastVerify(fieldsOf(verification)),
+  }
+}
+
+function toMoney(value: unknown): Money {
+  const { currency, amount, exponent } = fieldsOf(value)
+  return { currency: `${currency}`, amount: `${amount}`, exponent: Number(exponent) }
+}
+
+function toLastVerify({ began, ended, records, findings, shown }: Fields): LastVerify {
+  const counts = Object.entries(fieldsOf(records)).map(([kind, count]) => [kind, Number(count)])
+  return {
+    beganMs: Date.parse(`${began}`),
+    endedMs: Date.parse(`${ended}`),
+    records: Object.fromEntries(counts),
+    findings: Number(findings),
+    shown: listOf(shown).map(value => {
+      const { uid, record, message } = fieldsOf(value)
+      return { uid: typeof uid === 'string' ? uid : undefined, record: `${record}`, message: `${message}` }
+    }),
+  }
 }
 
 /** Returns the rejections that a change of the resource, of the key or of the merchant can resolve. */

@@ -9,7 +9,7 @@ import {
   raiseDisputeByHand,
   resolveDisputeByHand,
 } from '../operations/transactions/dispute-by-hand.ts'
-import { verifyBooks } from '../operations/verify-books.ts'
+import { storeResult, verifyBooks } from '../operations/verify-books.ts'
 import { listOpenExceptions } from '../storage/delivery/processor-exceptions.ts'
 import type { Storage } from '../storage/storage.ts'
 import { parseAmount, parseDay, UsageError } from './arguments.ts'
@@ -76,12 +76,17 @@ function parse<const O extends Options>(args: readonly string[], options: O, cou
   return { values: parsed.values as { readonly [K in keyof O]?: string }, positionals: parsed.positionals }
 }
 
-/** The verification of a backup must not change it. */
+/** The verification of a backup must not migrate it. */
 const verifyCommand: AdminCommand = {
   schema: 'as it is',
   async run({ storage }, output) {
+    const beganMs = Date.now()
     const verification = await verifyBooks(storage)
     output.print(describeVerification(verification))
+    // A standby accepts no writes, and a backup of an earlier version has no table for the result.
+    await storeResult(storage, verification, { beganMs, endedMs: Date.now() }).catch((error: Error) => {
+      output.printError(`tollway payments: store the result for the console: ${error.message}\n`)
+    })
     return verification.findings.length === 0 ? exitCodes.ok : exitCodes.wrong
   },
 }

@@ -10,7 +10,7 @@ Works on the database of the payments service, which the environment names as it
 DATABASE_URL (or DATABASE_URL_FILE), or STATE_DIR for the embedded one. Only one process can open that:
 while the service runs, it carries the command out.
 
-  verify          replay all records and prove that they add up; changes nothing
+  verify          replay all records and prove that they add up; stores the result, changes nothing else
   payout          pay merchants their balance, each once a period
   --period NAME   any name (default: today's date in UTC, which is also that of PAYOUT_TIME)
   --merchant ID   only this one

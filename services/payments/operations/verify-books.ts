@@ -2,6 +2,7 @@ import type { Posting } from '../domain/ledger/ledger.ts'
 import { type Book, type Finding, verify } from '../domain/ledger/verify.ts'
 import type { Merchant } from '../domain/merchant/merchant.ts'
 import { countRecords, listAllMerchants, type RecordCounts, sumOfLines } from '../storage/books.ts'
+import { storeVerification } from '../storage/last-verification.ts'
 import { planFor } from '../storage/planner.ts'
 import type { Storage, Tx } from '../storage/storage.ts'
 import { disputesOfTransactions } from '../storage/tables/disputes.ts'
@@ -25,6 +26,8 @@ export interface Verification {
 }
 
 export interface BookFinding {
+  /** Null for a finding that belongs to no known merchant. */
+  readonly merchantId: string | null
   /** `transaction <id>`, `merchant <id>`, and the like. */
   readonly record: string
   readonly message: string
@@ -45,12 +48,31 @@ export function verifyBooks(storage: Storage): Promise<Verification> {
   return storage.transaction(verifyAll, options)
 }
 
+/** The inconsistencies that are stored, and the characters of each. */
+const maxStored = 100
+const maxStoredCharacters = 300
+
+/** Stores the result of a proof as the last one. */
+export async function storeResult(
+  storage: Storage,
+  { counts, findings }: Pick<Verification, 'counts' | 'findings'>,
+  { beganMs, endedMs }: { readonly beganMs: number; readonly endedMs: number },
+): Promise<void> {
+  const records = Object.fromEntries(Object.entries(counts).map(([kind, count]) => [kind, Number(count)]))
+  const shown = findings.slice(0, maxStored).map(({ merchantId, record, message }) => ({
+    ...{ merchantId, record },
+    message: message.slice(0, maxStoredCharacters),
+  }))
+  const result = { beganMs, endedMs, records, findings: findings.length, shown }
+  await storage.transaction(tx => storeVerification(tx, result))
+}
+
 async function verifyAll(tx: Tx): Promise<Verification> {
   const { seen, findings } = await planFor(tx, 'parts of tables', () => replayAll(tx))
   const counts = await countRecords(tx)
   findings.push(...leftOver(counts, seen))
   for (const { rule, id, detail } of await findLedgerProblems(tx, maxFindings)) {
-    findings.push({ record: id, message: `${detail}, against the rule that ${rule}` })
+    findings.push({ merchantId: null, record: id, message: `${detail}, against the rule that ${rule}` })
   }
   return { counts, balances: await accountBalances(tx, null), findings }
 }
@@ -75,7 +97,7 @@ async function replayAll(tx: Tx): Promise<{ seen: RecordCounts; findings: BookFi
 }
 
 function findingOf({ merchantId, record, message }: Finding): BookFinding {
-  return { record: `${record} of merchant ${merchantId}`, message }
+  return { merchantId, record: `${record} of merchant ${merchantId}`, message }
 }
 
 /** Yields a merchant's book in complete parts: transactions with all their records, and payouts. */
@@ -117,7 +139,8 @@ async function verifyBalance(tx: Tx, { id, currency }: Merchant): Promise<readon
   const posted = await balanceOf(tx, id, currency)
   const shown = await sumOfLines(tx, id)
   if (posted === shown) return []
-  return [{ record: `merchant ${id}`, message: `its balance is ${posted}; its lines make it ${shown}` }]
+  const message = `its balance is ${posted}; its lines make it ${shown}`
+  return [{ merchantId: id, record: `merchant ${id}`, message }]
 }
 
 /** Records that no merchant and no transaction leads to are orphans. */
@@ -126,6 +149,7 @@ function leftOver(counts: RecordCounts, seen: RecordCounts): readonly BookFindin
     .map(([kind, count]): [string, bigint] => [kind, count - seen[kind as keyof RecordCounts]])
     .filter(([, missing]) => missing !== 0n)
     .map(([kind, missing]) => ({
+      merchantId: null,
       record: kind,
       message: `${missing} of them belong to no existing transaction`,
     }))

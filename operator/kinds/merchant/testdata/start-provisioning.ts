@@ -5,12 +5,11 @@ import { type PaymentsUnderTest, startPayments } from '../../../../services/paym
 import { createProvisionServer } from '../../../../services/payments/http/servers/provision-server.ts'
 import { findAppByKeyHash } from '../../../../services/payments/storage/tables/apps.ts'
 import type { MerchantAccount } from '../../../ir.ts'
-import { createProvisionClient } from '../provision-client.ts'
-import type { Provisioner } from '../provisioner.ts'
+import { createProvisionClient, type ProvisionClient } from '../provision-client.ts'
 
 export interface ProvisioningUnderTest extends PaymentsUnderTest {
   readonly url: URL
-  readonly provisioner: Provisioner
+  readonly provisioner: ProvisionClient
   /** The log at its most detailed level. */
   readonly logged: () => string
   /** How many merchants there are of a uid, closed or not. */

@@ -1,12 +1,14 @@
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { isRefused, type Refused, refuse } from '../../domain/refusals.ts'
-import { parseProvision, parseUid } from '../../operations/accounts/provision-input.ts'
+import { parseBooks, parseProvision, parseUid } from '../../operations/accounts/provision-input.ts'
 import { closeProvisionedMerchant, provisionMerchant } from '../../operations/accounts/provision-merchant.ts'
 import { type Outcome, type Payments, perform } from '../../operations/operation.ts'
+import { readBooks } from '../../operations/read-books.ts'
 import { type Answer, answer, noContent } from '../answer.ts'
 import { RefusedError } from '../failure.ts'
 import { hasBearerToken } from '../request/bearer-token.ts'
+import { presentBooks } from './present-books.ts'
 import {
   bodyOf,
   createJsonServer,
@@ -52,6 +54,11 @@ export function createProvisionServer(options: ProvisionServerOptions): JsonServ
   app.delete<{ Params: { uid: string } }>(path, async (request, reply) => {
     const outcome = await close(payments, request.params.uid)
     return isRefused(outcome) ? sendRefusal(reply, outcome) : sendAnswer(reply, outcome)
+  })
+  app.post('/provision/books', async (request, reply) => {
+    const input = parseBooks(bodyOf(request).value)
+    if (isRefused(input)) return sendRefusal(reply, input)
+    return sendAnswer(reply, answer(200, presentBooks(await readBooks(payments.storage, input.uids))))
   })
   app.setNotFoundHandler((_, reply) => sendRefusal(reply, refuse('not_found')))
   return server

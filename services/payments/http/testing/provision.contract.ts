@@ -4,9 +4,10 @@ import { after, before, test } from 'node:test'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { newWebhookSecret } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { hashApiKey, newApiKey } from '../../domain/ids.ts'
+import { storeResult, verifyBooks } from '../../operations/verify-books.ts'
 import { createProvisionServer } from '../servers/provision-server.ts'
 import type { JsonServer } from '../servers/server.ts'
-import { type ApiUnderTest, merchantInput, openShop, sharedApi } from './api-under-test.ts'
+import { type ApiUnderTest, merchantInput, openShop, payAt, sharedApi } from './api-under-test.ts'
 
 let token = 'a token of the operator'.replaceAll(' ', '-')
 
@@ -187,6 +188,54 @@ test('a merchant is adopted with one of its keys, and by one resource only', asy
   }
   assert.equal((await provision('DELETE', uid)).status, 404)
   assert.equal((await api.call('GET', `/merchants/${shop.merchantId}`, shop)).status, 200)
+})
+
+async function readBooks(json: unknown, authorization = `Bearer ${token}`) {
+  const headers = { authorization, 'content-type': 'application/json' }
+  const response = await fetch(`${url}/provision/books`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify(json),
+  })
+  return { status: response.status, json: (await response.json()) as Record<string, unknown> }
+}
+
+test('the balances of merchants of resources are read, with the last proof of the books', async () => {
+  const [uid, key] = [newUid(), newKey()]
+  const { merchantId, publicKey = '' } = (await provision('PUT', uid, inputWith(key))).json
+  await payAt(api, { publicKey }, { amount: 12_345n, currency: 'USD' })
+  await storeResult(api.storage, await verifyBooks(api.storage), { beganMs: 0, endedMs: 1_000 })
+  const { status, json } = await readBooks({ uids: [uid, 'unknown'] })
+  assert.equal(status, 200, JSON.stringify(json))
+  assert.deepEqual(json['merchants'], {
+    [uid]: {
+      merchantId,
+      available: { currency: 'DKK', amount: '0', exponent: 2 },
+      pending: [{ currency: 'USD', amount: '12345', exponent: 2 }],
+    },
+  })
+  const { records, ...verification } = json['verification'] as Record<string, unknown>
+  const times = { began: '1970-01-01T00:00:00.000Z', ended: '1970-01-01T00:00:01.000Z' }
+  assert.deepEqual(verification, { ...times, findings: 0, shown: [] })
+  assert.ok(((records as Record<string, number>)['transactions'] ?? 0) > 0)
+})
+
+test('books are read with the token alone, and an error names the field', async () => {
+  for (const authorization of ['', 'Bearer x', `Basic ${btoa(`:${token}`)}`]) {
+    assert.equal((await readBooks({ uids: [] }, authorization)).status, 401, authorization)
+  }
+  const wrong: readonly [unknown, string][] = [
+    [{}, 'uids'],
+    [{ uids: 'a' }, 'uids'],
+    [{ uids: [1] }, 'uids.0'],
+    [{ uids: [], all: true }, 'all'],
+    [{ uids: Array.from({ length: 101 }, () => 'a') }, 'uids'],
+  ]
+  for (const [body, field] of wrong) {
+    const { status, json } = await readBooks(body)
+    assert.equal(status, 400, JSON.stringify(body))
+    assert.equal((json as unknown as { field: string }[])[0]?.field, field)
+  }
 })
 
 test('a changed token applies to the next request', async () => {

@@ -108,6 +108,16 @@ export function parseProvision(
 
 const uidPattern = /^[\w.:-]{1,128}$/
 
+/** The most resources whose books are read at a time. */
+const maxBooks = 100
+
+const books = record({ uids: required(list(text(128), maxBooks)) })
+
+/** Parses the body of POST /provision/books. A refusal lists every problem. */
+export function parseBooks(body: unknown): { readonly uids: readonly string[] } | Refused {
+  return parseInput(books, body, 'json')
+}
+
 /** The uid of a resource: 1 to 128 letters, digits, `.`, `_`, `:` and `-`. */
 export function parseUid(text: string): string | Refused {
   return uidPattern.test(text) ? text : refuse('not_found')

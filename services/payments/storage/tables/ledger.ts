@@ -45,31 +45,49 @@ export async function balanceOf(tx: Tx, merchantId: string, currency: string): P
 }
 
 interface BalanceRow {
+  readonly merchant_id: string
   readonly is_pending: boolean
   readonly currency: string
   readonly amount: bigint
 }
 
-const selectBalances = `SELECT false AS is_pending, $2::text AS currency,
-    coalesce(sum(amount), 0)::bigint AS amount
-    FROM ledger_postings WHERE account = 'merchant' AND merchant_id = $1 AND currency = $2
+const selectBalances = `SELECT m.id AS merchant_id, false AS is_pending, m.currency,
+    coalesce(posted.amount, 0)::bigint AS amount
+    FROM unnest($1::uuid[], $2::text[]) AS m (id, currency), LATERAL (
+      SELECT sum(p.amount) AS amount FROM ledger_postings p
+      WHERE p.account = 'merchant' AND p.merchant_id = m.id AND p.currency = m.currency) AS posted
   UNION ALL
-  SELECT true, currency::text, sum(pending_amount)::bigint
-    FROM transactions WHERE merchant_id = $1 AND has_pending GROUP BY currency
+  SELECT merchant_id, true, currency::text, sum(pending_amount)::bigint
+    FROM transactions WHERE merchant_id = ANY ($1::uuid[]) AND has_pending GROUP BY merchant_id, currency
   ORDER BY is_pending, currency`
 
-/** The balances of a merchant with this funding currency, all as of one moment. */
-export async function merchantBalances(
+/** The balances of merchants with these funding currencies by their ids, all as of one moment. */
+export async function balancesOfMerchants(
   tx: Tx,
-  { id, currency }: Pick<Merchant, 'id' | 'currency'>,
-): Promise<Balances> {
+  merchants: readonly Pick<Merchant, 'id' | 'currency'>[],
+): Promise<ReadonlyMap<string, Balances>> {
+  const ids = merchants.map(({ id }) => id)
+  const currencies = merchants.map(({ currency }) => currency)
   // One statement, so that a capture at the same time is in exactly one of the two.
-  const rows = await tx.query<BalanceRow>(selectBalances, [id, currency])
-  const moneyOf = (row: BalanceRow) => ({ currency: row.currency, amount: row.amount })
+  const rows = await tx.query<BalanceRow>(selectBalances, [ids, currencies])
+  const byMerchant = Map.groupBy(rows, row => row.merchant_id)
+  return new Map([...byMerchant].map(([id, ofMerchant]) => [id, toBalances(ofMerchant)]))
+}
+
+function toBalances(rows: readonly BalanceRow[]): Balances {
+  const moneyOf = ({ currency, amount }: BalanceRow) => ({ currency, amount })
   return {
     available: moneyOf(onlyRow(rows.filter(row => !row.is_pending))),
     pending: rows.filter(row => row.is_pending).map(moneyOf),
   }
+}
+
+/** The balances of a merchant with this funding currency, all as of one moment. */
+export async function merchantBalances(
+  tx: Tx,
+  merchant: Pick<Merchant, 'id' | 'currency'>,
+): Promise<Balances> {
+  return onlyRow([...(await balancesOfMerchants(tx, [merchant])).values()])
 }
 
 /** The sum of each account of a merchant, or of all merchants when it is null. */

@@ -102,6 +102,30 @@ export function findMerchantByProvisionUid(tx: Tx, uid: string): Promise<Merchan
   return find(tx, 'provision_uid = $1', uid)
 }
 
+/** Returns the merchants of resources by the uids of these. */
+export async function findMerchantsByProvisionUids(
+  tx: Tx,
+  uids: readonly string[],
+): Promise<ReadonlyMap<string, Merchant>> {
+  const rows = await tx.query<MerchantRow & { readonly provision_uid: string }>(
+    `SELECT ${merchantColumns}, provision_uid FROM merchants WHERE provision_uid = ANY ($1::text[])`,
+    [uids],
+  )
+  return new Map(rows.map(row => [row.provision_uid, merchantOf(row)]))
+}
+
+/** Returns the uids of the resources of merchants by the ids of these. Merchants without one are left out. */
+export async function findProvisionUids(
+  tx: Tx,
+  merchantIds: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const rows = await tx.query<{ readonly id: string; readonly provision_uid: string }>(
+    'SELECT id, provision_uid FROM merchants WHERE id = ANY ($1::uuid[]) AND provision_uid IS NOT NULL',
+    [merchantIds],
+  )
+  return new Map(rows.map(row => [row.id, row.provision_uid]))
+}
+
 /**
  * Nothing moves the merchant's balance, or adds to its lists, until this transaction ends. Comes after the
  * locks of idempotency keys and transactions.

@@ -1,0 +1,69 @@
+import type { Books, LastVerify, MerchantBalances, Money } from '../../kinds/merchant/merchant-books.ts'
+import type { ResourceStatus } from '../../status/resource-status.ts'
+import { conditionOf } from '../../status/status-report.ts'
+import type { MerchantList } from '../shapes.ts'
+import { type Handler, optionalText } from './handler.ts'
+import { pageOf } from './page-of.ts'
+import { chosenBy, nameOf } from './resources.ts'
+
+type Item = MerchantList['items'][number]
+
+/** The merchants of resources. Without an answer of the payments service, their balances are left out. */
+export const merchants: Handler = {
+  placeOf: call => ({ namespace: optionalText(call, 'namespace') }),
+  async answer(call): Promise<MerchantList> {
+    const chosen = chosenBy(call, 'Merchant')
+    const page = pageOf(chosen, nameOf, call.parameters)
+    const uids = page.items.map(({ uid }) => uid)
+    const { problem, ...books } = await call.sources.books(uids).then(
+      found => ({ ...found, problem: '' }),
+      (error: Error) => ({ ...noBooks, problem: error.message }),
+    )
+    const isOneNamespace = optionalText(call, 'namespace') !== undefined
+    return {
+      ...page,
+      items: page.items.map(resource => describeMerchant(resource, books.balances.get(resource.uid))),
+      booksProblem: problem,
+      lastVerify:
+        books.lastVerify === undefined ? null : describeVerify(books.lastVerify, chosen, isOneNamespace),
+    }
+  },
+}
+
+const noBooks: Books = { balances: new Map(), lastVerify: undefined }
+
+function describeMerchant(resource: ResourceStatus, balances: MerchantBalances | undefined): Item {
+  const { status, reason, message } = conditionOf(resource, 'CredentialsReady')
+  const { namespace, name, subject, details, conditions } = resource
+  return {
+    ...{ namespace, name, subject },
+    details: { ...details },
+    credentials: { ready: status === 'True', reason, message },
+    conditions: [...conditions],
+    ...(balances && { balances: describeBalances(balances) }),
+  }
+}
+
+const describeBalances = ({ available, pending }: MerchantBalances) => ({
+  available: describeMoney(available),
+  pending: pending.map(describeMoney),
+})
+
+const describeMoney = ({ currency, amount, exponent }: Money) => ({ currency, amount, exponent })
+
+/** A caller with the right for one namespace gets no ids of merchants of others. */
+function describeVerify(
+  { beganMs, endedMs, findings, records, shown }: LastVerify,
+  merchants: readonly ResourceStatus[],
+  isOneNamespace: boolean,
+): MerchantList['lastVerify'] {
+  const names = new Map(merchants.map(resource => [resource.uid, nameOf(resource)]))
+  const named = shown.map(({ uid = '', record, message }) => ({
+    ...{ merchant: names.get(uid) ?? '', record, message },
+  }))
+  return {
+    ...{ beganMs, endedMs, passed: findings === 0, findings },
+    records: { ...records },
+    shown: isOneNamespace ? named.filter(({ merchant }) => merchant !== '') : named,
+  }
+}
