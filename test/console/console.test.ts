@@ -16,6 +16,13 @@ const sharedCores = 5
 const places = ['', 'domain?domain=checkout', 'what-if', 'tap', 'streams', 'merchants']
 const titles = ['Overview', 'Domain', 'What-if', 'Tap', 'Streams', 'Merchants']
 
+/** An expression of the number of pixels that a canvas has drawn. */
+const inkOf = (selector: string) => `(() => {
+  const canvas = document.querySelector('${selector}')
+  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
+  return data.filter((value, index) => index % 4 === 3 && value > 0).length
+})()`
+
 describe('the console in Chromium', { skip: missingChromium }, () => {
   let site: OpenConsole
   let page: Page
@@ -119,8 +126,35 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
     await page.getByText(/^Based on \d+ of \d+ calls/).waitFor()
   })
 
+  test('the editor has the manifest of a resource, and replaces no change of another editor', async () => {
+    const { tollway } = site
+    await open('')
+    await page.reload()
+    await page.getByRole('link', { name: 'Edit shop/checkout in What-if' }).click()
+    const editor = page.getByLabel('RateLimitConfig in YAML')
+    await waitFor('the manifest', async () => (await editor.inputValue()).trim() === checkout.trim())
+    assert.equal(await page.getByLabel('Resource').inputValue(), 'shop/checkout')
+    await editor.fill(checkout.replace('requestsPerUnit: 3}', 'requestsPerUnit: 4}'))
+    await page.getByText('Edited, not applied.').waitFor()
+    await open('domain?domain=checkout')
+    await page.getByRole('link', { name: 'Edit shop/checkout in What-if' }).click()
+    assert.match(await editor.inputValue(), /requestsPerUnit: 4}/, 'the edited text stays')
+    const elsewhere = checkout.replace('requestsPerUnit: 3}', 'requestsPerUnit: 3} # by hand')
+    tollway.write('checkout.yaml', elsewhere)
+    const apply = page.getByRole('button', { name: 'Apply' })
+    await apply.click()
+    await page.getByText('The resource was changed after you read it.').waitFor()
+    assert.match(await editor.inputValue(), /requestsPerUnit: 4}/)
+    await page.getByRole('button', { name: 'Read again' }).click()
+    await waitFor('the present text', async () => (await editor.inputValue()).includes('# by hand'))
+    tollway.write('checkout.yaml', checkout)
+    await page.getByLabel('Resource').selectOption({ label: 'a new resource' })
+    await waitFor('the template', async () => (await editor.inputValue()).includes('requestsPerUnit: 3}\n'))
+  })
+
   test('a proposal is applied after a confirmation, with its comments', async () => {
-    await open('what-if')
+    await open('what-if?namespace=shop&name=checkout')
+    await page.reload()
     const edited = checkout.replace('requestsPerUnit: 3}', 'requestsPerUnit: 5} # for the sale')
     const file = () => readFileSync(join(site.tollway.folder, 'checkout.yaml'), 'utf8').trim()
     await page.getByLabel('RateLimitConfig in YAML').fill(edited)
@@ -149,10 +183,27 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
     await page.getByText(/user=alice.*any value by checkout\.user/).waitFor()
   })
 
-  test('a request of a broker has its producer and its consumers', async () => {
+  test('a request of a broker has its producer, its consumers and a preview', async () => {
     await site.stream('utterance-1')
     await open('streams')
-    await page.getByRole('row', { name: /utterance-1.*shop\/kiosks.*1, at most 0 behind/ }).waitFor()
+    const row = page.getByRole('row').filter({ hasText: /utterance-1.*shop\/kiosks.*1, at most \d+ behind/s })
+    await row.waitFor()
+    await tabTo(page, 'td a[href^="#/streams?key="]', 40)
+    await page.keyboard.press('Enter')
+    const heading = page.getByRole('heading', { name: 'Preview s / utterance-1' })
+    await heading.waitFor()
+    await waitFor('the focus on the preview', () =>
+      page.evaluate<boolean>("document.activeElement.id === 'preview'"),
+    )
+    await page.getByRole('img', { name: /^Waveform; the loudest sample has [1-9]\d? %/ }).waitFor()
+    const jaw = page.getByRole('listitem').filter({ hasText: /^jawOpen\s*0\.\d\d to 0\.[1-9]\d/ })
+    await jaw.waitFor()
+    const paints = (selector: string) => page.evaluate<number>(inkOf(selector))
+    await waitFor('a drawn waveform', async () => (await paints('canvas.waveform')) > 1_000)
+    await waitFor('a drawn curve', async () => (await paints('.curves canvas')) > 200)
+    assert.deepEqual(await accessibilityFaults(page), [])
+    await page.getByRole('link', { name: 'Close the preview' }).click()
+    await heading.waitFor({ state: 'detached' })
   })
 
   test('hostile keys do no harm on any page', async () => {

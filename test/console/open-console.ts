@@ -2,9 +2,10 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { openAnimationClient } from '../../services/broker/servers/testdata/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/simulation-under-test.ts'
 import { launchChromium, newPage } from '../support/browser.ts'
 import { root, startTollway, type Tollway } from '../support/tollway.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { encodeUtteranceFrame, encodeUtteranceHeader, frameMs } from './utterance.ts'
 
 export const checkout = `
 apiVersion: tollway.dev/v1alpha1
@@ -48,7 +49,7 @@ export interface OpenConsole {
   newPage(options?: BrowserContextOptions): Promise<Page>
   /** Calls of three users, of whom one is soon over the limit, and of two paths. */
   call(): Promise<void>
-  /** Begins a request of animation data, with a consumer. */
+  /** Begins a request of animation data with a consumer. Its producer sends until the end. */
   stream(requestId: string): Promise<void>
   close(): Promise<void>
 }
@@ -78,8 +79,12 @@ export async function openConsole(args: readonly string[] = []): Promise<OpenCon
     async stream(requestId) {
       const client = openAnimationClient(cleanup, `127.0.0.1:${tollway.brokerPort}`)
       const consumer = client.pull({ requestId })
-      client.push().write(bytesOf('header', requestId))
-      await consumer.until(`header ${requestId}`)
+      const push = client.push()
+      push.write(encodeUtteranceHeader(requestId))
+      let frames = 0
+      const timer = setInterval(() => push.write(encodeUtteranceFrame(frames++)), frameMs)
+      ends.push(async () => clearInterval(timer))
+      await waitFor('the first frame at the consumer', () => consumer.messages.length > 1)
     },
     async close() {
       for (const end of ends.reverse()) await end()

@@ -28,15 +28,31 @@ const twoUsers: ApiAccess = {
 
 const conflict = 'Apply failed with 1 conflict: conflict with "kubectl":\n- .spec.descriptors'
 
+const version = '1'
+
+const manifest: ApiSources['manifest'] = async ({ namespace, name }) => ({
+  manifest: `apiVersion: tollway.dev/v1alpha1
+kind: RateLimitConfig
+metadata: {namespace: ${namespace}, name: ${name}}
+spec:
+  domain: ${name}
+  descriptors:
+    - {key: user, rateLimit: {unit: minute, requestsPerUnit: 10}}
+`,
+  version,
+  origin: 'cluster',
+})
+
 /** A cluster in which kubectl has applied the rules. */
-const appliedByKubectl: ApiSources['apply'] = async ({ force }) => {
+const appliedByKubectl: ApiSources['apply'] = async ({ force, version: read }) => {
+  if (read !== version) throw new ApiError(409, 'changed', `version: ${read} was read; expected ${version}`)
   if (!force) throw new ApiError(409, 'conflict', conflict)
   return { created: false, origin: 'cluster', version: '2' }
 }
 
 /** The console over the API with played pods and two users of a cluster. It can be stopped for a while. */
 export async function playConsole(t: Cleanup) {
-  const played = await serveApi(t, { access: twoUsers, apply: appliedByKubectl })
+  const played = await serveApi(t, { access: twoUsers, apply: appliedByKubectl, manifest })
   const site = createConsole()
   const open = () =>
     createGuardedServer((request, response) => {

@@ -98,7 +98,7 @@ describe('the console of a cluster in Chromium', { skip: missingChromium }, () =
       const page = await logIn(token)
       await page.getByText('No problems').waitFor()
       const rights = page.waitForResponse(/api\/v1\/rights/)
-      await page.getByRole('link', { name: 'What-if' }).click()
+      await page.getByRole('link', { name: 'Edit shop/checkout in What-if' }).click()
       await page.getByText('The resource is valid.').waitFor()
       await rights
       return page

@@ -8,6 +8,8 @@ export const formatRate = (value: number) => (value < 100 ? short : whole).forma
 
 export const formatMs = (value: number) => (value < 10 ? `${value.toFixed(2)} ms` : `${formatRate(value)} ms`)
 
+export const formatSeconds = (seconds: number) => `${seconds.toFixed(2)} s`
+
 /** `4 s`, `3 min`, `2 h`, `5 d`. */
 export function formatAge(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000))

@@ -6,11 +6,12 @@ import { currentPods } from '../data/current-pods.ts'
 import { findProblems } from '../data/find-problems.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
-import { linkTo, route } from '../data/route.ts'
+import { route } from '../data/route.ts'
 import { createSeriesBuffer, type SeriesBuffer } from '../data/series-buffer.ts'
 import { ConditionList, ReadyState } from '../parts/conditions.ts'
 import { DomainChoice } from '../parts/domain-choice.ts'
-import { KeyCounter, type KeyCounterProps } from '../parts/key-counter.ts'
+import { EditLink } from '../parts/edit-link.ts'
+import { KeyCounter } from '../parts/key-counter.ts'
 import { Empty, ErrorNote } from '../parts/notes.ts'
 import { ProblemList } from '../parts/problem-list.ts'
 import { TopKeys } from '../parts/top-keys.ts'
@@ -30,30 +31,31 @@ export function DomainPage() {
   const names = domains.answer?.items.map(item => item.domain) ?? []
   const chosen = domain ?? names[0]
   const owner = domains.answer?.items.find(item => item.domain === chosen)?.owner
-  const namespace = owner?.namespace
-  const choose = (name: string) => {
-    location.hash = linkTo('domain', { domain: name })
-  }
   // Rights are those in the namespace. One that came later would remove buttons for a moment, with the focus.
   const isKnown = domains.answer !== undefined || domains.problem !== undefined
   return html`
     <${ErrorNote} error=${domains.problem} />
-    <${DomainChoice} names=${names} chosen=${chosen} onChoose=${choose} />
+    ${chosen !== undefined && html`<${DomainChoice} names=${names} chosen=${chosen} />`}
     ${
       chosen === undefined
         ? domains.answer && html`<${Empty}>No domain is in force: apply a RateLimitConfig.<//>`
-        : isKnown && html`<${OneDomain} key=${chosen} domain=${chosen} namespace=${namespace} />`
+        : isKnown && html`<${OneDomain} key=${chosen} domain=${chosen} owner=${owner} />`
     }
   `
 }
 
-function OneDomain({ domain, namespace }: KeyCounterProps) {
+interface OneDomainProps {
+  readonly domain: string
+  /** Null if no resource defines the domain any more; undefined if it is not known. */
+  readonly owner: DomainList['items'][number]['owner'] | undefined
+}
+
+function OneDomain({ domain, owner }: OneDomainProps) {
   const rules = usePoll<RuleList>(`/domains/${encodeURIComponent(domain)}/rules`, summed, everyMs)
   const resources = usePoll<ResourceList>('/resources', { kind: 'RateLimitConfig', ...page }, slowMs)
   const items = rules.answer?.items ?? []
   const history = useHistory(items)
-  const wanted = route.value.parameters['rule']
-  const rule = items.find(item => item.rule === wanted)?.rule ?? items[0]?.rule
+  const rule = route.value.parameters['rule'] ?? items[0]?.rule
   const tree = { domain, rules: items, isKnown: rules.answer !== undefined, chosen: rule, history }
   const backends = findProblems([], currentPods(resources.answer?.pods ?? []))
   return html`
@@ -62,14 +64,17 @@ function OneDomain({ domain, namespace }: KeyCounterProps) {
     <p class="facts">
       <${ReadyState} conditions=${rules.answer?.conditions ?? []} />
       <${ConditionList} conditions=${rules.answer?.conditions ?? []} />
+      ${owner && html`<${EditLink} ...${owner} />`}
     </p>
     <${HitsPlot} title="All rules" domain=${domain} />
     <div class="split">
-      <${RuleTree} ...${tree} />
+      <div class="side">
+        <${RuleTree} ...${tree} />
+        <${TryRequest} domain=${domain} />
+      </div>
       <div class="side">
         ${rule !== undefined && html`<${OneRule} key=${rule} domain=${domain} rule=${rule} />`}
-        <${KeyCounter} domain=${domain} namespace=${namespace} />
-        <${TryRequest} domain=${domain} />
+        <${KeyCounter} domain=${domain} namespace=${owner?.namespace} />
       </div>
     </div>
   `

@@ -5,7 +5,7 @@ import { type EventStream, openStream } from '../calls/event-stream.ts'
 import { usePoll } from '../calls/use-poll.ts'
 import { displayText, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
-import { linkTo, route } from '../data/route.ts'
+import { route } from '../data/route.ts'
 import { createTapBuffer, type Decision, matches, type TapFilter } from '../data/tap-buffer.ts'
 import { DomainChoice } from '../parts/domain-choice.ts'
 import { Empty, ErrorNote, State } from '../parts/notes.ts'
@@ -19,12 +19,9 @@ export function TapPage() {
   const domains = usePoll<DomainList>('/domains', page, slowMs)
   const names = domains.answer?.items.map(({ domain }) => domain) ?? []
   const chosen = route.value.parameters['domain'] ?? names[0]
-  const choose = (domain: string) => {
-    location.hash = linkTo('tap', { domain })
-  }
   return html`
     <${ErrorNote} error=${domains.problem} />
-    <${DomainChoice} names=${names} chosen=${chosen} onChoose=${choose} />
+    ${chosen !== undefined && html`<${DomainChoice} names=${names} chosen=${chosen} />`}
     ${
       chosen === undefined
         ? domains.answer && html`<${Empty}>No domain is in force: apply a RateLimitConfig.<//>`

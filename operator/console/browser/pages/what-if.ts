@@ -1,10 +1,14 @@
-import { signal, useSignal } from '@preact/signals'
+import type { ResourceList } from '../../../api/shapes.ts'
+import { type ResourceName, useDraft } from '../calls/use-draft.ts'
+import { usePoll } from '../calls/use-poll.ts'
 import { type Proposal, useWhatIf } from '../calls/use-what-if.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
-import { ApplyProposal } from '../parts/apply-proposal.ts'
+import { linkTo, route } from '../data/route.ts'
+import { Choice } from '../parts/choice.ts'
 import { Editor } from '../parts/editor.ts'
 import { Empty, ErrorNote } from '../parts/notes.ts'
+import { ProposalActions } from '../parts/proposal-actions.ts'
 import { BeforeAfter } from '../tables/before-after.ts'
 
 const template = `apiVersion: tollway.dev/v1alpha1
@@ -19,38 +23,76 @@ spec:
       rateLimit: {unit: minute, requestsPerUnit: 3}
 `
 
-/** The text stays while other pages are shown. */
-const text = signal(template)
+const slowMs = 3_000
+const page = { kind: 'RateLimitConfig', limit: 1_000 }
+const newResource = ''
 
-/** A proposed resource, its mistakes, and what recorded calls would have met with it. */
+/** The choice of a resource, and its proposal. The first resource is chosen if the address has none. */
 export function WhatIfPage() {
-  const proposal = useWhatIf(text.value)
-  const absent = proposal.state === 'asking' ? 'Replaying …' : 'There is no valid proposal.'
+  const { answer, problem } = usePoll<ResourceList>('/resources', page, slowMs)
+  const { namespace = '', name } = route.value.parameters
+  const named = name === undefined ? undefined : { namespace, name }
+  const resource = named ?? (route.value.parameters['new'] === undefined ? answer?.items[0] : undefined)
+  const isKnown = resource !== undefined || answer !== undefined || problem !== undefined
+  const chosen = resource === undefined ? newResource : titleOf(resource)
+  const options = [
+    ...(answer?.items ?? []).map(item => ({ value: titleOf(item) })),
+    { value: newResource, text: 'a new resource' },
+  ]
+  const choose = (value: string) => {
+    const next = answer?.items.find(item => titleOf(item) === value)
+    location.hash = linkTo('what-if', next ? { namespace: next.namespace, name: next.name } : { new: '1' })
+  }
   return html`
     <p>
       Edit a RateLimitConfig. The calls that the pods have recorded are replayed with it; nothing is changed
       before you apply it.
     </p>
-    <div class="split even">
-      <section class="card" aria-label="Proposal">
-        <${Editor} label="RateLimitConfig in YAML" text=${text.value} describedBy="mistakes"
-          wrongLine=${proposal.line}
-          onInput=${(given: string) => {
-            text.value = given
-          }} />
-        <${Mistakes} proposal=${proposal} />
-        ${proposal.state === 'answered' && html`<${ApplyProposal} text=${text.value} />`}
-        <${Copy} />
-      </section>
-      <section class="card" aria-labelledby="picture">
-        <h2 id="picture">Before and after</h2>
-        <${ErrorNote} error=${proposal.error} />
-        ${
-          proposal.answer ? html`<${BeforeAfter} answer=${proposal.answer} />` : html`<${Empty}>${absent}<//>`
-        }
-      </section>
-    </div>
+    <${ErrorNote} error=${problem} />
+    ${
+      isKnown
+        ? html`<${Choice} id="resource" label="Resource" ...${{ options, chosen }} onChoose=${choose} />
+            <${WhatIf} key=${chosen} resource=${resource} />`
+        : html`<${Empty}>Asking the operator …<//>`
+    }
   `
+}
+
+const titleOf = ({ namespace, name }: ResourceName) => `${namespace}/${name}`
+
+/** The text of one resource, its mistakes, and what recorded calls would have met with it. */
+function WhatIf({ resource }: { readonly resource: ResourceName | undefined }) {
+  const open = useDraft(resource, template)
+  const { draft } = open
+  const proposal = useWhatIf(draft?.text ?? '')
+  const isReading = draft === undefined && open.problem === undefined
+  return html`
+    <${ErrorNote} error=${open.problem} />
+    ${isReading && html`<${Empty}>Reading ${displayText(resource ? titleOf(resource) : '')} …<//>`}
+    ${
+      draft &&
+      html`<div class="split even">
+        <section class="card" aria-label="Proposal">
+          <${Editor} label="RateLimitConfig in YAML" text=${draft.text} describedBy="mistakes"
+            wrongLine=${proposal.line} onInput=${open.edit} />
+          <${Mistakes} proposal=${proposal} />
+          <${ProposalActions} draft=${draft} isValid=${proposal.state === 'answered'}
+            onReadAgain=${open.readAgain} onApplied=${open.applied} />
+        </section>
+        <${Picture} proposal=${proposal} />
+      </div>`
+    }
+  `
+}
+
+function Picture({ proposal }: { readonly proposal: Proposal }) {
+  const { state, answer, error } = proposal
+  const absent = state === 'asking' ? 'Replaying …' : 'There is no valid proposal.'
+  return html`<section class="card" aria-labelledby="picture">
+    <h2 id="picture">Before and after</h2>
+    <${ErrorNote} error=${error} />
+    ${answer ? html`<${BeforeAfter} answer=${answer} />` : html`<${Empty}>${absent}<//>`}
+  </section>`
 }
 
 const maxMessage = 400
@@ -70,20 +112,4 @@ function Mistakes({ proposal }: { readonly proposal: Proposal }) {
       </ul>`
     }
   </div>`
-}
-
-function Copy() {
-  const said = useSignal('')
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text.value)
-      said.value = 'Copied.'
-    } catch {
-      said.value = 'The browser does not allow it: select the text and copy it.'
-    }
-  }
-  return html`<p class="buttons">
-    <button type="button" onClick=${copy}>Copy</button>
-    <span role="status" class="fine">${said.value}</span>
-  </p>`
 }

@@ -1,24 +1,18 @@
-import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
+import { linkTo, route } from '../data/route.ts'
+import { Choice } from './choice.ts'
 
-export interface DomainChoiceProps {
+/** The choice of the domain that the present page shows. */
+export function DomainChoice({
+  names,
+  chosen,
+}: {
   readonly names: readonly string[]
-  readonly chosen: string | undefined
-  readonly onChoose: (domain: string) => void
-}
-
-/** The choice of the domain that a page shows. */
-export function DomainChoice({ names, chosen, onChoose }: DomainChoiceProps) {
-  if (chosen === undefined) return null
-  const all = names.includes(chosen) ? names : [chosen, ...names]
-  return html`<p class="choice">
-    <label for="domain">Domain</label>
-    <select id="domain" onChange=${(event: Event) => onChoose((event.target as HTMLSelectElement).value)}>
-      ${all.map(
-        name => html`<option value=${name} selected=${name === chosen}>
-          ${displayText(name)}
-        </option>`,
-      )}
-    </select>
-  </p>`
+  readonly chosen: string
+}) {
+  const choose = (domain: string) => {
+    location.hash = linkTo(route.value.page, { domain })
+  }
+  const options = names.map(value => ({ value }))
+  return html`<${Choice} id="domain" label="Domain" ...${{ options, chosen }} onChoose=${choose} />`
 }

@@ -4,6 +4,8 @@ import { usePoll } from '../calls/use-poll.ts'
 import { writeEntries } from '../data/entries.ts'
 import { displayEntries, formatAge, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
+import { type Column, DataTable, type DataTableProps } from '../tables/data-table.ts'
+import { Choice } from './choice.ts'
 import { chosenEntries } from './key-counter.ts'
 import { Empty, ErrorNote } from './notes.ts'
 
@@ -23,47 +25,41 @@ export function TopKeys({ domain, rule }: TopKeysProps) {
     { rule, by: by.value },
     everyMs,
   )
-  const change = (event: Event) => {
-    by.value = (event.target as HTMLSelectElement).value as 'refused' | 'hits'
+  const choose = (value: string) => {
+    by.value = value as 'refused' | 'hits'
   }
-  return html`<div class="scroll" role="region" aria-label="Top keys" tabindex="0">
-    <p class="choice">
-      <label for="by">Top keys by</label>
-      <select id="by" value=${by.value} onChange=${change}>
-        <option value="hits">hits</option>
-        <option value="refused">refused hits</option>
-      </select>
-    </p>
+  return html`
+    <${Choice} id="by" label="Top keys by" ...${{ options, chosen: by.value }} onChoose=${choose} />
     <${ErrorNote} error=${problem} />
     ${answer && html`<${Keys} answer=${answer} />`}
-  </div>`
+  `
 }
+
+const options = [{ value: 'hits' }, { value: 'refused', text: 'refused hits' }]
+
+type Key = TopKeysAnswer['keys'][number]
+
+const columns: readonly Column<Key>[] = [
+  {
+    label: 'Key',
+    cell: ({ entries }) =>
+      html`<button type="button" class="link" onClick=${() => {
+        chosenEntries.value = writeEntries(entries)
+      }}>${displayEntries(entries)}</button>`,
+  },
+  { label: 'Hits', kind: 'number', cell: ({ count }) => formatCount(count) },
+  { label: 'Error at most', kind: 'number', cell: ({ error }) => formatCount(error) },
+]
 
 function Keys({ answer }: { readonly answer: TopKeysAnswer }) {
   const { keys, sinceMs } = answer
   const since = `counted for ${formatAge(sinceMs)}`
   if (keys.length === 0) return html`<${Empty}>No key yet, ${since}.<//>`
-  return html`<table>
-    <caption>Top keys, ${since}</caption>
-    <thead>
-      <tr>
-        <th scope="col">Key</th>
-        <th scope="col" class="number">Hits</th>
-        <th scope="col" class="number">Error at most</th>
-      </tr>
-    </thead>
-    <tbody>
-      ${keys.slice(0, maxShown).map(
-        ({ entries, count, error }) => html`<tr>
-          <th scope="row">
-            <button type="button" class="link" onClick=${() => {
-              chosenEntries.value = writeEntries(entries)
-            }}>${displayEntries(entries)}</button>
-          </th>
-          <td class="number">${formatCount(count)}</td>
-          <td class="number">${formatCount(error)}</td>
-        </tr>`,
-      )}
-    </tbody>
-  </table>`
+  const table: DataTableProps<Key> = {
+    title: `Top keys, ${since}`,
+    items: keys.slice(0, maxShown),
+    keyOf: ({ entries }) => JSON.stringify(entries),
+    columns,
+  }
+  return html`<${DataTable} ...${table} />`
 }

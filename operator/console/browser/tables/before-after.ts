@@ -1,17 +1,31 @@
 import type { WhatIfAnswer } from '../../../api/shapes.ts'
 import { displayEntries, displayText, formatAge, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
+import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
 type Rule = WhatIfAnswer['rules'][number]
+type Key = WhatIfAnswer['keys'][number]
 
 /** The decisions about the recorded calls, now and with the proposal. */
 export function BeforeAfter({ answer }: { readonly answer: WhatIfAnswer }) {
   const { rules, keys, coverage } = answer
   const most = Math.max(1, ...rules.flatMap(({ now, proposed }) => [sum(now), sum(proposed)]))
+  const ruleTable: DataTableProps<Rule> = {
+    title: 'By rule',
+    items: rules,
+    keyOf: ({ rule }) => rule,
+    columns: ruleColumns(most),
+  }
+  const keyTable: DataTableProps<Key> = {
+    title: 'Keys that change most',
+    items: keys.slice(0, maxKeys),
+    keyOf: ({ entries }) => JSON.stringify(entries),
+    columns: keyColumns,
+  }
   return html`
     <p class="fine"><${Coverage} coverage=${coverage} /></p>
-    ${rules.length > 0 && html`<${RuleTable} rules=${rules} most=${most} />`}
-    ${keys.length > 0 && html`<${KeyTable} keys=${keys} />`}
+    ${rules.length > 0 && html`<${Legend} /><${DataTable} ...${ruleTable} />`}
+    ${keys.length > 0 && html`<${DataTable} ...${keyTable} />`}
   `
 }
 
@@ -27,36 +41,33 @@ function Coverage({ coverage }: Pick<WhatIfAnswer, 'coverage'>) {
   return `Based on ${of}, recorded by ${pods} ${pods === 1 ? 'pod' : 'pods'}.${sampled}${absent}`
 }
 
-function RuleTable({ rules, most }: { readonly rules: readonly Rule[]; readonly most: number }) {
-  return html`<div class="scroll" role="region" aria-label="Rules" tabindex="0">
-    <table>
-      <caption>Refused by rule, now and with the proposal</caption>
-      <thead>
-        <tr>
-          <th scope="col">Rule</th>
-          <th scope="col">Picture</th>
-          <th scope="col" class="number">Refused now</th>
-          <th scope="col" class="number">Refused then</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${rules.map(
-          ({ rule, now, proposed }) => html`<tr key=${rule}>
-            <th scope="row">${displayText(rule)}</th>
-            <td class="bars">
-              <${Bar} share=${now} most=${most} label="now" />
-              <${Bar} share=${proposed} most=${most} label="then" />
-            </td>
-            <td class="number">${formatCount(now.refused)} of ${formatCount(sum(now))}</td>
-            <td class="number ${proposed.refused > now.refused ? 'refused' : ''}">
-              ${formatCount(proposed.refused)} of ${formatCount(sum(proposed))}
-            </td>
-          </tr>`,
-        )}
-      </tbody>
-    </table>
-  </div>`
-}
+const Legend = () => html`<p class="legend" aria-hidden="true">
+  <span class="key"><i class="swatch allowed"></i>allowed</span>
+  <span class="key"><i class="swatch refused"></i>refused</span>
+</p>`
+
+const ruleColumns = (most: number): readonly Column<Rule>[] => [
+  { label: 'Rule', cell: ({ rule }) => displayText(rule) },
+  {
+    label: 'Picture',
+    kind: 'action',
+    cell: ({ now, proposed }) => html`
+      <${Bar} share=${now} most=${most} label="now" />
+      <${Bar} share=${proposed} most=${most} label="then" />
+    `,
+  },
+  {
+    label: 'Refused now',
+    kind: 'number',
+    cell: ({ now }) => `${formatCount(now.refused)} of ${formatCount(sum(now))}`,
+  },
+  {
+    label: 'Refused then',
+    kind: 'number',
+    cell: ({ proposed }) => `${formatCount(proposed.refused)} of ${formatCount(sum(proposed))}`,
+    style: ({ now, proposed }) => (proposed.refused > now.refused ? 'refused' : ''),
+  },
+]
 
 interface BarProps {
   readonly share: Rule['now']
@@ -78,28 +89,14 @@ function Bar({ share, most, label }: BarProps) {
 
 const maxKeys = 20
 
-function KeyTable({ keys }: Pick<WhatIfAnswer, 'keys'>) {
-  return html`<div class="scroll" role="region" aria-label="Keys" tabindex="0">
-    <table>
-      <caption>Keys that change most</caption>
-      <thead>
-        <tr>
-          <th scope="col">Key</th>
-          <th scope="col" class="number">Hits</th>
-          <th scope="col" class="number">Refused now</th>
-          <th scope="col" class="number">Refused then</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${keys.slice(0, maxKeys).map(
-          ({ entries, hits, refusedNow, refusedProposed }) => html`<tr>
-            <th scope="row">${displayEntries(entries)}</th>
-            <td class="number">${formatCount(hits)}</td>
-            <td class="number">${formatCount(refusedNow)}</td>
-            <td class="number">${formatCount(refusedProposed)}</td>
-          </tr>`,
-        )}
-      </tbody>
-    </table>
-  </div>`
-}
+const keyColumns: readonly Column<Key>[] = [
+  { label: 'Key', cell: ({ entries }) => displayEntries(entries) },
+  { label: 'Hits', kind: 'number', cell: ({ hits }) => formatCount(hits) },
+  { label: 'Refused now', kind: 'number', cell: ({ refusedNow }) => formatCount(refusedNow) },
+  {
+    label: 'Refused then',
+    kind: 'number',
+    cell: ({ refusedProposed }) => formatCount(refusedProposed),
+    style: ({ refusedNow, refusedProposed }) => (refusedProposed > refusedNow ? 'refused' : ''),
+  },
+]

@@ -2,36 +2,28 @@ import { displayEntries, displayText, formatTime } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import type { Decision } from '../data/tap-buffer.ts'
 import { State } from '../parts/notes.ts'
+import { type Column, DataTable, type DataTableProps } from './data-table.ts'
+
+const columns: readonly Column<Decision>[] = [
+  { label: 'Time', cell: ({ atMs }) => formatTime(atMs) },
+  {
+    label: 'Decision',
+    cell: ({ over }) => html`<${State} tone=${over ? 'error' : 'good'}>${over ? 'over' : 'allowed'}<//>`,
+  },
+  { label: 'Entries', cell: ({ entries }) => displayEntries(entries) },
+  { label: 'Rule', cell: ({ rule }) => displayText(rule) || '–' },
+  { label: 'Reason', cell: ({ reason }) => displayText(reason) },
+  {
+    label: 'Left',
+    kind: 'number',
+    cell: ({ limit, remaining }) => (limit === 0 ? '–' : `${remaining} of ${limit}`),
+  },
+  { label: 'Pod', cell: ({ pod }) => displayText(pod) },
+]
 
 /** Decisions, each with the rule and the reason. */
 export function DecisionTable({ decisions }: { readonly decisions: readonly Decision[] }) {
-  return html`<div class="scroll" role="region" aria-label="Decisions" tabindex="0">
-    <table>
-      <caption>Decisions, the newest first</caption>
-      <thead>
-        <tr>
-          <th scope="col">Time</th>
-          <th scope="col">Decision</th>
-          <th scope="col">Entries</th>
-          <th scope="col">Rule</th>
-          <th scope="col">Reason</th>
-          <th scope="col" class="number">Left</th>
-          <th scope="col">Pod</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${decisions.map(
-          ({ id, atMs, over, entries, rule, reason, remaining, limit, pod }) => html`<tr key=${id}>
-            <td>${formatTime(atMs)}</td>
-            <td><${State} tone=${over ? 'error' : 'good'}>${over ? 'over' : 'allowed'}<//></td>
-            <td>${displayEntries(entries)}</td>
-            <td>${displayText(rule) || '–'}</td>
-            <td>${displayText(reason)}</td>
-            <td class="number">${limit === 0 ? '–' : `${remaining} of ${limit}`}</td>
-            <td>${displayText(pod)}</td>
-          </tr>`,
-        )}
-      </tbody>
-    </table>
-  </div>`
+  const title = 'Decisions, the newest first'
+  const table: DataTableProps<Decision> = { title, items: decisions, keyOf: ({ id }) => id, columns }
+  return html`<${DataTable} ...${table} />`
 }

@@ -1,39 +1,35 @@
 import type { ResourceList } from '../../../api/shapes.ts'
 import { html } from '../data/html.ts'
 import { State } from '../parts/notes.ts'
+import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
 type Feed = ResourceList['feeds'][number]
 
+interface EnforcedVersion {
+  readonly kind: string
+  readonly version: string
+  readonly pods: number
+  readonly isPublished: boolean
+}
+
+const columns: readonly Column<EnforcedVersion>[] = [
+  { label: 'Kind', cell: ({ kind }) => kind },
+  { label: 'Version', cell: ({ version }) => html`<code>${version.slice(0, 12) || 'none'}</code>` },
+  {
+    label: 'State',
+    cell: ({ isPublished }) =>
+      isPublished ? html`<${State} tone="good">published<//>` : html`<${State} tone="warning">behind<//>`,
+  },
+  { label: 'Pods', kind: 'number', cell: ({ pods }) => pods },
+]
+
 /** The pods by the version of the feed that they enforce. */
 export function FeedVersions({ feeds }: { readonly feeds: readonly Feed[] }) {
-  const rows = feeds.flatMap(feed => feed.versions.map(version => ({ feed, ...version })))
-  if (rows.length === 0) return null
-  return html`<div class="scroll" role="region" aria-label="Pods by version" tabindex="0">
-    <table>
-      <caption>Pods by version</caption>
-      <thead>
-        <tr>
-          <th scope="col">Kind</th>
-          <th scope="col">Version</th>
-          <th scope="col" class="number">Pods</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${rows.map(
-          ({ feed, version, pods }) => html`<tr key=${`${feed.kind} ${version}`}>
-            <th scope="row">${feed.kind}</th>
-            <td>
-              <code>${version.slice(0, 12) || 'none'}</code>${' '}
-              ${
-                version === feed.version
-                  ? html`<${State} tone="good">published<//>`
-                  : html`<${State} tone="warning">behind<//>`
-              }
-            </td>
-            <td class="number">${pods}</td>
-          </tr>`,
-        )}
-      </tbody>
-    </table>
-  </div>`
+  const items = feeds.flatMap(({ kind, version: published, versions }) =>
+    versions.map(({ version, pods }) => ({ kind, version, pods, isPublished: version === published })),
+  )
+  if (items.length === 0) return null
+  const keyOf = ({ kind, version }: EnforcedVersion) => `${kind} ${version}`
+  const table: DataTableProps<EnforcedVersion> = { title: 'Pods by version', items, keyOf, columns }
+  return html`<${DataTable} ...${table} />`
 }

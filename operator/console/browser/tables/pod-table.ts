@@ -2,50 +2,36 @@ import type { ResourceList } from '../../../api/shapes.ts'
 import { displayText, formatAge, formatMs, formatRate } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { Empty, State } from '../parts/notes.ts'
+import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
 type Pod = ResourceList['pods'][number]
+
+const columns: readonly Column<Pod>[] = [
+  { label: 'Pod', cell: ({ pod }) => displayText(pod) },
+  {
+    label: 'State',
+    cell: ({ isReporting, lastReportMsAgo }) =>
+      isReporting
+        ? html`<${State} tone="good">reports<//>`
+        : html`<${State} tone="error">silent for ${formatAge(lastReportMsAgo)}<//>`,
+  },
+  {
+    label: 'Backend',
+    cell: ({ backend, backendProblem }) =>
+      backendProblem === ''
+        ? html`<${State} tone="good">${backend}<//>`
+        : html`<${State} tone="error">${backend} fails<//>`,
+  },
+  { label: 'Decisions/s', kind: 'number', cell: ({ decisionsPerSecond }) => formatRate(decisionsPerSecond) },
+  { label: 'p50', kind: 'number', cell: ({ p50Ms }) => formatMs(p50Ms) },
+  { label: 'p99', kind: 'number', cell: ({ p99Ms }) => formatMs(p99Ms) },
+]
 
 /** The pods of the rate limit service, with their backends. */
 export function PodTable({ pods, isKnown }: { readonly pods: readonly Pod[]; readonly isKnown: boolean }) {
   if (!isKnown) return null
   if (pods.length === 0) return html`<${Empty}>No rate limit pod reports.<//>`
-  return html`<div class="scroll" role="region" aria-label="Rate limit pods" tabindex="0">
-    <table>
-      <caption>Rate limit pods</caption>
-      <thead>
-        <tr>
-          <th scope="col">Pod</th>
-          <th scope="col">State</th>
-          <th scope="col">Backend</th>
-          <th scope="col" class="number">Decisions/s</th>
-          <th scope="col" class="number">p50</th>
-          <th scope="col" class="number">p99</th>
-        </tr>
-      </thead>
-      <tbody>${pods.map(pod => html`<${PodRow} key=${pod.pod} pod=${pod} />`)}</tbody>
-    </table>
-  </div>`
-}
-
-function PodRow({ pod }: { readonly pod: Pod }) {
-  return html`<tr>
-    <th scope="row">${displayText(pod.pod)}</th>
-    <td>
-      ${
-        pod.isReporting
-          ? html`<${State} tone="good">reports<//>`
-          : html`<${State} tone="error">silent for ${formatAge(pod.lastReportMsAgo)}<//>`
-      }
-    </td>
-    <td>
-      ${
-        pod.backendProblem === ''
-          ? html`<${State} tone="good">${pod.backend}<//>`
-          : html`<${State} tone="error">${pod.backend} fails<//>`
-      }
-    </td>
-    <td class="number">${formatRate(pod.decisionsPerSecond)}</td>
-    <td class="number">${formatMs(pod.p50Ms)}</td>
-    <td class="number">${formatMs(pod.p99Ms)}</td>
-  </tr>`
+  const keyOf = ({ namespace, pod }: Pod) => `${namespace}/${pod}`
+  const table: DataTableProps<Pod> = { title: 'Rate limit pods', items: pods, keyOf, columns }
+  return html`<${DataTable} ...${table} />`
 }

@@ -2,7 +2,29 @@ import type { ResourceList } from '../../../api/shapes.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { ConditionList, ReadyState } from '../parts/conditions.ts'
+import { EditLink } from '../parts/edit-link.ts'
 import { Empty } from '../parts/notes.ts'
+import { type Column, DataTable, type DataTableProps } from './data-table.ts'
+
+type Resource = ResourceList['items'][number]
+
+const columns: readonly Column<Resource>[] = [
+  { label: 'Resource', cell: ({ namespace, name }) => displayText(`${namespace}/${name}`) },
+  { label: 'Kind', cell: ({ kind }) => kind },
+  { label: 'State', cell: ({ conditions }) => html`<${ReadyState} conditions=${conditions} />` },
+  { label: 'Pods', cell: ({ enforced }) => enforced || '–' },
+  {
+    label: 'Conditions',
+    kind: 'action',
+    cell: ({ conditions }) => html`<${ConditionList} conditions=${conditions} />`,
+  },
+  {
+    label: 'Action',
+    kind: 'action',
+    cell: ({ kind, namespace, name }) =>
+      kind === 'RateLimitConfig' && html`<${EditLink} ...${{ namespace, name }} />`,
+  },
+]
 
 export interface ResourceTableProps {
   readonly resources: ResourceList['items']
@@ -13,29 +35,7 @@ export interface ResourceTableProps {
 export function ResourceTable({ resources, isKnown }: ResourceTableProps) {
   if (!isKnown) return null
   if (resources.length === 0) return html`<${Empty}>There are no resources.<//>`
-  return html`<div class="scroll" role="region" aria-label="Resources" tabindex="0">
-    <table>
-      <caption>Resources</caption>
-      <thead>
-        <tr>
-          <th scope="col">Resource</th>
-          <th scope="col">Kind</th>
-          <th scope="col">State</th>
-          <th scope="col">Pods</th>
-          <th scope="col">Details</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${resources.map(
-          ({ kind, namespace, name, enforced, conditions }) => html`<tr key=${`${kind}/${namespace}/${name}`}>
-            <th scope="row">${displayText(`${namespace}/${name}`)}</th>
-            <td>${kind}</td>
-            <td><${ReadyState} conditions=${conditions} /></td>
-            <td>${enforced || '–'}</td>
-            <td><${ConditionList} conditions=${conditions} /></td>
-          </tr>`,
-        )}
-      </tbody>
-    </table>
-  </div>`
+  const keyOf = ({ kind, namespace, name }: Resource) => `${kind}/${namespace}/${name}`
+  const table: DataTableProps<Resource> = { title: 'Resources', items: resources, keyOf, columns }
+  return html`<${DataTable} ...${table} />`
 }

@@ -3,6 +3,7 @@ import type { ApplyAnswer, ApplyBody } from '../../../api/manifest-shapes.ts'
 import type { RightList } from '../../../api/shapes.ts'
 import { CallError, post } from '../calls/api.ts'
 import { isLoggedIn } from '../calls/session.ts'
+import type { Draft } from '../calls/use-draft.ts'
 import { usePoll } from '../calls/use-poll.ts'
 import { displayText } from '../data/format.ts'
 import { hasRight } from '../data/has-right.ts'
@@ -22,19 +23,26 @@ interface CheckedChange {
 /** The API keeps answers of the cluster about rights for 10 s. */
 const rightsMs = 10_000
 
-/** The button that applies a valid text; nothing for users without the right in its namespace. */
-export function ApplyProposal({ text }: { readonly text: string }) {
-  const read = readYaml(text)
-  const resource = ('value' in read ? read.value : {}) as ProposedResource
-  const namespace = resource.metadata?.namespace ?? 'default'
+export interface ProposalActionsProps {
+  readonly draft: Draft
+  readonly isValid: boolean
+  readonly onReadAgain: () => void
+  readonly onApplied: (text: string, answer: ApplyAnswer) => void
+}
+
+/** The buttons below the editor. Users without the right in the namespace of the text have no Apply. */
+export function ProposalActions({ draft, isValid, onReadAgain, onApplied }: ProposalActionsProps) {
+  const { text, source } = draft
+  const namespace = proposedName(text).namespace
   const { answer: rights } = usePoll<RightList>('/rights', { namespace }, rightsMs)
   const asked = useSignal<CheckedChange | undefined>(undefined)
   const problem = useSignal<unknown>(undefined)
-  const done = useSignal('')
+  const said = useSignal('')
 
   async function attempt(task: () => Promise<void>): Promise<void> {
     problem.value = undefined
-    done.value = ''
+    said.value = ''
+    asked.value = undefined
     try {
       await task()
     } catch (error) {
@@ -43,31 +51,79 @@ export function ApplyProposal({ text }: { readonly text: string }) {
   }
   const check = () =>
     attempt(async () => {
-      asked.value = await checkChange({ resource: { ...resource }, manifest: text })
+      asked.value = await checkChange(bodyOf(draft))
     })
   const apply = ({ body }: CheckedChange) =>
     attempt(async () => {
-      asked.value = undefined
-      done.value = `${describe(await post<ApplyAnswer>('/apply', body), 'is')}.`
+      const answer = await post<ApplyAnswer>('/apply', body)
+      onApplied(text, answer)
+      said.value = `${describe(answer, 'is')}.`
     })
+  const readAgain = () =>
+    attempt(async () => {
+      onReadAgain()
+    })
+  const copy = async () => {
+    said.value = await copyText(text)
+  }
   const cancel = () => {
     asked.value = undefined
   }
 
-  if (!hasRight(rights, 'patch', 'ratelimitconfigs')) return null
-  return html`<div>
+  const canApply = hasRight(rights, 'patch', 'ratelimitconfigs')
+  const isEdited = source !== undefined && source.manifest !== text
+  return html`<div class="actions">
     <p class="buttons">
-      <button type="button" onClick=${check}>Apply</button>
-      <span role="status" class="done">${done.value}</span>
+      ${
+        canApply &&
+        html`<button type="button" class="primary" disabled=${!isValid} onClick=${check}>Apply</button>`
+      }
+      <button type="button" onClick=${copy}>Copy</button>
+      ${source && html`<button type="button" onClick=${readAgain}>Read again</button>`}
+      <span class="fine">${isEdited && 'Edited, not applied.'}</span>
     </p>
-    <${ErrorNote} error=${problem.value} />
+    <p role="status" class="done">${said.value}</p>
+    ${isChanged(problem.value) ? html`<${ChangedNote} />` : html`<${ErrorNote} error=${problem.value} />`}
     ${asked.value && html`<${Confirmation} change=${asked.value} onConfirm=${apply} onCancel=${cancel} />`}
   </div>`
 }
 
-interface ProposedResource {
-  readonly metadata?: { readonly namespace?: string }
+/** Returns the name in a text. The API checks it. */
+function proposedName(text: string): { readonly namespace: string; readonly name: unknown } {
+  const read = readYaml(text)
+  const { metadata } = (('value' in read && read.value) || {}) as { readonly metadata?: ProposedName }
+  return { namespace: `${metadata?.namespace ?? 'default'}`, name: metadata?.name }
 }
+
+interface ProposedName {
+  readonly namespace?: unknown
+  readonly name?: unknown
+}
+
+/** The change must find the version that was read, unless the text has become another resource. */
+function bodyOf({ text, source }: Draft): ApplyBody {
+  const read = readYaml(text)
+  const resource = ('value' in read ? read.value : {}) as ApplyBody['resource']
+  const { namespace, name } = proposedName(text)
+  const isSame = source?.namespace === namespace && source.name === name
+  return { resource, manifest: text, ...(isSame && { version: source.version }) }
+}
+
+async function copyText(text: string): Promise<string> {
+  try {
+    await navigator.clipboard.writeText(text)
+    return 'Copied.'
+  } catch {
+    return 'The browser does not allow it: select the text and copy it.'
+  }
+}
+
+const isChanged = (problem: unknown) => problem instanceof CallError && problem.code === 'changed'
+
+const ChangedNote = () => html`<p class="note warning" role="alert">
+  The resource was changed after you read it. Read it again to continue with its present text; copy yours
+  before, because it is replaced.
+</p>`
 
 /** Asks the API what an apply would do. */
 async function checkChange(body: ApplyBody): Promise<CheckedChange> {
@@ -76,7 +132,8 @@ async function checkChange(body: ApplyBody): Promise<CheckedChange> {
     return { body, checked: await check(body), conflicts: [] }
   } catch (error) {
     // One machine has no login: a conflict is about the file, and force does not change that.
-    if (!(error instanceof CallError) || error.status !== 409 || !isLoggedIn.value) throw error
+    if (!(error instanceof CallError) || error.status !== 409 || isChanged(error) || !isLoggedIn.value)
+      throw error
     const forced = { ...body, force: true }
     return { body: forced, checked: await check(forced), conflicts: error.message.split('\n') }
   }

@@ -1,0 +1,69 @@
+import type { ComponentChildren } from 'preact'
+import { html } from '../data/html.ts'
+
+export interface Column<Item> {
+  readonly label: string
+  /** `action`: the label is for screen readers only. */
+  readonly kind?: 'text' | 'number' | 'action'
+  readonly cell: (item: Item) => ComponentChildren
+  /** Classes of a cell. */
+  readonly style?: (item: Item) => string
+}
+
+export interface DataTableProps<Item> {
+  readonly title: string
+  readonly items: readonly Item[]
+  readonly keyOf: (item: Item) => string | number
+  /** The cells of the first column are the headers of their rows. */
+  readonly columns: readonly Column<Item>[]
+  readonly isCurrent?: (item: Item) => boolean
+  /** Where the items are that the table does not have; empty if it has all. */
+  readonly more?: string | undefined
+}
+
+/**
+ * A table that scrolls in its own region. In a narrow window the style sheet shows each row as a block of
+ * labelled values; the roles keep it a table for screen readers.
+ */
+export function DataTable<Item>({ title, items, keyOf, columns, isCurrent, more }: DataTableProps<Item>) {
+  return html`<div class="scroll" role="region" aria-label=${title} tabindex="0">
+    <table role="table">
+      <caption>${title}</caption>
+      <thead role="rowgroup">
+        <tr role="row">
+          ${columns.map(
+            ({ label, kind = 'text' }) => html`<th role="columnheader" scope="col" class=${kind}>
+              ${kind === 'action' ? html`<span class="hidden">${label}</span>` : label}
+            </th>`,
+          )}
+        </tr>
+      </thead>
+      <tbody role="rowgroup">
+        ${items.map(item => html`<${Row} key=${keyOf(item)} ...${{ item, columns, isCurrent }} />`)}
+      </tbody>
+    </table>
+    ${more && html`<p class="more">${more}</p>`}
+  </div>`
+}
+
+type RowProps<Item> = Pick<DataTableProps<Item>, 'columns' | 'isCurrent'> & { readonly item: Item }
+
+function Row<Item>({ item, columns, isCurrent }: RowProps<Item>) {
+  return html`<tr role="row" aria-current=${isCurrent?.(item) ? 'true' : undefined}>
+    ${columns.map((column, index) => html`<${Cell} isHeader=${index === 0} ...${{ column, item }} />`)}
+  </tr>`
+}
+
+interface CellProps<Item> {
+  readonly column: Column<Item>
+  readonly item: Item
+  readonly isHeader: boolean
+}
+
+function Cell<Item>({ column, item, isHeader }: CellProps<Item>) {
+  const { label, kind = 'text', cell, style } = column
+  const properties = { class: `${kind} ${style?.(item) ?? ''}`, 'data-label': kind === 'action' ? '' : label }
+  return isHeader
+    ? html`<th role="rowheader" scope="row" ...${properties}>${cell(item)}</th>`
+    : html`<td role="cell" ...${properties}>${cell(item)}</td>`
+}

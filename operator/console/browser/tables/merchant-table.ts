@@ -1,0 +1,51 @@
+import type { MerchantList } from '../../../api/shapes.ts'
+import { displayText } from '../data/format.ts'
+import { html } from '../data/html.ts'
+import { ConditionList, ReadyState } from '../parts/conditions.ts'
+import { State } from '../parts/notes.ts'
+import { type Column, DataTable, type DataTableProps } from './data-table.ts'
+
+type Merchant = MerchantList['items'][number]
+
+const maxMessage = 400
+
+const columns: readonly Column<Merchant>[] = [
+  { label: 'Resource', cell: ({ namespace, name }) => displayText(`${namespace}/${name}`) },
+  { label: 'Subject', cell: ({ subject }) => displayText(subject) },
+  { label: 'State', cell: ({ conditions }) => html`<${ReadyState} conditions=${conditions} />` },
+  {
+    label: 'Credentials',
+    cell: ({ credentials: { ready, reason, message } }) => html`
+      <${State} tone=${ready ? 'good' : 'error'}>${ready ? 'ready' : displayText(reason)}<//>
+      <p class="fine">${displayText(message, maxMessage)}</p>
+    `,
+  },
+  {
+    label: 'Details',
+    kind: 'action',
+    cell: ({ details, conditions }) => html`
+      <details>
+        <summary>Ids and links</summary>
+        <dl class="conditions">
+          ${Object.entries(details).map(
+            ([key, value]) => html`<dt>${displayText(key)}</dt>
+              <dd>${displayText(value)}</dd>`,
+          )}
+        </dl>
+      </details>
+      <${ConditionList} conditions=${conditions} />
+    `,
+  },
+]
+
+/** The merchants with the state of their credentials. */
+export function MerchantTable({ list }: { readonly list: MerchantList }) {
+  const table: DataTableProps<Merchant> = {
+    title: 'Merchants',
+    items: list.items,
+    keyOf: ({ namespace, name }) => `${namespace}/${name}`,
+    columns,
+    more: list.next === undefined ? '' : 'More merchants exist; tollway status lists all.',
+  }
+  return html`<${DataTable} ...${table} />`
+}

@@ -1,0 +1,69 @@
+import type { StreamList } from '../../../api/stream-shapes.ts'
+import { displayText, formatAge, formatBytes, formatCount } from '../data/format.ts'
+import { html } from '../data/html.ts'
+import { linkTo } from '../data/route.ts'
+import { State } from '../parts/notes.ts'
+import { type Column, DataTable, type DataTableProps } from './data-table.ts'
+
+type Stream = StreamList['items'][number]
+
+const columns: readonly Column<Stream>[] = [
+  { label: 'Stream', cell: ({ streamId }) => displayText(streamId) },
+  { label: 'Request', cell: ({ requestId }) => displayText(requestId) },
+  { label: 'Target', cell: ({ targetObjectId }) => displayText(targetObjectId) },
+  {
+    label: 'State',
+    cell: ({ state, end }) =>
+      html`<${State} tone=${state === 'running' ? 'good' : 'quiet'}>${displayText(end || state)}<//>`,
+  },
+  { label: 'Route', cell: ({ route }) => displayText(route) },
+  { label: 'Producers', cell: ({ producers }) => producers.join(', ') || 'none' },
+  { label: 'Consumers', cell: ({ consumers }) => html`<${Consumers} consumers=${consumers} />` },
+  { label: 'Messages', kind: 'number', cell: ({ messages }) => shown(messages, formatCount) },
+  { label: 'Bytes', kind: 'number', cell: ({ bytes }) => shown(bytes, formatBytes) },
+  { label: 'Age', kind: 'number', cell: ({ ageMs }) => formatAge(ageMs) },
+  {
+    label: 'Action',
+    kind: 'action',
+    cell: ({ key, streamId, requestId }) => html`<a href=${linkTo('streams', { key })}>
+      Preview<span class="hidden">${' '}of ${displayText(`${streamId} ${requestId}`)}</span>
+    </a>`,
+  },
+]
+
+const shown = (value: number | undefined, format: (value: number) => string) =>
+  value === undefined ? '–' : format(value)
+
+function Consumers({ consumers }: Pick<Stream, 'consumers'>) {
+  if (consumers.length === 0) return 'none'
+  const most = Math.max(...consumers.map(({ messagesBehind }) => messagesBehind))
+  return html`<details>
+    <summary>${consumers.length}, at most ${formatCount(most)} behind</summary>
+    <ul>
+      ${consumers.map(
+        ({ peer, messagesBehind, bytesBehind }) => html`<li>
+          ${displayText(peer)}: ${formatCount(messagesBehind)} messages, ${formatBytes(bytesBehind)}
+        </li>`,
+      )}
+    </ul>
+  </details>`
+}
+
+export interface StreamTableProps {
+  readonly list: StreamList
+  /** The key of the request whose preview is shown. */
+  readonly shown: string | undefined
+}
+
+/** The requests of the brokers with their producers and consumers. */
+export function StreamTable({ list, shown }: StreamTableProps) {
+  const table: DataTableProps<Stream> = {
+    title: 'Requests',
+    items: list.items,
+    keyOf: ({ key }) => key,
+    columns,
+    isCurrent: ({ key }) => key === shown,
+    more: list.next === undefined ? '' : 'More requests exist; tollway streams list has all.',
+  }
+  return html`<${DataTable} ...${table} />`
+}
