@@ -1,11 +1,11 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { type BackendWatch, watchBackend } from '@tollway/chassis/health/watch-backend.ts'
-import { reportBackend, reportHealth } from '@tollway/chassis/lifecycle.ts'
+import { reportHealth } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import { openTracing } from '@tollway/chassis/tracing/open-tracing.ts'
+import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import { createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { resolveBySystem } from '@tollway/chassis/webhooks/post-webhook.ts'
 import { assertAddressesFree } from '@tollway/grpc/server/assert-addresses-free.ts'
@@ -13,22 +13,22 @@ import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { createHealthTable } from '@tollway/grpc/server/health.ts'
 import { openServerTls } from '@tollway/grpc/server/open-server-tls.ts'
 import { grpcAddress } from '@tollway/grpc/server/server-settings.ts'
-import type { BoundAddress } from '@tollway/grpc/server.ts'
+import type { BoundAddress, GrpcServerOptions } from '@tollway/grpc/server.ts'
 import type { RouteFeed } from './feeds/route-feed.ts'
 import { createHealth } from './health.ts'
 import { MemoryLog } from './log/memory.ts'
 import { systemRepeat } from './log/repeat.ts'
 import type { StreamLog } from './log/stream-log.ts'
-import { createNotifier } from './notify/notifier.ts'
+import { LogWatch } from './log-watch.ts'
+import { Notifier } from './notify/notifier.ts'
 import { createRouteTable, type FedRouteTable } from './routes/route-table.ts'
 import { animationMethods, serviceNames } from './servers/grpc-methods.ts'
 import { openPages, portsOfPages } from './servers/open-pages.ts'
 import { createStreamWatch } from './servers/watch-streams.ts'
 import type { Settings } from './settings.ts'
 import { createBrokerStats } from './stats/broker-stats.ts'
-import { type Broker, createBroker } from './streams/broker.ts'
-import type { BrokerLimits } from './streams/stream-context.ts'
-import { createTally } from './streams/tally.ts'
+import { Broker } from './streams/broker.ts'
+import type { BrokerLimits, BrokerOptions } from './streams/stream-context.ts'
 
 export interface Service {
   readonly grpc: BoundAddress
@@ -41,8 +41,6 @@ export interface Service {
 
 /** The time to export the last traces; the end of the process waits for it. */
 const traceFlushTimeoutMs = 3_000
-/** A log that is not healthy after this time is reported; it may have been unavailable from the start. */
-const firstHealthMs = 2_000
 /** The time for callers to read the last status of a request that the end of the process has cut. */
 const lastStatusMs = 1_000
 /** The time to deliver the last notifications after the end of all requests. */
@@ -58,67 +56,28 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   await assertAddressesFree(settings, portsOfPages(settings))
   const tls = openServerTls(settings, { log })
   const tracing = await openTracing(settings, log)
-  const stats = createBrokerStats()
-  const streamLog = await openStreamLog(settings)
-  const table = createRouteTable({ clock: systemClock, log })
-  const notifier = createNotifier({
-    ...{ streamLog, routes: table, stats, log },
-    policy: createAddressPolicy(settings.webhookAllowedCidrs, settings.webhookAllowHttp),
-    resolve: resolveBySystem,
-    clock: systemClock,
-    random: Math.random,
-  })
-  const broker = createBroker(
-    {
-      log: streamLog,
-      routes: table,
-      stats,
-      onBegun: notifier.begun,
-      clock: systemClock,
-      limits: limitsOf(settings),
-      tracing,
-      newTraceparent: () => (tracing === undefined ? '' : newTraceparent(settings.tracingSamplingRate)),
-      requestsOfRoute: createTally(),
-      consumersOfRequest: createTally(),
-    },
-    systemRepeat,
-  )
+  const { streamLog, table, notifier, broker, stats } = await openBroker(settings, tracing, log)
   const health = createHealth(streamLog)
-  stats.gauge('log.healthy', () => Number(streamLog.healthy))
-  stats.gauge('process.resident_bytes', () => process.memoryUsage.rss())
-  let backend: Pick<BackendWatch, 'problem' | 'stop'> = unwatched
-  const backendProblem = () => backend.problem
-  stats.gauge('backend.failing', () => Number(backendProblem() !== ''))
+  const watch = new LogWatch(streamLog)
+  stats.gauge('backend.failing', () => Number(watch.problem !== ''))
   const pages = await openPages(settings, {
-    ...{ broker, streams: streamLog, stats, health, backendProblem, clock: systemClock, tls, log },
+    ...{ broker, streams: streamLog, stats, health, clock: systemClock, tls, log },
+    backendProblem: () => watch.problem,
     watch: createStreamWatch({ broker, clock: systemClock, repeat: systemRepeat }),
   })
   const feed = await openFeed(settings, table, broker, log)
   const healthTable = createHealthTable()
-  const grpc = createGrpcServer({
-    memory: new RequestMemory(Math.max(settings.requestMemoryBytes, 2 * settings.maxMessageBytes)),
-    methods: animationMethods(broker, { publicName: settings.nvidiaAceNames }),
-    health: healthTable,
-    onDefect: (path, error) =>
-      log.error('call failed: internal error', { path, error: (error as Error).stack ?? String(error) }),
-    limits: {
-      maxReceiveBytes: settings.maxMessageBytes,
-      maxSendBytes: Number.MAX_SAFE_INTEGER,
-      maxConcurrentStreams,
-      maxConnectionAgeMs: settings.grpcMaxConnectionAgeMs,
-      maxConnectionAgeGraceMs: settings.grpcMaxConnectionAgeGraceMs,
-    },
-  })
-  await firstRoutes(feed, table)
+  const grpc = createGrpcServer(grpcOptions(settings, broker, healthTable, log))
+  await waitForRoutes(feed, table)
   const bound = await grpc.listen({ ...grpcAddress(settings), tls })
   healthTable.set('', true)
   health.onChange(healthy => {
     for (const name of Object.values(serviceNames)) healthTable.set(name, healthy)
     reportHealth(healthy, health.problem())
-    if (healthy && backend === unwatched) backend = watchLog(streamLog)
+    if (healthy) watch.startReports()
   })
   health.serve()
-  tellOfLog(streamLog, log)
+  watch.logChanges(log)
   log.info('serving', { grpc: settings.grpcUnixSocket || settings.grpcPort, streams: settings.streamLog })
   return {
     grpc: bound,
@@ -126,7 +85,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
     adminPort: pages.adminPort,
     async stop() {
       health.terminate()
-      backend.stop()
+      watch.stop()
       await pause(settings.drainDelayMs)
       broker.drain()
       const closed = grpc.drain(settings.drainTimeoutMs + lastStatusMs)
@@ -140,38 +99,72 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   }
 }
 
+/** Opens the parts that serve streams. No port is open yet. */
+async function openBroker(settings: Settings, tracing: Tracing | undefined, log: Log) {
+  const stats = createBrokerStats()
+  const streamLog = await openStreamLog(settings)
+  const table = createRouteTable({ clock: systemClock, log })
+  const notifier = new Notifier({
+    ...{ streamLog, routes: table, stats, log, clock: systemClock, random: Math.random },
+    policy: createAddressPolicy(settings.webhookAllowedCidrs, settings.webhookAllowHttp),
+    resolve: resolveBySystem,
+  })
+  const options: BrokerOptions = {
+    ...{ log: streamLog, routes: table, stats, clock: systemClock, tracing },
+    onBegun: request => notifier.begun(request),
+    limits: limitsOf(settings),
+    newTraceparent: () => (tracing === undefined ? '' : newTraceparent(settings.tracingSamplingRate)),
+  }
+  stats.gauge('log.healthy', () => Number(streamLog.healthy))
+  stats.gauge('process.resident_bytes', () => process.memoryUsage.rss())
+  return { streamLog, table, notifier, broker: new Broker(options, systemRepeat), stats }
+}
+
+function grpcOptions(
+  settings: Settings,
+  broker: Broker,
+  health: NonNullable<GrpcServerOptions['health']>,
+  log: Log,
+): GrpcServerOptions {
+  return {
+    memory: new RequestMemory(Math.max(settings.requestMemoryBytes, 2 * settings.maxMessageBytes)),
+    methods: animationMethods(broker, { publicName: settings.nvidiaAceNames }),
+    health,
+    onDefect: (path, error) =>
+      log.error('call failed: internal error', { path, error: (error as Error).stack ?? String(error) }),
+    limits: {
+      maxReceiveBytes: settings.maxMessageBytes,
+      maxSendBytes: Number.MAX_SAFE_INTEGER,
+      maxConcurrentStreams,
+      maxConnectionAgeMs: settings.grpcMaxConnectionAgeMs,
+      maxConnectionAgeGraceMs: settings.grpcMaxConnectionAgeGraceMs,
+    },
+  }
+}
+
 /** Loads the client of Redis only if it is used. */
 async function openStreamLog(settings: Settings): Promise<StreamLog> {
-  const { streamLog, redisUrl, redisKeyPrefix, maxKeptBytes } = settings
-  if (streamLog === 'memory') {
-    return new MemoryLog({ clock: systemClock, repeat: systemRepeat, newKey: randomUUID, maxKeptBytes })
-  }
+  const { redisUrl: url, redisKeyPrefix: keyPrefix, maxKeptBytes } = settings
+  const shared = { clock: systemClock, repeat: systemRepeat, maxKeptBytes }
+  if (settings.streamLog === 'memory') return new MemoryLog({ ...shared, newKey: randomUUID })
   const { createRedisLog } = await import('./log/redis.ts')
-  return createRedisLog({
-    url: redisUrl,
-    podId: randomUUID(),
-    clock: systemClock,
-    repeat: systemRepeat,
-    random: Math.random,
-    keyPrefix: redisKeyPrefix,
-    maxKeptBytes,
-  })
+  return createRedisLog({ ...shared, url, keyPrefix, podId: randomUUID(), random: Math.random })
 }
 
 /** Loads the gRPC client only if there is a feed. */
 async function openFeed(
   settings: Settings,
   table: FedRouteTable,
-  { loads }: Broker,
+  broker: Broker,
   log: Log,
 ): Promise<RouteFeed | undefined> {
   if (settings.routes === 'none') return undefined
   const { openRouteFeed } = await import('./feeds/route-feed.ts')
-  return openRouteFeed(settings, { table, loads, log })
+  return openRouteFeed(settings, { table, loads: () => broker.loads(), log })
 }
 
 /** Waits for the first routes: they may require tokens, so no call is accepted before. */
-async function firstRoutes(feed: RouteFeed | undefined, table: FedRouteTable): Promise<void> {
+async function waitForRoutes(feed: RouteFeed | undefined, table: FedRouteTable): Promise<void> {
   if (feed === undefined) return
   const { promise, resolve } = Promise.withResolvers<void>()
   const stop = table.onChange(resolve)
@@ -195,30 +188,4 @@ function limitsOf(settings: Settings): BrokerLimits {
 function newTraceparent(samplingRate: number): string {
   const sampled = Math.random() < samplingRate ? '01' : '00'
   return `00-${randomBytes(16).toString('hex')}-${randomBytes(8).toString('hex')}-${sampled}`
-}
-
-/** Before the first answer of the log the process is not ready, so no failure is logged. */
-const unwatched: Pick<BackendWatch, 'problem' | 'stop'> = { problem: '', stop() {} }
-
-/** Watches a log that has answered, and reports its failures to the parent process. */
-function watchLog(streamLog: StreamLog): BackendWatch {
-  const watch = watchBackend({
-    async probe() {
-      if (!streamLog.healthy) throw new Error(streamLog.problem)
-    },
-    onChange: reportBackend,
-  })
-  streamLog.onHealth(watch.probeNow)
-  return watch
-}
-
-function tellOfLog(streamLog: StreamLog, log: Log): void {
-  streamLog.onHealth(healthy => {
-    if (healthy) log.info('the stream log answers again')
-    else log.warn('use the stream log: it does not answer', { problem: streamLog.problem })
-  })
-  const first = setTimeout(() => {
-    if (!streamLog.healthy) log.warn('use the stream log: it does not answer', { problem: streamLog.problem })
-  }, firstHealthMs)
-  first.unref()
 }

@@ -161,7 +161,7 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'services/broker/routes/choose-route.ts',
     content: 'the choice among matching routes. Pure',
-    mayImport: ['services/broker/routes/route.ts'],
+    mayImport: ['services/chassis/get-or-add.ts', 'services/broker/routes/route.ts'],
   },
   {
     place: 'services/broker/log/',

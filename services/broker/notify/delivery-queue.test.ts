@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { type Attempt, DeliveryQueue } from './delivery-queue.ts'
 import type { Notification } from './notification.ts'
-import { createPlaces } from './places.ts'
+import { Places } from './places.ts'
 
 const notificationOf = (run: string, what: 'begun' | 'ended'): Notification => ({
   ...{ run, id: `${run}.${what}`, type: `stream.${what}`, body: '{}' },
@@ -19,7 +19,7 @@ test('each notification is delivered or dropped once, ends after begins, and pla
   await fc.assert(
     fc.asyncProperty(requests, outcomes, fc.integer({ min: 1, max: 6 }), async (added, plan, count) => {
       const [settled, log]: [string[], string[]] = [[], []]
-      const places = createPlaces(count)
+      const places = new Places(count)
       let [running, most, attempts, bytes] = [0, 0, 0, 0]
       async function attempt({ id }: Notification): Promise<Attempt> {
         running += 1
@@ -81,7 +81,7 @@ test('a queue that fails has one attempt at a time, and attempts nothing that is
     },
     onDrop: ({ id }, reason) => dropped.push(`${id}: ${reason}`),
     onSize() {},
-    places: createPlaces(100),
+    places: new Places(100),
     ...{ random: Math.random, monotonicMs: () => 0, timing: { retryMs: 1, maxRetryMs: 1, maxAgeMs: 1_000 } },
   })
   for (let count = 0; count < 20; count += 1) queue.add(notificationOf(`r${count}`, 'begun'))
@@ -107,7 +107,7 @@ test('after failures a queue pauses, and then drops what is too old without an a
     },
     onDrop: ({ id }) => dropped.push(id),
     onSize() {},
-    places: createPlaces(100),
+    places: new Places(100),
     ...{ random: () => 0, monotonicMs: () => nowMs },
     timing: { retryMs: 100, maxRetryMs: 100, maxAgeMs: 100_000 },
   })

@@ -7,7 +7,7 @@ import { waitFor } from '../../../test/support/wait-for.ts'
 import type { EndListener, LoggedRequest } from '../log/stream-log.ts'
 import { defaultRoute, type Route } from '../routes/route.ts'
 import { createBrokerStats } from '../stats/broker-stats.ts'
-import { createNotifier, type NotifierOptions } from './notifier.ts'
+import { Notifier, type NotifierOptions } from './notifier.ts'
 import { accept, answerWith, hang, secretOf, startReceiver } from './testdata/receiver.ts'
 
 const loopback = createAddressPolicy([{ address: '127.0.0.1', prefix: 32 }], true)
@@ -34,7 +34,7 @@ function start(t: TestContext, first: readonly Route[], options: Partial<Notifie
   const stats = createBrokerStats()
   const lines: string[] = []
   const { limits, ...others } = options
-  const notifier = createNotifier({
+  const notifier = new Notifier({
     streamLog: {
       onEnd(listener) {
         ends.add(listener)

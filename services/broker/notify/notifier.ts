@@ -1,26 +1,16 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { getOrAdd } from '@tollway/chassis/get-or-add.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { PostError, postWebhook, type ResolveName } from '@tollway/chassis/webhooks/post-webhook.ts'
 import { signatureHeaders } from '@tollway/chassis/webhooks/signature.ts'
 import type { LoggedRequest, StreamLog } from '../log/stream-log.ts'
-import { getOrAdd } from '../routes/choose-route.ts'
 import type { RouteWebhook } from '../routes/route.ts'
 import type { RouteTable } from '../routes/route-table.ts'
 import type { BrokerStats } from '../stats/broker-stats.ts'
 import { type Attempt, DeliveryQueue, type DeliveryTiming, sizeOf } from './delivery-queue.ts'
 import { beginOf, endOf, type Notification } from './notification.ts'
-import { createPlaces } from './places.ts'
-
-/** Posts the begin and the end of requests to the webhooks of their routes. */
-export interface Notifier {
-  /** Enqueues the begin of a request that this broker has accepted. Never waits and never throws. */
-  begun(request: LoggedRequest): void
-  /** The notifications that are not delivered yet. */
-  readonly queued: number
-  /** Attempts the queued notifications once more, drops the rest after a time, and ends. */
-  stop(timeoutMs: number): Promise<void>
-}
+import { Places } from './places.ts'
 
 export interface NotifierOptions {
   /** Ends are those that this broker gave: exactly one broker posts the end of a request. */
@@ -60,32 +50,106 @@ export const defaultNotifierLimits: NotifierLimits = {
 }
 
 /**
+ * Posts the begin and the end of requests to the webhooks of their routes.
+ *
  * Each route has its own queue and its own attempts, so that a receiver that fails does not delay the
  * notifications of other routes. The queues are bounded: notifications beyond a bound are dropped and
  * counted. The URL and the secrets are those of the route at the time of an attempt; a route without a
  * webhook loses its queue.
  */
-export function createNotifier(options: NotifierOptions): Notifier {
-  const { streamLog, routes, stats, clock, random } = options
-  const limits = { ...defaultNotifierLimits, ...options.limits }
-  const places = createPlaces(limits.attempts)
-  const report = createReport(options.log, clock, limits.logMs)
-  const queues = new Map<string, DeliveryQueue>()
-  let webhooks: ReadonlyMap<string, RouteWebhook> = new Map()
-  let queuedBytes = 0
-  let onEmpty = () => {}
+export class Notifier {
+  readonly #options: NotifierOptions
+  readonly #limits: NotifierLimits
+  readonly #places: Places
+  readonly #warn: ReturnType<typeof limitWarnings>
+  readonly #queues = new Map<string, DeliveryQueue>()
+  readonly #stopRoutes: () => void
+  readonly #stopEnds: () => void
+  #webhooks: ReadonlyMap<string, RouteWebhook> = new Map()
+  #queuedBytes = 0
+  #onEmpty = () => {}
 
-  function readRoutes(): void {
-    webhooks = new Map(
-      routes.routes().flatMap(({ name, webhook }) => (webhook === undefined ? [] : [[name, webhook]])),
+  constructor(options: NotifierOptions) {
+    const { streamLog, routes, stats, log, clock } = options
+    this.#options = options
+    this.#limits = { ...defaultNotifierLimits, ...options.limits }
+    this.#places = new Places(this.#limits.attempts)
+    this.#warn = limitWarnings(log, clock, this.#limits.logMs)
+    this.#readRoutes()
+    this.#stopRoutes = routes.onChange(() => this.#readRoutes())
+    this.#stopEnds = streamLog.onEnd((request, end, progress) =>
+      this.#enqueue(request.route, () => endOf(request, end, { endedMs: clock.nowMs(), progress })),
+    )
+    stats.gauge('notifications.queued', () => this.queued)
+  }
+
+  /** Enqueues the begin of a request that this broker has accepted. Never waits and never throws. */
+  begun(request: LoggedRequest): void {
+    this.#enqueue(request.route, () => beginOf(request))
+  }
+
+  /** The number of notifications that are not delivered yet. */
+  get queued(): number {
+    return this.#queues.values().reduce((sum, { count }) => sum + count, 0)
+  }
+
+  /** Attempts the queued notifications once more, drops the rest after a time, and ends. */
+  async stop(timeoutMs: number): Promise<void> {
+    this.#stopEnds()
+    for (const queue of [...this.#queues.values()]) queue.drain()
+    if (this.#queues.size > 0) await this.#emptyWithin(timeoutMs)
+    for (const queue of [...this.#queues.values()]) queue.dropAll('the broker ends')
+    this.#stopRoutes()
+  }
+
+  #readRoutes(): void {
+    this.#webhooks = new Map(
+      this.#options.routes
+        .routes()
+        .flatMap(({ name, webhook }) => (webhook === undefined ? [] : [[name, webhook]])),
     )
   }
 
-  async function attempt(route: string, notification: Notification): Promise<Attempt> {
-    const webhook = webhooks.get(route)
+  #enqueue(route: string, create: () => Notification): void {
+    if (!this.#webhooks.has(route)) return
+    const notification = create()
+    const queue = getOrAdd(this.#queues, route, () => this.#openQueue(route))
+    if (this.#hasRoom(queue, sizeOf(notification))) {
+      queue.add(notification)
+      return
+    }
+    this.#drop(route, notification, 'the queue is full')
+    if (queue.count === 0) this.#queues.delete(route)
+  }
+
+  #openQueue(route: string): DeliveryQueue {
+    const { random, clock } = this.#options
+    return new DeliveryQueue({
+      attempt: notification => this.#attempt(route, notification),
+      onDrop: (notification, reason) => this.#drop(route, notification, reason),
+      onSize: change => {
+        this.#queuedBytes += change
+        if (change > 0 || this.#queues.get(route)?.count !== 0) return
+        this.#queues.delete(route)
+        if (this.#queues.size === 0) this.#onEmpty()
+      },
+      ...{ places: this.#places, random, timing: this.#limits, monotonicMs: clock.monotonicMs },
+    })
+  }
+
+  /** Whether the queue has room. Beyond the limit of all routes, each may still have an equal share of it. */
+  #hasRoom(queue: DeliveryQueue, bytes: number): boolean {
+    const { routeBytes, allBytes } = this.#limits
+    const queuedBytes = queue.bytes + bytes
+    if (queuedBytes > routeBytes) return false
+    return this.#queuedBytes + bytes <= allBytes || queuedBytes <= allBytes / this.#queues.size
+  }
+
+  async #attempt(route: string, notification: Notification): Promise<Attempt> {
+    const webhook = this.#webhooks.get(route)
     if (webhook === undefined) return { outcome: 'gone', reason: 'the route has no webhook any more' }
-    const answer = await post(webhook, notification, { ...options, timeoutMs: limits.attemptMs })
-    const { counters } = stats.route(route)
+    const answer = await post(webhook, notification, { ...this.#options, timeoutMs: this.#limits.attemptMs })
+    const { counters } = this.#options.stats.route(route)
     if ('status' in answer && answer.status >= 200 && answer.status <= 299) {
       counters.notifications_delivered += 1
       return { outcome: 'delivered' }
@@ -93,79 +157,23 @@ export function createNotifier(options: NotifierOptions): Notifier {
     counters.notifications_failed += 1
     const reason = 'status' in answer ? `the answer was ${answer.status}` : answer.message
     if ('status' in answer && isRejection(answer.status)) return { outcome: 'gone', reason }
-    report('post a notification', { route, notification: notification.id, reason })
+    this.#warn('post a notification', { route, notification: notification.id, reason })
     const retryAfterMs = 'status' in answer ? (answer.retryAfterSeconds ?? 0) * 1000 : 0
-    return { outcome: 'failed', retryAfterMs: Math.min(retryAfterMs, limits.maxRetryMs) }
+    return { outcome: 'failed', retryAfterMs: Math.min(retryAfterMs, this.#limits.maxRetryMs) }
   }
 
-  function drop(route: string, notification: Notification, reason: string): void {
-    stats.route(route).counters.notifications_dropped += 1
-    report('drop a notification', { route, notification: notification.id, reason })
+  #drop(route: string, { id }: Notification, reason: string): void {
+    this.#options.stats.route(route).counters.notifications_dropped += 1
+    this.#warn('drop a notification', { route, notification: id, reason })
   }
 
-  function openQueue(route: string): DeliveryQueue {
-    return new DeliveryQueue({
-      attempt: notification => attempt(route, notification),
-      onDrop: (notification, reason) => drop(route, notification, reason),
-      onSize(change) {
-        queuedBytes += change
-        if (change > 0 || queues.get(route)?.count !== 0) return
-        queues.delete(route)
-        if (queues.size === 0) onEmpty()
-      },
-      ...{ places, random, timing: limits, monotonicMs: clock.monotonicMs },
-    })
-  }
-
-  /** Beyond the limit of all routes, each may still have an equal share of it. */
-  function hasRoom(queue: DeliveryQueue, size: number): boolean {
-    const routeBytes = queue.bytes + size
-    if (routeBytes > limits.routeBytes) return false
-    return queuedBytes + size <= limits.allBytes || routeBytes <= limits.allBytes / queues.size
-  }
-
-  function enqueue(route: string, notification: Notification): void {
-    const queue = getOrAdd(queues, route, () => openQueue(route))
-    if (hasRoom(queue, sizeOf(notification))) {
-      queue.add(notification)
-      return
-    }
-    drop(route, notification, 'the queue is full')
-    if (queue.count === 0) queues.delete(route)
-  }
-
-  readRoutes()
-  const stopRoutes = routes.onChange(readRoutes)
-  const stopEnds = streamLog.onEnd((request, end, progress) => {
-    if (!webhooks.has(request.route)) return
-    enqueue(request.route, endOf(request, end, { endedMs: clock.nowMs(), progress }))
-  })
-  const queued = () => queues.values().reduce((sum, { count }) => sum + count, 0)
-  stats.gauge('notifications.queued', queued)
-  return {
-    begun(request) {
-      if (webhooks.has(request.route)) enqueue(request.route, beginOf(request))
-    },
-    get queued() {
-      return queued()
-    },
-    async stop(timeoutMs) {
-      stopEnds()
-      for (const queue of [...queues.values()]) queue.drain()
-      if (queues.size > 0) await emptyWithin(timeoutMs)
-      for (const queue of [...queues.values()]) queue.dropAll('the broker ends')
-      stopRoutes()
-    },
-  }
-
-  function emptyWithin(timeoutMs: number): Promise<void> {
+  /** Resolves when no notification is queued, or after the timeout. */
+  async #emptyWithin(timeoutMs: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(resolve, timeoutMs)
-    onEmpty = () => {
-      clearTimeout(timer)
-      resolve()
-    }
-    return promise
+    this.#onEmpty = resolve
+    await promise
+    clearTimeout(timer)
   }
 }
 
@@ -194,7 +202,7 @@ async function post(
 }
 
 /** Logs a message at most once in an interval, with the number of lines omitted since the last one. */
-function createReport(log: Log, { monotonicMs }: Clock, intervalMs: number) {
+function limitWarnings(log: Log, { monotonicMs }: Clock, intervalMs: number) {
   const last = new Map<string, { atMs: number; omitted: number }>()
   return (message: string, { reason, ...fields }: Readonly<Record<string, string>>) => {
     const known = last.get(message)

@@ -1,29 +1,26 @@
 /** A number of places, and the queues that wait for one, in their order. */
-export interface Places {
-  /** Returns whether there was a place. If not, calls `onFree` when there is one, which has to take it. */
-  take(onFree: () => void): boolean
-  release(): void
-}
+export class Places {
+  readonly #waiting = new Set<() => void>()
+  #free: number
 
-export function createPlaces(count: number): Places {
-  const waiting = new Set<() => void>()
-  let free = count
-  return {
-    take(onFree) {
-      if (free === 0) {
-        waiting.add(onFree)
-        return false
-      }
-      free -= 1
-      return true
-    },
-    release() {
-      free += 1
-      for (const onFree of waiting) {
-        if (free === 0) return
-        waiting.delete(onFree)
-        onFree()
-      }
-    },
+  constructor(count: number) {
+    this.#free = count
+  }
+
+  /** Returns whether there was a place. If not, calls `onFree` when there is one, which has to take it. */
+  take(onFree: () => void): boolean {
+    const isFree = this.#free > 0
+    if (isFree) this.#free -= 1
+    else this.#waiting.add(onFree)
+    return isFree
+  }
+
+  release(): void {
+    this.#free += 1
+    for (const onFree of this.#waiting) {
+      if (this.#free === 0) return
+      this.#waiting.delete(onFree)
+      onFree()
+    }
   }
 }

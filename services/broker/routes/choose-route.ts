@@ -1,3 +1,4 @@
+import { getOrAdd } from '@tollway/chassis/get-or-add.ts'
 import { defaultRoute, type Route, type RouteMatch } from './route.ts'
 
 /** The fields of a request that select its route; empty if the request does not have them. */
@@ -84,12 +85,4 @@ function precedes(route: Route, other: Route): boolean {
 
 function countFields({ sourceServiceId, targetObjectId }: RouteMatch): number {
   return Number(sourceServiceId !== '') + Number(targetObjectId !== '')
-}
-
-export function getOrAdd<K, V>(map: Map<K, V>, key: K, make: () => V): V {
-  const known = map.get(key)
-  if (known !== undefined) return known
-  const made = make()
-  map.set(key, made)
-  return made
 }

@@ -1,4 +1,5 @@
-import { type ChooseRoute, getOrAdd } from './choose-route.ts'
+import { getOrAdd } from '@tollway/chassis/get-or-add.ts'
+import type { ChooseRoute } from './choose-route.ts'
 import { type Right, type Route, rights } from './route.ts'
 
 /**

@@ -15,7 +15,7 @@ export interface Route {
   readonly limits: RouteLimits
   /** SHA-256 of the accepted tokens of each right; empty if the right needs no token. */
   readonly tokens: Readonly<Record<Right, readonly Uint8Array[]>>
-  /** Receives the begin and the end of each request; see `createNotifier`. */
+  /** Receives the begin and the end of each request; see `Notifier`. */
   readonly webhook?: RouteWebhook
   /** The names of the routes whose tokens these are, if they are not its own; see `guardRoutes`. */
   readonly guards?: Readonly<Partial<Record<Right, string>>>

@@ -7,7 +7,7 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 import type { BrokerStats } from '../stats/broker-stats.ts'
-import { createTally } from '../streams/tally.ts'
+import { Tally } from '../streams/tally.ts'
 import type { AdminTokens } from './admin-tokens.ts'
 import { createHttpsServer } from './https-server.ts'
 import { pageListener, requestTimeoutMs, send } from './page-server.ts'
@@ -93,7 +93,7 @@ export function createAdminServer({ pages, tokens, tls, ...options }: AdminServe
 }
 
 function limitConnectionsOfPeers(server: Server): void {
-  const connections = createTally()
+  const connections = new Tally()
   server.prependListener('connection', (socket: Socket) => {
     const peer = addressKey(socket.remoteAddress ?? '')
     if (connections.take(peer, maxConnectionsOfPeer)) socket.once('close', () => connections.release(peer))

@@ -8,10 +8,9 @@ import { MemoryLog } from '../log/memory.ts'
 import { systemRepeat } from '../log/repeat.ts'
 import { defaultRoute, type Route } from '../routes/route.ts'
 import { createBrokerStats } from '../stats/broker-stats.ts'
-import { createBroker } from '../streams/broker.ts'
+import { Broker } from '../streams/broker.ts'
 import { bytesOf } from '../streams/simulation-under-test.ts'
 import { defaultBrokerLimits } from '../streams/stream-context.ts'
-import { createTally } from '../streams/tally.ts'
 import { encodeHeader } from '../wire/encode-messages.ts'
 import { animationMethods, serviceNames } from './grpc-methods.ts'
 import { openAnimationClient } from './testdata/animation-client.ts'
@@ -21,15 +20,13 @@ async function start(t: TestContext, changes: Partial<Route> = {}) {
   const log = new MemoryLog({ clock: systemClock, repeat: systemRepeat, newKey: randomUUID })
   const stats = createBrokerStats()
   const route = { ...defaultRoute, ...changes }
-  const broker = createBroker(
+  const broker = new Broker(
     {
       ...{ log, stats, clock: systemClock, limits: defaultBrokerLimits },
       routes: { choose: () => route, onChange: () => () => {} },
       tracing: undefined,
       newTraceparent: () => '',
       onBegun() {},
-      requestsOfRoute: createTally(),
-      consumersOfRequest: createTally(),
     },
     systemRepeat,
   )

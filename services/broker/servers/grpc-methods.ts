@@ -40,7 +40,7 @@ function pushMethod(service: string, broker: Broker): Method<Uint8Array, Status>
       const push = broker.push(call)
       takeAll(requests, push)
       onAbort(call, reason => push.close(reason))
-      return push.answer
+      return push.done
     },
   }
 }

@@ -2,32 +2,36 @@ import type { MessageSink } from '@tollway/grpc/server.ts'
 import type { ByteBudget } from '../log/byte-budget.ts'
 
 /** Observes the sink of a pull: its bytes, and whether the consumer reads them. */
-export interface Outlet {
+export class Outlet {
+  readonly #sink: Pick<MessageSink, 'queuedBytes'>
+  readonly #budget: ByteBudget
+  #counted = 0
+  #stalledSinceMs: number | undefined
+
+  constructor(sink: Pick<MessageSink, 'queuedBytes'>, budget: ByteBudget) {
+    this.#sink = sink
+    this.#budget = budget
+  }
+
   /**
    * Returns the time for which the consumer has not read, in milliseconds. It is called in intervals, in
    * which it also counts the bytes of the sink in the budget.
    */
-  measure(nowMs: number): number
-  /** Releases the counted bytes. */
-  close(): void
-}
-
-export function createOutlet(sink: Pick<MessageSink, 'queuedBytes'>, budget: ByteBudget): Outlet {
-  let counted = 0
-  let sinceMs: number | undefined
-
-  function count(bytes: number): void {
-    budget.spend(bytes - counted)
-    counted = bytes
+  measure(nowMs: number): number {
+    const bytes = this.#sink.queuedBytes
+    const hasRead = bytes === 0 || bytes < this.#counted
+    if (hasRead || this.#stalledSinceMs === undefined) this.#stalledSinceMs = nowMs
+    this.#count(bytes)
+    return nowMs - this.#stalledSinceMs
   }
 
-  return {
-    measure(nowMs) {
-      const bytes = sink.queuedBytes
-      if (bytes === 0 || bytes < counted || sinceMs === undefined) sinceMs = nowMs
-      count(bytes)
-      return nowMs - sinceMs
-    },
-    close: () => count(0),
+  /** Releases the counted bytes. */
+  close(): void {
+    this.#count(0)
+  }
+
+  #count(bytes: number): void {
+    this.#budget.spend(bytes - this.#counted)
+    this.#counted = bytes
   }
 }

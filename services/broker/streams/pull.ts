@@ -7,7 +7,7 @@ import type { Status } from '../wire/status.ts'
 import { admits, hashToken, refusal } from './admission.ts'
 import { Delivery } from './delivery.ts'
 import { findBeginning, type Received, readReceived, receivedMetadata } from './late-join.ts'
-import { createOutlet, type Outlet } from './outlet.ts'
+import { Outlet } from './outlet.ts'
 import { leftOut, nameOf, tooManyConsumers } from './pull-notices.ts'
 import { type Caller, routeOf, type StreamContext } from './stream-context.ts'
 import { Turns } from './turns.ts'
@@ -74,7 +74,7 @@ export class Pull {
     // The rejection of a call without a consumer has no other handler.
     this.#done.promise.catch(() => {})
     this.#pulledMs = context.clock.nowMs()
-    this.#outlet = createOutlet(sink, context.log.budget)
+    this.#outlet = new Outlet(sink, context.log.budget)
     this.#turns = new Turns(context.limits.waitingRequests)
     this.#beganMs = context.clock.monotonicMs()
     this.#idleSinceMs = this.#beganMs

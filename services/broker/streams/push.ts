@@ -34,7 +34,7 @@ export class Push {
   /** The resume token of the call's metadata; undefined if the push begins a request. */
   readonly #resumeToken: ResumeToken | undefined
   readonly #bearer: ReturnType<typeof hashToken>
-  readonly #answer = Promise.withResolvers<Status>()
+  readonly #done = Promise.withResolvers<Status>()
   #beganMs: number
   #lastMessageMs: number
   #waitsForRoom = false
@@ -57,13 +57,13 @@ export class Push {
     this.#lastMessageMs = this.#beganMs
     this.#begun = this.#resumeToken !== undefined
     // The answer of a disconnected producer has no other handler.
-    this.#answer.promise.catch(() => {})
+    this.#done.promise.catch(() => {})
     if (this.#resumeToken !== undefined) this.#resume(this.#resumeToken)
   }
 
   /** The status of the request; rejects with a `GrpcError` if the call was invalid. */
-  get answer(): Promise<Status> {
-    return this.#answer.promise
+  get done(): Promise<Status> {
+    return this.#done.promise
   }
 
   /** No more messages are accepted. */
@@ -210,7 +210,7 @@ export class Push {
     else if (error instanceof GrpcError) {
       this.#finish({ how: 'refused', status: { code: 'ERROR', message: error.message } }, error)
     } else {
-      this.#answer.reject(error)
+      this.#done.reject(error)
       this.#fail('lost', 'the broker met a defect')
     }
   }
@@ -234,8 +234,8 @@ export class Push {
   #settle(outcome: Status | GrpcError): void {
     const isError = outcome instanceof GrpcError || outcome.code === 'ERROR'
     this.#span?.end(isError ? outcome.message : undefined)
-    if (outcome instanceof GrpcError) this.#answer.reject(outcome)
-    else this.#answer.resolve(outcome)
+    if (outcome instanceof GrpcError) this.#done.reject(outcome)
+    else this.#done.resolve(outcome)
   }
 }
 

@@ -23,47 +23,9 @@ import type { HeaderMessage, Message } from '../wire/message.ts'
 import { readMessage } from '../wire/read-message.ts'
 import type { Status } from '../wire/status.ts'
 import { admits, refusal, type TokenHash } from './admission.ts'
-import { createMediaTiming } from './media-timing.ts'
+import { MediaTiming } from './media-timing.ts'
 import { hashSecret, newSecret, type PresentedToken, resumptionOf, tokenOf } from './resume-token.ts'
 import { routeOf, type StreamContext } from './stream-context.ts'
-
-/**
- * A request whose producer is connected to this process: its messages are checked against the rules of its
- * route and relayed to the log.
- */
-export interface PushedRequest {
-  readonly request: LoggedRequest
-  readonly route: Route
-  /** The messages of the producer so far. */
-  readonly received: Received
-  /**
-   * The token for the producer to continue the request in another call; undefined if this is not possible.
-   */
-  readonly resumeToken: string | undefined
-  /**
-   * Relays the next message.
-   *
-   * @returns false if the caller should await `ready` before the next one
-   * @throws GrpcError for an invalid message, RuleBroken for a violation in mode reject
-   */
-  relay(bytes: Uint8Array): boolean
-  ready(): Promise<void>
-  /**
-   * The answer to the producer, and the end of the request for its consumers, after the producer has sent
-   * everything.
-   */
-  complete(): { readonly end: RequestEnd; readonly answer: Status }
-  /** Called once, at the end. Rejects with a `LogRefusal`. */
-  end(end: WriterEnd): Promise<void>
-  /**
-   * Called instead of `end`: the request gets this end, unless its producer continues it within the grace
-   * period.
-   */
-  suspend(end: RequestEnd): void
-  onEnded(listener: (end: WriterEnd) => void): void
-  /** The reason why the current routes do not accept the producer; undefined if they do. */
-  findRefusal(): GrpcError | undefined
-}
 
 /** The number of messages, including the header, and of their bytes. */
 export interface Received {
@@ -123,7 +85,7 @@ export async function beginRequest(
     ofRoute.counters.pushes += 1
     context.onBegun(writer.request)
     countIn(ofRoute, bytes)
-    const pushed = createPushedRequest(context, {
+    const pushed = new PushedRequest(context, {
       ...{ writer, route, rules, header, token, start },
       resumeToken: resumeGraceMs === 0 ? undefined : tokenOf(writer.request.key, 0, secret),
     })
@@ -164,7 +126,7 @@ export async function continueRequest(
   context.stats.route(route.name).counters.producers_resumed += 1
   // A running request is not rejected because of requests that have begun in the meantime.
   context.requestsOfRoute.take(route.name, Number.POSITIVE_INFINITY)
-  return createPushedRequest(context, {
+  return new PushedRequest(context, {
     ...{ writer, route, rules, header, token, start },
     resumeToken: tokenOf(writer.request.key, resumed.uses, secret),
   })
@@ -183,7 +145,7 @@ function copyOf(bytes: Uint8Array): Uint8Array {
   return copy
 }
 
-interface Parts {
+interface PushedRequestOptions {
   readonly writer: RequestWriter
   readonly route: Route
   readonly rules: StreamRules
@@ -193,79 +155,123 @@ interface Parts {
   readonly resumeToken: string | undefined
 }
 
-function createPushedRequest(context: StreamContext, parts: Parts): PushedRequest {
-  const { writer, route, rules, header, token, start, resumeToken } = parts
-  const { clock, stats, requestsOfRoute } = context
-  const ofRoute = stats.route(route.name)
-  const timing = createMediaTiming(header.startTimeCode, ofRoute)
-  const received = { messages: start.messages, bytes: start.bytes }
-  let { lastPart } = start
+/**
+ * A request whose producer is connected to this process: its messages are checked against the rules of its
+ * route and relayed to the log.
+ */
+export class PushedRequest {
+  readonly request: LoggedRequest
+  readonly route: Route
+  /**
+   * The token for the producer to continue the request in another call; undefined if this is not possible.
+   */
+  readonly resumeToken: string | undefined
+  readonly #context: StreamContext
+  readonly #writer: RequestWriter
+  readonly #rules: StreamRules
+  readonly #token: TokenHash
+  readonly #stats: RouteStats
+  readonly #timing: MediaTiming
+  readonly #received: { messages: number; bytes: number }
+  #lastPart: Message['part']
 
-  function answerOf(): Status {
-    const broken = rules.summary()
-    const warnings = broken === '' ? '' : `; warnings: ${broken}`
-    return { code: 'SUCCESS', message: `${countOf(received)}${warnings}` }
+  constructor(context: StreamContext, options: PushedRequestOptions) {
+    const { writer, route, rules, header, start } = options
+    this.request = writer.request
+    this.route = route
+    this.resumeToken = options.resumeToken
+    this.#context = context
+    this.#writer = writer
+    this.#rules = rules
+    this.#token = options.token
+    this.#stats = context.stats.route(route.name)
+    this.#timing = new MediaTiming(header.startTimeCode, this.#stats)
+    this.#received = { messages: start.messages, bytes: start.bytes }
+    this.#lastPart = start.lastPart
   }
 
-  function progress(): Progress | undefined {
-    const { messages, bytes } = received
-    return resumeToken === undefined ? undefined : { messages, bytes, lastPart, rules: rules.save() }
+  /** The messages of the producer so far. */
+  get received(): Received {
+    return this.#received
   }
 
-  async function end(end: WriterEnd): Promise<void> {
-    requestsOfRoute.release(route.name)
-    if (end.how === 'lost') ofRoute.counters.producers_lost += 1
-    if (end.how === 'interrupted') ofRoute.counters.requests_interrupted += 1
-    if (writer.endedBy === undefined && end.how !== 'continued') await writer.end(end)
+  /**
+   * Relays the next message.
+   *
+   * @returns false if the caller should await `ready` before the next one
+   * @throws GrpcError for an invalid message, RuleBroken for a violation in mode reject
+   */
+  relay(bytes: Uint8Array): boolean {
+    const number = this.#received.messages
+    this.#received.messages += 1
+    this.#received.bytes += bytes.length
+    assertSize(bytes, number, this.route)
+    const message = readOrRefuse(bytes, number)
+    const warnings = judge(this.#rules, this.#stats, message, number)
+    for (const warning of warnings) this.#writer.append(encodeStatusMessage(warning))
+    countIn(this.#stats, bytes)
+    this.#lastPart = message.part
+    if (message.part === 'data') this.#timing.measure(message, this.#context.clock.nowMs())
+    return this.#writer.append(bytes, this.#progress())
   }
 
-  return {
-    request: writer.request,
-    route,
-    received,
-    resumeToken,
-    relay(bytes) {
-      const number = received.messages
-      received.messages += 1
-      received.bytes += bytes.length
-      assertSize(bytes, number, route)
-      const message = readOrRefuse(bytes, number)
-      for (const warning of judge(rules, ofRoute, message, number)) {
-        writer.append(encodeStatusMessage(warning))
-      }
-      countIn(ofRoute, bytes)
-      lastPart = message.part
-      if (message.part === 'data') timing.measure(message, clock.nowMs())
-      return writer.append(bytes, progress())
-    },
-    ready: () => writer.ready(),
-    complete() {
-      const broken = rules.end(received.messages)
-      countViolations(ofRoute, broken)
-      const rejected = broken.find(({ mode }) => mode === 'reject')
-      if (lastPart === 'status' && rejected === undefined) {
-        return { end: { how: 'completed' }, answer: answerOf() }
-      }
-      const message = rejected?.text ?? `the producer ended without a status after ${countOf(received)}`
-      const status: Status = { code: 'ERROR', message }
-      return { end: { how: rejected ? 'refused' : 'lost', status }, answer: status }
-    },
-    end,
-    suspend(lost) {
-      ofRoute.counters.producers_suspended += 1
-      // It counts for its route until it ends or continues.
-      writer.onEnded(how => void end(how))
-      writer.suspend(lost)
-    },
-    onEnded: listener => writer.onEnded(listener),
-    findRefusal() {
-      const current = routeOf(context, writer.request)
-      return admits(current, 'push', token) ? undefined : refusal(current, 'push', token)
-    },
+  async ready(): Promise<void> {
+    await this.#writer.ready()
+  }
+
+  /**
+   * Returns the answer to the producer, and the end of the request for its consumers, after the producer has
+   * sent everything.
+   */
+  complete(): { readonly end: RequestEnd; readonly answer: Status } {
+    const broken = this.#rules.end(this.#received.messages)
+    countViolations(this.#stats, broken)
+    const rejected = broken.find(({ mode }) => mode === 'reject')
+    const count = pluralize(this.#received.messages, 'message', 'messages')
+    if (this.#lastPart === 'status' && rejected === undefined) {
+      const summary = this.#rules.summary()
+      const warnings = summary === '' ? '' : `; warnings: ${summary}`
+      return { end: { how: 'completed' }, answer: { code: 'SUCCESS', message: `${count}${warnings}` } }
+    }
+    const message = rejected?.text ?? `the producer ended without a status after ${count}`
+    const status: Status = { code: 'ERROR', message }
+    return { end: { how: rejected ? 'refused' : 'lost', status }, answer: status }
+  }
+
+  /** Called once, at the end. Rejects with a `LogRefusal`. */
+  async end(end: WriterEnd): Promise<void> {
+    this.#context.requestsOfRoute.release(this.route.name)
+    if (end.how === 'lost') this.#stats.counters.producers_lost += 1
+    if (end.how === 'interrupted') this.#stats.counters.requests_interrupted += 1
+    if (this.#writer.endedBy === undefined && end.how !== 'continued') await this.#writer.end(end)
+  }
+
+  /**
+   * Called instead of `end`: the request gets this end, unless its producer continues it within the grace
+   * period. It counts for its route until then.
+   */
+  suspend(lost: RequestEnd): void {
+    this.#stats.counters.producers_suspended += 1
+    this.#writer.onEnded(how => void this.end(how))
+    this.#writer.suspend(lost)
+  }
+
+  onEnded(listener: (end: WriterEnd) => void): void {
+    this.#writer.onEnded(listener)
+  }
+
+  /** Returns the reason why the current routes do not accept the producer; undefined if they do. */
+  findRefusal(): GrpcError | undefined {
+    const route = routeOf(this.#context, this.request)
+    return admits(route, 'push', this.#token) ? undefined : refusal(route, 'push', this.#token)
+  }
+
+  #progress(): Progress | undefined {
+    if (this.resumeToken === undefined) return undefined
+    const { messages, bytes } = this.#received
+    return { messages, bytes, lastPart: this.#lastPart, rules: this.#rules.save() }
   }
 }
-
-const countOf = ({ messages }: Received) => pluralize(messages, 'message', 'messages')
 
 function headerOf(message: Message): HeaderMessage {
   if (message.part !== 'header') {

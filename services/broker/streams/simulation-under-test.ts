@@ -10,9 +10,8 @@ import { encodeData, encodeHeader } from '../wire/encode-messages.ts'
 import { encodeStatusMessage } from '../wire/encode-status.ts'
 import { readMessage } from '../wire/read-message.ts'
 import { type StatusCode, statusCodes } from '../wire/status.ts'
-import { type Broker, createBroker } from './broker.ts'
+import { Broker } from './broker.ts'
 import { type BrokerLimits, defaultBrokerLimits } from './stream-context.ts'
-import { createTally } from './tally.ts'
 
 /** A broker in memory with simulated time, its producers and consumers. */
 export interface Simulation {
@@ -80,7 +79,7 @@ export function createSimulation(
   }
   const log = new MemoryLog({ clock, repeat, newKey })
   const stats = createBrokerStats()
-  const broker = createBroker(
+  const broker = new Broker(
     {
       ...{ log, stats, clock, tracing, newTraceparent: () => '' },
       routes: {
@@ -92,8 +91,6 @@ export function createSimulation(
       },
       limits: { ...defaultBrokerLimits, ...limits },
       onBegun() {},
-      requestsOfRoute: createTally(),
-      consumersOfRequest: createTally(),
     },
     repeat,
   )
@@ -126,7 +123,7 @@ function createProducer(broker: Broker, requestId: string, metadata: Metadata): 
     () => broker.push({ metadata, peer: 'producer', sendHeaders }),
     told => (answer = told),
   )
-  push?.answer.then(
+  push?.done.then(
     ({ code, message }) => (answer = `${code} ${message}`.trimEnd()),
     error => (answer = outcomeOf(error)),
   )

@@ -7,8 +7,8 @@ import type { RouteTable } from '../routes/route-table.ts'
 import type { BrokerStats } from '../stats/broker-stats.ts'
 import type { Tally } from './tally.ts'
 
-/** Shared by the pushes and pulls of one process. */
-export interface StreamContext {
+/** The environment of a broker. */
+export interface BrokerOptions {
   readonly log: StreamLog
   readonly routes: Pick<RouteTable, 'choose' | 'onChange'>
   readonly stats: BrokerStats
@@ -20,6 +20,10 @@ export interface StreamContext {
   readonly tracing: Tracing | undefined
   /** Creates the `traceparent` of a push that has none; empty if calls are not traced. */
   readonly newTraceparent: () => string
+}
+
+/** Shared by the pushes and pulls of one process. */
+export interface StreamContext extends BrokerOptions {
   /** Running pushes by the name of their route. */
   readonly requestsOfRoute: Tally
   /** Pulls by the key of the request that they serve. */
