@@ -1,7 +1,7 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client/client.ts'
+import type { WatchedClientTls } from '@tollway/grpc/client/open-client-tls.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
-import type { XdsTls } from './xds-tls.ts'
 
 /** The one connection to the management server, for all calls to it. */
 export interface FeedConnection {
@@ -21,7 +21,7 @@ export interface FeedConnectionOptions {
   /** `host:port`. */
   readonly server: string
   /** Without it, calls are not encrypted. Closed with the connection. */
-  readonly tls?: XdsTls | undefined
+  readonly tls?: WatchedClientTls | undefined
   /** Sent with every call. Their values are secrets. */
   readonly headers?: Metadata | undefined
   readonly maxMessageBytes: number

@@ -1,11 +1,12 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
+import type { WatchedClientTls } from '@tollway/grpc/client/open-client-tls.ts'
 import type { Subscription } from './discovery-session.ts'
 import { createFeedConnection, type FeedConnection } from './feed-connection.ts'
 import type { FeedSettings } from './feed-settings.ts'
 import { type LastGoodFile, openLastGoodFile } from './last-good-file.ts'
 import { XdsFeed } from './xds-feed.ts'
-import { openXdsTls, type XdsTls } from './xds-tls.ts'
+import { openXdsTls } from './xds-tls.ts'
 
 const defaultMaxMessageBytes = 64 * 1024 * 1024
 
@@ -61,7 +62,7 @@ function targetOf({ host, port }: FeedSettings['xdsServer']): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host || 'localhost'}:${port}`
 }
 
-function openTls(settings: FeedSettings, log: Log): XdsTls {
+function openTls(settings: FeedSettings, log: Log): WatchedClientTls {
   return openXdsTls({
     certFile: settings.xdsCertFile,
     keyFile: settings.xdsKeyFile,

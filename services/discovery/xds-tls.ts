@@ -1,16 +1,4 @@
-import { getCACertificates } from 'node:tls'
-import { checkSubjectAltName, openTlsFiles } from '@tollway/chassis/net/tls.ts'
-import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
-
-/** TLS to the management server, with files that are watched until it is closed. */
-export interface XdsTls extends ClientTls {
-  /**
-   * Returns the files that are waited for; empty when there are credentials. No connection is possible
-   * before.
-   */
-  missing(): string
-  close(): void
-}
+import { openClientTls, type WatchedClientTls } from '@tollway/grpc/client/open-client-tls.ts'
 
 export interface XdsTlsOptions {
   /** Paths; empty if the setting is unset. Without an authority those of the system apply. */
@@ -26,37 +14,25 @@ export interface XdsTlsOptions {
 }
 
 /**
- * Opens the files. Renewed files are used by the next connection. Missing files are waited for: in a cluster
- * they come from a Secret that the operator creates, perhaps after this process has started. As in the
- * reference, a name override is a DNS name or an IP address, and only subject alternative names count.
+ * Opens the files of TLS to the management server. Missing files are waited for: in a cluster they come from
+ * a Secret that the operator creates, perhaps after this process has started. As in the reference, a name
+ * override is a DNS name or an IP address.
  *
  * @throws Error that names every setting with an invalid file, and its problem
  */
-export function openXdsTls(options: XdsTlsOptions): XdsTls {
+export function openXdsTls(options: XdsTlsOptions): WatchedClientTls {
   const { certFile, keyFile, caFile, subjectAltName, host, onWarning } = options
   if (subjectAltName.includes('://')) {
     throw new Error(
       `CONFIG_GRPC_XDS_SERVER_TLS_SAN: "${subjectAltName}" is neither a DNS name nor an IP address`,
     )
   }
-  const files = openTlsFiles({
+  return openClientTls({
     cert: { setting: 'CONFIG_GRPC_XDS_CLIENT_TLS_CERT', path: certFile },
     key: { setting: 'CONFIG_GRPC_XDS_CLIENT_TLS_KEY', path: keyFile },
     ca: { setting: 'CONFIG_GRPC_XDS_SERVER_TLS_CACERT', path: caFile },
+    serverName: subjectAltName || host,
     onWarning,
     mayComeLater: true,
   })
-  const systemCa = caFile === '' ? getCACertificates('default').join('\n') : ''
-  const serverName = subjectAltName || host
-  return {
-    serverName,
-    credentials() {
-      const { identity, ca = systemCa } = files.credentials()
-      return { ca, identity }
-    },
-    verifyServer: certificate => checkSubjectAltName(certificate, serverName),
-    onChange: files.onChange,
-    missing: files.missing,
-    close: files.close,
-  }
 }

@@ -1,12 +1,26 @@
 import { once } from 'node:events'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
-import { assertReachable, type HostPort, parseHostPort } from '../compare/ask-peer.ts'
 import { Comparison, type ComparisonReport } from '../compare/comparison.ts'
 import { describeReport, summarize } from '../compare/describe-report.ts'
+import {
+  addressOf,
+  assertAnswers,
+  type HostPort,
+  openPeerTls,
+  type Peer,
+  parseHostPort,
+} from '../compare/peer.ts'
 import { readRequests } from '../compare/read-requests.ts'
 import { replayRequests } from '../compare/replay-requests.ts'
 import { startProxy } from '../compare/start-proxy.ts'
+import {
+  type ListenTls,
+  listenTlsOptions,
+  openListenTls,
+  parsePeerTls,
+  peerTlsOptions,
+} from '../compare/tls-options.ts'
 import { aFile } from '../completion/completion.ts'
 import { type OptionValues, optional, seconds, text, toggle, wholeNumber } from '../options/option.ts'
 import { parseOptions } from '../options/parse-options.ts'
@@ -15,6 +29,7 @@ import { render } from '../render.ts'
 
 const progressMs = 10_000
 const connectMs = 3_000
+const maxProblems = 20
 
 const options = {
   reference: text({ placeholder: 'ADDR', help: 'the gRPC port of the service whose answers are right' }),
@@ -47,6 +62,9 @@ const options = {
     help: 'the timeout of a call; with --listen, of the candidate only',
   }),
   duration: optional(seconds(0, { help: 'with --listen: end after this time' })),
+  ...peerTlsOptions('reference'),
+  ...peerTlsOptions('candidate'),
+  ...listenTlsOptions,
   output: outputOption(),
 }
 
@@ -67,8 +85,12 @@ With --requests it sends the requests of a file, one after the other. With --lis
 the reference as they are, reads the calls in a copy of their bytes, and sends each call to the candidate
 after the reference's answer, until Ctrl-C. The callers do not wait for the candidate, also when it is slow
 or does not run: at most 64 calls run and 1,000 calls (16 MiB) wait for it. Further calls are not sent to
-it; the report has their number.`,
-    remarks: 'Connections have no TLS. Progress is printed to standard error every 10 s.',
+it; the report has their number.
+
+Each of the three connections has TLS only if its options say so. Files are read again when they change. With
+TLS the proxy ends the TLS of the callers, and shows the reference the certificate of --reference-cert instead
+of theirs.`,
+    remarks: 'Progress is printed to standard error every 10 s.',
     exitCodes: '0 when at most N answers differ, 1 when more differ, 2 when no request was answered by both.',
     examples: [
       'tollway compare --reference ratelimit:8081 --candidate tollway-ratelimit:8081 --requests calls.jsonl',
@@ -88,14 +110,27 @@ it; the report has their number.`,
 
 type Run = ReturnType<typeof parseRun>
 
+/** Where the requests come from. */
+type Input = { readonly requests: string } | { readonly listen: HostPort; readonly listenTls: ListenTls }
+
 function parseRun(values: OptionValues<typeof options>) {
   const { requests, listen, duration } = values
-  const reference = parseHostPort('--reference', values.reference)
-  const candidate = parseHostPort('--candidate', values.candidate)
+  const peer = (name: Peer['name']): Peer => ({
+    name,
+    ...parseHostPort(`--${name}`, values[name]),
+    tls: parsePeerTls(name, values),
+  })
+  const [reference, candidate] = [peer('reference'), peer('candidate')]
   if ((requests === undefined) === (listen === undefined))
     throw new UsageError('give the requests with either --requests or --listen')
   if (duration !== undefined && listen === undefined)
     throw new UsageError('--duration: goes with --listen only')
+  const given = Object.keys(listenTlsOptions).find(name => values[name as keyof typeof values] !== undefined)
+  if (given !== undefined && listen === undefined) throw new UsageError(`--${given}: goes with --listen only`)
+  const input: Input =
+    listen === undefined
+      ? { requests: requests ?? '' }
+      : { listen: parseHostPort('--listen', listen), listenTls: values }
   return {
     reference,
     candidate,
@@ -103,8 +138,7 @@ function parseRun(values: OptionValues<typeof options>) {
     sharedCounters: values['shared-counters'],
     compared: { remaining: values.remaining, reset: values.reset },
     durationMs: duration,
-    input:
-      listen === undefined ? { requests: requests ?? '' } : { listen: parseHostPort('--listen', listen) },
+    input,
   }
 }
 
@@ -118,18 +152,39 @@ async function runComparison(run: Run, output: Output): Promise<Result> {
   const { input } = run
   // A file with an error is rejected before any of its requests counts.
   if ('requests' in input && input.requests !== '-') for await (const _ of readRequests(input.requests));
-  await assertReachable('--reference', run.reference, connectMs)
+  const opened = openFiles(run, printSeldom(output))
   const ended = untilEnded(run.durationMs)
   try {
-    if ('listen' in input) return await proxyCalls(run, input.listen, ended.signal, output)
-    await assertReachable('--candidate', run.candidate, connectMs)
+    await assertAnswers(run.reference, opened.reference, connectMs)
+    if ('listen' in input) return await proxyCalls(run, input.listen, opened, ended.signal, output)
+    await assertAnswers(run.candidate, opened.candidate, connectMs)
     const comparison = new Comparison(run.compared)
     const stopPrinting = printProgress(output, async () => comparison.report())
-    const problem = await replayFile(run, input.requests, comparison, ended.signal)
+    const problem = await replayFile(run, input.requests, opened, comparison, ended.signal)
     stopPrinting()
     return { report: comparison.report(), problem }
   } finally {
     ended.release()
+    opened.close()
+  }
+}
+
+/** The TLS of each connection; undefined without TLS. */
+type OpenedFiles = ReturnType<typeof openFiles>
+
+/** @throws Error that names the options of missing or invalid files */
+function openFiles({ reference, candidate, input }: Run, onProblem: (problem: unknown) => void) {
+  const files = {
+    reference: openPeerTls(reference, onProblem),
+    candidate: openPeerTls(candidate, onProblem),
+    listen: 'listen' in input ? openListenTls(input.listenTls, onProblem) : undefined,
+  }
+  return {
+    ...files,
+    onProblem,
+    close() {
+      for (const tls of Object.values(files)) tls?.close()
+    },
   }
 }
 
@@ -145,12 +200,13 @@ function printProgress(output: Output, report: () => Promise<ComparisonReport>):
 async function replayFile(
   { reference, candidate, sharedCounters, timeoutMs }: Run,
   file: string,
+  opened: OpenedFiles,
   comparison: Comparison,
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const clients = {
-    reference: createGrpcClient(target(reference)),
-    candidate: createGrpcClient(target(candidate)),
+    reference: createGrpcClient(addressOf(reference), { tls: opened.reference }),
+    candidate: createGrpcClient(addressOf(candidate), { tls: opened.candidate }),
   }
   try {
     const requests = readRequests(file)
@@ -164,12 +220,16 @@ async function replayFile(
 async function proxyCalls(
   { reference, candidate, sharedCounters, timeoutMs, compared }: Run,
   listen: HostPort,
+  opened: OpenedFiles,
   ended: AbortSignal,
   output: Output,
 ): Promise<Result> {
-  const shadows = { candidate: target(candidate), sharedCounters, timeoutMs, compared }
-  const onDefect = (error: unknown) => output.printError(`compare: ${error}\n`)
-  const proxy = await startProxy({ ...shadows, listen, reference, onDefect })
+  const proxy = await startProxy({
+    ...{ candidate, sharedCounters, timeoutMs, compared },
+    ...{ listen, listenTls: opened.listen },
+    ...{ reference, referenceTls: opened.reference },
+    onDefect: opened.onProblem,
+  })
   const stopPrinting = printProgress(output, proxy.report)
   const { host, port } = proxy.address
   output.printError(`listening on ${host}:${port}; Ctrl-C ends the comparison and prints the report\n`)
@@ -178,8 +238,22 @@ async function proxyCalls(
   return { report: await proxy.close(), problem: undefined }
 }
 
-/** `host:port`, with an IPv6 address in brackets. */
-const target = ({ host, port }: Run['reference']) => `${host.includes(':') ? `[${host}]` : host}:${port}`
+/** Returns a function that prints the same problem at most once in 10 s, and at most 20 problems. */
+function printSeldom(output: Output): (problem: unknown) => void {
+  const printed = new Set<string>()
+  let sinceMs = performance.now()
+  return problem => {
+    const nowMs = performance.now()
+    if (nowMs - sinceMs >= progressMs) {
+      printed.clear()
+      sinceMs = nowMs
+    }
+    const text = `${problem}`
+    if (printed.has(text) || printed.size >= maxProblems) return
+    printed.add(text)
+    output.printError(`compare: ${text}\n`)
+  }
+}
 
 /** A signal that SIGINT, SIGTERM, or the end of the duration aborts, until `release` is called. */
 function untilEnded(durationMs: number | undefined) {

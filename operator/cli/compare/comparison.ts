@@ -46,11 +46,14 @@ export interface ComparisonReport {
   readonly notCompared: number
   /** The calls of the proxy that were not sent to the candidate, because too many waited for it. */
   readonly dropped: number
-  /** The traffic of the proxy that was passed on and not read. The number of calls in it is unknown. */
+  /** The traffic of the proxy that was passed on and not compared. */
   readonly unread: {
-    /** The connections that were not read to their end. */
+    /** The connections that were not read to their end. The number of calls in the rest is unknown. */
     readonly connections: number
+    /** The bytes of the rest of these connections. */
     readonly bytes: number
+    /** The calls whose messages are compressed or malformed, or had no room in the memory. */
+    readonly calls: number
   }
   readonly reference: PeerReport
   readonly candidate: PeerReport
@@ -123,7 +126,7 @@ export class Comparison {
       decidedByBoth: this.#decidedByBoth,
       notCompared: this.#notCompared,
       dropped: this.#dropped,
-      unread: { connections: 0, bytes: 0 },
+      unread: { connections: 0, bytes: 0, calls: 0 },
       reference: this.#reference.report(),
       candidate: this.#candidate.report(),
       descriptors,

@@ -43,6 +43,7 @@ export function summarize({ same, different, notCompared, dropped, unread }: Com
   if (dropped > 0) parts.push(`${dropped} not sent to the candidate: too many waited for it`)
   if (unread.connections > 0)
     parts.push(`${unread.connections} connections not read to their end (${unread.bytes} bytes)`)
+  if (unread.calls > 0) parts.push(`${unread.calls} calls not read`)
   return `${requests} requests: ${parts.join(', ')}`
 }
 

@@ -14,6 +14,9 @@ export interface ConnectionFeed {
   end(): void
 }
 
+/** The bytes of this time go to the thread together, since each message costs the event loop some time. */
+const batchMs = 5
+
 /** The thread that reads calls and sends them to the candidate. */
 export interface ShadowFeed {
   open(): ConnectionFeed
@@ -43,6 +46,7 @@ export async function startShadowFeed(
 ): Promise<ShadowFeed> {
   const waiters: PromiseWithResolvers<ComparisonReport>[] = []
   let pieces: Piece[] = []
+  let batch: NodeJS.Timeout | undefined
   let waitingBytes = 0
   let connections = 0
   let cutBytes = 0
@@ -69,6 +73,8 @@ export async function startShadowFeed(
   }
 
   function flush(): void {
+    clearTimeout(batch)
+    batch = undefined
     if (pieces.length === 0) return
     post({ kind: 'pieces', pieces })
     pieces = []
@@ -77,7 +83,7 @@ export async function startShadowFeed(
   function add(piece: Piece): void {
     if (failure !== undefined) return
     pieces.push(piece)
-    if (pieces.length === 1) setImmediate(flush)
+    batch ??= setTimeout(flush, batchMs)
   }
 
   async function ask(message: ToShadowThread): Promise<ComparisonReport> {

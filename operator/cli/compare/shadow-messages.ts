@@ -1,11 +1,11 @@
 import type { Direction } from '@tollway/grpc/http2/call-tap.ts'
 import type { ComparisonReport } from './comparison.ts'
 import type { ComparedFields } from './find-differences.ts'
+import type { Peer } from './peer.ts'
 
 /** The input of the thread that calls the candidate. */
 export interface ShadowTask {
-  /** `host:port` of the candidate. */
-  readonly candidate: string
+  readonly candidate: Peer
   /** The candidate reads the counters after the reference has counted in them. */
   readonly sharedCounters: boolean
   /** The timeout of each call of the candidate. */

@@ -1,25 +1,42 @@
 /** The thread of `tollway compare --listen`: it reads the calls, and sends them to the candidate. */
+import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
-import { CallTap, type TappedCall } from '@tollway/grpc/http2/call-tap.ts'
+import { CallTap, TapMemory, type TappedCall } from '@tollway/grpc/http2/call-tap.ts'
 import { askPeer, decisionPath, isDecided } from './ask-peer.ts'
 import { Comparison } from './comparison.ts'
+import { addressOf, openPeerTls } from './peer.ts'
 import { withoutHits } from './read-requests.ts'
 import type { FromShadowThread, Piece, ShadowTask, ToShadowThread } from './shadow-messages.ts'
 import { ShadowQueue } from './shadow-queue.ts'
 
+/** The memory of the calls in progress, of all connections. */
+const maxCallBytes = 64 * 1024 * 1024
+
 const { candidate, sharedCounters, timeoutMs, compared } = workerData as ShadowTask
 const comparison = new Comparison(compared)
-const client = createGrpcClient(candidate)
+const tls = openPeerTls(candidate, report)
+const client = createGrpcClient(addressOf(candidate), { tls })
+const memory = new TapMemory(maxCallBytes)
 const shadows = new ShadowQueue()
 /** Undefined for a connection whose bytes cannot be read. */
 const taps = new Map<number, CallTap | undefined>()
 let calls = 0
 let unreadConnections = 0
+let unreadCalls = 0
 let unreadBytes = 0
 
-const post = (message: FromShadowThread) => parentPort?.postMessage(message)
-const report = (error: unknown) => post({ kind: 'defect', text: `${error}` })
+// Linux has a priority for each thread. The thread that forwards bytes comes first when they share a core.
+// This one keeps a third of its share of a busy machine, so that its own delays stay below the timeout.
+setPriority(5)
+
+function post(message: FromShadowThread): void {
+  parentPort?.postMessage(message)
+}
+
+function report(error: unknown): void {
+  post({ kind: 'defect', text: `${error}` })
+}
 
 function shadow({ request, outcome, tookMs }: TappedCall): void {
   const reference = { ...outcome, tookMs }
@@ -38,12 +55,20 @@ function shadow({ request, outcome, tookMs }: TappedCall): void {
   if (!shadows.add({ bytes: request.length, run: () => run().catch(report), drop })) drop()
 }
 
+const tapOptions = { path: decisionPath, memory, onCall: shadow, onSkipped: () => (unreadCalls += 1) }
+
+/** The rest of the connection is not read. */
+function giveUp(tap: CallTap): void {
+  tap.abandon()
+  unreadConnections += 1
+}
+
 function take({ connection, atMs, read }: Piece): void {
-  if (!taps.has(connection)) taps.set(connection, new CallTap(decisionPath, shadow))
+  if (!taps.has(connection)) taps.set(connection, new CallTap(tapOptions))
   const tap = taps.get(connection)
   if (read === 'end' || read === 'cut') {
     if (read === 'end') tap?.end(atMs)
-    else if (tap !== undefined) unreadConnections += 1
+    else if (tap !== undefined) giveUp(tap)
     taps.delete(connection)
     return
   }
@@ -51,8 +76,8 @@ function take({ connection, atMs, read }: Piece): void {
   try {
     tap?.read(direction, Buffer.from(bytes.buffer), atMs)
   } catch (error) {
+    if (tap !== undefined) giveUp(tap)
     taps.set(connection, undefined)
-    unreadConnections += 1
     report(error)
   }
   if (taps.get(connection) === undefined) unreadBytes += bytes.length
@@ -66,10 +91,12 @@ parentPort?.on('message', async (message: ToShadowThread) => {
     return
   }
   if (message.kind === 'close') await shadows.close(message.graceMs)
-  const unread = { connections: unreadConnections, bytes: unreadBytes + message.cutBytes }
+  const bytes = unreadBytes + message.cutBytes
+  const unread = { connections: unreadConnections, bytes, calls: unreadCalls }
   post({ kind: 'report', report: { ...comparison.report(), unread } })
   if (message.kind === 'close') {
     client.close()
+    tls?.close()
     parentPort?.close()
   }
 })

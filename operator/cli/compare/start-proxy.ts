@@ -1,10 +1,13 @@
 import { once } from 'node:events'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
+import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import type { Direction } from '@tollway/grpc/http2/call-tap.ts'
-import type { HostPort } from './ask-peer.ts'
+import { createHandshakes } from '@tollway/grpc/server/tls-handshakes.ts'
+import { defaultLimits, type ServerTls } from '@tollway/grpc/server.ts'
 import type { ComparisonReport } from './comparison.ts'
-import { startShadowFeed, startShadowThread } from './shadow-feed.ts'
+import { addressOf, connectionProblem, connectToPeer, type HostPort, type Peer } from './peer.ts'
+import { type ConnectionFeed, startShadowFeed, startShadowThread } from './shadow-feed.ts'
 import type { ShadowTask } from './shadow-messages.ts'
 
 const drainMs = 5_000
@@ -13,7 +16,10 @@ const quietMs = 100
 
 export interface ProxyOptions extends ShadowTask {
   readonly listen: HostPort
-  readonly reference: HostPort
+  /** Callers need no TLS without it. */
+  readonly listenTls?: ServerTls | undefined
+  readonly reference: Peer
+  readonly referenceTls?: ClientTls | undefined
   onDefect(error: unknown): void
 }
 
@@ -28,72 +34,93 @@ export interface Proxy {
   close(): Promise<ComparisonReport>
 }
 
-/** A connection of a caller with its connection to the reference. */
-interface Pair {
-  lastMs: number
-  end(): void
-}
-
 /**
  * Starts a proxy that passes the bytes of each connection to the reference and back, without reading them.
- * A thread gets a copy, reads the calls in it, and sends them to the candidate. Rejects when the address
- * cannot be bound.
+ * With TLS they are decrypted in between. A thread gets a copy, reads the calls in it, and sends them to the
+ * candidate. Rejects when the address cannot be bound.
  */
-export async function startProxy({ listen, reference, onDefect, ...task }: ProxyOptions): Promise<Proxy> {
-  const { candidate, sharedCounters, timeoutMs, compared } = task
-  const feed = await startShadowFeed(
-    startShadowThread({ candidate, sharedCounters, timeoutMs, compared }),
-    onDefect,
+export async function startProxy(options: ProxyOptions): Promise<Proxy> {
+  const { listen, listenTls, reference, referenceTls: tls, onDefect, ...task } = options
+  const feed = await startShadowFeed(startShadowThread(task), onDefect)
+  const pairs = new Set<ConnectionPair>()
+
+  function join(caller: Socket): void {
+    const upstream = connectToPeer(reference, tls)
+    const pair = new ConnectionPair(caller, upstream, feed.open(), () => pairs.delete(pair))
+    pairs.add(pair)
+    const connected = once(upstream, tls === undefined ? 'connect' : 'secureConnect')
+    connected.catch(error =>
+      onDefect(`connect to the reference ${addressOf(reference)}: ${connectionProblem(error)}`),
+    )
+  }
+
+  const handshakes = listenTls && createHandshakes(listenTls, defaultLimits, join)
+  const server = createServer(
+    { noDelay: true, allowHalfOpen: true, keepAlive: true },
+    handshakes?.begin ?? join,
   )
-  const pairs = new Set<Pair>()
-  const server = createServer({ noDelay: true, allowHalfOpen: true }, join)
-  server.listen(listen)
   try {
-    await once(server, 'listening')
+    await once(server.listen(listen), 'listening')
   } catch (error) {
     await feed.close(0)
     throw error
   }
   const { address: host, port } = server.address() as AddressInfo
-
-  function join(caller: Socket): void {
-    const upstream = connect({ ...reference, noDelay: true, allowHalfOpen: true })
-    const copy = feed.open()
-    const pair: Pair = {
-      lastMs: performance.now(),
-      end() {
-        caller.destroySoon()
-        upstream.destroySoon()
-        if (pairs.delete(pair)) copy.end()
-      },
-    }
-    pairs.add(pair)
-    function pass(from: Socket, to: Socket, direction: Direction): void {
-      from.pipe(to)
-      from.on('data', (bytes: Buffer) => {
-        pair.lastMs = performance.now()
-        copy.add(direction, bytes)
-      })
-      // A close follows each error.
-      from.on('error', () => {})
-      from.once('close', pair.end)
-    }
-    pass(caller, upstream, 'request')
-    pass(upstream, caller, 'answer')
-  }
-
   return {
     address: { host, port },
     report: () => feed.report(),
     async close() {
       server.close()
-      const deadlineMs = performance.now() + drainMs
-      while (pairs.size > 0) {
-        const nowMs = performance.now()
-        for (const pair of pairs) if (nowMs >= deadlineMs || nowMs - pair.lastMs >= quietMs) pair.end()
-        if (pairs.size > 0) await setTimeout(quietMs)
-      }
+      handshakes?.close()
+      await drain(pairs)
       return feed.close(drainMs)
     },
+  }
+}
+
+/** Ends each connection when it is quiet, and all that are left after `drainMs`. */
+async function drain(pairs: ReadonlySet<ConnectionPair>): Promise<void> {
+  const deadlineMs = performance.now() + drainMs
+  while (pairs.size > 0) {
+    const nowMs = performance.now()
+    for (const pair of pairs) if (nowMs >= deadlineMs || nowMs - pair.lastMs >= quietMs) pair.end()
+    if (pairs.size > 0) await setTimeout(quietMs)
+  }
+}
+
+/** A connection of a caller with its connection to the reference. */
+class ConnectionPair {
+  readonly #caller: Socket
+  readonly #upstream: Socket
+  readonly #copy: ConnectionFeed
+  readonly #onEnd: () => void
+  /** The time of the last bytes. */
+  lastMs = performance.now()
+
+  constructor(caller: Socket, upstream: Socket, copy: ConnectionFeed, onEnd: () => void) {
+    this.#caller = caller
+    this.#upstream = upstream
+    this.#copy = copy
+    this.#onEnd = onEnd
+    this.#pass(caller, upstream, 'request')
+    this.#pass(upstream, caller, 'answer')
+  }
+
+  end(): void {
+    this.#caller.destroySoon()
+    this.#upstream.destroySoon()
+    this.#copy.end()
+    this.#onEnd()
+  }
+
+  #pass(from: Socket, to: Socket, direction: Direction): void {
+    from.pipe(to)
+    from.on('data', (bytes: Buffer) => {
+      this.lastMs = performance.now()
+      this.#copy.add(direction, bytes)
+    })
+    // A close follows each error.
+    from.on('error', () => {})
+    from.once('close', () => this.end())
   }
 }

@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto'
-import { checkServerIdentity } from 'node:tls'
+import { isIP, type TcpNetConnectOpts } from 'node:net'
+import { checkServerIdentity, connect, type PeerCertificate, type TLSSocket } from 'node:tls'
 import { type ChannelCredentials, experimental } from '@grpc/grpc-js'
 
 /** TLS as a client. Changed credentials apply to later connections. */
@@ -46,8 +47,32 @@ export function toChannelCredentials(tls: ClientTls): ChannelCredentials {
   }
   const showsIdentity = tls.credentials().identity !== undefined
   return experimental.createCertificateProviderChannelCredentials(provider, showsIdentity ? provider : null, {
-    checkServerIdentity: (name, certificate) =>
-      checkServerIdentity(name, certificate) ?? tls.verifyServer?.(new X509Certificate(certificate.raw)),
+    checkServerIdentity: (_, certificate) => verifyServer(tls, certificate),
+  })
+}
+
+function verifyServer(tls: ClientTls, certificate: PeerCertificate): Error | undefined {
+  return (
+    checkServerIdentity(tls.serverName, certificate) ??
+    tls.verifyServer?.(new X509Certificate(certificate.raw))
+  )
+}
+
+/**
+ * Starts to open a connection for HTTP/2 that offers it by ALPN. The event `secureConnect` follows, or
+ * `error` with the reason of a failed handshake.
+ */
+export function connectSecure(address: TcpNetConnectOpts, tls: ClientTls): TLSSocket {
+  const { ca, identity } = tls.credentials()
+  return connect({
+    ...address,
+    ca,
+    ...identity,
+    // RFC 6066 (3) allows no IP address.
+    servername: isIP(tls.serverName) === 0 ? tls.serverName : '',
+    checkServerIdentity: (_, certificate) => verifyServer(tls, certificate),
+    ALPNProtocols: ['h2'],
+    minVersion: 'TLSv1.2',
   })
 }
 

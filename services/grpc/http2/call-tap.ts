@@ -8,8 +8,29 @@ import { HpackDecoder } from './hpack/hpack-decoder.ts'
 
 const maxHeaderListBytes = 64 * 1024
 const maxMessageBytes = 4 * 1024 * 1024
-/** Calls in flight beyond it are not read. */
-const maxCalls = 10_000
+/** The memory of a call in progress besides its messages. */
+const callBytes = 1024
+
+/** The memory of the calls in progress that several taps share. A call that exceeds it is not read. */
+export class TapMemory {
+  readonly #maxBytes: number
+  #bytes = 0
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
+  }
+
+  /** Returns false, and takes nothing, without room for the bytes. */
+  take(bytes: number): boolean {
+    if (this.#bytes + bytes > this.#maxBytes) return false
+    this.#bytes += bytes
+    return true
+  }
+
+  release(bytes: number): void {
+    this.#bytes -= bytes
+  }
+}
 
 /** A unary call of a connection, read from its bytes. Times are those of the chunks, in ms. */
 export interface TappedCall {
@@ -20,9 +41,19 @@ export interface TappedCall {
 
 interface OpenCall {
   readonly startedMs: number
-  readonly request: Buffer[]
-  readonly answer: Buffer[]
+  readonly request: Uint8Array[]
+  readonly answer: Uint8Array[]
+  /** Of its share of the memory. */
   bytes: number
+}
+
+export interface TapOptions {
+  /** The path of the method whose calls are read. */
+  readonly path: string
+  readonly memory: TapMemory
+  onCall(call: TappedCall): void
+  /** Called for each call that is not reported: its messages are compressed, malformed or too long. */
+  onSkipped(): void
 }
 
 export type Direction = 'request' | 'answer'
@@ -30,19 +61,16 @@ export type Direction = 'request' | 'answer'
 /**
  * Reads the unary calls of one method from the bytes of an HTTP/2 connection that two others hold: it sends
  * nothing and changes nothing. Each call is reported when its answer has ended, or when it is reset or its
- * connection is lost. Calls with compressed messages are not reported, and messages of errors stay
- * percent-encoded.
+ * connection is lost. Messages of errors stay percent-encoded.
  */
 export class CallTap {
-  readonly #path: string
-  readonly #onCall: (call: TappedCall) => void
+  readonly #options: TapOptions
   readonly #calls = new Map<number, OpenCall>()
   readonly #readers: Readonly<Record<Direction, FrameReader>>
   #nowMs = 0
 
-  constructor(path: string, onCall: (call: TappedCall) => void) {
-    this.#path = path
-    this.#onCall = onCall
+  constructor(options: TapOptions) {
+    this.#options = options
     this.#readers = { request: this.#reader('request'), answer: this.#reader('answer') }
   }
 
@@ -60,6 +88,11 @@ export class CallTap {
   end(atMs: number): void {
     this.#nowMs = atMs
     for (const id of [...this.#calls.keys()]) this.#fail(id, 'UNAVAILABLE', 'the connection was lost')
+  }
+
+  /** Ends without a report of the calls in progress. Called instead of `end` when bytes were not read. */
+  abandon(): void {
+    for (const id of [...this.#calls.keys()]) this.#close(id)
   }
 
   #reader(direction: Direction): FrameReader {
@@ -84,32 +117,48 @@ export class CallTap {
   }
 
   #onRequest(id: number, fields: readonly string[]): void {
-    if (fieldOf(fields, ':path') !== this.#path || this.#calls.size >= maxCalls) return
-    this.#calls.set(id, { startedMs: this.#nowMs, request: [], answer: [], bytes: 0 })
+    const { path, memory, onSkipped } = this.#options
+    if (fieldOf(fields, ':path') !== path) return
+    if (!memory.take(callBytes)) onSkipped()
+    else this.#calls.set(id, { startedMs: this.#nowMs, request: [], answer: [], bytes: callBytes })
+  }
+
+  /** Removes a call; undefined if there is no such call. */
+  #close(id: number): OpenCall | undefined {
+    const call = this.#calls.get(id)
+    if (call === undefined) return undefined
+    this.#calls.delete(id)
+    this.#options.memory.release(call.bytes)
+    return call
   }
 
   #onData(direction: Direction, flags: number, id: number, buffer: Buffer, from: number, to: number): void {
     const call = this.#calls.get(id)
     if (call === undefined) return
     const { start, end } = withoutPadding(flags, buffer, from, to)
-    call.bytes += end - start
-    if (call.bytes > 2 * maxMessageBytes) this.#calls.delete(id)
-    else call[direction].push(buffer.subarray(start, end))
+    const length = end - start
+    if (call.bytes + length > callBytes + 2 * maxMessageBytes || !this.#options.memory.take(length)) {
+      this.#close(id)
+      this.#options.onSkipped()
+      return
+    }
+    call.bytes += length
+    // A copy, since a part of the chunk would keep the whole chunk in memory.
+    call[direction].push(Uint8Array.prototype.slice.call(buffer, start, end))
   }
 
   /** Headers of an answer, which may have its status, or trailers, which have it. */
   #onStatus(id: number, fields: readonly string[]): void {
-    const call = this.#calls.get(id)
     const status = fieldOf(fields, 'grpc-status')
-    if (call === undefined || status === undefined) return
+    if (status === undefined) return
     if (Number(status) !== statusCodes.OK) {
       this.#fail(id, statusName(Number(status)), fieldOf(fields, 'grpc-message') ?? '')
       return
     }
-    this.#calls.delete(id)
-    const [request, answer] = [messageOf(call.request), messageOf(call.answer)]
-    if (request === undefined || answer === undefined) return
-    this.#onCall({ request, outcome: { answer }, tookMs: this.#nowMs - call.startedMs })
+    const call = this.#close(id)
+    if (call === undefined) return
+    const answer = messageOf(call.answer)
+    this.#report(call, answer && { answer })
   }
 
   #onReset(direction: Direction, id: number): void {
@@ -118,12 +167,14 @@ export class CallTap {
   }
 
   #fail(id: number, status: StatusName, message: string): void {
-    const call = this.#calls.get(id)
-    this.#calls.delete(id)
-    const request = call && messageOf(call.request)
-    if (call === undefined || request === undefined) return
-    const outcome = { error: new GrpcError(status, message) }
-    this.#onCall({ request, outcome, tookMs: this.#nowMs - call.startedMs })
+    const call = this.#close(id)
+    if (call !== undefined) this.#report(call, { error: new GrpcError(status, message) })
+  }
+
+  #report({ request: parts, startedMs }: OpenCall, outcome: TappedCall['outcome'] | undefined): void {
+    const request = messageOf(parts)
+    if (request === undefined || outcome === undefined) this.#options.onSkipped()
+    else this.#options.onCall({ request, outcome, tookMs: this.#nowMs - startedMs })
   }
 }
 
@@ -133,7 +184,7 @@ function fieldOf(fields: readonly string[], name: string): string | undefined {
   return undefined
 }
 
-function messageOf(parts: readonly Buffer[]): Uint8Array | undefined {
+function messageOf(parts: readonly Uint8Array[]): Uint8Array | undefined {
   const bytes = Buffer.concat(parts)
   return onlyMessage(bytes, 0, bytes.length, maxMessageBytes)
 }

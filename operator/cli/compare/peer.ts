@@ -1,0 +1,109 @@
+import { connect, type Socket } from 'node:net'
+import { type ClientTls, connectSecure } from '@tollway/grpc/client/client-tls.ts'
+import { openClientTls, type WatchedClientTls } from '@tollway/grpc/client/open-client-tls.ts'
+import { UsageError } from '../command.ts'
+import { printable } from '../render.ts'
+
+export interface HostPort {
+  readonly host: string
+  readonly port: number
+}
+
+/** The files of TLS to a peer; an empty text for a file or name that is not given. */
+export interface PeerTls {
+  readonly caFile: string
+  readonly certFile: string
+  readonly keyFile: string
+  readonly serverName: string
+}
+
+/** One of the two services, as the options name it. A thread can receive it. */
+export interface Peer extends HostPort {
+  readonly name: 'reference' | 'candidate'
+  /** Connections are not encrypted without it. */
+  readonly tls: PeerTls | undefined
+}
+
+/** `host:port`, with an IPv6 address in brackets. */
+export const addressOf = ({ host, port }: HostPort) => `${host.includes(':') ? `[${host}]` : host}:${port}`
+
+/** @throws UsageError that names the option */
+export function parseHostPort(option: string, text: string | undefined): HostPort {
+  if (text === undefined) throw new UsageError(`${option}: must be HOST:PORT, found an empty value`)
+  const [, host = '', digits = ''] = /^(\[[0-9a-fA-F:.]+\]|[^\s:[\]/]+):(\d{1,5})$/.exec(text) ?? []
+  const port = Number(digits)
+  if (host === '' || port > 65_535) throw new UsageError(`${option} ${text}: must be HOST:PORT`)
+  return { host: host.replace(/^\[|\]$/g, ''), port }
+}
+
+/**
+ * Opens the files of TLS to a peer; undefined without TLS.
+ *
+ * @throws Error that names the options of invalid files
+ */
+export function openPeerTls(
+  { name, host, tls }: Peer,
+  onWarning: (text: string) => void,
+): WatchedClientTls | undefined {
+  if (tls === undefined) return undefined
+  return openClientTls({
+    cert: { setting: `--${name}-cert`, path: tls.certFile },
+    key: { setting: `--${name}-key`, path: tls.keyFile },
+    ca: { setting: `--${name}-ca`, path: tls.caFile },
+    serverName: tls.serverName || host,
+    onWarning: text => onWarning(`${name}: ${text}`),
+  })
+}
+
+/** Starts to connect to a peer. A half-closed connection stays open. */
+export function connectToPeer({ host, port }: Peer, tls: ClientTls | undefined): Socket {
+  const address = { host, port, noDelay: true, allowHalfOpen: true, keepAlive: true }
+  return tls === undefined ? connect(address) : connectSecure(address, tls)
+}
+
+/** The reason why a connection failed. A host with several addresses has an error of each of them. */
+export function connectionProblem(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(connectionProblem).join(', ')
+  return (error as Error).message
+}
+
+/** The preface of HTTP/2, and SETTINGS without an entry (RFC 9113, 3.4). */
+const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', 'latin1')
+const frameHeaderBytes = 9
+const settingsFrame = 4
+
+/** Resolves when the peer answers in HTTP/2. Rejects with the option, the address and the cause. */
+export async function assertAnswers(
+  peer: Peer,
+  tls: ClientTls | undefined,
+  timeoutMs: number,
+): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const socket = connectToPeer(peer, tls)
+  const timeout = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs)
+  let isConnected = false
+  let found = Buffer.alloc(0)
+  socket.once(tls === undefined ? 'connect' : 'secureConnect', () => {
+    isConnected = true
+    socket.write(preface)
+  })
+  socket.on('data', (bytes: Buffer) => {
+    found = Buffer.concat([found, bytes])
+    if (found.length >= frameHeaderBytes) {
+      if (found[3] === settingsFrame) resolve()
+      else reject(new Error(`the answer is not HTTP/2: ${printable(found.toString('latin1', 0, 40))}`))
+    }
+  })
+  socket.on('error', reject)
+  socket.once('close', () => reject(new Error('the connection was closed before an answer in HTTP/2')))
+  try {
+    await promise
+  } catch (error) {
+    const problem = isConnected ? 'is not a gRPC port' : 'does not accept connections'
+    const advice = isConnected && tls === undefined ? `; a port with TLS needs --${peer.name}-tls` : ''
+    throw new Error(`--${peer.name} ${addressOf(peer)}: ${problem}: ${connectionProblem(error)}${advice}`)
+  } finally {
+    clearTimeout(timeout)
+    socket.destroy()
+  }
+}

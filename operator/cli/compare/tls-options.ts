@@ -1,0 +1,87 @@
+import { openTlsFiles } from '@tollway/chassis/net/tls.ts'
+import type { ServerTls } from '@tollway/grpc/server.ts'
+import { UsageError } from '../command.ts'
+import { aFile } from '../completion/completion.ts'
+import { type Option, type OptionValues, text, toggle } from '../options/option.ts'
+import type { Peer, PeerTls } from './peer.ts'
+
+type Name = Peer['name']
+type File = Option<string | undefined>
+
+const file = (help: string): File => text({ placeholder: 'FILE', help, completion: aFile })
+
+/** The options of TLS to one of the two services. */
+export function peerTlsOptions<const Of extends Name>(name: Of) {
+  return {
+    [`${name}-tls`]: toggle({
+      help: `connect to the ${name} with TLS; implied by the other options of its TLS`,
+    }),
+    [`${name}-ca`]: file(
+      `the authorities of the ${name}'s certificate, in PEM (default: those of the system)`,
+    ),
+    [`${name}-cert`]: file(`the client certificate for the ${name}, in PEM`),
+    [`${name}-key`]: file('the key of the client certificate, in PEM'),
+    [`${name}-server-name`]: text({
+      placeholder: 'NAME',
+      help: `the name that the ${name}'s certificate must have (default: its host)`,
+    }),
+  } as Record<`${Of}-tls`, Option<boolean>> & Record<`${Of}-${'ca' | 'cert' | 'key' | 'server-name'}`, File>
+}
+
+/** The options of TLS for the callers of the proxy. */
+export const listenTlsOptions = {
+  'listen-cert': file('with --listen: the certificate for callers, in PEM; they then need TLS'),
+  'listen-key': file('with --listen: the key of the certificate, in PEM'),
+  'listen-client-ca': file('with --listen: the authorities of the client certificates that callers need'),
+}
+
+type Given = Readonly<Record<string, unknown>>
+
+export function parsePeerTls(name: Name, values: Given): PeerTls | undefined {
+  const given = (part: string) => String(values[`${name}-${part}`] ?? '')
+  const tls = {
+    caFile: given('ca'),
+    certFile: given('cert'),
+    keyFile: given('key'),
+    serverName: given('server-name'),
+  }
+  return values[`${name}-tls`] === true || Object.values(tls).some(part => part !== '') ? tls : undefined
+}
+
+/** TLS as a server, with files that are watched until it is closed. */
+export interface WatchedServerTls extends ServerTls {
+  close(): void
+}
+
+export type ListenTls = OptionValues<typeof listenTlsOptions>
+
+/**
+ * Opens the TLS of the proxy's callers; undefined without TLS. Changed files apply to later handshakes.
+ *
+ * @param onProblem receives the reasons why changed files are not used, and why callers are rejected
+ * @throws Error that names the options of missing or invalid files
+ */
+export function openListenTls(
+  values: ListenTls,
+  onProblem: (text: string) => void,
+): WatchedServerTls | undefined {
+  const { 'listen-cert': cert = '', 'listen-key': key = '', 'listen-client-ca': ca = '' } = values
+  if (cert === '' && key === '' && ca === '') return undefined
+  if (cert === '') throw new UsageError('--listen-cert: is needed for TLS')
+  const files = openTlsFiles({
+    cert: { setting: '--listen-cert', path: cert },
+    key: { setting: '--listen-key', path: key },
+    ca: { setting: '--listen-client-ca', path: ca },
+    onWarning: onProblem,
+  })
+  return {
+    credentials() {
+      const { identity, ca: authorities } = files.credentials()
+      return { cert: identity?.cert ?? '', key: identity?.key ?? '', ca: authorities }
+    },
+    requireClientCert: ca !== '',
+    onChange: files.onChange,
+    close: files.close,
+    onRefused: (error, peer) => onProblem(`caller ${peer}: ${error.message}`),
+  }
+}
