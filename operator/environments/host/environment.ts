@@ -60,7 +60,7 @@ export function hostEnvironment(options: HostEnvironmentOptions): Environment<Co
       })
       return {
         async start() {
-          start()
+          await start()
           infrastructure.onChange(reconcileAll)
         },
         trigger: followBackend,

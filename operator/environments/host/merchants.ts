@@ -6,30 +6,18 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { MerchantAccount } from '../../ir.ts'
 import type { CredentialPlace } from '../../kinds/merchant/credential-store.ts'
-import {
-  detailsOf,
-  merchants as kind,
-  type MerchantDetails,
-  merchantSubject,
-} from '../../kinds/merchant/merchant.ts'
+import { merchants as kind, merchantSubject } from '../../kinds/merchant/merchant.ts'
 import {
   createMerchantController,
   type MerchantController,
-  type MerchantResource,
-  type MerchantResources,
-  type MerchantStatuses,
 } from '../../kinds/merchant/merchant-controller.ts'
-import {
-  deriveMerchantConditions,
-  pausedConditions,
-  withoutDegraded,
-} from '../../kinds/merchant/merchant-status.ts'
+import type { MerchantResource, MerchantResources } from '../../kinds/merchant/merchant-resources.ts'
+import type { MerchantStatus, MerchantStatusStore } from '../../kinds/merchant/merchant-statuses.ts'
 import type { PaymentAddresses } from '../../kinds/merchant/merchants.ts'
 import type { Provisioner } from '../../kinds/merchant/provisioner.ts'
 import { nameOf } from '../../reconcilers/choose-contents.ts'
 import type { Source, SourcedResource } from '../../sources/source.ts'
-import { type NewCondition, withTransitionTimes } from '../../status/conditions.ts'
-import { degraded, type ResourceStatus } from '../../status/resource-status.ts'
+import type { ResourceStatus } from '../../status/resource-status.ts'
 import { type CredentialFiles, createCredentialFiles } from './credentials.ts'
 import { readFolderSecret } from './secrets.ts'
 import { writeAtomically } from './write-atomically.ts'
@@ -50,7 +38,7 @@ export interface HostMerchantsOptions {
 
 export interface HostMerchants extends Pick<MerchantController, 'followBackend' | 'reconcileAll' | 'stop'> {
   /** Writes the first statuses at once; the merchants follow when the payments service answers. */
-  start(): void
+  start(): Promise<void>
 }
 
 /** The steps of a deletion of the resource, stored before the merchant is created. */
@@ -74,10 +62,10 @@ export function openHostMerchants(options: HostMerchantsOptions): HostMerchants 
   const { source, stateDir, addresses, provisioner, backendFailure, log } = options
   const files = createCredentialFiles(stateDir)
   const resources = createResources(source, files, openMemory(join(stateDir, 'merchants.json')))
-  const statuses = createStatuses(options)
+  const statuses = createStatuses(options.writeStatus)
   const controller = createMerchantController({
     resources,
-    statuses,
+    statuses: statuses.store,
     store: files,
     readSecret: async (namespace, name) => readFolderSecret(source, namespace, name),
     provisioner,
@@ -96,8 +84,9 @@ export function openHostMerchants(options: HostMerchantsOptions): HostMerchants 
   })
   return {
     ...controller,
-    start() {
-      statuses.begin(resources.present())
+    async start() {
+      await controller.begin()
+      statuses.publish()
       source.onChange(controller.reconcileAll)
       controller.reconcileAll()
     },
@@ -108,10 +97,9 @@ function createResources(
   source: HostMerchantsOptions['source'],
   files: CredentialFiles,
   remembered: ReturnType<typeof openMemory>,
-): MerchantResources<HostMerchant> & { present(): readonly HostMerchant[] } {
+): MerchantResources<HostMerchant> {
   const sourced = () => source.list().filter(resource => resource.kind === kind.definition.kind)
   return {
-    present: () => sourced().map(toMerchant),
     keys: () => new Set([...sourced().map(({ uid }) => uid), ...remembered.uids()]),
     get(uid) {
       const resource = sourced().find(one => one.uid === uid)
@@ -141,7 +129,7 @@ function toMerchant(sourced: SourcedResource): HostMerchant {
   const { apiVersion, kind, namespace, name, uid, spec, paused, generation, rotation = '' } = sourced
   return {
     key: uid,
-    ...{ uid, namespace, name, paused, rotation, sourced },
+    ...{ uid, namespace, name, generation, paused, rotation, sourced },
     revision: JSON.stringify([generation, paused, rotation]),
     manifest: { apiVersion, kind, spec, metadata: { name, namespace } },
   }
@@ -151,59 +139,27 @@ function toDeleted(uid: string, { place, onDeletion }: Remembered): HostMerchant
   const { namespace, owner } = place
   return {
     key: uid,
-    ...{
-      uid,
-      namespace,
-      name: owner.name,
-      manifest: undefined,
-      paused: false,
-      rotation: '',
-      sourced: undefined,
-    },
+    ...{ uid, namespace, name: owner.name, paused: false, rotation: '' },
+    ...{ generation: undefined, manifest: undefined, sourced: undefined },
     revision: 'deleted',
     deletion: onDeletion,
   }
 }
 
 /** The statuses, in memory: the operator writes them to its report. */
-function createStatuses({
-  addresses,
-  backendFailure,
-  writeStatus,
-}: HostMerchantsOptions): MerchantStatuses<HostMerchant> & {
-  begin(resources: readonly HostMerchant[]): void
-} {
+function createStatuses(writeStatus: HostMerchantsOptions['writeStatus']) {
   const known = new Map<string, ResourceStatus>()
   const publish = () => writeStatus([...known.values()].sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1)))
-
-  function store({ uid, sourced }: HostMerchant, found: Found): void {
-    const before = known.get(uid)
-    const conditions = [...withoutDegraded(found.conditions), ...degraded(backendFailure())]
-    if (sourced !== undefined) known.set(uid, toStatus(sourced, { ...found, conditions }, before))
-    else if (before !== undefined) known.set(uid, withConditions(before, conditions))
-    publish()
-  }
-
-  return {
-    begin(resources) {
-      const facts = { problems: [], obstacle: undefined, synced: false }
-      for (const resource of resources) store(resource, { conditions: deriveMerchantConditions(facts) })
-      publish()
+  const store: MerchantStatusStore<HostMerchant> = {
+    read({ uid }) {
+      const status = known.get(uid)
+      return status && { ...status, details: status.details ?? {} }
     },
-    async write(resource, { facts, account, ids }) {
-      const details = detailsOf(account, ids, addresses, known.get(resource.uid)?.details ?? {})
-      store(resource, { conditions: deriveMerchantConditions(facts), problems: facts.problems, details })
-    },
-    async pause(resource) {
-      store(resource, { conditions: pausedConditions(known.get(resource.uid)?.conditions ?? []) })
-    },
-    async refreshDegraded(resource) {
-      const before = known.get(resource.uid)
-      if (before === undefined) return
-      const conditions = [...withoutDegraded(before.conditions), ...degraded(backendFailure())]
-      const after = withConditions(before, conditions)
-      if (isDeepStrictEqual(before, after)) return
-      known.set(resource.uid, after)
+    async write({ uid, sourced }, status) {
+      const before = known.get(uid)
+      const after = sourced === undefined ? before && { ...before, ...status } : toStatus(sourced, status)
+      if (after === undefined || isDeepStrictEqual(before, after)) return
+      known.set(uid, after)
       publish()
     },
     // A reconcile makes no request whose rate is limited.
@@ -213,39 +169,19 @@ function createStatuses({
       publish()
     },
   }
-}
-
-function withConditions(before: ResourceStatus, conditions: readonly NewCondition[]): ResourceStatus {
-  const { observedGeneration, conditions: old } = before
-  return {
-    ...before,
-    conditions: withTransitionTimes(old, conditions, observedGeneration, systemClock.nowMs()),
-  }
-}
-
-interface Found {
-  readonly conditions: readonly NewCondition[]
-  readonly problems?: ResourceStatus['problems']
-  readonly details?: MerchantDetails
+  return { publish, store }
 }
 
 function toStatus(
-  { namespace, name, uid, origin, generation, paused, spec }: SourcedResource,
-  { conditions, problems = [], details }: Found,
-  before: ResourceStatus | undefined,
+  { namespace, name, uid, origin, spec }: SourcedResource,
+  { details, ...status }: MerchantStatus,
 ): ResourceStatus {
-  // The newest generation of a paused resource is not observed.
-  const observedGeneration = paused ? (before?.observedGeneration ?? 0) : generation
-  const old = before?.conditions ?? []
   return {
     kind: kind.definition.kind,
-    ...{ namespace, name, uid, origin, observedGeneration },
+    ...{ namespace, name, uid, origin, details, ...status },
     subject: merchantSubject(spec),
     counts: {},
     enforced: '',
-    problems,
-    details: { ...before?.details, ...details },
-    conditions: withTransitionTimes(old, conditions, observedGeneration, systemClock.nowMs()),
   }
 }
 

@@ -3,23 +3,13 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { isOlderVersion } from '../../controller/reflector-store.ts'
 import type { CredentialStore } from '../../kinds/merchant/credential-store.ts'
-import { detailsOf, merchants as kind, merchantSubject, readDetails } from '../../kinds/merchant/merchant.ts'
-import {
-  createMerchantController,
-  type MerchantResource,
-  type MerchantResources,
-  type MerchantStatuses,
-} from '../../kinds/merchant/merchant-controller.ts'
-import {
-  deriveMerchantConditions,
-  pausedConditions,
-  withoutDegraded,
-} from '../../kinds/merchant/merchant-status.ts'
+import { merchants as kind, merchantSubject, readDetails } from '../../kinds/merchant/merchant.ts'
+import { createMerchantController } from '../../kinds/merchant/merchant-controller.ts'
+import type { MerchantResource, MerchantResources } from '../../kinds/merchant/merchant-resources.ts'
+import type { MerchantStatusStore } from '../../kinds/merchant/merchant-statuses.ts'
 import type { MerchantsTiming, PaymentAddresses } from '../../kinds/merchant/merchants.ts'
 import type { Provisioner } from '../../kinds/merchant/provisioner.ts'
 import { readAnnotations } from '../../sources/source.ts'
-import { type NewCondition, withTransitionTimes } from '../../status/conditions.ts'
-import { degraded } from '../../status/resource-status.ts'
 import type { KubeClient } from './api/client.ts'
 import { apiVersion, applyStatusOf, customResource } from './api/custom-resources.ts'
 import type { EventRecorder } from './api/events.ts'
@@ -28,12 +18,7 @@ import { secretAccess } from './api/secrets.ts'
 import type { ClusterController } from './controller.ts'
 import { createCredentialSecrets } from './credentials.ts'
 import { type FollowedKind, followKind } from './followed-kind.ts'
-import {
-  isSameStatus,
-  readyCondition,
-  type StoredResource,
-  type StoredStatus,
-} from './status/stored-resource.ts'
+import { isSameStatus, readyCondition, type StoredResource } from './status/stored-resource.ts'
 import type { GrantedSecrets } from './tenant-secrets/granted-secrets.ts'
 import type { ReadPace } from './tenant-secrets/read-pace.ts'
 import { createSharedReads } from './tenant-secrets/shared-reads.ts'
@@ -139,13 +124,13 @@ function grantedStore(store: CredentialStore, granted: GrantedSecrets): Credenti
 
 function toMerchant(stored: StoredResource): ClusterMerchant {
   const { metadata, spec } = stored
-  const { name, namespace = '', uid = '', generation, deletionTimestamp, annotations } = metadata
+  const { name, namespace = '', uid = '', generation = 0, deletionTimestamp, annotations } = metadata
   const { paused, rotation = '' } = readAnnotations(annotations)
   const { deletionPolicy } = (spec ?? {}) as { readonly deletionPolicy?: unknown }
   const closes = deletionPolicy === 'Delete' && isHeld(stored)
   return {
     key: `${namespace}/${name}`,
-    ...{ uid, namespace, name, paused, rotation, stored },
+    ...{ uid, namespace, name, generation, paused, rotation, stored },
     manifest: { apiVersion, kind: resourceKind.kind, metadata: { name, namespace }, spec },
     revision: JSON.stringify([uid, generation, deletionTimestamp, paused, rotation]),
     ...(deletionTimestamp !== undefined && { deletion: closes ? 'close' : 'retain' }),
@@ -207,47 +192,27 @@ function createResources(
   }
 }
 
-/** Writes statuses to the API server if they differ from those that are stored. */
+/** The statuses in the API server. */
 function createStatuses(
-  { client, addresses, events, backendFailure }: ClusterMerchantsOptions,
+  { client, events }: Pick<ClusterMerchantsOptions, 'client' | 'events'>,
   { note, forget }: Writes,
-): MerchantStatuses<ClusterMerchant> {
-  const degradedNow = () => degraded(backendFailure())
-
-  async function apply(stored: StoredResource, status: StoredStatus): Promise<void> {
-    const before = stored.status ?? {}
-    if (isSameStatus(before, status)) return
-    const { metadata } = note(await applyStatusOf(client, resourceKind, stored as KubeObject, status))
-    const [was, is] = [readyCondition(before), readyCondition(status)]
-    if (is === undefined || (was?.status === is.status && was.reason === is.reason)) return
-    const type = is.status === 'True' ? 'Normal' : 'Warning'
-    const regarding = { apiVersion, kind: resourceKind.kind, metadata }
-    events.record({ regarding, type, reason: is.reason, action: 'Reconcile', note: is.message })
-  }
-
+): MerchantStatusStore<ClusterMerchant> {
   return {
-    async write({ stored }, { facts, account, ids }) {
-      const { generation = 0 } = stored.metadata
-      const fresh = [...deriveMerchantConditions(facts), ...degradedNow()]
-      await apply(stored, {
-        observedGeneration: generation,
-        conditions: conditionsOf(stored, fresh, generation),
-        ...detailsOf(account, ids, addresses, readDetails(stored.status ?? {})),
-      })
+    read({ stored: { status = {} } }) {
+      const { observedGeneration, conditions = [] } = status
+      if (observedGeneration === undefined) return undefined
+      return { observedGeneration, conditions, problems: [], details: readDetails(status) }
     },
-    async pause({ stored }) {
-      const { observedGeneration = 0, conditions = [], ...rest } = stored.status ?? {}
-      const fresh = [...pausedConditions(conditions), ...degradedNow()]
-      const all = conditionsOf(stored, fresh, observedGeneration)
-      await apply(stored, { ...rest, observedGeneration, conditions: all })
-    },
-    /** A resource without a status gets the condition with its first one. */
-    async refreshDegraded({ stored }) {
-      const { observedGeneration, conditions = [], ...rest } = stored.status ?? {}
-      if (observedGeneration === undefined) return
-      const fresh = [...withoutDegraded(conditions), ...degradedNow()]
-      const all = conditionsOf(stored, fresh, observedGeneration)
-      await apply(stored, { ...rest, observedGeneration, conditions: all })
+    async write({ stored }, { observedGeneration, conditions, details }) {
+      const before = stored.status ?? {}
+      const status = { observedGeneration, conditions, ...details }
+      if (isSameStatus(before, status)) return
+      const { metadata } = note(await applyStatusOf(client, resourceKind, stored as KubeObject, status))
+      const [was, is] = [readyCondition(before), readyCondition(status)]
+      if (is === undefined || (was?.status === is.status && was.reason === is.reason)) return
+      const type = is.status === 'True' ? 'Normal' : 'Warning'
+      const regarding = { apiVersion, kind: resourceKind.kind, metadata }
+      events.record({ regarding, type, reason: is.reason, action: 'Reconcile', note: is.message })
     },
     isSettled({ stored: { metadata, status = {} }, paused, rotation }) {
       const isObserved = status.observedGeneration === metadata.generation
@@ -255,8 +220,4 @@ function createStatuses(
     },
     forget,
   }
-}
-
-function conditionsOf({ status }: StoredResource, fresh: readonly NewCondition[], generation: number) {
-  return withTransitionTimes(status?.conditions ?? [], fresh, generation, systemClock.nowMs())
 }

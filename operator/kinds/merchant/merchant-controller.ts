@@ -1,63 +1,13 @@
 import { type Outcome, type RetryWaits, WorkQueue } from '../../controller/work-queue.ts'
-import type { MerchantAccount } from '../../ir.ts'
+import type { MerchantResource, MerchantResources } from './merchant-resources.ts'
 import type { MerchantFacts, Obstacle } from './merchant-status.ts'
+import {
+  MerchantStatuses,
+  type MerchantStatusOptions,
+  type MerchantStatusStore,
+} from './merchant-statuses.ts'
 import { type MerchantOutcome, Merchants, type MerchantsOptions, secretsOf } from './merchants.ts'
 import { translateMerchant } from './translate-merchant.ts'
-
-/** A Merchant, as its environment stores it. */
-export interface MerchantResource {
-  /** Identifies the resource in its environment. */
-  readonly key: string
-  readonly uid: string
-  readonly namespace: string
-  readonly name: string
-  /** The whole resource, for the translation. */
-  readonly manifest: unknown
-  readonly paused: boolean
-  /** The value of the annotation that requests another key; empty without it. */
-  readonly rotation: string
-  /** Differs between two states of the resource that need a reconcile each. */
-  readonly revision: string
-  /** The effect of its deletion on the merchant. Set while the resource is being deleted. */
-  readonly deletion?: MerchantAccount['onDeletion']
-}
-
-/** The Merchants of an environment. */
-export interface MerchantResources<Resource extends MerchantResource> {
-  keys(): Iterable<string>
-  /**
-   * Returns the newest state; undefined if there is no such resource and its deletion needs no step.
-   * Returns `unknown` while the environment cannot say, such as for a file that cannot be read.
-   */
-  get(key: string): Resource | undefined | 'unknown'
-  /**
-   * Ensures that a deletion of the resource is seen, also after a crash, if it has to close the merchant.
-   * Called before there is a merchant. Resolves with the newest state.
-   */
-  hold(resource: Resource, account: MerchantAccount): Promise<Resource>
-  /** Lets a resource go whose deletion is complete. */
-  release(resource: Resource): Promise<void>
-}
-
-/** The result of a reconcile of one resource. */
-export interface MerchantFindings {
-  readonly facts: MerchantFacts
-  /** Undefined for a resource that is invalid or being deleted: the details of its status stay. */
-  readonly account?: MerchantAccount
-  readonly ids?: MerchantOutcome['ids']
-}
-
-/** The statuses of the Merchants of an environment. */
-export interface MerchantStatuses<Resource extends MerchantResource> {
-  write(resource: Resource, findings: MerchantFindings): Promise<void>
-  /** Adds that the resource is paused. Its other conditions stay. */
-  pause(resource: Resource): Promise<void>
-  /** Writes the condition Degraded as it is now. */
-  refreshDegraded(resource: Resource): Promise<void>
-  /** Reports whether the status says that the present state of the resource is in force. */
-  isSettled(resource: Resource): boolean
-  forget(key: string): void
-}
 
 /** Limits the reads of Secrets: see `ReadPace`. */
 export interface MerchantPace {
@@ -65,15 +15,15 @@ export interface MerchantPace {
   release(key: string): void
 }
 
-export interface MerchantControllerOptions<Resource extends MerchantResource> extends MerchantsOptions {
+export interface MerchantControllerOptions<Resource extends MerchantResource>
+  extends MerchantsOptions,
+    MerchantStatusOptions {
   readonly resources: MerchantResources<Resource>
-  readonly statuses: MerchantStatuses<Resource>
+  readonly statuses: MerchantStatusStore<Resource>
   /** Whether this operator leads. Another operator reconciles nothing. */
   readonly mayWrite: () => boolean
   /** Left out if reads need no limit. */
   readonly pace?: MerchantPace
-  /** The cause of a failure of the payments service's database; undefined while it answers. */
-  readonly backendFailure: () => string | undefined
   /** The maximum of concurrent reconciles. */
   readonly concurrency: number
   readonly retries: RetryWaits
@@ -83,6 +33,8 @@ export interface MerchantControllerOptions<Resource extends MerchantResource> ex
 }
 
 export interface MerchantController {
+  /** Writes the status of each Merchant as before its first reconcile. */
+  begin(): Promise<void>
   /** Reports whether the last reconcile of the resource was one of its present revision. */
   isCurrent(key: string): boolean
   reconcile(key: string): void
@@ -95,6 +47,8 @@ export interface MerchantController {
   stop(): Promise<void>
 }
 
+const unreconciled: MerchantFacts = { problems: [], obstacle: undefined, synced: false }
+
 /** The interval at which an invalid or paused Merchant is reconciled without a change, in milliseconds. */
 const idleMs = 30_000
 
@@ -102,7 +56,8 @@ const idleMs = 30_000
 export function createMerchantController<Resource extends MerchantResource>(
   options: MerchantControllerOptions<Resource>,
 ): MerchantController {
-  const { resources, statuses, mayWrite, pace, concurrency, retries, random } = options
+  const { resources, statuses: store, mayWrite, pace, concurrency, retries, random } = options
+  const statuses = new MerchantStatuses(store, options)
   const merchants = new Merchants(options)
   const stopping = new AbortController()
   /** The state of each key at its last reconcile. */
@@ -120,7 +75,7 @@ export function createMerchantController<Resource extends MerchantResource>(
     seen.set(key, { uid, revision })
     if (resource.deletion !== undefined) return finalize(resource, resource.deletion)
     // A new leader would otherwise read the Secrets of all Merchants at once.
-    if (isFirst && statuses.isSettled(resource)) return { afterMs: pace?.reserve(key, { atLeastMs: 0 }) ?? 0 }
+    if (isFirst && store.isSettled(resource)) return { afterMs: pace?.reserve(key, { atLeastMs: 0 }) ?? 0 }
     return provision(resource)
   }
 
@@ -128,7 +83,7 @@ export function createMerchantController<Resource extends MerchantResource>(
     merchants.forget(seen.get(key)?.uid ?? '')
     seen.delete(key)
     pace?.release(key)
-    statuses.forget(key)
+    store.forget(key)
     return 'done'
   }
 
@@ -141,7 +96,7 @@ export function createMerchantController<Resource extends MerchantResource>(
     const translation = translateMerchant(`${namespace}/${name}`, resource.manifest)
     if ('problems' in translation) {
       const { problems } = translation
-      await statuses.write(resource, { facts: { problems, obstacle: undefined, synced: false } })
+      await statuses.write(resource, { facts: { ...unreconciled, problems } })
       return { afterMs: idleMs }
     }
     const { value: account } = translation
@@ -197,6 +152,12 @@ export function createMerchantController<Resource extends MerchantResource>(
   let knownFailure: string | undefined
 
   return {
+    async begin() {
+      for (const key of resources.keys()) {
+        const resource = resources.get(key)
+        if (typeof resource === 'object') await statuses.write(resource, { facts: unreconciled })
+      }
+    },
     isCurrent(key) {
       const resource = resources.get(key)
       if (resource === undefined || resource === 'unknown') return false

@@ -31,15 +31,10 @@ export function merchantSubject(spec: unknown): string {
   return test === false ? shown : `${shown} test`.trim()
 }
 
+const detailNames = ['merchantId', 'publicKey', 'appId', 'payLink', 'posLink', 'secretName'] as const
+
 /** The details of a Merchant in its status. They never contain the API key. */
-export interface MerchantDetails {
-  readonly merchantId?: string
-  readonly publicKey?: string
-  readonly appId?: string
-  readonly payLink?: string
-  readonly posLink?: string
-  readonly secretName?: string
-}
+export type MerchantDetails = Readonly<Partial<Record<(typeof detailNames)[number], string>>>
 
 /**
  * @param account undefined if the resource is invalid: the details then stay
@@ -58,8 +53,6 @@ export function detailsOf(
   const posLink = `${payPageUrl.replace(/\/$/, '')}/?${query}`
   return { ...ids, payLink: `${posLink}&amount=`, posLink, secretName: name }
 }
-
-const detailNames = ['merchantId', 'publicKey', 'appId', 'payLink', 'posLink', 'secretName'] as const
 
 /** Returns the details in a stored status, which an operator of any version wrote. */
 export function readDetails(
