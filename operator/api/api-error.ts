@@ -1,7 +1,6 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import { PodSessionsError, type PodSessionsErrorCode } from '../counters/pod-sessions.ts'
-import type { FieldProblem } from '../kinds/field-problem.ts'
-import { formatFieldProblem } from '../kinds/field-problem.ts'
+import { type FieldProblem, formatFieldProblem } from '../kinds/translation.ts'
 import type { ErrorAnswer } from './shapes.ts'
 
 /** An error answer of the API. The message contains no secret, because it is sent to the caller. */

@@ -1,6 +1,6 @@
 import type { ClaimDenial } from '../kinds/claims.ts'
-import { type FieldProblem, formatFieldProblem } from '../kinds/field-problem.ts'
 import type { Doubt, UnmetDependency } from '../kinds/kind-adapter.ts'
+import { type FieldProblem, formatFieldProblem } from '../kinds/translation.ts'
 import type { Condition, NewCondition } from './conditions.ts'
 
 /** The status of a resource, as `tollway status` shows it and the API server stores it. */

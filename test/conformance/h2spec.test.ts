@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import type { AnyMethod } from '@tollway/grpc/server.ts'
-import { createSocketServer } from '../../services/grpc/server/socket-server.ts'
+import { createGrpcServer } from '../../services/grpc/server/create-server.ts'
 import { findProgram } from '../support/require-server.ts'
 
 /**
@@ -26,7 +26,7 @@ test('h2spec finds no failure, including strict cases', { timeout: 120_000 }, as
     return t.skip('h2spec is not on the PATH')
   }
   const defects: unknown[] = []
-  const server = createSocketServer({ methods: [echo], onDefect: (_, error) => defects.push(error) })
+  const server = createGrpcServer({ methods: [echo], onDefect: (_, error) => defects.push(error) })
   t.after(() => server.drain(0))
   const bound = await server.listen({ host: '127.0.0.1', port: 0 })
   assert.ok('port' in bound)

@@ -1,8 +1,12 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
-import type { NoEntry, RouteSecrets, SecretPlace } from '../../kinds/animation-stream-route/route-secrets.ts'
-import { noSecret } from '../../kinds/animation-stream-route/secret-lines.ts'
-import { readSigningSecrets } from '../../kinds/animation-stream-route/signing-secrets.ts'
-import { hashTokens } from '../../kinds/animation-stream-route/token-secrets.ts'
+import {
+  hashTokens,
+  type NoEntry,
+  noSecret,
+  type RouteSecrets,
+  readSigningSecrets,
+  type SecretPlace,
+} from '../../kinds/animation-stream-route/route-secrets.ts'
 import type { Source, SourcedResource } from '../../sources/source.ts'
 
 /**

@@ -19,7 +19,7 @@ import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
 import { unknownKinds } from '../../kinds/registry.ts'
 import { paymentsOnHost } from '../../services/payments/payments-on-host.ts'
 import { services } from '../../services/registry.ts'
-import type { Source } from '../../sources/source.ts'
+import { type Source, withBuiltIn } from '../../sources/source.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import { askBrokers, askPreview } from '../../streams/ask-brokers.ts'
 import { hostEnvironment } from './environment.ts'
@@ -27,7 +27,6 @@ import { firstReady } from './first-ready.ts'
 import { applyToFolder } from './folder/apply-to-folder.ts'
 import { paymentsApiLimits } from './folder/payments-limits.ts'
 import { readFromFolder } from './folder/read-from-folder.ts'
-import { withBuiltIn } from './folder/with-built-in.ts'
 import {
   adviceForPort,
   commandFor,

@@ -7,9 +7,7 @@ import { openStreamMatchClaims } from './claim-stream-matches.ts'
 import { encodeStreamRoute, showStreamRoute, streamRouteTypeUrl } from './encode-stream-route.ts'
 import { findOpenOverlaps } from './find-open-overlaps.ts'
 import { isStreamRoute } from './is-stream-route.ts'
-import type { RouteSecrets, SecretPlace } from './route-secrets.ts'
-import type { SigningSecrets } from './signing-secrets.ts'
-import type { Tokens } from './token-secrets.ts'
+import type { RouteSecrets, SecretPlace, SigningSecrets, Tokens } from './route-secrets.ts'
 import { translateAnimationStreamRoute } from './translate-animation-stream-route.ts'
 
 const animationStreamRouteColumns: KindColumns = {

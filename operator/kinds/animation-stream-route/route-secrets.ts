@@ -1,5 +1,5 @@
-import type { SigningSecrets } from './signing-secrets.ts'
-import type { Tokens } from './token-secrets.ts'
+import { createHash } from 'node:crypto'
+import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
 
 /** An entry of a Secret. */
 export interface SecretPlace {
@@ -32,4 +32,77 @@ export interface RouteSecrets {
   signing(place: SecretPlace): SigningSecrets
   /** Called after each change of `tokens` or `signing`. */
   onChange(listener: () => void): void
+}
+
+/** The tokens in one place. Only the reader of a Secret has the tokens; all other code has their hashes. */
+export type Tokens =
+  /** `forbidden`: the operator may no longer read the Secret, so these values may be outdated. */
+  { readonly hashes: readonly Uint8Array[]; readonly forbidden?: string } | NoEntry
+
+/** The maximum of tokens in an entry. A rotation needs two. */
+const maxTokens = 16
+/** The characters of a bearer token in a header: visible ASCII. */
+const tokenForm = /^[\x21-\x7e]{1,4096}$/
+
+/** Reads the tokens of an entry, one in each line. Blanks around a token are not part of it. */
+export function hashTokens(
+  entries: Readonly<Record<string, string>> | undefined,
+  { key }: Pick<SecretPlace, 'key'>,
+): Tokens {
+  const tokens = readSecretLines(entries, key, maxTokens)
+  if ('missing' in tokens) return tokens
+  if (!tokens.every(token => tokenForm.test(token))) {
+    const allowed = 'up to 4096 letters, digits and signs of ASCII without blanks'
+    return { missing: `has an entry ${key} that no caller can send; a token is ${allowed}` }
+  }
+  return { hashes: tokens.map(token => createHash('sha256').update(token).digest()) }
+}
+
+/** The signing secrets in one place. Unlike tokens, they are needed as text. */
+export type SigningSecrets =
+  /** `forbidden`: the operator may no longer read the Secret, so these values may be outdated. */
+  { readonly secrets: readonly string[]; readonly forbidden?: string } | NoEntry
+
+/** The signing secret, and its predecessor during a rotation. */
+const maxSecrets = 2
+
+/** Reads the secrets of an entry, one in each line. No message quotes a character of them. */
+export function readSigningSecrets(
+  entries: Readonly<Record<string, string>> | undefined,
+  { key }: Pick<SecretPlace, 'key'>,
+): SigningSecrets {
+  const secrets = readSecretLines(entries, key, maxSecrets)
+  if ('missing' in secrets) return secrets
+  for (const [index, secret] of secrets.entries()) {
+    const fault = webhookSecretFault(secret)
+    if (fault === undefined) continue
+    return {
+      missing: `has an entry ${key} whose line ${index + 1} ${fault}; ${webhookSecretForm} is allowed`,
+    }
+  }
+  return { secrets }
+}
+
+/** The reason for a Secret that does not exist. */
+export const noSecret = { missing: 'is not there' } as const satisfies NoEntry
+
+/**
+ * Returns the lines of a Secret's entry, without blank ones and without blanks around them, or the reason why
+ * there are none. No reason quotes a line.
+ */
+function readSecretLines(
+  entries: Readonly<Record<string, string>> | undefined,
+  key: string,
+  maxLines: number,
+): readonly string[] | { readonly missing: string } {
+  if (entries === undefined) return noSecret
+  const text = Object.hasOwn(entries, key) ? entries[key] : undefined
+  if (text === undefined) return { missing: `has no entry ${key}` }
+  const lines = text
+    .split('\n')
+    .map(line => line.trim())
+    .filter(line => line !== '')
+  if (lines.length === 0) return { missing: `has an empty entry ${key}` }
+  if (lines.length > maxLines) return { missing: `has more than ${maxLines} lines in its entry ${key}` }
+  return lines
 }

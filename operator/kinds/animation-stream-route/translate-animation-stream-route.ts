@@ -1,8 +1,7 @@
 import type { AnimationStreamRouteSpec } from '@tollway/crds/animation-stream-route.ts'
 import { validateAnimationStreamRoute } from '@tollway/crds/validation/validate-animation-stream-route.ts'
 import type { StreamRoute } from '../../ir.ts'
-import type { FieldProblem } from '../field-problem.ts'
-import type { Translation } from '../translation.ts'
+import type { FieldProblem, Translation } from '../translation.ts'
 
 /** Translates an AnimationStreamRoute to the form of brokers, without the tokens, which are in Secrets. */
 export function translateAnimationStreamRoute(name: string, resource: unknown): Translation<StreamRoute> {

@@ -1,5 +1,5 @@
 import type { NewCondition } from '../../status/conditions.ts'
-import { type FieldProblem, formatFieldProblem } from '../field-problem.ts'
+import { type FieldProblem, formatFieldProblem } from '../translation.ts'
 
 /** The facts from which the conditions of a Merchant are derived. */
 export interface MerchantFacts {

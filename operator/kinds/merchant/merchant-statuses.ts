@@ -2,7 +2,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { MerchantAccount } from '../../ir.ts'
 import { type Condition, type NewCondition, withTransitionTimes } from '../../status/conditions.ts'
 import { degraded } from '../../status/resource-status.ts'
-import type { FieldProblem } from '../field-problem.ts'
+import type { FieldProblem } from '../translation.ts'
 import { detailsOf, type MerchantDetails } from './merchant.ts'
 import type { MerchantResource } from './merchant-resources.ts'
 import {

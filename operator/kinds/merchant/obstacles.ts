@@ -1,7 +1,7 @@
 import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import type { SecretEntry } from '../../ir.ts'
 import { SecretForbiddenError } from '../../sources/secret-forbidden.ts'
-import { formatFieldProblem } from '../field-problem.ts'
+import { formatFieldProblem } from '../translation.ts'
 import type { CredentialPlace } from './credential-store.ts'
 import { immutableFieldChanged, type Obstacle } from './merchant-status.ts'
 import type { ProvisionRejection } from './provisioner.ts'

@@ -4,8 +4,7 @@ import { parseMember, parseMerchant } from '@tollway/payments/domain/input/input
 import { currencyCodes } from '@tollway/payments/domain/money/currencies.ts'
 import type { FieldError } from '@tollway/payments/domain/refusals.ts'
 import type { MerchantAccount } from '../../ir.ts'
-import type { FieldProblem } from '../field-problem.ts'
-import type { Translation } from '../translation.ts'
+import type { FieldProblem, Translation } from '../translation.ts'
 
 /**
  * Translates a Merchant to its account for provisioning. Validates with the functions of the payments

@@ -9,7 +9,7 @@ import { CORE_SCHEMA, load } from 'js-yaml'
 import { nearlyRightResource } from '../../../crds/testdata/arbitrary-rate-limit-config.ts'
 import { decodeDomain } from '../../../services/ratelimit/feeds/domain-codec.ts'
 import { goldenTests } from '../../../test/support/golden.ts'
-import { formatFieldProblem } from '../field-problem.ts'
+import { formatFieldProblem } from '../translation.ts'
 import { encodeRateLimitDomain } from './rate-limit-config.ts'
 import { countLimits, translateRateLimitConfig } from './translate-rate-limit-config.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
-import { createSocketServer, type SocketServerSettings } from '../server/socket-server.ts'
+import { createGrpcServer, type SocketServerSettings } from '../server/create-server.ts'
 import { frame, startRig, texts, waitFor } from '../server/testing/contract/support.ts'
 import { frameFlags, frameTypes, settingIds, wordBytes } from './frames/frames.ts'
 import { HpackDecoder } from './hpack/hpack-decoder.ts'
@@ -10,8 +10,8 @@ const echo = texts.unary('/test.Test/Echo', text => text)
 const echoEach = texts.bidi('/test.Test/EchoEach', requests => requests)
 
 function start(t: TestContext, settings: Partial<SocketServerSettings> = {}, limits = {}) {
-  const createServer = (options: Parameters<typeof createSocketServer>[0]) =>
-    createSocketServer(options, settings)
+  const createServer = (options: Parameters<typeof createGrpcServer>[0]) =>
+    createGrpcServer(options, settings)
   return startRig(t, createServer, [echo, echoEach], limits)
 }
 
@@ -78,7 +78,7 @@ describe('flow control', () => {
       fill()
       await new Promise(resolve => signal.addEventListener('abort', resolve))
     })
-    const { port } = await startRig(t, createSocketServer, [endless])
+    const { port } = await startRig(t, createGrpcServer, [endless])
     const caller = await openRawClient(t, port, settingsPayload([settingIds.INITIAL_WINDOW_SIZE, 2 ** 30]))
     const ids = [1, 3, 5]
     const received = () => ids.map(id => caller.bodyOf(id).length)
@@ -159,7 +159,7 @@ describe('headers', () => {
 
   test('trailers that are longer than a frame continue in CONTINUATION', async t => {
     const long = 'x'.repeat(40_000)
-    const { port } = await startRig(t, createSocketServer, [
+    const { port } = await startRig(t, createGrpcServer, [
       texts.unary('/test.Test/Long', (text, call) => {
         call.setTrailers(new Map([['x-long', [long]]]))
         return text
@@ -197,7 +197,7 @@ describe('peers that exceed limits', () => {
       await gate.promise
       return text
     })
-    const { port, server } = await startRig(t, createSocketServer, [held], { maxConcurrentStreams: 2 })
+    const { port, server } = await startRig(t, createGrpcServer, [held], { maxConcurrentStreams: 2 })
     const caller = await openRawClient(t, port)
     for (const id of [1, 3]) {
       caller.begin(id, requestFields(held.path))

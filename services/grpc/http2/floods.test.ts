@@ -4,9 +4,9 @@ import { describe, type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import { CallTotals } from '../calls/call-context.ts'
+import { createGrpcServer } from '../server/create-server.ts'
 import { indexMethods } from '../server/index-methods.ts'
 import { serveConnection } from '../server/serve-connection.ts'
-import { createSocketServer } from '../server/socket-server.ts'
 import { frame, openStream, startRig, texts, waitFor } from '../server/testing/contract/support.ts'
 import { defaultLimits } from '../server.ts'
 import { frameBytes, frameFlags, frameTypes, preface, settingIds, wordBytes } from './frames/frames.ts'
@@ -24,7 +24,7 @@ const repeat = texts.serverStream('/test.Test/Repeat', async function* (request)
 })
 
 const start = (t: TestContext) =>
-  startRig(t, options => createSocketServer(options, { clock }), [echo, echoEach, repeat])
+  startRig(t, options => createGrpcServer(options, { clock }), [echo, echoEach, repeat])
 
 const initialWindow = (bytes: number) => settingsPayload([settingIds.INITIAL_WINDOW_SIZE, bytes])
 

@@ -8,9 +8,9 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import fc from 'fast-check'
 import { CallTotals } from '../calls/call-context.ts'
+import { createGrpcServer } from '../server/create-server.ts'
 import { indexMethods } from '../server/index-methods.ts'
 import { type ConnectionContext, serveConnection } from '../server/serve-connection.ts'
-import { createSocketServer } from '../server/socket-server.ts'
 import { request, startRig, texts, waitFor } from '../server/testing/contract/support.ts'
 import { defaultLimits } from '../server.ts'
 import { statusCodes } from '../status.ts'
@@ -144,7 +144,7 @@ test('mutated frames: each connection ends with GOAWAY, and leaves no memory beh
 })
 
 test('mutated frames on a socket cost at most their connection', { timeout: 60_000 }, async t => {
-  const { client, port, server, defects } = await startRig(t, createSocketServer, [echo, echoEach])
+  const { client, port, server, defects } = await startRig(t, createGrpcServer, [echo, echoEach])
   const property = fc.asyncProperty(steps, fc.boolean(), async (all, hangsUp) => {
     const caller = await openRawClient(t, port)
     let newestId = -1

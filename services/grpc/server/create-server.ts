@@ -1,10 +1,114 @@
-import type { GrpcServer, GrpcServerOptions } from '../server.ts'
-import { createSocketServer } from './socket-server.ts'
+import type { Socket } from 'node:net'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { RequestMemory } from '@tollway/chassis/request-memory.ts'
+import { CallTotals } from '../calls/call-context.ts'
+import {
+  type BoundAddress,
+  defaultLimits,
+  type GrpcServer,
+  type GrpcServerOptions,
+  type ListenAddress,
+} from '../server.ts'
+import type { GrpcError } from '../status.ts'
+import { createDrain } from './drain.ts'
+import { healthMethods } from './health.ts'
+import { indexMethods } from './index-methods.ts'
+import { type Listener, openListener } from './listener.ts'
+import { peerName } from './peer-name.ts'
+import { type ConnectionContext, type ServedConnection, serveConnection } from './serve-connection.ts'
+
+/** The settings that tests replace. */
+export type SocketServerSettings = Pick<ConnectionContext, 'clock' | 'random' | 'keepaliveMs'>
+
+const defaultSettings: SocketServerSettings = {
+  clock: systemClock,
+  random: Math.random,
+  // A peer that disappeared is detected after two to three intervals: in less than half a minute.
+  keepaliveMs: 9_000,
+}
+
+/** How long peers may take to receive the status of a call that was aborted at the end of a drain. */
+const cutFlushMs = 500
 
 /**
- * Creates the gRPC server of every process. Callers depend on the contract; only this function selects the
- * implementation.
+ * Creates the gRPC server of every process, which implements the contract with HTTP/2 over sockets. `http2/` is independent of gRPC, and the files beside it
+ * are independent of frames; `stream.ts` connects them.
  */
-export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
-  return createSocketServer(options)
+export function createGrpcServer(
+  options: GrpcServerOptions,
+  settings: Partial<SocketServerSettings> = {},
+): GrpcServer {
+  const { health, onHealthCheck, onDefect, memory = new RequestMemory() } = options
+  const ofHealth = health ? healthMethods(health, onHealthCheck) : []
+  const totals = new CallTotals()
+  const connections = createConnections({
+    methods: indexMethods([...options.methods, ...ofHealth]),
+    limits: { ...defaultLimits, ...options.limits },
+    onDefect,
+    totals,
+    memory,
+    ...defaultSettings,
+    ...settings,
+  })
+
+  return {
+    listen: connections.listen,
+    drain: createDrain(health, { ...connections, onlyWatchesLeft: () => totals.onlyWatchesLeft() }),
+    get activeCalls() {
+      return totals.size
+    },
+  }
+}
+
+/** The listeners and the connections that they accepted. */
+function createConnections(context: ConnectionContext) {
+  const listeners = new Set<Listener>()
+  const open = new Set<ServedConnection>()
+  const { promise: allClosed, resolve: onAllClosed } = Promise.withResolvers<void>()
+  let refusing = false
+
+  function accept(socket: Socket): void {
+    if (refusing) {
+      socket.destroy()
+      return
+    }
+    const served = serveConnection(socket, peerName(socket), context, () => {
+      open.delete(served)
+      if (refusing && open.size === 0) onAllClosed()
+    })
+    open.add(served)
+  }
+
+  return {
+    async listen(address: ListenAddress): Promise<BoundAddress> {
+      if (refusing) throw new Error('listen: the server is shut down')
+      const listener = await openListener(address, context.limits, accept)
+      listeners.add(listener)
+      if (refusing) listener.close()
+      return listener.bound
+    },
+    refuseMore(): void {
+      refusing = true
+      for (const listener of listeners) listener.close()
+      for (const { connection } of [...open]) connection.drain()
+      if (open.size === 0) onAllClosed()
+    },
+    cutCalls(error: GrpcError): void {
+      for (const { calls } of open) calls.cutAll(error)
+    },
+    /**
+     * Waits for the peers to disconnect, until the grace period is over; then they have a moment to take the
+     * sent bytes.
+     */
+    async closed(graceOver: Promise<void>): Promise<void> {
+      await Promise.race([allClosed, graceOver])
+      for (const { connection } of [...open]) connection.end()
+      const moment = Promise.withResolvers<void>()
+      const timer = setTimeout(moment.resolve, cutFlushMs)
+      await Promise.race([allClosed, moment.promise])
+      clearTimeout(timer)
+      for (const { connection } of open) connection.destroy()
+      await allClosed
+    },
+  }
 }

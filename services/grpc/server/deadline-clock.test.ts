@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import type { Call } from '../server.ts'
 import { GrpcError, statusCodes } from '../status.ts'
-import { createSocketServer } from './socket-server.ts'
+import { createGrpcServer } from './create-server.ts'
 import { openStream, startRig, texts } from './testing/contract/support.ts'
 
 async function untilAborted({ signal }: Call): Promise<string> {
@@ -23,7 +23,7 @@ for (const kind of ['unary', 'server-stream'] as const) {
       yield await wait(request, call)
     }
     const method = kind === 'unary' ? texts.unary(path, wait) : texts.serverStream(path, stream)
-    const { client } = await startRig(t, createSocketServer, [method])
+    const { client } = await startRig(t, createGrpcServer, [method])
     const caller = openStream(client, path, { timeoutMs: 60_000 })
     caller.stream.write(Buffer.alloc(0))
     caller.stream.end()

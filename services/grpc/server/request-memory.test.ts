@@ -6,7 +6,7 @@ import { encodeHeaderBlock } from '../http2/hpack/hpack-encoder.ts'
 import { errorOf, openRawClient, requestFields } from '../http2/testing/raw-client.ts'
 import type { GrpcLimits } from '../server.ts'
 import { statusCodes } from '../status.ts'
-import { createSocketServer } from './socket-server.ts'
+import { createGrpcServer } from './create-server.ts'
 import { frame, request, startRig, texts, waitFor } from './testing/contract/support.ts'
 
 const echo = texts.unary('/test.Test/Echo', text => `${text.length}`)
@@ -28,7 +28,7 @@ async function start(t: TestContext, limits: Partial<GrpcLimits> = {}) {
   const memory = new RequestMemory(maxBytes)
   const rig = await startRig(
     t,
-    options => createSocketServer({ ...options, memory }),
+    options => createGrpcServer({ ...options, memory }),
     [echo, slow, read, list],
     limits,
   )

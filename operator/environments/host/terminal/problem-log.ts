@@ -1,5 +1,5 @@
 import { failingReplicas } from '../../../infrastructure/backend-failures.ts'
-import { formatFieldProblem } from '../../../kinds/field-problem.ts'
+import { formatFieldProblem } from '../../../kinds/translation.ts'
 import { isPassing } from '../../../status/resource-status.ts'
 import { conditionOf, type StatusReport } from '../../../status/status-report.ts'
 

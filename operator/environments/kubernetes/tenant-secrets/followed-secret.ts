@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { SecretPlace } from '../../../kinds/animation-stream-route/route-secrets.ts'
 import {
+  hashTokens,
   readSigningSecrets,
+  type SecretPlace,
   type SigningSecrets,
-} from '../../../kinds/animation-stream-route/signing-secrets.ts'
-import { hashTokens, type Tokens } from '../../../kinds/animation-stream-route/token-secrets.ts'
+  type Tokens,
+} from '../../../kinds/animation-stream-route/route-secrets.ts'
 
 /** The entries of a Secret; undefined if it does not exist. */
 export type Entries = Readonly<Record<string, string>> | undefined

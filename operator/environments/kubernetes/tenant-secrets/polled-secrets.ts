@@ -1,7 +1,10 @@
 import { type Outcome, WorkQueue } from '../../../controller/work-queue.ts'
-import type { RouteSecrets, SecretPlace } from '../../../kinds/animation-stream-route/route-secrets.ts'
-import type { SigningSecrets } from '../../../kinds/animation-stream-route/signing-secrets.ts'
-import type { Tokens } from '../../../kinds/animation-stream-route/token-secrets.ts'
+import type {
+  RouteSecrets,
+  SecretPlace,
+  SigningSecrets,
+  Tokens,
+} from '../../../kinds/animation-stream-route/route-secrets.ts'
 import { SecretForbiddenError } from '../../../sources/secret-forbidden.ts'
 import { type Entries, FollowedSecret, type UsedPlace } from './followed-secret.ts'
 import type { ReadPace } from './read-pace.ts'

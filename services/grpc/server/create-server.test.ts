@@ -6,7 +6,7 @@ import { Client, compressionAlgorithms, credentials } from '@grpc/grpc-js'
 import fc from 'fast-check'
 import type { AnyMethod, Metadata } from '../server.ts'
 import { statusCodes } from '../status.ts'
-import { createSocketServer } from './socket-server.ts'
+import { createGrpcServer } from './create-server.ts'
 import {
   bytesCodec,
   frame,
@@ -18,7 +18,7 @@ import {
 } from './testing/contract/support.ts'
 import { serverContract } from './testing/server.contract.ts'
 
-serverContract('socket server', createSocketServer)
+serverContract('socket server', createGrpcServer)
 
 const echo: AnyMethod = { ...bytesCodec, path: '/test.Test/Echo', kind: 'unary', handle: bytes => bytes }
 const echoEach: AnyMethod = {
@@ -40,7 +40,7 @@ function gzipped(text: string): Buffer {
 describe('callers that compress with gzip', () => {
   for (const method of [echo, echoEach]) {
     test(`reach a method of the kind ${method.kind}`, async t => {
-      const { port } = await startRig(t, createSocketServer, [method])
+      const { port } = await startRig(t, createGrpcServer, [method])
       const client = new Client(`127.0.0.1:${port}`, credentials.createInsecure(), {
         'grpc.default_compression_algorithm': compressionAlgorithms.gzip,
       })
@@ -121,7 +121,7 @@ describe('requests that are not gRPC calls', () => {
   ]
   for (const [what, headers, chunks, expected] of cases) {
     test(what, async t => {
-      const { port, server } = await startRig(t, createSocketServer, [echo])
+      const { port, server } = await startRig(t, createGrpcServer, [echo])
       const session = await openSession(t, port)
       const { trailers } = await rawRequest(session, { ...grpcHeaders(echo.path), ...headers }, chunks)
       for (const [name, value] of Object.entries(expected)) assert.equal(trailers[name], value, name)
@@ -130,7 +130,7 @@ describe('requests that are not gRPC calls', () => {
   }
 
   test('a truncated message is UNIMPLEMENTED or INTERNAL, and never hangs', async t => {
-    const { port } = await startRig(t, createSocketServer, [echo, echoEach])
+    const { port } = await startRig(t, createGrpcServer, [echo, echoEach])
     const session = await openSession(t, port)
     for (const [path, code] of [
       [echo.path, statusCodes.UNIMPLEMENTED],
@@ -143,7 +143,7 @@ describe('requests that are not gRPC calls', () => {
 
   test('a duplicate path is rejected when the server is created', () => {
     assert.throws(
-      () => createSocketServer({ methods: [echo, echo], onDefect: assert.fail }),
+      () => createGrpcServer({ methods: [echo, echo], onDefect: assert.fail }),
       /Echo occurs twice/,
     )
   })
@@ -153,7 +153,7 @@ describe('a call whose handler reads late', () => {
   test('a signal that is first read after the deadline is aborted', async t => {
     const gate = Promise.withResolvers<void>()
     const seen = Promise.withResolvers<AbortSignal>()
-    const { port } = await startRig(t, createSocketServer, [
+    const { port } = await startRig(t, createGrpcServer, [
       texts.unary('/test.Test/Late', async (text, call) => {
         await gate.promise
         seen.resolve(call.signal)
@@ -170,7 +170,7 @@ describe('a call whose handler reads late', () => {
   })
 
   test('an incomplete request is aborted at the deadline', async t => {
-    const { port, server } = await startRig(t, createSocketServer, [echo])
+    const { port, server } = await startRig(t, createGrpcServer, [echo])
     const session = await openSession(t, port)
     const stream = session.request({ ...grpcHeaders(echo.path), 'grpc-timeout': '20m' })
     const status = new Promise(resolve => stream.once('response', headers => resolve(headers['grpc-status'])))
@@ -183,7 +183,7 @@ describe('a call whose handler reads late', () => {
 describe("metadata as Node's encoder compresses it", () => {
   test('any metadata of any calls on one connection reaches the handler unchanged', async t => {
     let seen: Metadata = new Map()
-    const { port } = await startRig(t, createSocketServer, [
+    const { port } = await startRig(t, createGrpcServer, [
       texts.unary('/test.Test/Look', (text, call) => {
         seen = call.metadata
         return text

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import { parseManifests } from '../../environments/host/folder/manifests.ts'
 import { folderSecrets } from '../../environments/host/secrets.ts'
-import { hashTokens, type Tokens } from './token-secrets.ts'
+import { hashTokens, type Tokens } from './route-secrets.ts'
 
 const hashOf = (token: string) => createHash('sha256').update(token).digest()
 
