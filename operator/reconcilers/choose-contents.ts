@@ -1,6 +1,6 @@
 import type { Slices } from '@tollway/chassis/slices.ts'
 import type { ClaimDenial, Claims } from '../kinds/claims.ts'
-import type { KindAdapter, Named } from '../kinds/kind-adapter.ts'
+import type { Completed, KindAdapter, Named } from '../kinds/kind-adapter.ts'
 import type { Translation } from '../kinds/translation.ts'
 import type { SourcedResource } from '../sources/source.ts'
 import type { Memory } from './remembered.ts'
@@ -19,6 +19,11 @@ export interface Chosen<Content> extends Gathered<Content> {
   readonly denial: ClaimDenial | undefined
   /** The content to publish: the present one, the last good one, or none. */
   readonly content: Content | undefined
+}
+
+/** A chosen resource with its completed content, if it has content. */
+export interface Ready<Content, Fed> extends Chosen<Content> {
+  readonly completed: Completed<Fed> | undefined
 }
 
 /** Returns `namespace/name`, the name of a resource in messages and in the feed. */

@@ -5,7 +5,7 @@ import type { SourcedResource } from '../sources/source.ts'
 import { type Condition, withTransitionTimes } from '../status/conditions.ts'
 import { deriveConditions, type Facts, type ResourceStatus } from '../status/resource-status.ts'
 import type { ContentEnforcement } from '../xds/content-feed.ts'
-import type { Ready } from './fed-resources.ts'
+import type { Ready } from './choose-contents.ts'
 
 /** Facts that all resources share in one run. */
 export interface SharedFacts<Fed> {

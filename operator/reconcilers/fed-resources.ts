@@ -1,13 +1,13 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { createSlices, type Slices } from '@tollway/chassis/slices.ts'
 import type { Infrastructure } from '../infrastructure/provider.ts'
-import type { Completed, Doubt, KindAdapter, Named } from '../kinds/kind-adapter.ts'
+import type { Doubt, KindAdapter, Named } from '../kinds/kind-adapter.ts'
 import type { Translation } from '../kinds/translation.ts'
 import type { Source, SourcedResource } from '../sources/source.ts'
 import type { Condition } from '../status/conditions.ts'
 import type { ResourceStatus } from '../status/resource-status.ts'
 import type { ContentFeed } from '../xds/content-feed.ts'
-import { type Chosen, chooseContents, translateResource } from './choose-contents.ts'
+import { type Chosen, chooseContents, type Ready, translateResource } from './choose-contents.ts'
 import { createStatuses, type SharedFacts } from './derive-statuses.ts'
 import { gather } from './gather.ts'
 import type { Memory, Remembered } from './remembered.ts'
@@ -40,11 +40,6 @@ export interface FedResources<Content> {
   reconcile(): Promise<void>
   /** Returns the contents in the feed, in the order of the names. */
   inForce(): readonly Content[]
-}
-
-/** A chosen resource with its completed content, if it has content. */
-export interface Ready<Content, Fed> extends Chosen<Content> {
-  readonly completed: Completed<Fed> | undefined
 }
 
 /**
