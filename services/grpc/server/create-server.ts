@@ -31,8 +31,8 @@ const defaultSettings: SocketServerSettings = {
 const cutFlushMs = 500
 
 /**
- * Creates the gRPC server of every process, which implements the contract with HTTP/2 over sockets. `http2/` is independent of gRPC, and the files beside it
- * are independent of frames; `stream.ts` connects them.
+ * Creates the gRPC server of every process, which implements the contract with HTTP/2 over sockets. `http2/`
+ * is independent of gRPC, and the files beside it are independent of frames; `stream.ts` connects them.
  */
 export function createGrpcServer(
   options: GrpcServerOptions,

@@ -3,9 +3,10 @@ import {
   type ServerConnectionOptions,
   type SessionEvents,
 } from '../../connections/server-connection.ts'
-import { type OnReplies, Session, type SessionOptions } from './session.ts'
+import type { SocketSessionOptions } from '../../connections/socket-session.ts'
+import { type OnReplies, Session } from './session.ts'
 
-export type ConnectionOptions = SessionOptions & Required<ServerConnectionOptions>
+export type ConnectionOptions = SocketSessionOptions & Required<ServerConnectionOptions>
 
 /** A connection to one memcached, which reconnects after each loss until it is closed. */
 export class Connection extends ServerConnection<Session> {

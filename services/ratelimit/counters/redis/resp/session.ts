@@ -1,10 +1,9 @@
-import type { Socket } from 'node:net'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
-import { type BusyPoll, type BusyPollMode, createBusyPoll } from '../../connections/busy-poll.ts'
-import { connectSocket, type SocketOptions } from '../../connections/connect-socket.ts'
-import { type OnReplies as OnRepliesOf, ReplyQueue } from '../../connections/reply-queue.ts'
-import { lostText, type ServerSession, type SessionEvents } from '../../connections/server-connection.ts'
-import { createStallWatch, type StallWatch } from '../../connections/stall-watch.ts'
+import type { BusyPollMode } from '../../connections/busy-poll.ts'
+import type { SocketOptions } from '../../connections/connect-socket.ts'
+import type { OnReplies as OnRepliesOf } from '../../connections/reply-queue.ts'
+import type { SessionEvents } from '../../connections/server-connection.ts'
+import { type ServerProtocol, SocketSession } from '../../connections/socket-session.ts'
 import { createReplyParser, isArrayReply, isErrorReply, type Reply } from './reply-parser.ts'
 import { RequestWriter, requestHead } from './request-writer.ts'
 
@@ -33,127 +32,57 @@ export interface SessionOptions extends SocketOptions {
 
 export type OnReplies = OnRepliesOf<Reply>
 
-const lost = lostText('Redis')
-const receiveBytes = 65_536
+const redis: ServerProtocol<Reply> = {
+  server: 'Redis',
+  receiveBytes: 65_536,
+  timesGreeting: true,
+  createParser: onReply => createReplyParser(onReply),
+  errorOf: reply => (isErrorReply(reply) ? reply.error : undefined),
+  isOutOfStep: () => false,
+  notServing: (isConnected, timeoutMs) =>
+    isConnected
+      ? `Redis owed replies and sent nothing for ${timeoutMs} ms`
+      : `there was no connection to Redis after ${timeoutMs} ms`,
+}
 
-const owedText = (ms: number) => `Redis owed replies and sent nothing for ${ms} ms`
-
-/** One connection to one Redis, from connect to close. It is independent of the requests. */
-export class Session implements ServerSession {
-  readonly closed: Promise<void>
+/**
+ * One connection to one Redis. The greeting contains only AUTH, SELECT and PING, unless the role matters,
+ * since proxies such as twemproxy support no other commands. A server that is loading its data accepts
+ * connections and rejects requests, so only a PONG proves that it serves.
+ */
+export class Session extends SocketSession<Reply> {
   readonly #options: SessionOptions
-  readonly #events: SessionEvents
-  readonly #socket: Socket
-  readonly #owed = new ReplyQueue<Reply>()
   readonly #greetingReplies: Reply[] = []
-  readonly #watch: StallWatch
-  readonly #busyPoll: BusyPoll
-  #phase: 'connecting' | 'greeting' | 'serving' = 'connecting'
-  #ended = false
 
-  /**
-   * Connects. The greeting contains only AUTH, SELECT and PING, unless the role matters, since proxies such
-   * as twemproxy support no other commands. A server that is loading its data accepts connections and rejects
-   * requests, so only a PONG proves that it serves.
-   */
   constructor(options: SessionOptions, events: SessionEvents) {
-    const { clock = systemClock } = options
+    const { timeoutMs, silenceMs = Number.POSITIVE_INFINITY, clock = systemClock } = options
+    const timeouts = { connectTimeoutMs: timeoutMs, stallTimeoutMs: timeoutMs, silenceMs }
+    super(redis, { ...options, ...timeouts, clock }, events)
     this.#options = options
-    this.#events = events
-    this.#busyPoll = createBusyPoll({ mode: options.busyPoll, clock, isOver: () => this.#owed.isEmpty })
-    this.#watch = this.#createWatch(clock)
-    this.#watch.begin()
-    const parser = createReplyParser(reply => this.#onReply(reply))
-    const { socket, closed } = connectSocket(options, receiveBytes, {
-      onConnect: () => this.#greet(),
-      onData: (bytes, chunk) => {
-        if (this.#ended) return false
-        this.#watch.progress()
-        const problem = parser.push(chunk, bytes)
-        if (problem !== undefined) this.end(`malformed reply from Redis: ${problem}`)
-        return !this.#ended
-      },
-      onLost: text => this.#onLost(text),
-    })
-    this.#socket = socket
-    this.closed = closed
   }
 
   /** Sends the written requests in one write, and clears the writer. No request is sent again. */
   send(requests: RequestWriter, onReplies: OnReplies, replies: Reply[] = []): void {
     const count = requests.requests
-    if (this.#ended || count === 0) {
+    if (this.ending !== undefined || count === 0) {
       requests.clear(true)
-      onReplies(replies, this.#ended ? lost : undefined)
-      return
-    }
-    const isLonely = this.#phase === 'serving' && this.#owed.isEmpty
-    if (this.#owed.isEmpty) this.#watch.begin()
-    this.#owed.owe(count, onReplies, replies)
-    this.#socket.write(requests.bytes())
-    // Usually the kernel has taken all bytes by now; otherwise the socket still reads that memory.
-    requests.clear(this.#socket.writableLength === 0)
-    if (isLonely) this.#busyPoll.begin(count)
+      onReplies(replies, this.ending)
+    } else requests.clear(this.write(requests.bytes(), count, onReplies, replies))
   }
 
-  end(problem: string): void {
-    if (this.#ended) return
-    this.#ended = true
-    this.#watch.stop()
-    this.#socket.destroy()
-    // A server that rejects the greeting replies with the reason and then closes the connection.
-    const refusal =
-      this.#phase === 'serving' ? undefined : refusalIn(this.#greetingReplies, this.#options.password)
-    this.#events.onEnd(refusal ?? problem)
-    this.#owed.failAll(problem)
-  }
-
-  #createWatch(clock: Clock): StallWatch {
-    const { timeoutMs, silenceMs = Number.POSITIVE_INFINITY } = this.#options
-    const isConnected = () => this.#phase !== 'connecting'
-    return createStallWatch({
-      clock,
-      silence: {
-        afterMs: () => (this.#phase === 'serving' ? silenceMs : Number.POSITIVE_INFINITY),
-        onBegin: afterMs => this.#events.onSilence(owedText(afterMs)),
-        onEnd: () => this.#events.onSign(),
-      },
-      timeoutMs: () => timeoutMs,
-      isWaiting: () => !this.#ended && !(isConnected() && this.#owed.isEmpty),
-      onStall: () =>
-        this.end(
-          isConnected() ? owedText(timeoutMs) : `there was no connection to Redis after ${timeoutMs} ms`,
-        ),
-    })
-  }
-
-  #onReply(reply: Reply): void {
-    if (this.#owed.take(reply)) return
-    this.end(isErrorReply(reply) ? reply.error : 'Redis sent an unexpected reply')
-  }
-
-  #onLost(text: string | undefined): void {
-    if (text === undefined) this.end(lost)
-    else this.end(this.#phase === 'serving' ? `${lost}: ${text}` : text)
-  }
-
-  #greet(): void {
-    this.#phase = 'greeting'
+  protected greet(): void {
     const onGreeted: OnReplies = (replies, problem) => {
-      if (problem === undefined) this.#onGreeted(replies)
+      if (problem !== undefined) return
+      const unfit = unfitness(replies, this.#options)
+      if (unfit === undefined) this.serve()
+      else this.end(unfit)
     }
     this.send(writeGreeting(this.#options), onGreeted, this.#greetingReplies)
   }
 
-  #onGreeted(replies: readonly Reply[]): void {
-    const unfit = unfitness(replies, this.#options)
-    if (unfit !== undefined) {
-      this.end(unfit)
-      return
-    }
-    this.#phase = 'serving'
-    this.#watch.stop()
-    this.#events.onServing()
+  /** A server that rejects the greeting replies with the reason and then closes the connection. */
+  protected override refusal(): string | undefined {
+    return this.isServing ? undefined : refusalIn(this.#greetingReplies, this.#options.password)
   }
 }
 

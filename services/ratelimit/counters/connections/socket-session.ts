@@ -1,0 +1,162 @@
+import type { Socket } from 'node:net'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { type BusyPoll, type BusyPollMode, createBusyPoll } from './busy-poll.ts'
+import { connectSocket, type SocketOptions } from './connect-socket.ts'
+import { type OnReplies, ReplyQueue } from './reply-queue.ts'
+import { lostText, type ServerSession, type SessionEvents } from './server-connection.ts'
+import { createStallWatch, type StallWatch } from './stall-watch.ts'
+
+/** What differs between the servers of counters. */
+export interface ServerProtocol<Reply> {
+  /** `Redis` or `memcached`, for texts. */
+  readonly server: string
+  /** The size of the receive buffer. */
+  readonly receiveBytes: number
+  /** Whether the greeting has a time limit of its own, and not the rest of the one for connecting. */
+  readonly timesGreeting: boolean
+  /** `push` returns the problem of malformed bytes. */
+  createParser(onReply: (reply: Reply) => void): {
+    push(chunk: Buffer, length: number): string | undefined
+  }
+  /** Returns the text of an error reply. */
+  errorOf(reply: Reply): string | undefined
+  /** Whether later replies cannot be assigned after this one. */
+  isOutOfStep(reply: Reply): boolean
+  /** Returns the problem of a session that did not serve in time. */
+  notServing(isConnected: boolean, timeoutMs: number): string
+}
+
+export interface SocketSessionOptions extends SocketOptions {
+  /** The session ends when it does not serve within this time, */
+  readonly connectTimeoutMs: number
+  /** and when the server owes replies and has sent nothing for this time. */
+  readonly stallTimeoutMs: number
+  /** The time without a byte, while replies are owed, after which `onSilence` is called. */
+  readonly silenceMs: number
+  readonly clock: Clock
+  /** Whether the event loop polls for replies that are expected early. */
+  readonly busyPoll?: BusyPollMode | undefined
+}
+
+/** One connection to one server, from connect to close. It is independent of the requests. */
+export abstract class SocketSession<Reply> implements ServerSession {
+  readonly closed: Promise<void>
+  readonly #protocol: ServerProtocol<Reply>
+  readonly #events: SessionEvents
+  readonly #socket: Socket
+  readonly #owed = new ReplyQueue<Reply>()
+  readonly #watch: StallWatch
+  readonly #busyPoll: BusyPoll
+  readonly #lost: string
+  #phase: 'connecting' | 'greeting' | 'serving' = 'connecting'
+  #ended = false
+
+  /** Connects. */
+  constructor(protocol: ServerProtocol<Reply>, options: SocketSessionOptions, events: SessionEvents) {
+    const { clock, busyPoll: mode } = options
+    this.#protocol = protocol
+    this.#events = events
+    this.#lost = lostText(protocol.server)
+    this.#busyPoll = createBusyPoll({ mode, clock, isOver: () => this.#owed.isEmpty })
+    this.#watch = this.#createWatch(options)
+    this.#watch.begin()
+    const parser = protocol.createParser(reply => this.#onReply(reply))
+    const { socket, closed } = connectSocket(options, protocol.receiveBytes, {
+      onConnect: () => {
+        this.#phase = 'greeting'
+        this.greet()
+      },
+      onData: (bytes, chunk) => {
+        if (this.#ended) return false
+        if (this.isServing || protocol.timesGreeting) this.#watch.progress()
+        const problem = parser.push(chunk, bytes)
+        if (problem !== undefined) this.end(`malformed reply from ${protocol.server}: ${problem}`)
+        return !this.#ended
+      },
+      onLost: text => this.#onLost(text),
+    })
+    this.#socket = socket
+    this.closed = closed
+  }
+
+  end(problem: string): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#watch.stop()
+    this.#socket.destroy()
+    this.#events.onEnd(this.refusal() ?? problem)
+    this.#owed.failAll(problem)
+  }
+
+  /** Sends the requests that prove that the server serves; `serve` or `end` follows. */
+  protected abstract greet(): void
+
+  /** Returns the reason with which the server has rejected the greeting, which it sends before it ends. */
+  protected refusal(): string | undefined {
+    return undefined
+  }
+
+  protected get isServing(): boolean {
+    return this.#phase === 'serving'
+  }
+
+  /** Why nothing can be sent; undefined while the session lasts. */
+  protected get ending(): string | undefined {
+    return this.#ended ? this.#lost : undefined
+  }
+
+  /**
+   * Sends `count` requests in one write; no request is sent again. Returns whether the kernel has taken all
+   * bytes; otherwise the socket still reads their memory.
+   *
+   * @param replies the array that collects the replies
+   */
+  protected write(
+    requests: string | Uint8Array,
+    count: number,
+    onReplies: OnReplies<Reply>,
+    replies?: Reply[],
+  ): boolean {
+    const isLonely = this.isServing && this.#owed.isEmpty
+    if (isLonely || (this.#protocol.timesGreeting && this.#owed.isEmpty)) this.#watch.begin()
+    this.#owed.owe(count, onReplies, replies)
+    this.#socket.write(requests)
+    if (isLonely) this.#busyPoll.begin(count)
+    return this.#socket.writableLength === 0
+  }
+
+  protected serve(): void {
+    this.#phase = 'serving'
+    this.#watch.stop()
+    this.#events.onServing()
+  }
+
+  #createWatch({ clock, connectTimeoutMs, stallTimeoutMs, silenceMs }: SocketSessionOptions): StallWatch {
+    const { server, notServing } = this.#protocol
+    const owedText = (ms: number) => `${server} owed replies and sent nothing for ${ms} ms`
+    const isConnected = () => this.#phase !== 'connecting'
+    return createStallWatch({
+      clock,
+      silence: {
+        afterMs: () => (this.isServing ? silenceMs : Number.POSITIVE_INFINITY),
+        onBegin: afterMs => this.#events.onSilence(owedText(afterMs)),
+        onEnd: () => this.#events.onSign(),
+      },
+      timeoutMs: () => (this.isServing ? stallTimeoutMs : connectTimeoutMs),
+      isWaiting: () => !this.#ended && !(isConnected() && this.#owed.isEmpty),
+      onStall: ms => this.end(this.isServing ? owedText(ms) : notServing(isConnected(), ms)),
+    })
+  }
+
+  #onReply(reply: Reply): void {
+    if (this.#ended) return
+    const { server, isOutOfStep, errorOf } = this.#protocol
+    if (!isOutOfStep(reply) && this.#owed.take(reply)) return
+    this.end(errorOf(reply) ?? `${server} sent an unexpected reply`)
+  }
+
+  #onLost(text: string | undefined): void {
+    if (text === undefined) this.end(this.#lost)
+    else this.end(this.isServing ? `${this.#lost}: ${text}` : text)
+  }
+}
