@@ -45,7 +45,7 @@ const traceFlushTimeoutMs = 3_000
 const lastStatusMs = 1_000
 /** The time to deliver the last notifications after the end of all requests. */
 const lastNotificationsMs = 2_000
-/** Per connection: a proxy may send all calls over one. */
+/** The maximum for one connection, over which a proxy may send all calls. */
 const maxConcurrentStreams = 10_000
 
 /**

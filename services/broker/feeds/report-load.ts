@@ -95,7 +95,7 @@ export function createLoadReporter(options: LoadReporterOptions): LoadReporter {
     await ended
   }
 
-  function tell(error: unknown): void {
+  function logFailure(error: unknown): void {
     const { message: reason } = error as Error
     // The feed has the same connection and reports its failures.
     const isNew =
@@ -108,7 +108,7 @@ export function createLoadReporter(options: LoadReporterOptions): LoadReporter {
     while (!signal.aborted) {
       const beganMs = clock.monotonicMs()
       await reportOnce().catch(error => {
-        if (!signal.aborted) tell(error)
+        if (!signal.aborted) logFailure(error)
       })
       if (clock.monotonicMs() - beganMs > waits.maxMs) backoff.reset()
       await createWakeablePause().wait(backoff.nextMs(), signal)

@@ -13,7 +13,7 @@ export interface RouteFeed {
 
 export interface RouteFeedOptions {
   readonly table: Pick<FedRouteTable, 'load'>
-  /** See `LoadReporterOptions`. */
+  /** The load of every route; see `LoadReporterOptions`. */
   readonly loads: () => readonly RouteLoad[]
   readonly log: Log
 }

@@ -20,7 +20,7 @@ export function reportedBy(logs: Readonly<Record<string, StreamLog>>): readonly 
   return reported
 }
 
-/** In memory both are the same log, whose name is then `producers`. */
+/** Both are the same log in memory, whose name is then `producers`. */
 const reportsOf = ({ producers, consumers }: OpenedLogs) =>
   reportedBy(producers === consumers ? { producers } : { producers, consumers })
 

@@ -1,6 +1,6 @@
 export interface EndedRequest {
   readonly bytes: number
-  /** In milliseconds since the epoch. */
+  /** The end of the retention, in milliseconds since the epoch. */
   readonly untilMs: number
   /** Called once. `early` is true before `untilMs`. */
   forget(early: boolean): void

@@ -2,7 +2,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
 import { interruptedMs } from './stream-log.ts'
 
-/** Beyond this number the oldest are forgotten. */
+/** The maximum number of interruptions; the oldest are forgotten first. */
 const maxInterruptions = 10_000
 
 /** The requests whose pushes are rejected after an interruption. */

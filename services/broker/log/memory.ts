@@ -40,7 +40,7 @@ export class MemoryLog implements StreamLog {
   readonly problem = ''
   readonly budget: ByteBudget
   readonly #options: MemoryLogOptions
-  /** By the three ids, which only one running request has. */
+  /** The running requests by their three ids, which only one of them has. */
   readonly #running = new Map<string, MemoryRequest>()
   readonly #all = new Map<string, MemoryRequest>()
   readonly #watchers = new Set<(request: LoggedRequest) => void>()

@@ -30,9 +30,9 @@ import {
 } from './stream-log.ts'
 
 export interface RedisLogOptions {
-  /** See `RedisConnectionOptions.url`. */
+  /** The address in a form of `RedisConnectionOptions.url`. */
   readonly url: string
-  /** For a `rediss:` URL. */
+  /** The TLS options of a `rediss:` URL. */
   readonly tls?: TlsOptions
   /** Unique among all processes ever: a request's key begins with it. */
   readonly podId: string
@@ -178,7 +178,7 @@ class RedisLog implements StreamLog {
     this.#reports.sendDue()
   }
 
-  /** While the process was paused it could not read messages: all timeouts start again. */
+  /** Starts all timeouts again after a pause of the process, in which it could not read messages. */
   #extendDeadlinesAfterStall(): void {
     const { clock, timings } = this.#setup
     const nowMs = clock.monotonicMs()

@@ -6,9 +6,9 @@ import { type ContractTest, follow, refusalOf, until } from './stream-log-contra
 
 const success = { how: 'completed' } as const
 const gone: RequestEnd = { how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } }
-/** Longer than a test. */
+/** A time that is longer than a test. */
 const long = 60_000
-/** Short enough to wait for. */
+/** A time that a test waits for. */
 const short = 300
 
 /** Appends numbered texts; the header has number 0. */
@@ -25,7 +25,7 @@ const numbers = (to: number) => ['header', ...Array.from({ length: to }, (_, ind
 
 /** Tests of a log with a producer that continues its request with a resume token. */
 export const resumeTests: Record<string, ContractTest> = {
-  'a producer continues at another log: nothing is lost and nothing comes twice': async logs => {
+  'a producer continues at another log, and readers get each entry once': async logs => {
     const { producers: one, consumers: two } = logs
     const old = await one.open(resumableOf('r1', long))
     const readers = [await follow(one, { requestId: 'r1' }), await follow(two, { requestId: 'r1' })]
@@ -35,7 +35,7 @@ export const resumeTests: Record<string, ContractTest> = {
     const { writer, progress, header, uses } = await two.resume(resumptionOf(old.request))
     assert.deepEqual([progress, Buffer.from(header).toString(), uses], [{ messages: 6 }, 'header', 1])
     assert.equal(writer.request.key, old.request.key)
-    await waitFor('the old writer to know', () => old.endedBy?.how === 'continued')
+    await waitFor('the end of the old writer', () => old.endedBy?.how === 'continued')
     append(old, 6, 9)
     await old.ready()
     append(writer, 6, 10)
@@ -53,7 +53,7 @@ export const resumeTests: Record<string, ContractTest> = {
     await until(late, numbers(12))
   },
 
-  'a producer continues though its old call has not ended, and what that still sends goes nowhere':
+  'a producer continues before its old call has ended, and later entries of that call are ignored':
     async logs => {
       const old = await logs.producers.open(resumableOf('r1', long))
       const reader = await follow(logs.producers, { requestId: 'r1' })
@@ -71,7 +71,7 @@ export const resumeTests: Record<string, ContractTest> = {
       assert.deepEqual(await waitFor('the end', () => reader.cursor.end), success)
     },
 
-  'a request waits for its producer as long as the grace, then it ends': async ({ producers, consumers }) => {
+  'a request waits for its producer during the grace, then it ends': async ({ producers, consumers }) => {
     const writer = await producers.open(resumableOf('r1', short))
     const reader = await follow(consumers, { requestId: 'r1' })
     const ends: string[] = []
@@ -84,15 +84,15 @@ export const resumeTests: Record<string, ContractTest> = {
     assert.deepEqual(await waitFor('the end', () => reader.cursor.end), gone)
     assert.ok(performance.now() - beganMs >= short * 0.9, 'the end came before the grace was over')
     assert.deepEqual(reader.texts, numbers(2))
-    await waitFor('the writer to know', () => ends.length > 0)
+    await waitFor('the end of the writer', () => ends.length > 0)
     assert.deepEqual(ends, ['lost'])
     assert.equal(await refusalOf(producers.resume(resumptionOf(writer.request))), 'ended')
-    await waitFor('the other log to know', () => consumers.list().every(({ ended }) => ended))
+    await waitFor('the end at the other log', () => consumers.list().every(({ ended }) => ended))
     assert.equal(await refusalOf(consumers.resume(resumptionOf(writer.request))), 'ended')
     await producers.open(openingOf('r1'))
   },
 
-  'a request whose producer came back does not end when the grace is over': async logs => {
+  'a request whose producer has returned does not end after the grace': async logs => {
     const old = await logs.producers.open(resumableOf('r1', 2 * short))
     const reader = await follow(logs.consumers, { requestId: 'r1' })
     old.suspend(gone)
@@ -106,7 +106,7 @@ export const resumeTests: Record<string, ContractTest> = {
     assert.equal(reader.cursor.end, undefined)
   },
 
-  'a token that is not one of the request is refused, and harms nobody': async ({ producers, consumers }) => {
+  'a token of another request is rejected, and changes nothing': async ({ producers, consumers }) => {
     const writer = await producers.open(resumableOf('r1', long))
     const closed = await producers.open(openingOf('r2'))
     await inLog(closed.request, consumers)
@@ -121,7 +121,10 @@ export const resumeTests: Record<string, ContractTest> = {
     assert.equal(writer.endedBy, undefined)
   },
 
-  'a token is good once, and until the first entry after its use': async ({ producers, consumers }) => {
+  'a token is valid once, and again until the first entry after its use': async ({
+    producers,
+    consumers,
+  }) => {
     const { request } = await producers.open(resumableOf('r1', long))
     await inLog(request, consumers)
     const first = resumptionOf(request)
@@ -146,10 +149,7 @@ export const resumeTests: Record<string, ContractTest> = {
     assert.equal(await refusalOf(consumers.resume(resumptionOf(writer.request))), 'ended')
   },
 
-  'a producer that continues waits for the slowest reader, wherever that is': async ({
-    producers,
-    consumers,
-  }) => {
+  'a producer that continues waits for the slowest reader at any log': async ({ producers, consumers }) => {
     const old = await producers.open(resumableOf('r1', long, { bytes: 4000, whenFull: 'wait' }))
     const slow = await (await inLog(old.request, consumers)).read({ onReadable() {} })
     const slowHere = await old.request.read({ onReadable() {} })

@@ -24,7 +24,7 @@ export interface RingOptions {
   readonly watch?: RingWatch
 }
 
-/** For the owner of a ring who reports the reading positions to other brokers. */
+/** Receives the progress of the readers of a ring, to report their positions to other brokers. */
 export interface RingWatch {
   /** The number of read bytes after which a report is due. */
   readonly worthBytes: number
@@ -84,8 +84,8 @@ export class Ring {
   }
 
   /**
-   * For a ring that is filled from another source which has lost the entries before this position. Cursors
-   * before it get a gap.
+   * Skips the entries before this position, which the source of the ring has lost. Cursors before it get a
+   * gap.
    */
   skipTo(position: number): void {
     if (position <= this.#queue.end) return
@@ -179,7 +179,7 @@ export class Ring {
     return this.#queue.bytes
   }
 
-  /** Like `bytes`, for the entries from this position on. */
+  /** Returns the bytes of the entries from this position on, counted as in `bytes`. */
   bytesFrom(position: number): number {
     return this.#queue.bytesFrom(position)
   }
@@ -226,7 +226,7 @@ export class Ring {
   }
 
   /** Called by a cursor that is closed. */
-  leave(cursor: Cursor): void {
+  remove(cursor: Cursor): void {
     this.#cursors.delete(cursor)
     this.#waits.remove(cursor)
     if (this.#holders.delete(cursor)) {
@@ -369,7 +369,7 @@ class Cursor implements RingCursor {
   close(): void {
     if (!this.open) return
     this.open = false
-    this.#ring.leave(this)
+    this.#ring.remove(this)
   }
 
   #skipWhatIsGone(): void {
@@ -422,7 +422,7 @@ function createFloor(cursors: ReadonlySet<Cursor>) {
   let lowest = Number.POSITIVE_INFINITY
   let cursorsThere = 0
 
-  function look(): void {
+  function search(): void {
     lowest = Number.POSITIVE_INFINITY
     cursorsThere = 0
     for (const { place } of cursors) {
@@ -445,7 +445,7 @@ function createFloor(cursors: ReadonlySet<Cursor>) {
     },
     /** Infinity if there is no cursor. */
     position(): number {
-      if (cursorsThere === 0) look()
+      if (cursorsThere === 0) search()
       return lowest
     },
     hasRisen: () => cursorsThere === 0,

@@ -63,7 +63,7 @@ export async function follow(log: StreamLog, wanted: Partial<AnimationIds>): Pro
 function firstRequest(log: StreamLog, ids: AnimationIds) {
   const requests: Parameters<Parameters<StreamLog['watch']>[1]>[0][] = []
   const stop = log.watch(ids, request => requests.push(request))
-  return waitFor('a request to be told', () => requests[0]).finally(stop)
+  return waitFor('a request to be reported', () => requests[0]).finally(stop)
 }
 
 export const until = (reader: Collected, texts: readonly string[]) =>
@@ -81,7 +81,7 @@ export async function refusalOf(promise: Promise<unknown>): Promise<string> {
 }
 
 const readingTests: Record<string, ContractTest> = {
-  'what is appended is read by everybody, in order, as the same bytes': async ({ producers, consumers }) => {
+  'each reader gets the appended entries in order, as the same bytes': async ({ producers, consumers }) => {
     const writer = await producers.open(openingOf('r1'))
     const early = await follow(consumers, { streamId: 's' })
     for (const text of ['a', '', 'ä\u0000\r\n', 'x'.repeat(100_000)]) writer.append(toBytes(text))
@@ -98,7 +98,7 @@ const readingTests: Record<string, ContractTest> = {
     assert.deepEqual([early.cursor.takeGap(), late.cursor.takeGap()], [0, 0])
   },
 
-  'a request tells who it is': async ({ producers, consumers }) => {
+  'a request has the ids and the trace of its opening': async ({ producers, consumers }) => {
     const opening = { ...openingOf('r1'), traceparent: 'trace', sourceServiceId: 'a2f', route: 'ns/route' }
     const writer = await producers.open(opening)
     const request = await firstRequest(consumers, opening.ids)
@@ -140,7 +140,7 @@ const readingTests: Record<string, ContractTest> = {
     assert.equal(cursor.takeGap(), 0)
   },
 
-  'a cursor that is ahead of what is there goes on where it is': async ({ producers, consumers }) => {
+  'a cursor beyond the newest entry continues at its position': async ({ producers, consumers }) => {
     const writer = await producers.open(openingOf('r1'))
     for (const text of ['a', 'b']) writer.append(toBytes(text))
     const reader = await follow(consumers, { streamId: 's' })
@@ -160,7 +160,7 @@ const readingTests: Record<string, ContractTest> = {
     assert.equal(other.next()?.position, 6)
   },
 
-  'a closed cursor gives nothing more': async ({ producers, consumers }) => {
+  'a closed cursor returns no more entries': async ({ producers, consumers }) => {
     const writer = await producers.open(openingOf('r1'))
     const reader = await follow(consumers, { streamId: 's' })
     const other = await follow(consumers, { streamId: 's' })
@@ -175,7 +175,7 @@ const readingTests: Record<string, ContractTest> = {
 const entryOf = (bytes: number) => toBytes('x'.repeat(bytes - entryOverheadBytes))
 
 const boundTests: Record<string, ContractTest> = {
-  'the oldest entries make room, and cursors that come too late learn how many': async logs => {
+  'the oldest entries are dropped, and slow cursors report their number as a gap': async logs => {
     const writer = await logs.producers.open(openingOf('r1', { bytes: 4000, whenFull: 'trim' }))
     const stalled = await (await firstRequest(logs.consumers, writer.request.ids)).read({ onReadable() {} })
     const reader = await follow(logs.consumers, { streamId: 's' })
@@ -197,7 +197,7 @@ const boundTests: Record<string, ContractTest> = {
     assert.equal(reader.cursor.takeGap(), 0)
   },
 
-  'a producer waits for the slowest reader, and goes on when that has read': async logs => {
+  'a producer waits for the slowest reader, and continues when that has read': async logs => {
     const writer = await logs.producers.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
     const slow = await (await firstRequest(logs.consumers, writer.request.ids)).read({ onReadable() {} })
     const fast = await follow(logs.consumers, { streamId: 's' })
@@ -223,7 +223,7 @@ const boundTests: Record<string, ContractTest> = {
     )
   },
 
-  'a reader that waits for its turn holds no entry, and learns how many it missed': async logs => {
+  'a reader that waits for its turn holds no entry, and has a gap of those that were dropped': async logs => {
     const writer = await logs.producers.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
     const request = await firstRequest(logs.consumers, writer.request.ids)
     const waiting = await request.read({ onReadable() {}, waiting: true })
@@ -243,7 +243,7 @@ const boundTests: Record<string, ContractTest> = {
     assert.equal(waiting.takeGap(), 0)
   },
 
-  'a reader that waits for its turn gets the last entry and the end of what is not kept': async logs => {
+  'a reader that waits for its turn gets the last entry and the end of a forgotten request': async logs => {
     const writer = await logs.producers.open(openingOf('r1', { keepMs: 1500 }))
     const request = await firstRequest(logs.consumers, writer.request.ids)
     const waiting = await request.read({ onReadable() {}, waiting: true })
@@ -259,7 +259,7 @@ const boundTests: Record<string, ContractTest> = {
     assert.deepEqual(waiting.end, success)
   },
 
-  'a producer need not wait for readers that are gone, nor without any': async logs => {
+  'a producer does not wait for closed readers, or without readers': async logs => {
     const writer = await logs.producers.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
     for (let count = 0; count < 10; count += 1) {
       if (!writer.append(entryOf(1000))) await writer.ready()
@@ -276,7 +276,7 @@ const boundTests: Record<string, ContractTest> = {
 const maxKeptBytes = 100_000
 
 const budgetTests: Record<string, ContractTest> = {
-  'consumers that keep up miss nothing, however much all requests hold together': async logs => {
+  'consumers that keep up have no gap beyond the limit of all requests': async logs => {
     const names = Array.from({ length: 20 }, (_, index) => `r${index}`)
     const writers = await Promise.all(names.map(name => logs.producers.open(openingOf(name))))
     const readers = await Promise.all(names.map(requestId => follow(logs.consumers, { requestId })))
@@ -289,7 +289,7 @@ const budgetTests: Record<string, ContractTest> = {
     assert.ok(late.texts.length < 30, `a late reader finds ${late.texts.length} messages`)
   },
 
-  'a request with slow readers has its share of what all may hold, and the others go on': async logs => {
+  'a request with slow readers gets its share of the limit, and the others continue': async logs => {
     const limits = { whenFull: 'wait' } as const
     const [slow, fast] = [
       await logs.producers.open(openingOf('slow', limits)),
@@ -316,7 +316,7 @@ const budgetTests: Record<string, ContractTest> = {
     await slow.ready()
   },
 
-  'of ended requests the oldest are forgotten when they hold too much together': async logs => {
+  'the oldest ended requests are forgotten beyond their limit': async logs => {
     for (const requestId of ['r1', 'r2', 'r3', 'r4']) {
       const writer = await logs.producers.open(openingOf(requestId))
       for (let count = 0; count < 20; count += 1) {
@@ -343,7 +343,10 @@ async function waitForGone(log: StreamLog): Promise<void> {
 }
 
 const watchTests: Record<string, ContractTest> = {
-  'requests are told oldest first, each once, to those that they match': async ({ producers, consumers }) => {
+  'matching requests are reported to watchers once each, the oldest first': async ({
+    producers,
+    consumers,
+  }) => {
     const all: string[] = []
     const some: string[] = []
     await producers.open(openingOf('r1'))
@@ -363,7 +366,7 @@ const watchTests: Record<string, ContractTest> = {
     assert.deepEqual(listed, ['r1', 'r2', 'r3', 'r4'])
   },
 
-  'only one producer of the same ids at a time; after it, it is another request': async logs => {
+  'a request has one producer at a time; the next push of its ids is another request': async logs => {
     const [one, two] = [logs.producers, logs.consumers]
     const writer = await one.open(openingOf('r1'))
     assert.equal(await refusalOf(two.open(openingOf('r1'))), 'exists')
@@ -374,7 +377,7 @@ const watchTests: Record<string, ContractTest> = {
     assert.notEqual(again.request.key, writer.request.key)
   },
 
-  'an ended request is kept for a while, and read whole': async ({ producers, consumers }) => {
+  'an ended request is kept for a while, and can be read completely': async ({ producers, consumers }) => {
     const writer = await producers.open(openingOf('r1', { keepMs: 1500 }))
     writer.append(toBytes('a'))
     await writer.end(lost)
@@ -389,7 +392,7 @@ const watchTests: Record<string, ContractTest> = {
 }
 
 const endTests: Record<string, ContractTest> = {
-  'what was appended before the end is read before the end': async ({ producers, consumers }) => {
+  'readers get each entry that was appended before the end': async ({ producers, consumers }) => {
     const writer = await producers.open(openingOf('r1'))
     const reader = await follow(consumers, { streamId: 's' })
     for (let count = 0; count < 100; count += 1) writer.append(toBytes(`${count}`))
@@ -398,28 +401,29 @@ const endTests: Record<string, ContractTest> = {
     assert.equal(reader.texts.length, 101)
   },
 
-  'an interruption ends the request for its producer and its readers, and refuses it': async logs => {
-    const writer = await logs.producers.open(openingOf('r1'))
-    const other = await logs.producers.open(openingOf('r2'))
-    const reader = await follow(logs.consumers, { requestId: 'r1' })
-    const ends: string[] = []
-    writer.onEnded(({ how }) => ends.push(how))
-    await waitFor('the request to be known', () => logs.consumers.list().length === 2)
-    assert.equal(await logs.consumers.interrupt('s', 'r1'), 1)
-    const end = await waitFor('the end', () => reader.cursor.end)
-    assert.deepEqual(end, { how: 'interrupted', status: { code: 'INFO', message: 'interrupted' } })
-    await waitFor('the producer to know', () => writer.endedBy)
-    assert.deepEqual(ends, ['interrupted'])
-    writer.append(toBytes('late'))
-    await writer.ready()
-    assert.equal(await refusalOf(logs.producers.open(openingOf('r1'))), 'interrupted')
-    assert.equal(other.endedBy, undefined)
-    assert.deepEqual(reader.texts, ['header'])
-    assert.equal(await logs.consumers.interrupt('s', 'r1'), 0)
-    assert.equal(await logs.consumers.interrupt('none', ''), 0)
-  },
+  'an interruption ends the request for its producer and its readers, and rejects later pushes of it':
+    async logs => {
+      const writer = await logs.producers.open(openingOf('r1'))
+      const other = await logs.producers.open(openingOf('r2'))
+      const reader = await follow(logs.consumers, { requestId: 'r1' })
+      const ends: string[] = []
+      writer.onEnded(({ how }) => ends.push(how))
+      await waitFor('the request to be known', () => logs.consumers.list().length === 2)
+      assert.equal(await logs.consumers.interrupt('s', 'r1'), 1)
+      const end = await waitFor('the end', () => reader.cursor.end)
+      assert.deepEqual(end, { how: 'interrupted', status: { code: 'INFO', message: 'interrupted' } })
+      await waitFor('the producer to know', () => writer.endedBy)
+      assert.deepEqual(ends, ['interrupted'])
+      writer.append(toBytes('late'))
+      await writer.ready()
+      assert.equal(await refusalOf(logs.producers.open(openingOf('r1'))), 'interrupted')
+      assert.equal(other.endedBy, undefined)
+      assert.deepEqual(reader.texts, ['header'])
+      assert.equal(await logs.consumers.interrupt('s', 'r1'), 0)
+      assert.equal(await logs.consumers.interrupt('none', ''), 0)
+    },
 
-  'a producer that waits for room learns of the end': async ({ producers, consumers }) => {
+  'a producer that waits for room is notified of the end': async ({ producers, consumers }) => {
     const writer = await producers.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
     const slow = await (await firstRequest(consumers, writer.request.ids)).read({ onReadable() {} })
     slow.next()
@@ -430,7 +434,7 @@ const endTests: Record<string, ContractTest> = {
     await waitFor('the end', () => writer.endedBy)
   },
 
-  'a whole stream can be interrupted, and its next requests are welcome': async logs => {
+  'a whole stream can be interrupted, and its next requests are accepted': async logs => {
     const writers = [await logs.producers.open(openingOf('r1')), await logs.producers.open(openingOf('r2'))]
     await waitFor('the requests to be known', () => logs.consumers.list().length === 2)
     assert.equal(await logs.consumers.interrupt('s', ''), 2)
@@ -439,7 +443,7 @@ const endTests: Record<string, ContractTest> = {
     await logs.producers.open(openingOf('r3'))
   },
 
-  'an empty request id is never refused: it names no request': async ({ producers, consumers }) => {
+  'a request without an id is never rejected after an interruption': async ({ producers, consumers }) => {
     const writer = await producers.open(openingOf(''))
     await waitFor('the request to be known', () => consumers.list().length === 1)
     assert.equal(await consumers.interrupt('s', ''), 1)
@@ -464,7 +468,7 @@ const endTests: Record<string, ContractTest> = {
     await producers.open(openingOf('r2'))
   },
 
-  'requests of a log that closes end with an error, and it takes no more': async logs => {
+  'requests of a log that closes end with an error, and it accepts no more': async logs => {
     const writer = await logs.producers.open(openingOf('r1'))
     const reader = await follow(logs.consumers, { streamId: 's' })
     writer.append(toBytes('a'))
@@ -477,7 +481,7 @@ const endTests: Record<string, ContractTest> = {
     await logs.producers.close()
   },
 
-  'what is healthy has no problem': async ({ producers }) => {
+  'a healthy log has no problem': async ({ producers }) => {
     await waitFor('health', () => producers.healthy)
     assert.equal(producers.problem, '')
   },

@@ -65,7 +65,7 @@ export interface Opening {
   readonly limits: RingLimits
   /** The `traceparent` of the push, so that pulls belong to the same trace; empty if there is none. */
   readonly traceparent: string
-  /** Without it the request cannot be continued. */
+  /** The grant for the producer to continue the request; undefined if it cannot. */
   readonly resume?: ResumeGrant
   /** The progress after the header. */
   readonly progress?: Progress
@@ -178,7 +178,7 @@ export interface RingCursor {
 
 export interface Entry {
   readonly position: number
-  /** As received. The bytes are in the memory of the ring, which may overwrite them at its next entry. */
+  /** The received bytes, in the memory of the ring, which may overwrite them at its next entry. */
   readonly bytes: Uint8Array
   /** The receive time, in milliseconds since the epoch. */
   readonly receivedMs: number

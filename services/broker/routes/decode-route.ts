@@ -228,7 +228,7 @@ function readWebhook({ webhook }: StreamRoute, { list, refuse }: Reader): Pick<R
   return { webhook: { url, secrets } }
 }
 
-/** In Unicode characters. */
+/** Returns the length in Unicode characters. */
 function lengthOf(text: string): number {
   if (text.length <= maxIdCharacters) return text.length
   let characters = 0

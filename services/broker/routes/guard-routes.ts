@@ -15,7 +15,7 @@ export function guardRoutes(routes: Iterable<Route>, choose: ChooseRoute): Choos
   const all = [...routes]
   const guards = { push: createGuards(all, 'push'), pull: createGuards(all, 'pull') }
   if (guards.push.isEmpty && guards.pull.isEmpty) return choose
-  /** By the chosen route, the routes that protect pushes, and those that protect pulls. */
+  /** The guarded routes by the chosen route, those that protect pushes, and those that protect pulls. */
   const guarded = new Map<Route, Map<Protectors, Map<Protectors, Route>>>()
 
   return ids => {

@@ -26,7 +26,7 @@ export interface AdminServerOptions {
 /** Wrong tokens of an IPv4 address, or of the /64 network of an IPv6 address. */
 const failuresPerMinute = 10
 const maxConnections = 256
-/** Of one address, so that no address can take all. */
+/** The maximum of one address, so that no address can take all. */
 const maxConnectionsOfPeer = 64
 /** The interval in which requests that do not arrive are ended. */
 const connectionsCheckingInterval = 1_000

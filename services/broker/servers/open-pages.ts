@@ -18,7 +18,7 @@ export interface OpenPagesOptions extends PagesOptions, Pick<AdminServerOptions,
 
 /** Opens the debug server and, if the settings say so, the metrics server and the admin API. */
 export async function openPages(settings: Settings, options: OpenPagesOptions): Promise<Pages> {
-  // First, since an invalid file must fail the start before anything listens.
+  // An invalid file must fail the start before anything listens.
   const tokens = await openTokens(settings, options)
   const servers: Server[] = []
   const listen = (server: Server, host: string, port: number) => {

@@ -8,7 +8,7 @@ const maxMessages = 2_000
 /** Another broker's messages arrive from Redis within this time. */
 const waitMs = 500
 const quietMs = 50
-/** At a time; each decodes up to `maxBytes`. */
+/** The maximum number of concurrent previews; each decodes up to `maxBytes`. */
 const maxPreviews = 4
 
 /**

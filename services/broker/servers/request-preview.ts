@@ -43,7 +43,7 @@ interface Frame {
 
 interface Chunk {
   readonly timeCode: number
-  /** From -1 to 1, the channels one after the other. */
+  /** The samples from -1 to 1, the channels one after the other. */
   readonly samples: readonly number[]
 }
 

@@ -4,7 +4,7 @@ import type { Broker, RequestView } from '../streams/broker.ts'
 
 type Shown = Pick<Broker, 'requests' | 'waitingPulls'>
 
-/** Longer lists are cut. */
+/** The maximum length of a list; longer ones are cut. */
 const maxShown = 1_000
 
 /**

@@ -181,7 +181,7 @@ export class Delivery {
     if (this.#hasTurn) this.#context.consumersOfRequest.release(this.request.key)
   }
 
-  /** Only before another entry: the last status must be the producer's. */
+  /** Returns the next notice if another entry follows it: the last status must be the producer's. */
   #nextNotice(cursor: RingCursor): Uint8Array | undefined {
     if (this.#notices.length === 0 || cursor.behind.entries === 0) return undefined
     const notice = this.#notices.shift()

@@ -191,7 +191,7 @@ export class Pull {
       ...{ request, route, beginning, pulledMs: this.#pulledMs, hasTurn },
       namesRun: this.#received !== undefined,
       onReadable: () => this.#pump(),
-      onUnreadable: error => this.#leave(delivery, error),
+      onUnreadable: error => this.#dropUnreadable(delivery, error),
     })
     this.#add(delivery)
     this.#pump()
@@ -222,7 +222,7 @@ export class Pull {
   }
 
   /** Treats a request that is not kept any more as if it had never begun. */
-  #leave(delivery: Delivery, error: GrpcError | undefined): void {
+  #dropUnreadable(delivery: Delivery, error: GrpcError | undefined): void {
     if (error !== undefined) {
       this.#end(error)
       return

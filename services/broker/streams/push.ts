@@ -211,7 +211,7 @@ export class Push {
       this.#finish({ how: 'refused', status: { code: 'ERROR', message: error.message } }, error)
     } else {
       this.#done.reject(error)
-      this.#fail('lost', 'the broker met a defect')
+      this.#fail('lost', 'internal error of the broker')
     }
   }
 

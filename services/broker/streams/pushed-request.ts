@@ -138,7 +138,7 @@ interface Progress extends Received {
   readonly rules: SavedRules
 }
 
-/** In memory of its own, not in Node's pool. */
+/** Copies the bytes into separate memory, which is not in Node's pool. */
 function copyOf(bytes: Uint8Array): Uint8Array {
   const copy = Buffer.allocUnsafeSlow(bytes.length)
   copy.set(bytes)

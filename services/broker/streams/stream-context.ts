@@ -63,7 +63,7 @@ export const defaultBrokerLimits: BrokerLimits = {
 /** The caller of a method. */
 export interface Caller {
   readonly metadata: Metadata
-  /** For lists and logs. */
+  /** The address of the caller, for lists and logs. */
   readonly peer: string
 }
 

@@ -6,7 +6,7 @@ import { encodeData, encodeHeader } from './encode-messages.ts'
 import { IdTooLong } from './id-limit.ts'
 import { MalformedMessage } from './malformed-message.ts'
 import type { Message } from './message.ts'
-import { encodedStream } from './random-messages.ts'
+import { encodedStream } from './random-messages-under-test.ts'
 import { readMessage } from './read-message.ts'
 import { readByGenerated, streamSchema, TooLoose, toStrict } from './wire-under-test.ts'
 

@@ -1,7 +1,10 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { AnimationIds } from './animation-ids.ts'
 
-/** Of each id and of a source service's name, in Unicode characters. Real pipelines allow 50 to 100. */
+/**
+ * The maximum length of each id and of a source service's name, in Unicode characters. Real pipelines
+ * allow 50 to 100.
+ */
 export const maxIdCharacters = 100
 
 /** An id, or the name of a source service, has more than `maxIdCharacters`. */

@@ -2,7 +2,7 @@ import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 
 /** The bytes are no message of the schema; nothing of them may be relayed. */
 export class MalformedMessage extends ExpectedError {
-  /** Of the byte at which reading could not go on, from the start of the message. */
+  /** The position of the first byte that cannot be read, from the start of the message. */
   readonly offset: number
 
   constructor(offset: number, found: string) {

@@ -11,7 +11,7 @@ export interface RedisConnectionOptions {
    * unix socket.
    */
   readonly url: string
-  /** For `rediss://`: the options of node's TLS besides host and port. */
+  /** The options of Node's TLS for `rediss://`, besides host and port. */
   readonly tls?: TlsOptions
   /** The timeout to connect, and for a pending reply without any data. */
   readonly stallMs: number
@@ -52,7 +52,7 @@ export class RedisConnection {
     this.#redis = openRedis(url, options, backoff)
     this.#silence = watchSilence(this.#redis, {
       stallMs: options.stallMs,
-      // Before the connection is ready, the replies of the handshake are pending.
+      // The replies of the handshake are pending before the connection is ready.
       isReplyPending: () => this.#pendingReplies > 0 || (this.#connected && !this.#ready),
     })
     this.#redis.on('error', (error: Error) => {
@@ -148,11 +148,11 @@ function openRedis(url: string, { tls, stallMs }: RedisConnectionOptions, backof
     protocol: 2,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
-    // With 0, commands in flight are rejected as soon as the connection is lost, not when the next one is
+    // The value 0 rejects commands in flight as soon as the connection is lost, not when the next one is
     // ready.
     maxRetriesPerRequest: 0,
     retryStrategy: () => backoff.nextMs(),
-    // After a failover the old primary is a replica; the address leads to the new one.
+    // The old primary is a replica after a failover; the address leads to the new one.
     reconnectOnError: error => /^(READONLY|MASTERDOWN)/.test(error.message),
     connectTimeout: stallMs,
     disableClientInfo: true,

@@ -18,7 +18,7 @@ export interface DirectoryEntry {
   readonly sourceServiceId: string
   readonly route: string
   readonly traceparent: string
-  /** By the clock of the producer's broker, in milliseconds since the epoch. */
+  /** The time by the clock of the producer's broker, in milliseconds since the epoch. */
   readonly openedMs: number
   readonly limits: RingLimits
   /** Undefined while it is running. */
@@ -29,7 +29,7 @@ export interface EndedAt {
   readonly end: RequestEnd
   /** The broker that ended it; older versions of the broker do not write it. */
   readonly by?: string
-  /** By the clock of the broker that ended it. */
+  /** The time by the clock of the broker that ended it. */
   readonly atMs: number
 }
 

@@ -17,12 +17,12 @@ return redis.call('XTRIM', KEYS[1], 'MINID', '1-1')
  * Begins a request, unless its ids are running or interrupted.
  *
  * Its epoch is greater than all previous ones. It is also not less than the time, so that a Redis that has
- * lost its data assigns no epoch twice. Every entry's id begins with it: requests are in order, and the ids
- * of two requests never overlap.
+ * lost its data assigns no epoch twice. Every entry's id begins with it: requests are in order, and the
+ * ids of two requests never overlap.
  *
- * KEYS: running, requests, epoch, news, interrupted, entries, header, producer. ARGV: ids, request, directory
- * entry, header, expiry of the request, of the directory, hash of the resume token or empty, progress.
- * Returns `exists`, `interrupted` or the epoch.
+ * KEYS: running, requests, epoch, changes, interrupted, entries, header, producer. ARGV: ids, request,
+ * directory entry, header, expiry of the request, of the directory, hash of the resume token or empty,
+ * progress. Returns `exists`, `interrupted` or the epoch.
  */
 export const openScript = `
 if redis.call('EXISTS', KEYS[5]) == 1 then return 'interrupted' end
@@ -87,7 +87,7 @@ return 'ok'
  * Continues a request. If the producer comes to another broker, that broker becomes the owner, and later
  * commands of the previous owner are rejected.
  *
- * KEYS: producer, requests, news, entries, header. ARGV: request, owner as it was read, hash of the token,
+ * KEYS: producer, requests, changes, entries, header. ARGV: request, owner as it was read, hash of the token,
  * hash of the next token, new owner, new directory entry (empty if the owner is the same), expiry of the
  * request. Returns the progress of the last entry, or false if the request has ended, or has changed since it
  * was read.
@@ -109,12 +109,12 @@ return redis.call('HGET', KEYS[1], 'progress')
 `
 
 /**
- * Ends a request; the first of several attempts is effective. A broker that is no longer the owner, or that
- * treats a previous owner as lost, cannot end it.
+ * Ends a request; the first of several attempts is effective. A broker that is no longer the owner, or
+ * that treats a previous owner as lost, cannot end it.
  *
- * KEYS: entries, header, requests, running, news, producer. ARGV: ids, request, id of the end, the end, new
- * directory entry, expiry, owner or empty for any. Returns `ok`, `gone`, `moved` or the earlier end of the
- * request.
+ * KEYS: entries, header, requests, running, changes, producer. ARGV: ids, request, id of the end, the end,
+ * new directory entry, expiry, owner or empty for any. Returns `ok`, `gone`, `moved` or the earlier end of
+ * the request.
  */
 export const endScript = `
 if ARGV[7] ~= '' then
@@ -143,9 +143,9 @@ return 'ok'
 /**
  * Reads the directory.
  *
- * KEYS: requests, epoch, running, news. ARGV: expiry of the directory. Returns the greatest possible epoch of
- * a request in the directory (a known request with at most this epoch that is missing is gone), the id of the
- * last change that it contains, and alternating keys and values.
+ * KEYS: requests, epoch, running, changes. ARGV: expiry of the directory. Returns the greatest possible
+ * epoch of a request in the directory (a known request with at most this epoch that is missing is gone),
+ * the id of the last change that it contains, and alternating keys and values.
  */
 export const directoryScript = `
 local time = redis.call('TIME')

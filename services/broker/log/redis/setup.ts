@@ -9,7 +9,7 @@ export interface RedisLogSetup {
   /** Unique among all processes ever. */
   readonly podId: string
   readonly keys: RedisKeys
-  /** For all commands that do not block. */
+  /** The connection for all commands that do not block. */
   readonly commands: RedisConnection
   readonly clock: Clock
   readonly repeat: Repeat
@@ -37,7 +37,7 @@ export interface RedisLogTimings {
   readonly positionsMs: number
   /** The timeout to connect, and for a pending reply without any data. */
   readonly stallMs: number
-  /** The time that Redis keeps a request of a broker that is not heard any more. */
+  /** The time that Redis keeps a request of a broker without a heartbeat. */
   readonly orphanMs: number
 }
 

@@ -87,7 +87,7 @@ export class DirectorySync implements FollowedStream {
   }
 }
 
-/** By their keys, oldest first. */
+/** Returns the entries by their keys, oldest first. */
 function decodeAll(pairs: readonly Uint8Array[]): ReadonlyMap<string, DirectoryEntry> {
   const found: DirectoryEntry[] = []
   for (let index = 0; index < pairs.length; index += 2) {

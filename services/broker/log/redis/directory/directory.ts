@@ -58,7 +58,7 @@ export class Directory {
     return () => this.#watchers.delete(report)
   }
 
-  /** See `StreamLog.onEnd`. */
+  /** Adds a listener; see `StreamLog.onEnd`. */
   onEnd(listener: EndListener): () => void {
     this.#endListeners.add(listener)
     return () => this.#endListeners.delete(listener)

@@ -13,7 +13,7 @@ const minTrimBytes = 2 * 1024
  */
 export class StoredEntries {
   readonly #ring: Ring
-  /** By position, oldest first. */
+  /** The sizes by position, oldest first. */
   readonly #sizes: number[] = []
   #first: number
   #bytes: number

@@ -17,7 +17,7 @@ export interface RemoteRequestContext {
 
 /** The maximum number of entries in one reply. */
 const loadEntries = 256
-/** After this share of the limit of a request was read, a report to its producer's broker is due. */
+/** The share of the limit of a request after which a report to its producer's broker is due. */
 const progressShare = 1 / 4
 
 /**

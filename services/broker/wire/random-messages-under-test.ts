@@ -8,7 +8,7 @@ import { streamSchema } from './wire-under-test.ts'
 
 type Bytes = fc.Arbitrary<Uint8Array>
 
-/** Few values, so that time codes are often equal and often increase. */
+/** Draws from few values, so that time codes are often equal and often increase. */
 const double = fc.oneof(
   fc.integer({ min: -2, max: 9 }),
   fc.double(),
