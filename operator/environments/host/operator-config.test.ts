@@ -4,10 +4,13 @@ import type { ServiceName } from '../../ir.ts'
 import { brokerEnv } from '../../services/broker/broker-env.ts'
 import { rateLimitEnv } from '../../services/ratelimit/rate-limit-env.ts'
 import { services } from '../../services/registry.ts'
-import { defaultOperatorConfig, judgeOperatorConfig, parseOperatorConfig } from './operator-config.ts'
+import { judgeOperatorConfig, type OperatorConfig, parseOperatorConfig } from './operator-config.ts'
+
+const { value: defaultOperatorConfig } = judgeOperatorConfig({}) as { readonly value: OperatorConfig }
 
 test('absent and null fields have the default, and numbers may be texts', () => {
-  assert.deepEqual(judgeOperatorConfig({}), { value: defaultOperatorConfig })
+  const { host, replicas, grpcPort, feedPort } = defaultOperatorConfig
+  assert.deepEqual([host, replicas, grpcPort, feedPort], ['127.0.0.1', 1, 8081, 18_000])
   assert.deepEqual(judgeOperatorConfig({ host: null, rateLimitEnv: null }), { value: defaultOperatorConfig })
   const judged = judgeOperatorConfig({ replicas: '3', grpcPort: 9081, rateLimitEnv: { QUOTA_MODE: true } })
   assert.deepEqual(judged, {

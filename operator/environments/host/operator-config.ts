@@ -17,10 +17,6 @@ export type OperatorConfig = HostConfig<typeof options>
 type Field = keyof OperatorConfig
 const fields = Object.keys(options) as readonly Field[]
 
-export const defaultOperatorConfig = Object.fromEntries(
-  fields.map(field => [field, options[field].fallback]),
-) as OperatorConfig
-
 /** Returns the flag of a field: `--grpc-port`. */
 export function flagOf(field: string): string {
   return `--${options[field as Field].flag}`

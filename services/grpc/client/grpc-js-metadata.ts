@@ -21,21 +21,6 @@ export function fromGrpcJsMetadata(metadata: GrpcJsMetadata): Metadata {
   return new Map(Object.entries(metadata.toJSON()))
 }
 
-/**
- * Returns the size of metadata, counted like the header list of HTTP/2 (RFC 9113, 6.5.2): bytes as base64,
- * plus 32 for each value.
- */
-export function headerListBytes(metadata: Metadata): number {
-  let bytes = 0
-  for (const [name, values] of metadata) {
-    for (const value of values) {
-      bytes +=
-        32 + name.length + (typeof value === 'string' ? value.length : Math.ceil((value.length * 4) / 3))
-    }
-  }
-  return bytes
-}
-
 /** Returns the same memory as a Buffer, which grpc-js requires for bytes. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)

@@ -3,10 +3,10 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { hasValidCheckDigit } from '../domain/merchant/card-number.ts'
 import { normaliseNumber, readCard, schemeOf } from './card-number.ts'
-import { createMemoryJournal } from './event-journal.ts'
 import type { AuthorisationAnswer, CardInput, CardProcessor } from './processor.ts'
 import { testCards } from './test-cards.ts'
 import { createTestProcessor } from './test-processor.ts'
+import { createMemoryJournal } from './testing/memory-journal.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 300)
 const key = new Uint8Array(32).fill(7)

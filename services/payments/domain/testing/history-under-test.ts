@@ -16,7 +16,7 @@ import {
   raiseDispute,
   resolveDispute,
 } from '../transaction/dispute.ts'
-import { isProcessingErrorCode } from '../transaction/processing-errors.ts'
+import { processingErrorCodes } from '../transaction/processing-errors.ts'
 import { refundTransaction } from '../transaction/refund.ts'
 import type { Transaction } from '../transaction/transaction.ts'
 import { expireTransaction, voidTransaction } from '../transaction/void.ts'
@@ -88,7 +88,7 @@ export function authorise(
   error: number | null = null,
 ): Transaction {
   const { merchant, nowMs, nextId } = history.context()
-  const code = error !== null && isProcessingErrorCode(error) ? error : null
+  const code = processingErrorCodes.find(one => one === error) ?? null
   const transaction = recordAuthorisation({
     id: nextId(),
     nowMs,

@@ -112,8 +112,3 @@ export const processingErrorCodes = Object.keys(texts).map(Number) as readonly P
 export function processingError(code: ProcessingErrorCode): ProcessingError {
   return { code, ...texts[code] }
 }
-
-/** Reports whether a number from outside, such as a processor's answer, is a known code. */
-export function isProcessingErrorCode(code: number): code is ProcessingErrorCode {
-  return Object.hasOwn(texts, code)
-}

@@ -1,5 +1,4 @@
 import type { SavedCard } from '../../domain/merchant/card.ts'
-import { type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
 import { insertAtNextPosition, toDate } from '../statements.ts'
 import type { Tx } from '../storage.ts'
 import { type CardRow, cardColumns, cardOf, cardValues } from './card-columns.ts'
@@ -35,17 +34,4 @@ export async function insertCard(tx: Tx, card: SavedCard): Promise<void> {
 export async function findCard(tx: Tx, id: string): Promise<SavedCard | undefined> {
   const [row] = await tx.query<SavedCardRow>(`SELECT ${columns.join(', ')} FROM cards WHERE id = $1`, [id])
   return row === undefined ? undefined : savedCardOf(row)
-}
-
-const ofMerchant: ListSource<SavedCardRow, SavedCard> = {
-  columns: columns.join(', '),
-  from: 'cards',
-  owner: 'merchant_id',
-  id: 'id',
-  position: 'position',
-  item: savedCardOf,
-}
-
-export function listCards(tx: Tx, merchantId: string, page: PageQuery): Promise<Page<SavedCard>> {
-  return listPage(tx, ofMerchant, merchantId, page)
 }

@@ -1,11 +1,9 @@
 import type { App } from '../../domain/merchant/app.ts'
-import type { Merchant } from '../../domain/merchant/merchant.ts'
 import type { User } from '../../domain/merchant/user.ts'
 import { type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
 import { toDate } from '../statements.ts'
 import { onlyRow, type Tx } from '../storage.ts'
 import { appColumns, appOf, insertIdentity } from './apps.ts'
-import { type MerchantRow, merchantColumns, merchantOf } from './merchants.ts'
 
 /** The access to merchants: apps by association, users by invitation. */
 interface UserRow {
@@ -99,15 +97,6 @@ export async function removeMerchantUser(tx: Tx, merchantId: string, id: string)
   return (await tx.query(sql, [merchantId, id])).length > 0
 }
 
-/** Whether the app has complete access to the merchant: it has that or none. */
-export async function hasMerchant(tx: Tx, appId: string, merchantId: string): Promise<boolean> {
-  const rows = await tx.query<{ has: boolean }>(
-    'SELECT EXISTS (SELECT FROM merchant_apps WHERE merchant_id = $2 AND app_id = $1) AS has',
-    [appId, merchantId],
-  )
-  return onlyRow(rows).has
-}
-
 const appsOfMerchant: ListSource<Parameters<typeof appOf>[0], App> = {
   columns: appColumns,
   from: 'merchant_apps m JOIN apps ON apps.id = m.app_id JOIN identities ON identities.id = apps.id',
@@ -132,26 +121,4 @@ const usersOfMerchant: ListSource<UserRow, User> = {
 
 export function listMerchantUsers(tx: Tx, merchantId: string, page: PageQuery): Promise<Page<User>> {
   return listPage(tx, usersOfMerchant, merchantId, page)
-}
-
-function merchantsOf(kind: 'app' | 'user'): ListSource<MerchantRow, Merchant> {
-  return {
-    columns: merchantColumns,
-    from: `merchant_${kind}s m JOIN merchants ON merchants.id = m.merchant_id`,
-    owner: `m.${kind}_id`,
-    id: 'm.merchant_id',
-    position: 'm.identity_position',
-    item: merchantOf,
-  }
-}
-
-const merchantsOfApp = merchantsOf('app')
-const merchantsOfUser = merchantsOf('user')
-
-export function listMerchantsOfApp(tx: Tx, appId: string, page: PageQuery): Promise<Page<Merchant>> {
-  return listPage(tx, merchantsOfApp, appId, page)
-}
-
-export function listMerchantsOfUser(tx: Tx, userId: string, page: PageQuery): Promise<Page<Merchant>> {
-  return listPage(tx, merchantsOfUser, userId, page)
 }

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { connect } from 'node:tls'
 import type { ApiAnswer, KubeApiServer } from '../../../../../test/support/kube-api-server.ts'
 import { type ApiAccess, accessInCluster } from '../connection/access.ts'
-import { makeRoles, type Permission, permissions } from '../permissions.ts'
+import { type Permission, permissions } from '../permissions.ts'
+import { makeRoles } from './make-roles.ts'
 
 /** Where a test's API server listens, and the authority that it made for its certificate. */
 export interface ServerAddress {

@@ -10,12 +10,7 @@ import {
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { prefixBytes } from '../../../calls/message-reader.ts'
 import { type CallWire, type RunningCall, runCall } from '../../../calls/run-call.ts'
-import {
-  asBuffer,
-  fromGrpcJsMetadata,
-  headerListBytes,
-  toGrpcJsMetadata,
-} from '../../../client/grpc-js-metadata.ts'
+import { asBuffer, fromGrpcJsMetadata, toGrpcJsMetadata } from '../../../client/grpc-js-metadata.ts'
 import {
   type AnyMethod,
   type BoundAddress,
@@ -275,4 +270,19 @@ function createConnections(server: Server, limits: GrpcLimits) {
       await allClosed
     },
   }
+}
+
+/**
+ * Returns the size of metadata, counted like the header list of HTTP/2 (RFC 9113, 6.5.2): bytes as base64,
+ * plus 32 for each value.
+ */
+function headerListBytes(metadata: Metadata): number {
+  let bytes = 0
+  for (const [name, values] of metadata) {
+    for (const value of values) {
+      bytes +=
+        32 + name.length + (typeof value === 'string' ? value.length : Math.ceil((value.length * 4) / 3))
+    }
+  }
+  return bytes
 }

@@ -1,0 +1,44 @@
+import { makeRules, type Permission, type PolicyRule, permissions } from '../permissions.ts'
+
+export interface Role {
+  readonly apiVersion: 'rbac.authorization.k8s.io/v1'
+  readonly kind: 'ClusterRole' | 'Role'
+  readonly metadata: { readonly name: string; readonly namespace?: string }
+  readonly rules: readonly PolicyRule[]
+}
+
+export interface RolePlaces {
+  /** The name of the installation, with which the roles' names begin. */
+  readonly name: string
+  readonly ownNamespace: string
+  readonly watchedNamespaces: 'all' | readonly string[]
+  /** The namespaces that granted their Secrets. */
+  readonly grantedNamespaces: 'all' | readonly string[]
+  /** Whether the payments service runs. */
+  readonly payments?: boolean
+}
+
+/**
+ * The roles that the operator needs: one for its own namespace, one for the resources that it watches, and
+ * one for the Secrets that it was granted; each of the latter two a ClusterRole for all namespaces, or else a
+ * Role in each. A ClusterRole has the reviews, which belong to no namespace.
+ */
+export function makeRoles(places: RolePlaces, list: readonly Permission[] = permissions): readonly Role[] {
+  const { name, ownNamespace, watchedNamespaces, grantedNamespaces, payments = false } = places
+  const role = (kind: Role['kind'], scope: Permission['scope'], metadata: Role['metadata']): Role => ({
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind,
+    metadata,
+    rules: [...makeRules(scope, { list }), ...(payments ? makeRules(scope, { list, only: 'payments' }) : [])],
+  })
+  const rolesIn = (scope: Permission['scope'], suffix: string, namespaces: 'all' | readonly string[]) =>
+    namespaces === 'all'
+      ? [role('ClusterRole', scope, { name: `${name}-${suffix}` })]
+      : namespaces.map(namespace => role('Role', scope, { name: `${name}-${suffix}`, namespace }))
+  return [
+    role('Role', 'own', { name: `${name}-workloads`, namespace: ownNamespace }),
+    ...rolesIn('watched', 'resources', watchedNamespaces),
+    ...rolesIn('granted', 'secrets', grantedNamespaces),
+    role('ClusterRole', 'cluster', { name: `${name}-reviews` }),
+  ]
+}

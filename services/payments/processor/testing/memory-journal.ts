@@ -1,0 +1,36 @@
+import type { DueEvent, EventJournal } from '../event-journal.ts'
+
+/**
+ * The number of removed ids that are remembered, so that a repeated call does not append their events again.
+ */
+const maxRemembered = 10_000
+
+/** Creates a journal in memory. Its length is the number of events that were not acknowledged yet. */
+export function createMemoryJournal(): EventJournal {
+  const events = new Map<string, DueEvent>()
+  const removed = new Set<string>()
+  return {
+    append(added) {
+      for (const one of added) {
+        if (!events.has(one.event.id) && !removed.has(one.event.id)) events.set(one.event.id, one)
+      }
+      return Promise.resolve()
+    },
+    due(nowMs, limit) {
+      const due = [...events.values()].filter(({ dueMs }) => dueMs <= nowMs)
+      const inOrder = due.sort((a, b) => a.dueMs - b.dueMs).slice(0, limit)
+      return Promise.resolve(inOrder.map(({ event }) => event))
+    },
+    remove(eventIds) {
+      for (const id of eventIds) {
+        events.delete(id)
+        removed.add(id)
+      }
+      for (const id of removed) {
+        if (removed.size <= maxRemembered) break
+        removed.delete(id)
+      }
+      return Promise.resolve()
+    },
+  }
+}
