@@ -15,7 +15,7 @@ export interface Schema {
   /** `int64` or `date-time`: a hint for programs. Validation in this process ignores it. */
   readonly format?: string
   readonly pattern?: string
-  /** In characters (code points), as the API server counts them. */
+  /** The length in characters (code points), as the API server counts them. */
   readonly minLength?: number
   readonly maxLength?: number
   readonly minimum?: number

@@ -33,7 +33,7 @@ function recipe(name: string): Recipe {
   return found
 }
 
-/** What an archive holds, each blob with its digest proved. */
+/** The content of an archive, each blob with its digest verified. */
 function readArchive(path: string) {
   const read = (name: string) => {
     const { status, stdout, stderr } = spawnSync('tar', ['-xOf', path, name], { maxBuffer: 2 ** 28 })

@@ -48,7 +48,7 @@ export interface Image {
   readonly layers: readonly Layer[]
 }
 
-/** Beyond it the time grows faster than the size shrinks. */
+/** A higher level takes more time than the smaller size is worth. */
 const compressionLevel = 9
 
 const mediaTypes = {

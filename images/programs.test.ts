@@ -18,8 +18,8 @@ import { waitFor } from '../test/support/wait-for.ts'
 import { bundle } from './bundle.ts'
 
 /**
- * The programs as they lie in the images: plain JavaScript in a folder without the repository, and without
- * any node_modules near.
+ * The programs as in the images: plain JavaScript in a folder without the repository, and without a
+ * node_modules nearby.
  */
 const root = join(import.meta.dirname, '..')
 const place = temporaryFolder('programs')
@@ -29,7 +29,7 @@ const broker = join(place, 'broker/broker.mjs')
 const payments = join(place, 'payments/payments.mjs')
 const runtime = join(place, 'runtime')
 
-/** What lies elsewhere in each run would only fill the cache. */
+/** Programs in another folder at each run would only fill the cache. */
 delete process.env['NODE_COMPILE_CACHE']
 
 before(async () => {

@@ -9,7 +9,7 @@ import { receivedMetadata } from '../services/broker/streams/late-join.ts'
 import { maxIdCharacters } from '../services/broker/wire/id-limit.ts'
 import { root } from './support/tollway.ts'
 
-/** What docs/concepts/streams.md says of the broker is what the code says. */
+/** Compares docs/concepts/streams.md with the code of the broker. */
 
 const page = readFileSync(join(root, 'docs/concepts/streams.md'), 'utf8')
 const section = (heading: string) =>
@@ -21,7 +21,7 @@ const sources = readdirSync(broker, { recursive: true, encoding: 'utf8' }).filte
   name => name.endsWith('.ts') && !/\.test\.ts$|under-test|contract|testdata|testing|fuzz|random/.test(name),
 )
 const code = sources.map(name => readFileSync(join(broker, name), 'utf8')).join('\n')
-/** What refuses messages that are too long for any route. */
+/** The code that rejects messages that are too long for any route. */
 const transport = readFileSync(join(root, 'services/grpc/calls/message-reader.ts'), 'utf8')
 
 const trim = (text: string) => text.replace(/^[\s"';:,#]+|[\s"';:,#]+$/g, '')

@@ -18,7 +18,7 @@ const maxColumns = 110
 
 const importStatement = /^(?:import|export) (?:(?:type )?[\w\s{},*]*?from )?'([^']+)'|\bimport\('([^']+)'\)/gm
 
-/** What a file imports, as paths below the root; a package of others by its name. */
+/** Returns the imports of a file, as paths below the root; a package of others by its name. */
 function importsOf(path: string): string[] {
   const found: string[] = []
   for (const [, atTop, atRunTime = ''] of textOf(path).matchAll(importStatement)) {
@@ -121,7 +121,7 @@ const homes: readonly [RegExp, RegExp][] = [
   [/^nodemailer$/, /^services\/payments\/mail\//],
 ]
 
-/** What takes megabytes as soon as it is imported, where it must not be, and what there is instead. */
+/** Modules that take megabytes when they are imported, where they are forbidden, and their replacement. */
 const heavy: readonly { readonly text: RegExp; readonly where: RegExp; readonly instead: string }[] = [
   {
     text: /^import (?!type )[^']*'node:http'/m,

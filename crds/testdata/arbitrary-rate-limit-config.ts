@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 
-/** Mostly what is right, and now and then something else of each kind of JSON. */
+/** Mostly valid values, and sometimes another JSON value. */
 function mostly<T>(right: fc.Arbitrary<T>): fc.Arbitrary<unknown> {
   const wrong = fc.constantFrom<unknown>(null, '', 'text', 0, -1, 1.5, true, false, [], {}, ['a'], {
     name: 'a',
@@ -89,11 +89,11 @@ const { descriptors } = fc.letrec<{ descriptors: unknown[] }>(tie => ({
   ),
 }))
 
-/** An unknown field in every second descriptor would leave none that is right. */
+/** An unknown field in every second descriptor would leave no valid resource. */
 function dropMost(descriptor: Readonly<Record<string, unknown>>): unknown {
   const { oops, ...others } = descriptor
   const { metadata, value, limits, ...rest } = others
-  // Both limits and rateLimit in every second descriptor would leave few that are right.
+  // Both limits and rateLimit in every second descriptor would leave few valid resources.
   if (limits !== undefined && value !== 'b') return { ...rest, value, ...(value === 'a' && { limits }) }
   return oops === null && metadata === undefined && value === 'b' ? descriptor : others
 }

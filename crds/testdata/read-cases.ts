@@ -2,11 +2,11 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CORE_SCHEMA, loadAll } from 'js-yaml'
 
-/** A resource, and what is to be said of it. */
+/** A resource, and its expected problems. */
 export interface Case {
   readonly name: string
   readonly resource: unknown
-  /** `path: message`, in order; empty for a resource that is right. */
+  /** The problems as `path: message`, in order; empty for a valid resource. */
   readonly problems: readonly string[]
 }
 

@@ -9,7 +9,7 @@ export interface Endpoint {
   /** The same as the name of its handler. */
   readonly id: string
   readonly method: 'GET' | 'POST'
-  /** Below /api/v1. A part in braces is a parameter of any text, percent-encoded. */
+  /** The path below /api/v1. A part in braces is a parameter of any text, percent-encoded. */
   readonly path: string
   readonly summary: string
   readonly parameters: readonly Parameter[]
@@ -288,7 +288,7 @@ export const endpoints = [
     parameters: [kind, inNamespace, ...page],
     answer: shapes.resourceList,
     example: examples.resourceList,
-    // Of the kind that is asked for.
+    // The right concerns the kind of the request.
     right: listRules,
   },
   {

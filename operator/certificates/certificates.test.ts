@@ -66,7 +66,7 @@ test('no key appears in the log', async t => {
 
 test('two writers converge although each write may be the last before a crash, or come late', async t => {
   const store = storeInMemory()
-  // Two that both believe they are the one that writes, each stopped after any write.
+  // Two operators that both believe that they may write, each stopped after some writes.
   let writes = 0
   store.failAfterWrites(() => ++writes % 3 === 0)
   const [one, two] = [start(t, store).certificates, start(t, store).certificates]

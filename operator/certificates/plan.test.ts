@@ -25,7 +25,7 @@ interface Version {
   untilMs: number
 }
 
-/** The Secrets, written as a plan says; what was ever in them is kept for readers that are behind. */
+/** The Secrets, written by a plan; all earlier contents are kept for readers that are behind. */
 function createWorld() {
   let nowMs = startMs
   let made = 0
@@ -98,7 +98,10 @@ function createWorld() {
     setAuthority(authority: Authority): void {
       state = { ...state, authority }
     },
-    /** What readers may have of a Secret now: each state that was the newest within the last spread. */
+    /**
+     * The contents that readers may have of a Secret now: each one that was the newest within the last
+     * spread.
+     */
     seen: (name: LeafName) => versions[name].filter(({ untilMs }) => untilMs > nowMs - spreadMs),
   }
 }
@@ -205,7 +208,7 @@ test("readers trust each other's certificates after any crash and any loss of th
         world.pass(passMs)
         assertNobodyIsRefused(world)
         if (loss !== 'nothing') world[loss]()
-        // Nothing is promised while no operator runs for a long time.
+        // No guarantee applies while no operator runs for a long time.
         idle = writes === 0 ? idle + 1 : 0
         world.step(idle > 3 ? 1 : writes)
         assertNobodyIsRefused(world)

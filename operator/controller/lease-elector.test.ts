@@ -23,7 +23,7 @@ import { type Lease, type LeaseAccess, LeaseElector } from './lease-elector.ts'
 
 /** Short enough for a test; a Lease counts in whole seconds. */
 const timing = { leaseMs: 1_000, renewDeadlineMs: 300, retryMs: 40 }
-/** Over a real API server on a busy machine no elector may lose the lease by chance. */
+/** Durations with which no elector loses the lease by chance, over a real API server on a busy machine. */
 const realTiming = { leaseMs: 2_000, renewDeadlineMs: 1_500, retryMs: 150 }
 
 /** A Lease in memory, as strict about versions as an API server. */
@@ -235,7 +235,7 @@ describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_00
     await api?.stop()
   })
 
-  /** A process that says each 10 ms when it would act. */
+  /** Starts a process that prints every 10 ms whether it acts as the leader. */
   function startActor(name: string, identity: string): Program {
     const settings = join(folder, `${name}.${identity}.json`)
     writeFileSync(

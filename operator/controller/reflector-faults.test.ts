@@ -17,12 +17,12 @@ import {
 } from '../environments/kubernetes/api/testdata/service-account.ts'
 import { createReflector, type Reflector, type ReflectorTiming } from './reflector.ts'
 
-/** How many faults strike in all: 10,000 in the long form. */
+/** The number of faults in all: 10,000 in the long form. */
 const wantedFaults = Number(process.env['FAULTS'] ?? 40)
 const seed = Number(process.env['SEED'] ?? 20_260_401)
 const configMaps: ApiResource = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
 const namespaces = ['shop', 'web']
-/** As in production, but twenty times as fast. */
+/** The durations of production, divided by twenty. */
 const timing: Partial<ReflectorTiming> = {
   shortestWatchSeconds: 1,
   longestWatchSeconds: 2,
@@ -194,7 +194,7 @@ describe('reflectors of a real API server behind a faulty proxy', { skip: missin
   })
 })
 
-/** The account of the one namespace may also look into the other one. */
+/** Grants the account of one namespace the right to read the other one too. */
 async function bindBoth(api: KubeApiServer): Promise<void> {
   const path = '/apis/rbac.authorization.k8s.io/v1/namespaces/shop/rolebindings'
   const answer = await api.call('POST', path, {

@@ -48,7 +48,7 @@ function page(text: string): ListedPage<ReflectedObject> {
 
 const gone = () => Object.assign(new Error('too old'), { code: 410 })
 
-/** What the server says to one watch, one after the other; an error breaks it, `end` ends it. */
+/** The events of one watch, in order; an error breaks it, and `end` ends it. */
 type Script = readonly (string | Error)[]
 
 interface Scripts {

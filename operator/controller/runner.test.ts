@@ -4,7 +4,7 @@ import { createRunner, type Runner, type RunnerRest } from './runner.ts'
 
 const noRest: RunnerRest = { factor: 0, shortestMs: 0, longestMs: 0, owedMs: 0 }
 
-/** A runner whose runs end when the test says so. */
+/** Starts a runner whose runs end when the test ends them. */
 function startRunner(rest = noRest) {
   const runs: { succeed(): void; fail(): void }[] = []
   const errors: { readonly error: unknown; readonly retryMs: number }[] = []
@@ -27,7 +27,7 @@ function startRunner(rest = noRest) {
   return { runner, runs, errors, mostAtOnce: () => mostAtOnce }
 }
 
-/** Lets everything that can happen now happen. */
+/** Waits for all work that is due without a timer. */
 const settle = () => new Promise<void>(resolve => setImmediate(resolve))
 
 function triggerTimes(runner: Runner, count: number): void {

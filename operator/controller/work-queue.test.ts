@@ -9,7 +9,7 @@ interface Run {
   fail(error?: unknown): void
 }
 
-/** A queue whose runs end when the test says so. */
+/** Starts a queue whose runs end when the test ends them. */
 function startQueue(concurrency = 2) {
   const runs: Run[] = []
   const errors: { readonly key: string; readonly retryMs: number }[] = []
@@ -31,7 +31,7 @@ function startQueue(concurrency = 2) {
   return { queue, runs, errors, active, mostAtOnce: () => mostAtOnce, keys: () => runs.map(({ key }) => key) }
 }
 
-/** Lets everything that can happen now happen. */
+/** Waits for all work that is due without a timer. */
 const settle = () => new Promise<void>(resolve => setImmediate(resolve))
 
 test('many additions of a key before its run cause one run, and many during it cause one more', async () => {

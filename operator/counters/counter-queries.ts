@@ -111,7 +111,7 @@ function countsAlone({ identity }: ProcessSession): boolean {
   return identity.backend === 'memory'
 }
 
-/** Of the processes that share the counters, the one that has reported last is asked. */
+/** Sorts the processes that share the counters: the one that has reported last is asked. */
 function byLatestReport(sessions: readonly ProcessSession[]): readonly ProcessSession[] {
   return sessions.toSorted((a, b) => b.state.lastReportMs - a.state.lastReportMs)
 }

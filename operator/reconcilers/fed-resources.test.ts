@@ -66,7 +66,7 @@ function openWorld(kind = limits) {
   return {
     refused,
     paused: pausedNames,
-    /** `user: 3` of a domain, a minute; a number that is none makes it wrong. */
+    /** Writes a resource with `user: 3` a minute; an invalid number makes it invalid. */
     write(name: string, domain: string, requestsPerUnit: number) {
       generation += 1
       resources.set(name, {
@@ -82,7 +82,7 @@ function openWorld(kind = limits) {
       })
     },
     remove: (name: string) => resources.delete(name),
-    /** The file can no longer be read, and after a restart nothing is known of what it holds. */
+    /** Makes the file unreadable; after a restart its content is unknown. */
     breakFile(origin: string) {
       problems = [{ origin, message: 'line 1: not YAML' }]
     },
@@ -93,7 +93,7 @@ function openWorld(kind = limits) {
       configs = start()
       published = undefined
     },
-    /** A second passes, and the operator looks. Answers `domain: limit of user`, each. */
+    /** Reconciles after a second. Resolves with `domain: limit of user` of each resource. */
     async reconcile(): Promise<string> {
       nowMs += 1_000
       await configs.reconcile()
@@ -118,7 +118,7 @@ function openWorld(kind = limits) {
   }
 }
 
-/** Of Accepted, Programmed, Enforced and Ready. */
+/** The reasons of Accepted, Programmed, Enforced and Ready. */
 const reasonsOf = ({ conditions }: ResourceStatus) =>
   conditions
     .slice(0, 4)

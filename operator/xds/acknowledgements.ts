@@ -49,7 +49,7 @@ export interface OwnClientState extends ClientState {
 
 export interface Enforcement {
   readonly acknowledged: ReadonlySet<string>
-  /** In the order of the uids. The message is one line. */
+  /** The rejections, sorted by uid. The message is one line. */
   readonly rejections: readonly { readonly uid: string; readonly pod: string; readonly message: string }[]
   /** The pods that neither acknowledged nor rejected the content yet. */
   readonly pending: readonly string[]

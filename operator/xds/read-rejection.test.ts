@@ -4,7 +4,7 @@ import { readRejection, rejectionText } from './read-rejection.ts'
 
 const names = ['shop/pay', 'shop/pay-api', 'web-shop/pay', 'blog/all', 'blog/all: old']
 
-/** The message, and what it says of whom. `⏎` stands for a line break. */
+/** The message, and the rejection of each name in it. `⏎` stands for a line break. */
 const table = `
 shop/pay: bad unit                                  → shop/pay = bad unit
 shop/pay-api: bad unit                              → shop/pay-api = bad unit

@@ -68,14 +68,14 @@ const actions: fc.Arbitrary<readonly Action[]> = fc.array(
   { minLength: 5, maxLength: 60, size: 'max' },
 )
 
-/** A line a name, or all in one line with words in front; `style` says which. */
+/** Returns a message with one line for each name, or with all names after other words, as `style` selects. */
 function messageOf(rejection: { readonly names: readonly string[]; readonly style: number }): string {
   const lines = rejection.names.map(name => `${rejection.style === 1 ? 'error loading ' : ''}${name}: is bad`)
   if (rejection.style === 2) return ['some problems', ...lines].join('\n')
   return lines.join('\n') || 'is bad'
 }
 
-/** A response in the model: what was in it, and what became of it. */
+/** A response in the model: its content, and its outcome. */
 interface Sent {
   readonly nonce: string
   readonly content: Content
@@ -85,18 +85,18 @@ interface Sent {
 interface ModelClient {
   /** The present stream's responses. */
   sent: Sent[]
-  /** The content that it provably enforces, and the same without regard to a new start. */
+  /** The content that the client has acknowledged on this stream, and on any stream. */
   inForce: Content | undefined
   lastGood: Content | undefined
 }
 
 function createModel() {
   let published: Content | undefined
-  /** Acknowledgements of everybody, and what was published in between. */
+  /** The acknowledgements of all clients, and the publications in between. */
   const log: { readonly kind: 'acknowledged' | 'published'; readonly content: Content }[] = []
   const byName = new Map<string, ModelClient>()
 
-  /** The last two contents that anybody acknowledged since the resource was last absent. */
+  /** Returns the last two contents that any client acknowledged since the resource was last absent. */
   function goodContents(name: string): string[] {
     const found = new Set<string>()
     for (const { kind, content } of log.toReversed()) {
@@ -176,7 +176,7 @@ function toContent(snapshot: Snapshot): Content {
   )
 }
 
-/** The state machine and the model side by side: each action is done to both, and what they send compared. */
+/** Runs each action in the state machine and in the model, and compares what they send. */
 function createComparison() {
   const model = createModel()
   const acknowledgements: Acknowledgements = createAcknowledgements({ nowMs: () => 0, monotonicMs: () => 0 })
@@ -185,7 +185,7 @@ function createComparison() {
   let streamCount = 0
   let newest: Snapshot | undefined
 
-  /** Lets the state machine say what is to be sent, and compares. */
+  /** Sends what the state machine decides, and compares it with the model. */
   function next(name: string, of: ModelClient, state: StreamState): void {
     const due = model.due(of)
     const offered = offer(state, resource => acknowledgements.lastGood(name, resource))
@@ -212,7 +212,7 @@ function createComparison() {
     return outcome.kind
   }
 
-  /** The rules themselves, whatever the model says. */
+  /** Checks the rules independently of the model. */
   function checkSend(name: string, of: ModelClient, nonce: string, snapshot: Snapshot): void {
     assert.ok(newest, 'nothing is sent before there is something')
     assert.notEqual(of.sent.at(-1)?.outcome, 'open', 'one response is outstanding at a time')
@@ -304,7 +304,10 @@ function createComparison() {
     }
   }
 
-  /** From now on every client acknowledges; in the end each must have what it may have of the newest. */
+  /**
+   * From now on, every client acknowledges; in the end each must have all that it may have of the newest
+   * snapshot.
+   */
   function settle(): void {
     for (const name of model.byName.keys()) {
       answer(name, 'last', 'ack')

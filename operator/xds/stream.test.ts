@@ -5,10 +5,9 @@ import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
 import { newStream, offer, type Request, receive, renew, streamLimits } from './stream.ts'
 
 /**
- * Each case is what happens on one stream, line by line, and what follows. A snapshot is `a=1 b=2`: resources
- * and their
- * contents. `ack` and `nack` answer the last response unless a nonce is given; `N-1` is the nonce of the
- * first.
+ * Each case lists the events of one stream, line by line, and the responses. A snapshot is `a=1 b=2`:
+ * resources and their contents. `ack` and `nack` answer the last response unless a nonce is given; `N-1` is
+ * the nonce of the first.
  */
 const cases: Readonly<Record<string, string>> = {
   'no response is sent before the sources have synced': `

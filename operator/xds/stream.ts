@@ -60,8 +60,8 @@ export interface Rejection {
 export type LastGood = (name: string) => Iterable<Resource>
 
 /**
- * Beyond these limits a stream forgets the versions that it rejected first, and contents that the snapshot no
- * longer has. If one of these is published again, the stream rejects it once more.
+ * Beyond these limits, a stream forgets the versions that it rejected first, and contents that the snapshot
+ * no longer has. If one of these is published again, the stream rejects it once more.
  */
 export const streamLimits = { maxRejectedVersions: 1000, maxRejectedContents: 1000 } as const
 

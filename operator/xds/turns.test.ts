@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createTurns } from './turns.ts'
 
-/** Lets everything happen that is due without a timer. */
+/** Waits for all work that is due without a timer. */
 const settle = () => new Promise(resolve => setImmediate(resolve))
 
 function start(maxBytes: number) {

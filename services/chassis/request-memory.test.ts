@@ -49,7 +49,7 @@ test('the oldest request can always grow to the limit, and the sum never exceeds
   fc.assert(
     fc.property(steps, all => {
       const memory = new RequestMemory(60_000)
-      /** In the order in which they began to use memory. */
+      /** The requests in the order in which they began to use memory. */
       const holding: number[] = []
       const requests: HeldMemory[] = Array.from({ length: 10 }, (_, index) =>
         memory.open(() => {

@@ -12,7 +12,7 @@ import {
 } from '@tollway/chassis/settings.ts'
 import { additionalHeaders } from './additional-headers.ts'
 
-/** For repeated tasks: a shorter interval would take all the time. */
+/** The minimum for repeated tasks: a shorter interval would take all the time. */
 const atLeast10Ms = durationAtLeast(10)
 
 /**

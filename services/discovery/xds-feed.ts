@@ -29,7 +29,7 @@ export interface XdsFeedOptions extends DiscoverySessionOptions {
   readonly connection: FeedConnection
   /** Stores every good configuration, for a start without the management server. */
   readonly lastGoodFile?: LastGoodFile | undefined
-  /** After this time without any configuration the last good one is used. Defaults to 1,000. */
+  /** The time without any configuration after which the last good one is used. Defaults to 1,000. */
   readonly lastGoodPatienceMs?: number | undefined
   /** The delay between attempts before the first response. */
   readonly connectRetryMs: number

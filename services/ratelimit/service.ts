@@ -261,7 +261,7 @@ function openBackendHealth(settings: Settings, counters: Counters, errors: Error
   return createBackendHealth({ counters, errors, cacheKeyPrefix, checkActiveConnection })
 }
 
-/** Before the first answer of the backend the process is not ready, so no failure is logged. */
+/** Before the first answer of the backend, the process is not ready, so no failure is logged. */
 const unwatched: Pick<BackendWatch, 'problem' | 'stop'> = { problem: '', stop() {} }
 
 /** Watches a backend that has answered, and reports its failures to the parent process. */

@@ -8,7 +8,7 @@ import { rateLimitMethods } from './servers/grpc-methods.ts'
 import { createLimitStats } from './stats/registry/limit-stats.ts'
 import { createStats } from './stats/registry/stats.ts'
 
-/** After these the code that a call runs is compiled. */
+/** The calls after which the code that a call runs is compiled. */
 const warmUpCalls = 40
 /** A machine that is this slow gets a service that is not warm. */
 const warmUpMs = 2_000
@@ -50,7 +50,7 @@ export async function warmUp(settings: LimiterSettings): Promise<number> {
     { ...settings, backendFailureMode: 'error', localCacheBytes: 0 },
     {
       rules: () => rules,
-      // As Redis answers: later.
+      // The counters answer later, like Redis.
       counters: { add: async batch => counters.add(batch) },
       errors: { succeeded() {}, failed() {} },
       stats,

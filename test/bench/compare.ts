@@ -25,7 +25,7 @@ const steadyFigures: ReadonlySet<keyof Measurement> = new Set([
   'rssBeyondNodeMiB',
 ])
 
-/** Above this share a core counts as full, and below it a server counts as waiting. */
+/** The share above which a core counts as full, and below which a server counts as waiting. */
 const full = 0.9
 
 /**

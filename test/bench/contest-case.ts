@@ -36,7 +36,7 @@ export interface ContestCase extends LoadShape {
   readonly comparisons: readonly Comparison[]
   /** A remark about every run. */
   readonly note?: string
-  /** As in `BenchCase`. */
+  /** The same as in `BenchCase`. */
   readonly long?: boolean
 }
 

@@ -16,7 +16,7 @@ interface FanOut {
   /** Undefined for the full rate. */
   readonly messagesPerSecond?: number
   readonly comparisons: readonly Comparison[]
-  /** With the relay on grpc-go, where it is built. */
+  /** The comparisons with the relay on grpc-go, where it is built. */
   readonly goComparisons: readonly Comparison[]
 }
 
@@ -76,7 +76,7 @@ async function run(fanOut: FanOut, extent: Extent): Promise<CaseResult> {
     servers.push(await startBroker('ours'))
     servers.push(await startRelay())
     if (missingGoRelay() === false) servers.push(await startGoRelay())
-    // At full rate it is not a lower bound: a program that gathers messages needs fewer writes.
+    // The floor applies only to a rate: at full rate, a program that gathers messages needs fewer writes.
     if (fanOut.messagesPerSecond !== undefined) servers.push(await startBareWrites())
     const contestants: Contestant[] = []
     for (const server of servers) contestants.push({ server, load: await open(fanOut, server) })

@@ -10,9 +10,9 @@ export interface Measurement extends LatencyFigures {
   /** The user and system time of the server for each call. */
   readonly cpuMicros: number
   readonly decisionsPerSecond: number
-  /** For a broker, whose calls are delivered messages. */
+  /** The rate of a broker, whose calls are delivered messages. */
   readonly deliveriesPerSecond?: number
-  /** For an API, or its replacement. */
+  /** The rate of an API, or of its replacement. */
   readonly requestsPerSecond?: number
   readonly rssMiB: number
   /** The RSS minus that of an idle Node process. */

@@ -17,7 +17,7 @@ const schema = `
   CREATE TABLE events (id uuid PRIMARY KEY, merchant_id uuid NOT NULL, body text NOT NULL,
     created timestamptz NOT NULL);`
 
-/** As many bytes as the answer and the event of a capture have. */
+/** The body has as many bytes as the answer and the event of a capture. */
 const body = `repeat('x', 1000)`
 
 /** The 8 statements of a capture, and its commit, for pgbench; see `captureScript` for the variables. */

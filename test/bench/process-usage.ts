@@ -24,7 +24,7 @@ export function cpuMicros(pid: number): number {
   return (sum(ticks) * 1e6) / ticksPerSecond
 }
 
-/** As `cpuMicros`, in microseconds, for the threads that run now. */
+/** Returns the same as `cpuMicros`, in microseconds, for the threads that run now. */
 export function scheduledMicros(pid: number): number {
   const nanos = processTree(pid).flatMap(one =>
     readdirSync(`/proc/${one}/task`).map(thread =>

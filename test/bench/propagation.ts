@@ -5,7 +5,7 @@ import { percentile } from './percentiles.ts'
 export interface PropagationResult {
   readonly replicas: number
   readonly edits: number
-  /** From the save of the file until every process enforces it. */
+  /** The time from the save of the file until every process enforces it. */
   readonly p50Ms: number
   readonly p99Ms: number
   readonly maxMs: number

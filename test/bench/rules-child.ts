@@ -16,7 +16,7 @@ const descriptors = 100_000
 const batches = 2000
 const batchMatches = 128
 
-/** On its own core this is the elapsed time, unless other programs use the core. */
+/** Returns the CPU time, which is the elapsed time on a core without other programs. */
 function cpuSeconds(): number {
   const { user, system } = process.cpuUsage()
   return (user + system) / 1e6
@@ -35,7 +35,8 @@ const compiled = cpuSeconds()
 const next = uniform(descriptors)
 
 /**
- * As after decoding a request: the texts are new, and in the cache, but the rules may be anywhere in memory.
+ * Returns entries as after decoding a request: the texts are new, and in the cache, but the rules may be
+ * anywhere in memory.
  */
 function freshEntries() {
   const [question] = nestedQuestions(descriptors, 1, next())

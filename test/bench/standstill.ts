@@ -8,7 +8,7 @@ import { otherCore, serverCore } from './servers.ts'
 
 /** The interval of clock readings; longer gaps are pauses of the core. */
 export const stepMs = 2
-/** Above the load and all measured programs. */
+/** The priority is above that of the load and all measured programs. */
 const priority = 90
 const sleeper = fileURLToPath(new URL('standstill-sleeper.ts', import.meta.url))
 

@@ -8,7 +8,7 @@ export interface SentStatement {
   readonly roundTrip: number
 }
 
-/** As sent by the client: text, bytes, or null. */
+/** A value as the client sent it: text, bytes, or null. */
 export type SentValue = string | Buffer | null
 
 export interface StatementTap {

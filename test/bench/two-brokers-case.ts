@@ -12,7 +12,7 @@ interface TwoBrokers {
   readonly name: string
   readonly title: string
   readonly streams: number
-  /** Of each stream. */
+  /** The number of consumers of each stream. */
   readonly consumers: number
   /** The connections that the streams share; without it each has a separate one. */
   readonly connections?: number

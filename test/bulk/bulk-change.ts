@@ -22,36 +22,36 @@ import {
 } from './probes.ts'
 
 export interface BulkOptions {
-  /** How many resources change at once. */
+  /** The number of resources that change at once. */
   readonly count: number
   readonly operators: number
   readonly services: number
-  /** How long the cluster is watched while nothing happens; 0 for not at all. */
+  /** The time for which the idle cluster is watched; 0 to skip this. */
   readonly idleSeconds: number
   readonly say: (text: string) => void
 }
 
 export interface BulkStep extends HealthFigures {
   readonly name: string
-  /** How long the change itself took. */
+  /** The time of the change itself. */
   readonly changeSeconds: number
-  /** From the last change to the last of the services that enforces it. */
+  /** The time from the last change until all services enforce it. */
   readonly enforcedSeconds: number
-  /** From the last change to the last status that says so. */
+  /** The time from the last change until all statuses say so. */
   readonly writtenSeconds: number
   readonly loads: readonly LoadFigures[]
 }
 
 export interface BulkRun {
   readonly steps: readonly BulkStep[]
-  /** Of API server answers while nothing happened, by verb and resource. */
+  /** The size of the API server's answers while nothing happened, by verb and resource. */
   readonly idleBytesPerMinute: Readonly<Record<string, number>>
 }
 
 const deadlineMs = 120_000
 const parallelCalls = 4
 
-/** Plays every bulk change, one after the other, while the services take calls. */
+/** Makes every bulk change, one after the other, while the services take calls. */
 export async function playBulkChanges(t: Cleanup, options: BulkOptions): Promise<BulkRun> {
   const { count, say } = options
   const cluster = await startBulkCluster(t, options)
@@ -99,7 +99,7 @@ interface Change {
     readonly gone?: readonly string[]
     readonly requestsPerUnit?: number
   }
-  /** For a time no resource exists, so that calls are answered without a limit. */
+  /** Whether no resource exists for a time, so that calls are answered without a limit. */
   readonly losesLimits?: boolean
 }
 
@@ -170,7 +170,7 @@ async function inParallel(names: readonly string[], work: (name: string) => Prom
   await Promise.all(Array.from({ length: parallelCalls }, run))
 }
 
-/** The first, some between, and the last. */
+/** Returns the first name, some between, and the last one. */
 function samplesOf(names: readonly string[]): readonly string[] {
   const steps = 20
   const picked = Array.from({ length: steps + 1 }, (_, index) =>
@@ -218,7 +218,7 @@ async function waitUntilWritten({ api, services }: BulkCluster, names: readonly 
   await waitFor(
     'every status to be written',
     async () => {
-      // A list of all is dear, so it is asked for once a second.
+      // A list of all resources is expensive, so it is requested once a second.
       if (performance.now() - lookMs < 1_000) return false
       lookMs = performance.now()
       let ready = 0
@@ -236,7 +236,7 @@ async function waitUntilWritten({ api, services }: BulkCluster, names: readonly 
   )
 }
 
-/** The API server counts what it answers; only the operators ask it anything meanwhile. */
+/** The API server counts its answers; only the operators send requests meanwhile. */
 async function watchIdle(api: KubeApiServer, seconds: number): Promise<Readonly<Record<string, number>>> {
   const before = await answeredBytes(api)
   await new Promise(resolve => setTimeout(resolve, seconds * 1000))

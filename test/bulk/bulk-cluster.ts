@@ -25,18 +25,18 @@ export const bulkNamespace = 'many'
 /** Its resources stay as they are. */
 export const steadyNamespace = 'steady'
 
-/** A real API server, operators as processes of their own, and rate limit processes that play the pods. */
+/** A real API server, operators as separate processes, and rate limit processes that play the pods. */
 export interface BulkCluster {
   readonly api: KubeApiServer
   readonly operators: readonly OperatorProcess[]
   readonly services: readonly RateLimitProcess[]
-  /** Creates an object and answers it. */
+  /** Creates an object and resolves with it. */
   make(path: string, object: unknown): Promise<Record<string, unknown>>
 }
 
 export interface OperatorProcess {
   readonly program: Program
-  /** Of its pages. */
+  /** The port of its pages. */
   readonly port: number
   readonly feedPort: number
 }
@@ -147,7 +147,7 @@ async function startServices(
 
 const isOk = (status: number) => status === 200
 
-/** Deletes the definition of the rate limits with everything of its kind, and makes it anew. */
+/** Deletes the definition of the rate limits with all its resources, and creates it again. */
 export async function replaceDefinition({ api, make }: BulkCluster): Promise<void> {
   const name = 'ratelimitconfigs.tollway.dev'
   await api.call('DELETE', `${definitions}/${name}`)

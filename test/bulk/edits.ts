@@ -16,9 +16,9 @@ import { type ControlledEnvoy, startControlledEnvoy } from './controlled-envoy.t
 import { type LoadFigures, loadService, quantile } from './probes.ts'
 
 interface EditOptions {
-  /** Rules of other resources. */
+  /** The number of rules of other resources. */
   readonly others: number
-  /** Of one resource. */
+  /** The number of rules of one resource. */
   readonly rulesEach: number
   readonly edits: number
   readonly services: number
@@ -27,7 +27,7 @@ interface EditOptions {
 interface EditFigures {
   /** Milliseconds from the answer to an edit until each service enforces it, in the order of the edits. */
   readonly enforcedMs: readonly number[]
-  /** While nothing is edited, and while edits are. */
+  /** The figures without edits; `edited` has those with edits. */
   readonly quiet: LoadFigures
   readonly edited: LoadFigures
   /** The calls through Envoy while edits were made. */
@@ -123,7 +123,7 @@ async function edit({ api }: BulkCluster, requestsPerUnit: number): Promise<void
   assert.ok(answer.status < 300, JSON.stringify(answer.body))
 }
 
-/** Answers the limit that each service applies. */
+/** Returns a function that resolves with the limit that each service applies. */
 function openLimits(t: Cleanup, { services }: BulkCluster): () => Promise<readonly (number | undefined)[]> {
   const callers = services.map(({ grpcPort }) => callRateLimit(t, grpcPort))
   const descriptors = [{ entries: [{ key: 'user', value: 'probe' }] }]

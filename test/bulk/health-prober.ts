@@ -1,8 +1,8 @@
 import { createServer, get } from 'node:http'
 
 /**
- * Asks for `/healthz` on each port at a fixed rate, each time on a new connection as a kubelet does, whether
- * earlier answers came or not. It writes `asking`, and after SIGTERM the times in milliseconds, by port. A
+ * Requests `/healthz` on each port at a fixed rate, each time on a new connection like a kubelet, without
+ * waiting for earlier answers. It writes `asking`, and after SIGTERM the times in milliseconds, by port. A
  * request without an answer counts until then. `health-prober.ts PORT...`; `health-prober.ts control` is a
  * server that answers at once and writes its port.
  */

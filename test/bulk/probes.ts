@@ -70,7 +70,7 @@ export async function watchOperators(
   }
 }
 
-/** The operator begins the measurement anew after each reading. */
+/** The operator restarts the measurement after each reading. */
 async function readLag(port: number): Promise<OperatorFigures['lagMs']> {
   const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
   const read = (name: string) =>
@@ -91,11 +91,14 @@ export function residentMiB(pid: number): number {
 export interface LoadFigures {
   readonly calls: number
   readonly failures: readonly string[]
-  /** In rising order. */
+  /** The latencies in ascending order. */
   readonly latenciesMs: readonly number[]
 }
 
-/** Calls a service at a fixed rate; `judge` says what is wrong with an answer. */
+/**
+ * Calls a service at a fixed rate; `judge` returns the problem of an answer. `judge` says what is wrong with
+ * an answer.
+ */
 export function loadService(
   t: Cleanup,
   { grpcPort }: RateLimitProcess,

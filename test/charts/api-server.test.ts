@@ -211,7 +211,7 @@ waitUntilReady: {enabled: false}
 
 const pods: ApiResource = { group: '', version: 'v1', plural: 'pods', namespaced: true }
 
-/** The pod that a controller would make of it; undefined for what makes none. */
+/** Returns the pod that a controller would create; undefined for other objects. */
 function podOf({ kind, metadata, spec }: RenderedObject): KubeObject | undefined {
   const template = isObject(spec) ? spec['template'] : undefined
   if (!isObject(template)) return undefined

@@ -449,7 +449,7 @@ function configOf(objects: readonly RenderedObject[]): unknown {
   return load(isObject(data) ? `${data['operator.yaml']}` : '', { schema: CORE_SCHEMA })
 }
 
-/** Definitions and the dashboard have tests of their own, and would be most of a golden file. */
+/** Leaves out definitions and the dashboard, which have separate tests and would be most of a golden file. */
 function shorten(object: RenderedObject): unknown {
   const { apiVersion, kind, metadata } = object
   if (/^(CustomResourceDefinition|ValidatingAdmissionPolicy)/.test(kind)) {

@@ -61,7 +61,7 @@ describe('definitions of a release in a cluster', { skip, timeout: 180_000 }, ()
     release([])
     const live = (await api.call('GET', path)).body as KubeObject
     const { name, labels, annotations } = live.metadata
-    // As a newer chart leaves it.
+    // This is how a newer chart leaves the definition.
     const { status } = await api.call('PATCH', `${path}?fieldManager=helm&force=true`, {
       ...{ ...live, apiVersion: 'apiextensions.k8s.io/v1', kind: 'CustomResourceDefinition' },
       metadata: { name, labels, annotations: { ...annotations, 'tollway.dev/version': '0.2.0-rc.1' } },

@@ -9,7 +9,7 @@ import { valuesSchema } from '../../charts/values-schema.ts'
 
 const folder = join(import.meta.dirname, 'testdata')
 
-/** Has no effect by design. */
+/** These values have no effect by design. */
 const withoutEffect = ['global']
 
 test('each value of the chart is set by a golden case', () => {

@@ -82,7 +82,7 @@ function definition(
     kind: 'CustomResourceDefinition',
     metadata: {
       name: `${plural}.${group}`,
-      // The API server asks for it in groups of Kubernetes.
+      // The API server requires this annotation in groups of Kubernetes.
       annotations: { 'api-approved.kubernetes.io': 'https://github.com/kubernetes-sigs/gateway-api' },
     },
     spec: {

@@ -12,7 +12,7 @@ export const chart = join(root, 'charts/tollway')
 export const release = 'tollway'
 export const namespace = 'tollway-system'
 
-/** Of the PATH, or beside the API server that tests use. */
+/** The program of the PATH, or the one beside the API server that tests use. */
 const program = findProgram('helm') ?? join(process.env['KUBE_ASSETS'] ?? '', 'helm')
 
 /**
@@ -26,10 +26,10 @@ export function missingHelm(): string | false {
   return reason
 }
 
-/** Has neither plugins nor a cluster of the user. */
+/** This home has neither plugins nor a cluster of the user. */
 const home = temporaryFolder('helm-home')
 
-/** What helm says; rejects with its words when it refuses. */
+/** Resolves with the output of helm; rejects with its error. */
 export function helm(args: readonly string[], input = ''): string {
   const env = { PATH: process.env['PATH'], HOME: home }
   const { status, stdout, stderr, error } = spawnSync(program, [...args], { input, encoding: 'utf8', env })
@@ -65,7 +65,7 @@ export function render({
   return loadAll(text, { schema: CORE_SCHEMA }).filter(isRendered)
 }
 
-/** A document that is empty is none. */
+/** An empty document does not count. */
 function isRendered(found: unknown): found is RenderedObject {
   return isObject(found) && typeof found['kind'] === 'string' && isObject(found['metadata'])
 }

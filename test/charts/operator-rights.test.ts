@@ -108,7 +108,7 @@ const attempt = (what: string, method: string, path: string, body?: object): Att
 const applied = (what: string, object: ReturnType<typeof deployment>) =>
   attempt(what, 'PATCH', `${deployments}/${object.metadata.name}?${apply}`, object)
 
-/** What a stolen operator token must not do, whichever namespaces granted their Secrets. */
+/** Attempts that must fail with a stolen operator token, whichever namespaces granted their Secrets. */
 const harm: readonly Attempt[] = [
   attempt('obtain a token by a Secret', 'POST', secretsOf('kube-system'), tokenOf('powerful')),
   attempt('obtain a token in its own namespace', 'POST', secretsOf(namespace), tokenOf('default')),
@@ -215,7 +215,7 @@ const harm: readonly Attempt[] = [
   ),
 ]
 
-/** What only a namespace that granted its Secrets allows. */
+/** Attempts that succeed only in a namespace that granted its Secrets. */
 const ungranted: readonly Attempt[] = [
   attempt('read a foreign Secret of its namespace', 'GET', `${secretsOf(namespace)}/foreign`),
   attempt('read a foreign Secret', 'GET', `${secretsOf('other')}/foreign`),
@@ -223,7 +223,7 @@ const ungranted: readonly Attempt[] = [
   attempt('create credentials', 'POST', secretsOf('other'), credentials('shop')),
 ]
 
-/** What the operator must be able to do. */
+/** Attempts that must succeed. */
 const duties: readonly Attempt[] = [
   attempt('read a Secret of a granted namespace', 'GET', `${secretsOf('shop')}/foreign`),
   attempt('create credentials there', 'POST', secretsOf('shop'), credentials('shop')),

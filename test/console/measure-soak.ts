@@ -22,7 +22,7 @@ export interface SoakSample {
   readonly nodes: number
   readonly listeners: number
   readonly operatorMiB: number
-  /** How often the moving tab has shown another page. */
+  /** The number of pages that the moving tab has shown. */
   readonly moves: number
 }
 

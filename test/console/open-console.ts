@@ -44,7 +44,7 @@ export interface OpenConsole {
   readonly browser: Browser
   /** `http://127.0.0.1:PORT`. */
   readonly origin: string
-  /** What the browser complained about on any page. */
+  /** The errors of the browser on any page. */
   readonly complaints: readonly string[]
   newPage(options?: BrowserContextOptions): Promise<Page>
   /** Calls of three users, of whom one is soon over the limit, and of two paths. */

@@ -1,7 +1,7 @@
 import type { SoakSample } from './measure-soak.ts'
 
 /**
- * How much more the last sample may have than the first. Tables and plots differ by what they show; a leak of
+ * The allowed growth from the first sample to the last. Tables and plots differ by what they show; a leak of
  * each move or call exceeds the bounds in less than 100 of them.
  */
 const bounds = { heapMiB: 3, nodes: 600, listeners: 60, operatorMiB: 40 } as const

@@ -123,7 +123,7 @@ function explain({ problems, rules }: Judgement, verdict: Verdict): string {
 const limit = 'rate_limit: {unit: day, requests_per_unit: 1}'
 const config = (descriptors: string, domain = 'd') => `domain: ${domain}\ndescriptors: [${descriptors}]`
 
-/** Files that are loaded together, and what both say of them. */
+/** Files that are loaded together, and the result of both. */
 const together: readonly (readonly [string, readonly string[], boolean, string])[] = [
   ['no file', [], false, ''],
   ['two domains', [config('{key: k}', 'a'), config('{key: k}', 'b')], false, ''],

@@ -7,12 +7,12 @@ import { waitFor } from '../support/wait-for.ts'
 
 const run = promisify(execFile)
 const maxOutputBytes = 64 * 1024 * 1024
-/** The chart of today, and the values of these tests for it. */
+/** The current chart, and the values of these tests for it. */
 export const chart = join(root, 'charts/tollway')
 export const values = join(import.meta.dirname, 'values.yaml')
 export const untilReady = ['--wait', '--timeout', '180s']
 
-/** What a command of kubectl or helm says; rejects with all that it said when it fails. */
+/** Resolves with the output of kubectl or helm; rejects with all its output when it fails. */
 async function command(program: string, args: readonly string[], input?: string): Promise<string> {
   try {
     const running = run(program, [...args], { maxBuffer: maxOutputBytes, timeout: 180_000 })
@@ -28,7 +28,7 @@ async function command(program: string, args: readonly string[], input?: string)
 export const kubectl = (...args: readonly string[]) => command('kubectl', args)
 export const helm = (...args: readonly string[]) => command('helm', args)
 
-/** Applies manifests; rejects with the API server's words. */
+/** Applies manifests; rejects with the error of the API server. */
 export function apply(manifests: string | object): Promise<string> {
   return command(
     'kubectl',
@@ -37,7 +37,9 @@ export function apply(manifests: string | object): Promise<string> {
   )
 }
 
-/** As kubectl reads it, `deploy/tollway-operator` for example; undefined when there is none. */
+/**
+ * Reads an object as kubectl does, `deploy/tollway-operator` for example; undefined when it does not exist.
+ */
 export async function read<T>(namespace: string, name: string): Promise<T | undefined> {
   const text = await kubectl('-n', namespace, 'get', name, '-o', 'json', '--ignore-not-found')
   return text === '' ? undefined : (JSON.parse(text) as T)
@@ -62,7 +64,7 @@ export function isReady({ metadata, status }: Pod): boolean {
   return isTrue && metadata.deletionTimestamp === undefined
 }
 
-/** Replaces the pods of a Deployment as an upgrade does; resolves when none of those before is left. */
+/** Replaces the pods of a Deployment as an upgrade does; resolves when no old pod is left. */
 export async function restart(namespace: string, deployment: string, selector: string): Promise<void> {
   const before = new Set((await pods(namespace, selector)).map(({ metadata }) => metadata.uid))
   await kubectl('-n', namespace, 'rollout', 'restart', `deploy/${deployment}`)
@@ -76,7 +78,7 @@ export async function restart(namespace: string, deployment: string, selector: s
   )
 }
 
-/** Waits as long as a busy cluster may take. */
+/** Waits with the deadline of a busy cluster. */
 export async function eventually(
   what: string,
   condition: () => Promise<boolean>,
@@ -110,7 +112,7 @@ export async function upgradeWithoutWaiting(namespace: string, ...given: readonl
 
 const settersOf = (given: readonly string[]) => given.flatMap(value => ['--set', value])
 
-/** Whatever a release may have in its namespace. */
+/** The kinds of objects that a release may have in its namespace. */
 const kindsOfRelease =
   'deployments,services,serviceaccounts,secrets,poddisruptionbudgets,networkpolicies,jobs,leases'
 

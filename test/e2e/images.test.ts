@@ -20,7 +20,7 @@ interface Server {
   readonly name: string
   readonly image: string
   readonly port: number
-  /** Where readiness is asked over HTTP; a connection is enough without it. */
+  /** The path of readiness over HTTP; without it a connection is enough. */
   readonly path?: string
   readonly env?: Readonly<Record<string, string>>
   readonly args?: readonly string[]
@@ -138,7 +138,7 @@ describe('images in a cluster', { skip, timeout: 300_000 }, () => {
       const [, servingAt = ''] = /time=(\S+) .*msg=serving/.exec(log) ?? []
       const startMs = Date.parse(servingAt) - Number(await inPod(name, 'node', '--print', whenStarted))
       t.diagnostic(`${name} served ${Math.round(startMs)} ms after its start`)
-      // A second is what it takes on a machine with nothing else to do; this one runs a whole cluster.
+      // The start takes a second on an idle machine; this one runs a whole cluster.
       assert.ok(startMs < 10_000, `${startMs} ms`)
     })
   }
@@ -169,8 +169,8 @@ const inPod = (pod: string, ...command: readonly string[]) =>
   kubectl('-n', namespace, 'exec', pod, '--', ...command)
 
 /**
- * When the first process of the container was started, in milliseconds since the epoch, to a hundredth of a
- * second.
+ * Returns the start of the container's first process, in milliseconds since the epoch, with a precision of a
+ * hundredth of a second.
  */
 const whenStarted = `
 const read = path => fs.readFileSync(path, 'latin1')

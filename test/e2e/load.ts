@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises'
 
 export interface Load {
-  /** How many answers had each status code; 0 stands for calls that got none. */
+  /** The number of answers by status code; 0 is the code of calls without an answer. */
   readonly codes: ReadonlyMap<number, number>
   /** The calls that took at least `lateMs`. */
   readonly late: readonly Period[]
-  /** Ends it; resolves when the last call was answered. */
+  /** Ends the load; resolves when the last call was answered. */
   stop(): Promise<void>
 }
 

@@ -203,7 +203,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     const { apiKey: own } = await entriesOf('cafe')
     assert.notEqual(own, apiKey)
     assert.deepEqual([await opens(own, merchantId), await opens(apiKey, merchantId)], [200, 200])
-    // A stranger who knows the id alone gets nothing.
+    // A resource that names only the id does not get the merchant.
     const wrong = { merchantId, apiKeySecretRef: { name: 'cafe', key: 'publicKey' } }
     await apply(merchant('thief', { adopt: wrong }))
     await eventually('the refusal', async () => (await reasonOf('thief')) === 'Refused')
@@ -293,7 +293,10 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     return Number(row?.count ?? 0n)
   }
 
-  /** What a key is answered that asks for a merchant: 200, or 401 for one that opens nothing. */
+  /**
+   * Resolves with the status code of a request for the merchant with this key: 200, or 401 for an invalid
+   * key.
+   */
   async function opens(key: string | undefined, merchantId: string | undefined): Promise<number> {
     const [pod] = await readyPods(payments)
     const authorization = `Basic ${Buffer.from(`:${key}`).toString('base64')}`
@@ -340,7 +343,7 @@ async function statusOf(name: string): Promise<{ readonly merchantId: string; re
   return { merchantId, publicKey }
 }
 
-/** Why it is not ready. */
+/** Returns the reason why it is not ready. */
 async function reasonOf(name: string): Promise<string | undefined> {
   const { status } = (await read<StoredResource>(shop, `mer/${name}`)) ?? {}
   return status?.conditions?.find(({ type }) => type === 'Ready')?.reason
@@ -356,7 +359,7 @@ async function secretsOf(names: readonly string[]): Promise<readonly Secret[]> {
   return (JSON.parse(text) as { readonly items: readonly Secret[] }).items
 }
 
-/** Empty where there is no such Secret. */
+/** Returns the entries of a Secret; empty if it does not exist. */
 async function entriesOf(secret: string): Promise<Readonly<Record<string, string>>> {
   return decoded((await read<Secret>(shop, `secret/${secret}`))?.data)
 }

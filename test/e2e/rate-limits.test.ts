@@ -268,7 +268,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     await upgrade(system)
     const good = await lastRevision()
     await assert.rejects(helm('rollback', 'tollway', failed, '-n', system), noService)
-    // helm refuses an upgrade after a rollback whose hook failed, and takes a rollback.
+    // helm rejects an upgrade after a rollback whose hook failed, but accepts another rollback.
     await helm('rollback', 'tollway', good, '-n', system)
     const noOperator = /2 earlier ones take calls: .* image .*operator:none cannot be had/
     await assert.rejects(without('operator.image=tollway/operator:none'), noOperator)
@@ -300,8 +300,8 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
   })
 
   /**
-   * Speaks to the feed in the name of a pod, by the fleet's certificate, as a pod that can do less would:
-   * refuses what is new, and takes what it is given in its place.
+   * Connects to the feed as a pod with fewer features, with the fleet's certificate: rejects new content, and
+   * accepts its replacement.
    */
   async function refuseAs(pod: Pod, problem: string): Promise<() => Promise<void>> {
     const secret = await read<Secret>(system, 'secret/tollway-feed-client')

@@ -13,7 +13,7 @@ export const addressOf = ({ status }: Pod) => `${status.podIP}:${grpcPort}`
 export interface FollowedBrokers {
   /** Each call chooses another ready broker. */
   readonly next: ChooseBroker
-  /** Chooses this one as long as it takes calls. */
+  /** Chooses this broker while it takes calls. */
   preferring(address: string): ChooseBroker
   start(): void
   stop(): Promise<void>

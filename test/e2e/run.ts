@@ -66,7 +66,7 @@ async function main(args: readonly string[]): Promise<number> {
     say(`SKIPPED: no test ran in a cluster: ${missing}`)
     return process.env['REQUIRE_SERVERS'] === '1' ? 1 : 0
   }
-  // Ctrl-C ends the program that runs, and then everything below it is cleaned up.
+  // Ctrl-C ends the running program, and then everything below it is cleaned up.
   process.on('SIGINT', () => {})
   try {
     await runIn(options)
@@ -95,7 +95,7 @@ function readOptions(args: readonly string[]): Options {
   return { ...values, tests: positionals }
 }
 
-/** Why no test can run; undefined when they can. */
+/** Returns the reason why no test can run; undefined when they can. */
 async function whatIsMissing(env: NodeJS.ProcessEnv): Promise<string | undefined> {
   const needed = ['kubectl', 'helm', ...((env['KUBECONFIG'] ?? '') === '' ? ['docker', 'kind'] : [])]
   const missing = needed.filter(program => findProgram(program) === undefined)
@@ -113,7 +113,7 @@ async function runIn({ keep, tests }: Options): Promise<void> {
     given === '' ? await makeCluster(keep) : givenCluster(given, process.env['LOAD_IMAGES'] ?? '')
   try {
     const files = tests.length > 0 ? tests : ['test/e2e/*.test.ts']
-    // Images of both have the tag `dev`, which must be today's in the end.
+    // The images of both versions have the tag `dev`, which must be that of the current ones in the end.
     if (needsPreviousImages(files)) for (const archive of makePreviousImages()) await cluster.load(archive)
     for (const file of readdirSync(archives).filter(found => found.endsWith('.tar'))) {
       await cluster.load(join(archives, file))
@@ -192,7 +192,7 @@ async function routeToPods(kubeconfig: string): Promise<void> {
   }
 }
 
-/** Its output goes where ours goes. Rejects when it fails. */
+/** Runs a command that inherits the output. Rejects when it fails. */
 async function run(program: string, ...args: readonly string[]): Promise<void> {
   const child = spawn(program, args, { cwd: root, stdio: 'inherit' })
   const [code, signal] = await once(child, 'exit')

@@ -55,7 +55,7 @@ export function pushRequest(
   })
 }
 
-/** What a consumer of a request that was sent whole must get. */
+/** Returns the messages that a consumer of a complete request must get. */
 export function wholeRequest(requestId: string, frames = framesOfRequest): readonly string[] {
   const texts = Array.from({ length: frames }, (_, index) => `${index + 1}`)
   return [`header ${requestId}`, ...texts, 'SUCCESS']
@@ -64,7 +64,7 @@ export function wholeRequest(requestId: string, frames = framesOfRequest): reado
 export interface Producer {
   /** The answers by request. */
   readonly answers: ReadonlyMap<string, string>
-  /** Ends it after its request; resolves then. */
+  /** Ends the load after the current request; resolves then. */
   stop(): Promise<void>
 }
 
@@ -99,7 +99,7 @@ export function startProducer(choose: ChooseBroker, prefix = 'r'): Producer {
 export interface Consumer {
   /** The messages by request, in the form of `textOf`. */
   readonly received: ReadonlyMap<string, readonly string[]>
-  /** How often it had to go to another broker. */
+  /** The number of changes to another broker. */
   readonly moves: number
   /** The longest time between two messages of a request. */
   readonly longestPauseMs: number

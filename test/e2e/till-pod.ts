@@ -9,14 +9,14 @@ import type { Rush, Sale } from './till.ts'
 /** The programs of a merchant in a pod, see `till.ts`. */
 export interface Till {
   sell(): Promise<Sale>
-  /** Begins to sell; what it resolves with ends that. */
+  /** Starts to sell; resolves with a function that ends it. */
   rush(): () => Promise<Rush>
 }
 
 const sources = { till: 'test/e2e/till.ts', 'retrying-client': 'test/payments/retrying-client.ts' } as const
 const maxOutputBytes = 1024 * 1024
 
-/** Makes a pod whose environment is that Secret, and resolves when it runs. */
+/** Creates a pod whose environment is that Secret, and resolves when it runs. */
 export async function startTill(namespace: string, secretName: string): Promise<Till> {
   const name = 'till'
   const data = Object.fromEntries(
@@ -70,7 +70,7 @@ function podOf({
       containers: [
         {
           name,
-          // Any image with Node will do.
+          // The image only needs Node.
           image: 'tollway/operator:dev',
           imagePullPolicy: 'Never',
           command: ['node', '--eval', 'setInterval(() => {}, 1_000_000)'],

@@ -21,7 +21,7 @@ export interface Rush {
   readonly sent: number
   readonly replayed: number
   readonly longestMs: number
-  /** Transactions that are not as their answers promised. */
+  /** The transactions that differ from their answers. */
   readonly wrong: readonly string[]
 }
 
@@ -61,7 +61,7 @@ async function change(from: RetryingClient, path: string, json: object): Promise
   return (JSON.parse(body) as { transaction: SoldTransaction }).transaction
 }
 
-/** As a payer whose browser runs no scripts. */
+/** Pays like a payer whose browser runs no scripts. */
 async function payOnPage(amount: number): Promise<string> {
   const query = new URLSearchParams({ key: env('PAYMENTS_PUBLIC_KEY'), currency, amount: `${amount}` })
   const page = `${env('PAYMENTS_PAGE_URL')}/?${query}`

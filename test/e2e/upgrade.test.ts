@@ -33,7 +33,7 @@ import { startTill, type Till } from './till-pod.ts'
 const system = 'tollway-system'
 const namespaces = ['shop', 'studio', 'bakery']
 const { version } = previousRelease
-/** The limit of `grace`, who uses it up before the first change. */
+/** The limit of `grace`, a user who exhausts it before the first change. */
 const spentLimit = 3
 
 const skip =

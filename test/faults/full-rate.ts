@@ -12,7 +12,7 @@ const settleMs = 1_000
 const limit = 1_000_000
 const growthGoalMiB = 64
 
-/** As many calls as the service accepts while Redis hangs: nothing may pile up. */
+/** Sends as many calls as the service accepts while Redis hangs: nothing may pile up. */
 export const fullRateCase: FaultCase = {
   name: 'full-rate',
   title: 'black hole, at as many calls as the service accepts',

@@ -6,7 +6,7 @@ import { type Cleanup, root, startTollway } from '../support/tollway.ts'
 const maxCalls = 10
 
 /**
- * Starts what `make run` starts, on free ports and in a temporary folder, and runs commands of the README.
+ * Starts the same as `make run`, on free ports and in a temporary folder, and runs commands of the README.
  * Resolves with the lines of the terminal, in which the ports are the default ones.
  */
 export async function recordSession(t: Cleanup): Promise<readonly string[]> {
@@ -46,7 +46,7 @@ interface Place {
   readonly stateDir: string
 }
 
-/** Replaces what only this session has: its folders and its ports. */
+/** Replaces the folders and the ports of this session. */
 function withDefaults(text: string, { folder, stateDir }: Place): string {
   const ports: readonly (readonly [RegExp, string])[] = [
     [/(gRPC +127\.0\.0\.1:)\d+/, '8081'],

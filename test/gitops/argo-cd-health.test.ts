@@ -52,7 +52,7 @@ for (const { kind } of resourceKinds) {
       if (write) writeFileSync(path, dump({ tests: found }, { lineWidth: 110 }))
       const { tests } = yaml(path) as HealthTests
       assert.deepEqual(found, tests)
-      // The file's name says the health that a person expects.
+      // The file's name begins with the expected health.
       for (const { healthStatus, inputPath } of tests) {
         const [expected] = inputPath.replace('testdata/', '').split('_')
         assert.equal(healthStatus.status.toLowerCase(), expected, inputPath)

@@ -19,7 +19,7 @@ const right: Facts = {
 const problems = [{ path: 'spec.domain', message: 'is missing' }]
 const failure = 'redis.default.svc:6379 refuses connections; 2 of 2 processes answer with errors'
 
-/** Of the kinds that processes enforce. */
+/** The statuses of the kinds that processes enforce. */
 const fed: Readonly<Record<string, Partial<Facts>>> = {
   healthy_enforced: {},
   healthy_doubtful: { doubt: { reason: 'OpenOverlap', message: 'avatar- is open to all callers' } },

@@ -11,7 +11,7 @@ import { grpcRequest } from '../bench/load/requests.ts'
 /** The frames that a hostile caller sends on each of its connections, at the given rate. */
 export interface Flood {
   readonly connections: number
-  /** For each connection. */
+  /** The rate of each connection. */
   readonly framesPerSecond: number
   /** Calls whose answers the caller does not take, since its windows are closed. */
   readonly blockedAnswers: number

@@ -43,7 +43,7 @@ for (const name of names) {
     const before = rssMiB(server.pid)
     const script = join(root, 'test/hostile/attacker-process.ts')
     const args = [script, name, `${server.port}`, ...(values.reconnect ? [values.reconnect] : [])]
-    // Without the priority that this process may have: the attacker's own cost is not measured.
+    // The attacker runs without the priority that this process may have: its own cost is not measured.
     const ordinary = ['-o', '0', 'taskset', '-c', otherCore]
     const attacker = startProgram('chrt', [...ordinary, process.execPath, ...args])
     await new Promise(resolve => setTimeout(resolve, attackerQuietMs - 500))

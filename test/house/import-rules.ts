@@ -28,7 +28,7 @@ const operatorParts = [
   'operator/streams/',
   'operator/xds/',
 ]
-/** What assembles an operator, beside its parts. */
+/** The modules that assemble an operator, besides its parts. */
 const environmentParts = [
   ...operatorParts,
   'operator/app.ts',

@@ -13,7 +13,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-/** The programs of examples/animation, those in Python being foreign clients, with a real broker between. */
+/** Runs the programs of examples/animation with a real broker; those in Python are foreign clients. */
 
 const examples = join(root, 'examples/animation')
 const seconds = 2
@@ -45,7 +45,7 @@ const runTypeScript = (name: string, args: readonly string[]) =>
 interface Broker {
   readonly target: string
   consumers(): Promise<number>
-  /** The messages that producers have sent. */
+  /** Resolves with the messages that producers have sent. */
   messages(): Promise<number>
 }
 
@@ -75,7 +75,7 @@ async function assertSucceeded(program: Program): Promise<void> {
   assert.equal(await program.exited(), 0, program.output())
 }
 
-/** One consumer of each language writes into folders of their own what the producer, started last, sends. */
+/** One consumer of each language writes into its own folder what the producer, started last, sends. */
 async function receive(
   t: TestContext,
   produce: (args: readonly string[]) => Program,

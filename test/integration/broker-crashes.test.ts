@@ -11,10 +11,12 @@ import { startRedis } from '../support/redis-server.ts'
 import { requireProgram } from '../support/require-server.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-/** How often a broker is killed; each time its consumers go on at the other one. */
+/** The number of kills of a broker; each time its consumers continue at the other one. */
 const kills = process.env['SOAK'] === '1' ? 100 : 3
 
-/** A producer at one broker that has sent its header, and a consumer at another that has got it. */
+/**
+ * Starts a producer at one broker, which sends its header, and a consumer at another one, which receives it.
+ */
 async function stream(t: TestContext, producing: BrokerProcess, consuming: BrokerProcess, requestId: string) {
   const consumer = openAnimationClient(t, consuming.address).pull(
     { requestId },
@@ -29,7 +31,7 @@ async function stream(t: TestContext, producing: BrokerProcess, consuming: Broke
 const runOf = (consumer: PullCall) =>
   consumer.texts()[1]?.match(/^INFO run (\S+), the next is message 1$/)?.[1]
 
-/** The time codes that came, which are their messages' numbers. */
+/** Returns the received time codes, which are the numbers of the messages. */
 const numbers = (consumer: PullCall) => consumer.texts().filter(text => /^\d+$/.test(text))
 const range = (from: number, to: number) =>
   Array.from({ length: to - from + 1 }, (_, index) => `${from + index}`)

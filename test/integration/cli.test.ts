@@ -21,7 +21,7 @@ function runIn(cwd: string, command: string, args: readonly string[]): Outcome {
   return { code: status, out: stdout, err: stderr }
 }
 
-/** What the program does with these arguments, without the time that it takes to start one. */
+/** Runs the program in this process with these arguments, which saves its start. */
 async function inThisProcess(...args: string[]): Promise<Outcome> {
   let [out, err] = ['', '']
   const code = await runCommand(args, {
@@ -329,7 +329,7 @@ test('a reader that closes the pipe causes no error', () => {
   assert.deepEqual(runIn(place, 'bash', ['-c', command]), { code: 0, out: '0\n', err: '' })
 })
 
-/** The machine's own Node, when it is one that cannot run the code. */
+/** The path of the machine's own Node, if it is too old to run the code. */
 function oldNode(t: TestContext): string | undefined {
   const node = '/usr/bin/node'
   const { stdout } = spawnSync(node, ['--version'], { encoding: 'utf8' })

@@ -14,7 +14,7 @@ type Algorithm = 'FixedWindow' | 'SlidingWindow' | 'TokenBucket'
 const uids = ['a', 'b', 'c']
 const workers = 2
 
-/** Three hits a day of each user. */
+/** The limit is three hits a day for each user. */
 function limitBy(algorithm: Algorithm): RateLimitDomain {
   const config = domainOf(
     '{domain: shop, descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 3}}]}',
@@ -43,7 +43,9 @@ async function startPods(t: TestContext, algorithm: Algorithm, env: Readonly<Rec
 
 const asksOfEach = 12
 
-/** Asks all pods, and returns the number of allowed calls. Afterwards the workers have cached the refusal. */
+/**
+ * Calls all pods, and returns the number of allowed calls. Afterwards the workers have cached the refusal.
+ */
 async function exhaust(pods: readonly RateLimitProcess[]): Promise<number> {
   let allowed = 0
   for (let ask = 0; ask < asksOfEach; ask++) {
@@ -55,7 +57,7 @@ async function exhaust(pods: readonly RateLimitProcess[]): Promise<number> {
 
 /** The allowed calls after a reset, after a raise by 2 of that, and after another one when exhausted. */
 const allowedAfter = {
-  // Refused calls count too, so that a raise of an exhausted counter grants an unknown number.
+  // Rejected calls count too, so a raise of an exhausted counter grants an unknown number.
   FixedWindow: [3, 5],
   SlidingWindow: [3, 5, 2],
   // Tokens beyond a full bucket are lost.

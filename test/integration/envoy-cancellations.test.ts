@@ -18,10 +18,10 @@ import { waitFor } from '../support/wait-for.ts'
 
 /** Concurrent calls of 20 ms each: at most 5,000 cancellations a second, half of a hostile rate. */
 const callsAtOnce = 100
-/** As the example's Envoy has it. */
+/** The domain of the example's Envoy. */
 const domain = 'checkout'
 
-/** The sidecar of the examples, which gives up after 20 ms, with one worker and so one connection. */
+/** Starts the sidecar of the examples with a timeout of 20 ms, with one worker and so one connection. */
 async function openEnvoy(t: TestContext, servicePort: number) {
   const { ingressPort, adminPort } = await startEnvoy(t, servicePort, {
     concurrency: 1,
@@ -78,7 +78,7 @@ async function keepsConnection(t: TestContext, service: Service, cancellations: 
 
   await answersCome()
   service.stall()
-  // Now and then the service is the first to notice that a call is late, and answers it.
+  // Sometimes the service notices first that a call is late, and answers it.
   await waitFor(
     `${cancellations} cancellations`,
     async () => {
@@ -136,7 +136,7 @@ test('200 calls that Envoy cancels cost no connection of a service whose Redis i
     ...env,
     KVSTORE_SOCKET_TYPE: 'tcp',
     KVSTORE_URL: `127.0.0.1:${redis.port}`,
-    // Longer than Envoy's patience, so that it is Envoy that gives up.
+    // The deadline is longer than Envoy's timeout, so that Envoy cancels.
     BACKEND_DEADLINE: '50ms',
   })
   await service.serves()

@@ -9,7 +9,7 @@ const domain = 'checkout'
 
 const ietfDraft = ['--env', 'RESPONSE_HEADERS=ietf-draft', '--env', 'PROBLEM_DETAILS=true']
 
-/** Envoy waits for answers, however busy the machine is. */
+/** The timeout of Envoy is long enough for a busy machine. */
 const withTime = (config: string) => config.replace('timeout: 0.020s', 'timeout: 5s')
 
 async function statusCodes(port: number, headers: Record<string, string>, calls: number): Promise<number[]> {
@@ -125,7 +125,7 @@ test('Envoy gets a limit per 15 seconds and one per day on one descriptor', asyn
   )
   const { headers } = responses[2] as Response
   assert.equal(headers.get('ratelimit-policy'), '"fast";q=2;w=15, "1";q=3;w=86400')
-  // The refused call is not counted by the limit of the day.
+  // The rejected call is not counted by the limit of the day.
   const [, left, reset] = /^"fast";r=0;t=(\d+), "1";r=1;t=(\d+)$/.exec(headers.get('ratelimit') ?? '') ?? []
   assert.equal(headers.get('retry-after'), left, 'the day is not over, and does not refuse')
   assert.ok(Number(reset) > 0)
@@ -141,7 +141,7 @@ test('Envoy lets N of 3N calls through, with two processes on one Redis that bot
     'BACKEND_DEADLINE=5s',
   ])
   const { replicas } = await tollway.ready()
-  // New connections all the time: the kernel spreads connections over the processes, not calls.
+  // The requests use new connections: the kernel spreads connections over the processes, not calls.
   const change = (config: string) =>
     withTime(config).replace(
       'max_connection_duration: 300s',

@@ -53,7 +53,7 @@ function domain(k: number): RateLimitDomain {
   return { name: 'shop/a', domain: 'a', descriptors: [rule] }
 }
 
-/** The operator's feed behind a real server, with certificates that an operator looks after. */
+/** Starts the operator's feed behind a real server, with certificates that an operator renews. */
 async function startOperator(t: TestContext, times = {}) {
   const store = storeInMemory()
   const certificates = new Certificates({
@@ -110,7 +110,7 @@ const ofPods = { dnsNames: [podName], usage: ['client'], nowMs, expiresAtMs: soo
 
 const filesOf = ({ cert, key }: Identity, ca = '') => ({ 'tls.crt': cert, 'tls.key': key, 'ca.crt': ca })
 
-/** What a pod may come with, made from what it should have. */
+/** The files of a client, derived from valid ones. */
 const wrong: Readonly<Record<string, (right: Files, authority: Identity) => Files>> = {
   'a certificate of another authority': right => filesOf(issueLeaf(strangers, ofPods), right['ca.crt']),
   'another authority of the operator': right => ({ ...right, 'ca.crt': strangers.cert }),
@@ -155,7 +155,7 @@ const codec = {
   decode: (bytes: Uint8Array): DiscoveryResponse => fromBinary(DiscoveryResponseSchema, bytes),
 }
 
-/** One new connection; answers whether a configuration came, and throws why not. */
+/** Opens a new connection; resolves with whether a configuration arrived, and rejects with the reason. */
 async function fetchOnce(address: string, tls: ClientTls): Promise<boolean> {
   const client = createGrpcClient(address, { tls })
   try {

@@ -25,7 +25,7 @@ function resource(domain: string, unit: RateLimitUnit, requestsPerUnit: number) 
   return createResource(domain, toBinary(RateLimitConfigSchema, config))
 }
 
-/** The operator's feed on a port. The unit UNKNOWN makes the limit of the domain `shop` wrong. */
+/** Starts the operator's feed on a port. The unit UNKNOWN makes the limit of the domain `shop` wrong. */
 async function startOperator(t: Cleanup, port: number) {
   let streams = 0
   const ids = () => `${++streams}`
@@ -39,7 +39,7 @@ async function startOperator(t: Cleanup, port: number) {
   t.after(stop)
   return {
     stop,
-    /** The process has a stream here. */
+    /** The process has a stream at this operator. */
     reached: () => waitFor('the process to come', () => feed.clients().length > 0),
     publish(unit: RateLimitUnit, requestsPerUnit: number) {
       const shop = resource('shop', unit, requestsPerUnit)

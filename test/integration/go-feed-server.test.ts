@@ -8,7 +8,7 @@ import { waitByTurns, waitFor } from '../support/wait-for.ts'
 
 const typeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
 
-/** A policy that closes a connection at its third ping too many, as of the issue that users had. */
+/** A policy that closes a connection at its third excess ping, as in a reported issue. */
 const permits = (minTime: string) => ['-enforce', `-min-time=${minTime}`, '-permit-without-stream']
 
 describe('a feed from a server on grpc-go and go-control-plane', { skip: missingGoFeedServer() }, () => {
@@ -90,7 +90,7 @@ describe('a feed from a server on grpc-go and go-control-plane', { skip: missing
     await waitFor('the fix', async () => (await shown()).includes('requests_per_unit=3,'))
     const tookMs = performance.now() - fixedMs
     assert.ok(tookMs < 2_000, `the fix was in force after ${tookMs} ms`)
-    // The server answers each refusal with the same at once.
+    // The server answers each rejection with the same response at once.
     assert.ok(refused().length <= refusals + 1 + tookMs / 500, `${refused().length} refusals`)
     assert.match(service.program.output(), /^(time=\S+ level=\w+ msg=.+\n)+$/)
   })

@@ -15,11 +15,13 @@ const fleet = createAuthority('fleet')
 const stranger = createAuthority('stranger')
 const serverName = 'ratelimit.test'
 
-/** The service, which wants callers of the name `envoy.test`, and its certificate files. */
+/**
+ * Starts the service, which requires the name `envoy.test` of its callers, and returns its certificate files.
+ */
 async function start(t: TestContext) {
   const folder = temporaryFolder('mtls')
   const path = (name: string) => join(folder, name)
-  /** As a tool for certificates does: each file in one step, one after the other. */
+  /** Writes like a tool for certificates: each file in one step, one after the other. */
   const write = (files: Readonly<Record<string, string>>) => {
     for (const [name, text] of Object.entries(files)) {
       writeFileSync(path(`${name}.new`), text)

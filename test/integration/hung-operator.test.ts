@@ -24,9 +24,9 @@ const namespace = 'hung-operator'
 const limits = `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/ratelimitconfigs`
 const leasePath = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/tollway-operator`
 
-/** A stopped operator delays nothing longer than this. */
+/** The maximum delay that a paused operator may cause. */
 const goalMs = 10_000
-/** The goal, and the time that a machine that runs other tests may take for the rest. */
+/** The goal, and the additional time that a busy machine may need. */
 const deadlineMs = 2 * goalMs
 
 interface Operator {
@@ -93,7 +93,7 @@ describe('an operator that is paused (SIGSTOP)', { skip: missingKubeAssets(), ti
     return (body as { status?: { observedGeneration?: number } }).status?.observedGeneration
   }
 
-  /** With the durations of the Lease that are the defaults. */
+  /** Starts an operator with the default durations of the Lease. */
   async function startOperator(
     t: TestContext,
     ip: string,
@@ -127,7 +127,7 @@ describe('an operator that is paused (SIGSTOP)', { skip: missingKubeAssets(), ti
   }
 })
 
-/** As the kubelet asks. */
+/** Asks for readiness as the kubelet does. */
 async function isReady(ip: string, operatorPort: number): Promise<boolean> {
   const signal = AbortSignal.timeout(1_000)
   const answer = await fetch(`http://${ip}:${operatorPort}/readyz`, { signal }).catch(() => undefined)

@@ -11,7 +11,9 @@ import { waitFor } from '../support/wait-for.ts'
 const { SLIDING_WINDOW, TOKEN_BUCKET } = RateLimitAlgorithm
 const { MINUTE, HOUR, DAY } = RateLimitUnit
 
-/** No limit is reached. Each version has a number of its own, by which answers name their version. */
+/**
+ * The limits are never reached. Each version has a number of its own, by which answers name their version.
+ */
 const most = 1_000_000
 const versions = [
   { limit: { unit: DAY } },

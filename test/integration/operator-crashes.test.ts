@@ -18,13 +18,13 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-/** A leader that was killed is missed for three seconds. */
+/** A killed leader is replaced after three seconds. */
 const lease = { durationSeconds: 3, renewDeadlineSeconds: 2, retrySeconds: 1 }
 const timeoutMs = 30_000
-/** After which of the writes the operator is killed; all of them in the long form. */
+/** The writes after which the operator is killed; all of them in the long form. */
 const someWrites = [7]
 
-// So frequent that few runs of the operator complete, and every watch ends early.
+// The faults are so frequent that few runs of the operator complete, and every watch ends early.
 const manyFaults: ApiFaults = {
   answers: [
     { status: 500, share: 0.1 },
@@ -38,11 +38,11 @@ const manyFaults: ApiFaults = {
   endWatchesAfterMs: 500,
 }
 
-/** What happens to the operator while it works. */
+/** The faults of the operator while it works. */
 interface Disturbance {
-  /** It is killed once that write has been answered; 0 for never. */
+  /** The number of the write after whose answer the operator is killed; 0 for never. */
   readonly killAfter: number
-  /** On its way to the API server. */
+  /** The faults of the connection to the API server. */
   readonly faults: ApiFaults
 }
 
@@ -162,10 +162,10 @@ describe('an operator that is disturbed while it writes', {
 
 /** Deployment, two Services, ServiceAccount, NetworkPolicy, and the three Secrets of the feed. */
 const expectedObjects = 8
-/** The Secrets stay for the next time. */
+/** The Secrets remain for the next installation. */
 const remainingObjects = 3
 
-/** Renewals of the lease come whenever they come. */
+/** Renewals of the Lease happen at any time. */
 function isWrite({ method, path, status }: ProxiedCall): boolean {
   return method !== 'GET' && !path.includes('/leases') && status < 300
 }

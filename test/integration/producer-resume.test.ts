@@ -21,12 +21,12 @@ import { requireProgram } from '../support/require-server.ts'
 const range = (from: number, to: number) =>
   Array.from({ length: to - from + 1 }, (_, index) => `${from + index}`)
 
-/** The time codes that came: the numbers of their messages. */
+/** Returns the received time codes: the numbers of their messages. */
 const numbers = (pull: PullCall) => pull.texts().filter(text => /^\d+$/.test(text))
 
 interface Producer {
   readonly push: PushCall
-  /** Its metadata for the next push. */
+  /** The metadata of the producer for the next push. */
   readonly resume: Readonly<Record<string, string>>
   /** The number of the message to send next. */
   readonly next: number

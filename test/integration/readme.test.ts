@@ -17,11 +17,12 @@ function commandsOf(block: number): string[] {
 }
 
 /**
- * In the long form all is installed as the lockfile says; else what is installed here serves the clone too.
+ * The long form installs everything as the lockfile says; the short form uses the installed packages of this
+ * checkout.
  */
 const installs = process.env['SOAK'] === '1'
 
-/** The packages of others from here, and the clone's own. */
+/** Links the installed packages of third parties, and the clone's own. */
 function linkModules(place: string): void {
   const [present, made] = [root, place].map(folder => join(folder, 'node_modules')) as [string, string]
   mkdirSync(made)

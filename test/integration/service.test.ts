@@ -69,7 +69,7 @@ test('an address in use is reported with its setting before any configuration ar
   }
 })
 
-/** A service that would wait for its first configuration for ever. */
+/** The settings of a service that waits for its first configuration indefinitely. */
 const waitsForEver = { BACKEND_TYPE: 'memory', RUNTIME_ROOT: '/nonexistent' }
 
 test('a wrong file or path of a setting is reported before any configuration arrives', async t => {

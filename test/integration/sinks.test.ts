@@ -16,7 +16,7 @@ import { waitFor } from '../support/wait-for.ts'
 
 type Settings = Readonly<Record<string, string>>
 
-/** The service after one call within the limit of 1 and two above it. */
+/** Starts the service, and makes one call within the limit of 1 and two above it. */
 async function start(t: TestContext, settings: Settings) {
   const files = rateLimitFiles(userLimit('1/day'))
   const service = await startRateLimit(t, {
@@ -33,7 +33,10 @@ async function start(t: TestContext, settings: Settings) {
   return service
 }
 
-/** What the lines that begin with the text add up to; `<head>:<value>|c<tail>` is a line. */
+/**
+ * Returns the sum of the lines that begin with the text; `<head>:<value>|c<tail>` is a line.
+ * `<head>:<value>|c<tail>` is a line.
+ */
 function sumOf({ lines }: Receiver, head: string, tail = ''): number {
   return lines()
     .filter(line => line.startsWith(`${head}:`) && line.endsWith(`|c${tail}`))

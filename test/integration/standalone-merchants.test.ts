@@ -50,7 +50,7 @@ test('a Merchant of a folder has an API key in a file, and is closed with its re
 
   await t.test('whose deleted file is written again, with another key', async () => {
     rmSync(file)
-    // Any change of a manifest lets it look at once.
+    // Any change of a manifest causes an immediate reconciliation.
     tollway.write('limits.yaml', manifest('a', 'checkout', { user: '2/hour' }))
     const key = await waitFor('another key', () => entries().apiKey)
     assert.notEqual(key, apiKey)
@@ -84,7 +84,7 @@ test('a Merchant of a folder has an API key in a file, and is closed with its re
     )
     const { addresses } = tollway.status()
     const ask = async () => {
-      // hits 0 changes nothing.
+      // A call of 0 hits changes nothing.
       const entries = [{ key: 'failed_key', value: '127.0.0.1' }]
       const body = JSON.stringify({
         domain: 'tollway-payments-api',

@@ -17,7 +17,7 @@ spec:
   limits: ${limits}
 `
 
-/** A producer that has sent the header of a request, and a consumer that has got it. */
+/** Starts a producer, which sends the header of a request, and a consumer, which receives it. */
 async function stream(t: TestContext, { brokerPort }: Tollway, requestId: string) {
   const consumer = openAnimationClient(t, `127.0.0.1:${brokerPort}`).pull({ requestId })
   const producer = openAnimationClient(t, `127.0.0.1:${brokerPort}`).push()
@@ -85,7 +85,7 @@ test('several brokers share their streams in the Redis that tollway run starts',
   const tollway = await startTollway(t, { 'route.yaml': route('{}') }, ['--broker-replicas', '2'])
   const { replicas } = await tollway.ready()
   assert.equal(replicas.length, 3)
-  // The report has a replica that has just become ready before the next reconcile counts it.
+  // The report may have a new replica before the next reconciliation counts it.
   await waitFor('both brokers to be counted', () => tollway.status().resources[0]?.enforced === '2/2')
   assert.match(tollway.program.output(), /2 brokers of animation streams with 1 route, streams in Redis/)
   // The kernel spreads connections over both, so that some of these meet at different ones.
@@ -114,7 +114,7 @@ test('the example of a route with every field protects its streams from any sour
     const foreign = { authorization: 'Bearer change-me-for-consumers' }
     assert.match(await push(source, foreign), /^(UNAUTHENTICATED|PERMISSION_DENIED) /, source)
   }
-  // With the token the rules of the route apply, and it rejects a request without data.
+  // With the token, the rules of the route apply, and it rejects a request without data.
   const own = { authorization: 'Bearer change-me-for-producers' }
   assert.match(await push('a2f', own), /^ERROR /)
 })

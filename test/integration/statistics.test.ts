@@ -161,7 +161,7 @@ test('/stats has every name, with memcached', async t => {
   const shown = ['increment.__code=success', 'add.__code=success', 'multiget.__code=success']
   assert.deepEqual(
     shown.map(name => stats[`ratelimit.memcache.${name}`]),
-    // The look is the one with which the service learns that the backend answers calls.
+    // The counted read is the one with which the service learns that the backend answers.
     [5, 2, 1],
   )
   const later = await statsOf(t, { ...env, CACHE_KEY_PREFIX: 'later', MEMSTORE_ASYNC_INCREMENT: 'true' })

@@ -47,7 +47,7 @@ function routeOf(name: string, webhook: OpenedStreamRoute['webhook']): OpenedStr
   }
 }
 
-/** A feed that a test publishes routes to. */
+/** Starts a feed to which the test publishes routes. */
 async function startRouteFeed(t: TestContext) {
   let nonce = 0
   const ids = () => `${++nonce}`
@@ -196,7 +196,7 @@ test('brokers over Redis post each begin and each end once', async t => {
     await posted('r6', ['begun r6'])
     await three.program.end('SIGKILL')
     await waitFor('the end', () => texts('r6').length > 1)
-    // Both peers know the end now; only one has given it.
+    // Both peers have seen the end now; only one has reported it.
     for (const { debug } of brokers) {
       await waitFor('the peer to know', async () => {
         const { streams } = (await (await fetch(`${debug}/streams`)).json()) as {

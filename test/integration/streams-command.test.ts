@@ -19,13 +19,13 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-/** `tollway streams` against brokers that run, with producers and consumers on connections of their own. */
+/** Tests `tollway streams` with running brokers, and with producers and consumers on separate connections. */
 
 const program = join(root, 'operator/cli/tollway.ts')
 
 const places = (brokers: readonly BrokerProcess[]) => brokers.flatMap(({ debug }) => ['--address', debug])
 
-/** What the command does, without the time that a program of its own takes to start. */
+/** Runs the command in this process, which saves its start. */
 async function said(args: readonly string[], ...brokers: readonly BrokerProcess[]) {
   let output = ''
   const print = (text: string) => {
@@ -38,7 +38,7 @@ async function said(args: readonly string[], ...brokers: readonly BrokerProcess[
 const connect = (t: TestContext, { address }: BrokerProcess): AnimationClient =>
   openAnimationClient(t, address)
 
-/** A producer that has sent a header, and a consumer, maybe at another broker, that has got it. */
+/** Starts a producer, which sends a header, and a consumer, maybe at another broker, which receives it. */
 async function open(t: TestContext, requestId: string, from: BrokerProcess, to = from) {
   const consumer = connect(t, to).pull({ requestId })
   const producer = connect(t, from).push()

@@ -34,7 +34,7 @@ function configuration(k: number): RateLimitDomain {
   return { name: 'default/swapped', domain: 'swapped', descriptors: [rule('a'), rule('b')] }
 }
 
-/** The operator's feed behind a real server. */
+/** Starts the operator's feed behind a real server. */
 async function startFeed(t: Cleanup) {
   let streams = 0
   const ids = () => `${++streams}`
@@ -64,7 +64,7 @@ async function startFeed(t: Cleanup) {
   }
 }
 
-/** Calls all the time, and keeps what went wrong and which configurations decided. */
+/** Calls continuously, and collects the errors and the configurations that decided. */
 function startLoad(shouldRateLimit: ReturnType<typeof callRateLimit>['shouldRateLimit']) {
   const descriptors = ['a', 'b'].map(key => ({ entries: [{ key, value: 'x' }] }))
   const failures: string[] = []

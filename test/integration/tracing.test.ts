@@ -16,7 +16,7 @@ const b3Id = '463ac35c9f6413ad48485a3953bb6124'
 
 type Settings = Readonly<Record<string, string>>
 
-/** The service with its own settings of tracing, and what its collector has got. */
+/** Starts the service with settings of tracing, and returns what its collector receives. */
 async function start(t: TestContext, collector: { readonly url: string }, settings: Settings) {
   const service = await startRateLimit(t, {
     ...rateLimitFiles(userLimit('1000/day')).env,

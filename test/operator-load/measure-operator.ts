@@ -16,7 +16,7 @@ export interface OperatorLoad extends SimulatedPodOptions {
 }
 
 export interface OperatorCost extends ConsoleCounts {
-  /** Of one core. */
+  /** The share of one core. */
   readonly cpu: number
   readonly rssMiB: number
 }
@@ -26,7 +26,7 @@ const ticksPerSecond = 100
 /** Runs an operator with simulated pods and consoles, and returns what it costs. */
 export async function measureOperator(t: Cleanup, load: OperatorLoad): Promise<OperatorCost> {
   const { pods, consoles, domains, rulesPerDomain, settleMs, measureMs } = load
-  // As in a cluster.
+  // The options are those of a cluster.
   const program = [process.execPath, ...nodeOptions, command] as const
   const tollway = await startTollway(t, manifestsOf(domains, rulesPerDomain), [], program)
   const { pid, addresses } = await tollway.ready()

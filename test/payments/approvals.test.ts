@@ -15,12 +15,12 @@ import {
 import { createRetryingClient, postOnce } from './retrying-client.ts'
 
 const soak = process.env['SOAK'] === '1'
-/** At least; PAYMENTS sets another size of the long form. */
+/** The minimum; PAYMENTS sets another size of the long form. */
 const payments = soak ? Number(process.env['PAYMENTS'] ?? 10_000) : 50
 const workers = soak ? 64 : 8
-/** Between two faults of the long form, so that most of the payments are made at all. */
+/** The pause between two faults of the long form, so that most of the payments are made at all. */
 const calmMs = soak ? 15_000 : 0
-/** In the long form, longer than a transaction is tried again for a lock. */
+/** The long form locks for longer than a transaction is retried. */
 const lockSeconds = soak ? 14 : 3
 const stopMs = soak ? 14_000 : 3_000
 const sweepAfter = soak ? '60s' : '4s'
@@ -97,7 +97,7 @@ describe('approvals and payments', { skip: missingPostgres(), timeout: soak ? 3_
       for (let turn = 0; begun < payments || met < faults.length; turn += 1) {
         begun += 1
         const service = (index + turn) % services.length
-        // One in ten callers does not come again, whatever the answer was.
+        // One in ten callers does not repeat its request, whatever the answer was.
         if (random() < 0.1) {
           const target = { url: services[service]?.url ?? '', authorization }
           const answer = await postOnce(target, path, input, `once-${index}-${turn}`)

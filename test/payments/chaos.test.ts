@@ -16,23 +16,23 @@ import {
 import { createRetryingClient, postOnce, type RetryingClient } from './retrying-client.ts'
 
 const soak = process.env['SOAK'] === '1'
-/** How long the faults last; 0 skips the test. */
+/** The duration of the faults; 0 skips the test. */
 const chaosMs = 1_000 * Number(process.env['CHAOS_SECONDS'] ?? (soak ? 300 : 0))
 const faultEveryMs = 2_000
 const workers = soak ? 16 : 4
 const storms = soak ? 1_000 : 5
-/** How long a stopped process is away: longer than its lease. */
+/** The duration of a pause, which is longer than the lease. */
 const stopMs = 4_000
-/** Shorter than by default, since a request whose process was killed waits for its lease. */
+/** The lease is shorter than by default, since a request whose process was killed waits for its lease. */
 const env = { IDEMPOTENCY_LEASE: '3s' }
-/** Many leases: a request may meet one fault after the other. */
+/** The deadline is many leases: a request may meet one fault after the other. */
 const deadlineMs = 150_000
 const seed = Number(process.env['SEED'] ?? 20_261_121)
 
 const faults = ['kill PostgreSQL', 'kill a pod', 'stop a pod'] as const
 type Fault = (typeof faults)[number]
 
-/** What the answers promised of a transaction. */
+/** The amounts of a transaction by the answers. */
 interface Promised {
   readonly id: string
   readonly pendingAmount: number
@@ -114,7 +114,7 @@ describe('payments while processes are killed and paused', {
     await assertProved()
   })
 
-  /** Kills or stops one after the other, and starts or continues it. */
+  /** Kills or pauses one process after the other, and starts or continues it. */
   async function disturbUntil(endMs: () => number, onFault: (fault: Fault) => void): Promise<void> {
     for (let turn = 0; performance.now() + faultEveryMs < endMs(); turn += 1) {
       await pause(faultEveryMs)

@@ -41,13 +41,13 @@ function runOptions(): readonly string[] {
 
 const uuid = /\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g
 
-/** A shell that a reader of the guide has open, in a folder with the receiver of Node. */
+/** A shell of a reader of the guide, in a folder with the receiver of Node. */
 function openShell(ports: Readonly<Record<string, number>>) {
   const cwd = temporaryFolder('guide')
   writeFileSync(join(cwd, 'receiver.mjs'), receiverOf('js'))
   const shell = spawn('bash', ['-e', '-o', 'pipefail'], {
     cwd,
-    // A group of its own, which ends together with what the shell started.
+    // The shell has a separate process group, which ends with all its programs.
     detached: true,
     env: { ...process.env, PORT: `${ports['9000']}` },
   })
@@ -72,7 +72,7 @@ function openShell(ports: Readonly<Record<string, number>>) {
       await waitFor(`the end of: ${text}`, () => said.includes(end) || shell.exitCode !== null, 30_000)
       assert.equal(shell.exitCode, null, `${text}\nfailed: ${said}`)
       if (expected === undefined) return
-      // What a program in the background prints may follow the end of the block.
+      // The output of a background program may follow the end of the block.
       await waitFor(`the output of: ${text}`, () => output().includes(expected), 15_000).catch(() => {})
       assert.equal(output(), expected, text)
     },
@@ -159,7 +159,7 @@ function startReceiver({ file, command, language, secret, port }: Receiver) {
   return { ...started, end }
 }
 
-/** Sends what an attacker can send, and deliveries during a rotation and after a lost answer. */
+/** Sends requests of an attacker, and deliveries during a rotation and after a lost answer. */
 async function assertJudges(url: string, secret: string, output: () => string): Promise<void> {
   const body = JSON.stringify({ type: 'test.sent', name: 'Café' })
   const now = Math.floor(Date.now() / 1000)
@@ -208,7 +208,7 @@ async function assertJudges(url: string, secret: string, output: () => string): 
   assert.equal(output().match(/verified test\.sent/g)?.length, 1, 'each event is handled once')
 }
 
-/** A shop; the result calls the API below its merchant. */
+/** Opens a shop; the returned function calls the API below its merchant. */
 async function openShop(port: number) {
   const base = `http://127.0.0.1:${port}`
   const call = async (method: string, path: string, fields: object, key = '') => {

@@ -2,7 +2,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
 export interface LossyProxy {
   readonly url: string
-  /** How many answers were lost. */
+  /** The number of lost answers. */
   lost(): number
   close(): void
 }

@@ -46,13 +46,13 @@ export function removeState(): Promise<void> {
   return rm(paymentsEnv('')['STATE_DIR'] ?? '', { recursive: true, force: true })
 }
 
-/** The payments service as a process that can be killed and comes back on the same port. */
+/** The payments service as a process that can be killed and restarts on the same port. */
 export interface PaymentsProcess {
   readonly url: string
   /** The output of all its runs. */
   output(): string
   kill(): Promise<void>
-  /** Stops it or lets it go on. */
+  /** Pauses or continues it. */
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void
   start(): Promise<void>
 }
@@ -85,7 +85,7 @@ export async function startPaymentsProcess(
   return process_
 }
 
-/** Runs an operator's command on the database; resolves with its exit code and everything that it said. */
+/** Runs an admin command on the database; resolves with its exit code and its output. */
 export async function askAdmin(
   databaseUrl: string,
   args: readonly string[],
@@ -101,11 +101,11 @@ export async function askAdmin(
 export interface Shop {
   readonly authorization: string
   readonly merchantId: string
-  /** Of a payment that recurring ones can be made from. */
+  /** The id of a payment that recurring ones can be made from. */
   readonly transactionId: string
 }
 
-/** A merchant, made through the API, with one payment as from the payment page. */
+/** Creates a merchant through the API, with one payment as from the payment page. */
 export async function openShop(databaseUrl: string, url: string): Promise<Shop> {
   const post = async (path: string, body: object, headers: Record<string, string> = {}) => {
     const content = { 'content-type': 'application/json', ...headers }

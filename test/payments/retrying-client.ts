@@ -4,9 +4,9 @@ import { request } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 
 export interface RetryingClient {
-  /** POSTs until there is an answer that says what became of it, under one key. */
+  /** Repeats a POST with one key until an answer has the outcome. */
   post(path: string, json: object): Promise<Answer>
-  /** How many requests were sent, how many answers were given again, and how long the longest wait was. */
+  /** The number of sent requests and of replayed answers, and the longest wait. */
   counts(): { readonly sent: number; readonly replayed: number; readonly longestMs: number }
 }
 
@@ -55,12 +55,12 @@ export function createRetryingClient(options: RetryingClientOptions): RetryingCl
   }
 }
 
-/** A 500 would be a defect, and is not tried again. */
+/** A 500 would be a defect, and is not retried. */
 function isFinal({ status, body }: Answer): boolean {
   return status !== 503 && !(status === 409 && body.includes('idempotency_in_progress'))
 }
 
-/** On a connection of its own. @returns undefined when there was no whole answer */
+/** Posts on a separate connection. */
 export function postOnce(
   { url, authorization }: Pick<RetryingClientOptions, 'url' | 'authorization'>,
   path: string,

@@ -13,7 +13,7 @@ import {
   startPaymentsProcess,
 } from './payments-process.ts'
 
-/** Pods of these versions and of today meet in an upgrade. */
+/** Pods of these versions run beside current ones in an upgrade. */
 const earlierVersions = {
   '0.1.0': previousRelease.commit,
   // The schema of this preview ends with the migration 0009.
@@ -132,7 +132,7 @@ function testBeside(version: string, previous: string): void {
       assert.ok(first.status < 300, first.text)
       await call(today, 'POST', `/transactions/${shop.transactionId}/refunds`, { amount: 100 })
       await today.kill()
-      // No process of today runs any more, and the schema is its own.
+      // No process of the current version runs any more, and the schema is its own.
       await old.kill()
       await old.start()
       assert.deepEqual(await capture(old, 'before-the-rollback'), first)

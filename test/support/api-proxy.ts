@@ -33,7 +33,7 @@ export interface AnswerFault {
 
 export interface ProxiedCall {
   readonly method: string
-  /** With its query. */
+  /** The path with its query. */
   readonly path: string
   readonly atMs: number
   /** The status of the answer, from the server or the proxy; 0 until there is one. */

@@ -6,7 +6,7 @@ const chromiumPath = '/usr/bin/chromium'
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const isDemanded = process.env['REQUIRE_SERVERS'] === '1'
 
-/** Why tests in a browser are skipped; false when they run. */
+/** Returns the reason to skip tests in a browser; false when they run. */
 export const missingChromium =
   existsSync(chromiumPath) || isDemanded ? false : `chromium is not at ${chromiumPath}`
 
@@ -26,7 +26,7 @@ export async function newPage(browser: Browser, complaints: string[], options: B
   return page
 }
 
-/** What axe-core finds wrong with the page as it is now, one line each. */
+/** Returns the problems that axe-core finds on the page, one line each. */
 export async function accessibilityFaults(page: Page, rules?: readonly string[]): Promise<readonly string[]> {
   await page.evaluate(`if (!window.axe) { ${axeSource} }`)
   const options = rules === undefined ? {} : { runOnly: { type: 'rule', values: rules } }

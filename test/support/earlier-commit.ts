@@ -28,7 +28,7 @@ export function checkoutOf(commit: string): string {
   return join(root, 'out/previous-version', commit)
 }
 
-/** Makes the folder, unless it is there. */
+/** Creates the folder, unless it exists. */
 export function checkOut(commit: string): void {
   const folder = checkoutOf(commit)
   if (existsSync(folder)) return
@@ -41,7 +41,7 @@ export function checkOut(commit: string): void {
   else renameSync(made, folder)
 }
 
-/** The packages of others are those of today; its own are its own. */
+/** The packages of third parties are the current ones; its own are its own. */
 function linkModules(made: string): void {
   const present = join(root, 'node_modules')
   mkdirSync(join(made, 'node_modules/@tollway'), { recursive: true })

@@ -6,13 +6,13 @@ import { waitFor } from './wait-for.ts'
 
 const program: GoProgram = { name: 'go-feed-server', folder: 'test/go-feed-server' }
 
-/** For the `skip` option of a test. */
+/** Returns the reason for the `skip` option of a test. */
 export const missingGoFeedServer = () => missingGoProgram(program)
 
 /** See test/go-feed-server/main.go. */
 export interface FeedServerEvent {
   readonly event: 'listening' | 'connected' | 'closed' | 'ping' | 'goaway' | 'request' | 'response'
-  /** Since the start of the server. */
+  /** The time since the start of the server. */
   readonly atMs: number
   readonly address?: string
   readonly text?: string

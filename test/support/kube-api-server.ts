@@ -23,7 +23,7 @@ export interface KubeApiServer {
   signToken(account: TokenAccount, expiresAt: number): string
   stop(): Promise<void>
   readonly url: string
-  /** Of an administrator. */
+  /** The token of an administrator. */
   readonly token: string
 }
 
@@ -71,7 +71,7 @@ export async function startKubeApiServer(): Promise<KubeApiServer> {
   const etcdUrl = `http://127.0.0.1:${etcdPort}`
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const certificate = await makeCertificate(place, 'kube-apiserver', 'IP:127.0.0.1')
-  // They run for a minute, in which garbage collection costs more than it frees.
+  // The tests run for a minute, in which garbage collection costs more than it frees.
   const options = { env: { ...process.env, GOGC: '400' } }
   const programs = [
     startProgram(

@@ -62,8 +62,8 @@ export async function startRedisSentinels(options: RedisSentinelsOptions = {}): 
       sentinels.push(await startSentinel(folder, port, master.port, options.sentinelLines ?? []))
     }
     await waitFor('the sentinels to know each other', () => sentinels.every(knowsAll))
-    // After four of these periods without messages about a failover, a sentinel reverts what another one has
-    // begun.
+    // A sentinel reverts a failover that another one has begun after four of these periods without messages
+    // about it.
     const password = passwordIn(options.sentinelLines)
     await Promise.all(sentinelPorts.map(port => debugSentinel(port, ['publish-period', '2000'], password)))
   } catch (error) {

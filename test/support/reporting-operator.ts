@@ -37,7 +37,7 @@ export async function startReportingOperator(
   options: Partial<PodSessionsOptions> &
     Pick<SessionTableOptions, 'isGone'> & {
       readonly port?: number
-      /** Instead of the sessions of processes. */
+      /** The methods that replace the sessions of processes. */
       readonly methods?: readonly AnyMethod[]
     } = {},
 ) {

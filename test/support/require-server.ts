@@ -31,7 +31,7 @@ export function missingProgram(name: string): string | false {
   return reason
 }
 
-/** For one test: returns the program's path, or false after the test was marked as skipped. */
+/** Returns the program's path for one test, or false after the test was marked as skipped. */
 export function requireProgram(t: Pick<TestContext, 'skip'>, name: string): string | false {
   const missing = missingProgram(name)
   if (missing === false) return findProgram(name) ?? false

@@ -37,7 +37,7 @@ export async function waitFor<T>(
   }
 }
 
-/** As `waitFor`, for tests that have replaced the timers: waits by turns of the event loop. */
+/** Does the same as `waitFor` for tests that have replaced the timers: waits by turns of the event loop. */
 export async function waitByTurns<T>(what: string, condition: () => T | undefined | false): Promise<T> {
   const endMs = performance.now() + 10_000
   for (;;) {

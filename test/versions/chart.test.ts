@@ -19,7 +19,9 @@ const set = [
   'payments.database.urlSecret.name=db',
 ]
 
-/** What must not change, by kind and name. Hooks are deleted before they are made again. */
+/**
+ * Returns the fields that must not change, by kind and name. Hooks are deleted before they are made again.
+ */
 function immutablesOf(objects: readonly RenderedObject[]): ReadonlyMap<string, unknown> {
   const kept = objects.filter(({ metadata }) => metadata.annotations?.['helm.sh/hook'] === undefined)
   return new Map(kept.map(object => [`${object.kind} ${object.metadata.name}`, immutableOf(object)]))

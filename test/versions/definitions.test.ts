@@ -42,7 +42,7 @@ interface Resource {
   }
 }
 
-/** The definitions of a chart, without its admission policy. */
+/** Returns the definitions of a chart, without its admission policy. */
 function definitionsOf(chart: string): readonly Definition[] {
   const folder = join(chart, 'files/crds')
   const files = readdirSync(folder).filter(name => name.startsWith('tollway.dev_'))

@@ -60,7 +60,7 @@ describe('operators and rate limit processes of 0.1.0 and of the current version
     tollway.write('other.yaml', limits('other', 1))
     await enforces(old, 'other', '200,429,429')
     for (const domain of domains) assert.equal(await codesOf(old, domain), '200,200,429', domain)
-    // Without the new field the edit is in force.
+    // Without the new field, the edit is in force.
     tollway.write('algorithms.yaml', limits('algorithms', 1))
     await enforces(old, 'algorithms', '200,429,429')
   })

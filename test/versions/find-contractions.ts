@@ -1,6 +1,6 @@
 /**
- * Statements that take something away from programs of the previous version, which run on the new schema
- * during a rollout and after a rollback. A release first stops the use of a column; a later one removes it.
+ * Statements that remove something from programs of the previous version, which run on the new schema during
+ * a rollout and after a rollback. A release first stops the use of a column; a later one removes it.
  */
 const contractions: Readonly<Record<string, RegExp>> = {
   'DROP of a table, column, type, view, function or schema':

@@ -5,7 +5,7 @@ import { root } from '../support/tollway.ts'
 import { previousRelease } from './previous-release.ts'
 
 const names = ['operator', 'ratelimit', 'broker', 'payments']
-/** The tag that no other image has: today's images have the tag `dev`, too. */
+/** The tag that no other image has: the current images have the tag `dev`, too. */
 const tag = previousRelease.commit.slice(0, 12)
 const folder = join(root, `out/images-${previousRelease.version}`)
 
@@ -13,7 +13,7 @@ const folder = join(root, `out/images-${previousRelease.version}`)
 export const previousImage = (name: string) => `tollway/${name}:${tag}`
 
 /**
- * Makes the images of the previous release by the recipe of docs/operations/versions.md, unless they exist.
+ * Creates the images of the previous release by the recipe of docs/operations/versions.md, unless they exist.
  * It takes half a minute, and installs the packages of that release from the npm registry.
  *
  * @returns the archives. Load them before those of today, whose tag `dev` they have, too

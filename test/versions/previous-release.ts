@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { checkOut, checkoutOf, missingHistory } from '../support/earlier-commit.ts'
 import { root } from '../support/tollway.ts'
 
-/** The release whose processes, chart and data are neighbours of the present version. */
+/** The release whose processes, chart and data must work with the current version. */
 export const previousRelease = {
   version: '0.1.0',
   /** The tag `v0.1.0`. Tests find it by its id, since a copy of the repository may have no tags. */
@@ -15,7 +15,7 @@ export const previousRelease = {
 /** The reason to skip tests that run its programs; false when this checkout has its commit. */
 export const missingPreviousRelease = () => missingHistory(previousRelease.commit)
 
-/** Makes the folder of its programs, unless it exists. */
+/** Creates the folder of its programs, unless it exists. */
 export const checkOutPreviousRelease = () => checkOut(previousRelease.commit)
 
 /** The path of a file of it, such as `services/ratelimit/main.ts`. */

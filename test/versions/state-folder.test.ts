@@ -37,7 +37,7 @@ describe('the state folder of one machine', { skip: missingPreviousRelease(), ti
     await first.ready()
     const { apiKey, merchantId } = credentials(first)
     assert.equal(await statusOf(port, merchantId, apiKey), 200)
-    // From now on the last good version of this resource is in force, in each version.
+    // From now on, the last good version of this resource is in force, in each version.
     first.write('wrong.yaml', manifest('wrong', 'wrong', { user: '2/fortnight' }))
     await waitFor('the error', () => JSON.stringify(first.status()).includes('fortnight'))
     await first.program.end('SIGTERM')
@@ -75,7 +75,7 @@ describe('the state folder of one machine', { skip: missingPreviousRelease(), ti
       await back.ask(name, 'user', 'x'),
     ]
     assert.deepEqual(await codes('bucket'), [200, 429], 'as a fixed window')
-    // 0.1.0 knows no `limits`: docs/operations/versions.md says to replace them before the rollback.
+    // 0.1.0 does not have `limits`: docs/operations/versions.md says to replace them before the rollback.
     assert.deepEqual(await codes('several'), [200, 200])
     for (const { conditions } of first.status().resources) {
       const accepted = conditions.find(({ type }) => type === 'Accepted')

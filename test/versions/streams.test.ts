@@ -36,7 +36,7 @@ describe('brokers of 0.1.0 and of the current version over one Redis', {
     })
   }
 
-  /** The first broker gets the push and is killed; the second one has a consumer from the begin. */
+  /** The first broker gets the push and is killed; the second one has a consumer from the start. */
   async function goOn(
     t: TestContext,
     first: BrokerProcess,

@@ -2,11 +2,11 @@ import type { SecretData, SecretStore, StoredSecret } from '../secret-store.ts'
 
 /** A store that behaves as the API server; a test can read and disturb it. */
 export interface StoreInMemory extends SecretStore {
-  /** Empty when there is no such Secret. */
+  /** Returns the content; empty if the Secret does not exist. */
   data(name: string): SecretData
   set(name: string, data: Readonly<Record<string, string | undefined>>): void
   delete(name: string): void
-  /** Every call fails with this text from now on; with an empty one no more. */
+  /** Makes every call fail with this text from now on; an empty text ends the failure. */
   fail(text: string): void
   /** Selects writes that take effect and are reported as failed. */
   failAfterWrites(chance: () => boolean): void

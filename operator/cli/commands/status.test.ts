@@ -45,7 +45,7 @@ const report: StatusReport = {
   problems: [],
 }
 
-/** What the command prints of a report, as the pages of an operator have it. */
+/** Returns what the command prints of a report in the format of an operator's pages. */
 async function printed(resources: readonly ResourceStatus[]): Promise<readonly string[]> {
   const pages = createServer((_, response) => response.end(JSON.stringify({ ...report, resources })))
   await once(pages.listen(0, '127.0.0.1'), 'listening')

@@ -38,13 +38,13 @@ const page = (...streams: readonly RequestOnPage[]): StreamsPage => ({
 
 interface FakeBroker {
   readonly address: string
-  /** Method and path of each call, as they came. */
+  /** The method and path of each call, in order. */
   readonly calls: string[]
   /** The authorization of each call. */
   readonly tokens: (string | undefined)[]
 }
 
-/** Pages that say this, whatever is asked; a number is a status, and the body says why. */
+/** Serves this answer on every path; a number is a status, and the body has the reason. */
 async function serve(t: TestContext, answer: object | number): Promise<FakeBroker> {
   const calls: string[] = []
   const tokens: (string | undefined)[] = []

@@ -9,7 +9,7 @@ import { root } from '../../../test/support/tollway.ts'
 import { openTestCluster, systemNamespace, type TestCluster } from '../cluster/testing/open-test-cluster.ts'
 import { runKubectlTollway } from './run-kubectl-tollway.ts'
 
-/** Shows what the commands print. */
+/** The page shows the output of the commands. */
 const page = readFileSync(join(root, 'docs/tasks/inspect-a-cluster.md'), 'utf8')
 
 const limits = '/apis/tollway.dev/v1alpha1/namespaces/shop/ratelimitconfigs'

@@ -4,7 +4,7 @@ import { leaseAccess } from '../../environments/kubernetes/api/leases.ts'
 import { accessThrough } from '../../environments/kubernetes/api/testdata/service-account.ts'
 import { LeaseElector } from '../lease-elector.ts'
 
-/** A process that acts as long as it leads: it says `act <ms of the machine's monotonic clock>`. */
+/** A process that acts while it leads: it prints `act <ms of the machine's monotonic clock>`. */
 const settings = JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8'))
 const { url, token, namespace, name, identity, timing } = settings
 const client = createKubeClient(accessThrough(url, { namespace, token }), { random: Math.random })
@@ -24,7 +24,7 @@ const elector = new LeaseElector({
 elector.start()
 say('waits')
 setInterval(() => {
-  // A stop that comes between these two lines makes no act that is later than it says.
+  // A pause between these two lines does not make the printed time too late.
   const nowMs = Number(process.hrtime.bigint()) / 1e6
   if (elector.isLeader()) say(`act ${nowMs.toFixed(3)}`)
 }, 10)

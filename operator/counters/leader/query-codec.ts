@@ -34,7 +34,7 @@ export const queryCodec: Codec<Query, QueryResult> = {
     toBinary(QueryAnswerSchema, create(QueryAnswerSchema, { result: JSON.stringify(result) })),
 }
 
-/** For the operator that asks. */
+/** The codec of the operator that asks. */
 export const askingCodec: Codec<QueryResult, Query> = {
   encode: ({ method, arguments: list }) =>
     toBinary(QueryRequestSchema, create(QueryRequestSchema, { method, arguments: JSON.stringify(list) })),

@@ -99,7 +99,7 @@ const rule = {
 const limit = { unit: 'hour', requestsPerUnit: 1, unlimited: false, name: '', replaces: [] }
 const contentOf = (...descriptors: unknown[]) => ({ name: 'shop/a', domain: 'd', descriptors })
 
-/** Entries that no version wrote, or another one did. */
+/** Entries that no version has written, or another version has. */
 const strange: readonly unknown[] = [
   null,
   5,

@@ -101,7 +101,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
   const become = (name: string, reason: string) =>
     waitFor(`${name} to become ${reason}`, async () => (await readyOf(name)) === reason)
 
-  /** What programs read; undefined while there is no key. */
+  /** Returns the entries that programs read; undefined while there is no key. */
   async function credentials(name: string) {
     const answer = await api.call('GET', `${secrets}/${name}`)
     if (answer.status !== 200) return undefined

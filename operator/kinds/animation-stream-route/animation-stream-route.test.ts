@@ -101,7 +101,7 @@ function openWorld() {
   }
 }
 
-/** Of Accepted, Programmed, Enforced and Ready. */
+/** The reasons of Accepted, Programmed, Enforced and Ready. */
 const reasonsOf = ({ conditions }: ResourceStatus) =>
   conditions
     .slice(0, 4)

@@ -12,7 +12,7 @@ function parse(text: string) {
   return { content: { match }, claimant: { name, namespace } }
 }
 
-/** Of routes from the oldest to the youngest, what becomes of each. */
+/** Returns the outcome of each route, from the oldest to the youngest. */
 function play(routes: readonly string[]): readonly string[] {
   const claims = openStreamMatchClaims()
   return routes.map(text => {

@@ -26,7 +26,7 @@ export interface ProvisionRequest {
   readonly appName: string | null
   /** SHA-256 in hex of the API key of the merchant. The key itself is never sent. */
   readonly keyHash: string
-  /** After this time the other keys of the app are no longer valid; null does not change them. */
+  /** The time after which the other keys of the app are no longer valid; null does not change them. */
   readonly otherKeysExpireInMs: number | null
   readonly users: readonly string[]
   /** All webhooks of the resource. */

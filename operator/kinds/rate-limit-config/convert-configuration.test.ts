@@ -23,7 +23,7 @@ function configOf(text: string): RateLimitDomain {
 
 goldenTests(folder, text => convertConfigurations([configOf(text)], 'shop')[0])
 
-/** What becomes of a configuration that is converted, written into a manifest, and read by an operator. */
+/** Returns the domain that an operator reads from the manifest of a converted configuration. */
 function throughManifest(config: RateLimitDomain): RateLimitDomain {
   const [manifest] = convertConfigurations([config], 'default')
   const made = translateRateLimitConfig('default/a', load(dump(manifest), { schema: CORE_SCHEMA }))
@@ -31,7 +31,7 @@ function throughManifest(config: RateLimitDomain): RateLimitDomain {
   return made.value
 }
 
-/** Requests that each rule was written for, and some that go on where no rule is. */
+/** Returns requests that match each rule, and some that continue below the last rule. */
 function requestsFor(rules: readonly RateLimitRule[], above: readonly Entry[] = []): (readonly Entry[])[] {
   const stray = { key: 'stray', value: 'x' }
   const here = rules.flatMap(({ key, value, descriptors }) =>

@@ -57,7 +57,7 @@ const actions: fc.Arbitrary<readonly Action[]> = fc.array(
   { maxLength: 40 },
 )
 
-/** One stream, with everything that was said on it and when. */
+/** One stream, with all its reports and their times. */
 interface Told {
   readonly stream: number
   readonly beganAt: number
@@ -66,7 +66,7 @@ interface Told {
   endedAt: number | undefined
 }
 
-/** A model that keeps all that was ever said, and finds out by looking through it. */
+/** A model that keeps all reports, and derives the table from them. */
 function createModel() {
   const streams: Told[] = []
   let at = 0
@@ -86,7 +86,7 @@ function createModel() {
     pass(ms: number): void {
       nowMs += ms
     },
-    /** Whether the table is to take it. */
+    /** Applies a report; returns whether the table must accept it. */
     say(stream: number, uid: string, version: string | undefined, completes: boolean): boolean {
       let told = last(stream)
       if (told === undefined) {
@@ -103,7 +103,8 @@ function createModel() {
       if (told) told.endedAt = tick()
     },
     /**
-     * What counts of a client: in each operator's last whole table, if that is not without a stream for long.
+     * Returns the states of a client that count: those of the last complete table of each operator that has a
+     * stream, or lost it recently.
      */
     tells(uid: string): readonly string[] {
       return reporters.flatMap(reporter => {

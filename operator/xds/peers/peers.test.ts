@@ -102,7 +102,7 @@ const codec = {
   decode: (bytes: Uint8Array): DiscoveryResponse => fromBinary(DiscoveryResponseSchema, bytes),
 }
 
-/** A pod that acknowledges everything but what contains `rejects`. */
+/** Connects a pod that acknowledges everything except what contains `rejects`. */
 function connectPod(t: TestContext, address: string, uid: string, { rejects = '!', claim = '' } = {}) {
   const client = createGrpcClient(address, { tls: tlsAs(podLeaf) })
   const stopping = new AbortController()

@@ -50,7 +50,7 @@ type Command = typeof commands extends fc.Arbitrary<readonly (infer C)[]> ? C : 
 interface Run {
   readonly simulation: Simulation
   readonly pushes: Producer[]
-  /** By index; an ended one is replaced by the next. */
+  /** The producers by index; an ended one is replaced by the next. */
   readonly producers: (Producer & { readonly id: string; sent: number })[]
   readonly consumers: Consumer[]
   readonly places: (Consumer | undefined)[]

@@ -49,7 +49,7 @@ test('ended requests with any ids leak no memory', async () => {
     heap.push(process.memoryUsage().heapUsed)
   }
   assert.equal(simulation.stats.route('').counters.pushes, rounds * requestsPerRound)
-  // Before that the compilation of code also takes memory.
+  // The compilation of code also takes memory before that.
   const [warm = 0, ...later] = heap.slice(rounds / 2)
   assert.ok((later.at(-1) ?? 0) - warm < toleranceBytes, `the heap grew: ${heap.join(', ')} bytes`)
   await simulation.close()

@@ -1,7 +1,7 @@
 import { defaultRoute } from '../routes/route.ts'
 import { testScenarios } from './scenario-under-test.ts'
 
-/** About three messages, each of which counts some 300 bytes. */
+/** A buffer of about three messages, each of which counts some 300 bytes. */
 const smallBuffer = { ...defaultRoute.limits, bufferBytes: 1000 }
 
 testScenarios([

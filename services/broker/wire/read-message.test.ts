@@ -17,7 +17,7 @@ import { readByGenerated } from './wire-under-test.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 2000)
 
-/** In the form of `readByGenerated`. */
+/** Reads a message in the form of `readByGenerated`. */
 function read(bytes: Uint8Array) {
   try {
     return readMessage(bytes)

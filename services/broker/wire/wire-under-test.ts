@@ -190,7 +190,7 @@ function wireTypesOf(field: DescField): readonly WireType[] {
 interface WireField {
   readonly no: number
   readonly wireType: WireType
-  /** Without the preceding length. */
+  /** The content without the preceding length. */
   readonly content: Uint8Array
 }
 

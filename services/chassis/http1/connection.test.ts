@@ -288,7 +288,7 @@ test('a client that does not read its answers is paused, and disconnected in the
   const many = get('/').repeat(20_000)
   client.send(many)
   await until(() => server.connections === 0 && requests.length > 0)
-  // Of the 200 MB of all answers, only those were created that fit into the kernel's buffers and one write.
+  // Only those of the 200 MB of answers were created that fit into the kernel's buffers and one write.
   assert.ok(requests.length < 5000, `${requests.length} requests were answered although nothing was read`)
 })
 

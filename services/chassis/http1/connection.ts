@@ -56,7 +56,7 @@ export class Connection {
   readonly #parser: RequestParser
   readonly #output: Output
   readonly #heldMemory: HeldMemory
-  /** In the order of the requests, which is that of the answers. */
+  /** The work in the order of the requests, which is that of the answers. */
   readonly #work: Work[] = []
   /** No further request is served; running ones are still answered. */
   #last = false
@@ -82,7 +82,7 @@ export class Connection {
     this.#sinceMs = context.sweptMs()
     socket.on('data', (chunk: Buffer) => this.#onData(chunk))
     socket.on('end', () => this.#onEnd())
-    // After any error the connection is closed, which is all that must be handled.
+    // The connection is closed after any error, which is all that must be handled.
     socket.on('error', () => {})
     socket.on('close', () => {
       this.#last = true

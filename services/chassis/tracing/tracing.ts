@@ -181,8 +181,8 @@ function textLimit({ getNumberFromEnv }: Sdk): number {
 }
 
 /**
- * In Envoy's order, so that both sides of a call have the same parent: a later format replaces an earlier
- * one.
+ * The formats have Envoy's order, so that both sides of a call have the same parent: a later format replaces
+ * an earlier one.
  */
 function createPropagator(sdk: Sdk) {
   const { B3Propagator, CompositePropagator, W3CBaggagePropagator, W3CTraceContextPropagator } = sdk

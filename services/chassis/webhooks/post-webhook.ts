@@ -19,7 +19,7 @@ export interface PostOptions {
   readonly resolve: ResolveName
   /** The timeout of the whole post: DNS, connection, TLS and the answer. */
   readonly timeoutMs: number
-  /** In PEM, of authorities that are trusted besides the usual ones; for tests. */
+  /** The PEM of authorities that are trusted besides the usual ones; for tests. */
   readonly ca?: string
 }
 
@@ -120,7 +120,7 @@ function send(url: URL, { headers, body }: Post, connecting: Connecting): Promis
   return answer
 }
 
-/** In place of the system's: the name is known to have the addresses that were checked. */
+/** Replaces the system's lookup: the name is known to have the addresses that were checked. */
 function lookupOf(addresses: readonly string[]): NonNullable<RequestOptions['lookup']> {
   const all = addresses.map(address => ({ address, family: isIPv4(address) ? 4 : 6 }))
   return (_, options, callback) => {

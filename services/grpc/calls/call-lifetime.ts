@@ -9,7 +9,7 @@ export interface CallStatus {
 }
 
 export interface LifetimeOptions {
-  /** In the time of the monotonic clock. */
+  /** The deadline in the time of the monotonic clock. */
   readonly deadlineMs: number | undefined
   /** Ends the call for the caller. Throws for invalid trailers, without sending anything. */
   sendStatus(status: CallStatus): void

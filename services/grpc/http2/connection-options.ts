@@ -7,7 +7,9 @@ export interface ConnectionOptions {
   readonly maxConcurrentStreams: number
   /** A longer header list, as counted by RFC 9113 (6.5.2), is truncated in the request. */
   readonly maxHeaderListBytes: number
-  /** After this time without a frame the peer is pinged; after as long again the connection is closed. */
+  /**
+   * The time without a frame after which the peer is pinged; after as long again the connection is closed.
+   */
   readonly keepaliveMs: number
   readonly clock: Clock
   readonly memory: RequestMemory

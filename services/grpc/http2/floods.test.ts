@@ -13,7 +13,7 @@ import { frameBytes, frameFlags, frameTypes, preface, settingIds, wordBytes } fr
 import { encodeHeaderBlock } from './hpack/hpack-encoder.ts'
 import { errorOf, openRawClient, requestFields, settingsPayload } from './testing/raw-client.ts'
 
-/** With a stopped clock a peer has only the budget that it earns, however slow the machine is. */
+/** With a stopped clock, a peer has only the budget that it earns, however slow the machine is. */
 const clock = { nowMs: () => 0, monotonicMs: () => 0 }
 
 const echo = texts.unary('/test.Test/Echo', text => text)

@@ -88,7 +88,7 @@ export class Output {
     this.#held = true
   }
 
-  /** After an answer that others may follow in this turn: writes the added bytes if there are enough. */
+  /** Writes the added bytes if there are enough, after an answer that others may follow in this turn. */
   writePart(): void {
     if (!this.#congested && this.#end - this.#start >= partBytes) this.flush()
   }

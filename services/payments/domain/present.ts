@@ -92,7 +92,7 @@ export function presentSnapshot(transaction: Transaction): JsonObject {
   return presentTransaction(transaction, maxToldTrail)
 }
 
-/** Besides the kind, one of capture, refund, void and dispute is present, as in the public API. */
+/** Returns the kind, and one of capture, refund, void and dispute, as in the public API. */
 export function presentTrailEntry(entry: TrailEntry): JsonObject {
   return {
     id: entry.id,

@@ -14,7 +14,7 @@ export interface CallHit {
 /** The rule that refuses a call, and the wait before a retry. */
 export interface CallRefusal {
   readonly rule: CallRule
-  /** Above zero. */
+  /** The time is above zero. */
   readonly waitMs: number
 }
 

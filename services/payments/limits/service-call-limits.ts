@@ -25,7 +25,7 @@ export interface ServiceCallLimitsOptions {
   readonly onFailure: (reason: string) => void
 }
 
-/** After a failure the service is not asked for this long. */
+/** The time after a failure in which the service is not asked. */
 const retryMs = 1_000
 const minWaitMs = 1
 const connectMs = 3_000

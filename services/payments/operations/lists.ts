@@ -108,7 +108,7 @@ export async function listOwnMerchants(
 interface ListPart<Filter> {
   readonly owner: string
   readonly page: PageInput<Filter>
-  /** For a merchant's list: the app that must have the merchant. */
+  /** The app that must have the merchant, for a merchant's list. */
   readonly appId?: string
 }
 

@@ -26,7 +26,7 @@ export interface Checkout {
 export interface PaymentDetails {
   readonly merchant: Merchant
   readonly currency: string
-  /** In minor units. */
+  /** The amount in minor units. */
   readonly amount: bigint
 }
 

@@ -11,7 +11,7 @@ export interface Link {
   readonly locale: Locale
   /** Null if the payer chooses it: a point-of-sale link without a currency. */
   readonly currency: string | null
-  /** In minor units. Null if the payer enters it. */
+  /** The amount in minor units. Null if the payer enters it. */
   readonly amount: bigint | null
   readonly reference: string | null
   readonly text: string | null

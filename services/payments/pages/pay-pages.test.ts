@@ -38,7 +38,7 @@ function hiddenIn(page: string, name: string): string {
 
 const titleOf = (page: string) => /<h1>([^<]*)</.exec(page)?.[1]
 
-/** Where a redirection leads, as a browser sees it. */
+/** Returns the target of a redirection, as a browser resolves it. */
 function targetOf({ headers }: { headers: Record<string, unknown> }, from: string): string {
   const { pathname, search } = new URL(String(headers['location']), `http://host${from}`)
   return pathname + search
@@ -46,7 +46,7 @@ function targetOf({ headers }: { headers: Record<string, unknown> }, from: strin
 
 const amount = { amount: '1250', currency: 'EUR' }
 
-/** What a page says only when it knows it. */
+/** Statements that a page makes only when it is certain. */
 const claims = /Nothing was charged|Der er ikke trukket penge/
 
 const faulty = `
@@ -254,7 +254,7 @@ test('no answer, address or error contains the number or the code of a card', as
   for (const number of [cardNumber, ...numbers]) {
     assert.equal(everything.includes(number), false, number)
   }
-  // As a value of its own: three digits in a row are found in any sealed text.
+  // The code is searched as a separate value, since three digits in a row are found in any sealed text.
   assert.equal(new RegExp(`\\b${securityCode}\\b`).test(everything), false)
 })
 
@@ -306,7 +306,7 @@ test('the outcome can be checked while it is kept, and the page of an unpaid one
   clock.aheadMs = 16 * 60_000
   const paid = await post(confirm, { ticket: hiddenIn(first.body, 'ticket'), answer: 'again' })
   assert.equal(titleOf((await get(targetOf(paid, link))).body), 'Payment complete')
-  // Meanwhile the sweep has voided what the other began.
+  // Meanwhile the sweep has voided the other attempt.
   checkout.find = async () => ({ kind: 'none' })
   const none = await post(confirm, { ticket: hiddenIn(second.body, 'ticket'), answer: 'again' })
   assert.equal(titleOf(none.body), 'No payment was made')

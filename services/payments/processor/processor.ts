@@ -57,7 +57,7 @@ export interface CardInput {
 }
 
 interface Amount {
-  /** In minor units. */
+  /** The amount in minor units. */
   readonly amount: bigint
   readonly currency: string
 }

@@ -5,7 +5,7 @@ import type { ProcessingErrorCode } from '../domain/transaction/processing-error
  * it.
  */
 export interface TestCard {
-  /** In groups of four digits, as people type it. */
+  /** The number in groups of four digits, as people type it. */
   readonly number: string
   /** The prefix of its tokens and references. */
   readonly name: string

@@ -22,7 +22,7 @@ export interface TestProcessorOptions {
   /** Secret of the hashes in tokens, fingerprints and proofs. At least 16 bytes. */
   readonly key: Uint8Array
   readonly journal: EventJournal
-  /** In memory when left out. */
+  /** The store of answers; in memory when left out. */
   readonly answers?: AnswerStore
   /** Milliseconds since the epoch. */
   readonly now: () => number

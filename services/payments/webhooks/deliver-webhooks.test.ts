@@ -168,7 +168,7 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
       async transaction(work) {
         const found = await storage.transaction(work)
         looks += 1
-        // The second look finds nothing, and is over only when the first try is.
+        // The second lookup finds nothing, and ends only after the first attempt.
         if (looks === 2) await waitFor('the first try to end', () => outcomes.length === 1)
         return found
       },
@@ -233,7 +233,7 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
     const ids = await tell([...subjects, ...subjects, ...subjects, ...subjects])
     await waitFor('some', () => received.length > 4)
     await senders[0]?.end('SIGKILL')
-    // As when the leases of what the killed one had begun are over.
+    // This has the effect of the end of the leases that the killed process had.
     await storage.transaction(tx => tx.query('UPDATE webhook_deliveries SET due = now()'))
     await waitFor('the rest', async () => {
       return (await storage.transaction(tx => waitingAt(tx, endpointId))).count === 0n

@@ -18,7 +18,7 @@ export const errorWatchLimits = {
   /** over at least this time. */
   failingMs: 3_000,
   /**
-   * After this time without a call the problem is cleared, or an instance would never get a call to recover
+   * After this time without a call, the problem is cleared, or an instance would never get a call to recover
    * with.
    */
   idleMs: 10_000,

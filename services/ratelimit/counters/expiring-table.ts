@@ -1,6 +1,6 @@
 /** A value of an `ExpiringTable`. Its expiry may change to a later second, never to an earlier one. */
 export interface Expiring {
-  /** In whole seconds of the clock whose seconds the table gets. */
+  /** The time in whole seconds of the clock whose seconds the table gets. */
   readonly expiresAt: number
 }
 

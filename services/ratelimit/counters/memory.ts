@@ -25,7 +25,7 @@ export interface MemoryCounters extends Counters {
   readonly size: number
 }
 
-/** About 200 MB of heap with keys of typical length. */
+/** The maximum takes about 200 MB of heap with keys of typical length. */
 const defaultMaxKeys = 1_000_000
 
 interface Counter extends Expiring {

@@ -3,9 +3,12 @@ import type { Counters, Hit } from './counters.ts'
 import { withHealth } from './with-health.ts'
 
 export interface PerSecondOptions {
-  /** For all limits except those per second. */
+  /** The counters of all limits except those per second. */
   readonly counters: Counters
-  /** For limits per second. Its Redis may be small and may lose counters, since little is lost with them. */
+  /**
+   * The counters of limits per second. Its Redis may be small and may lose counters, since little is lost
+   * with them.
+   */
   readonly perSecond: Counters
   /**
    * Both stop counting when over the limit. A batch that uses both then takes two steps, and hits of other

@@ -13,13 +13,13 @@ export const knownOver = Number.POSITIVE_INFINITY
 /** Counts hits. It skips the backend for keys that are cached as over, and applies the failure mode. */
 export interface Counting {
   /**
-   * As `Counters.add`, but returns `knownOver` for each cached key. Rejects only in the mode `error`, and for
-   * illegal keys.
+   * Has the contract of `Counters.add`, but returns `knownOver` for each cached key. Rejects only in the mode
+   * `error`, and for illegal keys.
    *
    * @param nowSeconds Unix time in whole seconds
    */
   add(batch: readonly Hit[], nowSeconds: number): readonly number[] | Promise<readonly number[]>
-  /** As `Counters.admit`, with the local cache and the failure mode. */
+  /** Has the contract of `Counters.admit`, with the local cache and the failure mode. */
   admit(
     members: readonly Member[],
     nowMs: number,

@@ -193,7 +193,7 @@ export class RuleLimiter implements Limiter {
         status = this.#record(found.limit, batch[place]?.hits ?? 0, values[place] ?? maxCount, nowSeconds)
         place += 1
       }
-      // In the global quota mode a descriptor without a limit is a quota too.
+      // In the global quota mode, a descriptor without a limit is a quota too.
       const quota = quotaMode || found?.limit.quotaMode === true
       vote(votes, status.over, quota, status.over && quota)
       return status

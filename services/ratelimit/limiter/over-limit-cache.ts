@@ -36,7 +36,7 @@ export interface OverLimitCacheCounts {
   readonly averageAccessTime: number
 }
 
-/** In UTF-16 code units; the reference's cache rejects longer keys too. */
+/** The maximum in UTF-16 code units; the reference's cache rejects longer keys too. */
 export const maxKeyLength = 65_535
 /** The minimum size of a cache, as in the reference. */
 const minBytes = 512 * 1024

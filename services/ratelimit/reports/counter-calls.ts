@@ -80,7 +80,7 @@ async function callWindows(
   return { outcome: 'ok', counters: located.map((counter, index) => stateOf(counter, after[index] ?? 0)) }
 }
 
-/** With the limit `maxCount` no backend stops counting. */
+/** No backend stops counting with the limit `maxCount`. */
 function hitOf({ member, perSecond }: LocatedCounter, hits: number): Hit {
   const { key, expirySeconds } = member
   return { key, hits, expirySeconds, limit: maxCount, perSecond }

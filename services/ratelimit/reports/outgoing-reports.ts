@@ -3,7 +3,7 @@ import type { Report, Request } from './report-codec.ts'
 
 /** Reports that wait for the operator. Beyond it, those that a later one replaces are dropped. */
 const maxWaiting = 32
-/** Beyond it, answers are dropped too: the operator does not read. */
+/** Answers beyond this number are dropped too: the operator does not read. */
 const maxWaitingAnswers = 1_000
 
 /** The reports of the open stream. Without one, reports are dropped. */

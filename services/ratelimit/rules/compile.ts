@@ -18,7 +18,8 @@ import { compileWildcard, type Wildcard } from './wildcard.ts'
 /** Compiled configurations, against which requests are matched. `S` holds the statistics of a limit. */
 export interface RuleSet<S> {
   /**
-   * By the domain's name. A missing domain is unknown, which differs from a domain in which nothing matches.
+   * The domains by their names. A missing domain is unknown, which differs from a domain in which nothing
+   * matches.
    */
   readonly domains: ReadonlyMap<string, Domain<S>>
 }
@@ -55,7 +56,7 @@ export interface KnownRule<S> {
 }
 
 export interface CompileOptions<S> {
-  /** As passed to `validate`. Configurations of one domain are merged in their order. */
+  /** The value that was passed to `validate`. Configurations of one domain are merged in their order. */
   readonly mergeDomainConfigs: boolean
   /**
    * Creates the statistics of a limit at its first request, with its `statName`. Two limits can have the same

@@ -33,7 +33,7 @@ export interface RateLimitRule {
 }
 
 export interface RateLimitPolicy {
-  /** As written, in any case; empty when left out. */
+  /** The unit as written, in any case; empty when left out. */
   readonly unit: string
   /**
    * An integer from 0 to 2^32-1. Undefined when left out, which counts as 0: every request is over the limit.
@@ -53,7 +53,7 @@ export interface RateLimitPolicy {
   readonly burst?: number
   /** Whether headers of answers list the limit; true when left out. */
   readonly headers?: boolean
-  /** For a member of `limits`, as the flags of a descriptor; false when left out. */
+  /** A flag of a member of `limits`, like the flags of a descriptor; false when left out. */
   readonly shadowMode?: boolean
   readonly quotaMode?: boolean
 }

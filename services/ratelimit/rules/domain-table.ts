@@ -27,7 +27,7 @@ export interface DomainTable {
 
 /** The words of a record. Texts are offsets in `texts`. */
 export const field = {
-  /** From 1, the level of the domain's top descriptors. */
+  /** The level, from 1 for the domain's top descriptors. */
   level: 0,
   key: 1,
   /** The empty text for any value. */

@@ -180,18 +180,18 @@ function eachFromLast(
   }
 }
 
-/** With `detailed_metric` and no shared counter: both key and value. */
+/** Returns both key and value, for `detailed_metric` without a shared counter. */
 function detailedPart(_table: DomainTable, _record: number, { key, value }: Entry): string {
   return `${key}_${value}`
 }
 
-/** With `detailed_metric` and a shared counter on the path: shared values are replaced by their pattern. */
+/** Replaces shared values by their pattern, for `detailed_metric` with a shared counter on the path. */
 function sharedPart(table: DomainTable, record: number, entry: Entry): string {
   if (!hasFlag(table, record, flag.shares)) return finalKeyOf(entry)
   return `${entry.key}_${patternFor(table, record, entry)}`
 }
 
-/** With `value_to_metric` on the path: the request's value if the rule asks for it. */
+/** Returns the request's value if the rule asks for it, for `value_to_metric` on the path. */
 function namedPart(table: DomainTable, record: number, entry: Entry): string {
   const { key, value } = keyAndValueOf(table, record)
   const isExact = value !== '' && value === entry.value && key === entry.key

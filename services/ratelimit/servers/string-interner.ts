@@ -23,7 +23,7 @@ export class StringInterner {
 
   /** Keeps a short ASCII text that was decoded from `bytes` bytes. Returns an equal text. */
   keep(text: string, bytes: number): string {
-    // In UTF-8 only ASCII texts have as many bytes as units.
+    // Only ASCII texts have as many bytes in UTF-8 as units.
     if (bytes > maxWordLength || text.length < bytes) return text
     // A copy, since this text may be a substring of a whole request.
     const word = Buffer.from(text, 'latin1').toString('latin1')

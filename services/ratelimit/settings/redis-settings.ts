@@ -9,7 +9,7 @@ import {
   text,
 } from '@tollway/chassis/settings.ts'
 
-/** In any letter case, as in the reference. */
+/** The type in any letter case, as in the reference. */
 const redisType: Kind<'single' | 'sentinel' | 'cluster'> = {
   allowed: 'single, sentinel or cluster',
   parse(value) {

@@ -10,7 +10,7 @@ import {
   text,
 } from '@tollway/chassis/settings.ts'
 
-/** For repeated tasks: a shorter interval would take all the time. */
+/** The minimum for repeated tasks: a shorter interval would take all the time. */
 const atLeast10Ms = durationAtLeast(10)
 
 const booleanOrUnset: Kind<boolean | ''> = {

@@ -82,7 +82,7 @@ function seriesAt<T>(known: T[], place: number, name: string | undefined, find: 
   return found
 }
 
-/** Beyond the bound the counters of a limit are counted under the name `overflow`, as in a worker. */
+/** Counts the counters of a limit beyond the bound under the name `overflow`, as in a worker. */
 function boundedCounters(stats: Stats, maxSeries: number): (name: string) => Counter {
   const known = new Set<string>()
   return name => {

@@ -40,7 +40,7 @@ export interface WorkerLimits {
    * connect soon.
    */
   readonly settleMs: number
-  /** After this time in good health the delay of restarts is reset. */
+  /** The time in good health after which the delay of restarts is reset. */
   readonly healthyForMs: number
   readonly restarts: { readonly initialMs: number; readonly maxMs: number; readonly factor: number }
 }

@@ -75,7 +75,7 @@ const secondTimeCodeAt = template.indexOf(encodedTimeCode, firstTimeCodeAt + 8)
 const numberAt = template.indexOf(someStamp)
 const sentAt = numberAt + 8
 
-/** Without the headroom. */
+/** The size without the headroom. */
 export const dataBytes = template.length - headroomBytes
 
 /** Returns the data with this number, from 0; valid until the next call. The consumer reads `sentMs`. */

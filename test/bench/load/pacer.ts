@@ -3,7 +3,7 @@ import type { Schedule } from './schedule.ts'
 
 export interface PacerOptions {
   readonly schedule: Schedule
-  /** In the time of `nowMs`. */
+  /** The start in the time of `nowMs`. */
   readonly startedMs: number
   readonly connections: number
   /** The most calls in flight on each connection. Further due calls wait for an answer. */

@@ -74,7 +74,7 @@ test('callers cancel after their timeout', async t => {
       const { calls } = await load.stop()
       assert.ok(calls.some(({ outcome }) => outcome === 'OK'))
       for (const { call, outcome, latencyMs } of calls) {
-        // After a pause of the machine an answer may be late.
+        // After a pause of the machine, an answer may be late.
         const mayBeLate = call % 2 === 1 || latencyMs >= patience.cancelAfterMs
         assert.ok(outcome === 'cancelled' ? mayBeLate : call % 2 === 0 && outcome === 'OK', outcome)
       }
@@ -113,7 +113,7 @@ test('calls on a lost connection are lost, and later ones use another port', asy
     for (const socket of sockets) socket.destroy()
     await waitFor('the loss', () => load.lostConnections === 2)
     const lost = load.outcomes().get('lost') ?? 0
-    // After a pause of the machine some calls in flight may be at the server that answers.
+    // After a pause of the machine, some calls in flight may be at the server that answers.
     assert.ok(lost > 0)
     const { sent, calls } = await load.stop()
     assert.equal(calls.filter(({ outcome }) => outcome === 'OK').length, sent - lost)

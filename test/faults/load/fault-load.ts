@@ -45,7 +45,10 @@ export interface CallRecord {
   /** The lateness of the load itself: the time from then until it noticed that the call was due. */
   readonly loadLateMs: number
   readonly endedMs: number
-  /** From `dueMs` to `endedMs`, without that lateness; includes the wait of calls that could not be sent. */
+  /**
+   * The time from `dueMs` to `endedMs`, without that lateness; includes the wait of calls that could not be
+   * sent.
+   */
   readonly latencyMs: number
   /** `OK`, `OVER_LIMIT`, the number of a status and its message, `cancelled`, or `lost`. */
   readonly outcome: string

@@ -22,7 +22,7 @@ export function limits(name: string, domain = name): string {
   return `${envelope}spec: {domain: ${domain}}\n`
 }
 
-/** A clock that only the test advances, so that 500 ms pass exactly when the test says so. */
+/** A clock that only the test advances, so that 500 ms pass exactly when the test advances it. */
 function standingClock() {
   let atMs = 1_000
   return { nowMs: () => atMs, monotonicMs: () => atMs, pass: (ms: number) => (atMs += ms) }

@@ -79,7 +79,7 @@ function followChild(child: ChildProcess, heartbeat: HeartbeatTimeouts, events: 
     if (!hasEnded && isBackend(message)) events.onBackend(message.problem)
   })
   child.on('disconnect', () => {
-    // At an ordinary end the channel closes first, and the exit event follows in the same turn.
+    // When a process ends normally, the channel closes first, and the exit event follows in the same turn.
     setImmediate(() => {
       if (!hasEnded) events.onChannelClosed()
     })

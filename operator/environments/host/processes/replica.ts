@@ -25,7 +25,9 @@ export interface ReplicaOptions {
   readonly onEnd?: (how: string) => void
   /** Aborted to kill the process instead of waiting for its end. */
   readonly forceShutdown?: AbortSignal
-  /** After these times a silent process is killed and restarted; those of `replicaLimits` when left out. */
+  /**
+   * The times after which a silent process is killed and restarted; those of `replicaLimits` when left out.
+   */
   readonly heartbeat?: HeartbeatTimeouts
 }
 

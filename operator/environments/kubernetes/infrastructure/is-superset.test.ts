@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { load } from 'js-yaml'
 import { isSuperset } from './is-superset.ts'
 
-/** A field, what is wanted of it, and what is there. A dash stands for nothing. */
+/** A field, its desired value, and its live value. A dash stands for nothing. */
 const enough = `
   a: 1 | 1
   map: {a: 1} | {a: 1, b: 2}

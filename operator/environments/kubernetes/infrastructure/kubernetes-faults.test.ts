@@ -202,7 +202,7 @@ function replicasOf(object: KubeObject | undefined): unknown {
   return isObject(object?.['spec']) ? object['spec']['replicas'] : undefined
 }
 
-/** Of a process that ends right after its write `lastWrite`. */
+/** The client of a process that ends right after its write `lastWrite`. */
 function dyingClient(client: KubeClient, lastWrite: number) {
   let writes = 0
   const assertAlive = () => {
@@ -231,7 +231,7 @@ function dyingClient(client: KubeClient, lastWrite: number) {
   return { client: dying, writes: () => writes }
 }
 
-/** Every list is from before the first object, and no watch has an event. */
+/** A client whose lists are empty, and whose watches have no event. */
 function emptyWorld(client: KubeClient): KubeClient {
   return {
     ...client,
@@ -240,7 +240,7 @@ function emptyWorld(client: KubeClient): KubeClient {
   }
 }
 
-/** Every list is of now, for ever. */
+/** A client whose lists stay as they are now. */
 async function frozenWorld({ client, namespace }: NamespaceUnderTest): Promise<KubeClient> {
   const pages = new Map<string, ReturnType<KubeClient['list']>>()
   const list: KubeClient['list'] = (resource, options) => {

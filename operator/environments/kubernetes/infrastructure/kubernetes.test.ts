@@ -28,7 +28,7 @@ const allNames = [
   'Deployment/tollway-ratelimit',
 ]
 const autoscaler = 'HorizontalPodAutoscaler/tollway-ratelimit'
-/** What a repair may take. */
+/** The time limit of a repair. */
 const repairMs = 5_000
 
 describe('workloads of a real API server', { skip: missingKubeAssets(), timeout: 120_000 }, () => {

@@ -44,7 +44,7 @@ test('after an interruption each stored entry is the newest version or the one b
   fc.assert(
     fc.property(fc.array(step, { maxLength: 14 }), steps => {
       const server = openServer()
-      /** Of each uid what may be read: the versions since the last that was surely written. */
+      /** The versions that may be read for each uid: those since the last one that was certainly written. */
       const possible = new Map<string, (LastGoodEntry | undefined)[]>()
       steps.forEach(({ uid, chars, isRemoval, writes, isCrash }, index) => {
         const entry = isRemoval ? undefined : { generation: index + 1, text: textOf(chars, index) }

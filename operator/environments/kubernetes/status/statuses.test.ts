@@ -76,7 +76,7 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
     await operator.stored('checkout')
     const first = await read(api, 'checkout')
     operator.lookAgain()
-    // Without the admission policy the API server lets this through.
+    // Without the admission policy, the API server accepts this.
     await write(api, 'checkout', { domain: 'checkout', descriptors: [limit('user', 4), wrong] })
     await waitFor('it to be refused', async () => (await ready(api, 'checkout'))?.reason === 'Invalid')
     const refused = await read(api, 'checkout')
@@ -123,7 +123,7 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
   })
 
   it('are converted from an earlier version, whose last good version stays in force', async t => {
-    // As an earlier version left it: the second generation is wrong, and the status holds the first.
+    // An earlier version left this: the second generation is invalid, and the status contains the first.
     await write(api, 'moved', { domain: 'moved', descriptors: [limit('user', 7), wrong] })
     const rule = { key: 'user', value: '', shadowMode: false, detailedMetric: false, quotaMode: false }
     const policy = { unit: 'minute', requestsPerUnit: 7, unlimited: false, name: '', replaces: [] }
@@ -206,7 +206,7 @@ function openStore(client: KubeClient, mayWrite: () => boolean, onStored: () => 
   })
 }
 
-/** The operator as far as it is about statuses: one process enforces at once what is published. */
+/** Starts the parts of an operator that concern statuses: one process enforces at once what is published. */
 async function startOperator(t: TestContext, client: KubeClient, mayWrite = () => true) {
   const reflector = createReflector({
     source: collectionOf(client, resource),

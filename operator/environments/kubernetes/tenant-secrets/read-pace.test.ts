@@ -29,7 +29,7 @@ function simulate(
   }
 }
 
-/** The most reads of any minute. */
+/** Returns the maximum of reads in a minute. */
 function mostInAMinute(times: readonly number[]): number {
   let end = 0
   const counts = times.map((begin, index) => {

@@ -12,11 +12,11 @@ export interface ProvisioningUnderTest extends PaymentsUnderTest {
   readonly provisioner: ProvisionClient
   /** The log at its most detailed level. */
   readonly logged: () => string
-  /** How many merchants there are of a uid, closed or not. */
+  /** Resolves with the number of merchants of a uid, closed or not. */
   merchantsOf(uid: string): Promise<number>
-  /** How many keys of an app open something now. */
+  /** Resolves with the number of valid keys of an app. */
   keysInForce(appId: string): Promise<number>
-  /** The id of the app that a key opens now; undefined for none. */
+  /** Resolves with the id of the app of a key; undefined for an invalid key. */
   appOf(key: string): Promise<string | undefined>
 }
 
@@ -63,7 +63,7 @@ export async function startProvisioning(): Promise<ProvisioningUnderTest> {
   }
 }
 
-/** As a resource would say it. */
+/** An account as a resource specifies it. */
 export function someAccount(changes: Partial<MerchantAccount> = {}): MerchantAccount {
   return {
     name: 'sales/shop',

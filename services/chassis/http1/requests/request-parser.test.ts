@@ -20,7 +20,7 @@ function outcome(text: string, limits = defaultHttp1Limits): string {
   return [...lines, refusal === undefined ? phase : `${refusal.status} ${refusal.message}`].join('; ')
 }
 
-/** In the cases `|` is a line end, `¶` a bare line feed, `→` a tab, and `·` a leading space. */
+/** Parses cases, in which `|` is a line end, `¶` a bare line feed, `→` a tab, and `·` a leading space. */
 function table(cases: string): [string, string][] {
   const lines = cases.split('\n').filter(line => line.trim() !== '')
   return lines.map(line => {
@@ -134,7 +134,7 @@ const refused = `
   POST / HTTP/1.1|Host: x|Transfer-Encoding: chunked|Content-Length: 5|| => ${bothFramings}
 `
 
-/** After the head of a chunked request. */
+/** Chunks after the head of a chunked request. */
 const refusedChunks = `
   | => ${chunk}
   x => ${chunk}

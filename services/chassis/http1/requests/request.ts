@@ -3,7 +3,7 @@ import { fieldValue, isFieldName, lineFeed } from './octets.ts'
 
 /** A request for a handler. It owns its memory, so it may be kept. */
 export interface Http1Request {
-  /** In upper case: `POST`, `GET`, … */
+  /** The method in upper case: `POST`, `GET`, … */
   readonly method: string
   /** The target as it was sent: usually a path with its query, sometimes with scheme and host, or `*`. */
   readonly target: string

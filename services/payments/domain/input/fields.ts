@@ -90,7 +90,7 @@ function fromNumber(value: unknown): bigint | undefined {
   return typeof value === 'number' && Number.isInteger(value) ? BigInt(value) : undefined
 }
 
-/** In minor units: a whole number from 1. */
+/** An amount in minor units: a whole number from 1. */
 export const amount = integer(1n, maxAmount)
 
 const words: ReadonlyMap<string, boolean> = new Map([

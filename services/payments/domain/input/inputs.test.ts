@@ -55,7 +55,7 @@ test('a merchant is parsed the same from JSON and from a form', () => {
   })
 })
 
-/** The merchant above with one change, and what is refused. */
+/** The merchant above with one change, and the rejected fields. */
 const merchants: readonly (readonly [change: object, refused: string])[] = [
   [{ name: 'x'.repeat(101) }, 'name too_long'],
   [{ name: 'a\u0000b' }, 'name format'],

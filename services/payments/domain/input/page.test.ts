@@ -11,7 +11,7 @@ const someId = '01890a5d-ac96-774b-bcce-b302099a8057'
 const byTest = record({ test: optional(flag) })
 const byMerchant = record({ merchantId: required(id), transactionId: optional(id) })
 
-/** What a query asks for, or what is refused of it. */
+/** Returns the parsed query, or its rejection. */
 function page(query: string, filter = byTest): unknown {
   const result = parsePage(parseForm(query), filter)
   if (!isRefused(result)) return result

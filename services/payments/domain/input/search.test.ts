@@ -6,7 +6,7 @@ import { parsePage } from './page.ts'
 import type { Reader } from './record.ts'
 import { lineSearch, transactionSearch } from './search.ts'
 
-/** The filter of a query, or what is refused of it. */
+/** Returns the parsed filter, or its rejection. */
 function search(query: string, filter: Reader<unknown> = transactionSearch): unknown {
   const result = parsePage(parseForm(`limit=1&${query}`), filter)
   if (!isRefused(result)) return result.filter

@@ -23,7 +23,7 @@ export type Account = (typeof accounts)[number]
 export interface Posting {
   readonly account: Account
   readonly currency: string
-  /** In minor units; never 0. */
+  /** The amount in minor units; never 0. */
   readonly amount: bigint
 }
 

@@ -16,7 +16,7 @@ export const feeOperations = ['capture', 'refund', 'dispute'] as const
 export type FeeOperation = (typeof feeOperations)[number]
 
 export interface FeeRule {
-  /** In minor units of the merchant's currency. */
+  /** The amount in minor units of the merchant's currency. */
   readonly flat: bigint
   /** The share of the amount in the merchant's currency. */
   readonly rate: Ratio

@@ -1,7 +1,7 @@
 /** A number as a fraction, so that nothing is lost before the one rounding at the end. Never negative. */
 export interface Ratio {
   readonly numerator: bigint
-  /** Above zero. */
+  /** The denominator is above zero. */
   readonly denominator: bigint
 }
 

@@ -5,9 +5,9 @@ import { refundableAmount, type Transaction } from '../transaction/transaction.t
  * difference between the exact and the whole value is kept with it, so that roundings do not add up.
  */
 export interface RefundableValue {
-  /** In minor units of the merchant's currency. */
+  /** The value in minor units of the merchant's currency. */
   readonly refundableValue: bigint
-  /** In units of 10⁻¹⁸ of a minor unit, half a minor unit at most. */
+  /** The rest in units of 10⁻¹⁸ of a minor unit, half a minor unit at most. */
   readonly refundableRest: bigint
 }
 

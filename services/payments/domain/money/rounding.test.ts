@@ -126,7 +126,7 @@ test('operations in any order keep the value within half a minor unit of the exa
         const [before] = history.transactions
         if (before === undefined) continue
         const refundable = refundableAmount(before)
-        // A dispute above what is refundable is another rule.
+        // Another rule applies to a dispute above the refundable amount.
         if (operation === 'dispute' && amount > refundable) continue
         const outcome = operate(history, 0, operation, amount)
         if (outcome === undefined || isRefused(outcome)) continue

@@ -39,7 +39,7 @@ export interface Change {
 export interface Movement {
   readonly kind: EntryKind & LineKind
   readonly postings: readonly Posting[]
-  /** In the transaction's currency. */
+  /** The amount in the transaction's currency. */
   readonly amount: Money
   readonly fee: Fee
   readonly description: string

@@ -15,7 +15,7 @@ export interface Dispute {
   readonly transactionId: string
   /** Milliseconds since the epoch. */
   readonly createdMs: number
-  /** In minor units of the transaction's currency. */
+  /** The amount in minor units of the transaction's currency. */
   readonly amount: bigint
   readonly currency: string
   readonly status: DisputeStatus

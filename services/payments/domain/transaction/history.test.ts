@@ -97,7 +97,7 @@ const free = `
   authorise 100 DKK; payout                      -> [amount too_small] pending 100
 `
 
-/** As above, with fees: 1.35 % + 25 øre a capture, 10 øre a refund, 150 kr. a dispute. */
+/** The same with fees: 1.35 % + 25 øre a capture, 10 øre a refund, 150 kr. a dispute. */
 const withFees = `
   authorise 10000 DKK; capture 10000             -> captured 10000, balance 9840
   authorise 10000 DKK; capture 10; capture 10    -> pending 9980 captured 20, balance -30

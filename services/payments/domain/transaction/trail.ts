@@ -13,7 +13,7 @@ export interface TrailEntry {
   readonly dispute: TrailDispute | null
   /** Milliseconds since the epoch. */
   readonly createdMs: number
-  /** In minor units of the transaction's currency. */
+  /** The amount in minor units of the transaction's currency. */
   readonly amount: bigint
   /** The effect on the merchant's balance after fees and exchange, in minor units of its currency. */
   readonly balance: bigint

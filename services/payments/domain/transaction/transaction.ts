@@ -25,7 +25,7 @@ export interface Transaction extends RefundableValue {
   readonly refundedAmount: bigint
   /** The amount that can never be captured. All of a declined transaction. */
   readonly voidedAmount: bigint
-  /** In disputes that run or were lost. One that is won leaves it. */
+  /** The amount in disputes that run or were lost. One that is won leaves it. */
   readonly disputedAmount: bigint
   /** The part of the disputed amount above what could be refunded when the disputes were raised. */
   readonly excessDisputedAmount: bigint

@@ -122,7 +122,7 @@ test('the service accepts the documented examples and exactly the documented fie
     assert.ok(!isRefused(parse(example)), name)
     const { $ref = '' } = schema as { readonly $ref?: string }
     const component = document.components.schemas[$ref.replace(/^.*\//, '')] as { properties: object }
-    // A field of the schema that the parser does not know would be refused as unknown.
+    // The parser would reject a field of the schema that it does not know.
     const values = Object.fromEntries(Object.keys(component.properties).map(field => [field, {}]))
     const refused = parse(values)
     const unknown = isRefused(refused) ? refused.refusal.fields.filter(({ code }) => code === 'unknown') : []

@@ -201,7 +201,7 @@ export function sendRefusal(reply: FastifyReply, refused: Refused, retryAfterMs?
 }
 
 function sendError(reply: FastifyReply, request: FastifyRequest, error: unknown, log: Log): FastifyReply {
-  // Of a path that cannot be decoded no hook has heard.
+  // No hook has run for a path that cannot be decoded.
   reply.header('x-request-id', request.id)
   const refused = refusalOf(error)
   if (refused !== undefined) {

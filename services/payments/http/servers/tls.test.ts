@@ -16,7 +16,7 @@ import { createProvisionServer } from './provision-server.ts'
 
 const skip = missingProgram('openssl')
 
-/** Handlers are not reached: what is tested is who gets in. */
+/** The test does not reach handlers: it concerns the handshake. */
 const shared = {
   payments: {} as Payments,
   log: silentLog,
@@ -40,7 +40,7 @@ function handshake(port: number, options: object = {}): Promise<TLSSocket> {
   })
 }
 
-/** What comes back to a request for the health page; empty when the connection is ended instead. */
+/** Resolves with the response of the health page; empty if the connection ends instead. */
 async function ask(port: number, options: object = {}): Promise<string> {
   const socket = await handshake(port, options)
   let answer = ''

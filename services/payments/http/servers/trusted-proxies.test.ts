@@ -6,7 +6,9 @@ import { createLog } from '@tollway/chassis/log/log.ts'
 import { cidrs } from '@tollway/chassis/net/cidr.ts'
 import { createJsonServer } from './server.ts'
 
-/** Who asks on whose behalf, as the server sees it; all requests come from 127.0.0.1. */
+/**
+ * The client address that the server uses for a request with these headers; all requests come from 127.0.0.1.
+ */
 const cases = `
                            |                           | http  → 127.0.0.1 http
                            | 203.0.113.7               | https → 127.0.0.1 http
@@ -40,7 +42,7 @@ test('only the forwarded address of a trusted proxy is used', async t => {
     for (let times = 0; times < 2; times += 1) {
       const answer = await fetch(`http://127.0.0.1:${port}/who`, { headers })
       assert.equal(await answer.text(), expected, row)
-      // Browsers take it only over TLS, and a proxy that is trusted says whether that is so.
+      // The header is sent only over TLS, which a trusted proxy reports.
       const isSecure = answer.headers.has('strict-transport-security')
       assert.equal(isSecure, expected.endsWith(' https'), row)
     }

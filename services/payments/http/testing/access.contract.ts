@@ -44,7 +44,7 @@ before(async () => {
   }
 })
 
-/** With ids of the shop, and a body or a query that it would be answered with success for. */
+/** A request with ids of the shop, and with a body or a query that is accepted. */
 function requestFor({ method, path, document }: Endpoint): readonly [string, object] {
   const query = document.query?.some(({ name }) => name === 'filter[merchantId]')
   const filter = query ? `&filter[merchantId]=${ids['merchantId']}` : ''
@@ -59,9 +59,9 @@ function requestFor({ method, path, document }: Endpoint): readonly [string, obj
 }
 
 const guarded = endpoints.filter(({ kind }) => kind !== 'sign-up')
-/** Operations whose answer is about the caller, or that create a record of the caller. */
+/** Operations that concern the caller, or that create a record of the caller. */
 const ofTheCaller = new Set(['getIdentity', 'createMerchant'])
-/** Would take away what the others need. */
+/** Such an operation removes what the others need. */
 const isLast = ({ method }: Endpoint) => method === 'DELETE'
 
 test('requests without a valid key get 401 without any data', async () => {
@@ -99,7 +99,7 @@ test('records of other apps are not found, and not changed', async () => {
     const { status, text } = await api.call(endpoint.method, path, { ...content, key: other.key })
     assert.equal(status, 404, `${endpoint.method} ${path}: ${text}`)
   }
-  // A foreign record among one's own is unknown, too.
+  // A foreign record below an own one is unknown, too.
   const foreign = [
     [`/merchants/${other.merchantId}/cards`, { transactionId: ids['transactionId'] }],
     [`/merchants/${other.merchantId}/transactions`, { cardId: ids['cardId'], currency: 'DKK', amount: 1 }],

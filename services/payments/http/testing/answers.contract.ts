@@ -311,7 +311,7 @@ async function rawCall(
   return rawBytes(`${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body}`)
 }
 
-/** Everything that comes back until the connection is closed. */
+/** Resolves with all bytes until the connection is closed. */
 async function rawBytes(bytes: string): Promise<string> {
   const socket = connect(api.port, '127.0.0.1')
   let answer = ''

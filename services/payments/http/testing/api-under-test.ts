@@ -24,7 +24,7 @@ import { createApiServer } from '../servers/api-server.ts'
 import type { JsonServerOptions } from '../servers/server.ts'
 import { assertConforms } from './conformance-under-test.ts'
 
-/** A moment in which the test cards' usual dates are not past. */
+/** A time at which the usual dates of test cards are not past. */
 export const startMs = Date.UTC(2026, 6, 10, 8, 30)
 
 /** A clock that runs, and that a test can advance. */
@@ -46,9 +46,9 @@ export function createTestClock(): TestClock {
 export interface PaymentsUnderTest {
   readonly payments: Payments
   readonly clock: TestClock
-  /** SQL for what no operation does, and for looking into the tables. */
+  /** The storage, for SQL that no operation runs. */
   readonly storage: Storage
-  /** Does what is due in the background, once. */
+  /** Runs the due background work once. */
   settle(): Promise<void>
   close(): Promise<void>
 }
@@ -56,7 +56,7 @@ export interface PaymentsUnderTest {
 const rates = { DKK: '7.5', USD: '1.1', JPY: '160', KWD: '0.33', GBP: '0.85' }
 const fees = { DKK: { capture: { flat: '25', rate: '0.0135' }, dispute: { flat: '10000' } } }
 
-/** Operations on a database of their own: PostgreSQL where it is there, else the embedded one. */
+/** Starts operations on a separate database: PostgreSQL if it is installed, else the embedded one. */
 export async function startPayments(): Promise<PaymentsUnderTest> {
   const clock = createTestClock()
   const { storage, remove } = await openDatabase(clock)
@@ -132,10 +132,10 @@ export interface TestRequest {
   readonly key?: string
   /** Sent as JSON. */
   readonly json?: unknown
-  /** Sent as a form, as it is. */
+  /** The body, sent unchanged as a form. */
   readonly form?: string
   readonly headers?: Readonly<Record<string, string>>
-  /** As it is; the content type is among the headers. */
+  /** The body, sent unchanged; the content type is among the headers. */
   readonly body?: string | Uint8Array
 }
 
@@ -143,7 +143,7 @@ export interface TestResponse {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** Parsed, where there is a body; text that is not JSON, as it is. */
+  /** The parsed body; text that is not JSON is unchanged. */
   readonly json: unknown
 }
 
@@ -152,7 +152,7 @@ export interface ApiUnderTestOptions extends Pick<JsonServerOptions, 'timeouts'>
   readonly guard?: CallGuard
 }
 
-/** The API on a free port. Every answer is held against the OpenAPI document. */
+/** Starts the API on a free port. It compares every answer with the OpenAPI document. */
 export async function startApi(options: ApiUnderTestOptions = {}): Promise<ApiUnderTest> {
   const under = await startPayments()
   const lines: string[] = []
@@ -185,7 +185,10 @@ export async function startApi(options: ApiUnderTestOptions = {}): Promise<ApiUn
 
 let shared: Promise<ApiUnderTest> | undefined
 
-/** One for all the suites of a process: what takes long is the database. Suites make shops of their own. */
+/**
+ * Returns one API for all suites of a process, since creating a database takes long. Suites make shops of
+ * their own.
+ */
 export function sharedApi(): Promise<ApiUnderTest> {
   shared ??= startApi({ timeouts: { requestMs: 1_500, headersMs: 1_000, lookMs: 100 } })
   return shared
@@ -238,7 +241,7 @@ export interface TestShop {
   readonly publicKey: string
 }
 
-/** A merchant with an app, made through the API. */
+/** Creates a merchant with an app through the API. */
 export async function openShop(api: ApiUnderTest, input: object = merchantInput): Promise<TestShop> {
   const { app } = (await api.call('POST', '/apps', { json: { name: 'till' } })).json as {
     app: { id: string; key: string }
@@ -256,7 +259,7 @@ export interface TestPayment {
   readonly code?: string
 }
 
-/** A payment on the payment page, with a card that needs no challenge. */
+/** Pays on the payment page with a card that needs no challenge. */
 export async function payAt(
   { payments }: Pick<PaymentsUnderTest, 'payments'>,
   { publicKey }: Pick<TestShop, 'publicKey'>,

@@ -14,7 +14,7 @@ import {
   type TestShop,
 } from './api-under-test.ts'
 
-/** The balance of a merchant, against its lines and transactions as the API lists them. */
+/** A balance, which is compared with the lines and transactions that the API lists. */
 interface Money {
   readonly currency: string
   readonly amount: number
@@ -44,7 +44,7 @@ interface Payment {
   readonly pendingAmount: number
 }
 
-/** What the lists of the API sum up to. */
+/** Resolves with the sums of the lists of the API. */
 async function sumOf(shop: TestShop): Promise<Balance> {
   const lines = await get<readonly { balance: number }[]>(shop, 'lines?limit=100')
   const payments = await get<readonly Payment[]>(shop, 'transactions?limit=100')

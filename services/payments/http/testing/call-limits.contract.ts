@@ -99,7 +99,7 @@ test('of many simultaneous invalid keys few are looked up, and valid ones are st
   lookedUp = 0
   const wrong = await Promise.all(Array.from({ length: 300 }, (_, index) => call(`tollway_wrong_${index}`)))
   assert.equal(wrong.filter(status => status === 401).length, 20)
-  // Those that run when the limit is reached end too.
+  // Look-ups that run when the limit is reached continue.
   assert.ok(lookedUp <= 20 + 8, `${lookedUp} keys were looked up`)
   await server.close(100)
 })

@@ -49,19 +49,19 @@ ajv.addSchema({ $id: documentId, ...document })
 
 const compiled = new Map<object, Validate>()
 
-/** Fails with what the schema of the document says against the value. */
+/** Fails with the problems that the schema of the document finds in the value. */
 export function assertValid(schema: object, value: unknown, what: string): void {
   const validate = compiled.get(schema) ?? ajv.compile(absolute(schema))
   compiled.set(schema, validate)
   assert.ok(validate(value), `${what}: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(value)}`)
 }
 
-/** With references to the whole document. */
+/** Returns the schema with references to the whole document. */
 function absolute(schema: object): object {
   return JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', `"$ref":"${documentId}#/`))
 }
 
-/** Holds an answer of a documented endpoint against the document. */
+/** Compares an answer of a documented endpoint with the document. */
 export function assertConforms(method: string, path: string, status: number, body: unknown): void {
   const operation = operationAt(method, path)
   if (operation === undefined || method === 'HEAD') return

@@ -63,7 +63,7 @@ test('values with SQL, patterns and JSON are compared as text', async () => {
     for (const value of injections) {
       const text = encodeURIComponent(value)
       const { status, json } = await get(list, `filter[reference]=${text}`)
-      // A reference that no link can have is refused.
+      // A reference that no link can have is rejected.
       if (status !== 400) assert.equal(await found(list, `filter[reference]=${text}`), 0, value)
       else assert.match(JSON.stringify(json), /filter\.reference/)
       assert.equal(await found(list, `${from}&filter[custom][note]=${text}`), 0, value)
@@ -76,7 +76,7 @@ test('values with SQL, patterns and JSON are compared as text', async () => {
   }
 })
 
-/** Queries that are refused, each with the field that the refusal names, or with its code. */
+/** Rejected queries, each with the field that the rejection names, or with its code. */
 const refused: readonly (readonly [string, string])[] = [
   [`filter[created][from]=9${'9'.repeat(400)}`, 'filter.created.from'],
   ['filter[created][from]=2026-02-30', 'filter.created.from'],

@@ -37,7 +37,7 @@ test('a repeated request gets the first answer, and another body is rejected', a
   )
   const other = await capture(101)
   assert.deepEqual([other.status, codeOf(other.json)], [422, 'idempotency_mismatch'])
-  // Another app has keys of its own, and knows nothing of the transaction.
+  // Another app has separate keys, and no access to the transaction.
   const stranger = await openShop(api)
   assert.equal((await capture(100, { key: stranger.key })).status, 404)
 })

@@ -23,7 +23,7 @@ async function mailsTo(email: string): Promise<number> {
   return (await api.storage.transaction(tx => tx.query(sql, [email]))).length
 }
 
-/** An address of this test alone. */
+/** Returns an address that no other test uses. */
 const someEmail = () => `${crypto.randomUUID()}@example.com`
 
 test('repeated invitations and revocations send few mails, and the answers do not reveal it', async () => {

@@ -24,7 +24,7 @@ import {
   type TestShop,
 } from './api-under-test.ts'
 
-/** What the specification promises across several operations. */
+/** Fields of a record; the tests concern promises of the specification across several operations. */
 type Fields = Readonly<Record<string, unknown>> & { readonly id: string }
 
 let api: ApiUnderTest

@@ -119,7 +119,7 @@ test('a merchant has at most 20 webhooks, also after simultaneous requests', asy
   ])
 })
 
-/** A receiver on this machine, where the API would let no webhook point to. */
+/** Starts a receiver on this machine, to which the API accepts no webhook. */
 async function startReceiver(status: () => number) {
   const received: string[] = []
   const signed: SignedEvent[] = []

@@ -1,6 +1,6 @@
 /**
- * Sends what is due, again and again, until it is killed: `node mail-sender.ts DATABASE_URL SMTP_PORT
- * [after-send]`. With `after-send` it stops between a send and its mark, and says so.
+ * Sends due mail in a loop until it is killed: `node mail-sender.ts DATABASE_URL SMTP_PORT [after-send]`.
+ * With `after-send` it stops after a send and before its record, and prints a line.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'

@@ -66,7 +66,7 @@ export interface WebhookState {
   readonly waiting: Waiting
 }
 
-/** With what waits to be delivered there. */
+/** Reads a webhook, with what waits to be delivered to it. */
 export async function readWebhook(tx: Tx, { app, webhookId }: OfWebhook): Outcome<WebhookState> {
   const endpoint = await ownWebhook(tx, app, webhookId)
   return isRefused(endpoint) ? endpoint : { endpoint, waiting: await waitingAt(tx, webhookId) }

@@ -30,7 +30,7 @@ interface Bench {
   readonly request: CardPayment
   /** The operation ids under which the processor was asked, in order. */
   readonly asked: readonly string[]
-  /** Approvals that the processor still holds, of which the books have a payment, and not. */
+  /** The numbers of approvals at the processor, and of payments in the books. */
   approvals(): Promise<{ readonly approved: number; readonly payments: number }>
 }
 
@@ -88,7 +88,7 @@ const made = async (outcome: ReturnType<typeof payByCard>): Promise<string> => {
   return found.id
 }
 
-/** Storing fails while `fault` lasts, however often it is tried. */
+/** Makes every attempt to store fail while the fault lasts. */
 type Fault = (storage: Storage) => Promise<{ readonly end: () => Promise<void> }>
 
 function lostApprovals(name: string, fault: Fault, open: () => Promise<Storage>): void {
@@ -224,7 +224,7 @@ describe('approvals without a payment in PostgreSQL', { skip: missingPostgres() 
     }
   }
 
-  /** Another session keeps the table from being written. */
+  /** Another session locks the table. */
   const lockTransactions: Fault = async () => {
     const held = Promise.withResolvers<void>()
     const release = Promise.withResolvers<void>()
@@ -267,7 +267,7 @@ describe('approvals without a payment in PGlite', () => {
     await rm(folder, { recursive: true, force: true })
   })
 
-  /** There is no other session that could hold a lock: the table is away. */
+  /** PGlite has no other session that could hold a lock, so the table is renamed. */
   const hideTransactions: Fault = async storage => {
     const run = (sql: string) => storage.transaction(tx => tx.script(sql))
     await run('ALTER TABLE transactions RENAME TO hidden')

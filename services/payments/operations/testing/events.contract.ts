@@ -53,7 +53,7 @@ test('frauds and disputes are recorded once, however often they are reported', a
   const lost = await payAt(api, shop, { number: '4100 0000 0400 4009' })
   await capture(won.id, 400)
   await capture(lost.id, 300)
-  // Captures of the tests before are due too, and one run takes a part of them.
+  // Captures of earlier tests are due too, and one run takes a part of them.
   while ((await instructProcessor(api.payments)).due > 0);
   const { test: processor } = api.payments.processors
   const forgetful: CardProcessor = { ...processor, acknowledge: async () => {} }
@@ -261,7 +261,7 @@ test('an event that contradicts the books is stored before it is acknowledged', 
     [...outcomes, 'refused'],
   )
   for (const { reason } of stored) assert.notEqual(reason, '')
-  // They come again when the acknowledgement is lost.
+  // The events are reported again when the acknowledgement is lost.
   await record()
   assert.equal((await openExceptions(...ids, 'contradicted_lost')).length, 7)
   await assertSound()

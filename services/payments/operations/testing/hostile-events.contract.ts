@@ -211,7 +211,7 @@ test('malformed events of 10 MB, of wrong types and of absurd amounts become sma
     tx.query<{ bytes: bigint }>('SELECT max(length(event::text))::bigint AS bytes FROM processor_exceptions'),
   )
   assert.ok(bytes < 4_000n, `an exception has ${bytes} bytes`)
-  // Those without an id cannot be acknowledged. They come again, and are not stored again.
+  // Events without an id cannot be acknowledged. They come again, and are not stored again.
   assert.ok((await record()).every(({ isNew }) => !isNew))
   assert.equal(await countStored(), stored)
   assert.deepEqual({ ...(await booksOf(own)), frauds: 0 }, before)

@@ -4,7 +4,7 @@ import { icon, styles } from './styles.ts'
 
 /** A file that pages load. Its path has the hash of its content, so it can be kept for ever. */
 export interface Asset {
-  /** Below the folder of the pages. */
+  /** The path below the folder of the pages. */
   readonly path: string
   readonly type: string
   readonly content: string

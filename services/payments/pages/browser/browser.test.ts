@@ -220,7 +220,7 @@ describe('payment pages in Chromium', { skip: missingChromium }, () => {
     await fill(impatient, approved)
     pages.delayPayments(200)
     await impatient.dblclick('button.primary')
-    // The second click aborts the navigation of the first, which waitForURL would take for a failure.
+    // The second click aborts the navigation of the first, which waitForURL would treat as a failure.
     await impatient.waitForSelector('.id')
     pages.delayPayments(0)
     assert.equal((await pages.transactions()).length, before + 2)
@@ -316,7 +316,7 @@ async function pay(page: Page, number: string): Promise<void> {
 async function inspect(page: Page, locale: Locale, name: string): Promise<void> {
   const width = await page.evaluate('document.documentElement.scrollWidth')
   assert.ok(Number(width) <= phone.width, `${name} ${locale} is ${width} pixels wide`)
-  // The languages differ in nothing but the lengths of their texts.
+  // The languages differ only in the lengths of their texts.
   if (locale === 'en') {
     assert.deepEqual(await accessibilityFaults(page), [], name)
     await page.emulateMedia({ colorScheme: 'dark' })

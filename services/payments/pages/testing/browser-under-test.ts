@@ -21,20 +21,20 @@ import { paymentsCheckout } from '../payments-checkout.ts'
 import { pagesUnderTest, someMerchant } from './checkout-under-test.ts'
 
 export interface PagesInBrowser {
-  /** Where the shop is that payers go on to. */
+  /** The origin of the shop to which payers continue. */
   readonly shopOrigin: string
-  /** What the browser complained about: blocked by the policy, thrown by the script, not found. */
+  /** The errors of the browser: blocked by the policy, thrown by the script, not found. */
   readonly complaints: readonly string[]
   linkOf(parameters: Readonly<Record<string, string>>): string
   newPage(options?: BrowserContextOptions): Promise<Page>
-  /** The newest first. */
+  /** Resolves with the transactions, newest first. */
   transactions(): Promise<readonly Transaction[]>
-  /** How long every payment takes from now on. */
+  /** Delays every payment from now on. */
   delayPayments(delayMs: number): void
   close(): Promise<void>
 }
 
-/** The pages over the service's own operations and an embedded database, a shop, and a browser. */
+/** Opens the pages over the service's own operations and an embedded database, a shop, and a browser. */
 export async function openPagesInBrowser(): Promise<PagesInBrowser> {
   const folder = await newPgliteFolder()
   const [browser, storage] = await Promise.all([

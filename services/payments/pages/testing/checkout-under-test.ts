@@ -27,7 +27,7 @@ export function someMerchant(change: Partial<Merchant> = {}): Merchant {
   }
 }
 
-/** Tests replace what a rule is about. */
+/** The members that tests replace. */
 type Replaceable = { -readonly [Name in keyof Checkout]: Checkout[Name] }
 
 export interface CheckoutUnderTest extends Replaceable {
@@ -39,7 +39,7 @@ export interface CheckoutUnderTest extends Replaceable {
 
 const acceptedCurrencies = ['DKK', 'EUR', 'JPY', 'KWD', 'SEK', 'USD']
 
-/** The pages' contract over the test processor, in memory: one authorisation a key. */
+/** A checkout over the test processor, in memory: one authorisation for each key. */
 export function checkoutUnderTest(merchants: readonly Merchant[]): CheckoutUnderTest {
   const processor = createTestProcessor({
     key: new Uint8Array(32).fill(7),

@@ -5,7 +5,7 @@ import { testCardNamed } from '../../processor/test-cards.ts'
 import { escapeHtml, html, textOf } from '../views/html.ts'
 import { shownTestCards, textsOf } from './texts.ts'
 
-/** Every text by its path; functions are called with a word that must come out again. */
+/** Returns every text by its path; functions are called with a word that must appear in the result. */
 function leavesOf(value: unknown, path = ''): (readonly [path: string, text: string])[] {
   if (typeof value === 'string') return [[path, value]]
   if (typeof value === 'function') return [[path, value('WORD')]]

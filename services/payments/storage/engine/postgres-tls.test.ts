@@ -27,7 +27,7 @@ describe('PostgreSQL over TLS', { skip }, () => {
   const file = (name: string) => join(folder, name)
   const [rootFile, certFile, keyFile] = [file('root'), file('client-cert'), file('client-key')]
   let server: PostgresServer
-  /** Before and after the rotation. */
+  /** The servers before and after the rotation. */
   let servers: readonly [Certificate, Certificate]
   let clients: readonly [Certificate, Certificate]
 

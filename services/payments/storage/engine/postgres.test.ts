@@ -54,7 +54,7 @@ describe('PostgreSQL', { skip }, () => {
       return payments
     }
     idempotencyContract(name, openPayments)
-    // On one connection PGlite shows the same, for it has no other.
+    // PGlite has only one connection, and proves the same.
     if (maxConnections === 1) continue
     repositoriesContract(name, openPayments)
     webhookDeliveriesContract(name, openPayments)

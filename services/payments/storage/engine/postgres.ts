@@ -139,9 +139,9 @@ function sessionOf(
 }
 
 /**
- * By a callback. Promises that the driver makes by itself, and timers that it keeps for each statement, make
- * V8 take the rows of all that were answered for alive until a collection of the whole heap: those of its
- * young part then copy half a second's rows, for 15 to 30 ms instead of one.
+ * Runs the query with a callback. Promises that the driver makes by itself, and timers that it keeps for each
+ * statement, make V8 take the rows of all that were answered for alive until a collection of the whole heap:
+ * those of its young part then copy half a second's rows, for 15 to 30 ms instead of one.
  */
 function rowsOf(client: pg.PoolClient, config: pg.QueryConfig): Promise<readonly unknown[]> {
   return new Promise((resolve, reject) => {

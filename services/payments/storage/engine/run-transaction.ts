@@ -37,7 +37,7 @@ export interface TransactionRunnerOptions {
 export interface RetryLimits {
   /** How often one transaction is tried in all. */
   readonly maxTries: number
-  /** After this time nothing is tried again. */
+  /** The time after which nothing is tried again. */
   readonly retryDeadlineMs: number
   readonly initialWaitMs: number
   readonly maxWaitMs: number

@@ -47,9 +47,9 @@ export interface Idempotency {
   runOnce<R extends OnceRequest>(request: R, work: Work<R>): Promise<Once>
   runOnce<R extends OnceRequest>(request: Identify<R>, work: Work<R>): Promise<Once | Refused>
   /**
-   * Like `runOnce`, for an effect outside the database. A marker with the reference is committed first and
-   * stays until the outcome is stored or refused. After a failure, the same request continues under the same
-   * reference: at once after an error, after the lease when the process has crashed.
+   * Does the same as `runOnce`, for an effect outside the database. A marker with the reference is committed
+   * first and stays until the outcome is stored or refused. After a failure, the same request continues under
+   * the same reference: at once after an error, after the lease when the process has crashed.
    */
   runOnceOutside<P extends object, T>(request: OnceRequest, work: OutsideWork<P, T>): Promise<Once | Refused>
   /** Returns the state of a request, without running it. */

@@ -10,7 +10,7 @@ export interface AuthorisationAttempt {
   readonly keyId: KeyId
   readonly merchantId: string
   readonly test: boolean
-  /** In minor units. */
+  /** The amount in minor units. */
   readonly amount: bigint
   readonly currency: string
 }

@@ -15,7 +15,7 @@ export interface TrailJson {
   readonly refunds: number
   readonly refunded: string
   readonly voids: number
-  /** In the order of time. */
+  /** The entries in the order of time. */
   readonly newest: readonly EntryJson[]
 }
 

@@ -75,7 +75,7 @@ async function countEffects(storage: Storage, key: string): Promise<number> {
   return (await storage.transaction(tx => tx.query('SELECT n FROM effects WHERE key = $1', [key]))).length
 }
 
-/** For work that stores nothing before its effect. */
+/** Work that stores nothing before its effect. */
 const unprepared = { prepare: async () => ({}), forget: async () => {} }
 
 const never = () => assert.fail('this must not run')
@@ -206,7 +206,7 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
     assert.deepEqual(await takeOver(), inProgress)
     elapse(1)
     assert.deepEqual(await takeOver(), answered('effect 2', false))
-    // It was not dead, only slow: what it brings comes too late, and it answers as the other did.
+    // The process was only slow: its result arrives too late, and it answers like the other one.
     hanging.resolve(9)
     assert.deepEqual(await crashed, answered('effect 2', true))
     assert.equal(references[0], references[1])
@@ -227,7 +227,7 @@ const rules: Record<string, (bench: Bench) => Promise<void>> = {
       await assert.rejects(once.runOnceOutside(request, { ...work, outside: failing }), /own/)
       const unstored = { ...work, settle: (tx: Tx) => tx.query('SELECT broken').then(never) }
       await assert.rejects(elsewhere.runOnceOutside(request, unstored), { code: 'refused' })
-      // However late: the outcome is not known before it is stored.
+      // The delay does not matter: the outcome is unknown until it is stored.
       elapse(2 * dayMs)
       const other = { ...request, fingerprint: requestFingerprint(request.key, ['other']) }
       assert.deepEqual(await once.runOnceOutside(other, work), { kind: 'key-reused' })

@@ -11,7 +11,7 @@ import { insertApp } from '../tables/apps.ts'
 import { addMerchantApp } from '../tables/memberships.ts'
 import { insertMerchant } from '../tables/merchants.ts'
 
-/** What tests of the storage fill it with. */
+/** The records with which tests fill the storage. */
 export const nowMs = Date.UTC(2026, 1, 3, 4, 5, 6, 789)
 
 export function someId(): string {

@@ -86,7 +86,7 @@ function idsOf(page: Page<{ readonly id: string }>): readonly string[] {
   return itemsOf(page).map(item => item.id)
 }
 
-/** The lists are whole. */
+/** The lists are complete. */
 const all = { limit: 100 }
 
 const partyRules: Record<string, Rule> = {

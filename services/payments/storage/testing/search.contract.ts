@@ -14,7 +14,7 @@ const runs = Number(process.env['FC_RUNS'] ?? 100)
 
 const nothing: TransactionSearch = { reference: null, custom: null, status: null, fromMs: null, toMs: null }
 
-/** Texts that SQL, LIKE and JSON could take for something else. */
+/** Texts that SQL, LIKE and JSON could interpret. */
 const texts = ['A-17', 'a-17', "'; --", '%', '=1+1', 'ø', '1', 'true', '{"a":1}']
 
 const change = fc.record({
@@ -46,7 +46,7 @@ const search: fc.Arbitrary<TransactionSearch> = fc.record({
   toMs: fc.option(fc.integer({ min: nowMs - 6, max: nowMs + 1 })),
 })
 
-/** The rule of the search, over records in memory. */
+/** Returns whether a record in memory matches the search. */
 function isFound(transaction: Transaction, { reference, custom, status, fromMs, toMs }: TransactionSearch) {
   const { pendingAmount, capturedAmount, refundedAmount, voidedAmount, disputedAmount } = transaction
   const isDeclined = transaction.error !== null
@@ -70,7 +70,7 @@ function isFound(transaction: Transaction, { reference, custom, status, fromMs, 
   )
 }
 
-/** Every page of the search in one direction, as a caller walks through them. */
+/** Resolves with every page of the search in one direction, as a caller requests them. */
 async function walk(
   storage: Storage,
   merchantId: string,

@@ -9,7 +9,7 @@ export interface OpenedStorage {
 }
 
 /**
- * Registers the tests that each fulfilment of `Storage` must pass.
+ * Registers the tests that each implementation of `Storage` must pass.
  *
  * @param open called once for the suite; who opens it closes it
  * @param skip why the whole suite is skipped; false when it is not
@@ -286,7 +286,8 @@ const rules: Record<string, Rule> = {
   'serializable transactions that conflict are retried': async (storage, single) => {
     await storage.transaction(tx => tx.query(insert, ['start', 0n]))
     let tries = 0
-    // Each sees the number of rows, and adds one only when it is odd or even: in any order just one adds.
+    // Each transaction reads the number of rows, and inserts one only if it is odd or even: in any order just
+    // one inserts.
     const work = (parity: number) => async (tx: Tx) => {
       tries += 1
       const [row] = await tx.query<{ n: bigint }>('SELECT count(*) AS n FROM facts')
@@ -324,7 +325,9 @@ const rules: Record<string, Rule> = {
   },
 }
 
-/** All who come wait for the last of them; who comes later, such as a second try, does not wait. */
+/**
+ * Returns a function whose callers wait for each other; later callers, such as a second attempt, do not wait.
+ */
 function meeting(count: number): () => Promise<void> {
   let missing = count
   const { promise, resolve } = Promise.withResolvers<void>()

@@ -47,7 +47,7 @@ type MerchantUnderTest = Awaited<ReturnType<typeof merchantUnderTest>>
 
 async function merchantUnderTest(storage: Storage) {
   const { merchant } = await openMerchant(storage)
-  // Deliveries of the tests before, which would be due as well.
+  // Deliveries of earlier tests would be due as well.
   await storage.transaction(tx => tx.query('UPDATE webhook_deliveries SET given_up = now()'))
   return {
     storage,

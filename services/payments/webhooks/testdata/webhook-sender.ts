@@ -1,4 +1,4 @@
-/** Delivers what is due, again and again, until it is killed: `node webhook-sender.ts DATABASE_URL`. */
+/** Delivers due events in a loop until it is killed: `node webhook-sender.ts DATABASE_URL`. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'

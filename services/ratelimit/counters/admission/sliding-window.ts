@@ -67,7 +67,8 @@ export class SlidingWindow implements LimitState {
     const { limit, windowTicks } = this.#limit
     if (hits > limit) return undefined
     const room = limit - this.#current - hits
-    // As the hits of the previous window lose weight, or those of this window as the previous one.
+    // The wait ends as the hits of the previous window lose weight, or those of this window as the previous
+    // one.
     if (room >= 0) return Math.max(0, this.#rest - restThatFits(this.#previous, room, windowTicks))
     const rest = restThatFits(this.#current, limit - hits, windowTicks)
     return this.#rest + Math.max(0, windowTicks - rest)

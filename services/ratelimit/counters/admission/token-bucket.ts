@@ -4,7 +4,7 @@ export type BucketLimit = Pick<Member, 'limit' | 'burst' | 'windowTicks' | 'tick
 
 /** The stored state of a bucket. */
 export interface Bucket {
-  /** Below `maxDebt`. */
+  /** The debt is below `maxDebt`. */
   readonly debt: number
   /** The tick at which the debt was computed. */
   readonly time: number

@@ -10,8 +10,8 @@ export interface AdmissionRun {
   /** A member with each limit. */
   readonly limits: readonly Member[]
   /**
-   * For each call the number of its members, and for each member the indexes of its key and its limit, and
-   * the hits.
+   * The calls: for each the number of its members, and for each member the indexes of its key and its limit,
+   * and the hits.
    */
   readonly calls: readonly number[]
   /** The members of all calls, in order. */

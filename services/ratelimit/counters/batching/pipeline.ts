@@ -7,7 +7,7 @@ import { createDeadlines, type Waiting } from './deadlines.ts'
  * An item is one hit of a call, whose answer is a number, or one limit of a call, whose answer is an outcome.
  */
 export interface Pipeline<Item = Hit, Value = number> {
-  /** As `Counters.add`, or `Counters.admit`. */
+  /** Has the contract of `Counters.add`, or of `Counters.admit`. */
   add(batch: readonly Item[]): Promise<readonly Value[]>
   /** Rejects running and later calls. */
   close(): void

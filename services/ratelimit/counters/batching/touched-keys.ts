@@ -37,7 +37,7 @@ export interface TouchedKey {
   place: number
 }
 
-/** About 8 MB when full. */
+/** The table takes about 8 MB when full. */
 export const defaultMaxTouchedKeys = 390_000
 
 /** @param hash the hash by which keys are identified; a test passes one with collisions */

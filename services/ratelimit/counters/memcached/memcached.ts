@@ -33,7 +33,7 @@ export interface MemcachedCountersOptions {
    * Counts are exact when left out.
    */
   readonly countAfterAnswer?: boolean
-  /** With `countAfterAnswer`, called once for each write that failed. */
+  /** Called once for each failed write with `countAfterAnswer`. */
   readonly onUncounted?: OnUncounted
   /** The timeout of an `add`. */
   readonly deadlineMs?: number
@@ -47,7 +47,7 @@ export interface MemcachedCountersOptions {
   readonly maxHitsInFlight?: number
   /** The number of keys for each server whose counters this process remembers to exist. */
   readonly maxTouchedKeys?: number
-  /** For deadlines, and for expiries that are sent as a time. Defaults to the system's clock. */
+  /** The clock of deadlines, and of expiries that are sent as a time. Defaults to the system's clock. */
   readonly clock?: Clock
   /** Where the statistics of memcached's replies are kept; none when left out. */
   readonly stats?: BackendStats

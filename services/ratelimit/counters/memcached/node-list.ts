@@ -11,7 +11,7 @@ export interface NodeListOptions extends NodeOptions {
 export class NodeList {
   readonly #options: NodeListOptions
   readonly #listeners: ((healthy: boolean) => void)[] = []
-  /** By address; an address that occurs twice in the list is one node. */
+  /** The nodes by address; an address that occurs twice in the list is one node. */
   #nodes = new Map<string, MemcachedNode>()
   #order: readonly MemcachedNode[] = []
   /** The nodes of former servers, which close after the deadline of their calls. */

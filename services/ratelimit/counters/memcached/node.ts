@@ -18,7 +18,9 @@ import type { ServerAddress } from './servers/server-list.ts'
 export interface MemcachedNode {
   readonly address: ServerAddress
   readonly connection: Connection
-  /** As `Counters.add`, for legal keys. Rejects at once while the connection is not usable. */
+  /**
+   * Has the contract of `Counters.add`, for legal keys. Rejects at once while the connection is not usable.
+   */
   add(batch: readonly Hit[]): Promise<readonly number[]>
   /** Returns why the connection is not usable, with its address; empty when it is usable. */
   problem(): string

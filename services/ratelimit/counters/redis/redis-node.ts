@@ -15,11 +15,14 @@ import { stopWhenOverScript } from './stop-when-over-script.ts'
 /** The counters of one Redis, which may have all of them or those of some slots. */
 export interface RedisNode {
   readonly connection: RespConnection
-  /** As `Counters.add`. Rejects at once while the connection is not usable. */
+  /** Has the contract of `Counters.add`. Rejects at once while the connection is not usable. */
   add(batch: readonly Hit[]): Promise<readonly number[]>
-  /** As `add`, but where a key would exceed its limit only such keys are incremented. The call is atomic. */
+  /**
+   * Does the same as `add`, but where a key would exceed its limit only such keys are incremented. The call
+   * is atomic.
+   */
   addUnlessOver(batch: readonly Hit[]): Promise<readonly number[]>
-  /** As `Counters.admit`. With a cluster, the keys of all members must be in one slot. */
+  /** Has the contract of `Counters.admit`. With a cluster, the keys of all members must be in one slot. */
   admit(members: readonly Member[]): Promise<readonly MemberOutcome[]>
   /** Sends without batching, for items that another node redirected here. */
   readonly sendIncrements: Send<Increment, Count>
@@ -53,7 +56,7 @@ export interface RedisLimits {
   readonly maxHitsInFlight: number
   /** The number of keys whose expiry this process remembers to have set. */
   readonly maxTouchedKeys: number
-  /** For the deadlines. Defaults to the system's clock. */
+  /** The clock of the deadlines. Defaults to the system's clock. */
   readonly clock?: Clock
   readonly timeMicros?: TimeMicros
 }

@@ -56,7 +56,7 @@ export interface RedisCountersOptions {
   readonly clusterRefreshMs?: number
   /** Whether the event loop polls for replies that are expected early. */
   readonly busyPoll?: BusyPollMode
-  /** For the deadlines. Defaults to the system's clock. */
+  /** The clock of the deadlines. Defaults to the system's clock. */
   readonly clock?: Clock
   /** Defaults to the time of Redis. */
   readonly timeMicros?: TimeMicros

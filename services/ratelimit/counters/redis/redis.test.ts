@@ -44,7 +44,7 @@ describe('counters in Redis', { skip }, () => {
     return { counters: await openRedis(t, options), peer: await openRedis(t, options) }
   })
 
-  /** For tests that leave the server in its initial state. */
+  /** Opens counters for tests that leave the server in its initial state. */
   async function openShared(t: TestContext, options: Partial<TestedOptions> = {}): Promise<RedisCounters> {
     await redis.command('FLUSHALL')
     const counters = await openRedis(t, { url: redis.url, ...options })

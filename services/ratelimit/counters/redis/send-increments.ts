@@ -57,8 +57,8 @@ export function createIncrementSender(
   }
 
   /**
-   * For keys that this process had touched and that were new to Redis: they were evicted, flushed or had
-   * expired.
+   * Sends expiries for keys that this process had touched and that were new to Redis: they were evicted,
+   * flushed or had expired.
    */
   function sendExpiries(increments: readonly Increment[], asking: boolean): void {
     if (increments.length === 0) return

@@ -11,7 +11,7 @@ export interface Trace {
 }
 
 export interface TracedCall {
-  /** In ticks. */
+  /** The time in ticks. */
   readonly now: number
   readonly hits: number
   readonly limit: number

@@ -4,7 +4,7 @@ export const calendarUnits = ['day', 'week', 'month', 'year'] as const
 
 export type CalendarUnit = (typeof calendarUnits)[number]
 
-/** In the order of ISO 8601: a Monday is 1. */
+/** The days in the order of ISO 8601: a Monday is 1. */
 export const weekdays = [
   'Monday',
   'Tuesday',
@@ -25,11 +25,14 @@ export interface CalendarWindows {
   /** The number of units in a window; 1 if left out. */
   readonly unitMultiplier?: number | undefined
   /**
-   * From 1; January if left out. The month in which a year begins. With the unit month and a multiplier, a
-   * month in which a window begins.
+   * The month, from 1; January if left out. The month in which a year begins. With the unit month and a
+   * multiplier, a month in which a window begins.
    */
   readonly anchorMonth?: number | undefined
-  /** From 1, where a month or a year begins; the first if left out. In a shorter month its last day. */
+  /**
+   * The day, from 1, on which a month or a year begins; the first if left out. In a shorter month its last
+   * day.
+   */
   readonly anchorDay?: number | undefined
   /** The day on which a week begins; Monday if left out. */
   readonly anchorWeekday?: Weekday | undefined

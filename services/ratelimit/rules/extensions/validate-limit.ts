@@ -15,7 +15,7 @@ import { mostRequestsOf, ticksPerSecond } from './ticks.ts'
 
 /** A problem of a field of a limit, or of a list of limits. */
 export interface LimitProblem {
-  /** Below the limit: `calendar.timeZone`. Empty for the limit or the list itself. */
+  /** The path below the limit: `calendar.timeZone`. Empty for the limit or the list itself. */
   readonly path: string
   readonly message: string
   readonly allowed: string

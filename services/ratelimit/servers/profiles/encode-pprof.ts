@@ -6,7 +6,7 @@ export interface Frame {
   readonly functionName: string
   /** The URL of its file; empty for functions of the engine. */
   readonly url: string
-  /** From 0, as in V8. */
+  /** The line, from 0, as in V8. */
   readonly lineNumber: number
 }
 

@@ -24,7 +24,7 @@ export function compilePattern(
   try {
     const source = text.replaceAll('(?P<', '(?<')
     const pattern = new RegExp(source, 'l')
-    // With an empty alternative the pattern matches the empty text, and the result has its groups.
+    // With an empty alternative, the pattern matches the empty text, and the result has its groups.
     const groups = (new RegExp(`${source}|`).exec('')?.length ?? 1) - 1
     return { pattern, groups }
   } catch (error) {

@@ -82,7 +82,7 @@ type Source = NamedCounter | Gauge | NamedHistogram
 
 function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onProblem }: ExpositionOptions) {
   const families = new Map<string, Family>()
-  /** By every name that a sample can have: a histogram has several. */
+  /** The families by every name that a sample can have: a histogram has several. */
   const taken = new Map<string, Family>()
   const extraLabels = [...extraTags].map(([name, value]) => [labelName(name), value] as const)
   const sources: readonly (readonly [MetricKind, Pick<readonly Source[], 'length' | 'at'>])[] = [

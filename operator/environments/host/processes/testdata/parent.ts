@@ -1,6 +1,4 @@
-/**
- * An operator in small: runs a workload and, asked to, a Redis until it is killed, and prints what they say.
- */
+/** A small operator: runs a workload and, if asked, a Redis until it is killed, and prints their output. */
 import { randomUUID } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 import { systemClock } from '@tollway/chassis/clock.ts'

@@ -29,7 +29,7 @@ export async function addressOf(api: KubeApiServer): Promise<ServerAddress> {
   return { host, port: Number(port), ca }
 }
 
-/** ConfigMaps mean nothing to the operator: tests of what concerns any kind may do with them as they like. */
+/** The right to use ConfigMaps, which the operator ignores: tests of any kind use them. */
 const playthings: Permission = {
   group: '',
   resource: 'configmaps',
@@ -38,7 +38,7 @@ const playthings: Permission = {
   why: 'tests',
 }
 
-/** The account of the operator in the namespace, with the roles that it asks for; answers with its token. */
+/** Creates the account of the operator in the namespace, with its roles; resolves with its token. */
 export async function makeOperatorAccount(api: KubeApiServer, namespace: string): Promise<string> {
   const ensure = async (path: string, object: unknown) => {
     const answer = await api.call('POST', path, object)
@@ -76,7 +76,7 @@ function describe({ status, body }: ApiAnswer): string {
   return `${status} ${JSON.stringify(body)}`
 }
 
-/** What the kubelet would put into a pod of the operator. */
+/** Writes the files that the kubelet mounts into a pod of the operator. */
 export function writeServiceAccount(
   folder: string,
   { ca, host, port }: ServerAddress,

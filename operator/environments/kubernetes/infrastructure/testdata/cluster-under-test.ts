@@ -15,7 +15,7 @@ import { type Kind, kindNames, kinds, podResource } from '../kinds.ts'
 import { KubernetesInfrastructure, type KubernetesOptions } from '../kubernetes.ts'
 import { type DeploymentController, startDeploymentController } from './deployment-controller.ts'
 
-/** An API server on a way that can be made bad, for the tests of one file. */
+/** An API server behind a proxy with faults, for the tests of one file. */
 export interface ClusterUnderTest {
   readonly api: KubeApiServer
   readonly proxy: ApiProxy
@@ -26,14 +26,14 @@ export interface ClusterUnderTest {
 
 export interface NamespaceUnderTest {
   readonly namespace: string
-  /** As the operator, through the proxy. */
+  /** A client with the account of the operator, through the proxy. */
   readonly client: KubeClient
   /** The problems that any of the infrastructures reported. */
   readonly problems: string[]
   infrastructure(options?: Partial<KubernetesOptions>): KubernetesInfrastructure
   /** Plays the controllers of the cluster. */
   startController(): DeploymentController
-  /** As an administrator. */
+  /** Gets an object as an administrator. */
   get(kind: Kind, name?: string): Promise<KubeObject | undefined>
   /** `Deployment/tollway-ratelimit`, of all kinds. */
   names(): Promise<readonly string[]>
@@ -42,7 +42,7 @@ export interface NamespaceUnderTest {
   delete(kind: Kind, name?: string): Promise<void>
 }
 
-/** As in production, but faster. */
+/** The durations of production, shortened. */
 const timing: Partial<ReflectorTiming> = {
   shortestWatchSeconds: 2,
   longestWatchSeconds: 3,
@@ -116,7 +116,7 @@ async function openNamespace(
     limits: { attemptTimeoutMs: 2_000, outageSpacingMs: 5 },
   })
   t.after(() => client.close())
-  // The roles of a moment ago are not known everywhere at once.
+  // The API server applies new roles with a delay.
   await waitFor('the roles to hold', async () => {
     await client.list(kinds.HorizontalPodAutoscaler, { namespace, limit: 1 })
     return true

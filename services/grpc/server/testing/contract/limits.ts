@@ -132,7 +132,9 @@ function concurrencyContract(createServer: CreateServer): void {
 }
 
 function connectionAgeContract(createServer: CreateServer): void {
-  /** On a busy machine a connection may be old before its first call begins: undefined then. */
+  /**
+   * Begins a call; undefined if the connection is too old before its first call begins, as on a busy machine.
+   */
   async function beginCall(t: TestContext, port: number) {
     const session = await openSession(t, port)
     let code: number | undefined

@@ -26,7 +26,7 @@ export interface SessionOptions extends SocketOptions {
    * The time without a byte, while replies are owed, after which `onSilence` is called; never when left out.
    */
   readonly silenceMs?: number
-  /** For the timeouts. Defaults to the system's clock. */
+  /** The clock of the timeouts. Defaults to the system's clock. */
   readonly clock?: Clock
 }
 

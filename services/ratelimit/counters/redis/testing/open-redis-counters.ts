@@ -64,7 +64,7 @@ export function startLoad(
   let running = true
   async function work(): Promise<void> {
     while (running) {
-      // Without a connection a call would be rejected at once, so nothing is sent.
+      // Without a connection, a call would be rejected at once, so nothing is sent.
       if (!counters.healthy) {
         await new Promise(resolve => setImmediate(resolve))
         continue

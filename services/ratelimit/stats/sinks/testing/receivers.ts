@@ -44,7 +44,9 @@ export async function listenUdp(port = 0): Promise<Receiver> {
   }
 }
 
-/** With `reads: false` it accepts connections and never reads from them. */
+/**
+ * Listens for statsd lines over TCP. With `reads: false`, it accepts connections and never reads from them.
+ */
 export async function listenTcp(port = 0, { reads = true } = {}): Promise<Receiver> {
   const pieces: Buffer[] = []
   const sockets = new Set<Socket>()

@@ -5,11 +5,11 @@ import { podShapeOf } from '../../../../../services/cluster-services.ts'
 import type { KubeObject } from '../../../api/kube-object.ts'
 import { workloadObjects } from '../workload-objects.ts'
 
-/** What a case is about; the rest is the same for all. */
+/** The fields of a case; the rest is the same for all. */
 interface Case {
   readonly name?: string
   readonly workload: Partial<Workload>
-  /** As in the operator's configuration. */
+  /** The pods of the operator's configuration. */
   readonly pods?: unknown
   readonly podSecurityContext?: unknown
   readonly containerSecurityContext?: unknown
