@@ -16,7 +16,7 @@ const paidCard = '4100000000000001'
 const securityCode = '739'
 const note = 'canary-of-a-note-7f3a'
 
-/** In the file of the limits, since a manifest is read from there. */
+/** The Secrets are in the file of the limits, since a manifest is read from there. */
 const secrets = `---
 apiVersion: v1
 kind: Secret
