@@ -36,7 +36,7 @@ test('a bundle contains what a program starts, and finds it from any folder', as
   assert.deepEqual(
     names.filter(name => !name.endsWith('.map')).sort(),
     ['go-HASH.mjs', 'run.mjs', 'work-in-thread.mjs'],
-    'what is imported when it is needed is a file of its own',
+    'a lazy import is a separate file',
   )
   const elsewhere = folderOf(Object.fromEntries(files))
   const { stdout, stderr } = spawnSync(process.execPath, [join(elsewhere, 'run.mjs')], { encoding: 'utf8' })

@@ -84,7 +84,7 @@ test('a failure of the store is logged once, and stays the reported problem unti
   await waitFor('the problem', () => certificates.problem().includes('the API server is away'))
   assert.equal(said.filter(line => line.includes('is away')).length, 1)
   store.fail('')
-  await waitFor('the end of it', () => certificates.problem() === '')
+  await waitFor('no problem', () => certificates.problem() === '')
 })
 
 test('an unusable Secret is reported and replaced, and the last good authority stays in force', async t => {
@@ -112,14 +112,17 @@ test('the authority of a deleted Secret stays trusted until its successor is dis
   await waitFor('the first content', () => store.data('feed-client')['tls.crt'])
   const first = store.data('feed-client')
   store.delete('tollway-ca')
-  await waitFor('a next one', () => store.data('tollway-ca')['next.crt'])
-  const told = await waitFor('that it is told', () => {
+  await waitFor('the next authority', () => store.data('tollway-ca')['next.crt'])
+  const told = await waitFor('the Secret of the client to change', () => {
     const client = store.data('feed-client')
     return client['ca.crt'] !== first['ca.crt'] && client
   })
   assert.equal(told['tls.crt'], first['tls.crt'])
   assert.ok(told['ca.crt']?.startsWith(first['ca.crt'] ?? '-'))
-  await waitFor('leaves of the next one', () => store.data('feed-client')['tls.crt'] !== first['tls.crt'])
+  await waitFor(
+    'leaves of the next authority',
+    () => store.data('feed-client')['tls.crt'] !== first['tls.crt'],
+  )
   await waitFor('the end', () => store.data('tollway-ca')['old.crt'] === '')
 })
 

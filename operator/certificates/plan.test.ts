@@ -58,8 +58,8 @@ function createWorld() {
     }
     const { name, authority, certificate, trustedSinceMs, expiresAtMs } = action
     const kept = state.leaves[name]?.leaf
-    assert.ok(certificate === 'new' || kept, 'only what is there can be kept')
-    if (certificate === 'new') assert.ok(authority.issuing.key, 'without a key nothing can be issued')
+    assert.ok(certificate === 'new' || kept, 'only an existing authority can be kept')
+    if (certificate === 'new') assert.ok(authority.issuing.key, 'no leaf can be issued without a key')
     const { id } = authority.issuing
     const leaf = { ...make(expiresAtMs - nowMs), expiresAtMs, issuerId: id, hasWantedNames: true }
     put(name, {
@@ -127,7 +127,7 @@ function assertNobodyIsRefused(world: World): void {
 function settle(world: World): void {
   for (let turns = 0; turns < 50; turns++) {
     const action = world.step(20)
-    assert.ok(action.kind === 'wait', 'the plan never comes to an end')
+    assert.ok(action.kind === 'wait', 'the plan does not end')
     const { authority, leaves } = world.state()
     const isDone = authority?.old.length === 0 && authority.next === undefined
     const { id } = authority?.issuing ?? {}
@@ -163,8 +163,8 @@ test('a rotation first trusts both authorities, then issues with the new one, th
   const begun = world.done.indexOf('authority: its renewal is due')
   assert.deepEqual(world.done.splice(0).slice(begun, begun + 3), [
     'authority: its renewal is due',
-    'server: who is trusted has changed',
-    'client: who is trusted has changed',
+    'server: the trusted authorities have changed',
+    'client: the trusted authorities have changed',
   ])
   world.pass(spreadMs - 1)
   world.step(10)
@@ -172,7 +172,7 @@ test('a rotation first trusts both authorities, then issues with the new one, th
   world.pass(1)
   world.step(10)
   assert.deepEqual(world.done.splice(0), [
-    'authority: everybody trusts the next one',
+    'authority: all readers trust the next one',
     'server: another authority issues now',
     'client: another authority issues now',
   ])
@@ -184,8 +184,8 @@ test('a rotation first trusts both authorities, then issues with the new one, th
   world.step(10)
   assert.deepEqual(world.done, [
     'authority: no certificate of the old authority is in use any more',
-    'server: who is trusted has changed',
-    'client: who is trusted has changed',
+    'server: the trusted authorities have changed',
+    'client: the trusted authorities have changed',
   ])
   assertNobodyIsRefused(world)
 })
@@ -246,13 +246,13 @@ test('a lost key is replaced step by step, but immediately if a leaf is missing'
   world.step(10)
   assert.deepEqual(world.done.splice(0), [
     'authority: its key is lost',
-    'server: who is trusted has changed',
-    'client: who is trusted has changed',
+    'server: the trusted authorities have changed',
+    'client: the trusted authorities have changed',
   ])
   world.loseLeaf('client')
   world.step(10)
   assert.deepEqual(world.done.slice(0, 2), [
-    'authority: everybody trusts the next one',
+    'authority: all readers trust the next one',
     'server: another authority issues now',
   ])
 })

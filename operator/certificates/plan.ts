@@ -142,7 +142,7 @@ function planAuthority(
       return write({ next: 'new' }, 'its renewal is due')
   } else if (isDead || hasSpread(authority, leaves, nowMs, timing) || isNeededNow(issuing, leaves, nowMs)) {
     const stillValid = [issuing, ...old].filter(certificate => !isExpired(certificate, nowMs))
-    const why = isDead ? 'the one before has expired' : 'everybody trusts the next one'
+    const why = isDead ? 'the previous one has expired' : 'all readers trust the next one'
     return write({ issuing: next, next: undefined, old: stillValid.slice(0, maxOldAuthorities) }, why)
   }
   if (old.length > 0 && hasReplacedOld(authority, leaves, nowMs, timing)) {
@@ -207,7 +207,7 @@ function planLeaf(
   const reason = reasonToIssue(secret, issuing, expiresAtMs, nowMs, timing)
   if (reason !== undefined) return write('new', reason)
   if (secret?.leaf === undefined) return undefined
-  if (!isTold) return write('keep', 'who is trusted has changed')
+  if (!isTold) return write('keep', 'the trusted authorities have changed')
   if (secret.trustedSinceMs === undefined) return write('keep', 'since when cannot be believed')
   return undefined
 }

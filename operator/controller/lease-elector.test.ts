@@ -36,7 +36,7 @@ function createLease() {
     stored = { metadata: { name: 'tollway', resourceVersion: `${version}` }, spec }
     return stored
   }
-  const conflict = () => Object.assign(new Error('somebody was faster'), { code: 409 })
+  const conflict = () => Object.assign(new Error('another elector was faster'), { code: 409 })
   const reach = async () => {
     await new Promise(resolve => setImmediate(resolve))
     if (broken) throw new Error('out of reach')
@@ -190,7 +190,10 @@ describe('electors of one lease', () => {
     assert.equal(lease.spec().holderIdentity, '')
     const freeMs = performance.now()
     await waitFor('the second to lead', () => second.elector.isLeader())
-    assert.ok(performance.now() - freeMs < timing.leaseMs / 2, 'it waited as if nothing had been given up')
+    assert.ok(
+      performance.now() - freeMs < timing.leaseMs / 2,
+      'it waited although the lease had been released',
+    )
   })
 
   it('unsafe durations are rejected', () => {
@@ -335,11 +338,11 @@ describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_00
       await waitFor('faults to strike', () => proxy.struck() >= before + 6)
     }
     proxy.setFaults({ silent: true })
-    await waitFor('nobody to lead', () => !anyLeads())
+    await waitFor('no leader', () => !anyLeads())
     proxy.setFaults({})
     await waitFor('a leader again', anyLeads)
     clearInterval(looking)
-    assert.ok(Math.max(...looks) <= 1, 'both led at a time')
+    assert.ok(Math.max(...looks) <= 1, 'both led at the same time')
     assert.ok(looks.includes(0) && looks.includes(1))
   })
 })

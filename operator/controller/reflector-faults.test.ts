@@ -118,7 +118,11 @@ describe('reflectors of a real API server behind a faulty proxy', { skip: missin
   async function converges(reflector: Reflector<KubeObject>): Promise<void> {
     const expected = (await truth()).sort().join('\n')
     try {
-      await waitFor('the truth', () => describeAll(reflector.list()).sort().join('\n') === expected, 5_000)
+      await waitFor(
+        'the content of the server',
+        () => describeAll(reflector.list()).sort().join('\n') === expected,
+        5_000,
+      )
     } catch {
       assert.equal(describeAll(reflector.list()).sort().join('\n'), expected, errors.slice(-5).join('\n'))
     }

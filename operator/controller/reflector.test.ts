@@ -228,7 +228,7 @@ describe('a reflector', () => {
       { lists: ['5: shop/a@1', '9: shop/b@8'], watches: [['end'], ['end'], ['end']] },
       { timing: { relistMs: 30 } },
     )
-    await waitFor('what was lost', () => run.content() === 'shop/b@8')
+    await waitFor('the lost object', () => run.content() === 'shop/b@8')
   })
 
   it('accepts an older resourceVersion if lists keep returning it, as after a restore of etcd', async () => {

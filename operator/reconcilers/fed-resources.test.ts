@@ -295,7 +295,7 @@ test('the content of a paused resource stays in force until it resumes, also aft
   assert.equal(await world.reconcile(), 'shop/a checkout: 3')
   const { conditions, observedGeneration } = world.status('a')
   assert.equal(conditions.at(-1)?.type, 'Paused')
-  assert.equal(observedGeneration, 1, 'the newer one was not looked at')
+  assert.equal(observedGeneration, 1, 'the newer resource was not considered')
   world.restart()
   assert.equal(await world.reconcile(), 'shop/a checkout: 3')
   world.paused.delete('a')

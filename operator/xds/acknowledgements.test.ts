@@ -150,7 +150,7 @@ test('a pod of several workers enforces what all of them acknowledged', () => {
   }
   acknowledgements.opened(second, '')
   acknowledgements.acknowledged(clientId(second), snapshot)
-  assert.deepEqual(told(), [0, 0, 1], 'the other was not heard of')
+  assert.deepEqual(told(), [0, 0, 1], 'the other worker is unknown')
   acknowledgements.opened(first, '')
   assert.deepEqual(told(), [0, 0, 1])
   acknowledgements.rejected(clientId(first), { snapshot, named: [], text: 'no' })
@@ -159,7 +159,7 @@ test('a pod of several workers enforces what all of them acknowledged', () => {
   assert.deepEqual(told(), [1, 0, 0])
   acknowledgements.closed(clientId(first))
   acknowledgements.opened(first, '')
-  assert.deepEqual(told(), [0, 0, 1], 'one that begins anew enforces nothing yet')
+  assert.deepEqual(told(), [0, 0, 1], 'a restarted process enforces nothing yet')
 })
 
 test('reports of another operator count if its stream is newer, or carries over', () => {
@@ -184,11 +184,11 @@ test('reports of another operator count if its stream is newer, or carries over'
   assert.deepEqual(
     [ask('a=1'), ask('a=2'), ask('b=1')],
     ['ok', 'pending', 'bad'],
-    'the stream there is newer',
+    'the stream of the other operator is newer',
   )
   nowMs = 20
   acknowledgements.opened(client, 'v1')
-  assert.deepEqual([ask('a=1'), ask('a=2')], ['pending', 'ok'], 'what was proved here before')
+  assert.deepEqual([ask('a=1'), ask('a=2')], ['pending', 'ok'], 'the earlier acknowledgement here')
   acknowledgements.opened(client, '')
   assert.deepEqual([ask('a=1'), ask('a=2'), ask('b=1')], ['pending', 'pending', 'pending'])
 })

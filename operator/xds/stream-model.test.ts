@@ -300,7 +300,7 @@ function createComparison() {
       const value = Buffer.from(resource.bytes).toString()
       const expected = clients.filter(name => model.byName.get(name)?.inForce?.get(resource.name) === value)
       const { acknowledged } = acknowledgements.enforcement(clients)(resource)
-      assert.deepEqual([...acknowledged], expected, `who enforces ${resource.name}=${value}`)
+      assert.deepEqual([...acknowledged], expected, `clients that enforce ${resource.name}=${value}`)
     }
   }
 
@@ -319,7 +319,7 @@ function createComparison() {
   function checkSettled(name: string): void {
     const of = model.byName.get(name)
     if (of === undefined || newest === undefined) return
-    assert.notEqual(of.sent.at(-1)?.outcome, 'open', 'a client that acknowledges is not asked for ever')
+    assert.notEqual(of.sent.at(-1)?.outcome, 'open', 'a client that acknowledges gets no endless responses')
     const held = of.sent.some(({ outcome }) => typeof outcome === 'object' && outcome.rejected.length === 0)
     if (held) return
     for (const [resource, value] of toContent(newest)) {

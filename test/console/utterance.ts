@@ -23,7 +23,7 @@ const shapes: Readonly<Record<string, (loudness: number, seconds: number) => num
   browInnerUp: (_, seconds) => 0.3 * wave(seconds * 0.2),
 }
 
-/** From 0 to 1. */
+/** A number from 0 to 1. */
 const wave = (turns: number) => 0.5 - 0.5 * Math.cos(2 * Math.PI * turns)
 
 const loudnessAt = (seconds: number) => wave(seconds * syllablesPerSecond) * wave(seconds * 0.37)

@@ -20,7 +20,7 @@ function optionsOrExit(): Options {
     const names = cases.map(({ name }) => name)
     return readOptions(process.argv.slice(2), process.env, names, (Date.now() % 2 ** 31) + 1)
   } catch (error) {
-    process.stderr.write(`${(error as Error).message}\nfaults.ts --help tells more\n`)
+    process.stderr.write(`${(error as Error).message}\nfaults.ts --help lists the options\n`)
     process.exit(2)
   }
 }

@@ -117,7 +117,7 @@ describe('hostile values', () => {
 
   test('unknown domains create a bounded number of series, and one log line', async () => {
     const { names } = defaultNameLimits.unknownDomains
-    const domains = Array.from({ length: names + 200 }, (_, index) => `nobody ${index}`)
+    const domains = Array.from({ length: names + 200 }, (_, index) => `unknown ${index}`)
     for (let at = 0; at < domains.length; at += 100) {
       await Promise.all(domains.slice(at, at + 100).map(domain => ask({ ...one('user', 'x'), domain })))
     }

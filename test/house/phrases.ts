@@ -30,6 +30,13 @@ const textPhrases: readonly RegExp[] = [
   /\bholds for\b/,
 ]
 
+/** Titles and messages of tests also name their subject before anything else. */
+const testPhrases: readonly RegExp[] = [
+  ...textPhrases,
+  /\b(any|every)body\b/i,
+  /^.(what|who|whose|whatever) (?!.*\?)/i,
+]
+
 /** Right uses of a phrase: the file, and a part of the line. */
 const exceptions: readonly (readonly [path: string, part: string])[] = [
   ['services/broker/streams/scenario-under-test.ts', 'p goes on'],
@@ -42,6 +49,17 @@ const exceptions: readonly (readonly [path: string, part: string])[] = [
 /** A string with a blank. A template with a string inside a value of it is read in parts. */
 const quotedText = /'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`/g
 
+const prepositions =
+  'About Above After Among As At Before Behind Below Beside Besides Between Beyond By During Except For From In ' +
+  'Inside Instead Into Like Of On Outside Over Per Since Than Through To Under Until Via With Within Without'
+
+/** "At most" and "at least" belong to the subject. */
+const preposition = new RegExp(`^(${prepositions.replaceAll(' ', '|')}|So that)\\b(?! (most|least)\\b)`)
+
+/** A phrase before the subject, which a comma ends: "After a conflict, the next check reads it." */
+const introduction =
+  /^[^.,:;]+, (?!(also|and|as|but|by|for|in|of|or|so|such|unless|which|whose|with)\b)\S+ \S+ \S+/
+
 type Line = readonly [number: number, text: string]
 
 /** Returns each line of a comment that has a phrase of the list, as `path:line: text`. */
@@ -53,6 +71,22 @@ export function commentsWithPhrases(): readonly string[] {
 export function textsWithPhrases(): readonly string[] {
   const production = codePaths.filter(path => !isTest(path))
   return production.flatMap(path => withPhrase(path, quotedTextsOf(path), textPhrases))
+}
+
+/** Returns each line of a test with a title or another text that has a phrase of the list. */
+export function testTextsWithPhrases(): readonly string[] {
+  return codePaths.filter(isTest).flatMap(path => withPhrase(path, quotedTextsOf(path), testPhrases))
+}
+
+/** Returns each comment that begins with a preposition, and whose first sentence is a fragment by that. */
+export function fragmentComments(): readonly string[] {
+  return codePaths.flatMap(path =>
+    commentBlocksOf(path).flatMap(([number, comment]) => {
+      const [sentence = ''] = comment.split(/(?<=[.;]) (?=[A-Z])/, 1)
+      const isFragment = preposition.test(sentence) && !introduction.test(sentence)
+      return isFragment ? [`${path}:${number}: ${sentence}`] : []
+    }),
+  )
 }
 
 /** Returns each line of a page that has a phrase of the list. The changelog keeps its old entries. */
@@ -68,13 +102,30 @@ function commentsOf(path: string): readonly Line[] {
     .filter(([, line]) => /^\s*(\/\/|\/\*|\*)/.test(line))
 }
 
+/** Returns each comment with its first line and its text without marks. */
+function commentBlocksOf(path: string): readonly Line[] {
+  const text = textOf(path)
+  return [...text.matchAll(/^ *(\/\*[\s\S]*?\*\/|\/\/.*(?:\n *\/\/.*)*)/gm)].map(
+    ({ index, 1: comment = '' }) => [
+      text.slice(0, index).split('\n').length,
+      comment
+        .replaceAll(/^ *(\/\*\*?|\*\/|\*|\/\/)|\*\/$/gm, '')
+        .replaceAll(/\s+/g, ' ')
+        .trim(),
+    ],
+  )
+}
+
 function quotedTextsOf(path: string): readonly Line[] {
   const comment = /^\s*(\/\/|\/\*|\*)/
   return textOf(path)
     .split('\n')
     .flatMap((line, index) => {
       const texts = comment.test(line) ? [] : (line.match(quotedText) ?? [])
-      return texts.filter(text => text.includes(' ')).map(text => [index + 1, withoutValues(text)] as const)
+      return texts
+        .map(withoutValues)
+        .filter(text => text.includes(' '))
+        .map(text => [index + 1, text] as const)
     })
 }
 

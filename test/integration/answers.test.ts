@@ -57,7 +57,7 @@ test('responses have the headers of the nearest limit, with the names of the set
     )
     told.push(`${Code[overallCode]} ${left?.value} of ${limit?.value}`)
     assertResets(reset?.value, 'RateLimit-Reset')
-    assert.equal(dynamicMetadata, undefined, 'it was not asked for')
+    assert.equal(dynamicMetadata, undefined, 'the descriptor did not ask for it')
   }
   assert.deepEqual(told, ['OK 1 of 2', 'OK 0 of 2', 'OVER_LIMIT 0 of 2'])
 })

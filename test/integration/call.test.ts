@@ -44,7 +44,7 @@ test('call of a running service', async t => {
     assert.equal(overall, 'OK')
 
     const look = JSON.parse((await ask('-e', 'user=alice', '--hits', '0', '-o', 'json')).out)
-    assert.equal(look.statuses[0].limitRemaining, 2, 'a look counts nothing')
+    assert.equal(look.statuses[0].limitRemaining, 2, 'a check counts nothing')
     const over = await ask('-e', 'user=alice', '--hits', '3')
     assert.equal(over.code, 1)
     assert.match(over.out, /user=alice +OVER_LIMIT +3\/year +0 +\d+s\n\nOVER_LIMIT\n$/)

@@ -83,7 +83,7 @@ async function keepsConnection(t: TestContext, service: Service, cancellations: 
     `${cancellations} cancellations`,
     async () => {
       const codes = await Promise.all(Array.from({ length: 1000 }, call))
-      assert.deepEqual([...new Set(codes)], [200], 'what Envoy does not know is let through')
+      assert.deepEqual([...new Set(codes)], [200], 'Envoy lets calls without a decision pass')
       return (await stat('ratelimit.http2.tx_reset')) >= cancellations
     },
     60_000,

@@ -127,7 +127,7 @@ test('Envoy gets a limit per 15 seconds and one per day on one descriptor', asyn
   assert.equal(headers.get('ratelimit-policy'), '"fast";q=2;w=15, "1";q=3;w=86400')
   // The rejected call is not counted by the limit of the day.
   const [, left, reset] = /^"fast";r=0;t=(\d+), "1";r=1;t=(\d+)$/.exec(headers.get('ratelimit') ?? '') ?? []
-  assert.equal(headers.get('retry-after'), left, 'the day is not over, and does not refuse')
+  assert.equal(headers.get('retry-after'), left, 'the limit of the day is not reached')
   assert.ok(Number(reset) > 0)
 })
 

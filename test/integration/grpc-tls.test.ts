@@ -73,7 +73,7 @@ test('a caller needs a certificate of the right name from the right authority', 
     else await assert.rejects(call, { name: 'GrpcError' }, what)
   }
   const requests = (await service.stats())['ratelimit_server.ShouldRateLimit.total_requests']
-  assert.equal(requests, 2, 'nobody else came through')
+  assert.equal(requests, 2, 'no other caller was served')
 })
 
 /** The names of the certificate that the server shows. */

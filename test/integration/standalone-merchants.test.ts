@@ -48,7 +48,7 @@ test('a Merchant of a folder has an API key in a file, and is closed with its re
   const link = status.details['payLink'] ?? ''
   assert.equal((await fetch(`${link}300`)).status, 200, `${link}300 is a payment page`)
 
-  await t.test('whose deleted file is written again, with another key', async () => {
+  await t.test('a deleted file is written again, with another key', async () => {
     rmSync(file)
     // Any change of a manifest causes an immediate reconciliation.
     tollway.write('limits.yaml', manifest('a', 'checkout', { user: '2/hour' }))
@@ -59,7 +59,7 @@ test('a Merchant of a folder has an API key in a file, and is closed with its re
     await waitFor('the old key to open nothing', async () => (await statusOf(apiKey)) === 401)
   })
 
-  await t.test('whose API key is rejected once its resource is deleted', async () => {
+  await t.test('the API key is rejected once the resource is deleted', async () => {
     const kept = entries()
     tollway.write('shop.yaml', merchant('  deletionPolicy: Delete\n'))
     const generation = () =>
@@ -76,7 +76,7 @@ test('a Merchant of a folder has an API key in a file, and is closed with its re
     await waitFor('the file to be gone', () => statSync(file, { throwIfNoEntry: false }) === undefined)
   })
 
-  await t.test('and calls of the API are counted by the rate limit service', async () => {
+  await t.test('calls of the API are counted by the rate limit service', async () => {
     const limits = tollway.status().resources.find(({ name }) => name === 'tollway-payments-api')
     assert.ok(
       limits?.conditions.every(({ status }) => status === 'True'),

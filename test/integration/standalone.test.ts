@@ -43,7 +43,7 @@ test('an edit changes the decisions, and an invalid one changes nothing and is r
     assert.equal(condition(b, 'Ready').status, 'True')
     const codes = new Set<number>()
     for (let call = 0; call < 8; call++) codes.add(await tollway.ask('a', 'user', 'y'))
-    assert.deepEqual(codes, new Set([200, 429]), 'five an hour still hold')
+    assert.deepEqual(codes, new Set([200, 429]), 'the limit of five an hour stays in force')
   })
 
   await t.test('other resources stay in force', async () => {
@@ -68,7 +68,7 @@ test('the end of the operator ends every process', async t => {
       const tollway = await startTollway(t, { 'a.yaml': manifest('a', 'a', { user: '1/hour' }) })
       await tollway.ready()
       await tollway.program.end(signal)
-      await waitFor('nobody to listen any more', async () => {
+      await waitFor('no listener', async () => {
         try {
           await tollway.ask('a', 'user', 'x')
           return false

@@ -104,7 +104,7 @@ test('the commands print what is in force, although manifests are invalid or ren
   rmSync(join(tollway.folder, 'z.yaml'))
   tollway.write('c.yaml', `${manifest('z', 'z', { user: '2/hour' })}  broken: [`)
   const state = ['--state-dir', tollway.stateDir]
-  await waitFor('the status to tell', async () => (await status(...state)).out.includes('b.yaml'))
+  await waitFor('the status', async () => (await status(...state)).out.includes('b.yaml'))
 
   const tried = await run('try', ...state, '-d', 'a', '-e', 'user=x')
   assert.equal(tried.code, 0)

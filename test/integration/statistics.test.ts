@@ -110,7 +110,7 @@ function assertHas(stats: Readonly<Record<string, number>>, parts: readonly (key
   const missing = wanted.filter(name => !Object.hasOwn(stats, name))
   assert.deepEqual(missing, [], `of ${Object.keys(stats).length} statistics`)
   const strange = Object.keys(stats).filter(name => !wanted.includes(name))
-  assert.deepEqual(strange, [], 'there is nothing that the reference does not know')
+  assert.deepEqual(strange, [], 'the service has no name that the reference does not have')
 }
 
 test('/stats has every name, with two Redis, a local cache and certificates', async t => {

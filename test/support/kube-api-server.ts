@@ -210,7 +210,7 @@ function guardAgainstOrphans(
   place: string,
 ): { readonly release: () => Promise<void> } {
   const pids = programs.map(({ pid }) => `${pid}`)
-  const script = 'read -r told || { kill -9 "$@"; sleep 1; rm -rf "$0"; }'
+  const script = 'read -r line || { kill -9 "$@"; sleep 1; rm -rf "$0"; }'
   const shell = spawn('sh', ['-c', script, place, ...pids], {
     stdio: ['pipe', 'ignore', 'ignore'],
     // Ctrl-C in the terminal must end the tests, and not their guard before it has acted.

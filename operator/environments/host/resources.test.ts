@@ -356,7 +356,7 @@ test('a folder of 1,000 files is read, and an edit causes one change', async t =
   assert.equal(f.source.list().length, 1_000)
   f.write('500.yaml', limits('n500', 'edited'))
   await f.serves('n500', 'edited')
-  assert.equal(f.told.length, 2, 'one change for the first look, one for the edit')
+  assert.equal(f.told.length, 2, 'one change for the first read, one for the edit')
 })
 
 test('no change is reported after the stop', async t => {

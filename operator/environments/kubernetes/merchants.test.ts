@@ -130,7 +130,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
     assert.equal(await service.merchantsOf(metadata.uid), 1)
     assert.deepEqual(metadata.finalizers, undefined)
     const told = JSON.stringify([await merchant('shop'), events])
-    assert.ok(!told.includes(key), 'the key stands in no status and in no event')
+    assert.ok(!told.includes(key), 'no status and no event contains the key')
     assert.deepEqual(
       events.map(({ type, reason }) => `${type} ${reason}`),
       ['Normal Provisioned'],
@@ -201,10 +201,7 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
 
   it('is left alone while it is paused', async () => {
     await create('paused', {}, { 'tollway.dev/paused': 'true' })
-    const conditions = await waitFor(
-      'it to be told',
-      async () => (await merchant('paused')).status?.conditions,
-    )
+    const conditions = await waitFor('the report', async () => (await merchant('paused')).status?.conditions)
     assert.deepEqual(
       conditions.map(({ type }) => type),
       ['Paused'],

@@ -133,7 +133,10 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     const programmed = async (name: string) =>
       conditionOf(await api.call('GET', `${routes}/${name}`), 'Programmed')?.reason
     await waitFor('the tokens to be read', async () => (await programmed('open')) === 'InFeed')
-    await waitFor('the other to be told', async () => (await programmed('closed')) === 'SecretMissing')
+    await waitFor(
+      'the other one to be reported',
+      async () => (await programmed('closed')) === 'SecretMissing',
+    )
     await waitFor('the signing secret', async () => (await programmed('posting')) === 'InFeed')
     await waitFor('the missing one', async () => (await programmed('silent')) === 'SecretMissing')
     const statuses = await api.call('GET', routes)

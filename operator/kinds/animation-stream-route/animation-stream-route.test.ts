@@ -123,7 +123,7 @@ test('a route is published to brokers, and its status has their enforcement and 
   )
   assert.equal(reasonsOf(world.status('shop/kiosk')), 'Valid InFeed Enforced Enforced')
   assert.deepEqual(new Set(world.observed), new Set(['broker']))
-  assert.equal(world.published()[0]?.createdMs, 1_000, 'since when it is there')
+  assert.equal(world.published()[0]?.createdMs, 1_000, 'the creation time')
 })
 
 test('tokens come from a Secret of the namespace, and only their hashes are published', async () => {
@@ -135,7 +135,7 @@ test('tokens come from a Secret of the namespace, and only their hashes are publ
   assert.equal(reasonsOf(world.status('shop/kiosk')), 'Valid InFeed Enforced Enforced')
   const before = world.published()[0]
   await world.reconcile()
-  assert.equal(world.published()[0], before, 'the same object as long as nothing has changed')
+  assert.equal(world.published()[0], before, 'the same object until a change')
 
   world.secret('shop/tokens', { token: 'first\nsecond' })
   assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: 2')
@@ -183,7 +183,7 @@ test('a route that overlaps another one with different tokens is ready with a wa
 
 test('a route whose Secret may not be read reports the missing grant, and keeps the known tokens', () => {
   const advice = 'An administrator grants it with: a command'
-  const closed = 'the route is closed to everybody until then'
+  const closed = 'the route is closed to all callers until then'
   const kept = 'the tokens that were read before stay in force'
   const known = [new Uint8Array(32).fill(1)]
   for (const [tokens, effect, hashes] of [
@@ -213,7 +213,7 @@ test('a route without its Secret is closed to all callers, and reports the missi
   world.secret('other/tokens', { token: 'theirs' })
   world.route('shop/kiosk', withToken)
   assert.equal(await world.reconcile(), 'shop/kiosk kiosk-: closed')
-  const closed = 'the route is closed to everybody until then'
+  const closed = 'the route is closed to all callers until then'
   assert.equal(reasonsOf(world.status('shop/kiosk')), 'Valid SecretMissing Enforced SecretMissing')
   const messageOf = () =>
     world.status('shop/kiosk').conditions.find(({ type }) => type === 'Programmed')?.message
@@ -242,7 +242,7 @@ test('a webhook has the secrets of its Secret, and follows their rotation', asyn
   assert.deepEqual(before?.webhook, { url, secrets: signing.slice(0, 1) })
   assert.equal(reasonsOf(world.status('shop/kiosk')), 'Valid InFeed Enforced Enforced')
   await world.reconcile()
-  assert.equal(world.published()[0], before, 'the same object while nothing has changed')
+  assert.equal(world.published()[0], before, 'the same object until a change')
   world.secret('shop/signing', { secret: signing.join('\n') })
   await world.reconcile()
   assert.deepEqual(world.published()[0]?.webhook, { url, secrets: signing })

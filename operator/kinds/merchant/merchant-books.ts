@@ -2,7 +2,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 
 /** The balances of the merchants of resources, and the result of the last proof of the books. */
 export interface Books {
-  /** By the uids of the resources. A resource without a merchant is left out. */
+  /** The balances by the uids of the resources. A resource without a merchant is left out. */
   readonly balances: ReadonlyMap<string, MerchantBalances>
   /** Undefined if no proof has ended. */
   readonly lastVerify: LastVerify | undefined

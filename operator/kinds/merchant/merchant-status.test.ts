@@ -17,7 +17,7 @@ const table: readonly [string, Partial<MerchantFacts>, string][] = [
   ],
   ['refused', { obstacle, synced: false }, 'Valid Refused NotSynced Refused Stalled'],
   [
-    'nobody answers',
+    'the service does not answer',
     { obstacle: { ...obstacle, reason: 'PaymentsUnreachable', stalled: false }, synced: false },
     'Valid PaymentsUnreachable NotSynced PaymentsUnreachable Reconciling',
   ],

@@ -156,14 +156,14 @@ describe('# a Merchant with a real payments service', () => {
     const text = readFileSync(world.file, 'utf8')
     const calls = world.calls()
     assert.deepEqual(await ready(world), first)
-    assert.equal(world.calls(), calls, 'nothing is told twice')
+    assert.equal(world.calls(), calls, 'no change is reported twice')
     world.restart()
     assert.deepEqual(await ready(world), first)
     assert.equal(readFileSync(world.file, 'utf8'), text)
     assert.equal(world.calls(), calls + 1)
     service.clock.elapse(hourMs)
     await ready(world)
-    assert.equal(world.calls(), calls + 2, 'after a while it is told again')
+    assert.equal(world.calls(), calls + 2, 'after a while it is provisioned again')
   })
 
   /** Changes of a merchant that exists. Every kill in the midst of one has the same result. */
@@ -184,10 +184,7 @@ describe('# a Merchant with a real payments service', () => {
         isOver = !world.killer.isDead()
         const { apiKey } = await world.entries()
         const opened = apiKey === undefined ? undefined : await service.appOf(apiKey)
-        assert.ok(
-          apiKey === undefined || opened,
-          `after ${moments}: a key that programs find opens something`,
-        )
+        assert.ok(apiKey === undefined || opened, `after ${moments}: a key in the Secret is valid`)
         world.restart(moments % 3)
         await world.reconcile()
         world.restart()
@@ -197,7 +194,7 @@ describe('# a Merchant with a real payments service', () => {
         if (name.includes('Secret')) assert.equal(await service.keysInForce(now.appId), 1)
         if (before === undefined) continue
         service.clock.elapse(hourMs)
-        assert.equal(await service.appOf(before.apiKey), undefined, 'the key before opens nothing any more')
+        assert.equal(await service.appOf(before.apiKey), undefined, 'the previous key is rejected')
         assert.equal(await service.keysInForce(now.appId), 1)
       }
       assert.ok(moments > 6, `${moments}`)
@@ -222,12 +219,12 @@ describe('# a Merchant with a real payments service', () => {
     const first = await ready(world)
     service.clock.elapse(24 * hourMs - 5_000)
     const { afterMs = 0 } = await world.reconcile()
-    assert.ok(afterMs <= 5_000, `it looks again when the time has come, in ${afterMs} ms`)
+    assert.ok(afterMs <= 5_000, `it reconciles again when the key is too old, in ${afterMs} ms`)
     service.clock.elapse(5_000)
     assert.notEqual((await ready(world)).apiKey, first.apiKey)
   })
 
-  it('never uses a key that somebody else wrote into its Secret', async () => {
+  it('never uses a key of another writer of its Secret', async () => {
     const world = openWorld()
     const first = await ready(world)
     writeFileSync(world.file, readFileSync(world.file, 'utf8').replace(first.apiKey, 'password'))

@@ -65,7 +65,7 @@ const booksTimeoutMs = 3_000
 
 interface Call {
   readonly method: 'PUT' | 'DELETE' | 'POST'
-  /** Below `/provision`. */
+  /** The path below `/provision`. */
   readonly path: string
   readonly body?: unknown
   /** Left out if the caller waits for the answer in any case. */

@@ -85,7 +85,7 @@ test('the loads of processes are summed for each route, until their streams end'
   one.tell('a', 'shop/r=2/5 shop/q=1/1 =9/9')
   two.tell('b', 'shop/r=1/3')
   await waitFor('both to be heard', async () => tells('shop/r', 'a', 'b') === '3/8')
-  assert.equal(tells('shop/r', 'b'), '1/3', 'only processes that are asked for count')
+  assert.equal(tells('shop/r', 'b'), '1/3', 'only the requested processes count')
   assert.equal(tells('shop/q', 'a', 'b'), '1/1')
   assert.equal(tells('shop/none', 'a', 'b'), '0/0')
   one.tell('a', 'shop/q=1/0')
@@ -113,18 +113,18 @@ test('a follower forwards reports, and the leader does not send them back', asyn
   two.tell('b', 'r=2/2')
   follower.relay.setLeader(leader.address)
   await waitFor('the sum', async () => leader.tells('r', 'a', 'b') === '3/3')
-  assert.deepEqual([...leader.loads.heardHere().keys()], ['a'], 'what was passed on is not passed on again')
+  assert.deepEqual([...leader.loads.heardHere().keys()], ['a'], 'forwarded loads are not forwarded again')
   two.tell('b', 'r=4/4')
   await waitFor('a change', async () => leader.tells('r', 'a', 'b') === '5/5')
 
   // The process comes to the leader, as when the follower is about to end.
   const moved = connect(t, leader.address)
   moved.tell('b', 'r=7/7')
-  await waitFor('what it says itself', async () => leader.tells('r', 'b') === '7/7')
+  await waitFor('its own report', async () => leader.tells('r', 'b') === '7/7')
   two.stop()
   await waitFor('the follower to forget it', async () => follower.tells('r', 'b') === '0/0')
   moved.tell('b', 'r=8/8')
-  await waitFor('what it says then', async () => leader.tells('r', 'b') === '8/8')
+  await waitFor('its next report', async () => leader.tells('r', 'b') === '8/8')
 })
 
 test('forwarded loads end with the stream of their operator', async t => {

@@ -150,7 +150,7 @@ test('the leader counts three clients at two operators, and each of their change
   )
   assert.ok(performance.now() - startedMs < 2000)
   assert.ok(leader.changes() > before)
-  await waitFor('what was not rejected', () => leader.tells('b=2', 'x', 'y', 'z') === 'ok: x y z')
+  await waitFor('the accepted resource', () => leader.tells('b=2', 'x', 'y', 'z') === 'ok: x y z')
 })
 
 test('a new leader gets the whole table', async t => {
@@ -181,7 +181,7 @@ test('a follower that ended is forgotten after its grace period, and its client 
   await waitFor('both', () => leader.tells('a=1', 'moving', 'lost') === 'ok: moving lost')
   await follower.stop()
   moving.stop()
-  assert.equal(leader.tells('a=1', 'moving', 'lost'), 'ok: moving lost', 'they enforce on')
+  assert.equal(leader.tells('a=1', 'moving', 'lost'), 'ok: moving lost', 'they still enforce')
   connectPod(t, leader.address, 'moving', { claim: parse('a=1 b=1').version })
   await waitFor('the move', () => leader.connected().includes('moving'))
   await waitFor('the grace', () => leader.tells('a=1', 'moving', 'lost') === 'ok: moving; pending: lost')
@@ -196,7 +196,10 @@ test('the newest stream of a client counts, at whichever operator it is', async 
   await waitFor('it is there', () => follower.tells('a=1', 'x') === 'ok: x')
   leader.publish(parse('a=2 b=1'))
   follower.publish(parse('a=2 b=1'))
-  await waitFor('what it says there', () => leader.tells('a=2', 'x') === 'rejected: x-pod (is bad)')
+  await waitFor(
+    'its report at the other operator',
+    () => leader.tells('a=2', 'x') === 'rejected: x-pod (is bad)',
+  )
   first.stop()
 })
 

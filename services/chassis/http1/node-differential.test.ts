@@ -25,7 +25,7 @@ const stricter: readonly (readonly [example: string, refusal: RegExp, why: strin
   [
     'GET /¶Host: x||',
     /the target has a character/,
-    'HTTP/0.9 has no answer that a client could tell from others',
+    'HTTP/0.9 has no answer that a client could distinguish from others',
   ],
   ['GET x://y/ HTTP/1.1|Host: x||', /neither a path, nor a URL of http/, 'No other scheme is served'],
   [

@@ -157,7 +157,7 @@ test('invalid or incomplete files are reported once, and the last good pair stay
   assert.deepEqual([files.credentials(), changes()], [good, 0])
 
   writeFileSync(crt, good.identity?.cert ?? '')
-  writeFileSync(join(live, 'beside'), 'other files are no change')
+  writeFileSync(join(live, 'beside'), 'other files do not count as a change')
   cpSync(join(folder, 'next'), live, { recursive: true })
   await waitFor('the change', () => changes() > 0)
   assert.equal(files.credentials().identity?.cert, certificateIn(join(folder, 'next')))

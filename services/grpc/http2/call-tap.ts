@@ -43,7 +43,7 @@ interface OpenCall {
   readonly startedMs: number
   readonly request: Uint8Array[]
   readonly answer: Uint8Array[]
-  /** Of its share of the memory. */
+  /** The bytes of its share of the memory. */
   bytes: number
 }
 

@@ -10,7 +10,7 @@ import { findMerchantsByProvisionUids, findProvisionUids } from '../storage/tabl
 
 /** The balances of merchants of resources, and the result of the last proof of the books. */
 export interface Books {
-  /** By the uids of the resources. A resource without a merchant is left out. */
+  /** The merchants by the uids of the resources. A resource without a merchant is left out. */
   readonly merchants: ReadonlyMap<string, BookOfMerchant>
   /** Undefined if no proof has ended. */
   readonly verification: LastVerification | undefined

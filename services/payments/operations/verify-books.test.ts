@@ -20,7 +20,7 @@ const tables = [
   'webhook_deliveries',
 ] as const
 
-/** Without statistics, as after a restore, the planner does not know how many rows there are. */
+/** The planner does not know the number of rows without statistics, as after a restore. */
 describe('a large database without statistics', { skip: missingPostgres() }, () => {
   let server: PostgresServer
   let storage: Storage

@@ -213,7 +213,7 @@ test('an unknown domain has no limit, and is counted for each descriptor', async
   assert.equal(stats.counter('ratelimit.service.rate_limit.other.domain_not_found').value, 2)
 })
 
-test('all quotas must be used up; replaced, unlimited and unmatched descriptors are no quotas', async () => {
+test('all quotas must be used up; replaced, unlimited and unmatched descriptors do not count', async () => {
   const yaml = `
 domain: d
 descriptors:

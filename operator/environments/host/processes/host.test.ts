@@ -267,7 +267,7 @@ test('settings that keep replicas from being ready reach one of them, and correc
   const before = h.observe().map(({ uid }) => uid)
   await h.host.apply(h.workload(3, { BEHAVIOUR: 'unready' }))
   await until(
-    'the log tells',
+    'the log line',
     () => h.lines.some(line => /the others get the new settings when ratelimit-0/.test(line)),
     deadlineMs,
     h.observe,

@@ -114,7 +114,7 @@ test('a Redis of an earlier operator is ended and replaced', async t => {
 
 test('a killed guard leaves no Redis behind', async t => {
   if (isMissing(t)) return
-  if (process.platform !== 'linux') return t.skip('who the guard is, only /proc tells')
+  if (process.platform !== 'linux') return t.skip('the process of the guard is known only from /proc')
   const redis = await startRedisFor(optionsFor(folderFor()))
   t.after(() => redis.stop())
   const before = await pidOf(redis.url)

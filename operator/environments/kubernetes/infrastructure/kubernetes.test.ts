@@ -137,7 +137,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     await infrastructure().apply(rateLimit())
     await edit('Service', { metadata: { finalizers: ['example.com/hold'] } })
     await remove('Service')
-    await waitFor('a word', () => problems.some(told => /being deleted.*example.com\/hold/.test(told)))
+    await waitFor('a report', () => problems.some(told => /being deleted.*example.com\/hold/.test(told)))
     await edit('Service', { metadata: { finalizers: [] } })
     await waitFor('a new one', async () => {
       const found = await get('Service')
@@ -157,7 +157,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
       await waitFor('a repair', async () => !(await isTheirs()), repairMs)
     }
     await edit('Deployment', { spec: { replicas: 7 } })
-    await waitFor('a word', () =>
+    await waitFor('a report', () =>
       problems.some(told => /Deployment "tollway-ratelimit" was changed 3 times/.test(told)),
     )
     await edit('Deployment', { spec: { replicas: 7 }, metadata: { labels: { more: 'x' } } })
@@ -198,7 +198,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
       if (type !== 'BOOKMARK') seen.push(replicasOf(object))
     }
     assert.ok(seen.length > 0)
-    assert.deepEqual(new Set(seen), new Set([4]), 'not for a moment any other number')
+    assert.deepEqual(new Set(seen), new Set([4]), 'no other number at any time')
   })
 
   it('are written only by the leader, until its term ends', async t => {
@@ -225,7 +225,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     leads = true
     await edit('Deployment', { spec: { replicas: 6 } })
     await idle(300)
-    assert.equal(writes() - before, 0, 'what was wanted in a former term may be old')
+    assert.equal(writes() - before, 0, 'the desired state of a former term may be outdated')
     await made.apply(rateLimit())
     assert.equal(replicasOf(await get('Deployment')), 2)
   })

@@ -269,7 +269,7 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
   return {
     transitions,
     /** A change is reported when its write is answered, which other clients may see earlier. */
-    told: (count: number) => waitFor(`${count} changes to be told`, () => transitions.length >= count),
+    told: (count: number) => waitFor(`${count} changes to be reported`, () => transitions.length >= count),
     inForce: () =>
       published
         .map(({ domain, descriptors: [rule] }) => `${domain}: ${rule?.rateLimit?.requestsPerUnit}`)

@@ -258,7 +258,7 @@ describe('counters in Redis', { skip }, () => {
 })
 
 describe('failures of Redis', { skip }, () => {
-  test('Redis dies and restarts: calls fail at once, then count from 0, nothing twice', async t => {
+  test('Redis is killed and restarts: calls fail at once, then count from 0, nothing twice', async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
     const counters = await openRedis(t, { url: redis.socketPath })

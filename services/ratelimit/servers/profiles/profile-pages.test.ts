@@ -39,7 +39,7 @@ function goTop(profile: Buffer): string | undefined {
     })
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-    process.stderr.write('SKIPPED: go is not on the PATH: nobody opens the profile\n')
+    process.stderr.write('SKIPPED: go is not on the PATH, so the profile is not opened\n')
     return undefined
   }
 }

@@ -175,7 +175,7 @@ describe('counters in a Redis Cluster', { skip }, () => {
   })
 
   // This test is the last one, since it changes the cluster.
-  test('when a master dies, other slots are not affected and its replica takes over', async t => {
+  test('the loss of a master does not affect other slots, and its replica takes over', async t => {
     const counters = await openShared(t)
     const [key = '', otherKey = ''] = spread
     assert.deepEqual(await counters.add([hit(key), hit(otherKey)]), [1, 1])
