@@ -4,7 +4,13 @@ import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { importRules } from './house/import-rules.ts'
 import { importRuleFor, importTable } from './house/import-table.ts'
-import { commentsWithPhrases, pagesWithPhrases, textsWithPhrases } from './house/phrases.ts'
+import {
+  commentsWithPhrases,
+  fragmentComments,
+  pagesWithPhrases,
+  testTextsWithPhrases,
+  textsWithPhrases,
+} from './house/phrases.ts'
 import { codePaths, functionLengths, isTest, paths, proseLines, root, textOf } from './house/source-files.ts'
 
 /**
@@ -239,6 +245,14 @@ test('there are no default exports, enums, non-null assertions or forgotten note
 
 test('comments, pages and texts have no phrase that hides the subject or the verb', () => {
   assert.deepEqual([...commentsWithPhrases(), ...pagesWithPhrases(), ...textsWithPhrases()], [])
+})
+
+test('titles and other texts of tests have no phrase that hides the subject or the verb', () => {
+  assert.deepEqual(testTextsWithPhrases(), [])
+})
+
+test('comments are sentences or name their subject, and do not begin with a preposition', () => {
+  assert.deepEqual(fragmentComments(), [])
 })
 
 test('the rows of a Markdown table have as many cells as its head', () => {

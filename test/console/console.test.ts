@@ -41,7 +41,7 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
     assert.match(site.tollway.program.output(), new RegExp(`console +${site.origin}/console\\n`))
   })
 
-  test('the page paints soon, and shows a call soon after it', async t => {
+  test('the page renders soon, and shows a call soon after it', async t => {
     await open('')
     await page.getByText('1 problem', { exact: true }).waitFor()
     const paint = await page.evaluate<number>(
@@ -57,7 +57,7 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
     )
   })
 
-  test('a counter is read and reset by keyboard only, after a confirmation', async () => {
+  test('a counter is read and reset with the keyboard only, after a confirmation', async () => {
     const { tollway } = site
     for (const expected of [200, 200, 200, 429])
       assert.equal(await tollway.ask('checkout', 'user', 'frida'), expected)
@@ -95,7 +95,7 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
     assert.equal(await tollway.ask('checkout', 'user', 'frida'), 200)
   })
 
-  test('top keys name the users, and the tap shows decisions with their reasons', async () => {
+  test('top keys list the users, and the tap shows decisions with their reasons', async () => {
     await open('domain?domain=checkout&rule=checkout.user')
     await page.getByText(/^(Top keys, counted|No key yet, counted)/).waitFor()
     await site.call()
@@ -113,7 +113,7 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
     await row.waitFor()
   })
 
-  test('what-if names mistakes while typing, and shows what recorded calls would have met', async () => {
+  test('what-if reports mistakes while typing, and shows the effect on recorded calls', async () => {
     await open('what-if')
     const editor = page.getByLabel('RateLimitConfig in YAML')
     await editor.fill(checkout.replace('hour', 'hoar'))
@@ -175,7 +175,7 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
     await page.getByText('checkout.user: 5/hour').waitFor()
   })
 
-  test('a request is tried, entry by entry', async () => {
+  test('a request is explained, entry by entry', async () => {
     await open('domain?domain=checkout')
     await page.getByLabel('Descriptors, one a line').fill('path=/pay/cart,plan=free\nuser=alice')
     await page.getByRole('button', { name: 'Try' }).click()
@@ -206,7 +206,7 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
     await heading.waitFor({ state: 'detached' })
   })
 
-  test('hostile keys do no harm on any page', async () => {
+  test('hostile keys are shown as text on every page', async () => {
     const script = '<script>document.title=1</script><img src=x onerror=alert(1)>'
     const mark = '\u202Egnp.exe'
     const large = 'x'.repeat(900_000)
@@ -246,7 +246,7 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
   for (const width of [360, 1600]) {
     for (const colorScheme of ['light', 'dark'] as const) {
       const isFull = (width === 360) === (colorScheme === 'light')
-      test(`axe finds nothing, and no page is too wide: ${width} px, ${colorScheme}`, async () => {
+      test(`axe finds no problem, and no page is too wide: ${width} px, ${colorScheme}`, async () => {
         const wide = await site.newPage({ colorScheme, viewport: { width, height: 800 } })
         for (const [index, place] of places.entries()) {
           await open(place, wide)
@@ -263,5 +263,5 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
     }
   }
 
-  test('the browser complained about nothing', () => assert.deepEqual(site.complaints, []))
+  test('the browser logged no error', () => assert.deepEqual(site.complaints, []))
 })

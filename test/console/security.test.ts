@@ -38,7 +38,7 @@ describe('the console of a cluster in Chromium', { skip: missingChromium }, () =
     await page.locator('.values').waitFor()
   }
 
-  test('a token is in the memory of the page only', async () => {
+  test('a token is kept only in the memory of the page', async () => {
     const page = await newPage(browser, complaints)
     const addresses: string[] = []
     page.on('request', sent => addresses.push(sent.url()))
@@ -61,7 +61,7 @@ describe('the console of a cluster in Chromium', { skip: missingChromium }, () =
     await page.getByLabel('Token').waitFor()
   })
 
-  test('a viewer gets 403 and no button', async () => {
+  test('a viewer gets 403, and no button for changes', async () => {
     const page = await logIn(viewerToken)
     await page.getByText('No problems').waitFor()
     const rights = page.waitForResponse(/api\/v1\/rights/)
@@ -178,7 +178,7 @@ describe('the console of a cluster in Chromium', { skip: missingChromium }, () =
     await page.getByText('2 problems').waitFor({ state: 'detached' })
   })
 
-  test('the page connects again by itself after a restart of the operator', async () => {
+  test('the page reconnects after a restart of the operator', async () => {
     const page = await logIn(viewerToken)
     await page.getByText('No problems').waitFor()
     await site.stop()

@@ -6,7 +6,7 @@ import { openConsole } from './open-console.ts'
 import { growthFaults } from './soak-bounds.ts'
 
 /** `node test/console/soak.ts` is the long form. */
-test('no page keeps memory while calls arrive and pages change', { skip: missingChromium }, async t => {
+test('no page leaks memory while calls arrive and pages change', { skip: missingChromium }, async t => {
   const site = await openConsole()
   t.after(() => site.close())
   await site.stream('utterance-1')

@@ -96,7 +96,7 @@ describe('manifests for envoyproxy/ratelimit with the image of Tollway', { skip,
     assert.equal(acknowledged.at(-1)?.version, '2')
   })
 
-  it("its metrics have the names of Envoy Gateway's mapping", async () => {
+  it("the metrics have the names of Envoy Gateway's mapping", async () => {
     const [pod] = await pods(gateway, 'app.kubernetes.io/name=envoy-ratelimit')
     const text = await (await fetch(`http://${pod?.status.podIP}:19001/metrics`)).text()
     assert.match(text, /^ratelimit_service_rate_limit_over_limit\{.*key2="rule-0-match-0".*\} [1-9]/m)

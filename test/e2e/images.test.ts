@@ -122,7 +122,7 @@ describe('images in a cluster', { skip, timeout: 300_000 }, () => {
     })
   }
 
-  it('ratelimit decides', async () => {
+  it('ratelimit answers calls', async () => {
     const pod = await read<Pod>(namespace, 'pod/ratelimit')
     const body = JSON.stringify({ domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'a' }] }] })
     const ask = async () => {
@@ -143,12 +143,12 @@ describe('images in a cluster', { skip, timeout: 300_000 }, () => {
     })
   }
 
-  it('an image holds its programs, and no shell', async () => {
+  it('an image has its programs, and no shell', async () => {
     assert.match(await inPod('ratelimit', 'node', '--version'), /^v24\./)
     await assert.rejects(inPod('ratelimit', 'sh', '-c', 'true'), /executable file not found|no such file/)
   })
 
-  it('names of the cluster are found', async () => {
+  it('names of the cluster are resolved', async () => {
     const lookup =
       "dns.promises.lookup('kubernetes.default.svc.cluster.local').then(({ address }) => address)"
     assert.match(

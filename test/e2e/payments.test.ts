@@ -54,7 +54,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     figures.show()
   })
 
-  it('has two processes that serve, with a schema, and what belongs to them', async () => {
+  it('has two ready processes, with a schema and their objects', async () => {
     assert.equal((await readyPods(payments)).length, 2)
     const kinds = ['deployment', 'serviceaccount', 'networkpolicy', 'poddisruptionbudget', 'secret']
     for (const kind of kinds) assert.ok(await read(system, `${kind}/tollway-payments`), kind)
@@ -65,7 +65,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     assert.match(metrics, /^payments_database_reachable 1$/m)
   })
 
-  it('asks for the right to write Secrets, and needs no restart when it is granted', async () => {
+  it('reports the missing right to write Secrets, and needs no restart when it is granted', async () => {
     await apply(readFileSync(join(root, 'examples/payments/bakery.yaml'), 'utf8'))
     const forbidden = async () =>
       (await read<StoredResource>(shop, 'mer/bakery'))?.status?.conditions?.find(
@@ -79,7 +79,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     figures.note('granted Secrets → merchant Ready', '< 50 s', seconds(performance.now() - beginMs))
   })
 
-  it('makes a merchant of a resource, and a Secret that opens it', async () => {
+  it('creates a merchant of a resource, and a Secret with its key', async () => {
     const { merchantId, publicKey } = await statusOf('bakery')
     const entries = await entriesOf('bakery-payments')
     const base = 'http://tollway-payments-http.tollway-system.svc:8090'
@@ -110,7 +110,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     )
   })
 
-  it('captures with the application of examples/kubernetes/payments, as it stands', async () => {
+  it('captures with the unchanged application of examples/kubernetes/payments', async () => {
     const example = 'florist'
     await apply(
       withTestImages(readFileSync(join(root, 'examples/kubernetes/payments/payments.yaml'), 'utf8')),
@@ -134,7 +134,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     await kubectl('delete', 'namespace', example, '--wait=false')
   })
 
-  it('refuses a change of what is fixed', async () => {
+  it('rejects a change of a fixed field', async () => {
     const changes = { currency: 'EUR', test: false, website: 'https://a.example', company: { country: 'SE' } }
     for (const [field, value] of Object.entries(changes)) {
       const patch = [
@@ -149,7 +149,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     }
   })
 
-  it('replaces a key when somebody asks for it, and that before stays valid for a while', async () => {
+  it('rotates a key on demand, and keeps the previous one valid for a while', async () => {
     await apply(merchant('cafe'))
     await ready('cafe')
     const { merchantId } = await statusOf('cafe')
@@ -161,7 +161,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
   })
 
   describe('at the same time', { concurrency: true }, () => {
-    it('makes a Secret anew that was deleted, and the key before opens nothing any more', async () => {
+    it('creates a deleted Secret again, and rejects the previous key', async () => {
       const { merchantId } = await statusOf('cafe')
       const { apiKey: before } = await entriesOf('cafe')
       const beginMs = performance.now()
@@ -174,7 +174,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
       await eventually('the key before to be closed', async () => (await opens(before, merchantId)) === 401)
     })
 
-    it('replaces its processes, and no capture is lost or done twice', async () => {
+    it('restarts its processes, and no capture is lost or repeated', async () => {
       const linesBefore = await countOf('lines')
       const stop = till.rush()
       await eventually('captures', async () => (await countOf('lines')) > linesBefore + 5)
@@ -190,7 +190,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     })
   })
 
-  it('leaves a merchant as it is when its resource goes, and gives it to who has a key of it', async () => {
+  it('keeps the merchant of a deleted resource, and lets another one adopt it with its key', async () => {
     const { merchantId } = await statusOf('cafe')
     const { apiKey } = await entriesOf('cafe')
     await apply({ apiVersion: 'v1', kind: 'Secret', metadata: inShop('kept'), stringData: { apiKey } })
@@ -210,7 +210,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     await kubectl('-n', shop, 'delete', 'mer', 'thief')
   })
 
-  it('closes a merchant with its resource, where that is its policy', async () => {
+  it('closes a merchant with its resource, if its policy says so', async () => {
     const { merchantId } = await statusOf('cafe')
     const { apiKey } = await entriesOf('cafe')
     await apply(merchant('kiosk', { deletionPolicy: 'Delete' }))
@@ -224,7 +224,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     assert.ok(row?.closed, 'its row stays')
   })
 
-  it('makes ten merchants of ten resources while the operator that makes them is killed', async () => {
+  it('creates ten merchants of ten resources while their operator is killed', async () => {
     const [merchantsBefore, appsBefore] = [await countOf('merchants'), await countOf('apps')]
     const names = Array.from({ length: 10 }, (_, index) => `stall-${index}`)
     const applied = apply({ apiVersion: 'v1', kind: 'List', items: names.map(name => merchant(name)) })
@@ -247,7 +247,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     assert.equal(ids.size, 10)
   })
 
-  it('proves its books beside the service, and does what it is told by hand', async () => {
+  it('verifies its books beside the service, and runs the admin commands', async () => {
     const [proof = {}] = loadAll(readFileSync(join(root, 'examples/payments/verify.yaml'), 'utf8'), {
       schema: CORE_SCHEMA,
     }) as object[]
@@ -272,7 +272,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     assert.match(await kubectl('-n', system, ...byHand, 'verify'), /\nEverything adds up\.\n/)
   })
 
-  it('is uninstalled whole, but for the resources and their Secrets', async () => {
+  it('is uninstalled completely, except for the resources and their Secrets', async () => {
     await kubectl('-n', system, 'delete', 'secret', 'payments-database')
     await uninstall(system)
     assert.match(await kubectl('-n', shop, 'get', 'mer', '-o', 'name'), /bakery/)

@@ -53,7 +53,7 @@ const changes = Number(process.env['E2E_CHANGES'] ?? 200)
 const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
 
 describe('a first install in a cluster', { skip, timeout: 300_000 }, () => {
-  it('fails in time when the operator image does not exist, and the events have the reason', async () => {
+  it('fails in time if the operator image does not exist, with the reason in the events', async () => {
     await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: system, labels: restricted } })
     const image = 'operator.image=tollway/operator:none'
     const failed = /failed post-install: resource Job\/tollway-system\/tollway-wait not ready/
@@ -100,7 +100,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     await helm('test', 'tollway', '-n', system, '--timeout', '60s')
   })
 
-  it('limits the application of examples/kubernetes, as it stands', async () => {
+  it('limits the unchanged application of examples/kubernetes', async () => {
     await apply(withTestImages(readFileSync(applicationExample, 'utf8')))
     await kubectl('-n', 'shop', 'wait', '--for=condition=Ready', 'rlc/checkout', '--timeout=60s')
     await kubectl('-n', 'shop', 'rollout', 'status', 'deploy/checkout', '--timeout=60s')
@@ -109,7 +109,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     await kubectl('-n', 'shop', 'delete', 'rlc/checkout', 'deploy/checkout', 'service/checkout')
   })
 
-  it('limits what passes an Envoy', async () => {
+  it('limits the requests through an Envoy', async () => {
     await apply(checkout(3))
     await apply(controlService('shop'))
     await kubectl('-n', 'shop', 'rollout', 'status', `deploy/${controlName}`, '--timeout=60s')
@@ -128,7 +128,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     assert.match(await kubectl('-n', 'shop', 'get', 'rlc'), /checkout +checkout +1 +True +3\/3/)
   })
 
-  it('enforces changes at once', async () => {
+  it('enforces changes immediately', async () => {
     const times: number[] = []
     for (let change = 1; change <= changes; change++) {
       const beginMs = performance.now()
@@ -142,7 +142,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     figures.note(`apply → enforced by 3 pods, ${changes} changes`, 'p50 < 100 ms, p99 < 500 ms', shown)
   })
 
-  it('refuses what is wrong when it is applied, or says in the status what', async () => {
+  it('rejects an invalid resource when it is applied, or reports it in the status', async () => {
     const nested = checkout(1)
     const wrong = {
       ...nested,
@@ -154,34 +154,34 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     const rival = { ...nested, metadata: { name: 'rival', namespace: 'default' } }
     await apply(rival)
     const appliedMs = performance.now()
-    await eventually('the rival to be told', async () =>
+    await eventually('the conflict in the status', async () =>
       /belongs to shop\/checkout/.test(messageOf(limits, 'default', 'rival')),
     )
     figures.note('a conflict is explained', '< 2 s', seconds(performance.now() - appliedMs))
     await kubectl('-n', 'default', 'delete', 'rlc', 'rival')
   })
 
-  it('tells in the status which pod refuses what, and why', async t => {
+  it('reports in the status which pod rejects what, and why', async t => {
     const [pod] = await readyPods(ratelimit)
     assert.ok(pod)
     const beganMs = performance.now()
     const stop = await refuseAs(pod, 'shop/checkout: there is no room for it here')
     t.after(stop)
-    await eventually('the refusal to be told', async () => {
+    await eventually('the rejection in the status', async () => {
       const message = messageOf(limits, 'shop', 'checkout', 'Programmed')
       return message.includes(pod.metadata.name) && message.includes('there is no room for it here')
     })
-    figures.note('a refusal stands in the status', '< 2 s', seconds(performance.now() - beganMs))
+    figures.note('the status has a rejection', '< 2 s', seconds(performance.now() - beganMs))
   })
 
-  it('replaces its pods without a failed call', async t => {
+  it('restarts its pods without a failed call', async t => {
     await apply(checkout(1_000_000))
     const load = await startDecisions(t, envoyIp, { admitted: 'bob' })
     await restart(system, 'tollway-ratelimit', ratelimit)
     figures.note('calls in a rolling restart', '0 failed', await load.stop())
   })
 
-  it('replaces its pods while a token bucket and a limit per year share a descriptor', async t => {
+  it('restarts its pods while a token bucket and a limit per year share a descriptor', async t => {
     const limit = 3000
     const bucket = { algorithm: 'TokenBucket', unit: 'second', requestsPerUnit: 1000, burst: 2000 }
     const several = { key: 'user', limits: [{ unit: 'year', requestsPerUnit: limit }, bucket] }
@@ -203,7 +203,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     await apply(checkout(1_000_000))
   })
 
-  it('goes on without operators, and a new leader acts soon', async t => {
+  it('continues without operators, and a new leader acts soon', async t => {
     const load = await startDecisions(t, envoyIp, { admitted: 'carol' })
     const holder = await leader()
     const beginMs = performance.now()
@@ -277,7 +277,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     assert.equal((await readyPods(operators)).length, 2)
   })
 
-  it('repairs what somebody changed, and removes what is no longer wanted', async () => {
+  it('reverts manual changes, and removes obsolete objects', async () => {
     await kubectl('-n', system, 'delete', 'service', 'tollway-ratelimit-http')
     await kubectl('-n', system, 'scale', 'deploy/tollway-ratelimit', '--replicas=1')
     await eventually(
@@ -294,7 +294,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     assert.equal((await readyPods(ratelimit)).length, 3)
   })
 
-  it('is uninstalled whole, but for the resources', async () => {
+  it('is uninstalled completely, except for the resources', async () => {
     await uninstall(system)
     assert.match(await kubectl('-n', 'shop', 'get', 'rlc', '-o', 'name'), /checkout/)
   })

@@ -24,7 +24,7 @@ function programs(...names: readonly string[]): string {
   return folder
 }
 
-test('without a cluster it says loudly what is missing; with REQUIRE_SERVERS=1 that is a failure', () => {
+test('without a cluster the program reports what is missing; with REQUIRE_SERVERS=1 it fails', () => {
   const nothing = { PATH: programs() }
   const { status, stderr } = run([], nothing)
   assert.equal(status, 0)
@@ -33,13 +33,13 @@ test('without a cluster it says loudly what is missing; with REQUIRE_SERVERS=1 t
   assert.match(run([], { ...nothing, KUBECONFIG: '/a' }).stderr, /^SKIPPED: .*: kubectl and helm not found/)
 })
 
-test('a Docker that does not answer is none', () => {
+test('a Docker that does not answer counts as missing', () => {
   const { status, stderr } = run([], { PATH: programs('kubectl', 'helm', 'docker', 'kind') })
   assert.equal(status, 0)
   assert.match(stderr, /^SKIPPED: .*Docker does not answer/)
 })
 
-test('it explains itself, and refuses options that there are not', () => {
+test('the program prints its help, and rejects unknown options', () => {
   assert.match(run(['--help'], {}).stdout, /\nExamples:\n {2}make e2e\n/)
   const wrong = run(['--kep'], {})
   assert.equal(wrong.status, 2)

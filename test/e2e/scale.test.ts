@@ -36,7 +36,7 @@ describe(`${count} resources in a cluster`, { skip, timeout: 600_000 }, () => {
     figures.show()
   })
 
-  it('become ready soon after the operators start, and cost little when nothing happens', async () => {
+  it('become ready soon after the operators start, and cost little without changes', async () => {
     await kubectl('-n', system, 'scale', 'deploy/tollway-operator', '--replicas=0')
     await eventually('no operator', async () => (await pods(system, operators)).length === 0)
     const names = Array.from({ length: count }, (_, index) => `limits-${index}`)

@@ -41,7 +41,7 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
     assert.match(await kubectl('-n', 'studio', 'get', 'asr'), /avatars .*\bTrue +2\/2 /)
   })
 
-  it('brings what is pushed to one broker to the consumers of the other', async t => {
+  it('delivers what is pushed to one broker to the consumers of the other', async t => {
     const [one = '', other = ''] = (await readyBrokers(system)).map(addressOf)
     const consumer = startConsumer(async () => other)
     t.after(consumer.stop)
@@ -55,7 +55,7 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
     await receivesWhole(consumer, 'across', frames)
   })
 
-  it('replaces its brokers without a lost message', async t => {
+  it('restarts its brokers without a lost message', async t => {
     const [one = '', other = ''] = (await readyBrokers(system)).map(addressOf)
     const consumers = [one, other].map(address => startConsumer(found.preferring(address)))
     const producer = startProducer(found.next)
@@ -79,7 +79,7 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
     assert.ok(longestMs < 5_000, `${longestMs} ms`)
   })
 
-  it('goes when it is not wanted any more, and comes back', async () => {
+  it('is removed when it is disabled, and comes back', async () => {
     await found.stop()
     await upgrade(system, 'broker.enabled=false')
     await eventually('no broker', async () => (await pods(system, brokers)).length === 0)
@@ -87,7 +87,7 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
     assert.equal((await readyBrokers(system)).length, 2)
   })
 
-  it('is uninstalled whole, but for the resources', async () => {
+  it('is uninstalled completely, except for the resources', async () => {
     await uninstall(system)
     assert.match(await kubectl('-n', 'studio', 'get', 'asr', '-o', 'name'), /avatars/)
     await kubectl('delete', 'namespace', 'studio', '--wait=false')

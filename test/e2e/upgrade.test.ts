@@ -42,7 +42,7 @@ const skip =
 /** Each step takes nearly a minute, so they are not part of every run. */
 const notMixed = process.env['E2E_MIXED_VERSIONS'] === '1' ? false : 'E2E_MIXED_VERSIONS is not 1'
 
-describe(`an upgrade from ${version} in a cluster, and the way back`, { skip, timeout: 600_000 }, () => {
+describe(`an upgrade from ${version} in a cluster, and the rollback`, { skip, timeout: 600_000 }, () => {
   const figures = createFigures()
   const brokers = followReadyBrokers(system)
   let envoyIp = ''
@@ -89,19 +89,19 @@ describe(`an upgrade from ${version} in a cluster, and the way back`, { skip, ti
     assert.match(JSON.stringify(operator), new RegExp(previousImage('operator')))
   })
 
-  it(`the operator of today runs pods of ${version}`, { skip: notMixed }, async t => {
+  it(`the current operator runs pods of ${version}`, { skip: notMixed }, async t => {
     const options = optionsOf('today', 'previous')
     await underLoad(t, `pods of ${version}`, () => helm('upgrade', 'tollway', chart, ...options))
     await edited(5)
   })
 
-  it(`the operator of ${version} runs pods of today`, { skip: notMixed }, async t => {
+  it(`the operator of ${version} runs current pods`, { skip: notMixed }, async t => {
     const options = optionsOf('previous', 'today')
     await underLoad(t, 'pods of today', () => helm('upgrade', 'tollway', previousChart(), ...options))
     await edited(4)
   })
 
-  it('is uninstalled whole', async () => {
+  it('is uninstalled completely', async () => {
     await kubectl('-n', system, 'delete', 'secret', 'payments-database')
     await uninstall(system)
   })

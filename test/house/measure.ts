@@ -1,5 +1,11 @@
 import { dirname } from 'node:path'
-import { commentsWithPhrases, pagesWithPhrases, textsWithPhrases } from './phrases.ts'
+import {
+  commentsWithPhrases,
+  fragmentComments,
+  pagesWithPhrases,
+  testTextsWithPhrases,
+  textsWithPhrases,
+} from './phrases.ts'
 import { codePaths, functionLengths, isTest, textOf } from './source-files.ts'
 
 /**
@@ -38,6 +44,8 @@ const closures = production.flatMap(longClosures)
 const comments = commentsWithPhrases()
 const pages = pagesWithPhrases()
 const texts = textsWithPhrases()
+const testTexts = testTextsWithPhrases()
+const fragments = fragmentComments()
 
 const rows: readonly (readonly [string, string | number, string])[] = [
   ['largest folder (production files)', `${sizes[0]?.[1]} (${sizes[0]?.[0]})`, '15'],
@@ -52,10 +60,13 @@ const rows: readonly (readonly [string, string | number, string])[] = [
   ['lines of comments with a phrase of the list', comments.length, '0'],
   ['lines of pages with a phrase of the list', pages.length, '0'],
   ['texts for users with a phrase of the list', texts.length, '0'],
+  ['titles and texts of tests with a phrase of the list', testTexts.length, '0'],
+  ['comments that begin with a preposition, as fragments', fragments.length, '0'],
 ]
 process.stdout.write('| Measure | Now | Goal |\n| --- | --- | --- |\n')
 for (const row of rows) process.stdout.write(`| ${row.join(' | ')} |\n`)
 if (list) {
   for (const [folder, count] of large) process.stdout.write(`${folder}: ${count} files\n`)
-  for (const line of [...closures, ...comments, ...pages, ...texts]) process.stdout.write(`${line}\n`)
+  for (const line of [...closures, ...comments, ...pages, ...texts, ...testTexts, ...fragments])
+    process.stdout.write(`${line}\n`)
 }

@@ -139,7 +139,7 @@ test('each new stream begins with the whole report', async t => {
   assert.deepEqual(warnings, ['no pod'], 'only the error that the feed does not report, and once')
 })
 
-test('the report resumes after a reconnect; an operator without the method is no error', async t => {
+test('the report is sent again after a reconnect; an operator without the method is ignored', async t => {
   const old = await listen(t, [])
   const { warnings, reporter } = startReporter(t, old.port, () => [load('shop/a', 1, 1)])
   await waitFor('the warning', () => warnings.length === 1)

@@ -35,7 +35,7 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.nat({ max: 9 }).map(ahead => ({ what: 'restart', ahead }) as const) },
 )
 
-test('each kept entry has its bytes after any pushes and drops', () => {
+test('the queue keeps the bytes of each entry after any pushes and drops', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 300, size: 'max' }), steps => {
       const queue = new EntryQueue()

@@ -68,7 +68,7 @@ async function streamOf(redis: RedisServer, request: LoggedRequest): Promise<str
   return await redis.command('XRANGE', `{tollway:broker}:entries:${request.key}`, '-', '+')
 }
 
-describe('the log in Redis, when something goes wrong', { skip, concurrency: false }, () => {
+describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   test('requests of a killed process are lost, and reported once to all brokers', async t => {
     const redis = await serve(t)
     const logs = [await open(t, redis.url), await open(t, redis.url)]

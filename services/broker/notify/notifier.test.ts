@@ -169,7 +169,7 @@ for (const [what, answer] of [
   })
 }
 
-test('all routes together have a bound, within which each route keeps a share', async t => {
+test('all routes together have a limit, within which each route keeps a share', async t => {
   const receiver = await startReceiver(t)
   receiver.answer = hang
   const routes = ['a', 'b', 'c'].map(name => routeTo(receiver.url, undefined, `shop/${name}`))
@@ -250,7 +250,7 @@ test('an answer of 410, a removed webhook and old age end the attempts', async t
   assert.equal(notifier.queued, 0)
 })
 
-test('private addresses and names of them are not called, and redirects are not followed', async t => {
+test('private addresses and their names are not called, and redirects are not followed', async t => {
   const [target, open] = [await startReceiver(t), await startReceiver(t)]
   const strict = createAddressPolicy([], true)
   const named = target.url.replace('127.0.0.1', 'internal.example')
@@ -274,7 +274,7 @@ test('private addresses and names of them are not called, and redirects are not 
   assert.deepEqual(target.posts, [])
 })
 
-test('at the end of the broker what waits is attempted once more at once, within a time', async t => {
+test('at the end of the broker waiting notifications are attempted once more, within a time', async t => {
   const [flaky, dead] = [await startReceiver(t), await startReceiver(t)]
   flaky.answer = answerWith(500)
   dead.answer = hang

@@ -115,7 +115,7 @@ test('streams are listed and interrupted with any token of the file', async t =>
   })
 })
 
-test('a call without a token of the file is rejected, and learns nothing', async t => {
+test('a call without a token of the file is rejected, and reveals nothing', async t => {
   const { ask, logged } = await start(t)
   for (const [path, asking] of [
     ['/streams', { token: undefined }],
@@ -144,7 +144,7 @@ test('an address that sends wrong tokens is rejected for a while', async t => {
   assert.match(headers['retry-after'] ?? '', /^[1-6]$/)
 })
 
-test('a changed file replaces the tokens, and ends the watches of those that are gone', async t => {
+test('a changed file replaces the tokens, and ends the watches of removed ones', async t => {
   const { ask, file, port, logged } = await start(t, { tokens: `${token}\n${second}\n` })
   const removed = await watch(t, port)
   const kept = await watch(t, port, { token: second })
@@ -206,7 +206,7 @@ test('the number of watchers is limited', async t => {
   })
 })
 
-test('one address cannot take all connections', async t => {
+test('one address cannot use all connections', async t => {
   const { ask, port } = await start(t)
   const sockets = Array.from({ length: 300 }, () =>
     connect({ host: '127.0.0.1', port, localAddress: '127.0.0.2' }),

@@ -146,7 +146,7 @@ test('a producer waits only for a consumer that does not read', async t => {
   assert.equal(stalled.texts().length, frames + 2)
 })
 
-test('a pull by object learns which request of which stream took the place of another', async t => {
+test('a pull by object gets the stream and the request that replaced another one', async t => {
   const { open } = await start(t, { concurrentRequests: 'newest' })
   const pull = open().pull({ targetObjectId: 'avatar' })
   const begin = (streamId: string, requestId: string) => {

@@ -49,7 +49,7 @@ const filesIn = (fields: Fields) =>
   (inner(fields, 4).get(1) ?? []).map(bytes => fromBinary(FileDescriptorProtoSchema, bytes as Uint8Array))
 
 for (const version of ['v1', 'v1alpha']) {
-  test(`${version} lists the services, and describes them with all that they need`, async t => {
+  test(`${version} lists the services, and describes them with their dependencies`, async t => {
     const ask = await start(t, [specified, publicName])
     const listed = inner(await ask(7, '', version), 6).get(1) ?? []
     assert.deepEqual(
@@ -80,7 +80,7 @@ test('files and symbols are found by their names', async t => {
   }
 })
 
-test('what is not there is NOT_FOUND', async t => {
+test('an unknown name is NOT_FOUND', async t => {
   const ask = await start(t)
   for (const [field, text] of [
     [3, 'no/such.proto'],

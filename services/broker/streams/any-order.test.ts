@@ -177,7 +177,8 @@ async function runAll(route: Partial<Route>, list: readonly Command[]): Promise<
   }
   for (const consumer of run.consumers) consumer.cancel()
   await simulation.settle()
-  for (const { answer } of run.pushes) assert.notEqual(answer, undefined, 'a producer waits for nobody')
+  for (const { answer } of run.pushes)
+    assert.notEqual(answer, undefined, 'a producer waits without a consumer')
   await simulation.close()
   await simulation.settle()
   for (const { end } of run.consumers) assert.notEqual(end, undefined)
@@ -187,6 +188,6 @@ async function runAll(route: Partial<Route>, list: readonly Command[]): Promise<
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 100)
 
-test('each consumer sees a header, its data without silent gaps, and a status', async () => {
+test('each consumer gets a header, its data without silent gaps, and a status', async () => {
   await fc.assert(fc.asyncProperty(routes, commands, runAll), { numRuns })
 })

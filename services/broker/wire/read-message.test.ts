@@ -47,7 +47,7 @@ test('names are read as by the generated decoder', () => {
   )
 })
 
-test('a header', () => {
+test('a header is read', () => {
   const bytes = encodeHeader({
     animationIds: { requestId: 'r-1', streamId: 's-1', targetObjectId: 'claire' },
     sourceServiceId: 'a2f',
@@ -69,7 +69,7 @@ test('a header', () => {
   assert.deepEqual(readHeaderNames(bytes), { blendShapes: ['EyeBlinkLeft', 'JawOpen'], joints: ['neck'] })
 })
 
-test('data, of arrays that differ in length and time codes that do not increase', () => {
+test('data are read, with arrays of different lengths and time codes that do not increase', () => {
   const bytes = encodeData({
     skelAnimation: {
       blendShapeWeights: [
