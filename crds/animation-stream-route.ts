@@ -305,7 +305,7 @@ const spec = Type.Object(
     }),
     tokenSecretRef: tokenSecretRef(
       'The token to push and to pull what the route matches, and every other stream with its prefix: callers bring ' +
-        'it as authorization: Bearer TOKEN. While the Secret is missing the route is closed to everybody. A right ' +
+        'it as authorization: Bearer TOKEN. While the Secret is missing the route is closed to all callers. A right ' +
         'for which no Secret is named is open to all, unless another route protects the prefix.',
     ),
     pushTokenSecretRef: tokenSecretRef('The token to push only, in addition to that of tokenSecretRef.'),

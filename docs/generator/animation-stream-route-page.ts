@@ -59,7 +59,7 @@ needs a token, both have the condition \`Doubtful\`, and \`tollway validate\` wa
   contains a token. A token should be long and random: \`openssl rand -hex 32\`.
 - Several lines are several tokens. To exchange one, add the new one as a second line, let all callers take
   it, and remove the first.
-- While the Secret, or the entry in it, is missing, the route is closed to everybody, and says so
+- While the Secret, or the entry in it, is missing, the route is closed to all callers, and says so
   (\`Programmed\` is false for \`SecretMissing\`). It is never open by accident.
 
 ## Notifications

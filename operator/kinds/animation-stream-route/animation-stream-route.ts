@@ -144,7 +144,7 @@ function lackOfAny(
 
 /** The effect of a missing Secret, by the right that it gives. */
 const closedBy = {
-  both: 'the route is closed to everybody until then',
+  both: 'the route is closed to all callers until then',
   push: 'the route takes no pushes for its tokens until then',
   pull: 'the route takes no pulls for its tokens until then',
 } as const satisfies Record<Grant, string>
