@@ -11,6 +11,7 @@ import { podShapeOf } from '../../operator/services/cluster-services.ts'
 import { goldenTests } from '../support/golden.ts'
 import {
   chart,
+  configOf,
   find,
   helm,
   missingHelm,
@@ -442,11 +443,6 @@ function isHook({ metadata: { annotations = {} } }: RenderedObject): boolean {
 
 function isForPeople({ labels = {} }: RenderedObject['metadata']): boolean {
   return Object.keys(labels).some(label => label.startsWith('rbac.authorization.k8s.io/aggregate-to-'))
-}
-
-function configOf(objects: readonly RenderedObject[]): unknown {
-  const { data } = find(objects, 'ConfigMap', 'tollway-operator')
-  return load(isObject(data) ? `${data['operator.yaml']}` : '', { schema: CORE_SCHEMA })
 }
 
 /** Leaves out definitions and the dashboard, which have separate tests and would be most of a golden file. */

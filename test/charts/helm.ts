@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { isObject } from '@tollway/chassis/is-object.ts'
-import { CORE_SCHEMA, loadAll } from 'js-yaml'
+import { CORE_SCHEMA, load, loadAll } from 'js-yaml'
 import type { KubeObject } from '../../operator/environments/kubernetes/api/kube-object.ts'
 import { findProgram } from '../support/require-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -76,4 +76,10 @@ export function find(objects: readonly RenderedObject[], kind: string, name: str
   const [object] = found
   if (object !== undefined && found.length === 1) return object
   throw new Error(`${found.length} objects are ${kind} ${name}`)
+}
+
+/** Returns the configuration of the operator in the objects. */
+export function configOf(objects: readonly RenderedObject[]): unknown {
+  const { data } = find(objects, 'ConfigMap', 'tollway-operator')
+  return load(isObject(data) ? `${data['operator.yaml']}` : '', { schema: CORE_SCHEMA })
 }
