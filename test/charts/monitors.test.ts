@@ -29,7 +29,7 @@ const everyService = [
   ...['payments.enabled=true', 'payments.database.urlSecret.name=db'],
 ]
 
-/** Returns the objects of a release with all services: those of the chart, and those that its operator makes. */
+/** Returns the objects of a release with all services: those of the chart and those of its operator. */
 function objectsOfRelease(value: string): readonly KubeObject[] {
   const objects = render({ set: [...everyService, value] })
   const judged = validateClusterConfig(configOf(objects))
