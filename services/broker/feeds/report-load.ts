@@ -100,7 +100,7 @@ export function createLoadReporter(options: LoadReporterOptions): LoadReporter {
     // The feed has the same connection and reports its failures.
     const isNew =
       error instanceof GrpcError && error.code !== statusCodes.UNAVAILABLE && reason !== lastReason
-    log[isNew ? 'warn' : 'debug']('the operator accepts no report of streams', { reason })
+    log[isNew ? 'warn' : 'debug']('report streams: the operator accepts no report', { reason })
     if (isNew) lastReason = reason
   }
 

@@ -29,11 +29,6 @@ export interface RouteResources {
 
 export interface FedRouteTable extends RouteTable {
   /**
-   * Whether any load has succeeded. Before that, requests of a route that requires tokens would be open to
-   * all, so a broker with a feed accepts no calls.
-   */
-  isLoaded(): boolean
-  /**
    * Replaces all routes, or changes nothing if anything is invalid. Returns every problem, as `decodeRoute`
    * reports it, up to a limit. Callers wait for the result before the next load.
    */
@@ -50,27 +45,23 @@ export function createRouteTable({ clock, log }: { clock: Clock; log: Log }): Fe
   const listeners = new Set<() => void>()
   let routes: readonly Route[] = []
   let choose: ChooseRoute = createRouteChooser(routes)
-  let loaded = false
 
   function enforce(next: readonly Route[]): void {
     routes = next
     choose = guardRoutes(next, createRouteChooser(next))
-    loaded = true
     log.info('routes loaded', { routes: next.length })
     for (const listener of [...listeners]) listener()
   }
 
   function refuse(problems: readonly string[]): void {
-    for (const problem of problems.slice(0, maxLoggedProblems))
-      log.error(`the routes are refused: ${problem}`)
+    for (const problem of problems.slice(0, maxLoggedProblems)) log.error(`reject the routes: ${problem}`)
     const more = problems.length - maxLoggedProblems
-    if (more > 0) log.error(`the routes are refused: ${more} problems more`)
+    if (more > 0) log.error(`reject the routes: ${more} problems more`)
   }
 
   return {
     routes: () => routes,
     choose: ids => choose(ids),
-    isLoaded: () => loaded,
     onChange(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)

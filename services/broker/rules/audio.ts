@@ -30,7 +30,7 @@ export function createAudioRule(formats: readonly AudioFormat[]): Rule {
 function judgeFormat(audio: AudioHeader, formats: readonly AudioFormat[]): string | undefined {
   if (audio.format !== pcm) return `audio format ${audio.format} is found, ${pcm} (PCM) is allowed`
   if (isAlwaysAllowed(audio) || formats.some(format => isFormat(format, audio))) return undefined
-  return `${describe(audio)} is found, ${describeAllowed(formats)} is allowed`
+  return `${describeFormat(audio)} is found, ${describeAllowed(formats)} is allowed`
 }
 
 function isAlwaysAllowed({ channelCount, bitsPerSample, samplesPerSecond }: AudioHeader): boolean {
@@ -57,13 +57,15 @@ function judgeAudio(bytes: number, audio: AudioHeader | undefined): string | und
   return `${bytes} bytes of audio are found, a multiple of ${frameBytes} is allowed`
 }
 
-function describe({ channelCount, samplesPerSecond, bitsPerSample }: AudioFormat): string {
+function describeFormat({ channelCount, samplesPerSecond, bitsPerSample }: AudioFormat): string {
   const channels = channelCount === 1 ? 'mono' : channelCount === 2 ? 'stereo' : `${channelCount}-channel`
   return `${samplesPerSecond} Hz ${bitsPerSample}-bit ${channels}`
 }
 
 function describeAllowed(formats: readonly AudioFormat[]): string {
-  const named = formats.slice(0, namedFormats).map(format => describe(format).replaceAll(/\b0\b/g, 'any'))
+  const named = formats
+    .slice(0, namedFormats)
+    .map(format => describeFormat(format).replaceAll(/\b0\b/g, 'any'))
   const more = formats.length > namedFormats ? ` or ${formats.length - namedFormats} more formats` : ''
   return ['16000, 44100 or 48000 Hz 16-bit mono', ...named].join(' or ') + more
 }

@@ -38,7 +38,7 @@ export function createTimeCodesRule(): Rule {
 function disorderOf(skel: SkelAnimation): string | undefined {
   for (const name of lists) {
     const disorder = skel[name]?.disorder
-    if (disorder !== undefined) return `${name}: ${describe(disorder)}`
+    if (disorder !== undefined) return `${name}: ${describeDisorder(disorder)}`
   }
   return undefined
 }
@@ -48,7 +48,7 @@ function overlapOf(earliest: number, before: End | undefined): string | undefine
   return `${earliest} is found, more than ${before.latest} is allowed, where message ${before.number} ended`
 }
 
-function describe({ found, previous }: Disorder): string {
+function describeDisorder({ found, previous }: Disorder): string {
   if (!Number.isFinite(found)) return `${found} is found, a finite number is allowed`
   return `${found} is found after ${previous}, more than that is allowed`
 }

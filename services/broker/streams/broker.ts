@@ -23,7 +23,7 @@ export interface RequestView {
   readonly consumers: readonly { readonly peer: string; readonly behind: Pull['behind'] }[]
 }
 
-type Call = 'push' | 'pull'
+type CallKind = 'push' | 'pull'
 
 /** The interval in which time limits are checked, which is also their precision. */
 const sweepEveryMs = 250
@@ -119,7 +119,7 @@ export class Broker {
   }
 
   /** Begins a call, and keeps it among the others until it ends. Counts the errors of both. */
-  #begin<Of extends Push | Pull>(call: Call, running: Set<Of>, limit: number, begin: () => Of): Of {
+  #begin<Of extends Push | Pull>(call: CallKind, running: Set<Of>, limit: number, begin: () => Of): Of {
     try {
       this.#assertRoom(call, running.size, limit)
       const begun = begin()
@@ -137,13 +137,13 @@ export class Broker {
     }
   }
 
-  #assertRoom(call: Call, running: number, limit: number): void {
+  #assertRoom(call: CallKind, running: number, limit: number): void {
     if (this.#draining) throw shuttingDown()
     if (running < limit) return
     throw new GrpcError('RESOURCE_EXHAUSTED', `${limit} calls of ${call} are running, which are all`)
   }
 
-  #countError(call: Call, error: unknown): void {
+  #countError(call: CallKind, error: unknown): void {
     if (error instanceof GrpcError) this.#context.stats.failed(call, statusName(error.code))
   }
 

@@ -11,7 +11,17 @@ import { encodeStatusMessage } from '../wire/encode-status.ts'
 import { readMessage } from '../wire/read-message.ts'
 import { type StatusCode, statusCodes } from '../wire/status.ts'
 import { Broker } from './broker.ts'
-import { type BrokerLimits, defaultBrokerLimits } from './stream-context.ts'
+import type { BrokerLimits } from './stream-context.ts'
+
+/** The limits of a broker in tests. */
+export const defaultBrokerLimits: BrokerLimits = {
+  pushes: 10_000,
+  pulls: 20_000,
+  pullIdleMs: 3_600_000,
+  headerWaitMs: 30_000,
+  waitingRequests: 32,
+  resumeGraceMs: 5000,
+}
 
 /** A broker in memory with simulated time, its producers and consumers. */
 export interface Simulation {

@@ -51,15 +51,6 @@ export interface BrokerLimits {
   readonly resumeGraceMs: number
 }
 
-export const defaultBrokerLimits: BrokerLimits = {
-  pushes: 10_000,
-  pulls: 20_000,
-  pullIdleMs: 3_600_000,
-  headerWaitMs: 30_000,
-  waitingRequests: 32,
-  resumeGraceMs: 5000,
-}
-
 /** The caller of a method. */
 export interface Caller {
   readonly metadata: Metadata
