@@ -1,4 +1,5 @@
-import { type ImportRule, importRules } from './import-rules.ts'
+import type { ImportRule } from './import-rule.ts'
+import { importRules } from './import-rules.ts'
 
 /** Returns the rows of the table of folders, in Markdown. */
 export function importTable(): string {

@@ -1,0 +1,255 @@
+import type { ImportRule } from './import-rule.ts'
+
+const chassis = 'services/chassis/'
+const serviceBase = ['proto/', chassis, 'services/grpc/']
+const host = 'operator/environments/host/'
+const kubernetes = 'operator/environments/kubernetes/'
+/** The parts of an operator that each environment and the commands use. */
+const operatorParts = [
+  chassis,
+  'services/grpc/',
+  'crds/',
+  'operator/api/',
+  'operator/infrastructure/',
+  'operator/kinds/',
+  'operator/reconcilers/',
+  'operator/services/',
+  'operator/sources/',
+  'operator/status/',
+  'operator/streams/',
+  'operator/xds/',
+]
+/** The modules that assemble an operator, besides its parts. */
+const environmentParts = [
+  ...operatorParts,
+  'operator/app.ts',
+  'operator/ir.ts',
+  'operator/console/',
+  'operator/controller/',
+]
+
+/** The rules for imports of the operator. */
+export const operatorImportRules: readonly ImportRule[] = [
+  {
+    place: 'operator/node-options.ts',
+    content: 'the options of Node for an operator',
+    mayImport: [],
+  },
+  {
+    place: 'operator/app.ts',
+    content: 'the ordered parts of any operator, and `Environment`, the contract of the place where it runs',
+    mayImport: [
+      chassis,
+      'operator/ir.ts',
+      'operator/counters/',
+      'operator/infrastructure/',
+      'operator/kinds/',
+      'operator/xds/',
+    ],
+  },
+  {
+    place: 'operator/ir.ts',
+    content: 'the intermediate representation into which all resources are translated',
+    mayImport: [],
+  },
+  {
+    place: 'operator/sources/',
+    content: 'the contract of a source of resources',
+    mayImport: [],
+  },
+  {
+    place: 'operator/kinds/',
+    content:
+      'one folder for each kind: translation to the ir (pure, tested by golden files), claims, encoding for the feed, the counts of its status; `kind-adapter.ts` is the contract, `registry.ts` lists the kinds',
+    mayImport: ['crds/', 'operator/sources/', 'operator/xds/'],
+  },
+  {
+    place: 'operator/kinds/rate-limit-config/',
+    content: 'the kind RateLimitConfig',
+    mayImport: [
+      'crds/',
+      'services/chassis/is-object.ts',
+      'operator/kinds/',
+      'operator/xds/',
+      'services/ratelimit/feeds/domain-codec.ts',
+      'services/ratelimit/rules/',
+    ],
+  },
+  {
+    place: 'operator/kinds/animation-stream-route/',
+    content: 'the kind AnimationStreamRoute, and the Secrets that it names',
+    mayImport: ['crds/', 'proto/', chassis, 'operator/ir.ts', 'operator/kinds/', 'operator/xds/'],
+  },
+  {
+    place: 'operator/kinds/merchant/',
+    content:
+      'the kind Merchant: stage a key, provision, publish the key, retire others; `provisioner.ts` and `credential-store.ts` are the contracts',
+    mayImport: [
+      'crds/',
+      chassis,
+      'operator/ir.ts',
+      'operator/controller/',
+      'operator/kinds/',
+      'operator/sources/',
+      'operator/status/',
+      'services/payments/domain/',
+    ],
+  },
+  {
+    place: 'operator/services/',
+    content:
+      'one folder for each service that the operator runs: its settings, its options of `tollway run`, and its workloads; `service.ts` is the contract, `registry.ts` lists the services, `cluster-names.ts` has the names of their objects',
+    mayImport: [
+      'crds/cluster-config.ts',
+      chassis,
+      'operator/ir.ts',
+      'operator/kinds/merchant/',
+      'services/ratelimit/settings.ts',
+      'services/broker/settings.ts',
+      'services/payments/settings.ts',
+      'services/ratelimit/node-options.ts',
+      'services/broker/node-options.ts',
+    ],
+  },
+  {
+    place: 'operator/status/',
+    content: 'conditions, the status of a resource, and the report of an operator',
+    mayImport: ['operator/infrastructure/', 'operator/kinds/', 'operator/sources/'],
+  },
+  {
+    place: 'operator/xds/',
+    content:
+      'the feed; `stream.ts` and `snapshot.ts` are pure state machines. `peers/` reports acknowledgements, and `loads/` the load of brokers, to the operator that writes statuses',
+    mayImport: serviceBase,
+  },
+  {
+    place: 'operator/counters/',
+    content:
+      '`pod-sessions.ts`, the contract: what the rate limit processes report, and what the operator asks of them; `leader/` passes both on to the operator with the Lease',
+    mayImport: [...serviceBase, 'operator/xds/'],
+  },
+  {
+    place: 'operator/api/',
+    content:
+      'the API of the operator: `shapes.ts`, the JSON; `endpoints.ts`, the calls, from which the OpenAPI document is made; `create-api.ts`, the listener',
+    mayImport: [
+      chassis,
+      'crds/',
+      'operator/counters/',
+      'operator/kinds/',
+      'operator/status/',
+      'operator/streams/',
+      'operator/xds/',
+      'services/ratelimit/rules/',
+    ],
+  },
+  {
+    place: 'operator/console/',
+    content:
+      'the console: its files with their headers, from the sources of a working tree or the bundle of an image',
+    mayImport: [],
+  },
+  {
+    place: 'operator/console/browser/',
+    content:
+      'the page of the console, which calls the API in the browser: `pages/`, `parts/`, `tables/`, `plots/`; `calls/` of the API; `data/`, what is shown. Of the API it imports types only',
+    mayImport: ['operator/api/manifest-shapes.ts', 'operator/api/shapes.ts', 'operator/api/stream-shapes.ts'],
+  },
+  {
+    place: 'operator/streams/',
+    content: 'the requests of animation streams, from the pages of several brokers',
+    mayImport: [chassis],
+  },
+  {
+    place: 'operator/infrastructure/',
+    content: '`provider.ts`, the contract of what runs the services',
+    mayImport: ['operator/ir.ts'],
+  },
+  {
+    place: 'operator/certificates/',
+    content: "the authentication of the feed's clients: an authority and its rotation. `plan.ts` is pure",
+    mayImport: [chassis, 'services/grpc/'],
+  },
+  {
+    place: 'operator/controller/',
+    content: 'reflector, work queue, lease elector, runner. Independent of kinds and clients',
+    mayImport: [chassis],
+  },
+  {
+    place: 'operator/reconcilers/',
+    content: 'one for all kinds of the feed: gather, translate, claim, publish, status',
+    mayImport: [
+      chassis,
+      'crds/resource-kind.ts',
+      'operator/infrastructure/',
+      'operator/kinds/',
+      'operator/sources/',
+      'operator/status/',
+      'operator/xds/',
+    ],
+  },
+  {
+    place: host,
+    content:
+      'the operator on one machine: `folder/`, manifests; `processes/`, the services; `terminal/`, what a person sees; and the parts of every environment',
+    mayImport: [...environmentParts, 'services/payments/settings.ts', 'services/ratelimit/rules/'],
+  },
+  {
+    place: 'operator/environments/host/processes/',
+    content: 'processes on this machine, and a Redis for them',
+    mayImport: [chassis, 'operator/ir.ts', 'operator/infrastructure/'],
+  },
+  {
+    place: kubernetes,
+    content:
+      'the operator in a cluster: `status/`, `last-good/`, `tenant-secrets/`, `workloads/`, metrics, and the parts of every environment',
+    mayImport: [
+      ...environmentParts,
+      'operator/certificates/',
+      'operator/counters/',
+      'services/payments/domain/ids.ts',
+    ],
+  },
+  {
+    place: 'operator/environments/kubernetes/api/',
+    content: 'the API server: client, events, permissions',
+    mayImport: [chassis, 'operator/ir.ts', 'operator/controller/'],
+  },
+  {
+    place: 'operator/environments/kubernetes/infrastructure/',
+    content: 'pods for the services: it applies objects, observes pods and repairs changes',
+    mayImport: [
+      'crds/cluster-config.ts',
+      chassis,
+      'operator/ir.ts',
+      'operator/controller/',
+      'operator/infrastructure/',
+      'operator/services/cluster-names.ts',
+      'operator/environments/kubernetes/api/',
+    ],
+  },
+  {
+    place: 'operator/environments/kubernetes/infrastructure/objects/',
+    content: 'the objects of a workload. Pure',
+    mayImport: [
+      'crds/cluster-config.ts',
+      'operator/ir.ts',
+      'operator/services/cluster-names.ts',
+      'operator/environments/kubernetes/api/kube-object.ts',
+    ],
+  },
+  {
+    place: 'operator/cli/',
+    content: 'one file for each command in `commands/`, and what they share',
+    mayImport: [
+      ...operatorParts,
+      'proto/',
+      host,
+      kubernetes,
+      'services/ratelimit/rules/',
+      'services/ratelimit/config-check.ts',
+      'services/ratelimit/servers/decode-decision-json.ts',
+      'services/payments/admin/',
+    ],
+  },
+]
