@@ -5,7 +5,7 @@ import { feeOf } from '../money/fees.ts'
 import { fitsJson } from '../money/money.ts'
 import { addValue } from '../money/refundable-value.ts'
 import { type Refused, refuse, refuseField } from '../refusals.ts'
-import { book, type Change, type OperationContext, trailEntryOf } from './change.ts'
+import { bookInTrail, type Change, type OperationContext } from './change.ts'
 import { checkCurrency, checkPending, checkTrail, type Transaction, withEntry } from './transaction.ts'
 
 export interface CaptureInput {
@@ -41,38 +41,24 @@ export function captureTransaction(
   }
   const from = { account: 'clearing', money: captured } as const
   const to = { account: 'merchant', money: { currency: merchant.currency, amount: worth } } as const
-  const { line, ledgerEntry } = book(
-    {
-      kind: 'capture',
-      postings: [...transfer(from, to), ...chargeFee(merchant.currency, fee.total)],
-      amount: captured,
-      fee,
-      description: 'Capture',
-      disputeId: null,
-    },
-    transaction.id,
-    context,
-  )
-  const trailEntry = trailEntryOf(
-    transaction,
-    {
-      kind: 'capture',
-      amount,
-      descriptor: chooseDescriptor(descriptor, transaction.descriptor, merchant.descriptor),
-      balance: line.balance,
-      fee,
-      lineId: line.id,
-    },
-    context,
-  )
+  const movement = {
+    kind: 'capture',
+    postings: [...transfer(from, to), ...chargeFee(merchant.currency, fee.total)],
+    amount: captured,
+    fee,
+    description: 'Capture',
+    disputeId: null,
+  } as const
+  const text = chooseDescriptor(descriptor, transaction.descriptor, merchant.descriptor)
+  const booked = bookInTrail(transaction, movement, text, context)
   const after: Transaction = {
     ...transaction,
     pendingAmount: transaction.pendingAmount - amount,
     capturedAmount: transaction.capturedAmount + amount,
     ...addValue(transaction, worth),
-    ...withEntry(transaction, trailEntry),
+    ...withEntry(transaction, booked.trailEntry),
   }
-  return { transaction: after, trailEntry, line, ledgerEntry }
+  return { transaction: after, ...booked }
 }
 
 /** Undefined without a rate. */

@@ -71,6 +71,23 @@ export function book(
   return { line, ledgerEntry: { id: nextId(), ...shared, disputeId, lineId: line.id, postings } }
 }
 
+/** Books a movement of a transaction, and adds it to the trail. */
+export function bookInTrail(
+  transaction: Transaction,
+  movement: Movement & { readonly kind: TrailKind },
+  descriptor: string,
+  context: OperationContext,
+): { readonly trailEntry: TrailEntry; readonly line: Line; readonly ledgerEntry: LedgerEntry } {
+  const { line, ledgerEntry } = book(movement, transaction.id, context)
+  const {
+    kind,
+    fee,
+    amount: { amount },
+  } = movement
+  const note = { kind, amount, descriptor, balance: line.balance, fee, lineId: line.id }
+  return { trailEntry: trailEntryOf(transaction, note, context), line, ledgerEntry }
+}
+
 /** The fields of an entry of the trail that depend on the operation. */
 export interface TrailNote {
   readonly kind: TrailKind

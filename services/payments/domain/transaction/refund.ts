@@ -3,7 +3,7 @@ import { chooseDescriptor } from '../merchant/descriptor.ts'
 import { feeOf } from '../money/fees.ts'
 import { takeValue } from '../money/refundable-value.ts'
 import type { Refused } from '../refusals.ts'
-import { book, type Change, type OperationContext, trailEntryOf } from './change.ts'
+import { bookInTrail, type Change, type OperationContext } from './change.ts'
 import { checkCurrency, checkRefundable, checkTrail, type Transaction, withEntry } from './transaction.ts'
 
 export interface RefundInput {
@@ -35,35 +35,21 @@ export function refundTransaction(
   const fee = feeOf(pricing.fees, 'refund', merchant.currency, worth, transaction.totals.refunds.value)
   const from = { account: 'merchant', money: { currency: merchant.currency, amount: worth } } as const
   const to = { account: 'clearing', money: refunded } as const
-  const { line, ledgerEntry } = book(
-    {
-      kind: 'refund',
-      postings: [...transfer(from, to), ...chargeFee(merchant.currency, fee.total)],
-      amount: refunded,
-      fee,
-      description: 'Refund',
-      disputeId: null,
-    },
-    transaction.id,
-    context,
-  )
-  const trailEntry = trailEntryOf(
-    transaction,
-    {
-      kind: 'refund',
-      amount,
-      descriptor: chooseDescriptor(descriptor, transaction.descriptor, merchant.descriptor),
-      balance: line.balance,
-      fee,
-      lineId: line.id,
-    },
-    context,
-  )
+  const movement = {
+    kind: 'refund',
+    postings: [...transfer(from, to), ...chargeFee(merchant.currency, fee.total)],
+    amount: refunded,
+    fee,
+    description: 'Refund',
+    disputeId: null,
+  } as const
+  const text = chooseDescriptor(descriptor, transaction.descriptor, merchant.descriptor)
+  const booked = bookInTrail(transaction, movement, text, context)
   const after: Transaction = {
     ...transaction,
     refundedAmount: transaction.refundedAmount + amount,
     ...left,
-    ...withEntry(transaction, trailEntry),
+    ...withEntry(transaction, booked.trailEntry),
   }
-  return { transaction: after, trailEntry, line, ledgerEntry }
+  return { transaction: after, ...booked }
 }

@@ -1,3 +1,4 @@
+import { chooseDescriptor } from '../../domain/merchant/descriptor.ts'
 import type { Merchant } from '../../domain/merchant/merchant.ts'
 import { isRefused, type Refused, refuseProcessing } from '../../domain/refusals.ts'
 import {
@@ -12,16 +13,13 @@ import { type Answer, keyIdOf, type Once, type OnceRequest } from '../../storage
 import { StorageError, type Tx } from '../../storage/storage.ts'
 import { insertAttempt, removeAttempt } from '../../storage/tables/authorisation-attempts.ts'
 import { insertTransaction } from '../../storage/tables/transactions.ts'
-import type { Payments } from '../operation.ts'
+import { type Payments, processorOf } from '../operation.ts'
 import { announceTransaction } from './change-transaction.ts'
 
 /** The request to the processor, and the data to record its answer with. */
 export interface AuthorisationPlan {
   readonly merchant: Merchant
-  readonly processor: CardProcessor
   readonly input: AuthorisationInput
-  /** The text that the merchant's customer reads. */
-  readonly descriptor: string
   readonly source: AuthorisationSource
   /** The known data of the card. Null when the processor reads them from the payer's input. */
   readonly known: CardSource | null
@@ -52,10 +50,13 @@ export function authoriseOnce(payments: Payments, request: AuthorisationOnce): P
   return payments.idempotency.runOnceOutside(once, {
     async prepare(tx, reference) {
       const planned = await plan(tx)
-      if (!isRefused(planned)) await announceAttempt(tx, payments, once, { plan: planned, reference })
-      return planned
+      if (isRefused(planned)) return planned
+      const processor = processorOf(payments, planned.merchant)
+      if (processor === null) return refuseProcessing(27)
+      await announceAttempt(tx, payments, once, { plan: planned, reference })
+      return { plan: planned, processor }
     },
-    outside: (reference, planned) => ask(planned, reference),
+    outside: (reference, { plan: planned, processor }) => ask(processor, planned, reference),
     settle: async (tx, outcome) =>
       isRefused(outcome) ? outcome : present(await record(tx, payments, outcome)),
     forget: removeAttempt,
@@ -82,9 +83,14 @@ interface Authorised {
   readonly result: AuthorisationResult
 }
 
-async function ask(plan: AuthorisationPlan, id: string): Promise<Authorised | Refused> {
-  const { processor, input, descriptor, source, known } = plan
+async function ask(
+  processor: CardProcessor,
+  plan: AuthorisationPlan,
+  id: string,
+): Promise<Authorised | Refused> {
+  const { merchant, input, source, known } = plan
   const { amount, currency } = input
+  const descriptor = chooseDescriptor(input.descriptor, merchant.descriptor)
   const answer = await untilAnswered(() =>
     processor.authorise({ operationId: id, amount, currency, descriptor, source }),
   )

@@ -1,14 +1,13 @@
 import type { TransactionInput, TransactionSource } from '../../domain/input/inputs.ts'
 import type { App } from '../../domain/merchant/app.ts'
-import { chooseDescriptor } from '../../domain/merchant/descriptor.ts'
-import { isRefused, type Refused, refuseField, refuseProcessing } from '../../domain/refusals.ts'
+import { isRefused, type Refused, refuseField } from '../../domain/refusals.ts'
 import { checkAuthorisation, recurringSource } from '../../domain/transaction/authorise.ts'
 import type { Once } from '../../storage/idempotency/answers.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { findCard } from '../../storage/tables/cards.ts'
 import { findTransaction } from '../../storage/tables/transactions.ts'
 import { ownMerchant } from '../accounts/access.ts'
-import { type Payments, processorOf } from '../operation.ts'
+import type { Payments } from '../operation.ts'
 import { type AuthorisationOnce, type AuthorisationPlan, authoriseOnce } from './authorise.ts'
 
 export interface TransactionRequest extends Pick<AuthorisationOnce, 'once' | 'present'> {
@@ -40,13 +39,9 @@ async function planRecurring(
   if (isRefused(earlier)) return earlier
   const known = recurringSource(merchant, earlier)
   if (isRefused(known)) return known
-  const processor = processorOf(payments, merchant)
-  if (processor === null) return refuseProcessing(27)
   return {
     merchant,
-    processor,
     input,
-    descriptor: chooseDescriptor(input.descriptor, merchant.descriptor),
     source: { token: known.cardReference.token },
     known,
     recurring: true,

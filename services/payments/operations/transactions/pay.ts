@@ -1,5 +1,4 @@
 import { isId } from '../../domain/ids.ts'
-import { chooseDescriptor } from '../../domain/merchant/descriptor.ts'
 import { isRefused, refuse, refuseProcessing } from '../../domain/refusals.ts'
 import { type AuthorisationInput, checkAuthorisation } from '../../domain/transaction/authorise.ts'
 import type { Transaction } from '../../domain/transaction/transaction.ts'
@@ -113,13 +112,9 @@ async function planPayment(
 ): Outcome<AuthorisationPlan> {
   const merchant = await findPayable(tx, payments, merchantKey, input)
   if (isRefused(merchant)) return merchant
-  const processor = processorOf(payments, merchant)
-  if (processor === null) return refuseProcessing(27)
   return {
     merchant,
-    processor,
     input,
-    descriptor: chooseDescriptor(input.descriptor, merchant.descriptor),
     source: { authentication },
     known: null,
     recurring: false,
