@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { readEntry } from '../api/input/read-query.ts'
 import { currentPods } from './browser/data/current-pods.ts'
 import { descriptorParameters, parseEntries, writeEntries } from './browser/data/entries.ts'
-import { displayText } from './browser/data/format.ts'
+import { displayText, findMarks, formatMoney } from './browser/data/format.ts'
 import { flatten, ruleTree } from './browser/data/rule-tree.ts'
 import { createSeriesBuffer } from './browser/data/series-buffer.ts'
 import { createTapBuffer, matches } from './browser/data/tap-buffer.ts'
@@ -47,6 +47,21 @@ test('control characters are shown as their codes, and a long text is cut', () =
   assert.equal(displayText('a\u202Eb\u0000c\nd'), 'a\\u{202e}b\\u{0}c\\u{a}d')
   assert.equal(displayText('\ud800'), '\\u{d800}')
   assert.match(displayText('x'.repeat(1_000_000)), /^x{100}… 1,000,000 characters …x{20}$/)
+})
+
+test('the first line with hidden marks is found', () => {
+  assert.equal(findMarks('kind: x\r\n\tspec: é'), undefined)
+  assert.deepEqual(findMarks('a\nb\u202E\u202Ec\u200b'), { line: 2, codes: '\\u{202e} \\u{200b}' })
+})
+
+test('an amount has the digits of its currency', () => {
+  for (const [currency, amount, exponent, text] of [
+    ['DKK', '4916500', 2, '49,165.00 DKK'],
+    ['DKK', '-5', 2, '−0.05 DKK'],
+    ['JPY', '1200', 0, '1,200 JPY'],
+    ['KWD', '9007199254740993001', 3, '9,007,199,254,740,993.001 KWD'],
+  ] as const)
+    assert.equal(formatMoney({ currency, amount, exponent }), text)
 })
 
 test('buffers keep the newest points and decisions', () => {

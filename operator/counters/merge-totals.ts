@@ -2,8 +2,11 @@ import type { DomainTotals, HitCounts, PodState, RuleTotals } from './pod-sessio
 import type { ProcessSession, ReportedRule } from './process-session.ts'
 import type { LostProcess } from './session-registry.ts'
 
-/** A process that has not reported for this time counts as not reporting. */
-export const silentMs = 10_000
+/**
+ * A process that has not reported for this time counts as not reporting. It reports every 5 s, so that a page
+ * that asks every second shows a pod that hangs within 10 s.
+ */
+export const silentMs = 8_500
 /** Rates are those of the last report, which must be at most this old: two intervals of reports. */
 const rateMs = 10_000
 

@@ -6,6 +6,7 @@ import type { Page } from 'playwright-core'
 import { accessibilityFaults, missingChromium, tabTo } from '../support/browser.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { checkout, type OpenConsole, openConsole } from './open-console.ts'
+import { walkByKeyboard } from './walk-by-keyboard.ts'
 
 /**
  * The goals are a first paint in 1 s and a call on the page in 1.5 s. Other tests run on the same cores, so
@@ -22,6 +23,31 @@ const inkOf = (selector: string) => `(() => {
   const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
   return data.filter((value, index) => index % 4 === 3 && value > 0).length
 })()`
+
+const framesMs = 5_000
+
+/** Counts the frames of some seconds, and the part of a core that the page takes meanwhile. */
+async function measureFrames(page: Page) {
+  const session = await page.context().newCDPSession(page)
+  await session.send('Performance.enable', { timeDomain: 'threadTicks' })
+  const taskSeconds = async () => {
+    const { metrics } = await session.send('Performance.getMetrics')
+    return metrics.find(({ name }) => name === 'TaskDuration')?.value ?? Number.NaN
+  }
+  const before = await taskSeconds()
+  const frames = await page.evaluate<number>(`new Promise(resolve => {
+    const begin = performance.now()
+    let frames = 0
+    const count = () => {
+      frames += 1
+      if (performance.now() - begin < ${framesMs}) requestAnimationFrame(count)
+      else resolve(frames)
+    }
+    requestAnimationFrame(count)
+  })`)
+  const share = ((await taskSeconds()) - before) / (framesMs / 1_000)
+  return { framesPerSecond: frames / (framesMs / 1_000), share }
+}
 
 describe('the console in Chromium', { skip: missingChromium }, () => {
   let site: OpenConsole
@@ -175,6 +201,36 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
     await page.getByText('checkout.user: 5/hour').waitFor()
   })
 
+  test('the plots of 100 rules take a small part of a core', async t => {
+    const names = Array.from({ length: 100 }, (_, index) => `checkout.user_${index}`)
+    const busy = await site.newPage({ viewport: { width: 1600, height: 800 } })
+    let polls = 0
+    await busy.route('**/api/v1/domains/checkout/rules*', route => {
+      polls += 1
+      const items = names.map((rule, index) => {
+        const callsPerSecond = (index * polls * 7) % 100
+        return {
+          rule,
+          allowed: polls,
+          refused: 0,
+          near: 0,
+          shadow: 0,
+          callsPerSecond,
+          refusalsPerSecond: 0,
+          pods: {},
+        }
+      })
+      return route.fulfill({ json: { items, conditions: [] } })
+    })
+    await open('domain?domain=checkout', busy)
+    await waitFor('100 plots', async () => (await busy.locator('canvas.spark').count()) === 100)
+    const { framesPerSecond, share } = await measureFrames(busy)
+    t.diagnostic(`${framesPerSecond.toFixed(1)} frames/s, ${(share * 100).toFixed(1)} % of a core`)
+    assert.ok(framesPerSecond >= 50 / sharedCores, `${framesPerSecond} frames/s`)
+    assert.ok(share < 0.5, `${share} of a core`)
+    await busy.context().close()
+  })
+
   test('a request is explained, entry by entry', async () => {
     await open('domain?domain=checkout')
     await page.getByLabel('Descriptors, one a line').fill('path=/pay/cart,plan=free\nuser=alice')
@@ -241,6 +297,14 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
       .getByText(/there is no such domain|no process enforces/)
       .first()
       .waitFor()
+  })
+
+  test('the keyboard reaches everything on every page, with a visible focus', async () => {
+    for (const place of places) {
+      await open(place)
+      await page.locator('table, .empty, .note, textarea').first().waitFor()
+      assert.deepEqual(await walkByKeyboard(page), [], place)
+    }
   })
 
   for (const width of [360, 1600]) {

@@ -50,9 +50,12 @@ const appliedByKubectl: ApiSources['apply'] = async ({ force, version: read }) =
   return { created: false, origin: 'cluster', version: '2' }
 }
 
-/** The console over the API with played pods and two users of a cluster. It can be stopped for a while. */
-export async function playConsole(t: Cleanup) {
-  const played = await serveApi(t, { access: twoUsers, apply: appliedByKubectl, manifest })
+/**
+ * The console over the API with played pods, or the sessions of real ones, and two users of a cluster. It can
+ * be stopped for a while.
+ */
+export async function playConsole(t: Cleanup, sessions: ApiSources['pods'] | undefined = undefined) {
+  const played = await serveApi(t, { access: twoUsers, apply: appliedByKubectl, manifest, sessions })
   const site = createConsole()
   const open = () =>
     createGuardedServer((request, response) => {

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { after, before, describe, test } from 'node:test'
+import { after, afterEach, before, describe, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
 import { accessibilityFaults, launchChromium, missingChromium, newPage } from '../support/browser.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { answerWithHostileTexts, hostileText } from './hostile-answers.ts'
 import { editorToken, playConsole, viewerToken } from './played-console.ts'
 
 describe('the console of a cluster in Chromium', { skip: missingChromium }, () => {
@@ -22,6 +23,9 @@ describe('the console of a cluster in Chromium', { skip: missingChromium }, () =
   after(async () => {
     for (const end of ends.reverse()) await end()
   })
+
+  // Pages that stay open would go on asking.
+  afterEach(() => Promise.all(browser.contexts().map(context => context.close())))
 
   async function logIn(token: string): Promise<Page> {
     const page = await newPage(browser, complaints)
@@ -111,6 +115,45 @@ describe('the console of a cluster in Chromium', { skip: missingChromium }, () =
     await page.getByText('shop/checkout is changed in the cluster.').waitFor()
     const viewed = await openEditor(viewerToken)
     assert.equal(await viewed.getByRole('button', { name: 'Apply' }).count(), 0)
+  })
+
+  test('a merchant has its balances in their currencies, and the books their last proof', async () => {
+    const page = await logIn(viewerToken)
+    await page.getByText('No problems').waitFor()
+    await page.getByRole('link', { name: 'Merchants' }).click()
+    await page.getByRole('row', { name: /^shop\/cafe .* 491\.65 DKK 0\.05 EUR/ }).waitFor()
+    await page.getByText('2 inconsistencies').waitFor()
+    await page
+      .getByRole('row', { name: 'merchant 1 shop/cafe its balance is 2; its lines make it 1' })
+      .waitFor()
+    assert.deepEqual(await accessibilityFaults(page), [])
+  })
+
+  test('no text of any answer does harm on any page', async () => {
+    const page = await newPage(browser, complaints, { viewport: { width: 360, height: 800 } })
+    page.on('dialog', () => assert.fail('a script of a text ran'))
+    await answerWithHostileTexts(page)
+    const key = encodeURIComponent(hostileText)
+    const places = [
+      '',
+      `domain?domain=${key}`,
+      'what-if',
+      `tap?domain=${key}`,
+      `streams?key=${key}`,
+      'merchants',
+    ]
+    for (const place of places) {
+      await page.goto(`${site.origin}/console#/${place}`)
+      for (const shown of ['\\u{202e}gnp.exe\\u{0}', /1,000,\d{3} characters/])
+        await page.locator('main').getByText(shown).first().waitFor({ state: 'attached' })
+      assert.match(await page.title(), /^[A-Z][a-z-]+ · Tollway$/, place)
+      assert.equal(await page.locator('main script, main img, main iframe').count(), 0, place)
+      assert.doesNotMatch(await page.locator('main').innerText(), /[\u202E\0]/, place)
+      const width = await page.evaluate<number>('document.documentElement.scrollWidth')
+      assert.ok(width <= 360, `${place} has ${width} px`)
+    }
+    await page.goto(`${site.origin}/console#/what-if`)
+    await page.getByText('Line 1 has characters that change how it reads: \\u{202e}').waitFor()
   })
 
   test('a page of another site can neither read, change nor frame anything', async () => {

@@ -15,6 +15,8 @@ export const command = join(root, 'operator/cli/tollway.ts')
 /** An operator with its processes, on separate ports and in temporary folders. */
 export interface Tollway {
   readonly program: Program
+  /** Starts the command with the same options again, after its end. */
+  restart(): Promise<void>
   readonly folder: string
   readonly stateDir: string
   readonly grpcPort: number
@@ -79,22 +81,28 @@ export async function startTollway(
   }
   const options = Object.entries(ports).flatMap(([name, number]) => [`--${name}`, `${number}`])
   const [node, ...script] = tollway
-  const program = startProgram(
-    node,
-    [...script, 'run', '-f', folder, '--state-dir', stateDir, ...options, ...args],
-    { cwd: place },
-  )
-  t.after(async () => {
-    await program.end('SIGTERM')
-  })
-  await program.said('Ctrl-C ends every process', withPayments ? 90_000 : 30_000)
+  async function start(): Promise<Program> {
+    const run = [...script, 'run', '-f', folder, '--state-dir', stateDir, ...options, ...args]
+    const started = startProgram(node, run, { cwd: place })
+    t.after(async () => {
+      await started.end('SIGTERM')
+    })
+    await started.said('Ctrl-C ends every process', withPayments ? 90_000 : 30_000)
+    return started
+  }
+  let program = await start()
   const status = () => {
     const report = readStatusReport(stateDir)
     if (report === undefined) throw new Error('there is no status report')
     return report
   }
   return {
-    program,
+    get program() {
+      return program
+    },
+    async restart() {
+      program = await start()
+    },
     folder,
     stateDir,
     grpcPort,

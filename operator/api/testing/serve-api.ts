@@ -52,6 +52,8 @@ interface ServedApi {
   readonly apply?: ApiSources['apply']
   readonly manifest?: ApiSources['manifest']
   readonly books?: ApiSources['books']
+  /** The sessions of real processes instead of the played pods. */
+  readonly sessions?: ApiSources['pods'] | undefined
 }
 
 const notWritten: ApiSources['apply'] = async () => ({
@@ -82,6 +84,7 @@ export async function serveApi(
     apply = notWritten,
     manifest = written,
     books = cafeBooks,
+    sessions,
   }: ServedApi = {},
 ) {
   const lines: string[] = []
@@ -101,7 +104,7 @@ export async function serveApi(
   ]
   const sources = {
     clock: systemClock,
-    pods,
+    pods: sessions ?? pods,
     report: () => ({ resources }),
     domains: () => [checkout, { ...checkout, name: 'bank/loans', domain: 'loans' }],
     feed,

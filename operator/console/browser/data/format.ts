@@ -1,7 +1,7 @@
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
 const short = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
 
-export const formatCount = (value: number) => whole.format(value)
+export const formatCount = (value: number | bigint) => whole.format(value)
 
 /** A rate: with a digit after the point below 100. */
 export const formatRate = (value: number) => (value < 100 ? short : whole).format(value)
@@ -25,7 +25,25 @@ export function formatBytes(bytes: number): string {
   return `${short.format(bytes / 1024 / 1024)} MiB`
 }
 
+/** `2026-08-01 14:03:21`, in the time zone of the browser. */
+export const formatMoment = (atMs: number) => new Date(atMs).toLocaleString('sv')
+
 export const formatTime = (atMs: number) => new Date(atMs).toTimeString().slice(0, 8)
+
+/** An amount in the smallest unit of its currency: `491.65 DKK`. */
+export function formatMoney({ currency, amount, exponent }: Money): string {
+  const digits = amount.replace('-', '').padStart(exponent + 1, '0')
+  const [units, rest] = [digits.slice(0, digits.length - exponent), digits.slice(digits.length - exponent)]
+  const sign = amount.startsWith('-') ? '−' : ''
+  return `${sign}${formatCount(BigInt(units))}${rest && `.${rest}`} ${currency}`
+}
+
+interface Money {
+  readonly currency: string
+  /** Digits, with a minus sign if it is negative. */
+  readonly amount: string
+  readonly exponent: number
+}
 
 const maxShown = 120
 
@@ -39,10 +57,23 @@ export function displayText(text: string, length = maxShown): string {
     text.length <= length
       ? text
       : `${text.slice(0, length - end)}… ${formatCount(text.length)} characters …${text.slice(-end)}`
-  return cut.replaceAll(
-    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{d800}-\u{dfff}]/gu,
-    mark => `\\u{${(mark.codePointAt(0) ?? 0).toString(16)}}`,
-  )
+  return cut.replaceAll(marks, codeOf)
+}
+
+const marks = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{d800}-\u{dfff}]/gu
+
+const codeOf = (mark: string) => `\\u{${(mark.codePointAt(0) ?? 0).toString(16)}}`
+
+/**
+ * Returns the first line, from 1, with marks that `displayText` shows as codes, and these codes; undefined if
+ * there is none. An editor cannot replace them.
+ */
+export function findMarks(text: string): { readonly line: number; readonly codes: string } | undefined {
+  for (const [index, line] of text.split(/\r?\n/).entries()) {
+    const found = line.replaceAll('\t', '').match(marks)
+    if (found) return { line: index + 1, codes: [...new Set(found.map(codeOf))].slice(0, 5).join(' ') }
+  }
+  return undefined
 }
 
 /** `user=alice, path=/pay`. */

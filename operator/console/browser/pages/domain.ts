@@ -52,7 +52,7 @@ interface OneDomainProps {
 
 function OneDomain({ domain, owner }: OneDomainProps) {
   const rules = usePoll<RuleList>(`/domains/${encodeURIComponent(domain)}/rules`, summed, everyMs)
-  const resources = usePoll<ResourceList>('/resources', { kind: 'RateLimitConfig', ...page }, slowMs)
+  const resources = usePoll<ResourceList>('/resources', { kind: 'RateLimitConfig', ...page }, everyMs)
   const items = rules.answer?.items ?? []
   const history = useHistory(items)
   const rule = route.value.parameters['rule'] ?? items[0]?.rule

@@ -1,19 +1,27 @@
 import type { MerchantList } from '../../../api/shapes.ts'
 import { usePoll } from '../calls/use-poll.ts'
+import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
+import { LastVerify } from '../parts/last-verify.ts'
 import { Empty, ErrorNote } from '../parts/notes.ts'
 import { MerchantTable } from '../tables/merchant-table.ts'
 
 const everyMs = 2_000
 const page = { limit: 200 }
 
-/** The merchants with the state of their credentials. No answer of the API has a secret. */
+/** The merchants with credentials and balances, and the last proof of the books. */
 export function MerchantsPage() {
   const { answer, problem } = usePoll<MerchantList>('/merchants', page, everyMs)
   return html`
     <${ErrorNote} error=${problem} />
     ${answer === undefined && problem === undefined && html`<${Empty}>Asking the operator …<//>`}
     ${answer?.items.length === 0 && html`<${Empty}>There is no Merchant.<//>`}
+    ${
+      answer &&
+      answer.booksProblem !== '' &&
+      html`<p class="note warning">Balances are not known: ${displayText(answer.booksProblem)}</p>`
+    }
     ${answer && answer.items.length > 0 && html`<${MerchantTable} list=${answer} />`}
+    ${answer?.booksProblem === '' && html`<${LastVerify} verify=${answer.lastVerify} />`}
   `
 }

@@ -2,7 +2,7 @@ import type { ResourceList } from '../../../api/shapes.ts'
 import { type ResourceName, useDraft } from '../calls/use-draft.ts'
 import { usePoll } from '../calls/use-poll.ts'
 import { type Proposal, useWhatIf } from '../calls/use-what-if.ts'
-import { displayText } from '../data/format.ts'
+import { displayText, findMarks } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { linkTo, route } from '../data/route.ts'
 import { Choice } from '../parts/choice.ts'
@@ -76,6 +76,7 @@ function WhatIf({ resource }: { readonly resource: ResourceName | undefined }) {
           <${Editor} label="RateLimitConfig in YAML" text=${draft.text} describedBy="mistakes"
             wrongLine=${proposal.line} onInput=${open.edit} />
           <${Mistakes} proposal=${proposal} />
+          <${HiddenMarks} text=${draft.text} />
           <${ProposalActions} draft=${draft} isValid=${proposal.state === 'answered'}
             onReadAgain=${open.readAgain} onApplied=${open.applied} />
         </section>
@@ -83,6 +84,15 @@ function WhatIf({ resource }: { readonly resource: ResourceName | undefined }) {
       </div>`
     }
   `
+}
+
+/** Warns about a text that does not read as it is written. */
+function HiddenMarks({ text }: { readonly text: string }) {
+  const found = findMarks(text)
+  if (found === undefined) return null
+  return html`<p class="note warning">
+    Line ${found.line} has characters that change how it reads: <code>${found.codes}</code>
+  </p>`
 }
 
 function Picture({ proposal }: { readonly proposal: Proposal }) {

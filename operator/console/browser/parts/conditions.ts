@@ -1,4 +1,5 @@
 import type { ResourceList } from '../../../api/shapes.ts'
+import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { State } from './notes.ts'
 
@@ -9,8 +10,10 @@ export function ReadyState({ conditions }: { readonly conditions: readonly Condi
   const ready = conditions.find(({ type }) => type === 'Ready')
   if (ready === undefined) return html`<${State} tone="quiet">unknown<//>`
   const tone = ready.status === 'True' ? 'good' : ready.status === 'False' ? 'error' : 'warning'
-  return html`<${State} tone=${tone}>${ready.status === 'True' ? 'Ready' : ready.reason}<//>`
+  return html`<${State} tone=${tone}>${ready.status === 'True' ? 'Ready' : displayText(ready.reason)}<//>`
 }
+
+const maxMessage = 400
 
 /** All conditions with their messages, behind a summary. */
 export function ConditionList({ conditions }: { readonly conditions: readonly Condition[] }) {
@@ -19,8 +22,8 @@ export function ConditionList({ conditions }: { readonly conditions: readonly Co
     <dl class="conditions">
       ${conditions.map(
         ({ type, status, reason, message }) => html`
-          <dt>${type}: ${status}</dt>
-          <dd>${reason}: ${message}</dd>
+          <dt>${displayText(`${type}: ${status}`)}</dt>
+          <dd>${displayText(`${reason}: ${message}`, maxMessage)}</dd>
         `,
       )}
     </dl>

@@ -55,7 +55,7 @@ function Descriptor({ descriptor }: { readonly descriptor: TryAnswer['descriptor
     <ol class="fine">
       ${entries.map(
         ({ key, value, how, rule, reason }) => html`<li>
-          <code>${displayText(key)}=${displayText(value)}</code>: ${how}
+          <code>${displayText(key)}=${displayText(value)}</code>: ${displayText(how)}
           ${rule !== undefined && ` by ${displayText(rule)}`}
           ${reason !== undefined && `, ${displayText(reason, maxReason)}`}
         </li>`,

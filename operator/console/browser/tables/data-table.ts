@@ -1,10 +1,12 @@
 import type { ComponentChildren } from 'preact'
+import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 
 export interface Column<Item> {
   readonly label: string
   /** `action`: the label is for screen readers only. */
   readonly kind?: 'text' | 'number' | 'action'
+  /** A text is shown by `displayText`. */
   readonly cell: (item: Item) => ComponentChildren
   /** Classes of a cell. */
   readonly style?: (item: Item) => string
@@ -60,10 +62,14 @@ interface CellProps<Item> {
   readonly isHeader: boolean
 }
 
+const maxCell = 400
+
 function Cell<Item>({ column, item, isHeader }: CellProps<Item>) {
   const { label, kind = 'text', cell, style } = column
+  const content = cell(item)
+  const shown = typeof content === 'string' ? displayText(content, maxCell) : content
   const properties = { class: `${kind} ${style?.(item) ?? ''}`, 'data-label': kind === 'action' ? '' : label }
   return isHeader
-    ? html`<th role="rowheader" scope="row" ...${properties}>${cell(item)}</th>`
-    : html`<td role="cell" ...${properties}>${cell(item)}</td>`
+    ? html`<th role="rowheader" scope="row" ...${properties}>${shown}</th>`
+    : html`<td role="cell" ...${properties}>${shown}</td>`
 }

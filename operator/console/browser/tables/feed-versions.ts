@@ -1,4 +1,5 @@
 import type { ResourceList } from '../../../api/shapes.ts'
+import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { State } from '../parts/notes.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
@@ -14,7 +15,10 @@ interface EnforcedVersion {
 
 const columns: readonly Column<EnforcedVersion>[] = [
   { label: 'Kind', cell: ({ kind }) => kind },
-  { label: 'Version', cell: ({ version }) => html`<code>${version.slice(0, 12) || 'none'}</code>` },
+  {
+    label: 'Version',
+    cell: ({ version }) => html`<code>${displayText(version.slice(0, 12)) || 'none'}</code>`,
+  },
   {
     label: 'State',
     cell: ({ isPublished }) =>

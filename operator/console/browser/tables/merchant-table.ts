@@ -1,5 +1,5 @@
 import type { MerchantList } from '../../../api/shapes.ts'
-import { displayText } from '../data/format.ts'
+import { displayText, formatMoney } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { ConditionList, ReadyState } from '../parts/conditions.ts'
 import { State } from '../parts/notes.ts'
@@ -21,6 +21,17 @@ const columns: readonly Column<Merchant>[] = [
     `,
   },
   {
+    label: 'Next payout',
+    kind: 'number',
+    cell: ({ balances }) => (balances ? displayMoney(balances.available) : '–'),
+    style: ({ balances }) => (balances?.available.amount.startsWith('-') ? 'refused' : ''),
+  },
+  {
+    label: 'Authorised',
+    kind: 'number',
+    cell: ({ balances }) => balances?.pending.map(displayMoney).join(', ') || '–',
+  },
+  {
     label: 'Details',
     kind: 'action',
     cell: ({ details, conditions }) => html`
@@ -38,7 +49,9 @@ const columns: readonly Column<Merchant>[] = [
   },
 ]
 
-/** The merchants with the state of their credentials. */
+const displayMoney = (money: Parameters<typeof formatMoney>[0]) => displayText(formatMoney(money))
+
+/** The merchants with the state of their credentials, and their balances. */
 export function MerchantTable({ list }: { readonly list: MerchantList }) {
   const table: DataTableProps<Merchant> = {
     title: 'Merchants',

@@ -19,8 +19,8 @@ const columns: readonly Column<Pod>[] = [
     label: 'Backend',
     cell: ({ backend, backendProblem }) =>
       backendProblem === ''
-        ? html`<${State} tone="good">${backend}<//>`
-        : html`<${State} tone="error">${backend} fails<//>`,
+        ? html`<${State} tone="good">${displayText(backend)}<//>`
+        : html`<${State} tone="error">${displayText(backend)} fails<//>`,
   },
   { label: 'Decisions/s', kind: 'number', cell: ({ decisionsPerSecond }) => formatRate(decisionsPerSecond) },
   { label: 'p50', kind: 'number', cell: ({ p50Ms }) => formatMs(p50Ms) },

@@ -1,0 +1,47 @@
+import type { MerchantList } from '../../../api/shapes.ts'
+import { displayText, formatAge, formatCount, formatMoment } from '../data/format.ts'
+import { html } from '../data/html.ts'
+import { type Column, DataTable, type DataTableProps } from '../tables/data-table.ts'
+import { Empty, State } from './notes.ts'
+
+type Verify = NonNullable<MerchantList['lastVerify']>
+type Finding = Verify['shown'][number]
+
+const maxMessage = 400
+
+const columns: readonly Column<Finding>[] = [
+  { label: 'Record', cell: ({ record }) => displayText(record) },
+  { label: 'Merchant', cell: ({ merchant }) => displayText(merchant) || '–' },
+  { label: 'Inconsistency', cell: ({ message }) => displayText(message, maxMessage) },
+]
+
+/** The result and the time of the last `tollway payments verify`. */
+export function LastVerify({ verify }: { readonly verify: Verify | null }) {
+  return html`<section class="card" aria-labelledby="verify">
+    <h2 id="verify">Last verify of the books</h2>
+    ${verify ? html`<${Result} ...${verify} />` : html`<${Empty}>tollway payments verify has not run.<//>`}
+  </section>`
+}
+
+function Result({ passed, beganMs, endedMs, findings, records, shown }: Verify) {
+  const count = `${formatCount(findings)} ${findings === 1 ? 'inconsistency' : 'inconsistencies'}`
+  const replayed = Object.entries(records).map(
+    ([name, number]) => `${formatCount(number)} ${displayText(name)}`,
+  )
+  const table: DataTableProps<Finding> = {
+    title: 'Inconsistencies',
+    items: shown,
+    keyOf: ({ record, message }) => `${record} ${message}`,
+    columns,
+    more: shown.length < findings ? 'More exist; tollway payments verify lists all.' : '',
+  }
+  return html`
+    <p class="facts">
+      <${State} tone=${passed ? 'good' : 'error'}>${passed ? 'the books are right' : count}<//>
+      <span>${formatMoment(endedMs)}, ${formatAge(Date.now() - endedMs)} ago</span>
+      <span>took ${formatAge(endedMs - beganMs)}</span>
+    </p>
+    <p class="fine">Replayed: ${replayed.join(', ')}.</p>
+    ${shown.length > 0 && html`<${DataTable} ...${table} />`}
+  `
+}
