@@ -111,6 +111,20 @@ const withoutPackages: Plugin = {
   },
 }
 
+/**
+ * A package that was built by Rolldown requires others through `__require`. esbuild does not know that name,
+ * so that the bundle would not contain them.
+ */
+const bundleLateRequires: Plugin = {
+  name: 'bundle-late-requires',
+  setup({ onLoad }) {
+    onLoad({ filter: /\/@opentelemetry\/.*\.mjs$/ }, ({ path }) => ({
+      contents: readFileSync(path, 'utf8').replaceAll(/\b__require\((?=['"])/g, 'require('),
+      loader: 'js',
+    }))
+  },
+}
+
 function common(root: string, beside: Beside) {
   return {
     absWorkingDir: root,
@@ -124,7 +138,7 @@ function common(root: string, beside: Beside) {
     target: 'node24',
     logLevel: 'silent',
     define: { 'import.meta.main': 'false' },
-    plugins: [findBeside(root, beside)],
+    plugins: [findBeside(root, beside), bundleLateRequires],
   } satisfies BuildOptions
 }
 

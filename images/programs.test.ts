@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
 import { before, test } from 'node:test'
 import { openAnimationClient } from '../services/broker/servers/testdata/animation-client.ts'
 import { bytesOf } from '../services/broker/streams/simulation-under-test.ts'
+import { startCollector } from '../services/chassis/tracing/testing/span-collector.ts'
 import { freePorts } from '../test/support/free-ports.ts'
+import { startGrpcCollector } from '../test/support/grpc-trace-collector.ts'
 import { startProgram } from '../test/support/program.ts'
 import { type RateLimitProcess, startRateLimit } from '../test/support/rate-limit-process.ts'
 import { startRedis } from '../test/support/redis-server.ts'
@@ -80,24 +80,17 @@ test('the rate limit service starts its workers from the bundle', async t => {
 })
 
 for (const protocol of ['http', 'grpc'] as const) {
-  test(`the rate limit service loads its tracing modules for the exporter over ${protocol}`, async t => {
-    let posted = ''
-    const collector = createServer((request, response) => {
-      posted = `${request.method} ${request.url}`
-      response.end()
-    })
-    await new Promise<void>(resolve => collector.listen(0, '127.0.0.1', resolve))
-    t.after(() => collector.close())
-    const { port } = collector.address() as AddressInfo
+  test(`the rate limit service loads its tracing modules and exports spans over ${protocol}`, async t => {
+    const collector = await (protocol === 'http' ? startCollector(t) : startGrpcCollector(t))
     const service = await start(t, {
       BACKEND_TYPE: 'memory',
       TRACING_ENABLED: 'true',
       TRACING_EXPORTER_PROTOCOL: protocol,
-      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
       OTEL_BSP_SCHEDULE_DELAY: '50',
     })
     assert.deepEqual(await askTwice(service), [200, 429])
-    if (protocol === 'http') await waitFor('a trace', () => posted === 'POST /v1/traces')
+    await waitFor('a span', () => collector.spans.length > 0)
   })
 }
 
