@@ -12,6 +12,9 @@ ROOMY = [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'END {print $$4}')" -gt 4
 # Mode 711, because PostgreSQL runs as another account.
 IN_MEMORY = if $(ROOMY); then \
   export TMPDIR=$$(mktemp -d /dev/shm/tollway-tests-XXXXXX); chmod 711 "$$TMPDIR"; trap 'rm -rf "$$TMPDIR"' EXIT; fi
+# Tests start the programs of Tollway from bundles, as images contain them.
+BUNDLED := out/programs
+IN_TESTS = NODE_COMPILE_CACHE="$$PWD/out/compile-cache" TOLLWAY_PROGRAMS=$(BUNDLED)
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test check golden generate bench faults stream-faults chaos images pictures e2e soak clean
@@ -33,8 +36,9 @@ run: install ## Run everything on this machine with examples/quickstart (ARGS='-
 	@exec node_modules/.bin/tollway run -f examples/quickstart $(ARGS)
 
 test: install check ## Run every test that needs no cluster; reports missing programs
+	@$(NODE) test/support/bundle-programs.ts $(BUNDLED)
 	@$(IN_MEMORY); \
-	  NODE_COMPILE_CACHE="$$PWD/out/compile-cache" $(NODE) --test --test-concurrency=3 --test-timeout=120000 $(UNIT) $(ACROSS)
+	  $(IN_TESTS) $(NODE) --test --test-concurrency=3 --test-timeout=120000 $(UNIT) $(ACROSS)
 
 check: install ## Types, style, generated files
 	@$(NODE) node_modules/.bin/tsc --noEmit
@@ -65,8 +69,9 @@ stream-faults: install ## Inject faults while streams run; prints a table, in 15
 	@exec $(NODE) test/stream-faults/stream-faults.ts $(ARGS)
 
 chaos: install ## A minute of faults for payments, 1,000 histories of one transaction, 20,000 fuzzed requests
+	@$(NODE) test/support/bundle-programs.ts $(BUNDLED)
 	@$(IN_MEMORY); \
-	  NODE_COMPILE_CACHE="$$PWD/out/compile-cache" CHAOS_SECONDS=$${CHAOS_SECONDS:-60} HISTORIES=$${HISTORIES:-1000} \
+	  $(IN_TESTS) CHAOS_SECONDS=$${CHAOS_SECONDS:-60} HISTORIES=$${HISTORIES:-1000} \
 	  HISTORY_WORKERS=$${HISTORY_WORKERS:-10} FUZZED_REQUESTS=$${FUZZED_REQUESTS:-20000} $(NODE) --test \
 	  --test-concurrency=3 --test-name-pattern='answers get lost|calls with one key|histories of|no request of' \
 	  test/payments/chaos.test.ts services/payments/storage/engine/postgres.test.ts services/payments/http/http.test.ts
@@ -81,7 +86,8 @@ e2e: install ## Test in the whole cluster of KUBECONFIG, or in one of kind (ARGS
 	@exec $(NODE) test/e2e/run.ts $(ARGS)
 
 soak: install ## The long forms of the fault and property tests (HOURS=1)
-	@NODE_COMPILE_CACHE="$$PWD/out/compile-cache" SOAK=1 FC_RUNS=$${FC_RUNS:-100000} \
+	@$(NODE) test/support/bundle-programs.ts $(BUNDLED)
+	@$(IN_TESTS) SOAK=1 FC_RUNS=$${FC_RUNS:-100000} \
 	  TRACES=$${TRACES:-1000000} HOURS=$${HOURS:-1} $(NODE) --test --test-concurrency=1 $(UNIT) $(ACROSS)
 
 clean: ## Remove build results and the state of `make run`

@@ -4,7 +4,6 @@ import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { freePorts } from '../../test/support/free-ports.ts'
 import {
@@ -14,11 +13,10 @@ import {
   startPostgres,
 } from '../../test/support/postgres-server.ts'
 import { type Program, startProgram } from '../../test/support/program.ts'
+import { programs } from '../../test/support/programs.ts'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { basic, merchantInput } from './http/testing/api-under-test.ts'
-
-const main = fileURLToPath(new URL('main.ts', import.meta.url))
 
 /** Approved, of each scheme; declined; asked for 3-D Secure; with a fraud and a dispute afterwards. */
 const canaries = [
@@ -40,7 +38,7 @@ async function start(t: TestContext): Promise<Running> {
   const folder = temporaryFolder('tollway-payments')
   const databaseUrl = await postgres.createDatabase('payments')
   const [port = 0, debugPort = 0] = await freePorts(2)
-  const program = startProgram(process.execPath, [main], {
+  const program = startProgram(process.execPath, [programs.payments], {
     env: {
       ...{ PATH: process.env['PATH'], STATE_DIR: folder, DATABASE_URL: databaseUrl, DRAIN_DELAY: '0s' },
       ...{ HOST: '127.0.0.1', PORT: `${port}`, DEBUG_HOST: '127.0.0.1', DEBUG_PORT: `${debugPort}` },

@@ -2,20 +2,18 @@ import assert from 'node:assert/strict'
 import { readdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import { readSettings } from '@tollway/chassis/settings.ts'
 import { freePorts } from '../../test/support/free-ports.ts'
 import { missingPostgres, startPostgres } from '../../test/support/postgres-server.ts'
 import { type Program, startProgram } from '../../test/support/program.ts'
+import { programs } from '../../test/support/programs.ts'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { basic, merchantInput } from './http/testing/api-under-test.ts'
 import { settings } from './settings.ts'
 
-const main = fileURLToPath(new URL('main.ts', import.meta.url))
-
 function start(env: Readonly<Record<string, string>>): Program {
-  return startProgram(process.execPath, [main], { env: { PATH: process.env['PATH'], ...env } })
+  return startProgram(process.execPath, [programs.payments], { env: { PATH: process.env['PATH'], ...env } })
 }
 
 async function statusOf(url: string, token?: string): Promise<number> {
@@ -135,7 +133,7 @@ test('all wrong settings are reported, and the program exits', async () => {
 })
 
 test('with a command the program runs it, and does not serve', async () => {
-  const running = startProgram(process.execPath, [main, 'verify', '--help'], {
+  const running = startProgram(process.execPath, [programs.payments, 'verify', '--help'], {
     env: { PATH: process.env['PATH'] },
   })
   assert.equal(await running.exited(), 0)

@@ -14,9 +14,10 @@ import { type KubeApiServer, startKubeApiServer } from '../support/kube-api-serv
 import { writeKubeconfig } from '../support/kubeconfig.ts'
 import { fedPodSettings, playPod, writeFeedCertificate } from '../support/played-pod.ts'
 import { type Program, startProgram } from '../support/program.ts'
+import { programs } from '../support/programs.ts'
 import { type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { type Cleanup, root } from '../support/tollway.ts'
+import type { Cleanup } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 export const systemNamespace = 'tollway-system'
@@ -98,7 +99,7 @@ async function startOperator(
   const { NODE_COMPILE_CACHE } = process.env
   const program = startProgram(
     process.execPath,
-    [...nodeOptions, heapOfChart, join(root, 'operator/cli/tollway.ts'), 'operator', '--config', config],
+    [...nodeOptions, heapOfChart, programs.tollway, 'operator', '--config', config],
     {
       env: {
         ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }),

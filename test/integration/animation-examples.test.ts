@@ -8,6 +8,7 @@ import { load } from 'js-yaml'
 import { openProxy } from '../../services/grpc/server/testing/contract/support.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type Program, startProgram } from '../support/program.ts'
+import { programs } from '../support/programs.ts'
 import { findProgram } from '../support/require-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
@@ -51,7 +52,7 @@ interface Broker {
 
 async function startBroker(t: TestContext): Promise<Broker> {
   const [grpcPort = 0, debugPort = 0] = await freePorts(2)
-  const broker = startProgram(process.execPath, [join(root, 'services/broker/main.ts')], {
+  const broker = startProgram(process.execPath, [programs.broker], {
     env: {
       ...process.env,
       GRPC_HOST: '127.0.0.1',

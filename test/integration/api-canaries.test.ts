@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { type Endpoint, endpoints } from '../../operator/api/endpoints.ts'
-import { command, manifest, startTollway } from '../support/tollway.ts'
+import { programs } from '../support/programs.ts'
+import { manifest, startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const secret = 'canary-of-a-secret-7f3a'
@@ -52,7 +53,7 @@ async function sell({ apiKey, baseUrl, payPageUrl, publicKey, merchantId }: Entr
   const captured = await fetch(`${baseUrl}/transactions/${id}/captures`, { method: 'POST', headers, body })
   assert.equal(captured.status, 201, await captured.text())
   const env = { ...process.env, STATE_DIR: stateDir, DATABASE_URL: '' }
-  await promisify(execFile)(process.execPath, [command, 'payments', 'verify'], { env })
+  await promisify(execFile)(process.execPath, [programs.tollway, 'payments', 'verify'], { env })
 }
 
 type Entries = Readonly<Record<'apiKey' | 'baseUrl' | 'payPageUrl' | 'publicKey' | 'merchantId', string>>

@@ -5,10 +5,9 @@ import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { CORE_SCHEMA, loadAll } from 'js-yaml'
 import { runCommand } from '../../operator/cli/run-command.ts'
+import { programs } from '../support/programs.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { manifest, root } from '../support/tollway.ts'
-
-const program = join(root, 'operator/cli/tollway.ts')
 
 interface Outcome {
   readonly code: number | null
@@ -43,7 +42,11 @@ function openFolder(files: Readonly<Record<string, string>>) {
     writeFileSync(join(place, file), text)
   }
   for (const [file, text] of Object.entries(files)) write(file, text)
-  return { place, write, tollway: (...args: string[]) => runIn(place, process.execPath, [program, ...args]) }
+  return {
+    place,
+    write,
+    tollway: (...args: string[]) => runIn(place, process.execPath, [programs.tollway, ...args]),
+  }
 }
 
 const wrongFolder = {
@@ -325,7 +328,8 @@ test('every command has a help with examples', async () => {
 
 test('a reader that closes the pipe causes no error', () => {
   const { place } = openFolder({ 'm/a.yaml': manifest('a', 'shop', { user: '3/day' }) })
-  const command = `"${process.execPath}" "${program}" translate -f m | true; echo "\${PIPESTATUS[0]}"`
+  const translate = `"${process.execPath}" "${programs.tollway}" translate -f m`
+  const command = `${translate} | true; echo "\${PIPESTATUS[0]}"`
   assert.deepEqual(runIn(place, 'bash', ['-c', command]), { code: 0, out: '0\n', err: '' })
 })
 

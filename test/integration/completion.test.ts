@@ -4,26 +4,24 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { describe, test } from 'node:test'
 import { completionScripts, type Shell } from '../../operator/cli/completion/scripts.ts'
+import { programs } from '../support/programs.ts'
 import { requireProgram } from '../support/require-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { manifest, root } from '../support/tollway.ts'
+import { manifest } from '../support/tollway.ts'
 
 const place = temporaryFolder('completion')
-const programs = join(place, 'bin')
+const onPath = join(place, 'bin')
 mkdirSync(join(place, 'limits'), { recursive: true })
-mkdirSync(programs)
+mkdirSync(onPath)
 writeFileSync(join(place, 'limits', 'a.yaml'), manifest('a', 'shop', { user: '3/day' }))
 writeFileSync(join(place, 'limits', 'b.yaml'), manifest('b', '"shop:eu west"', { user: '3/day' }))
-const tollway = join(programs, 'tollway')
-writeFileSync(
-  tollway,
-  `#!/bin/sh\nexec "${process.execPath}" "${join(root, 'operator/cli/tollway.ts')}" "$@"\n`,
-)
+const tollway = join(onPath, 'tollway')
+writeFileSync(tollway, `#!/bin/sh\nexec "${process.execPath}" "${programs.tollway}" "$@"\n`)
 chmodSync(tollway, 0o755)
 for (const [shell, script] of Object.entries(completionScripts)) writeFileSync(join(place, shell), script)
 
 function run(program: string, args: readonly string[]): string {
-  const env = { ...process.env, PATH: `${programs}${delimiter}${process.env['PATH']}`, HOME: place }
+  const env = { ...process.env, PATH: `${onPath}${delimiter}${process.env['PATH']}`, HOME: place }
   const { status, stdout, stderr } = spawnSync(program, args, {
     cwd: place,
     env,

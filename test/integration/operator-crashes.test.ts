@@ -14,8 +14,8 @@ import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
 import { writeKubeconfig } from '../support/kubeconfig.ts'
 import { type Program, startProgram } from '../support/program.ts'
+import { programs } from '../support/programs.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 /** A killed leader is replaced after three seconds. */
@@ -183,13 +183,9 @@ async function startOperator(
     JSON.stringify({ lease, operatorPort, feedPort, watchNamespaces: [namespace], rateLimit }),
   )
   const pod = { POD_NAME: 'operator-0', POD_NAMESPACE: namespace, POD_IP: '127.0.0.1' }
-  return startProgram(
-    process.execPath,
-    [join(root, 'operator/cli/tollway.ts'), 'operator', '--config', config],
-    {
-      env: { PATH: process.env['PATH'], KUBECONFIG: kubeconfig, ...pod },
-    },
-  )
+  return startProgram(process.execPath, [programs.tollway, 'operator', '--config', config], {
+    env: { PATH: process.env['PATH'], KUBECONFIG: kubeconfig, ...pod },
+  })
 }
 
 /** `deployments/tollway-ratelimit`: what the operator made in its namespace. */

@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { runCommand } from '../../operator/cli/run-command.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { startProgram } from '../support/program.ts'
+import { programs } from '../support/programs.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { manifest, root, startTollway, type Tollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -132,7 +133,7 @@ test('Ctrl-C during the start leaves no process behind', async t => {
   const names = ['grpc-port', 'http-port', 'debug-port', 'feed-port', 'operator-port']
   const [redisPort, ...ports] = await freePorts(1 + names.length)
   const program = startProgram(process.execPath, [
-    join(root, 'operator/cli/tollway.ts'),
+    programs.tollway,
     ...['run', '-f', place, '--state-dir', join(place, 'state')],
     // No Redis listens there, so that no process takes calls.
     ...['--redis-url', `127.0.0.1:${redisPort}`, '--broker-replicas', '0'],

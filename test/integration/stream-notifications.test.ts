@@ -26,10 +26,11 @@ import { encodeHeader } from '../../services/broker/wire/encode-messages.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { startProgram } from '../support/program.ts'
+import { programs } from '../support/programs.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { requireProgram } from '../support/require-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { root, startTollway } from '../support/tollway.ts'
+import { startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const secrets = [1, 2].map(secretOf)
@@ -271,8 +272,7 @@ test('on one machine a Secret of the folder signs, follows an edit, and is in no
     receiver.posts.slice(2).map(post => `${textOf(post)}: ${post.signedBy}`),
     ['begun r3: 1', 'ended r3 completed: 1'],
   )
-  const cli = join(root, 'operator/cli/tollway.ts')
-  const translate = startProgram(process.execPath, [cli, 'translate', '-f', tollway.folder])
+  const translate = startProgram(process.execPath, [programs.tollway, 'translate', '-f', tollway.folder])
   assert.equal(await translate.exited(), 0)
   assert.match(translate.output(), /secrets:\n\s+- \(hidden\)/)
   const outputs = [tollway.program, translate].map(program => program.output())

@@ -13,15 +13,13 @@ import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { makeCertificate } from '../support/certificate.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { startProgram } from '../support/program.ts'
+import { programs } from '../support/programs.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { requireProgram } from '../support/require-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 /** Tests `tollway streams` with running brokers, and with producers and consumers on separate connections. */
-
-const program = join(root, 'operator/cli/tollway.ts')
 
 const places = (brokers: readonly BrokerProcess[]) => brokers.flatMap(({ debug }) => ['--address', debug])
 
@@ -74,7 +72,7 @@ test('streams of one broker', async t => {
 
   await t.test('are watched in lines, until Ctrl-C', async t => {
     const args = ['streams', 'watch', '--every', '0.1', ...places([broker])]
-    const watch = startProgram(process.execPath, [program, ...args])
+    const watch = startProgram(process.execPath, [programs.tollway, ...args])
     t.after(() => watch.end('SIGKILL'))
     const { producer } = await open(t, 'r2', broker)
     const name = 'Z stream "s" request "r2" object "avatar":'

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { nodeOptions } from '../../operator/node-options.ts'
+import { programs } from '../support/programs.ts'
 import { residentMiB } from '../support/resident-memory.ts'
-import { type Cleanup, command, manifest, startTollway } from '../support/tollway.ts'
+import { type Cleanup, manifest, startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { type ConsoleCounts, openConsoles } from './open-consoles.ts'
 import { domainName, type SimulatedPodOptions, simulatePod } from './simulated-pod.ts'
@@ -27,7 +28,7 @@ const ticksPerSecond = 100
 export async function measureOperator(t: Cleanup, load: OperatorLoad): Promise<OperatorCost> {
   const { pods, consoles, domains, rulesPerDomain, settleMs, measureMs } = load
   // The options are those of a cluster.
-  const program = [process.execPath, ...nodeOptions, command] as const
+  const program = [process.execPath, ...nodeOptions, programs.tollway] as const
   const tollway = await startTollway(t, manifestsOf(domains, rulesPerDomain), [], program)
   const { pid, addresses } = await tollway.ready()
   const api = `${addresses['operator']}/api/v1`

@@ -5,7 +5,6 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { runAdmin } from '../../services/payments/admin/run-admin.ts'
 import { lockFolder } from '../../services/payments/storage/engine/folder-lock.ts'
@@ -17,6 +16,7 @@ import {
   startPostgres,
 } from '../support/postgres-server.ts'
 import { startProgram } from '../support/program.ts'
+import { programs } from '../support/programs.ts'
 import { missingProgram } from '../support/require-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -30,8 +30,6 @@ import {
   startPaymentsProcess,
 } from './payments-process.ts'
 
-const main = fileURLToPath(new URL('../../services/payments/main.ts', import.meta.url))
-const tollway = fileURLToPath(new URL('../../operator/cli/tollway.ts', import.meta.url))
 const missingDump = findPostgresProgram('pg_dump') === undefined ? missingProgram('pg_dump') : false
 
 describe('the admin commands of payments', { skip: missingPostgres() || missingDump }, () => {
@@ -199,7 +197,9 @@ describe('the admin commands of payments with the embedded database', () => {
   }
 
   test('use the service that has the database open, and open it if there is none', async t => {
-    const service = startProgram(process.execPath, [main], { env: { ...env, LOG_LEVEL: 'info' } })
+    const service = startProgram(process.execPath, [programs.payments], {
+      env: { ...env, LOG_LEVEL: 'info' },
+    })
     t.after(() => service.end('SIGKILL'))
     await service.said('msg=serving', 60_000)
     const file = join(folder, 'payments', 'admin.json')
@@ -222,7 +222,7 @@ describe('the admin commands of payments with the embedded database', () => {
     assert.equal((await stat(file)).mode & 0o777, 0o600)
     assert.deepEqual(await ask('verify'), verified)
     const lock = lockFolder(join(folder, 'payments'))
-    const held = startProgram(process.execPath, [tollway, 'payments', 'verify'], { env })
+    const held = startProgram(process.execPath, [programs.tollway, 'payments', 'verify'], { env })
     assert.equal(await held.exited(), 2)
     lock.release()
     assert.match(

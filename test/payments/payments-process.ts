@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { inspect } from 'node:util'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
@@ -15,8 +14,7 @@ import { payByCard } from '../../services/payments/operations/testing/pay-under-
 import { createPayments } from '../../services/payments/service.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type Program, startProgram } from '../support/program.ts'
-
-const main = fileURLToPath(new URL('../../services/payments/main.ts', import.meta.url))
+import { programs } from '../support/programs.ts'
 
 /** The environment of all processes of one database. */
 export function paymentsEnv(databaseUrl: string): Readonly<Record<string, string>> {
@@ -60,7 +58,7 @@ export interface PaymentsProcess {
 export async function startPaymentsProcess(
   databaseUrl: string,
   more: Readonly<Record<string, string>> = {},
-  program = main,
+  program = programs.payments,
 ): Promise<PaymentsProcess> {
   const [port = 0] = await freePorts(1)
   const url = `http://127.0.0.1:${port}`

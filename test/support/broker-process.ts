@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { join } from 'node:path'
 import { nodeOptions } from '@tollway/broker/node-options.ts'
 import { freePorts } from './free-ports.ts'
 import { type Program, startProgram } from './program.ts'
-import { type Cleanup, root } from './tollway.ts'
+import { programs } from './programs.ts'
+import type { Cleanup } from './tollway.ts'
 import { waitFor } from './wait-for.ts'
 
 /** The broker as a process, configured by its environment. */
@@ -23,7 +23,7 @@ export async function startBroker(
   t: Cleanup,
   env: Readonly<Record<string, string>>,
   ports?: readonly [grpc: number, debug: number],
-  main = join(root, 'services/broker/main.ts'),
+  main = programs.broker,
 ): Promise<BrokerProcess> {
   const [grpcPort = 0, debugPort = 0] = ports ?? (await freePorts(2))
   const program = startProgram(process.execPath, [...nodeOptions, main], {

@@ -5,6 +5,7 @@ import { runCommand } from '../../operator/cli/run-command.ts'
 import { startReference } from '../differential/start-reference.ts'
 import { freePorts } from './free-ports.ts'
 import { startProgram } from './program.ts'
+import { programs } from './programs.ts'
 import { startRateLimit } from './rate-limit-process.ts'
 import { temporaryFolder } from './temporary-folder.ts'
 import { type Cleanup, root } from './tollway.ts'
@@ -80,12 +81,7 @@ export const peersOf = (reference: { grpcPort: number }, candidate: { grpcPort: 
 export async function startCompareProxy(t: Cleanup, args: readonly string[]) {
   const [port = 0] = await freePorts(1)
   const listen = ['--listen', `127.0.0.1:${port}`, '-o', 'json', '--timeout', '1']
-  const program = startProgram(process.execPath, [
-    join(root, 'operator/cli/tollway.ts'),
-    'compare',
-    ...args,
-    ...listen,
-  ])
+  const program = startProgram(process.execPath, [programs.tollway, 'compare', ...args, ...listen])
   t.after(async () => {
     await program.end('SIGKILL')
   })

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { join } from 'node:path'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { nodeEnvironment } from '@tollway/chassis/node-environment.ts'
 import { createGrpcClient, type GrpcClientOptions, type UnaryOptions } from '@tollway/grpc/client/client.ts'
@@ -12,7 +11,8 @@ import {
 import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
 import { freePorts } from './free-ports.ts'
 import { type Program, startProgram } from './program.ts'
-import { type Cleanup, root } from './tollway.ts'
+import { programs } from './programs.ts'
+import type { Cleanup } from './tollway.ts'
 import { waitFor } from './wait-for.ts'
 
 /** The rate limit service as a process, configured by its environment, on separate ports. */
@@ -34,7 +34,7 @@ export interface RateLimitProcess {
 export async function startRateLimit(
   t: Cleanup,
   env: Readonly<Record<string, string>>,
-  main = join(root, 'services/ratelimit/main.ts'),
+  main = programs.rateLimit,
 ): Promise<RateLimitProcess> {
   const [grpcPort = 0, httpPort = 0, debugPort = 0] = await freePorts(3)
   const ports = { GRPC_PORT: `${grpcPort}`, PORT: `${httpPort}`, DEBUG_PORT: `${debugPort}` }

@@ -6,11 +6,11 @@ import { readStatusReport } from '../../operator/environments/host/status-file.t
 import type { StatusReport } from '../../operator/status/status-report.ts'
 import { freePorts } from './free-ports.ts'
 import { type Program, startProgram } from './program.ts'
+import { programs } from './programs.ts'
 import { temporaryFolder } from './temporary-folder.ts'
 import { waitFor } from './wait-for.ts'
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
-export const command = join(root, 'operator/cli/tollway.ts')
 
 /** An operator with its processes, on separate ports and in temporary folders. */
 export interface Tollway {
@@ -47,7 +47,7 @@ export async function startTollway(
   t: Cleanup,
   manifests: Readonly<Record<string, string>>,
   args: readonly string[] = [],
-  tollway: readonly [string, ...string[]] = [process.execPath, command],
+  tollway: readonly [string, ...string[]] = [process.execPath, programs.tollway],
 ): Promise<Tollway> {
   const place = temporaryFolder('tollway')
   const folder = join(place, 'manifests')

@@ -9,6 +9,7 @@ import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../su
 import { writeKubeconfig } from '../support/kubeconfig.ts'
 import { fedPodSettings, playPod, writeFeedCertificate } from '../support/played-pod.ts'
 import { startProgram } from '../support/program.ts'
+import { programs } from '../support/programs.ts'
 import { startRateLimit } from '../support/rate-limit-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
@@ -112,7 +113,7 @@ describe('definitions and operators of 0.1.0 and of the current version', {
     const program = startProgram(
       process.execPath,
       [
-        version === 'old' ? fileOfPreviousRelease(path) : join(root, path),
+        version === 'old' ? fileOfPreviousRelease(path) : programs.tollway,
         ...['operator', '--config', config],
       ],
       { env: { PATH: process.env['PATH'], KUBECONFIG: kubeconfig, ...pod } },
@@ -195,7 +196,7 @@ describe('definitions and operators of 0.1.0 and of the current version', {
         CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${feedPort}`,
         CONFIG_GRPC_XDS_NODE_METADATA: await playPod({ api, namespace }, 'played'),
       }
-      const path = pod === 'old' ? fileOfPreviousRelease(main) : join(root, main)
+      const path = pod === 'old' ? fileOfPreviousRelease(main) : programs.rateLimit
       const service = await startRateLimit(t, env, path)
       await call('POST', pathOf(namespace), limits({ ...plain, requestsPerUnit: 1 }))
       await service.serves()

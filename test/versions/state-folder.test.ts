@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, describe, it, type TestContext } from 'node:test'
 import { freePorts } from '../support/free-ports.ts'
-import { manifest, root, startTollway, type Tollway } from '../support/tollway.ts'
+import { programs } from '../support/programs.ts'
+import { manifest, startTollway, type Tollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { checkOutPreviousRelease, fileOfPreviousRelease, missingPreviousRelease } from './previous-release.ts'
 
@@ -18,7 +19,7 @@ spec:
   company: {country: DK}
 `
 const command = 'operator/cli/tollway.ts'
-const commands = { old: fileOfPreviousRelease(command), today: join(root, command) }
+const commands = { old: fileOfPreviousRelease(command), today: programs.tollway }
 type Version = keyof typeof commands
 
 describe('the state folder of one machine', { skip: missingPreviousRelease(), timeout: 180_000 }, () => {

@@ -1,11 +1,11 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
+import { programs } from '../../support/programs.ts'
 import { root } from '../../support/tollway.ts'
 import { builtTests, moduleCopy } from './paths.ts'
 import { type ReferenceServers, startReferenceServers } from './servers.ts'
 
-const service = join(root, 'services/ratelimit/main.ts')
 const compileCache = process.env['NODE_COMPILE_CACHE'] ?? join(root, 'out/compile-cache')
 
 /** The result of one of the reference's tests. Groups and the tests in them are both listed. */
@@ -35,7 +35,9 @@ export async function openReferenceTests(folder: string): Promise<ReferenceTests
   // A test writes into the configuration.
   cpSync(join(integration, 'runtime'), join(folder, 'runtime'), { recursive: true })
   // The tests wait 10 s for the service, and the first compilation can take that long on a busy machine.
-  spawnSync(process.execPath, [service], { env: { NODE_COMPILE_CACHE: compileCache, PORT: 'none' } })
+  spawnSync(process.execPath, [programs.rateLimit], {
+    env: { NODE_COMPILE_CACHE: compileCache, PORT: 'none' },
+  })
   const servers = await startReferenceServers(folder, join(integration, 'conf'))
   return {
     play: run => play(folder, servers, run),
@@ -48,7 +50,7 @@ async function play(folder: string, { certificate }: ReferenceServers, run = '.'
     ...process.env,
     PROJECT_DIR: folder,
     TOLLWAY_NODE: process.execPath,
-    TOLLWAY_RATELIMIT: service,
+    TOLLWAY_RATELIMIT: programs.rateLimit,
     NODE_COMPILE_CACHE: compileCache,
     // The reference's Makefile adds the certificate to those of the system.
     NODE_EXTRA_CA_CERTS: certificate.certFile,

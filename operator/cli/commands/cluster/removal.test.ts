@@ -8,8 +8,8 @@ import {
 } from '../../../../test/support/kube-api-server.ts'
 import { writeKubeconfig } from '../../../../test/support/kubeconfig.ts'
 import { startProgram } from '../../../../test/support/program.ts'
+import { programs } from '../../../../test/support/programs.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
-import { root } from '../../../../test/support/tollway.ts'
 import {
   addressOf,
   makeOperatorAccount,
@@ -41,7 +41,7 @@ describe('the removal command', { skip: missingKubeAssets(), timeout: 60_000 }, 
   const start = (waitSeconds: number) => {
     const args = ['removal', '--name', 'tollway', '--wait', `${waitSeconds}`]
     const env = { PATH: process.env['PATH'], KUBECONFIG: kubeconfig }
-    return startProgram(process.execPath, [join(root, 'operator/cli/tollway.ts'), ...args], { env })
+    return startProgram(process.execPath, [programs.tollway, ...args], { env })
   }
 
   it('names the objects that are left, and waits until none are', async () => {
