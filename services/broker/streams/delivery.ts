@@ -7,6 +7,7 @@ import type { RouteStats } from '../stats/broker-stats.ts'
 import { encodeStatusMessage } from '../wire/encode-status.ts'
 import type { Status } from '../wire/status.ts'
 import { type Beginning, seekBeginning } from './late-join.ts'
+import type { PullNotices } from './pull-notices.ts'
 import { startRequestSpan } from './request-span.ts'
 import type { StreamContext } from './stream-context.ts'
 
@@ -20,14 +21,12 @@ export interface DeliveryOptions {
   readonly hasTurn: boolean
   /** Whether the consumer may resume, and gets the name of the run. */
   readonly namesRun: boolean
+  readonly notices: PullNotices
   /** `next` may return more messages. */
   onReadable(): void
   /** The request cannot be read; undefined if none of its entries is kept any more. */
   onUnreadable(error: GrpcError | undefined): void
 }
-
-/** The maximum number of the broker's statuses in the queue of a consumer; further ones are left out. */
-const maxNotices = 8
 
 /**
  * The delivery of one request to one consumer: the header, the entries in their order, a status for each gap
@@ -43,7 +42,7 @@ export class Delivery {
   readonly #pulledMs: number
   readonly #stats: RouteStats
   readonly #beginning: Beginning
-  readonly #notices: Status[] = []
+  readonly #notices: PullNotices
   #cursor: RingCursor | undefined
   #header: Uint8Array | undefined
   #beginsAt = 0
@@ -67,6 +66,7 @@ export class Delivery {
     this.#stats = context.stats.route(options.route.name)
     this.#beginning = options.beginning
     this.#namesRun = options.namesRun
+    this.#notices = options.notices
     this.#hasTurn = options.hasTurn
     this.request.read({ onReadable: options.onReadable, waiting: !options.hasTurn }).then(
       cursor => {
@@ -146,19 +146,6 @@ export class Delivery {
     return this.#nextNotice(cursor) ?? cursor.next()?.bytes ?? this.#nextAtEnd(cursor)
   }
 
-  /**
-   * Inserts a status before the next entry, with the number of this entry: a consumer counts messages to
-   * resume, and must not count this one.
-   */
-  notify(status: Status): void {
-    if (this.#notices.length < maxNotices) this.#notices.push(status)
-  }
-
-  /** Removes and returns the statuses that no entry has followed. */
-  takeNotices(): readonly Status[] {
-    return this.#notices.splice(0)
-  }
-
   /** Ends with this status as the next message. Producers no longer wait for this consumer. */
   stop(status: Status): void {
     this.#stopped = status
@@ -181,10 +168,13 @@ export class Delivery {
     if (this.#hasTurn) this.#context.consumersOfRequest.release(this.request.key)
   }
 
-  /** Returns the next notice if another entry follows it: the last status must be the producer's. */
+  /**
+   * Returns the next notice if another entry follows it: the last status must be the producer's. The
+   * notice has the number of that entry, since a consumer counts messages to resume, and must not count
+   * the notice.
+   */
   #nextNotice(cursor: RingCursor): Uint8Array | undefined {
-    if (this.#notices.length === 0 || cursor.behind.entries === 0) return undefined
-    const notice = this.#notices.shift()
+    const notice = this.#notices.isEmpty || cursor.behind.entries === 0 ? undefined : this.#notices.take()
     if (notice === undefined) return undefined
     return encodeStatusMessage({ ...notice, message: `${notice.message}, ${nextIs(cursor.position)}` })
   }

@@ -3,12 +3,11 @@ import { GrpcError } from '@tollway/grpc/status.ts'
 import type { LoggedRequest } from '../log/stream-log.ts'
 import type { Route } from '../routes/route.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
-import type { Status } from '../wire/status.ts'
 import { admits, hashToken, refusal } from './admission.ts'
 import { Delivery } from './delivery.ts'
 import { findBeginning, type Received, readReceived, receivedMetadata } from './late-join.ts'
 import { Outlet } from './outlet.ts'
-import { leftOut, nameOf, tooManyConsumers } from './pull-notices.ts'
+import { leftOut, nameOf, PullNotices, tooManyConsumers } from './pull-notices.ts'
 import { type Caller, routeOf, type StreamContext } from './stream-context.ts'
 import { Turns } from './turns.ts'
 
@@ -41,6 +40,7 @@ export class Pull {
   readonly #token: ReturnType<typeof hashToken>
   readonly #outlet: Outlet
   readonly #turns: Turns
+  readonly #notices = new PullNotices()
   readonly #done = Promise.withResolvers<void>()
   /** The runs that the consumer resumes; undefined if it names none. */
   readonly #received: Received | undefined
@@ -51,8 +51,6 @@ export class Pull {
   #idleSinceMs: number
   /** The route of the current or last delivery. */
   #route: Route | undefined
-  /** Notices that came too late for the last delivery. */
-  #notices: readonly Status[] = []
   #writable = true
   #pumping = false
   #draining = false
@@ -190,6 +188,7 @@ export class Pull {
     const delivery = new Delivery(this.#context, {
       ...{ request, route, beginning, pulledMs: this.#pulledMs, hasTurn },
       namesRun: this.#received !== undefined,
+      notices: this.#notices,
       onReadable: () => this.#pump(),
       onUnreadable: error => this.#dropUnreadable(delivery, error),
     })
@@ -201,7 +200,7 @@ export class Pull {
   #leaveOut(request: LoggedRequest, route: Route): void {
     const message = tooManyConsumers(nameOf(request.ids, this.wanted), route)
     if (this.#turns.first === undefined) this.#end(new GrpcError('RESOURCE_EXHAUSTED', message))
-    else this.#turns.first.notify(leftOut(message))
+    else this.#notices.add(leftOut(message))
   }
 
   #add(delivery: Delivery): void {
@@ -209,7 +208,7 @@ export class Pull {
     const { counters } = this.#context.stats.route(delivery.route.name)
     for (const { request } of dropped) {
       const message = `dropped: the request ${nameOf(request.ids, this.wanted)}, which waited for its turn`
-      if (superseded === undefined) this.#turns.first?.notify({ code: 'WARNING', message })
+      if (superseded === undefined) this.#notices.add(message)
     }
     for (const other of dropped) other.close('another request took its place')
     counters.requests_dropped += dropped.length
@@ -251,14 +250,11 @@ export class Pull {
     const reasons = this.#turns
       .beginFirst()
       .map(({ request, route }) => tooManyConsumers(nameOf(request.ids, this.wanted), route))
-    this.#notices = [...this.#notices, ...reasons.map(reason => leftOut(reason))]
+    for (const reason of reasons) this.#notices.add(leftOut(reason))
     const { first } = this.#turns
     const [reason] = reasons
-    if (first !== undefined) {
-      this.#route = first.route
-      for (const notice of this.#notices) first.notify(notice)
-      this.#notices = []
-    } else if (reason !== undefined && this.wanted.requestId !== '') {
+    if (first !== undefined) this.#route = first.route
+    else if (reason !== undefined && this.wanted.requestId !== '') {
       this.#end(new GrpcError('RESOURCE_EXHAUSTED', reason))
     }
   }
@@ -274,7 +270,6 @@ export class Pull {
 
   #finish(delivery: Delivery): void {
     delivery.close()
-    this.#notices = delivery.takeNotices()
     this.#turns.remove(delivery)
     this.#idleSinceMs = this.#context.clock.monotonicMs()
     this.#beginFirst()
@@ -305,7 +300,7 @@ export class Pull {
     this.#missing.clear()
     const message = `the run ${JSON.stringify(run)} is not kept any more`
     if (this.#turns.first === undefined) throw new GrpcError('NOT_FOUND', message)
-    this.#turns.first.notify({ code: 'WARNING', message })
+    this.#notices.add(message)
   }
 
   #watch(): void {
