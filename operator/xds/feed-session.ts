@@ -1,10 +1,10 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
+import { createOutbox } from '@tollway/grpc/outbox.ts'
 import type { Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { DiscoveryRequest } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import type { Acknowledgements } from './acknowledgements.ts'
 import { clientId, type FeedClient, featuresField, maxFeatures, maxWorkers } from './client-state.ts'
-import { createOutbox } from './outbox.ts'
 import type { Snapshot } from './snapshot.ts'
 import { newStream, type Outcome, offer, type Response, receive, renew, type StreamState } from './stream.ts'
 

@@ -126,7 +126,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     place: 'operator/counters/',
     content:
       '`pod-sessions.ts`, the contract: what the rate limit processes report, and what the operator asks of them; `leader/` passes both on to the operator with the Lease',
-    mayImport: [...serviceBase, 'operator/xds/'],
+    mayImport: serviceBase,
   },
   {
     place: 'operator/api/',
