@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import type { LeaderLink } from './counters/leader/leader-link.ts'
-import { openSessions, type Sessions } from './counters/open-sessions.ts'
+import { createPodSessions } from './counters/create-pod-sessions.ts'
 import type { PodSessions } from './counters/pod-sessions.ts'
+import { processSessions } from './counters/process-session.ts'
+import { podQueries, viaLeader } from './counters/remote-pod-sessions.ts'
 import { type BackendFailures, watchBackendFailures } from './infrastructure/backend-failures.ts'
 import { watchGoneReplicas } from './infrastructure/gone-replicas.ts'
 import type { Infrastructure } from './infrastructure/provider.ts'
@@ -11,9 +12,16 @@ import type { ServiceName } from './ir.ts'
 import type { RouteSecrets } from './kinds/animation-stream-route/route-secrets.ts'
 import type { KindAdapter, Named } from './kinds/kind-adapter.ts'
 import { type KindAdapters, openKindAdapters } from './kinds/registry.ts'
+import { brokerSessions } from './streams/broker-session.ts'
+import type { Brokers } from './streams/brokers.ts'
+import { brokerQueries, brokersViaLeader, createBrokers, type ExpectedBroker } from './streams/brokers.ts'
 import { Feed } from './xds/feed.ts'
 import { createStreamLoads, type StreamLoads } from './xds/loads/stream-loads.ts'
 import type { Peers } from './xds/peers/peers.ts'
+import { askLeader } from './xds/sessions/ask-leader.ts'
+import type { LeaderLink } from './xds/sessions/leader-link.ts'
+import { queryMethods } from './xds/sessions/serve-queries.ts'
+import { createSessionTable, type SessionTable } from './xds/sessions/session-table.ts'
 
 /** The controller of one kind of resource, from its source to its status. */
 export interface Controller {
@@ -50,7 +58,7 @@ export interface Environment<Kind extends Controller> {
   readonly operatorName?: string
   /** The acknowledgements of other operators' pods. Left out if there is one operator. */
   readonly peers?: Peers
-  /** The operator that answers for all rate limit processes. Left out if there is one operator. */
+  /** Answers for all rate limit processes and brokers. Left out if there is one operator. */
   readonly leader?: LeaderLink
   openKind<Content extends Named, Fed extends object>(
     kind: KindAdapter<Content, Fed>,
@@ -71,10 +79,12 @@ type FedControllers<Kind> = {
 export interface App<Kind extends Controller> extends AppParts, FedControllers<Kind> {
   /** The types of the feed. */
   readonly typeUrls: readonly string[]
-  /** The sessions of the rate limit processes that are connected to this operator. */
+  /** The sessions of the rate limit processes and brokers that are connected to this operator. */
   readonly sessions: Sessions
   /** The reports of these processes, and the queries to them. */
   readonly podSessions: PodSessions
+  /** The requests of all brokers. */
+  readonly brokers: Brokers
   /** All controllers, in the order of their start. */
   readonly kinds: readonly Kind[]
   start(): Promise<void>
@@ -98,7 +108,9 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
     ...(peers && { remotePeers: peers }),
   })
   const isGone = watchGoneReplicas(infrastructure, 'ratelimit')
-  const { sessions, podSessions, closeSessions } = openSessions({ ...environment, isGone }, log)
+  const runningBrokers = () => infrastructure.observe('broker')
+  const opened = openSessions({ ...environment, isGone, runningBrokers }, log)
+  const { sessions, podSessions, brokers, closeSessions } = opened
   const parts = { feed, loads, backends }
   const fed = Object.fromEntries(
     listed.map(([name, kind]) => [name, environment.openKind(kind, parts)]),
@@ -119,6 +131,7 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
     typeUrls,
     sessions,
     podSessions,
+    brokers,
     kinds,
     async start() {
       for (const part of [feed, infrastructure, backends]) {
@@ -136,5 +149,52 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
       stopping ??= stopAll()
       return stopping
     },
+  }
+}
+
+/** The server's side of the sessions of rate limit processes and brokers. */
+export type Sessions = Pick<SessionTable<never>, 'methods' | 'close'>
+
+export interface OpenedSessions {
+  readonly sessions: Sessions
+  readonly podSessions: PodSessions
+  readonly brokers: Brokers
+  /** Ends the subscriptions. */
+  closeSessions(): void
+}
+
+export interface SessionsEnvironment {
+  readonly leader?: LeaderLink
+  readonly operatorName?: string
+  /** Whether the rate limit pod with this uid does not exist any more. */
+  readonly isGone?: (uid: string) => boolean
+  /** The brokers that run; none if left out. */
+  readonly runningBrokers?: () => readonly ExpectedBroker[]
+}
+
+/** Opens the sessions of one operator; with a `leader`, of one of several. */
+export function openSessions(
+  { leader, operatorName, isGone, runningBrokers: expected = () => [] }: SessionsEnvironment,
+  log: Log,
+): OpenedSessions {
+  const clock = systemClock
+  const processes = createSessionTable(processSessions(clock), { clock, log, leader, operatorName, isGone })
+  const ofBrokers = createSessionTable(brokerSessions, { clock, log, leader, operatorName })
+  const pods = createPodSessions({ table: processes, clock })
+  const brokers = createBrokers({ sessions: ofBrokers.sessions, expected, clock })
+  const served = { ...podQueries(pods), ...brokerQueries(brokers) }
+  const queries = operatorName === undefined ? [] : queryMethods(served, operatorName)
+  const asked = leader && askLeader(leader)
+  return {
+    sessions: {
+      methods: [...processes.methods, ...ofBrokers.methods, ...queries],
+      close() {
+        processes.close()
+        ofBrokers.close()
+      },
+    },
+    podSessions: asked === undefined ? pods : viaLeader(pods, asked),
+    brokers: asked === undefined ? brokers : brokersViaLeader(brokers, asked),
+    closeSessions: pods.close,
   }
 }

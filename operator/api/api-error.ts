@@ -1,6 +1,6 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
-import { PodSessionsError, type PodSessionsErrorCode } from '../counters/pod-sessions.ts'
 import { type FieldProblem, formatFieldProblem } from '../kinds/translation.ts'
+import { QueryError, type QueryErrorCode } from '../xds/sessions/query-error.ts'
 import type { ErrorAnswer } from './shapes.ts'
 
 /** An error answer of the API. The message contains no secret, because it is sent to the caller. */
@@ -31,7 +31,7 @@ export function invalid(problems: readonly FieldProblem[]): ApiError {
   return new ApiError(400, 'invalid', formatFieldProblem(first), { problems })
 }
 
-const statuses: Readonly<Record<PodSessionsErrorCode, number>> = {
+const statuses: Readonly<Record<QueryErrorCode, number>> = {
   'no-pods': 503,
   'unknown-domain': 404,
   'no-rule': 404,
@@ -49,7 +49,7 @@ const soon = { 'retry-after': '1' }
 /** Returns the answer for an error; undefined for a defect. */
 export function toApiError(error: unknown): ApiError | undefined {
   if (error instanceof ApiError) return error
-  if (!(error instanceof PodSessionsError)) return undefined
+  if (!(error instanceof QueryError)) return undefined
   const { code, field, message } = error
   const status = statuses[code]
   return new ApiError(status, code, message, {

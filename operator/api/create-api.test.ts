@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { describe, test } from 'node:test'
 import Value from 'typebox/value'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { PodSessionsError } from '../counters/pod-sessions.ts'
+import { QueryError } from '../xds/sessions/query-error.ts'
 import type { ApiAccess, RightPlace } from './access.ts'
 import { ApiError } from './api-error.ts'
 import { type Endpoint, endpoints } from './endpoints.ts'
@@ -365,14 +365,14 @@ describe('an error of the pods', () => {
   for (const [code, expected] of cases)
     test(`${code} is answered with ${expected} and its cause`, async t => {
       const { ask, pods } = await serveApi(t)
-      pods.problem = new PodSessionsError(code, 'Redis: connect ECONNREFUSED')
+      pods.problem = new QueryError(code, 'Redis: connect ECONNREFUSED')
       const { status, body } = await ask(alice)
       assert.deepEqual([status, body.error], [expected, { code, message: 'Redis: connect ECONNREFUSED' }])
     })
 
   test('is sent as an event on a stream', async t => {
     const { url, pods } = await serveApi(t)
-    pods.problem = new PodSessionsError('switched-off', 'no pod allows the tap')
+    pods.problem = new QueryError('switched-off', 'no pod allows the tap')
     const { name, data } = await firstEvent(await fetch(`${url}/tap?domain=checkout`))
     assert.equal(name, 'error')
     assert.deepEqual(data, { error: { code: 'switched-off', message: 'no pod allows the tap' } })
@@ -380,7 +380,7 @@ describe('an error of the pods', () => {
 
   test('leaves lists empty, without an error, while no pod is connected', async t => {
     const { ask, pods } = await serveApi(t)
-    pods.problem = new PodSessionsError('no-pods', 'no pod is connected')
+    pods.problem = new QueryError('no-pods', 'no pod is connected')
     const { status, body } = await ask('/domains')
     assert.deepEqual([status, body.items[0]?.callsPerSecond], [200, 0])
   })

@@ -200,6 +200,7 @@ export const streamList: streams.StreamList = {
     },
   ],
   missing: [],
+  unlisted: 0,
 }
 
 export const streamPreview: streams.StreamPreview = {

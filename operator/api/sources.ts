@@ -3,7 +3,7 @@ import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import type { PodSessions } from '../counters/pod-sessions.ts'
 import type { ReadBooks } from '../kinds/merchant/merchant-books.ts'
 import type { StatusReport } from '../status/status-report.ts'
-import type { BrokerLook } from '../streams/stream-rows.ts'
+import type { Brokers } from '../streams/brokers.ts'
 import type { Feed } from '../xds/feed.ts'
 
 /** The sources of the API's answers. */
@@ -15,13 +15,7 @@ export interface ApiSources {
   /** The domains in force, each with the `namespace/name` of its resource. */
   readonly domains: () => readonly RateLimitDomain[]
   readonly feed: Pick<Feed, 'published' | 'clientStates' | 'enforcement' | 'clients'>
-  /** Reads the requests of all brokers that this operator can ask. */
-  readonly brokers: () => Promise<readonly BrokerLook[]>
-  /**
-   * Reads the preview of a request of the brokers by its key; undefined if no broker knows it. Rejects if a
-   * broker does not answer, with an `ApiError` where brokers cannot be asked.
-   */
-  readonly preview: (key: string) => Promise<object | undefined>
+  readonly brokers: Brokers
   /**
    * Reads the balances of the merchants of resources, and the result of the last proof of the books. Rejects
    * with the cause if the payments service does not answer.

@@ -37,6 +37,7 @@ export const streamList = paged(
     missing: Type.Array(
       answer({ broker: text('The broker.'), problem: text('The cause.') }, 'A broker without an answer.'),
     ),
+    unlisted: count('The requests that brokers with too many of them leave out, counted at each broker.'),
   },
   'Requests of the brokers, sorted by key.',
 )

@@ -3,18 +3,21 @@ import {
   type CounterAnswer,
   CounterAnswer_Outcome as Outcome,
 } from '@tollway/proto/tollway/operator/v1/counters'
-import { askProcesses, podNames } from './ask-processes.ts'
+import { askingProcesses } from '../xds/sessions/ask-processes.ts'
+import { QueryError, type QueryErrorCode } from '../xds/sessions/query-error.ts'
+import type { SessionTable } from '../xds/sessions/session-table.ts'
+import { podNames } from './pod-names.ts'
 import {
   type CounterAddress,
   type CounterChange,
   type CounterReading,
   type CounterState,
   maxRaise,
-  PodSessionsError,
-  type PodSessionsErrorCode,
 } from './pod-sessions.ts'
 import type { ProcessSession } from './process-session.ts'
-import type { SessionTable } from './session-table.ts'
+import type { Report, Request } from './session-codec.ts'
+
+const askProcesses = askingProcesses<Report, Request>()
 
 export interface QueryDeadlines {
   /** The time for the counters, and the time for the local caches. */
@@ -36,7 +39,7 @@ export async function readCounter(
   try {
     return await callCounter(ofDomain, at, Action.READ, 0, counterMs)
   } catch (error) {
-    const isLate = error instanceof PodSessionsError && error.code === 'deadline'
+    const isLate = error instanceof QueryError && error.code === 'deadline'
     if (!isLate || others.length === 0) throw error
     // A second change could count twice, but a second read changes nothing.
     return await callCounter(others, at, Action.READ, 0, counterMs)
@@ -48,14 +51,14 @@ export async function readCounter(
  * disconnected may have the key in its cache, and is missing.
  */
 export async function changeCounter(
-  table: Pick<SessionTable, 'sessions' | 'lost'>,
+  table: Pick<SessionTable<ProcessSession>, 'sessions' | 'lost'>,
   at: CounterAddress,
   by: number | 'reset',
   { counterMs, forgetMs }: QueryDeadlines,
 ): Promise<CounterChange> {
   const isReset = by === 'reset'
   if (!isReset && !(Number.isInteger(by) && by >= 1 && by <= maxRaise)) {
-    throw new PodSessionsError('invalid', `by: ${by} is not a whole number from 1 to ${maxRaise}`, 'by')
+    throw new QueryError('invalid', `by: ${by} is not a whole number from 1 to ${maxRaise}`, 'by')
   }
   const ofDomain = sessionsOf(table.sessions(), at.domain)
   const lost = table.lost().map(({ session }) => session)
@@ -76,14 +79,14 @@ export async function changeCounter(
   }
 }
 
-/** @throws PodSessionsError `no-pods` or `unknown-domain` */
+/** @throws QueryError `no-pods` or `unknown-domain` */
 export function sessionsOf(sessions: readonly ProcessSession[], domain: string): readonly ProcessSession[] {
   if (sessions.length === 0) {
-    throw new PodSessionsError('no-pods', 'no rate limit process reports its decisions to an operator')
+    throw new QueryError('no-pods', 'no rate limit process reports its decisions to an operator')
   }
   const found = sessions.filter(({ state }) => state.domains.has(domain))
   if (found.length > 0) return found
-  throw new PodSessionsError('unknown-domain', `domain: no process enforces '${domain}'`, 'domain')
+  throw new QueryError('unknown-domain', `domain: no process enforces '${domain}'`, 'domain')
 }
 
 async function callCounter(
@@ -101,7 +104,7 @@ async function callCounter(
   const failed = values.find(({ outcome }) => outcome !== Outcome.OK)
   if (failed !== undefined) throw toError(failed)
   if (values.length === 0) {
-    throw new PodSessionsError('deadline', `no process answered within ${deadlineMs} ms`)
+    throw new QueryError('deadline', `no process answered within ${deadlineMs} ms`)
   }
   return { counters: sumCounters(values), missing: podNames(missing) }
 }
@@ -134,7 +137,7 @@ function askCounters(
       const by = BigInt(shareFor(session))
       // A raise by 0 is a read.
       const act = action === Action.RAISE && by === 0n ? Action.READ : action
-      return askProcesses<CounterAnswer>(
+      return askProcesses(
         [session],
         id => ({ case: 'counter', value: { id, action: act, domain, entries: [...entries], by } }),
         report => (report.case === 'counter' ? report.value : undefined),
@@ -160,7 +163,7 @@ function sumCounters(answers: readonly CounterAnswer[]): readonly CounterState[]
   return [...sums.values()]
 }
 
-const codes: Partial<Record<Outcome, PodSessionsErrorCode>> = {
+const codes: Partial<Record<Outcome, QueryErrorCode>> = {
   [Outcome.UNKNOWN_DOMAIN]: 'unknown-domain',
   [Outcome.NO_RULE]: 'no-rule',
   [Outcome.UNLIMITED]: 'unlimited',
@@ -174,8 +177,8 @@ const texts: Partial<Record<Outcome, string>> = {
   [Outcome.UNLIMITED]: 'entries: they match an unlimited rule, which has no counter',
 }
 
-function toError({ outcome, problem }: CounterAnswer): PodSessionsError {
+function toError({ outcome, problem }: CounterAnswer): QueryError {
   const text = texts[outcome]
   const field = text?.slice(0, text.indexOf(':')) ?? ''
-  return new PodSessionsError(codes[outcome] ?? 'not-supported', text ?? problem, field)
+  return new QueryError(codes[outcome] ?? 'not-supported', text ?? problem, field)
 }

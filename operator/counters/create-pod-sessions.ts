@@ -1,16 +1,18 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { QueryError } from '../xds/sessions/query-error.ts'
+import type { SessionTable } from '../xds/sessions/session-table.ts'
 import { changeCounter, type QueryDeadlines, readCounter, sessionsOf } from './counter-queries.ts'
 import { watchSeries, watchTap } from './live-queries.ts'
 import { mergeDomains, mergePods, mergeRules } from './merge-totals.ts'
 import { pageOf } from './page-of.ts'
-import { type PodSessions, PodSessionsError, type WhatIfQuery, type WhatIfStep } from './pod-sessions.ts'
-import type { SessionTable } from './session-table.ts'
+import type { PodSessions, WhatIfQuery, WhatIfStep } from './pod-sessions.ts'
+import type { ProcessSession } from './process-session.ts'
 import { createTopKeyCounts, type TopKeyTiming } from './top-keys.ts'
 import { createWatchedReports } from './watched-reports.ts'
 import { askWhatIf, type WhatIfTiming } from './what-if.ts'
 
 export interface PodSessionsOptions {
-  readonly table: SessionTable
+  readonly table: SessionTable<ProcessSession>
   readonly clock: Clock
   readonly deadlines?: Partial<QueryDeadlines>
   readonly topKeys?: TopKeyTiming
@@ -44,7 +46,7 @@ export function createPodSessions(options: PodSessionsOptions): PodSessions & { 
   let replays = 0
 
   async function* whatIf(of: WhatIfQuery, signal: AbortSignal): AsyncGenerator<WhatIfStep> {
-    if (replays > 0) throw new PodSessionsError('too-many', 'another replay is running')
+    if (replays > 0) throw new QueryError('too-many', 'another replay is running')
     replays += 1
     try {
       yield* askWhatIf(table.sessions(), of, signal, options.whatIf)

@@ -1,13 +1,8 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import { QueryError } from '../xds/sessions/query-error.ts'
 import { sessionsOf } from './counter-queries.ts'
-import {
-  PodSessionsError,
-  type SeriesPoint,
-  type TapBatch,
-  type TappedDecision,
-  type Watched,
-} from './pod-sessions.ts'
+import type { SeriesPoint, TapBatch, TappedDecision, Watched } from './pod-sessions.ts'
 import type { ProcessSession } from './process-session.ts'
 import type { WatchedReports } from './watched-reports.ts'
 
@@ -69,7 +64,7 @@ export async function* watchTap(
   signal: AbortSignal,
 ): AsyncGenerator<TapBatch> {
   if (!sessionsOf(sessions(), domain).some(({ identity }) => identity.features.includes('tap'))) {
-    throw new PodSessionsError('switched-off', 'DECISION_TAP of the rate limit processes does not allow it')
+    throw new QueryError('switched-off', 'DECISION_TAP of the rate limit processes does not allow it')
   }
   const connected = () => sessions().filter(({ state }) => state.domains.has(domain)).length
   let decisions: TappedDecision[] = []

@@ -1,6 +1,6 @@
+import type { LostSession } from '../xds/sessions/session-registry.ts'
 import type { DomainTotals, HitCounts, PodState, RuleTotals } from './pod-sessions.ts'
 import type { ProcessSession, ReportedRule } from './process-session.ts'
-import type { LostProcess } from './session-registry.ts'
 
 /**
  * A process that has not reported for this time counts as not reporting. It reports every 5 s, so that a page
@@ -13,7 +13,7 @@ const rateMs = 10_000
 /** Merges the workers of each pod. */
 export function mergePods(
   sessions: readonly ProcessSession[],
-  lost: readonly LostProcess[],
+  lost: readonly LostSession<ProcessSession>[],
   nowMs: number,
 ): readonly PodState[] {
   const all = [...sessions, ...lost.map(({ session }) => session)]

@@ -1,15 +1,16 @@
-import { maxPageItems, type Page, type Paged, PodSessionsError } from './pod-sessions.ts'
+import { QueryError } from '../xds/sessions/query-error.ts'
+import { maxPageItems, type Page, type Paged } from './pod-sessions.ts'
 
 /**
  * Returns one page of a list.
  *
  * @param nameOf returns the unique name by which the items are sorted
- * @throws PodSessionsError `invalid` for a limit that is not allowed
+ * @throws QueryError `invalid` for a limit that is not allowed
  */
 export function pageOf<T>(items: readonly T[], nameOf: (item: T) => string, page: Page = {}): Paged<T> {
   const { after, limit = maxPageItems } = page
   if (!(Number.isInteger(limit) && limit >= 1 && limit <= maxPageItems)) {
-    throw new PodSessionsError(
+    throw new QueryError(
       'invalid',
       `limit: ${limit} is not a whole number from 1 to ${maxPageItems}`,
       'limit',

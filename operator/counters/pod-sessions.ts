@@ -1,11 +1,9 @@
-import { ExpectedError } from '@tollway/chassis/expected-error.ts'
-
 /**
  * The operator's view of the decisions of its rate limit processes, and the queries that they answer. All
  * results are plain data that JSON can express. Every operator answers for all processes, with or without
  * the Lease.
  *
- * Each method rejects with a `PodSessionsError`. A process that does not answer by the deadline does not fail
+ * Each method rejects with a `QueryError`. A process that does not answer by the deadline does not fail
  * a call as long as another one answers: `missing` then has its name. Numbers of hits are summed over the
  * workers of a pod and over all pods.
  */
@@ -253,38 +251,4 @@ export interface Coverage {
   readonly pods: number
   /** The pods that did not answer, or have no recording. */
   readonly missing: readonly string[]
-}
-
-export type PodSessionsErrorCode =
-  /** No connected pod has a session. */
-  | 'no-pods'
-  | 'unknown-domain'
-  /** No rule matches the entries, or the watched rule does not exist. */
-  | 'no-rule'
-  /** The rule is unlimited, so it has no counter. */
-  | 'unlimited'
-  /** The backend of the counters failed. */
-  | 'backend-failed'
-  /** No pod answered by the deadline. */
-  | 'deadline'
-  /** A setting of the pods switches the function off. */
-  | 'switched-off'
-  /** The counters do not support the change. */
-  | 'not-supported'
-  /** The proposed configuration, or another argument, is invalid. */
-  | 'invalid'
-  /** More subscriptions or replays run than allowed. */
-  | 'too-many'
-
-export class PodSessionsError extends ExpectedError {
-  override readonly name = 'PodSessionsError'
-  readonly code: PodSessionsErrorCode
-  /** The argument at fault, such as `by`; empty for the call as a whole. */
-  readonly field: string
-
-  constructor(code: PodSessionsErrorCode, message: string, field = '') {
-    super(message)
-    this.code = code
-    this.field = field
-  }
 }

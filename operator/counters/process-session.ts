@@ -1,20 +1,19 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { GrpcError } from '@tollway/grpc/status.ts'
 import type { Hello, Totals } from '@tollway/proto/tollway/operator/v1/counters'
+import { type AskedProcess, Followers } from '../xds/sessions/followers.ts'
+import type { OpenSession } from '../xds/sessions/session-registry.ts'
+import { checkNames, type ReceivingSession, type SessionKind } from '../xds/sessions/session-table.ts'
 import type { HitCounts } from './pod-sessions.ts'
-import type { Report, Request } from './session-codec.ts'
+import { decodeReport, encodeRequest, type Report, type Request, sessionPath } from './session-codec.ts'
 
 /** One process of the rate limit service, for as long as its stream is open. */
-export interface ProcessSession {
+export interface ProcessSession extends AskedProcess<Report, Request>, OpenSession {
   readonly identity: Hello
   /** The latest report. */
   readonly state: ProcessState
   /** Sends a request that has no answer. */
   send(request: Request): void
-  /**
-   * Sends a request, and passes the reports with its id on until the function is called that it returns.
-   * `onReport` is called with undefined when the session ends.
-   */
-  follow(id: bigint, request: Request, onReport: (report: Report | undefined) => void): () => void
 }
 
 export interface ProcessState {
@@ -40,12 +39,21 @@ export interface ReportedRule extends HitCounts {
   readonly changedMs: number
 }
 
-/** The mutable side, for the owner of the stream. */
-export interface OpenProcessSession extends ProcessSession {
-  receive(report: Report): void
-  /** The stream has ended. */
-  close(): void
-}
+/** The session, for the owner of the stream. */
+export interface OpenProcessSession extends ProcessSession, ReceivingSession<Report> {}
+
+/** The sessions of rate limit processes. */
+export const processSessions = (clock: Clock): SessionKind<Report, Request, OpenProcessSession> => ({
+  path: sessionPath,
+  name: 'rate limit process',
+  decode: decodeReport,
+  encode: encodeRequest,
+  open(first, send) {
+    if (first.case !== 'hello') throw new GrpcError('INVALID_ARGUMENT', 'the first message must be a Hello')
+    checkNames(first.value)
+    return openProcessSession(first.value, send, clock)
+  },
+})
 
 /** The most rules and domains of one process that are kept. */
 const maxRules = 100_000
@@ -56,7 +64,7 @@ export function openProcessSession(
   send: (request: Request) => void,
   clock: Clock,
 ): OpenProcessSession {
-  const followers = new Map<bigint, (report: Report | undefined) => void>()
+  const followers = new Followers<Report, Request>(send)
   const domains = new Map<string, { limits: number; rules: Map<string, ReportedRule> }>()
   const state = {
     domains,
@@ -108,25 +116,18 @@ export function openProcessSession(
   }
 
   return {
+    id: `${identity.uid} ${identity.worker}`,
+    uid: identity.uid,
     identity,
     state,
     send,
-    follow(id, request, onReport) {
-      followers.set(id, onReport)
-      send(request)
-      return () => void followers.delete(id)
-    },
+    follow: (id, request, onReport) => followers.follow(id, request, onReport),
     receive(report) {
       state.lastReportMs = clock.monotonicMs()
       if (report.case === 'totals') takeTotals(report.value)
-      else if (report.case !== undefined && report.case !== 'hello') {
-        followers.get(report.value.id)?.(report)
-      }
+      else if (report.case !== undefined && report.case !== 'hello') followers.pass(report.value.id, report)
     },
-    close() {
-      for (const onReport of followers.values()) onReport(undefined)
-      followers.clear()
-    },
+    close: () => followers.close(),
   }
 }
 

@@ -1,5 +1,4 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
-import type { Codec } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import {
   type SessionReport,
@@ -12,12 +11,6 @@ export const sessionPath = '/tollway.operator.v1.CounterService/Session'
 /** A report of a process; its `case` is undefined if this version does not know it. */
 export type Report = SessionReport['report']
 export type Request = NonNullable<MessageInitShape<typeof SessionRequestSchema>['request']>
-
-/** Messages stay encoded, since an operator without the Lease passes them on. */
-export const encodedCodec: Codec<Uint8Array, Uint8Array> = {
-  decode: bytes => bytes.slice(),
-  encode: bytes => bytes,
-}
 
 /** @throws GrpcError INVALID_ARGUMENT */
 export function decodeReport(bytes: Uint8Array): Report {

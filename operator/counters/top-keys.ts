@@ -1,7 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Top } from '@tollway/proto/tollway/operator/v1/counters'
-import { podNames } from './ask-processes.ts'
 import { sessionsOf } from './counter-queries.ts'
+import { podNames } from './pod-names.ts'
 import type { Entry, TopKeys, TopQuery } from './pod-sessions.ts'
 import type { ProcessSession } from './process-session.ts'
 import type { WatchedReports } from './watched-reports.ts'

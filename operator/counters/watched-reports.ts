@@ -1,9 +1,9 @@
 import { Subscribe_What as What } from '@tollway/proto/tollway/operator/v1/counters'
-import { nextId } from './ask-processes.ts'
-import { PodSessionsError } from './pod-sessions.ts'
+import { nextId } from '../xds/sessions/ask-processes.ts'
+import { QueryError } from '../xds/sessions/query-error.ts'
+import type { SessionTable } from '../xds/sessions/session-table.ts'
 import type { ProcessSession } from './process-session.ts'
 import type { Report, Request } from './session-codec.ts'
-import type { SessionTable } from './session-table.ts'
 
 /** The subject of a watch. Equal watches share one subscription at the processes. */
 export interface WatchKey {
@@ -20,7 +20,7 @@ export interface WatchedReports {
   /**
    * Calls the listener with each report until the returned function is called.
    *
-   * @throws PodSessionsError `too-many`
+   * @throws QueryError `too-many`
    */
   watch(key: WatchKey, listener: OnWatched): () => void
   close(): void
@@ -40,7 +40,9 @@ interface Watch {
   readonly stops: Map<ProcessSession, () => void>
 }
 
-export function createWatchedReports(table: Pick<SessionTable, 'sessions' | 'onOpen'>): WatchedReports {
+export function createWatchedReports(
+  table: Pick<SessionTable<ProcessSession>, 'sessions' | 'onOpen'>,
+): WatchedReports {
   const watches = new Map<string, Watch>()
   let timer: NodeJS.Timeout | undefined
 
@@ -60,7 +62,7 @@ export function createWatchedReports(table: Pick<SessionTable, 'sessions' | 'onO
 
   function begin(name: string, { what, ...key }: WatchKey): Watch {
     if (watches.size >= maxWatches) {
-      throw new PodSessionsError('too-many', `there are ${maxWatches} subscriptions already`)
+      throw new QueryError('too-many', `there are ${maxWatches} subscriptions already`)
     }
     const id = nextId()
     const request: Request = { case: 'subscribe', value: { id, what: kinds[what], ...key, ttlMs } }

@@ -2,10 +2,11 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import type { Replay } from '@tollway/proto/tollway/operator/v1/counters'
-import { nextId, podNames } from './ask-processes.ts'
+import { nextId } from '../xds/sessions/ask-processes.ts'
+import { QueryError } from '../xds/sessions/query-error.ts'
+import { podNames } from './pod-names.ts'
 import {
   maxWhatIfBytes,
-  PodSessionsError,
   type ReplayedKey,
   type ReplayedRule,
   type WhatIfQuery,
@@ -32,15 +33,15 @@ export async function* askWhatIf(
   { deadlineMs, progressMs }: WhatIfTiming = defaultWhatIfTiming,
 ): AsyncGenerator<WhatIfStep> {
   if (sessions.length === 0)
-    throw new PodSessionsError('no-pods', 'no rate limit process reports its decisions to an operator')
+    throw new QueryError('no-pods', 'no rate limit process reports its decisions to an operator')
   const bytes = Buffer.from(resource, 'base64')
   if (bytes.length > maxWhatIfBytes) {
     const text = `resource: ${bytes.length} bytes; at most ${maxWhatIfBytes} are allowed`
-    throw new PodSessionsError('invalid', text, 'resource')
+    throw new QueryError('invalid', text, 'resource')
   }
   const asked = sessions.filter(({ identity }) => identity.features.includes('replay'))
   if (asked.length === 0) {
-    throw new PodSessionsError('switched-off', 'DECISION_RECORDING_BYTES of the rate limit processes is 0')
+    throw new QueryError('switched-off', 'DECISION_RECORDING_BYTES of the rate limit processes is 0')
   }
   const replays = startReplays(asked, domain, await compress(bytes))
   const deadline = AbortSignal.timeout(deadlineMs)
@@ -89,13 +90,13 @@ function startReplays(asked: readonly ProcessSession[], domain: string, resource
   }
 }
 
-/** @throws PodSessionsError if the configuration is invalid, and if no process has replayed it */
+/** @throws QueryError if the configuration is invalid, and if no process has replayed it */
 function resultOf(
   sessions: readonly ProcessSession[],
   answers: ReadonlyMap<ProcessSession, Replay | undefined>,
 ): WhatIfResult {
   const invalid = answers.values().find(answer => answer?.invalid)
-  if (invalid) throw new PodSessionsError('invalid', invalid.problem, 'resource')
+  if (invalid) throw new QueryError('invalid', invalid.problem, 'resource')
   const missing = sessions.filter(session => (answers.get(session)?.problem ?? 'missing') !== '')
   const good = sessions.flatMap(session => {
     const answer = answers.get(session)
@@ -103,10 +104,7 @@ function resultOf(
   })
   if (good.length === 0) {
     const problem = answers.values().find(answer => answer !== undefined)?.problem
-    throw new PodSessionsError(
-      problem === undefined ? 'deadline' : 'too-many',
-      problem ?? 'no process answered',
-    )
+    throw new QueryError(problem === undefined ? 'deadline' : 'too-many', problem ?? 'no process answered')
   }
   const starts = good.map(({ fromMs }) => Number(fromMs)).filter(fromMs => fromMs > 0)
   const total = (numbers: readonly bigint[]) => numbers.reduce((sum, number) => sum + Number(number), 0)

@@ -1,39 +1,6 @@
 import type { RequestOptions } from 'node:http'
 import { request } from '@tollway/chassis/net/node-http.ts'
-
-/** The page `/streams` of a broker's debug server. Times are in milliseconds. */
-export interface StreamsPage {
-  /** The pulls without a matching request. */
-  readonly waitingPulls: number
-  /** The number of requests at the broker; `streams` may have fewer of them. */
-  readonly total: number
-  readonly streams: readonly RequestOnPage[]
-}
-
-export interface RequestOnPage {
-  /** Identifies the request on every broker. Earlier brokers do not send it. */
-  readonly key?: string
-  readonly streamId: string
-  readonly requestId: string
-  readonly targetObjectId: string
-  readonly sourceServiceId: string
-  /** The route; empty if none matches. */
-  readonly route: string
-  readonly ageMs: number
-  readonly ended: boolean
-  /** The end of the request; null while it is running. Earlier brokers do not send it. */
-  readonly end?: { readonly how: string; readonly code?: string; readonly message?: string } | null
-  /** The address of the producer; null if it has disconnected, or is connected to another broker. */
-  readonly producer: string | null
-  /** The counts that its producer has sent to this broker; null if it is not connected to it. */
-  readonly messages?: number | null
-  readonly bytes?: number | null
-  readonly consumers: readonly {
-    readonly peer: string
-    readonly messagesBehind: number
-    readonly bytesBehind: number
-  }[]
-}
+import { readStreamsPage, type StreamsPage } from './read-streams-page.ts'
 
 /** The debug server or the admin API of a broker. */
 export interface BrokerAddress {
@@ -53,26 +20,9 @@ const maxAnswerBytes = 64 * 1024 * 1024
 
 /** Reads the requests that a broker knows. Rejects with an error that names the address and the cause. */
 export async function readStreams(address: BrokerAddress): Promise<StreamsPage> {
-  const page = await askBroker(address, 'GET', '/streams')
-  if (isStreamsPage(page)) return page
+  const page = readStreamsPage(await askBroker(address, 'GET', '/streams'))
+  if (page !== undefined) return page
   throw new Error(`${address.url.origin}: is not the debug server or the admin API of a broker`)
-}
-
-/**
- * Reads the preview of a request; undefined if the broker does not know it. Rejects as `readStreams` does.
- */
-export async function readPreview(address: BrokerAddress, key: string): Promise<object | undefined> {
-  const path = `/streams/preview?key=${encodeURIComponent(key)}`
-  const { status, body } = await callBroker(address, 'GET', path)
-  if (status === 404) return undefined
-  if (status !== 200) throw problemOfAnswer(address, status, body)
-  const page = parse(body) as { readonly preview?: unknown } | undefined
-  if (typeof page?.preview === 'object') return page
-  throw new Error(`${address.url.origin}: answers with no preview`)
-}
-
-function isStreamsPage(page: unknown): page is StreamsPage {
-  return typeof page === 'object' && page !== null && 'streams' in page && Array.isArray(page.streams)
 }
 
 /**
@@ -94,12 +44,9 @@ export async function interrupt(
 
 async function askBroker(address: BrokerAddress, method: string, path: string): Promise<unknown> {
   const { status, body } = await callBroker(address, method, path)
-  if (status !== 200) throw problemOfAnswer(address, status, body)
+  if (status !== 200) throw new Error(`${address.url.origin}: answers ${status}: ${firstLine(body)}`)
   return parse(body)
 }
-
-const problemOfAnswer = ({ url }: BrokerAddress, status: number, body: string) =>
-  new Error(`${url.origin}: answers ${status}: ${firstLine(body)}`)
 
 interface BrokerAnswer {
   readonly status: number

@@ -1,4 +1,4 @@
-import type { RequestOnPage, StreamsPage } from './broker-pages.ts'
+import type { RequestOnPage, StreamsPage } from './read-streams-page.ts'
 
 /** The result of one query to all brokers. */
 export interface Look {

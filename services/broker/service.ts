@@ -14,7 +14,7 @@ import { createHealthTable } from '@tollway/grpc/server/health.ts'
 import { openServerTls } from '@tollway/grpc/server/open-server-tls.ts'
 import { grpcAddress } from '@tollway/grpc/server/server-settings.ts'
 import type { BoundAddress, GrpcServerOptions } from '@tollway/grpc/server.ts'
-import type { RouteFeed } from './feeds/route-feed.ts'
+import type { RouteFeed, RouteFeedOptions } from './feeds/route-feed.ts'
 import { createHealth } from './health.ts'
 import { MemoryLog } from './log/memory.ts'
 import { systemRepeat } from './log/repeat.ts'
@@ -24,6 +24,8 @@ import { Notifier } from './notify/notifier.ts'
 import { createRouteTable, type FedRouteTable } from './routes/route-table.ts'
 import { animationMethods, serviceNames } from './servers/grpc-methods.ts'
 import { openPages, portsOfPages } from './servers/open-pages.ts'
+import { createPreviews } from './servers/preview-page.ts'
+import { streamsText } from './servers/streams-page.ts'
 import { createStreamWatch } from './servers/watch-streams.ts'
 import type { Settings } from './settings.ts'
 import { createBrokerStats } from './stats/broker-stats.ts'
@@ -60,12 +62,17 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   const health = createHealth(streamLog)
   const watch = new LogWatch(streamLog)
   stats.gauge('backend.failing', () => Number(watch.problem !== ''))
+  const makePreview = createPreviews(streamLog)
   const pages = await openPages(settings, {
-    ...{ broker, streams: streamLog, stats, health, clock: systemClock, tls, log },
+    ...{ broker, streams: streamLog, makePreview, stats, health, clock: systemClock, tls, log },
     backendProblem: () => watch.problem,
     watch: createStreamWatch({ broker, clock: systemClock, repeat: systemRepeat }),
   })
-  const feed = await openFeed(settings, table, broker, log)
+  const ofOperator = {
+    list: (maxBytes: number) => streamsText(broker, systemClock.nowMs(), maxBytes),
+    preview: makePreview,
+  }
+  const feed = await openFeed(settings, { table, loads: () => broker.loads(), pages: ofOperator, log })
   const healthTable = createHealthTable()
   const grpc = createGrpcServer(grpcOptions(settings, broker, healthTable, log))
   await waitForRoutes(feed, table)
@@ -152,15 +159,10 @@ async function openStreamLog(settings: Settings): Promise<StreamLog> {
 }
 
 /** Loads the gRPC client only if there is a feed. */
-async function openFeed(
-  settings: Settings,
-  table: FedRouteTable,
-  broker: Broker,
-  log: Log,
-): Promise<RouteFeed | undefined> {
+async function openFeed(settings: Settings, options: RouteFeedOptions): Promise<RouteFeed | undefined> {
   if (settings.routes === 'none') return undefined
   const { openRouteFeed } = await import('./feeds/route-feed.ts')
-  return openRouteFeed(settings, { table, loads: () => broker.loads(), log })
+  return openRouteFeed(settings, options)
 }
 
 /** Waits for the first routes: they may require tokens, so no call is accepted before. */

@@ -8,6 +8,7 @@ import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import { openTracing } from '@tollway/chassis/tracing/open-tracing.ts'
 import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
+import type { KeptCall } from '@tollway/discovery/kept-call.ts'
 import { assertAddressesFree } from '@tollway/grpc/server/assert-addresses-free.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { createHealthTable } from '@tollway/grpc/server/health.ts'
@@ -26,7 +27,6 @@ import { findObstacle } from './limiter/find-obstacle.ts'
 import type { Limiter } from './limiter/limiter.ts'
 import { openLimiter } from './limiter/open-limiter.ts'
 import type { ReportsParts } from './reports/open-reports.ts'
-import type { ReportSession } from './reports/report-session.ts'
 import { describeRules } from './rules/describe.ts'
 import { countHealthChecks, rateLimitMethods } from './servers/grpc-methods.ts'
 import { openGrpcTls } from './servers/grpc-tls.ts'
@@ -163,7 +163,7 @@ async function startReports(
   settings: Settings,
   connection: FeedConnection | undefined,
   parts: Omit<ReportsParts, 'connection'>,
-): Promise<ReportSession | undefined> {
+): Promise<KeptCall | undefined> {
   if (connection === undefined || !settings.reportDecisions) return undefined
   const { openReports } = await import('./reports/open-reports.ts')
   const reports = openReports(settings, { ...parts, connection })

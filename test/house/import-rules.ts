@@ -104,8 +104,8 @@ export const importRules: readonly ImportRule[] = [
   },
   {
     place: 'services/broker/feeds/',
-    content: 'routes from the feed or from files',
-    mayImport: [...withFeed, 'services/broker/routes/'],
+    content: 'routes from the feed, and what this broker reports to the operator over its connection',
+    mayImport: ['proto/', chassis, 'services/discovery/', 'services/broker/routes/'],
   },
   {
     place: 'services/broker/streams/',

@@ -16,7 +16,6 @@ const operatorParts = [
   'operator/services/',
   'operator/sources/',
   'operator/status/',
-  'operator/streams/',
   'operator/xds/',
 ]
 /** The modules that assemble an operator, besides its parts. */
@@ -44,6 +43,7 @@ export const operatorImportRules: readonly ImportRule[] = [
       'operator/counters/',
       'operator/infrastructure/',
       'operator/kinds/',
+      'operator/streams/',
       'operator/xds/',
     ],
   },
@@ -119,14 +119,14 @@ export const operatorImportRules: readonly ImportRule[] = [
   {
     place: 'operator/xds/',
     content:
-      'the feed; `stream.ts` and `snapshot.ts` are pure state machines. `peers/` reports acknowledgements, and `loads/` the load of brokers, to the operator that writes statuses',
+      'the feed; `stream.ts` and `snapshot.ts` are pure state machines. `peers/` reports acknowledgements, and `loads/` the load of brokers, to the operator that writes statuses; `sessions/` has the streams that processes keep, and passes queries to the operator with the Lease',
     mayImport: serviceBase,
   },
   {
     place: 'operator/counters/',
     content:
-      '`pod-sessions.ts`, the contract: what the rate limit processes report, and what the operator asks of them; `leader/` passes both on to the operator with the Lease',
-    mayImport: serviceBase,
+      '`pod-sessions.ts`, the contract: what the rate limit processes report, and what the operator asks of them',
+    mayImport: [...serviceBase, 'operator/xds/'],
   },
   {
     place: 'operator/api/',
@@ -157,8 +157,9 @@ export const operatorImportRules: readonly ImportRule[] = [
   },
   {
     place: 'operator/streams/',
-    content: 'the requests of animation streams, from the pages of several brokers',
-    mayImport: [chassis],
+    content:
+      'the requests of animation streams, from several brokers: by their sessions for the API, by their pages for commands',
+    mayImport: [...serviceBase, 'operator/xds/'],
   },
   {
     place: 'operator/infrastructure/',
@@ -203,12 +204,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     place: kubernetes,
     content:
       'the operator in a cluster: `status/`, `last-good/`, `tenant-secrets/`, `workloads/`, metrics, and the parts of every environment',
-    mayImport: [
-      ...environmentParts,
-      'operator/certificates/',
-      'operator/counters/',
-      'services/payments/domain/ids.ts',
-    ],
+    mayImport: [...environmentParts, 'operator/certificates/', 'services/payments/domain/ids.ts'],
   },
   {
     place: 'operator/environments/kubernetes/api/',
@@ -243,6 +239,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     content: 'one file for each command in `commands/`, and what they share',
     mayImport: [
       ...operatorParts,
+      'operator/streams/',
       'proto/',
       host,
       kubernetes,

@@ -5,12 +5,8 @@ import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import type { AnyMethod, Codec } from '@tollway/grpc/server.ts'
 import { SessionReportSchema, SessionRequestSchema } from '@tollway/proto/tollway/operator/v1/counters'
 import fc from 'fast-check'
-import {
-  encodedCodec,
-  type Report,
-  type Request,
-  sessionPath,
-} from '../../operator/counters/session-codec.ts'
+import { type Report, type Request, sessionPath } from '../../operator/counters/session-codec.ts'
+import { encodedCodec } from '../../operator/xds/sessions/pass-on.ts'
 import { startReportingOperator, startReportingProcess } from '../support/reporting-operator.ts'
 import { waitFor } from '../support/wait-for.ts'
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
-import { type PodSessions, PodSessionsError } from '../../operator/counters/pod-sessions.ts'
+import type { PodSessions } from '../../operator/counters/pod-sessions.ts'
+import { QueryError } from '../../operator/xds/sessions/query-error.ts'
 import { startMemcached } from '../support/memcached-server.ts'
 import type { RateLimitProcess } from '../support/rate-limit-process.ts'
 import { startRedis } from '../support/redis-server.ts'
@@ -32,7 +33,7 @@ async function failure(promise: Promise<unknown>): Promise<string> {
     () => assert.fail('no error'),
     (reason: unknown) => reason,
   )
-  assert.ok(error instanceof PodSessionsError, `${error}`)
+  assert.ok(error instanceof QueryError, `${error}`)
   return `${error.code} ${error.field}`.trim()
 }
 

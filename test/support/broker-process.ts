@@ -6,6 +6,9 @@ import { programs } from './programs.ts'
 import type { Cleanup } from './tollway.ts'
 import { waitFor } from './wait-for.ts'
 
+/** Processes of several tests start at once. */
+const startDeadlineMs = 60_000
+
 /** The broker as a process, configured by its environment. */
 export interface BrokerProcess {
   readonly program: Program
@@ -41,7 +44,8 @@ export async function startBroker(
   })
   const debug = `http://127.0.0.1:${debugPort}`
   const ended = () => program.process.exitCode !== null || program.process.signalCode !== null
-  await waitFor('the broker to be healthy', async () => ended() || (await fetch(`${debug}/healthcheck`)).ok)
+  const hasStarted = async () => ended() || (await fetch(`${debug}/healthcheck`)).ok
+  await waitFor('the broker to be healthy', hasStarted, startDeadlineMs)
   assert.ok(!ended(), `the broker ended with the output: ${program.output()}`)
   return { program, address: `127.0.0.1:${grpcPort}`, debug }
 }

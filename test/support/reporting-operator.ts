@@ -7,10 +7,11 @@ import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/config.ts'
 import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import { createPodSessions, type PodSessionsOptions } from '../../operator/counters/create-pod-sessions.ts'
-import { createSessionTable, type SessionTableOptions } from '../../operator/counters/session-table.ts'
+import { processSessions } from '../../operator/counters/process-session.ts'
 import { encodeRateLimitDomain } from '../../operator/kinds/rate-limit-config/rate-limit-config.ts'
 import { createContentFeed } from '../../operator/xds/content-feed.ts'
 import { Feed } from '../../operator/xds/feed.ts'
+import { createSessionTable, type SessionTableOptions } from '../../operator/xds/sessions/session-table.ts'
 import { type RateLimitProcess, startRateLimit } from './rate-limit-process.ts'
 import type { Cleanup } from './tollway.ts'
 import { waitFor } from './wait-for.ts'
@@ -43,7 +44,9 @@ export async function startReportingOperator(
 ) {
   const ids = () => `${++streams}`
   const feed = new Feed({ typeUrls: [rateLimitTypeUrl], ids, clock: systemClock, log: silentLog })
-  const table = createSessionTable({ clock: systemClock, log: silentLog, isGone: options.isGone })
+  const table = createSessionTable(processSessions(systemClock), {
+    ...{ clock: systemClock, log: silentLog, isGone: options.isGone },
+  })
   const sessions = createPodSessions({ table, clock: systemClock, ...options })
   const server = createGrpcServer({
     methods: [...feed.methods, ...(options.methods ?? table.methods)],

@@ -1,5 +1,5 @@
 import type { CounterAddress, CounterReading, CounterState } from '../../counters/pod-sessions.ts'
-import { PodSessionsError } from '../../counters/pod-sessions.ts'
+import { QueryError } from '../../xds/sessions/query-error.ts'
 import { readEntry } from '../input/read-query.ts'
 import type { Counter, CounterChange, RaiseBody, ResetBody, TopKeysAnswer } from '../shapes.ts'
 import { type CounterChangeEvent, ownerOf } from '../sources.ts'
@@ -54,7 +54,7 @@ function recorded(
 function describeReading({ domain, entries }: CounterAddress, reading: CounterReading): Counter {
   const counters = reading.counters.map(describeState)
   const [first, ...others] = counters
-  if (first === undefined) throw new PodSessionsError('no-rule', 'no rule with a limit matches the entries')
+  if (first === undefined) throw new QueryError('no-rule', 'no rule with a limit matches the entries')
   const tightest = others.reduce((least, one) => (one.remaining < least.remaining ? one : least), first)
   return { domain, entries: [...entries], ...tightest, counters, missing: [...reading.missing] }
 }

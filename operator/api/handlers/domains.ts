@@ -1,4 +1,5 @@
-import { type DomainTotals, type Page, type Paged, PodSessionsError } from '../../counters/pod-sessions.ts'
+import type { DomainTotals, Page, Paged } from '../../counters/pod-sessions.ts'
+import { QueryError } from '../../xds/sessions/query-error.ts'
 import { ApiError } from '../api-error.ts'
 import type { DomainList, RuleList } from '../shapes.ts'
 import { type ApiSources, ownerOf, readOwner } from '../sources.ts'
@@ -61,7 +62,7 @@ export async function withoutPods<Item>(asked: Promise<Paged<Item>>): Promise<Pa
   try {
     return await asked
   } catch (error) {
-    if (error instanceof PodSessionsError && error.code === 'no-pods') return { items: [] }
+    if (error instanceof QueryError && error.code === 'no-pods') return { items: [] }
     throw error
   }
 }
@@ -100,7 +101,7 @@ async function ofDomain<Item>(asked: Promise<Paged<Item>>, isOwned: boolean): Pr
   try {
     return await withoutPods(asked)
   } catch (error) {
-    if (!(error instanceof PodSessionsError) || error.code !== 'unknown-domain') throw error
+    if (!(error instanceof QueryError) || error.code !== 'unknown-domain') throw error
     if (isOwned) return { items: [] }
     throw new ApiError(404, 'unknown-domain', error.message, {
       problems: [{ path: 'domain', message: error.message }],

@@ -20,7 +20,7 @@ export interface Handler {
   placeOf(call: ApiCall): RightPlace
   /** Returns the right if it depends on the call. */
   rightOf?(call: ApiCall): Right
-  /** Resolves with the answer. Rejects with an `ApiError` or a `PodSessionsError`. */
+  /** Resolves with the answer. Rejects with an `ApiError` or a `QueryError`. */
   answer(call: ApiCall): Promise<unknown>
 }
 

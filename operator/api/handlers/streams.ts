@@ -1,4 +1,4 @@
-import { rowsOf, type StreamRow } from '../../streams/stream-rows.ts'
+import { type BrokerLook, rowsOf, type StreamRow } from '../../streams/stream-rows.ts'
 import { ApiError } from '../api-error.ts'
 import type { StreamList } from '../stream-shapes.ts'
 import { type Handler, textOf } from './handler.ts'
@@ -7,7 +7,7 @@ import { pageOf } from './page-of.ts'
 export const streams: Handler = {
   placeOf: () => ({}),
   async answer({ sources, parameters }): Promise<StreamList> {
-    const brokers = await sources.brokers()
+    const brokers = await sources.brokers.list()
     const page = pageOf(rowsOf({ brokers }), ({ key }) => key, parameters)
     return {
       ...page,
@@ -15,18 +15,20 @@ export const streams: Handler = {
       missing: brokers.flatMap(look =>
         'problem' in look ? [{ broker: look.address, problem: look.problem }] : [],
       ),
+      unlisted: brokers.reduce((sum, look) => sum + unlistedOf(look), 0),
     }
   },
 }
+
+const unlistedOf = (look: BrokerLook) => ('page' in look ? look.page.total - look.page.streams.length : 0)
 
 /** Relays the preview of a broker, whose JSON has the shape of the answer. */
 export const preview: Handler = {
   placeOf: () => ({}),
   async answer(call): Promise<object> {
-    const found = await call.sources.preview(textOf(call, 'key')).catch(error => {
-      throw error instanceof ApiError ? error : new ApiError(503, 'broker-failed', (error as Error).message)
-    })
-    if (found !== undefined) return found
+    const result = await call.sources.brokers.preview(textOf(call, 'key'))
+    if ('preview' in result) return result.preview
+    if ('problem' in result) throw new ApiError(503, 'broker-failed', result.problem)
     const message = 'key: no broker keeps a request with this key'
     throw new ApiError(404, 'not-found', message, { problems: [{ path: 'key', message }] })
   },

@@ -1,9 +1,5 @@
-import {
-  type CounterAddress,
-  type CounterReading,
-  type PodSessions,
-  PodSessionsError,
-} from '../../counters/pod-sessions.ts'
+import type { CounterAddress, CounterReading, PodSessions } from '../../counters/pod-sessions.ts'
+import { QueryError } from '../../xds/sessions/query-error.ts'
 
 const names = ['pod-a', 'pod-b']
 const hits = { allowed: 12, refused: 3, near: 2, shadow: 0 }
@@ -12,7 +8,7 @@ const limit = 10
 /** Pods of the domain `checkout` with one rule, `checkout.user`, of 10 a minute. */
 export interface PlayedPods extends PodSessions {
   /** Every call rejects with this error; undefined for none. */
-  problem: PodSessionsError | undefined
+  problem: QueryError | undefined
   /** Pods that do not answer. */
   missing: readonly string[]
   /** The streams that are open. */
@@ -26,7 +22,7 @@ export function playPods(): PlayedPods {
   function read(at: CounterAddress): CounterReading {
     check(at.domain)
     const [entry] = at.entries
-    if (entry?.key !== 'user') throw new PodSessionsError('no-rule', 'no rule matches the entries', 'entries')
+    if (entry?.key !== 'user') throw new QueryError('no-rule', 'no rule matches the entries', 'entries')
     const value = counts.get(entry.value) ?? 10
     const remaining = Math.max(0, limit - value)
     const key = `${at.domain}_user_${entry.value}_0`
@@ -38,8 +34,7 @@ export function playPods(): PlayedPods {
 
   function check(domain: string): void {
     if (pods.problem) throw pods.problem
-    if (domain !== 'checkout')
-      throw new PodSessionsError('unknown-domain', 'there is no such domain', 'domain')
+    if (domain !== 'checkout') throw new QueryError('unknown-domain', 'there is no such domain', 'domain')
   }
 
   function change(at: CounterAddress, by: number | undefined) {

@@ -108,8 +108,11 @@ export async function serveApi(
     report: () => ({ resources }),
     domains: () => [checkout, { ...checkout, name: 'bank/loans', domain: 'loans' }],
     feed,
-    brokers: async () => [{ address: 'http://127.0.0.1:1', problem: 'does not answer' }],
-    preview: async (key: string) => (key === streamPreview.key ? streamPreview : undefined),
+    brokers: {
+      list: async () => [{ address: 'broker-0', problem: 'does not answer' }],
+      preview: async (key: string) =>
+        key === streamPreview.key ? { preview: streamPreview } : ({ unknown: true } as const),
+    },
     books,
     apply,
     manifest,

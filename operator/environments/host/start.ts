@@ -21,7 +21,6 @@ import { paymentsOnHost } from '../../services/payments/payments-on-host.ts'
 import { services } from '../../services/registry.ts'
 import { type Source, withBuiltIn } from '../../sources/source.ts'
 import type { StatusReport } from '../../status/status-report.ts'
-import { askBrokers, askPreview } from '../../streams/ask-brokers.ts'
 import { hostEnvironment } from './environment.ts'
 import { firstReady } from './first-ready.ts'
 import { applyToFolder } from './folder/apply-to-folder.ts'
@@ -110,7 +109,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<{ sto
   await host.assertPortsFree(workloads, operatorPorts(config))
   const manifests = { apply: applyToFolder(folder, files), manifest: readFromFolder(folder, files) }
   const books = shareBooks(payments.provisioner, systemClock)
-  const api = openApi(app, { ...manifests, books, report: report.current }, host, log)
+  const api = openApi(app, { ...manifests, books, report: report.current }, log)
   const pages = createOperatorServer(report.current, api)
   await serve(started, config, app, pages, log)
   const redis = await openRedis(options, redisUrlFile, log)
@@ -228,25 +227,15 @@ async function serve(
 const lastAnswersMs = 200
 
 function openApi(
-  { podSessions: pods, feed, limits }: App<Controller>,
+  { podSessions: pods, brokers, feed, limits }: App<Controller>,
   answering: Pick<ApiSources, 'apply' | 'books' | 'manifest' | 'report'>,
-  host: HostInfrastructure,
   log: Log,
 ): Api {
-  const brokers = () => askBrokers(brokerPages(host))
-  const preview = (key: string) => askPreview(brokerPages(host), key)
   return createApi({
-    sources: { clock: systemClock, pods, feed, domains: limits.inForce, brokers, preview, ...answering },
+    sources: { clock: systemClock, pods, brokers, feed, domains: limits.inForce, ...answering },
     access: openAccess,
     log,
   })
-}
-
-/** Returns the debug servers of the brokers. */
-function brokerPages(host: HostInfrastructure): readonly { readonly url: URL }[] {
-  return host
-    .observe('broker')
-    .flatMap(({ addresses: { debug } }) => (debug ? [{ url: new URL(debug) }] : []))
 }
 
 const placeOfState = (config: OperatorConfig, service: ServiceName) =>

@@ -10,7 +10,6 @@ import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { type Api, createApi } from '../../api/create-api.ts'
 import { type App, openApp } from '../../app.ts'
 import { Certificates } from '../../certificates/certificates.ts'
-import { createLeaderLink } from '../../counters/leader/leader-link.ts'
 import { failingReplicas } from '../../infrastructure/backend-failures.ts'
 import { InfrastructureError } from '../../infrastructure/provider.ts'
 import { serviceNames } from '../../ir.ts'
@@ -24,12 +23,12 @@ import { createLoadRelay } from '../../xds/loads/load-relay.ts'
 import type { LeaderCall } from '../../xds/peers/leader-call.ts'
 import { createPeerReporter } from '../../xds/peers/peer-reporter.ts'
 import { createPeers, type Peers } from '../../xds/peers/peers.ts'
+import { createLeaderLink } from '../../xds/sessions/leader-link.ts'
 import { createKubeClient, type KubeClient } from './api/client.ts'
 import type { ApiAccess } from './api/connection/access.ts'
 import { createEventRecorder, type EventRecorder } from './api/events.ts'
 import { secretAccess } from './api/secrets.ts'
 import { applyAsCaller } from './callers/apply-as-caller.ts'
-import { brokersOf, noPreview } from './callers/brokers-of.ts'
 import { readAsCaller } from './callers/read-as-caller.ts'
 import { recordChange } from './callers/record-change.ts'
 import { reviewedAccess } from './callers/reviewed-access.ts'
@@ -110,7 +109,7 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   const report = () => reportOf(options, kinds, infrastructure, operators, certificates.problem())
   const { access } = options
   const books = shareBooks(config.payments.enabled ? provisioner : undefined, systemClock)
-  const api = openApi(app, { access, client, events, infrastructure, report, books, log })
+  const api = openApi(app, { access, client, events, report, books, log })
   await servePages(started, options, { notReady: () => notReady, metrics, report, api })
   leadership.start({
     onStarted() {
@@ -371,24 +370,19 @@ interface ApiParts {
   readonly access: ClusterOptions['access']
   readonly client: KubeClient
   readonly events: EventRecorder
-  readonly infrastructure: Pick<KubernetesInfrastructure, 'observe'>
   readonly report: () => StatusReport
   readonly books: ReadBooks
   readonly log: Log
 }
 
-function openApi(
-  app: App<ClusterController>,
-  { access, client, events, infrastructure, report, books, log }: ApiParts,
-): Api {
-  const { podSessions: pods, feed, limits } = app
-  const brokers = async () => brokersOf(infrastructure)
+function openApi(app: App<ClusterController>, { access, client, events, report, books, log }: ApiParts): Api {
+  const { podSessions: pods, brokers, feed, limits } = app
   const apply = applyAsCaller(access, { random: Math.random })
   const manifest = readAsCaller(access, { random: Math.random })
   return createApi({
     sources: {
-      ...{ clock: systemClock, pods, feed, domains: limits.inForce, report },
-      ...{ brokers, preview: noPreview, books, apply, manifest },
+      ...{ clock: systemClock, pods, brokers, feed, domains: limits.inForce, report },
+      ...{ books, apply, manifest },
     },
     access: reviewedAccess({ client, clock: systemClock }),
     onCounterChange: change => recordChange(events, limits, systemClock, change),

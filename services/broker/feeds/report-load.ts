@@ -1,10 +1,14 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import { type BackoffOptions, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
-import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
+import {
+  createKeptCall,
+  type KeptCall,
+  type KeptCallTiming,
+  receiveAll,
+} from '@tollway/discovery/kept-call.ts'
 import { StreamReportEndSchema, StreamReportSchema } from '@tollway/proto/tollway/operator/v1/stream_reports'
 
 /** The load of one route in this process. */
@@ -15,13 +19,6 @@ export interface RouteLoad {
   readonly activeStreams: number
   /** Open pulls. */
   readonly consumers: number
-}
-
-/** Reports the load of this broker to the operator, for the statuses of routes. */
-export interface LoadReporter {
-  start(): void
-  /** Ends the report; the operator then knows that no more reports follow. */
-  stop(): Promise<void>
 }
 
 export interface LoadReporterOptions {
@@ -38,19 +35,15 @@ export interface LoadReporterOptions {
   readonly timing?: Partial<LoadReportTiming>
 }
 
-export interface LoadReportTiming {
+export interface LoadReportTiming extends KeptCallTiming {
   /** The time between two reports. */
   readonly intervalMs: number
-  /**
-   * The delays after the end of a stream. They start again after a stream that lasted longer than the longest
-   * delay.
-   */
-  readonly backoff: Pick<BackoffOptions, 'initialMs' | 'maxMs'>
 }
 
 export const defaultLoadReportTiming: LoadReportTiming = {
   intervalMs: 1_000,
   backoff: { initialMs: 1_000, maxMs: 30_000 },
+  unsupportedMs: 60_000,
 }
 
 export const streamReportPath = '/tollway.operator.v1.StreamReports/Report'
@@ -61,23 +54,19 @@ const reportCodec = {
 }
 
 /**
- * Sends the whole report first on each stream, and again after a change. While the operator does not read, no
- * reports are queued: the next one has the state at that time.
+ * Reports the load of this broker to the operator, for the statuses of routes: the whole report first on each
+ * stream, and again after a change. While the operator does not read, no reports are queued: the next one has
+ * the state at that time.
  */
-export function createLoadReporter(options: LoadReporterOptions): LoadReporter {
-  const { connection, uid, loads, clock, log, random } = options
-  const { intervalMs, backoff: waits } = { ...defaultLoadReportTiming, ...options.timing }
-  const backoff = createBackoff({ ...waits, factor: 2, jitter: 0.5, random })
-  const stopped = new AbortController()
-  const { signal } = stopped
-  let running: Promise<void> = Promise.resolve()
-  let lastReason = ''
+export function createLoadReporter(options: LoadReporterOptions): KeptCall {
+  const { connection, uid, loads } = options
+  const timing = { ...defaultLoadReportTiming, ...options.timing }
 
-  async function reportOnce(): Promise<void> {
+  async function callOnce(signal: AbortSignal): Promise<void> {
     const call = connection.client().bidi(streamReportPath, reportCodec, { signal })
     const pause = createWakeablePause()
     let hasEnded = false
-    const ended = readToEnd(call.messages).finally(() => {
+    const ended = receiveAll(call.messages, () => {}).finally(() => {
       hasEnded = true
       pause.wake()
     })
@@ -90,45 +79,12 @@ export function createLoadReporter(options: LoadReporterOptions): LoadReporter {
         sent = report
         await call.write(report)
       }
-      await pause.wait(intervalMs, signal)
+      await pause.wait(timing.intervalMs, signal)
     }
     await ended
   }
 
-  function logFailure(error: unknown): void {
-    const { message: reason } = error as Error
-    // The feed has the same connection and reports its failures.
-    const isNew =
-      error instanceof GrpcError && error.code !== statusCodes.UNAVAILABLE && reason !== lastReason
-    log[isNew ? 'warn' : 'debug']('report streams: the operator accepts no report', { reason })
-    if (isNew) lastReason = reason
-  }
-
-  async function run(): Promise<void> {
-    while (!signal.aborted) {
-      const beganMs = clock.monotonicMs()
-      await reportOnce().catch(error => {
-        if (!signal.aborted) logFailure(error)
-      })
-      if (clock.monotonicMs() - beganMs > waits.maxMs) backoff.reset()
-      await createWakeablePause().wait(backoff.nextMs(), signal)
-    }
-  }
-
-  return {
-    start() {
-      running = run()
-    },
-    async stop() {
-      stopped.abort()
-      await running
-    },
-  }
-}
-
-async function readToEnd(messages: AsyncIterable<unknown>): Promise<never> {
-  for await (const _ of messages);
-  throw new Error('the operator ended the stream')
+  return createKeptCall({ ...options, what: 'report the load of streams', timing, callOnce })
 }
 
 /** Equal loads have equal bytes, in any order. */

@@ -69,7 +69,8 @@ function startBroker(t: TestContext, port: number, metadata = 'pod:broker-0,uid:
   assert.ok('value' in read)
   const table = createRouteTable({ clock: systemClock, log: silentLog })
   const loads = () => [{ route: 'shop/a', activeStreams: 1, consumers: 2 }]
-  const feed = openRouteFeed(read.value, { table, loads, log: silentLog })
+  const pages = { list: () => '{"streams":[]}', preview: async () => undefined }
+  const feed = openRouteFeed(read.value, { table, loads, pages, log: silentLog })
   feed.start()
   t.after(() => feed.stop())
   return {

@@ -3,9 +3,10 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import type { FeedSettings } from '@tollway/discovery/feed-settings.ts'
 import { openXdsFeed } from '@tollway/discovery/open-xds-feed.ts'
 import { type FedRouteTable, streamRouteTypeUrl } from '../routes/route-table.ts'
+import { type BrokerPages, createOperatorAnswers } from './answer-operator.ts'
 import { createLoadReporter, type RouteLoad } from './report-load.ts'
 
-/** Receives routes from the operator, and reports their load to it. */
+/** Receives routes from the operator, reports their load to it, and answers it about requests. */
 export interface RouteFeed {
   start(): void
   stop(): Promise<void>
@@ -15,31 +16,37 @@ export interface RouteFeedOptions {
   readonly table: Pick<FedRouteTable, 'load'>
   /** The load of every route; see `LoadReporterOptions`. */
   readonly loads: () => readonly RouteLoad[]
+  /** What the operator may read of this broker. */
+  readonly pages: BrokerPages
   readonly log: Log
 }
 
 /**
  * Feeds the table from the management server of the settings, and reports over the same connection. Without
- * a `uid` in the node's metadata the operator could not identify the reporter, so no report is sent. Import
+ * a `uid` in the node's metadata the operator could not identify this broker, so it gets no report. Import
  * it only if there is a feed: the gRPC client takes 6 MiB.
  *
  * @throws Error that names the setting whose TLS file cannot be used.
  */
-export function openRouteFeed(settings: FeedSettings, { table, loads, log }: RouteFeedOptions): RouteFeed {
+export function openRouteFeed(
+  settings: FeedSettings,
+  { table, loads, pages, log }: RouteFeedOptions,
+): RouteFeed {
   const { feed, connection } = openXdsFeed(settings, { typeUrl: streamRouteTypeUrl, load: table.load }, log)
-  const uid = settings.xdsNodeMetadata.get('uid') ?? ''
-  const reporter = createLoadReporter({
-    ...{ connection, uid, loads, log },
-    clock: systemClock,
-    random: Math.random,
-  })
+  const text = (name: string) => settings.xdsNodeMetadata.get(name) ?? ''
+  const identity = { uid: text('uid'), pod: text('pod'), namespace: text('namespace') }
+  const parts = { connection, clock: systemClock, random: Math.random, log }
+  const calls = [
+    createLoadReporter({ ...parts, uid: identity.uid, loads }),
+    createOperatorAnswers({ ...parts, identity, pages }),
+  ]
   return {
     start() {
       feed.start()
-      if (uid !== '') reporter.start()
+      if (identity.uid !== '') for (const call of calls) call.start()
     },
     async stop() {
-      await reporter.stop()
+      await Promise.all(calls.map(call => call.stop()))
       await feed.stop()
     },
   }

@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http'
+import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { LoggedRequest, RingCursor, StreamLog } from '../log/stream-log.ts'
 import { json, type Page, send } from './page-server.ts'
 
@@ -8,37 +8,55 @@ const maxMessages = 2_000
 /** Another broker's messages arrive from Redis within this time. */
 const waitMs = 500
 const quietMs = 50
-/** The maximum number of concurrent previews; each decodes up to `maxBytes`. */
+/** The maximum number of concurrent previews of different requests; each decodes up to `maxBytes`. */
 const maxPreviews = 4
 
 /**
- * Returns the page `/streams/preview?key=KEY`: the last messages of one request, decimated. It reads the log
- * with a cursor that holds no messages: the producer and the consumers do not notice it.
+ * Resolves with the JSON of the preview of a request, its last messages decimated; undefined if no request
+ * that is kept has the key. Rejects if it cannot be made now.
  */
-export function previewPage(streams: Pick<StreamLog, 'list'>): Page {
-  let running = 0
+export type MakePreview = (key: string) => Promise<string | undefined>
 
-  async function answer(response: ServerResponse, request: LoggedRequest): Promise<void> {
+/**
+ * Reads requests with a cursor that holds no messages: the producer and the consumers do not notice it.
+ * Callers that ask for the same request at a time share its preview.
+ */
+export function createPreviews(streams: Pick<StreamLog, 'list'>): MakePreview {
+  const running = new Map<string, Promise<string>>()
+
+  async function make(request: LoggedRequest): Promise<string> {
     const { header, messages } = await lastMessages(request)
     // Loaded with the first preview, since the decoder takes memory that other pages do not need.
     const { previewOf } = await import('./request-preview.ts')
     const { key, ids, ended } = request
     const preview = header === undefined ? null : previewOf(header, messages)
-    send(response, 200, `${JSON.stringify({ key, ...ids, ended, preview })}\n`, json)
+    return JSON.stringify({ key, ...ids, ended, preview })
   }
 
+  return async key => {
+    const request = streams.list().find(one => one.key === key)
+    if (request === undefined) return undefined
+    const known = running.get(key)
+    if (known !== undefined) return known
+    if (running.size >= maxPreviews) throw new ExpectedError(`${maxPreviews} previews are being made`)
+    const making = make(request).finally(() => running.delete(key))
+    running.set(key, making)
+    return making
+  }
+}
+
+/** Returns the page `/streams/preview?key=KEY`. */
+export function previewPage(makePreview: MakePreview): Page {
   return (_, response, query) => {
     const key = query.get('key') ?? ''
     if (key === '') return send(response, 400, 'key: is missing; expected that of a request in /streams\n')
-    const request = streams.list().find(one => one.key === key)
-    if (request === undefined) return send(response, 404, 'key: no request that is kept here has it\n')
-    if (running >= maxPreviews) return send(response, 503, `${maxPreviews} previews are being made\n`)
-    running += 1
-    answer(response, request)
-      .catch((error: unknown) => send(response, 503, `${(error as Error).message}\n`))
-      .finally(() => {
-        running -= 1
-      })
+    makePreview(key).then(
+      made => {
+        if (made === undefined) send(response, 404, 'key: no request that is kept here has it\n')
+        else send(response, 200, `${made}\n`, json)
+      },
+      (error: unknown) => send(response, 503, `${(error as Error).message}\n`),
+    )
   }
 }
 

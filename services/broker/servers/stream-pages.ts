@@ -3,13 +3,14 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { StreamLog } from '../log/stream-log.ts'
 import type { Broker } from '../streams/broker.ts'
 import { type FindPage, json, type Page, send } from './page-server.ts'
-import { previewPage } from './preview-page.ts'
+import { type MakePreview, previewPage } from './preview-page.ts'
 import { streamsJson, streamsPage } from './streams-page.ts'
 import type { StreamWatch } from './watch-streams.ts'
 
 export interface StreamPagesOptions {
   readonly broker: Pick<Broker, 'requests' | 'waitingPulls'>
-  readonly streams: Pick<StreamLog, 'interrupt' | 'list'>
+  readonly streams: Pick<StreamLog, 'interrupt'>
+  readonly makePreview: MakePreview
   readonly clock: Clock
   readonly watch: Pick<StreamWatch, 'add'>
   /** Whether a caller may go on to watch; true without it. */
@@ -35,7 +36,7 @@ export function streamPages(options: StreamPagesOptions): FindPage {
     else if (wanted === 'true') watch.add(response, () => mayWatch(request))
     else send(response, 400, 'watch: only true is allowed\n')
   }
-  const preview = previewPage(options.streams)
+  const preview = previewPage(options.makePreview)
   return (path, method) => {
     if (method === 'DELETE') return interruption(path, options)
     if (path === '/streams/preview') return preview

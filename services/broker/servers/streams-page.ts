@@ -20,6 +20,19 @@ export function streamsJson(broker: Shown, nowMs: number) {
   }
 }
 
+/** Returns the same as JSON of at most this length, without the last requests if there are too many. */
+export function streamsText(broker: Shown, nowMs: number, maxBytes: number): string {
+  const { streams, ...numbers } = streamsJson(broker, nowMs)
+  let bytes = Buffer.byteLength(JSON.stringify({ ...numbers, streams: [] }))
+  const texts = streams.map(stream => JSON.stringify(stream))
+  const tooMany = texts.findIndex(text => {
+    bytes += Buffer.byteLength(text) + 1
+    return bytes > maxBytes
+  })
+  const shown = tooMany === -1 ? streams : streams.slice(0, tooMany)
+  return JSON.stringify({ ...numbers, streams: shown })
+}
+
 /** All requests that this broker knows, each in the same form. */
 export function streamViews(broker: Pick<Broker, 'requests'>, nowMs: number): readonly StreamView[] {
   return broker.requests().map(view => viewOf(view, nowMs))

@@ -2,6 +2,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { HistogramReading } from '@tollway/chassis/metrics/histogram.ts'
 import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
+import type { KeptCall } from '@tollway/discovery/kept-call.ts'
 import type { Counters } from '../counters/counters.ts'
 import type { Configuration } from '../feeds/configuration.ts'
 import type { ObserverSlot } from '../limiter/decision-observer.ts'
@@ -10,7 +11,7 @@ import type { Settings } from '../settings.ts'
 import type { Stats } from '../stats/registry/stats.ts'
 import { hideValues } from './hide-keys.ts'
 import { createCallRecording } from './recording/call-recording.ts'
-import { createReportSession, type Identity, type ReportSession } from './report-session.ts'
+import { createReportSession, type Identity } from './report-session.ts'
 
 export interface ReportsParts {
   readonly connection: FeedConnection
@@ -29,7 +30,7 @@ export interface ReportsParts {
 const maxTappedOfPod = 50
 
 /** Opens the reports that the settings ask for. Import this module only if there is a feed. */
-export function openReports(settings: Settings, parts: ReportsParts): ReportSession {
+export function openReports(settings: Settings, parts: ReportsParts): KeptCall {
   const { decisionRecordingBytes: bytes, hashReportedKeys, backendType } = settings
   const { configuration, ...same } = parts
   const identity = identityOf(settings)

@@ -1,22 +1,19 @@
-import { type BackoffOptions, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { type HistogramReading, histogramBuckets, quantileMs } from '@tollway/chassis/metrics/histogram.ts'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
-import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
+import {
+  createKeptCall,
+  type KeptCall,
+  type KeptCallTiming,
+  receiveAll,
+} from '@tollway/discovery/kept-call.ts'
 import { flag, hasFlag, recordCount } from '../rules/domain-table.ts'
 import type { Stats } from '../stats/registry/stats.ts'
 import { OutgoingReports } from './outgoing-reports.ts'
-import { type Request, sessionCodec, sessionPath, totalsMessage } from './report-codec.ts'
+import { sessionCodec, sessionPath, totalsMessage } from './report-codec.ts'
 import { createTotalsReport } from './rule-totals.ts'
 import { createRequestHandler, type RequestParts } from './session-requests.ts'
-
-/** Reports decisions to the operator of the feed, and answers its requests. */
-export interface ReportSession {
-  start(): void
-  /** Ends the stream. Call it before the connection is closed. */
-  stop(): Promise<void>
-}
 
 export interface ReportSessionOptions extends RequestParts {
   /** The connection of the feed, which closes it. */
@@ -49,12 +46,9 @@ export interface Identity {
   readonly backend: string
 }
 
-export interface ReportTiming {
+export interface ReportTiming extends KeptCallTiming {
   /** The time between two reports of the totals. */
   readonly intervalMs: number
-  readonly backoff: Pick<BackoffOptions, 'initialMs' | 'maxMs'>
-  /** The delay after a management server that does not know the method. */
-  readonly unsupportedMs: number
 }
 
 export const defaultReportTiming: ReportTiming = {
@@ -63,56 +57,18 @@ export const defaultReportTiming: ReportTiming = {
   unsupportedMs: 60_000,
 }
 
-export function createReportSession(options: ReportSessionOptions): ReportSession {
+/** Reports decisions to the operator of the feed, and answers its requests. */
+export function createReportSession(options: ReportSessionOptions): KeptCall {
   const timing = { ...defaultReportTiming, ...options.timing }
-  const { unsupportedMs, backoff: waits } = timing
-  const { clock, log, random } = options
-  const backoff = createBackoff({ ...waits, factor: 2, jitter: 0.5, random })
-  const stopped = new AbortController()
-  const { signal } = stopped
-  const reportOnce = createReporter(options, timing.intervalMs, signal)
-  let running: Promise<void> = Promise.resolve()
-  let lastReason = ''
-
-  /** Returns the delay before the next stream. */
-  function delayAfter(error: unknown, lastedMs: number): number {
-    const { message: reason } = error as Error
-    const isUnsupported = error instanceof GrpcError && error.code === statusCodes.UNIMPLEMENTED
-    // The feed has the same connection and reports its failures.
-    const isNew =
-      error instanceof GrpcError && error.code !== statusCodes.UNAVAILABLE && reason !== lastReason
-    lastReason = reason
-    log[isNew && !isUnsupported ? 'warn' : 'debug']('report decisions: failed', { reason })
-    if (isUnsupported) return unsupportedMs
-    if (lastedMs > waits.maxMs) backoff.reset()
-    return backoff.nextMs()
-  }
-
-  async function run(): Promise<void> {
-    const between = createWakeablePause()
-    while (!signal.aborted) {
-      const beganMs = clock.monotonicMs()
-      const error: unknown = await reportOnce().catch((reason: unknown) => reason)
-      if (!signal.aborted) await between.wait(delayAfter(error, clock.monotonicMs() - beganMs), signal)
-    }
-  }
-
-  return {
-    start() {
-      running = run()
-    },
-    async stop() {
-      stopped.abort()
-      await running
-    },
-  }
+  const callOnce = createReporter(options, timing.intervalMs)
+  return createKeptCall({ ...options, what: 'report decisions', timing, callOnce })
 }
 
 /**
  * Returns a function that reports through one stream: the totals at each interval and after each change of
  * the rules, and the answers to requests. It rejects when the stream ends.
  */
-function createReporter(options: ReportSessionOptions, intervalMs: number, signal: AbortSignal) {
+function createReporter(options: ReportSessionOptions, intervalMs: number) {
   const { connection, clock, onRules, identity, rules, backendProblem } = options
   const pause = createWakeablePause()
   const decisions = createDurations(options)
@@ -120,7 +76,7 @@ function createReporter(options: ReportSessionOptions, intervalMs: number, signa
   const handler = createRequestHandler(options, (report, isOptional) => outgoing.send(report, isOptional))
   onRules(pause.wake)
 
-  async function sendTotals(hasEnded: () => boolean): Promise<void> {
+  async function sendTotals(hasEnded: () => boolean, signal: AbortSignal): Promise<void> {
     const totals = createTotalsReport(rules, countLimits)
     let beforeMs = clock.monotonicMs()
     while (!hasEnded() && !signal.aborted) {
@@ -135,30 +91,22 @@ function createReporter(options: ReportSessionOptions, intervalMs: number, signa
     }
   }
 
-  return async (): Promise<void> => {
+  return async (signal: AbortSignal): Promise<void> => {
     const call = connection.client().bidi(sessionPath, sessionCodec, { signal })
     let hasEnded = false
     outgoing.open(call)
-    const ended = readRequests(call.messages, handler.handle).finally(() => {
+    const ended = receiveAll(call.messages, handler.handle).finally(() => {
       hasEnded = true
       pause.wake()
     })
     // Awaited below, after the last report.
     ended.catch(() => {})
     outgoing.send({ case: 'hello', value: { ...identity, features: [...identity.features] } }, false)
-    await sendTotals(() => hasEnded)
+    await sendTotals(() => hasEnded, signal)
     outgoing.close()
     handler.close()
     await ended
   }
-}
-
-async function readRequests(
-  messages: AsyncIterable<Request>,
-  handle: (request: Request) => void,
-): Promise<never> {
-  for await (const request of messages) handle(request)
-  throw new Error('the operator ended the stream')
 }
 
 function countLimits({ table }: { readonly table: Parameters<typeof recordCount>[0] }): number {

@@ -13,6 +13,168 @@ import type { Message } from "@bufbuild/protobuf";
 export declare const file_tollway_operator_v1_stream_reports: GenFile;
 
 /**
+ * @generated from message tollway.operator.v1.BrokerReport
+ */
+export declare type BrokerReport = Message<"tollway.operator.v1.BrokerReport"> & {
+  /**
+   * @generated from oneof tollway.operator.v1.BrokerReport.report
+   */
+  report: {
+    /**
+     * @generated from field: tollway.operator.v1.BrokerHello hello = 1;
+     */
+    value: BrokerHello;
+    case: "hello";
+  } | {
+    /**
+     * @generated from field: tollway.operator.v1.BrokerAnswer answer = 2;
+     */
+    value: BrokerAnswer;
+    case: "answer";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message tollway.operator.v1.BrokerReport.
+ * Use `create(BrokerReportSchema)` to create a new message.
+ */
+export declare const BrokerReportSchema: GenMessage<BrokerReport>;
+
+/**
+ * @generated from message tollway.operator.v1.BrokerHello
+ */
+export declare type BrokerHello = Message<"tollway.operator.v1.BrokerHello"> & {
+  /**
+   * As in the metadata of the node of the feed.
+   *
+   * @generated from field: string uid = 1;
+   */
+  uid: string;
+
+  /**
+   * @generated from field: string pod = 2;
+   */
+  pod: string;
+
+  /**
+   * @generated from field: string namespace = 3;
+   */
+  namespace: string;
+};
+
+/**
+ * Describes the message tollway.operator.v1.BrokerHello.
+ * Use `create(BrokerHelloSchema)` to create a new message.
+ */
+export declare const BrokerHelloSchema: GenMessage<BrokerHello>;
+
+/**
+ * @generated from message tollway.operator.v1.BrokerRequest
+ */
+export declare type BrokerRequest = Message<"tollway.operator.v1.BrokerRequest"> & {
+  /**
+   * @generated from oneof tollway.operator.v1.BrokerRequest.request
+   */
+  request: {
+    /**
+     * @generated from field: tollway.operator.v1.ListRequests list = 1;
+     */
+    value: ListRequests;
+    case: "list";
+  } | {
+    /**
+     * @generated from field: tollway.operator.v1.PreviewRequest preview = 2;
+     */
+    value: PreviewRequest;
+    case: "preview";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message tollway.operator.v1.BrokerRequest.
+ * Use `create(BrokerRequestSchema)` to create a new message.
+ */
+export declare const BrokerRequestSchema: GenMessage<BrokerRequest>;
+
+/**
+ * Asks for the requests that the broker knows.
+ *
+ * @generated from message tollway.operator.v1.ListRequests
+ */
+export declare type ListRequests = Message<"tollway.operator.v1.ListRequests"> & {
+  /**
+   * @generated from field: uint64 id = 1;
+   */
+  id: bigint;
+
+  /**
+   * The most bytes of the answer. The broker leaves out requests beyond it.
+   *
+   * @generated from field: uint32 max_bytes = 2;
+   */
+  maxBytes: number;
+};
+
+/**
+ * Describes the message tollway.operator.v1.ListRequests.
+ * Use `create(ListRequestsSchema)` to create a new message.
+ */
+export declare const ListRequestsSchema: GenMessage<ListRequests>;
+
+/**
+ * Asks for the last messages of one request, decimated.
+ *
+ * @generated from message tollway.operator.v1.PreviewRequest
+ */
+export declare type PreviewRequest = Message<"tollway.operator.v1.PreviewRequest"> & {
+  /**
+   * @generated from field: uint64 id = 1;
+   */
+  id: bigint;
+
+  /**
+   * @generated from field: string key = 2;
+   */
+  key: string;
+};
+
+/**
+ * Describes the message tollway.operator.v1.PreviewRequest.
+ * Use `create(PreviewRequestSchema)` to create a new message.
+ */
+export declare const PreviewRequestSchema: GenMessage<PreviewRequest>;
+
+/**
+ * @generated from message tollway.operator.v1.BrokerAnswer
+ */
+export declare type BrokerAnswer = Message<"tollway.operator.v1.BrokerAnswer"> & {
+  /**
+   * @generated from field: uint64 id = 1;
+   */
+  id: bigint;
+
+  /**
+   * The JSON of the page /streams, or of /streams/preview, of the broker. Empty if the broker does not know the key.
+   *
+   * @generated from field: string json = 2;
+   */
+  json: string;
+
+  /**
+   * The cause if the broker cannot answer.
+   *
+   * @generated from field: string problem = 3;
+   */
+  problem: string;
+};
+
+/**
+ * Describes the message tollway.operator.v1.BrokerAnswer.
+ * Use `create(BrokerAnswerSchema)` to create a new message.
+ */
+export declare const BrokerAnswerSchema: GenMessage<BrokerAnswer>;
+
+/**
  * @generated from message tollway.operator.v1.StreamReport
  */
 export declare type StreamReport = Message<"tollway.operator.v1.StreamReport"> & {
@@ -92,6 +254,17 @@ export declare const StreamReports: GenService<{
     methodKind: "client_streaming";
     input: typeof StreamReportSchema;
     output: typeof StreamReportEndSchema;
+  },
+  /**
+   * Each broker keeps one stream to the operator of its feed. The first message is a Hello. A broker answers each
+   * request once.
+   *
+   * @generated from rpc tollway.operator.v1.StreamReports.Session
+   */
+  session: {
+    methodKind: "bidi_streaming";
+    input: typeof BrokerReportSchema;
+    output: typeof BrokerRequestSchema;
   },
 }>;
 

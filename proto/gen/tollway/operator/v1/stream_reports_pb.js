@@ -10,28 +10,70 @@ import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2
  * Describes the file tollway/operator/v1/stream_reports.proto.
  */
 export const file_tollway_operator_v1_stream_reports = /*@__PURE__*/
-  fileDesc("Cih0b2xsd2F5L29wZXJhdG9yL3YxL3N0cmVhbV9yZXBvcnRzLnByb3RvEhN0b2xsd2F5Lm9wZXJhdG9yLnYxIksKDFN0cmVhbVJlcG9ydBILCgN1aWQYASABKAkSLgoGcm91dGVzGAIgAygLMh4udG9sbHdheS5vcGVyYXRvci52MS5Sb3V0ZUxvYWQiRQoJUm91dGVMb2FkEg0KBXJvdXRlGAEgASgJEhYKDmFjdGl2ZV9zdHJlYW1zGAIgASgNEhEKCWNvbnN1bWVycxgDIAEoDSIRCg9TdHJlYW1SZXBvcnRFbmQyZAoNU3RyZWFtUmVwb3J0cxJTCgZSZXBvcnQSIS50b2xsd2F5Lm9wZXJhdG9yLnYxLlN0cmVhbVJlcG9ydBokLnRvbGx3YXkub3BlcmF0b3IudjEuU3RyZWFtUmVwb3J0RW5kKAFiBnByb3RvMw");
+  fileDesc("Cih0b2xsd2F5L29wZXJhdG9yL3YxL3N0cmVhbV9yZXBvcnRzLnByb3RvEhN0b2xsd2F5Lm9wZXJhdG9yLnYxIoABCgxCcm9rZXJSZXBvcnQSMQoFaGVsbG8YASABKAsyIC50b2xsd2F5Lm9wZXJhdG9yLnYxLkJyb2tlckhlbGxvSAASMwoGYW5zd2VyGAIgASgLMiEudG9sbHdheS5vcGVyYXRvci52MS5Ccm9rZXJBbnN3ZXJIAEIICgZyZXBvcnQiOgoLQnJva2VySGVsbG8SCwoDdWlkGAEgASgJEgsKA3BvZBgCIAEoCRIRCgluYW1lc3BhY2UYAyABKAkihQEKDUJyb2tlclJlcXVlc3QSMQoEbGlzdBgBIAEoCzIhLnRvbGx3YXkub3BlcmF0b3IudjEuTGlzdFJlcXVlc3RzSAASNgoHcHJldmlldxgCIAEoCzIjLnRvbGx3YXkub3BlcmF0b3IudjEuUHJldmlld1JlcXVlc3RIAEIJCgdyZXF1ZXN0Ii0KDExpc3RSZXF1ZXN0cxIKCgJpZBgBIAEoBBIRCgltYXhfYnl0ZXMYAiABKA0iKQoOUHJldmlld1JlcXVlc3QSCgoCaWQYASABKAQSCwoDa2V5GAIgASgJIjkKDEJyb2tlckFuc3dlchIKCgJpZBgBIAEoBBIMCgRqc29uGAIgASgJEg8KB3Byb2JsZW0YAyABKAkiSwoMU3RyZWFtUmVwb3J0EgsKA3VpZBgBIAEoCRIuCgZyb3V0ZXMYAiADKAsyHi50b2xsd2F5Lm9wZXJhdG9yLnYxLlJvdXRlTG9hZCJFCglSb3V0ZUxvYWQSDQoFcm91dGUYASABKAkSFgoOYWN0aXZlX3N0cmVhbXMYAiABKA0SEQoJY29uc3VtZXJzGAMgASgNIhEKD1N0cmVhbVJlcG9ydEVuZDK6AQoNU3RyZWFtUmVwb3J0cxJTCgZSZXBvcnQSIS50b2xsd2F5Lm9wZXJhdG9yLnYxLlN0cmVhbVJlcG9ydBokLnRvbGx3YXkub3BlcmF0b3IudjEuU3RyZWFtUmVwb3J0RW5kKAESVAoHU2Vzc2lvbhIhLnRvbGx3YXkub3BlcmF0b3IudjEuQnJva2VyUmVwb3J0GiIudG9sbHdheS5vcGVyYXRvci52MS5Ccm9rZXJSZXF1ZXN0KAEwAWIGcHJvdG8z");
+
+/**
+ * Describes the message tollway.operator.v1.BrokerReport.
+ * Use `create(BrokerReportSchema)` to create a new message.
+ */
+export const BrokerReportSchema = /*@__PURE__*/
+  messageDesc(file_tollway_operator_v1_stream_reports, 0);
+
+/**
+ * Describes the message tollway.operator.v1.BrokerHello.
+ * Use `create(BrokerHelloSchema)` to create a new message.
+ */
+export const BrokerHelloSchema = /*@__PURE__*/
+  messageDesc(file_tollway_operator_v1_stream_reports, 1);
+
+/**
+ * Describes the message tollway.operator.v1.BrokerRequest.
+ * Use `create(BrokerRequestSchema)` to create a new message.
+ */
+export const BrokerRequestSchema = /*@__PURE__*/
+  messageDesc(file_tollway_operator_v1_stream_reports, 2);
+
+/**
+ * Describes the message tollway.operator.v1.ListRequests.
+ * Use `create(ListRequestsSchema)` to create a new message.
+ */
+export const ListRequestsSchema = /*@__PURE__*/
+  messageDesc(file_tollway_operator_v1_stream_reports, 3);
+
+/**
+ * Describes the message tollway.operator.v1.PreviewRequest.
+ * Use `create(PreviewRequestSchema)` to create a new message.
+ */
+export const PreviewRequestSchema = /*@__PURE__*/
+  messageDesc(file_tollway_operator_v1_stream_reports, 4);
+
+/**
+ * Describes the message tollway.operator.v1.BrokerAnswer.
+ * Use `create(BrokerAnswerSchema)` to create a new message.
+ */
+export const BrokerAnswerSchema = /*@__PURE__*/
+  messageDesc(file_tollway_operator_v1_stream_reports, 5);
 
 /**
  * Describes the message tollway.operator.v1.StreamReport.
  * Use `create(StreamReportSchema)` to create a new message.
  */
 export const StreamReportSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_stream_reports, 0);
+  messageDesc(file_tollway_operator_v1_stream_reports, 6);
 
 /**
  * Describes the message tollway.operator.v1.RouteLoad.
  * Use `create(RouteLoadSchema)` to create a new message.
  */
 export const RouteLoadSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_stream_reports, 1);
+  messageDesc(file_tollway_operator_v1_stream_reports, 7);
 
 /**
  * Describes the message tollway.operator.v1.StreamReportEnd.
  * Use `create(StreamReportEndSchema)` to create a new message.
  */
 export const StreamReportEndSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_stream_reports, 2);
+  messageDesc(file_tollway_operator_v1_stream_reports, 8);
 
 /**
  * @generated from service tollway.operator.v1.StreamReports

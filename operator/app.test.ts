@@ -9,13 +9,14 @@ import {
   SessionReportSchema,
   SessionRequestSchema,
 } from '@tollway/proto/tollway/operator/v1/counters'
-import { createAuthority } from '../../../services/grpc/server/testing/contract/certificates.ts'
-import { waitFor } from '../../../test/support/wait-for.ts'
-import { openSessions } from '../open-sessions.ts'
-import { PodSessionsError } from '../pod-sessions.ts'
-import { encodedCodec, sessionPath } from '../session-codec.ts'
-import { createLeaderLink } from './leader-link.ts'
-import { askingCodec, queryPath } from './query-codec.ts'
+import { createAuthority } from '../services/grpc/server/testing/contract/certificates.ts'
+import { waitFor } from '../test/support/wait-for.ts'
+import { openSessions } from './app.ts'
+import { sessionPath } from './counters/session-codec.ts'
+import { createLeaderLink } from './xds/sessions/leader-link.ts'
+import { encodedCodec } from './xds/sessions/pass-on.ts'
+import { askingCodec, queryPath } from './xds/sessions/query-codec.ts'
+import { QueryError } from './xds/sessions/query-error.ts'
 
 const operatorName = 'operator.system.svc'
 const fleet = createAuthority('fleet')
@@ -96,7 +97,7 @@ test('every operator answers for all processes, also after a change of the leade
     assert.equal((await operator.podSessions.rules('shop')).items.length, 0)
   }
   await assert.rejects(two.podSessions.raise(at, -1), (error: unknown) => {
-    assert.ok(error instanceof PodSessionsError)
+    assert.ok(error instanceof QueryError)
     return error.code === 'invalid' && error.field === 'by'
   })
   const ending = new AbortController()
@@ -134,6 +135,6 @@ test('a process may not use the calls of operators, and a missing leader is an e
   }, /only an operator may ask/)
   one.leader.setLeader('127.0.0.1:1')
   await assert.rejects(one.podSessions.pods(), (error: unknown) => {
-    return error instanceof PodSessionsError && error.code === 'deadline'
+    return error instanceof QueryError && error.code === 'deadline'
   })
 })

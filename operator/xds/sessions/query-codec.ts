@@ -1,11 +1,11 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { Codec } from '@tollway/grpc/server.ts'
 import { QueryAnswerSchema, QueryRequestSchema } from '@tollway/proto/tollway/operator/v1/counters'
-import type { PodSessionsErrorCode } from '../pod-sessions.ts'
+import type { QueryErrorCode } from './query-error.ts'
 
 export const queryPath = '/tollway.operator.v1.CounterService/Query'
 
-/** A call of a method of `PodSessions`. */
+/** A query of another operator. */
 export interface Query {
   readonly method: string
   readonly arguments: readonly unknown[]
@@ -16,7 +16,7 @@ export type QueryResult =
   | { readonly value: unknown }
   | {
       readonly error: {
-        readonly code: PodSessionsErrorCode
+        readonly code: QueryErrorCode
         readonly message: string
         readonly field: string
       }

@@ -1,0 +1,60 @@
+import type { AskedProcess } from './followers.ts'
+
+/** The ids of requests; unique to this operator. */
+let lastId = 0n
+
+export function nextId(): bigint {
+  lastId += 1n
+  return lastId
+}
+
+export interface Asked<Session, Value> {
+  readonly answers: readonly { readonly session: Session; readonly value: Value }[]
+  /** The processes that did not answer by the deadline, or whose session has ended. */
+  readonly missing: readonly Session[]
+}
+
+/**
+ * Sends one request to several processes of one kind at once, and waits for their answers until the deadline.
+ *
+ * @param request makes the request with this id
+ * @param read returns the answer in a report; undefined for other reports
+ */
+export type AskProcesses<Report, Request> = <Session extends AskedProcess<Report, Request>, Value>(
+  sessions: readonly Session[],
+  request: (id: bigint) => Request,
+  read: (report: Report) => Value | undefined,
+  deadlineMs: number,
+) => Promise<Asked<Session, Value>>
+
+/** Returns `askProcesses` for processes with these reports and requests. */
+export function askingProcesses<Report, Request>(): AskProcesses<Report, Request> {
+  return async (sessions, request, read, deadlineMs) => {
+    const asked = await Promise.all(
+      sessions.map(async session => ({ session, value: await askOne(session, request, read, deadlineMs) })),
+    )
+    return {
+      answers: asked.flatMap(({ session, value }) => (value === undefined ? [] : [{ session, value }])),
+      missing: asked.flatMap(({ session, value }) => (value === undefined ? [session] : [])),
+    }
+  }
+}
+
+function askOne<Report, Request, Value>(
+  session: AskedProcess<Report, Request>,
+  request: (id: bigint) => Request,
+  read: (report: Report) => Value | undefined,
+  deadlineMs: number,
+): Promise<Value | undefined> {
+  const { promise, resolve } = Promise.withResolvers<Value | undefined>()
+  const id = nextId()
+  const timer = setTimeout(() => resolve(undefined), deadlineMs)
+  const stop = session.follow(id, request(id), report => {
+    const value = report === undefined ? undefined : read(report)
+    if (report === undefined || value !== undefined) resolve(value)
+  })
+  return promise.finally(() => {
+    clearTimeout(timer)
+    stop()
+  })
+}

@@ -1,0 +1,36 @@
+import { ExpectedError } from '@tollway/chassis/expected-error.ts'
+
+export type QueryErrorCode =
+  /** No connected pod has a session. */
+  | 'no-pods'
+  | 'unknown-domain'
+  /** No rule matches the entries, or the watched rule does not exist. */
+  | 'no-rule'
+  /** The rule is unlimited, so it has no counter. */
+  | 'unlimited'
+  /** The backend of the counters failed. */
+  | 'backend-failed'
+  /** No pod answered by the deadline. */
+  | 'deadline'
+  /** A setting of the pods switches the function off. */
+  | 'switched-off'
+  /** The counters do not support the change. */
+  | 'not-supported'
+  /** The proposed configuration, or another argument, is invalid. */
+  | 'invalid'
+  /** More subscriptions or replays run than allowed. */
+  | 'too-many'
+
+/** The error of a query to processes. Operators pass it on to each other. */
+export class QueryError extends ExpectedError {
+  override readonly name = 'QueryError'
+  readonly code: QueryErrorCode
+  /** The argument at fault, such as `by`; empty for the call as a whole. */
+  readonly field: string
+
+  constructor(code: QueryErrorCode, message: string, field = '') {
+    super(message)
+    this.code = code
+    this.field = field
+  }
+}

@@ -1,0 +1,99 @@
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
+import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
+import {
+  createKeptCall,
+  type KeptCall,
+  type KeptCallTiming,
+  receiveAll,
+} from '@tollway/discovery/kept-call.ts'
+import {
+  type BrokerAnswerSchema,
+  BrokerReportSchema,
+  type BrokerRequest,
+  BrokerRequestSchema,
+} from '@tollway/proto/tollway/operator/v1/stream_reports'
+
+/** The pages of this broker that an operator may read. They change nothing. */
+export interface BrokerPages {
+  /** Returns the JSON of the requests, of at most this length. */
+  list(maxBytes: number): string
+  /**
+   * Resolves with the JSON of the preview of a request; undefined if no request has the key. Rejects if it
+   * cannot be made now.
+   */
+  preview(key: string): Promise<string | undefined>
+}
+
+export interface OperatorAnswersOptions {
+  /** The connection of the feed, which closes it: stop the answers before that. */
+  readonly connection: FeedConnection
+  /** The identity of this broker: the metadata of its node. */
+  readonly identity: { readonly uid: string; readonly pod: string; readonly namespace: string }
+  readonly pages: BrokerPages
+  readonly clock: Clock
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  readonly log: Log
+  readonly timing?: KeptCallTiming
+}
+
+const defaultTiming: KeptCallTiming = {
+  backoff: { initialMs: 200, maxMs: 5_000 },
+  unsupportedMs: 60_000,
+}
+
+/** The most answers that wait for an operator that does not read. Beyond it, answers are dropped. */
+const maxWaiting = 8
+
+export const brokerSessionPath = '/tollway.operator.v1.StreamReports/Session'
+
+const codec = {
+  encode: (report: Uint8Array) => report,
+  decode: (bytes: Uint8Array) => fromBinary(BrokerRequestSchema, bytes),
+}
+
+type Report = NonNullable<MessageInitShape<typeof BrokerReportSchema>['report']>
+type Answer = MessageInitShape<typeof BrokerAnswerSchema>
+
+const encode = (report: Report) => toBinary(BrokerReportSchema, create(BrokerReportSchema, { report }))
+
+/** Answers the operator of the feed about the requests of this broker, over the connection of the feed. */
+export function createOperatorAnswers(options: OperatorAnswersOptions): KeptCall {
+  const { connection, identity, pages, timing = defaultTiming } = options
+
+  async function callOnce(signal: AbortSignal): Promise<void> {
+    const call = connection.client().bidi(brokerSessionPath, codec, { signal })
+    let waiting = 0
+    async function answer(request: BrokerRequest): Promise<void> {
+      if (waiting >= maxWaiting) return
+      waiting += 1
+      try {
+        const value = await answerOf(request, pages)
+        if (value !== undefined) await call.write(encode({ case: 'answer', value }))
+      } finally {
+        waiting -= 1
+      }
+    }
+    await call.write(encode({ case: 'hello', value: { ...identity } }))
+    // A write fails only with the call, whose end is reported here.
+    await receiveAll(call.messages, request => void answer(request).catch(() => {}))
+  }
+
+  return createKeptCall({ ...options, what: 'answer the operator', timing, callOnce })
+}
+
+/** Returns undefined for a request that this version does not know. */
+async function answerOf({ request }: BrokerRequest, pages: BrokerPages): Promise<Answer | undefined> {
+  if (request.case === 'list') {
+    return { id: request.value.id, json: pages.list(request.value.maxBytes) }
+  }
+  if (request.case !== 'preview') return undefined
+  const { id, key } = request.value
+  try {
+    return { id, json: (await pages.preview(key)) ?? '' }
+  } catch (error) {
+    return { id, problem: (error as Error).message }
+  }
+}

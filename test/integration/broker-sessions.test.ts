@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { silentLog } from '@tollway/chassis/log/log.ts'
+import { createGrpcClient } from '@tollway/grpc/client/client.ts'
+import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
+import { openSessions } from '../../operator/app.ts'
+import { streamRouteTypeUrl } from '../../operator/kinds/animation-stream-route/encode-stream-route.ts'
+import type { ExpectedBroker } from '../../operator/streams/brokers.ts'
+import { Feed } from '../../operator/xds/feed.ts'
+import { createLeaderLink } from '../../operator/xds/sessions/leader-link.ts'
+import { askingCodec, queryPath } from '../../operator/xds/sessions/query-codec.ts'
+import { QueryError } from '../../operator/xds/sessions/query-error.ts'
+import { createSnapshot } from '../../operator/xds/snapshot.ts'
+import { openAnimationClient } from '../../services/broker/servers/testdata/animation-client.ts'
+import { bytesOf } from '../../services/broker/streams/simulation-under-test.ts'
+import { createAuthority } from '../../services/grpc/server/testing/contract/certificates.ts'
+import { startBroker } from '../support/broker-process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const operatorName = 'operator.system.svc'
+const fleet = createAuthority('fleet')
+const operatorLeaf = fleet.issue(operatorName)
+const podLeaf = fleet.issue('pods.system.svc')
+
+const tlsAs = ({ cert, key }: { readonly cert: string; readonly key: string }) => ({
+  serverName: operatorName,
+  credentials: () => ({ ca: fleet.ca, identity: { cert, key } }),
+  onChange: () => () => {},
+})
+
+/** An operator of a cluster with its feed, which accepts only clients with a certificate. */
+async function startOperator(t: TestContext, expected: readonly ExpectedBroker[]) {
+  let streams = 0
+  const feed = new Feed({
+    ...{ typeUrls: [streamRouteTypeUrl], ids: () => `${++streams}`, clock: systemClock, log: silentLog },
+  })
+  feed.publish(createSnapshot(streamRouteTypeUrl, []))
+  const leader = createLeaderLink({ tls: tlsAs(operatorLeaf), log: silentLog })
+  const opened = openSessions({ leader, operatorName, runningBrokers: () => expected }, silentLog)
+  const server = createGrpcServer({
+    methods: [...feed.methods, ...opened.sessions.methods],
+    onDefect: (_, error) => assert.fail(`${error}`),
+  })
+  const tls = { credentials: () => operatorLeaf, requireClientCert: true, onChange: () => () => {} }
+  const bound = await server.listen({ host: '127.0.0.1', port: 0, tls })
+  assert.ok('port' in bound)
+  const stop = async () => {
+    opened.closeSessions()
+    opened.sessions.close()
+    leader.stop()
+    feed.close()
+    await server.drain(0)
+  }
+  t.after(stop)
+  return { address: `127.0.0.1:${bound.port}`, port: bound.port, brokers: opened.brokers, leader, stop }
+}
+
+/** A broker process of this uid, with a request of this stream. */
+async function startBrokerOf(t: TestContext, address: string, uid: string) {
+  const folder = temporaryFolder('broker-sessions')
+  const file = (name: string, content: string) => {
+    writeFileSync(join(folder, name), content)
+    return join(folder, name)
+  }
+  const broker = await startBroker(t, {
+    ROUTES: 'feed',
+    CONFIG_GRPC_XDS_SERVER_URL: address,
+    CONFIG_GRPC_XDS_NODE_ID: uid,
+    CONFIG_GRPC_XDS_NODE_METADATA: `uid:${uid},pod:pod-${uid},namespace:default`,
+    CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true',
+    CONFIG_GRPC_XDS_CLIENT_TLS_CERT: file('tls.crt', podLeaf.cert),
+    CONFIG_GRPC_XDS_CLIENT_TLS_KEY: file('tls.key', podLeaf.key),
+    CONFIG_GRPC_XDS_SERVER_TLS_CACERT: file('ca.crt', fleet.ca),
+    CONFIG_GRPC_XDS_SERVER_TLS_SAN: operatorName,
+    CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL: '50ms',
+    XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '50ms',
+    XDS_CLIENT_BACKOFF_MAX_INTERVAL: '200ms',
+  })
+  const push = openAnimationClient(t, broker.address).push()
+  push.write(bytesOf('header'))
+  t.after(() => push.cancel())
+  return broker
+}
+
+const running = (uid: string): ExpectedBroker => ({ name: `pod-${uid}`, uid, reason: '' })
+
+type Operator = Awaited<ReturnType<typeof startOperator>>
+
+/** The brokers in short form: `pod-a 1` with the number of their requests, or `pod-b PROBLEM`. */
+async function brokersAt({ brokers }: Operator): Promise<string> {
+  const looks = await brokers.list()
+  return looks
+    .map(look => `${look.address} ${'page' in look ? look.page.streams.length : look.problem}`)
+    .join('; ')
+}
+
+const away = 'has no session with the operator'
+
+test('every operator lists and previews the requests of all brokers, through faults of both', async t => {
+  const expected = ['a', 'b', 'c'].map(running)
+  const [one, two] = [await startOperator(t, expected), await startOperator(t, expected)]
+  two.leader.setLeader(one.address)
+  const [a, b] = await Promise.all([startBrokerOf(t, one.address, 'a'), startBrokerOf(t, two.address, 'b')])
+  const both = `pod-a 1; pod-b 1; pod-c ${away}`
+  for (const operator of [one, two]) {
+    await waitFor('both brokers', async () => (await brokersAt(operator)) === both)
+  }
+
+  await t.test('a preview comes from the broker that has the request', async () => {
+    for (const operator of [one, two]) {
+      for (const look of await operator.brokers.list()) {
+        const [request] = 'page' in look ? look.page.streams : []
+        if (request === undefined) continue
+        const result = await operator.brokers.preview(request.key ?? '')
+        assert.ok('preview' in result, JSON.stringify(result))
+        assert.partialDeepStrictEqual(result.preview, { key: request.key, ended: false })
+      }
+      assert.deepEqual(await operator.brokers.preview('none'), { unknown: true })
+    }
+  })
+
+  await t.test('a broker that hangs is named, and the others are listed', async () => {
+    b.program.process.kill('SIGSTOP')
+    const late = `pod-a 1; pod-b does not answer within 3 s; pod-c ${away}`
+    const isLate = async (operator: Operator) => (await brokersAt(operator)) === late
+    await Promise.all([one, two].map(operator => waitFor('the other broker', () => isLate(operator))))
+    const result = await two.brokers.preview('none')
+    assert.deepEqual(result, { problem: 'pod-b: does not answer within 3 s' })
+    b.program.process.kill('SIGCONT')
+    for (const operator of [one, two]) {
+      await waitFor('both brokers', async () => (await brokersAt(operator)) === both)
+    }
+  })
+
+  await t.test('another leader answers for all brokers', async () => {
+    one.leader.setLeader(two.address)
+    two.leader.setLeader(undefined)
+    for (const operator of [one, two]) {
+      await waitFor('both brokers', async () => (await brokersAt(operator).catch(() => '')) === both)
+    }
+  })
+
+  await t.test('a broker that is killed has no session', async () => {
+    a.program.process.kill('SIGKILL')
+    const gone = `pod-a ${away}; pod-b 1; pod-c ${away}`
+    for (const operator of [one, two]) {
+      await waitFor('the end of the session', async () => (await brokersAt(operator)) === gone)
+    }
+  })
+
+  await t.test('without its leader, an operator reports the cause', async () => {
+    await two.stop()
+    await assert.rejects(one.brokers.list(), (error: unknown) => {
+      assert.ok(error instanceof QueryError)
+      assert.equal(error.code, 'deadline')
+      return /ask the operator with the Lease/.test(error.message)
+    })
+  })
+})
+
+test('a pod may not ask for the requests of brokers', async t => {
+  const operator = await startOperator(t, [])
+  for (const method of ['brokers', 'preview']) {
+    const client = createGrpcClient(operator.address, { tls: tlsAs(podLeaf) })
+    t.after(() => client.close())
+    const call = client.bidi(queryPath, askingCodec)
+    void call.write({ method, arguments: ['key'] })
+    call.end()
+    await assert.rejects(async () => {
+      for await (const _ of call.messages);
+    }, /only an operator may ask/)
+  }
+})
