@@ -31,13 +31,16 @@ async function callAll(
   })
   const port = await server.listen({ host: '127.0.0.1', port: 0 })
   const answers: string[] = []
-  for (const [address, key] of calls) {
-    const headers = { 'x-forwarded-for': address, ...(key !== '' && { authorization: basic(key) }) }
-    const answer = await fetch(`http://127.0.0.1:${port}/me`, { headers })
-    await answer.arrayBuffer()
-    answers.push(`${answer.status} ${answer.headers.get('retry-after') ?? ''}`.trim())
+  try {
+    for (const [address, key] of calls) {
+      const headers = { 'x-forwarded-for': address, ...(key !== '' && { authorization: basic(key) }) }
+      const answer = await fetch(`http://127.0.0.1:${port}/me`, { headers })
+      await answer.arrayBuffer()
+      answers.push(`${answer.status} ${answer.headers.get('retry-after') ?? ''}`.trim())
+    }
+  } finally {
+    await server.close(100)
   }
-  await server.close(100)
   return answers
 }
 
@@ -72,7 +75,7 @@ test('after too many invalid keys of an address its next keys are not looked up'
   assert.deepEqual(await callAll({ failed_key: 2 }, calls), ['401', '401', '429 30', '429 30', '200'])
 })
 
-test('of many simultaneous invalid keys few are looked up, and valid ones are still answered', async () => {
+test('of many simultaneous invalid keys few are looked up, and valid ones are still answered', async t => {
   let lookedUp = 0
   const { storage } = api.payments
   const counting: typeof storage = {
@@ -88,6 +91,7 @@ test('of many simultaneous invalid keys few are looked up, and valid ones are st
     ...{ signUps: null, onAnswer: () => {}, onReplay: () => {}, ready: async () => true },
     guard: createCallGuard(limits, api.clock),
   })
+  t.after(() => server.close(100))
   const port = await server.listen({ host: '127.0.0.1', port: 0 })
   const call = async (key: string) => {
     const answer = await fetch(`http://127.0.0.1:${port}/me`, { headers: { authorization: basic(key) } })
@@ -101,7 +105,6 @@ test('of many simultaneous invalid keys few are looked up, and valid ones are st
   assert.equal(wrong.filter(status => status === 401).length, 20)
   // Look-ups that run when the limit is reached continue.
   assert.ok(lookedUp <= 20 + 8, `${lookedUp} keys were looked up`)
-  await server.close(100)
 })
 
 test('of 500 simultaneous invalid keys few get another answer than 429', async () => {

@@ -216,7 +216,7 @@ test('every change causes an event of its type', async () => {
   assert.deepEqual([...told].sort(), [...eventTypes].sort())
 })
 
-test('the number of new apps is limited by address, and their creation can be disabled', async () => {
+test('the number of new apps is limited by address, and their creation can be disabled', async t => {
   const signUp = async (signUps: RateLimit | null, from: readonly string[]) => {
     const server = createApiServer({
       ...{ payments: api.payments, clock: api.clock, log: silentLog, randomBytes, signUps },
@@ -224,6 +224,7 @@ test('the number of new apps is limited by address, and their creation can be di
       trustedProxies: [{ address: '127.0.0.0', prefix: 8 }],
     })
     const port = await server.listen({ host: '127.0.0.1', port: 0 })
+    t.after(() => server.close(100))
     const answers: string[] = []
     for (const address of from) {
       const headers = { 'x-forwarded-for': address }
@@ -231,7 +232,6 @@ test('the number of new apps is limited by address, and their creation can be di
       const { code = 'made' } = (await answer.json()) as { readonly code?: string }
       answers.push(`${answer.status} ${code} ${answer.headers.get('retry-after') ?? ''}`.trim())
     }
-    await server.close(100)
     return answers
   }
   const stopped = { nowMs: () => 0, monotonicMs: () => 0 }

@@ -160,9 +160,10 @@ async function deliverAll(): Promise<void> {
   while (await deliverer.deliverDue());
 }
 
-test('an event is delivered, is in the log, and can be delivered again', async () => {
+test('an event is delivered, is in the log, and can be delivered again', async t => {
   let status = 500
   const receiver = await startReceiver(() => status)
+  t.after(receiver.close)
   const { received } = receiver
   const { id } = await create()
   await pointTo(id, receiver.url)
@@ -191,11 +192,11 @@ test('an event is delivered, is in the log, and can be delivered again', async (
     ofType.map(event => event.id),
     [created?.id],
   )
-  receiver.close()
 })
 
-test('the previous secret signs beside the new one until the next rotation', async () => {
+test('the previous secret signs beside the new one until the next rotation', async t => {
   const receiver = await startReceiver(() => 200)
+  t.after(receiver.close)
   const { id, secret: first = '' } = await create({ url: 'https://example.com/', events: ['card.saved'] })
   await pointTo(id, receiver.url)
   const rotate = async () =>
@@ -214,7 +215,6 @@ test('the previous secret signs beside the new one until the next rotation', asy
     assert.deepEqual(signatures, expected)
     secrets.unshift(await rotate())
   }
-  receiver.close()
 })
 
 test('events of the time of a disabled webhook are in the log, and are not delivered later', async () => {
