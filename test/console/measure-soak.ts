@@ -28,7 +28,14 @@ export interface SoakSample {
 
 type Metrics = Pick<SoakSample, 'heapMiB' | 'nodes' | 'listeners'>
 
-const places = ['', 'domain?domain=checkout&rule=checkout.user', 'what-if', 'tap', 'streams', 'merchants']
+const tapIndex = 3
+
+/** The pages, of streams with the preview of a request. */
+async function placesOf({ origin }: OpenConsole): Promise<readonly string[]> {
+  const streams = (await (await fetch(`${origin}/api/v1/streams`)).json()) as { items: { key: string }[] }
+  const preview = `streams?key=${streams.items[0]?.key}`
+  return ['', 'domain?domain=checkout&rule=checkout.user', 'what-if', 'tap', preview, 'merchants']
+}
 
 /**
  * Shows each page in a tab while calls arrive, each with a new key among them, and goes through all pages in
@@ -36,6 +43,7 @@ const places = ['', 'domain?domain=checkout&rule=checkout.user', 'what-if', 'tap
  */
 export async function measureSoak(site: OpenConsole, options: SoakOptions) {
   const { warmUpMs, measureMs, sampleMs, moveMs, callMs, onSample } = options
+  const places = await placesOf(site)
   const tabs = await Promise.all([...places, ''].map(place => openTab(site, place)))
   const startMs = performance.now()
   const moving = tabs.at(-1)
@@ -80,7 +88,7 @@ export async function measureSoak(site: OpenConsole, options: SoakOptions) {
 
   const endMs = startMs + warmUpMs + measureMs
   await run(startMs + warmUpMs)
-  await waitFor('a full list of decisions', () => tabs[3]?.page.getByText('200 of 200').isVisible(), 30_000)
+  await waitFor('a full list of decisions', () => tabs[tapIndex]?.page.getByText('200 of 200').isVisible(), 30_000)
   const first = await sample()
   let last = first
   while (performance.now() < endMs) {
