@@ -88,7 +88,11 @@ export async function measureSoak(site: OpenConsole, options: SoakOptions) {
 
   const endMs = startMs + warmUpMs + measureMs
   await run(startMs + warmUpMs)
-  await waitFor('a full list of decisions', () => tabs[tapIndex]?.page.getByText('200 of 200').isVisible(), 30_000)
+  await waitFor(
+    'a full list of decisions',
+    () => tabs[tapIndex]?.page.getByText('200 of 200').isVisible(),
+    30_000,
+  )
   const first = await sample()
   let last = first
   while (performance.now() < endMs) {

@@ -9,18 +9,25 @@ import type { Cleanup } from '../support/tollway.ts'
 
 export const viewerToken = 'token-of-the-viewer'
 export const editorToken = 'token-of-the-editor'
+export const shopToken = 'token-of-the-shop'
 
-/** The editor has all rights, the viewer only those that read. */
-const twoUsers: ApiAccess = {
+const users = new Map([
+  [viewerToken, 'viewer'],
+  [editorToken, 'editor'],
+  [shopToken, 'shop'],
+])
+
+/** The editor has all rights, the viewer only those that read, and the third user those in one namespace. */
+const threeUsers: ApiAccess = {
   async authenticate({ headers }) {
-    const token = headers.authorization?.replace('Bearer ', '')
-    if (token !== viewerToken && token !== editorToken)
-      throw new ApiError(401, 'unauthenticated', 'the token is not valid')
+    const name = users.get(headers.authorization?.replace('Bearer ', '') ?? '')
+    if (name === undefined) throw new ApiError(401, 'unauthenticated', 'the token is not valid')
     return {
-      name: token === viewerToken ? 'viewer' : 'editor',
-      async authorize({ verb, resource }) {
-        if ((verb === 'update' || verb === 'patch') && token === viewerToken)
-          throw new ApiError(403, 'forbidden', `viewer may not ${verb} ${resource}`)
+      name,
+      async authorize({ verb, resource }, { namespace }) {
+        const isChange = verb === 'update' || verb === 'patch'
+        if ((name === 'viewer' && isChange) || (name === 'shop' && namespace !== 'shop'))
+          throw new ApiError(403, 'forbidden', `${name} may not ${verb} ${resource}`)
       },
     }
   },
@@ -51,11 +58,11 @@ const appliedByKubectl: ApiSources['apply'] = async ({ force, version: read }) =
 }
 
 /**
- * The console over the API with played pods, or the sessions of real ones, and two users of a cluster. It can
- * be stopped for a while.
+ * The console over the API with played pods, or the sessions of real ones, and three users of a cluster. It
+ * can be stopped for a while.
  */
 export async function playConsole(t: Cleanup, sessions: ApiSources['pods'] | undefined = undefined) {
-  const played = await serveApi(t, { access: twoUsers, apply: appliedByKubectl, manifest, sessions })
+  const played = await serveApi(t, { access: threeUsers, apply: appliedByKubectl, manifest, sessions })
   const site = createConsole()
   const open = () =>
     createGuardedServer((request, response) => {

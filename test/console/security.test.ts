@@ -6,7 +6,7 @@ import type { Browser, Page } from 'playwright-core'
 import { accessibilityFaults, launchChromium, missingChromium, newPage } from '../support/browser.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { answerWithHostileTexts, hostileText } from './hostile-answers.ts'
-import { editorToken, playConsole, viewerToken } from './played-console.ts'
+import { editorToken, playConsole, shopToken, viewerToken } from './played-console.ts'
 
 describe('the console of a cluster in Chromium', { skip: missingChromium }, () => {
   const ends: (() => Promise<void>)[] = []
@@ -79,6 +79,17 @@ describe('the console of a cluster in Chromium', { skip: missingChromium }, () =
     assert.equal((await site.post('/counters/reset', change, headers)).status, 403)
     assert.equal(await page.getByRole('button', { name: /Reset|Raise/ }).count(), 0)
     assert.equal(site.changes.length, 0)
+  })
+
+  test('a user with rights in one namespace chooses it', async () => {
+    const page = await logIn(shopToken)
+    await page.getByText('If you have it in one namespace, choose that above.').waitFor()
+    assert.deepEqual(await accessibilityFaults(page), [])
+    await page.getByLabel('Namespace').fill('shop')
+    await page.keyboard.press('Enter')
+    await page.getByText('No problems').waitFor()
+    await page.getByRole('link', { name: 'checkout', exact: true }).click()
+    await page.getByRole('row', { name: /^user / }).waitFor()
   })
 
   test('an editor raises a counter, and the log names the user', async () => {

@@ -16,7 +16,8 @@ export const launchChromium = (): Promise<Browser> =>
 /** Opens a page of its own context. Errors of its scripts and its policy are added to `complaints`. */
 export async function newPage(browser: Browser, complaints: string[], options: BrowserContextOptions = {}) {
   const context = await browser.newContext(options)
-  context.setDefaultTimeout(20_000)
+  // Other tests run on the same cores.
+  context.setDefaultTimeout(40_000)
   const page = await context.newPage()
   page.on('pageerror', error => complaints.push(error.message))
   page.on('console', message => {

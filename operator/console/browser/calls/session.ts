@@ -16,6 +16,11 @@ export const lastAnswerMs = signal(0)
 export const outage = signal('')
 export const isOnline = computed(() => outage.value === '')
 
+/** The namespace of lists; empty for all. A user may have rights in one namespace only. */
+export const namespace = signal('')
+/** The parameters of lists. */
+export const inScope = computed(() => (namespace.value === '' ? {} : { namespace: namespace.value }))
+
 /** The domains whose counters this user may not change, as far as the API has said. */
 export const readOnlyDomains = signal<ReadonlySet<string>>(new Set())
 
@@ -31,12 +36,8 @@ export function logIn(given: string): void {
   readOnlyDomains.value = new Set()
 }
 
-export function logOut(): void {
-  token = undefined
-  isLoggedIn.value = false
-  loginProblem.value = ''
-  access.value = 'login'
-}
+/** Loads the page again, so that nothing of the user is left in its memory. */
+export const logOut = () => location.reload()
 
 export function authorization(): Readonly<Record<string, string>> {
   return token === undefined ? {} : { authorization: `Bearer ${token}` }

@@ -1,5 +1,6 @@
 import { useMemo } from 'preact/hooks'
 import type { DomainList, ResourceList, RuleList } from '../../../api/shapes.ts'
+import { inScope } from '../calls/session.ts'
 import { usePoll } from '../calls/use-poll.ts'
 import { useSeries } from '../calls/use-series.ts'
 import { currentPods } from '../data/current-pods.ts'
@@ -27,7 +28,7 @@ const summed = { ...page, totals: 'sum' }
 /** The rules of one domain with their counts; a choice of the domain if the address names none. */
 export function DomainPage() {
   const { domain } = route.value.parameters
-  const domains = usePoll<DomainList>('/domains', page, slowMs)
+  const domains = usePoll<DomainList>('/domains', { ...page, ...inScope.value }, slowMs)
   const names = domains.answer?.items.map(item => item.domain) ?? []
   const chosen = domain ?? names[0]
   const owner = domains.answer?.items.find(item => item.domain === chosen)?.owner
@@ -52,7 +53,11 @@ interface OneDomainProps {
 
 function OneDomain({ domain, owner }: OneDomainProps) {
   const rules = usePoll<RuleList>(`/domains/${encodeURIComponent(domain)}/rules`, summed, everyMs)
-  const resources = usePoll<ResourceList>('/resources', { kind: 'RateLimitConfig', ...page }, everyMs)
+  const resources = usePoll<ResourceList>(
+    '/resources',
+    { kind: 'RateLimitConfig', ...page, ...inScope.value },
+    everyMs,
+  )
   const items = rules.answer?.items ?? []
   const history = useHistory(items)
   const rule = route.value.parameters['rule'] ?? items[0]?.rule

@@ -1,4 +1,5 @@
 import type { MerchantList } from '../../../api/shapes.ts'
+import { inScope } from '../calls/session.ts'
 import { usePoll } from '../calls/use-poll.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
@@ -11,7 +12,7 @@ const page = { limit: 200 }
 
 /** The merchants with credentials and balances, and the last proof of the books. */
 export function MerchantsPage() {
-  const { answer, problem } = usePoll<MerchantList>('/merchants', page, everyMs)
+  const { answer, problem } = usePoll<MerchantList>('/merchants', { ...page, ...inScope.value }, everyMs)
   return html`
     <${ErrorNote} error=${problem} />
     ${answer === undefined && problem === undefined && html`<${Empty}>Asking the operator …<//>`}

@@ -2,6 +2,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect, useMemo } from 'preact/hooks'
 import type { DomainList, ResourceList, SeriesPointEvent } from '../../../api/shapes.ts'
 import { openStream } from '../calls/event-stream.ts'
+import { inScope } from '../calls/session.ts'
 import { usePoll } from '../calls/use-poll.ts'
 import { currentPods } from '../data/current-pods.ts'
 import { findProblems } from '../data/find-problems.ts'
@@ -24,10 +25,11 @@ const page = { limit: 200 }
 
 /** Problems first, then what runs. */
 export function Overview() {
-  const limits = usePoll<ResourceList>('/resources', { kind: 'RateLimitConfig', ...page }, everyMs)
-  const routes = usePoll<ResourceList>('/resources', { kind: 'AnimationStreamRoute', ...page }, slowMs)
-  const merchants = usePoll<ResourceList>('/resources', { kind: 'Merchant', ...page }, slowMs)
-  const domains = usePoll<DomainList>('/domains', page, everyMs)
+  const shown = { ...page, ...inScope.value }
+  const limits = usePoll<ResourceList>('/resources', { kind: 'RateLimitConfig', ...shown }, everyMs)
+  const routes = usePoll<ResourceList>('/resources', { kind: 'AnimationStreamRoute', ...shown }, slowMs)
+  const merchants = usePoll<ResourceList>('/resources', { kind: 'Merchant', ...shown }, slowMs)
+  const domains = usePoll<DomainList>('/domains', shown, everyMs)
   const all = [limits, routes, merchants].flatMap(({ answer }) => answer?.items ?? [])
   const listed = limits.answer?.pods
   const pods = useMemo(() => currentPods(listed ?? []), [listed])

@@ -2,6 +2,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import type { DomainList, TapBatchEvent } from '../../../api/shapes.ts'
 import { type EventStream, openStream } from '../calls/event-stream.ts'
+import { inScope } from '../calls/session.ts'
 import { usePoll } from '../calls/use-poll.ts'
 import { displayText, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
@@ -16,7 +17,7 @@ const page = { limit: 1_000 }
 
 /** Live decisions of one domain, sampled by the pods. */
 export function TapPage() {
-  const domains = usePoll<DomainList>('/domains', page, slowMs)
+  const domains = usePoll<DomainList>('/domains', { ...page, ...inScope.value }, slowMs)
   const names = domains.answer?.items.map(({ domain }) => domain) ?? []
   const chosen = route.value.parameters['domain'] ?? names[0]
   return html`
@@ -68,7 +69,7 @@ function Tap({ domain }: { readonly domain: string }) {
 }
 
 const advice =
-  'The tap is off until DECISION_TAP=true of the rate limit service allows it, because keys may be personal data.'
+  'The tap is off until DECISION_TAP=true of the rate limit service allows it: keys may be personal data.'
 
 interface TapState {
   readonly decisions: readonly Decision[]

@@ -1,4 +1,5 @@
 import type { ResourceList } from '../../../api/shapes.ts'
+import { inScope } from '../calls/session.ts'
 import { type ResourceName, useDraft } from '../calls/use-draft.ts'
 import { usePoll } from '../calls/use-poll.ts'
 import { type Proposal, useWhatIf } from '../calls/use-what-if.ts'
@@ -29,7 +30,7 @@ const newResource = ''
 
 /** The choice of a resource, and its proposal. The first resource is chosen if the address has none. */
 export function WhatIfPage() {
-  const { answer, problem } = usePoll<ResourceList>('/resources', page, slowMs)
+  const { answer, problem } = usePoll<ResourceList>('/resources', { ...page, ...inScope.value }, slowMs)
   const { namespace = '', name } = route.value.parameters
   const named = name === undefined ? undefined : { namespace, name }
   const resource = named ?? (route.value.parameters['new'] === undefined ? answer?.items[0] : undefined)

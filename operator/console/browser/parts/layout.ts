@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
-import { isLoggedIn, lastAnswerMs, logOut, outage } from '../calls/session.ts'
+import { isLoggedIn, lastAnswerMs, logOut, namespace, outage } from '../calls/session.ts'
 import { formatTime } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { linkTo, route } from '../data/route.ts'
@@ -47,6 +47,7 @@ export function Layout({ places, title, children }: LayoutProps) {
         </ul>
       </nav>
       <div class="tools">
+        ${isLoggedIn.value && html`<${NamespaceForm} />`}
         <button type="button" class="quiet" onClick=${switchTheme}>Theme: ${theme.value}</button>
         ${isLoggedIn.value && html`<button type="button" class="quiet" onClick=${logOut}>Log out</button>`}
       </div>
@@ -57,6 +58,18 @@ export function Layout({ places, title, children }: LayoutProps) {
       ${children}
     </main>
   `
+}
+
+/** The namespace of lists. It is read on Enter, and when the focus leaves the field. */
+function NamespaceForm() {
+  const change = (event: Event) => {
+    namespace.value = (event.target as HTMLInputElement).value.trim()
+  }
+  return html`<label class="namespace">
+    Namespace${' '}
+    <input placeholder="all" autocomplete="off" spellcheck=${false} value=${namespace.value}
+      onChange=${change} />
+  </label>`
 }
 
 /** Says that the operator does not answer, and since when. The calls are repeated without a click. */

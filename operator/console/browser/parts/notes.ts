@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { CallError } from '../calls/api.ts'
+import { isLoggedIn, namespace } from '../calls/session.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 
@@ -8,10 +9,13 @@ const maxMessage = 400
 /** An error of a call, in words for people. */
 export function ErrorNote({ error }: { readonly error: unknown }) {
   if (error === undefined) return null
-  const isForbidden = error instanceof CallError && error.status === 403
-  const message = error instanceof Error ? error.message : `${error}`
-  return html`<p class="note ${isForbidden ? 'warning' : 'error'}" role="alert">
-    ${isForbidden ? 'You do not have this right. ' : ''}${displayText(message, maxMessage)}
+  const message = displayText(error instanceof Error ? error.message : `${error}`, maxMessage)
+  if (!(error instanceof CallError && error.status === 403))
+    return html`<p class="note error" role="alert">${message}</p>`
+  const canChoose = isLoggedIn.value && namespace.value === ''
+  return html`<p class="note warning" role="alert">
+    You do not have this right. ${message}
+    ${canChoose && ' If you have it in one namespace, choose that above.'}
   </p>`
 }
 
