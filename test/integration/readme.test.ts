@@ -4,6 +4,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, utimesSync }
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { startProgram } from '../support/program.ts'
+import { missingProgram } from '../support/require-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 
@@ -35,7 +36,9 @@ function linkModules(place: string): void {
   utimesSync(join(made, '.package-lock.json'), now, now)
 }
 
-test('the commands of the README work from a clean clone', { timeout: 180_000 }, async t => {
+const skip = missingProgram('git') || missingProgram('curl')
+
+test('the commands of the README work from a clean clone', { skip, timeout: 180_000 }, async t => {
   const place = temporaryFolder('readme')
   execFileSync('git', ['clone', '--quiet', root, place])
   if (!installs) linkModules(place)

@@ -12,7 +12,10 @@ export interface Program {
   said(text: string | RegExp, deadlineMs?: number): Promise<void>
   /** Resolves with the exit code, or the signal that ended it. */
   exited(): Promise<number | string>
-  /** Sends the signal and resolves with the exit code, or the signal that ended it. */
+  /**
+   * Sends the signal, to its whole process group if it is detached, and resolves with the exit code or the
+   * signal that ended it.
+   */
   end(signal?: NodeJS.Signals): Promise<number | string>
 }
 
@@ -55,7 +58,8 @@ export function startProgram(
     },
     exited,
     end(signal = 'SIGTERM') {
-      if (!ended()) child.kill(signal)
+      if (!ended() && options.detached && child.pid !== undefined) process.kill(-child.pid, signal)
+      else if (!ended()) child.kill(signal)
       return exited()
     },
   }

@@ -6,14 +6,14 @@ import { statsdDialect } from './statsd-lines.ts'
 import { createStatsdSink, droppedLinesName } from './statsd-sink.ts'
 import { openTcpTransport } from './tcp-transport.ts'
 import { counted, listenTcp, listenUdp, type Receiver, until } from './testing/receivers.ts'
-import { openUdpTransport } from './udp-transport.ts'
+import { openUdpTransport, type UdpTransportOptions } from './udp-transport.ts'
 
 const protocols = {
   tcp: { listen: listenTcp as (port?: number) => Promise<Receiver>, open: openTcpTransport },
   udp: { listen: listenUdp as (port?: number) => Promise<Receiver>, open: openUdpTransport },
 }
 
-function openSink(protocol: keyof typeof protocols, port: number) {
+function openSink(protocol: keyof typeof protocols, port: number, more: Partial<UdpTransportOptions> = {}) {
   const stats = createStats()
   const messages: string[] = []
   const log = { ...silentLog, warn: () => messages.push('lost'), info: () => messages.push('back') }
@@ -23,7 +23,7 @@ function openSink(protocol: keyof typeof protocols, port: number) {
     stats,
     dialect: statsdDialect(new Map()),
     openTransport(onWritable) {
-      const options = { host: 'localhost', port, dropped, log, random: () => 0.99, onWritable }
+      const options = { host: '127.0.0.1', port, dropped, log, random: () => 0.99, onWritable, ...more }
       const transport = protocols[protocol].open(options)
       writable = transport.writable
       return transport
@@ -108,6 +108,34 @@ test('tcp: a receiver that does not read costs bounded memory and blocks no call
   const grown = process.memoryUsage().external + process.memoryUsage().arrayBuffers - before
   assert.ok(grown < 20 * 1024 * 1024, `200 MB were to be sent, and ${grown} bytes are held`)
   await sink.stop()
+})
+
+test('udp: a receiver at one of several addresses is found', async t => {
+  const receiver = await listenUdp()
+  t.after(receiver.close)
+  const addresses = [
+    { address: '127.0.0.2', family: 4 },
+    { address: '127.0.0.1', family: 4 },
+  ]
+  const { stats, sink } = openSink('udp', receiver.port, { host: 'two', resolve: async () => addresses })
+  t.after(sink.stop)
+  const hits = stats.counter('hits')
+  const flushing = setInterval(() => {
+    hits.value += 1
+    sink.flush()
+  }, 5)
+  t.after(() => clearInterval(flushing))
+  await until('the first hits', () => counted(receiver, 'hits') > 0)
+})
+
+test('tcp: a receiver is found by its name', async t => {
+  const receiver = await listenTcp()
+  t.after(receiver.close)
+  const { stats, sink } = openSink('tcp', receiver.port, { host: 'localhost' })
+  t.after(sink.stop)
+  stats.counter('hits').value += 1
+  sink.flush()
+  await until('the hit', () => counted(receiver, 'hits') === 1)
 })
 
 test('udp: datagrams are not fragmented, and a line that is too long is counted', async t => {

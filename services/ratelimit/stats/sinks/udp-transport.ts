@@ -1,4 +1,5 @@
 import { createSocket, type Socket } from 'node:dgram'
+import type { LookupAddress } from 'node:dns'
 import { lookup } from 'node:dns/promises'
 import type { Packet } from './statsd-lines.ts'
 import { createReconnect, type Reconnect, type Transport, type TransportOptions } from './transport.ts'
@@ -13,23 +14,30 @@ const maxSocketAgeMs = 60_000
  * Sends packets as datagrams. A sent datagram may not have been received; the system reports a missing
  * receiver on this machine.
  */
-export function openUdpTransport(options: TransportOptions): Transport {
+export function openUdpTransport(options: UdpTransportOptions): Transport {
   return new UdpTransport(options)
+}
+
+export interface UdpTransportOptions extends TransportOptions {
+  /** Resolves with the addresses of the host. */
+  readonly resolve?: (host: string) => Promise<readonly LookupAddress[]>
 }
 
 class UdpTransport implements Transport {
   readonly packetBytes = packetBytes
-  readonly #options: TransportOptions
+  readonly #options: UdpTransportOptions
   readonly #reconnect: Reconnect
   #socket: Socket | undefined
   #age: NodeJS.Timeout | undefined
   /** The number of packets that the system has not taken yet. */
   #sending = 0
+  /** The number of losses. Each selects the next address, as a receiver may listen at some of them only. */
+  #losses = 0
   #lastLines = 0
   #closing = false
   #onAllSent = () => {}
 
-  constructor(options: TransportOptions) {
+  constructor(options: UdpTransportOptions) {
     this.#options = options
     this.#reconnect = createReconnect(options, () => this.#open())
     this.#open()
@@ -72,7 +80,7 @@ class UdpTransport implements Transport {
   }
 
   #open(): void {
-    openSocket(this.#options).then(
+    openSocket(this.#options, this.#losses).then(
       socket => this.#use(socket),
       (error: Error) => this.#onFailedOpen(error),
     )
@@ -105,6 +113,7 @@ class UdpTransport implements Transport {
     this.#options.dropped.value += lines
     if (this.#closing || from !== this.#socket) return
     this.#replace(undefined)
+    this.#losses += 1
     this.#reconnect.lost(error.message)
   }
 
@@ -115,9 +124,15 @@ class UdpTransport implements Transport {
   }
 }
 
+const resolveAll = (host: string) => lookup(host, { all: true })
+
 /** Opens a connected socket: only such a socket gets an error when the port has no listener. */
-async function openSocket({ host, port }: TransportOptions): Promise<Socket> {
-  const { address, family } = await lookup(host)
+async function openSocket(
+  { host, port, resolve: find }: UdpTransportOptions,
+  losses: number,
+): Promise<Socket> {
+  const addresses = await (find ?? resolveAll)(host)
+  const { address, family } = addresses[losses % addresses.length] ?? { address: host, family: 4 }
   const socket = createSocket(family === 6 ? 'udp6' : 'udp4')
   return new Promise((resolve, reject) => {
     socket.once('error', error => {
