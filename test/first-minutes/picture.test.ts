@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { terminalPicture, textOfPicture } from '../../docs/generator/terminal-picture.ts'
+import { missingProgram } from '../support/require-server.ts'
 import { root } from '../support/tollway.ts'
 import { recordSession } from './record-session.ts'
 
@@ -13,7 +14,9 @@ const comparable = (text: string) =>
     .replaceAll(/\d+/g, '0')
     .replaceAll(/ +/g, ' ')
 
-test('the picture of the README shows the present output, apart from numbers', async t => {
+const skip = missingProgram('curl')
+
+test('the picture of the README shows the present output, apart from numbers', { skip }, async t => {
   const picture = readFileSync(join(root, 'docs/first-minutes.svg'), 'utf8')
   const lines = await recordSession(t)
   assert.equal(

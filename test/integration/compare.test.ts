@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { after, before, suite, test } from 'node:test'
 import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
 import type { ComparisonReport } from '../../operator/cli/compare/comparison.ts'
@@ -100,6 +102,37 @@ suite('compare with the real reference', { skip: missing }, () => {
     assert.match((await compare(...args)).out, /shop: user=alice +3 +/)
   })
 
+  test('services that do not answer end a run with the reason and exit code 2', async t => {
+    const [reference, stopped] = await Promise.all([
+      start(t, 'reference', '1000/day', 'er:'),
+      start(t, 'candidate', '1000/day', 'es:'),
+    ])
+    const silent = await startSilentServer(t)
+    const file = requestsFile(shortCalls(30))
+    const replayTo = (port: number) =>
+      compare(...peersOf(reference, { grpcPort: port }), '--requests', file, '--timeout', '0.05')
+    const unanswered = await replayTo(silent)
+    assert.equal(unanswered.code, 2)
+    assert.match(unanswered.out, /^20 requests: 0 same, \d+ different/)
+    assert.match(unanswered.err, /line 20: the candidate answered none of 20 requests: /)
+
+    const http = await compare(...peersOf(reference, { grpcPort: reference.httpPort }), '--requests', file)
+    assert.match(
+      http.err,
+      /--candidate 127.* is not a gRPC port: the answer is not HTTP\/2: HTTP\/1\.1 \d+ \w+.*$/m,
+    )
+    stopped.program.process.kill('SIGSTOP')
+    const nothing = await replayTo(stopped.grpcPort)
+    stopped.program.process.kill('SIGCONT')
+    assert.match(nothing.err, /--candidate 127.* is not a gRPC port: no answer within 3000 ms/)
+    assert.deepEqual([http.code, nothing.code], [2, 2])
+
+    const toSilent = [...peersOf(reference, { grpcPort: silent }), '--listen', '127.0.0.1:0']
+    const idle = await compare(...toSilent, '--duration', '0.1')
+    assert.equal(idle.code, 2)
+    assert.match(idle.err, /listening on 127.*no request was answered by both services/s)
+  })
+
   test('a proxy forwards answers, errors and health; no candidate fault reaches the callers', async t => {
     const [reference, candidate] = await Promise.all([
       start(t, 'reference', '1000/day', 'pr:'),
@@ -180,3 +213,20 @@ suite('compare with the real reference', { skip: missing }, () => {
     assert.deepEqual([await remaining(left), await remaining(left)], [3, 2], 'gone back')
   })
 })
+
+/** Starts a server that begins HTTP/2 and then answers nothing. */
+async function startSilentServer(t: Cleanup): Promise<number> {
+  const settings = Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0])
+  const sockets = new Set<Socket>()
+  const server = createServer(socket => {
+    sockets.add(socket)
+    socket.on('error', () => {}).resume()
+    socket.write(settings)
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.after(async () => {
+    server.close()
+    for (const socket of sockets) socket.destroy()
+  })
+  return (server.address() as AddressInfo).port
+}

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { runCommand } from '../../operator/cli/run-command.ts'
+import { missingProgram } from '../support/require-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -18,7 +19,9 @@ spec:
       rateLimit: {unit: hour, requestsPerUnit: ${requestsPerUnit}}
 `
 
-test('the counters and whatif commands use the operator on this machine', async t => {
+const skip = missingProgram('redis-server')
+
+test('the counters and whatif commands use the operator on this machine', { skip }, async t => {
   // The default of 15 ms is missed when the whole suite shares the machine; /json then answers 400.
   const generous = ['--env', 'BACKEND_DEADLINE=5s']
   const tollway = await startTollway(t, { 'checkout.yaml': manifest(3) }, ['--replicas', '2', ...generous])

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { type RateLimitResponse, RateLimitResponse_Code } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import { RateLimitAlgorithm, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import { encodeDomain, encodeResponse, type LimitFeed, startLimitFeed } from '../support/limit-feed.ts'
 import { callRateLimit, startRateLimit } from '../support/rate-limit-process.ts'
-import { type RedisServer, startRedis } from '../support/redis-server.ts'
+import { startRedis } from '../support/redis-server.ts'
 import { missingProgram } from '../support/require-server.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -28,15 +28,7 @@ const keys = ['first', 'second'] as const
 const processes = 2
 const callsAtOnce = 30
 
-let redis: RedisServer
-let feed: LimitFeed
-before(async () => {
-  redis = await startRedis()
-  feed = await startLimitFeed()
-})
-after(() => Promise.all([redis.stop(), feed.stop()]))
-
-function send(change: number): void {
+function send(feed: LimitFeed, change: number): void {
   const { limit, second } = versions[change % versions.length] ?? assert.fail()
   const first = { ...limit, requestsPerUnit: most + change, name: `v${change}` }
   const descriptors = keys.map(key =>
@@ -68,7 +60,11 @@ function versionOf({ overallCode, statuses }: RateLimitResponse): number {
 test('changes of algorithm, window and limits under load: no error, no decision by two versions', {
   skip: missingProgram('redis-server'),
 }, async t => {
-  send(0)
+  const [redis, feed] = await Promise.all([startRedis(), startLimitFeed()])
+  t.after(async () => {
+    await Promise.all([redis.stop(), feed.stop()])
+  })
+  send(feed, 0)
   const env = { ...feed.settings, KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL: `127.0.0.1:${redis.port}` }
   const services = await Promise.all(Array.from({ length: processes }, () => startRateLimit(t, env)))
   await Promise.all(services.map(service => service.serves()))
@@ -89,7 +85,7 @@ test('changes of algorithm, window and limits under load: no error, no decision 
   })
   const changed = (async () => {
     for (let change = 1; change < changes; change++) {
-      send(change)
+      send(feed, change)
       await waitFor(`version ${change}`, () => seen.every(({ newest }) => newest === change))
     }
   })().finally(() => {

@@ -68,6 +68,8 @@ async function changesOneCounter(t: TestContext, env: Readonly<Record<string, st
   assert.deepEqual(await ask(two, 'alice', 2), [200, 429])
 }
 
+const missingRedis = missingProgram('redis-server')
+
 function redisEnv(port: number) {
   return { BACKEND_TYPE: 'redis', KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL: `127.0.0.1:${port}` }
 }
@@ -108,13 +110,15 @@ describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
     assert.equal(await failure(sessions.pods({ limit: 0 })), 'invalid limit')
   })
 
-  test('a counter in Redis is read, reset and raised, and no local cache rejects afterwards', async t => {
+  test('a counter in Redis is read, reset and raised, and no local cache rejects afterwards', {
+    skip: missingRedis,
+  }, async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
     await changesOneCounter(t, redisEnv(redis.port))
   })
 
-  test('a counter of a script in Redis is read, reset and raised', async t => {
+  test('a counter of a script in Redis is read, reset and raised', { skip: missingRedis }, async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
     await changesOneCounter(t, { ...redisEnv(redis.port), STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true' })
@@ -160,7 +164,7 @@ describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
     assert.equal(await failure(tap.next()), 'switched-off')
   })
 
-  test('a paused pod is not read, and is named by a reset', async t => {
+  test('a paused pod is not read, and is named by a reset', { skip: missingRedis }, async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
     const { port, sessions, table } = await startReportingOperator(t, limitPerDay(3), {
@@ -187,7 +191,9 @@ describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
     await waitFor('both pods to confirm', async () => (await sessions.reset(at('x'))).confirmed.length === 2)
   })
 
-  test('a lost Redis is an error of each call within a time limit, and the problem of the pod', async t => {
+  test('a lost Redis is an error of each call within a time limit, and the problem of the pod', {
+    skip: missingRedis,
+  }, async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
     const { port, sessions } = await startReportingOperator(t, limitPerDay(3))
@@ -347,7 +353,9 @@ describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
     assert.match(`${error}`, /the configuration is not of the domain 'shop'/)
   })
 
-  test('two workers of one pod are watched and replayed as one, and two readers see the same', async t => {
+  test('two workers of one pod are watched and replayed as one, and two readers see the same', {
+    skip: missingRedis,
+  }, async t => {
     const redis = await startRedis()
     t.after(() => redis.stop())
     const { port, sessions, table } = await startReportingOperator(t, limitPerDay(5))

@@ -91,7 +91,7 @@ export async function assertAnswers(
     found = Buffer.concat([found, bytes])
     if (found.length >= frameHeaderBytes) {
       if (found[3] === settingsFrame) resolve()
-      else reject(new Error(`the answer is not HTTP/2: ${printable(found.toString('latin1', 0, 40))}`))
+      else reject(new Error(`the answer is not HTTP/2: ${beginningOf(found)}`))
     }
   })
   socket.on('error', reject)
@@ -100,10 +100,17 @@ export async function assertAnswers(
     await promise
   } catch (error) {
     const problem = isConnected ? 'is not a gRPC port' : 'does not accept connections'
-    const advice = isConnected && tls === undefined ? `; a port with TLS needs --${peer.name}-tls` : ''
+    const mayNeedTls = isConnected && tls === undefined && found.length < frameHeaderBytes
+    const advice = mayNeedTls ? `; a port with TLS needs --${peer.name}-tls` : ''
     throw new Error(`--${peer.name} ${addressOf(peer)}: ${problem}: ${connectionProblem(error)}${advice}`)
   } finally {
     clearTimeout(timeout)
     socket.destroy()
   }
+}
+
+/** Returns the first line, at most 40 characters of it. */
+function beginningOf(bytes: Buffer): string {
+  const [line = ''] = bytes.toString('latin1', 0, 40).split(/\r?\n/)
+  return printable(line)
 }

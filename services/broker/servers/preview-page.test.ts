@@ -109,7 +109,7 @@ test('a preview needs the key of a kept request', async t => {
 })
 
 test('a broker that shares the log in Redis has the preview of another one', async t => {
-  if (requireProgram(t, 'redis-server') === undefined) return
+  if (requireProgram(t, 'redis-server') === false) return
   const redis = await startRedis()
   t.after(() => redis.stop())
   const env = { STREAM_LOG: 'redis', REDIS_URL: redis.url }
