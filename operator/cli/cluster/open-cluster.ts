@@ -1,3 +1,4 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import {
   createKubeClient,
   type KubeClient,
@@ -12,8 +13,9 @@ import { statusError } from '../../environments/kubernetes/api/connection/api-er
 import { Caller } from '../../environments/kubernetes/api/connection/caller.ts'
 import { createTransport, readBody } from '../../environments/kubernetes/api/connection/transport.ts'
 import type { ApiResource, KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
+import { collectionPath } from '../../environments/kubernetes/api/resource-path.ts'
 import type { ClusterValues } from './cluster-options.ts'
-import { explainMissingRight } from './missing-right.ts'
+import { explainMissingRight, MissingRightError } from './missing-right.ts'
 
 /** A cluster with the rights of a user. Each call rejects with an error that names a missing right. */
 export interface Cluster {
@@ -25,9 +27,19 @@ export interface Cluster {
   getText(path: string, maxBytes: number): Promise<string>
   /** Creates or replaces an object without storing it; resolves with it as it would be stored. */
   dryRun(method: 'POST' | 'PUT', resource: ApiResource, path: string, body: KubeObject): Promise<KubeObject>
+  /** Rejects with an error that names the right if the user does not have it. */
+  requireRight(right: NamespacedRight): Promise<void>
   /** Resolves with the bearer token of the user; undefined for one who authenticates without a token. */
   token(): Promise<string | undefined>
   close(): void
+}
+
+/** A right in a namespace: `get` on `pods`, `create` on `pods/exec`. */
+export interface NamespacedRight {
+  readonly verb: string
+  readonly resource: string
+  readonly subresource?: string
+  readonly namespace: string
 }
 
 const pageSize = 500
@@ -60,6 +72,7 @@ export async function openCluster(
         caller.call({ resource, method, path: `${path}?${query}`, body }),
       )) as KubeObject
     },
+    requireRight: right => explained(requireRight(caller, right)),
     async token() {
       const { headers } = await access.credentials()
       return /^Bearer (.+)$/.exec(headers['authorization'] ?? '')?.[1]
@@ -82,6 +95,28 @@ export async function openCluster(
     if (response.statusCode === 200) return text
     throw statusError(call, response.statusCode ?? 0, parseJson(text) ?? text)
   }
+}
+
+/** The API server answers every user about their own rights and name. */
+async function requireRight(caller: Caller, resourceAttributes: NamespacedRight): Promise<void> {
+  const access = await review(caller, 'authorization.k8s.io', 'SelfSubjectAccessReview', {
+    spec: { resourceAttributes },
+  })
+  if (access['allowed'] === true) return
+  const { userInfo } = await review(caller, 'authentication.k8s.io', 'SelfSubjectReview', {})
+  const user = isObject(userInfo) ? `${userInfo['username']}` : 'the account'
+  const { verb, resource, subresource, namespace } = resourceAttributes
+  const what = subresource === undefined ? resource : `${resource}/${subresource}`
+  throw new MissingRightError(`${user} lacks the right to ${verb} ${what} in the namespace ${namespace}`)
+}
+
+/** Resolves with the status of a review. */
+async function review(caller: Caller, group: string, kind: string, body: object) {
+  const resource = { group, version: 'v1', plural: `${kind.toLowerCase()}s`, namespaced: false }
+  const path = collectionPath(resource, undefined)
+  const object = { apiVersion: `${group}/v1`, kind, ...body }
+  const { status } = await caller.call({ resource, method: 'POST', path, body: object })
+  return isObject(status) ? status : {}
 }
 
 async function listAll(

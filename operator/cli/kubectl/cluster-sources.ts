@@ -18,7 +18,8 @@ import { aFile } from '../completion/completion.ts'
 import { text } from '../options/option.ts'
 import { type FolderContent, folderSource, kindsOf } from '../read-folder.ts'
 import type { SourceOf, SourceValues } from '../source-of-command.ts'
-import { forwardPort } from './port-forward.ts'
+import { requireRightsOf } from './kubectl-rights.ts'
+import { forwardHttpPort, forwardPort } from './port-forward.ts'
 
 const maxReportBytes = 64 * 1024 * 1024
 const maxTokenBytes = 64 * 1024
@@ -119,9 +120,10 @@ export const clusterOperator: SourceOf<OperatorAddress> = {
     withCluster(values, async cluster => {
       const token = await tokenOf(cluster, values['token-file'] as string | undefined)
       const clusterValues = clusterValuesOf(values)
-      const port = await tryOperators(cluster, values, pod =>
-        forwardPort(pod, operatorPort(pod), clusterValues),
-      )
+      const port = await tryOperators(cluster, values, async pod => {
+        await requireRightsOf('portforward', cluster, pod)
+        return forwardHttpPort(pod, operatorPort(pod), clusterValues)
+      })
       return { url: new URL(`http://127.0.0.1:${port}`), token }
     }),
 }
@@ -152,6 +154,7 @@ export const clusterBrokers: SourceOf<readonly BrokerAddress[]> = {
     withCluster(values, async cluster => {
       const clusterValues = clusterValuesOf(values)
       const pods = await findServicePods(cluster, 'broker', clusterValues['tollway-namespace'])
+      await requireRightsOf('portforward', cluster, pods[0])
       const ports = await Promise.all(pods.map(pod => forwardPort(pod, brokerDebugPort, clusterValues)))
       return ports.map(port => ({ url: new URL(`http://127.0.0.1:${port}`) }))
     }),

@@ -6,6 +6,7 @@ import { type Command, exitCodes } from '../command.ts'
 import { payments } from '../commands/payments.ts'
 import { takeOptions } from '../options/take-options.ts'
 import { withCluster } from './cluster-sources.ts'
+import { requireRightsOf } from './kubectl-rights.ts'
 
 /** `tollway payments` in a pod of the payments service, which has the settings of the database. */
 export const kubectlPayments: Command = {
@@ -19,17 +20,19 @@ export const kubectlPayments: Command = {
     ],
     description: `\
 Runs a command of tollway payments in a pod of the payments service, which has the address of the database.
-It needs the right to create pods/exec in the namespace of the operator. tollway payments --help describes
-the actions.`,
+It needs the rights to list and get pods, and to create pods/exec, in the namespace of the operator.
+tollway payments --help describes the actions.`,
     exitCodes: '0 done, 1 something does not add up or was refused, 2 it could not be done.',
     examples: ['kubectl tollway payments verify', 'kubectl tollway payments payout --period 2026-07'],
   },
   async run(args) {
     const { taken, rest } = takeOptions(args, clusterOptions)
     const values: ClusterValues = taken
-    const [{ name, namespace }] = await withCluster({ ...values }, cluster =>
-      findServicePods(cluster, 'payments', values['tollway-namespace']),
-    )
+    const { name, namespace } = await withCluster({ ...values }, async cluster => {
+      const [pod] = await findServicePods(cluster, 'payments', values['tollway-namespace'])
+      await requireRightsOf('exec', cluster, pod)
+      return pod
+    })
     const container = ['-n', namespace, 'exec', name, '-c', 'payments']
     const call = [...kubectlFlags(values), ...container, '--', 'payments', ...rest]
     const child = spawn('kubectl', call, { stdio: 'inherit' })

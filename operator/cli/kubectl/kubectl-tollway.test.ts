@@ -117,6 +117,23 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
     assert.match(complaints, /lister lacks the right to get pods\/proxy in the namespace tollway-system/)
   })
 
+  it('counters names the rights that kubectl needs to forward a port', async () => {
+    for (const [name, verbs, right] of [
+      ['neighbour', ['list'], 'get pods'],
+      ['visitor', ['list', 'get'], 'create pods/portforward'],
+    ] as const) {
+      const rules = [{ apiGroups: [''], resources: ['pods'], verbs }]
+      const kubeconfig = await cluster.account(name, { [systemNamespace]: rules })
+      const { code, complaints } = await run(
+        ...['counters', 'get', '--kubeconfig', kubeconfig, '--tollway-namespace', systemNamespace],
+        ...['-d', 'checkout', '-e', 'user=alice'],
+      )
+      assert.equal(code, 2)
+      const lacked = `${name} lacks the right to ${right} in the namespace ${systemNamespace}`
+      assert.ok(complaints.includes(`${systemNamespace}:${lacked}`), complaints)
+    }
+  })
+
   it("status repeats kubectl's error if it cannot forward the port", async () => {
     const said = await run('counters', 'get', ...admin, '-d', 'checkout', '-e', 'user=alice')
     assert.equal(said.code, 2)

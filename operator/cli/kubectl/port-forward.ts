@@ -3,13 +3,40 @@ import { type ClusterValues, kubectlFlags } from '../cluster/cluster-options.ts'
 import type { TollwayPod } from '../cluster/find-tollway.ts'
 
 const startMs = 15_000
+const answerMs = 5_000
 const maxOutput = 4_000
+
+/**
+ * Resolves with the local port of `forwardPort` as soon as an HTTP server of the pod answers behind it.
+ * kubectl forwards any port: only a connection shows whether the pod listens there.
+ *
+ * @throws Error with the pod and the port
+ */
+export async function forwardHttpPort(
+  pod: Pick<TollwayPod, 'name' | 'namespace'>,
+  port: number,
+  values: ClusterValues,
+): Promise<number> {
+  const local = await forwardPort(pod, port, values)
+  try {
+    // Any answer proves that a server listens, also 404.
+    const signal = AbortSignal.timeout(answerMs)
+    const { body } = await fetch(`http://127.0.0.1:${local}/`, { signal, redirect: 'manual' })
+    await body?.cancel()
+    return local
+  } catch (error) {
+    const { name, cause, message } = error as Error & { readonly cause?: Error }
+    const text =
+      name === 'TimeoutError' ? `no answer within ${answerMs / 1000} s` : (cause?.message ?? message)
+    throw new Error(`pod ${pod.namespace}/${pod.name}: no server answers on port ${port}: ${text}`)
+  }
+}
 
 /**
  * Resolves with the local port behind which a port of a pod is, until this process ends. kubectl forwards it,
  * because it knows every way to authenticate, and because the token of the user must not cross the network of
- * the pods in the clear, as it would behind the proxy of the API server. It needs the right to create
- * pods/portforward.
+ * the pods in the clear, as it would behind the proxy of the API server. It needs the rights to get
+ * pods and to create pods/portforward.
  */
 export async function forwardPort(
   { name, namespace }: Pick<TollwayPod, 'name' | 'namespace'>,
@@ -18,12 +45,32 @@ export async function forwardPort(
 ): Promise<number> {
   const args = [...kubectlFlags(values), '-n', namespace, 'port-forward', `pod/${name}`, `:${port}`]
   const child = spawn('kubectl', args, { stdio: ['ignore', 'pipe', 'pipe'] })
-  process.once('exit', () => child.kill())
+  endWithThisProcess(child)
   const local = await firstPort(child)
   // The command ends when its own work ends.
   child.unref()
   for (const stream of [child.stdout, child.stderr]) (stream as unknown as { unref(): void }).unref()
   return local
+}
+
+const started = new Set<ChildProcess>()
+
+/** Ends the child before this process ends, also if a signal ends it that the command does not handle. */
+function endWithThisProcess(child: ChildProcess): void {
+  started.add(child)
+  child.once('exit', () => started.delete(child))
+  if (started.size > 1) return
+  process.once('exit', endAll)
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.once(signal, () => {
+      endAll()
+      if (process.listenerCount(signal) === 0) process.kill(process.pid, signal)
+    })
+  }
+}
+
+function endAll(): void {
+  for (const child of started) child.kill()
 }
 
 async function firstPort(child: ChildProcess): Promise<number> {
