@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { describe, test } from 'node:test'
 import { completionScripts, type Shell } from '../../operator/cli/completion/scripts.ts'
+import { createCompletingShells } from '../support/completing-shells.ts'
 import { programs } from '../support/programs.ts'
 import { requireProgram } from '../support/require-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -20,60 +20,13 @@ writeFileSync(tollway, `#!/bin/sh\nexec "${process.execPath}" "${programs.tollwa
 chmodSync(tollway, 0o755)
 for (const [shell, script] of Object.entries(completionScripts)) writeFileSync(join(place, shell), script)
 
-function run(program: string, args: readonly string[]): string {
-  const env = { ...process.env, PATH: `${onPath}${delimiter}${process.env['PATH']}`, HOME: place }
-  const { status, stdout, stderr } = spawnSync(program, args, {
-    cwd: place,
-    env,
-    encoding: 'utf8',
-    timeout: 60_000,
-  })
-  assert.equal(status, 0, stdout + stderr)
-  return stdout
-}
-
-/** Returns the replies of the function that bash calls for the word at the end of the line. */
-function replyOfBash(...words: string[]): readonly string[] {
-  // bash splits words at = and :.
-  const split = words.flatMap(word =>
-    word.split(/([=:])/).filter((part, index) => part !== '' || index === 0),
-  )
-  const quoted = split.map(word => `'${word}'`).join(' ')
-  const script = `source ./bash; COMP_WORDS=(tollway ${quoted}); COMP_CWORD=${split.length}
-    _tollway; printf '%s\\n' "\${COMPREPLY[@]}"`
-  return run('bash', ['--norc', '-c', script]).trimEnd().split('\n')
-}
-
-/** Returns the line after the key for completion was pressed in a terminal. */
-function lineOfZsh(line: string): string {
-  const text = run('zsh', ['-f', '-c', zshSession, 'session', line])
-  return /<<(.*)>>/s.exec(text)?.[1] ?? text
-}
-
-const zshSession = `
-zmodload zsh/zpty
-zpty terminal zsh -f -i
-until_printed() {
-  local out=
-  while [[ $out != *$1* ]] && zpty -r terminal chunk; do out+=$chunk; done
-  print -r -- "$out"
-}
-zpty -w terminal 'PS1=; autoload -U compinit; compinit -u -D; source ./zsh; stty cols 200'
-zpty -w terminal 'show() { print -r -- "<<$BUFFER>>" }; zle -N show; bindkey "^X" show; print rea""dy'
-until_printed ready > /dev/null
-zpty -w -n terminal "$1"$'\\t\\x18'
-until_printed '>>'
-zpty -d terminal
-`
-
-/** Returns the candidates for the end of the line. */
-function candidatesOfFish(line: string): readonly string[] {
-  const script = `source ./fish; complete -C ${JSON.stringify(line)}`
-  return run('fish', ['--no-config', '-c', script])
-    .trimEnd()
-    .split('\n')
-    .map(found => found.replace(/\t.*/, ''))
-}
+const { replyOfBash, lineOfZsh, candidatesOfFish } = createCompletingShells({
+  name: 'tollway',
+  folder: place,
+  env: { ...process.env, PATH: `${onPath}${delimiter}${process.env['PATH']}`, HOME: place },
+  setup: { bash: 'source ./bash', zsh: 'source ./zsh', fish: 'source ./fish' },
+  bashFunction: '_tollway',
+})
 
 const needs = (shell: Shell, behaviour: string, check: () => void) =>
   test(`${shell} ${behaviour}`, t => {
