@@ -1,21 +1,15 @@
-import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const run = promisify(execFile)
 const maxOutputBytes = 64 * 1024 * 1024
-/** The current chart, and the values of these tests for it. */
-export const chart = join(root, 'charts/tollway')
-export const values = join(import.meta.dirname, 'values.yaml')
-export const untilReady = ['--wait', '--timeout', '180s']
+const commandMs = 300_000
 
 /** Resolves with the output of kubectl or helm; rejects with all its output when it fails. */
 async function command(program: string, args: readonly string[], input?: string): Promise<string> {
   try {
-    const running = run(program, [...args], { maxBuffer: maxOutputBytes, timeout: 180_000 })
+    const running = run(program, [...args], { maxBuffer: maxOutputBytes, timeout: commandMs })
     if (input !== undefined) running.child.stdin?.end(input)
     return (await running).stdout
   } catch (error) {
@@ -89,43 +83,3 @@ export async function eventually(
 
 /** The labels of a namespace that takes only pods that are restricted, as Pod Security means it. */
 export const restricted = { 'pod-security.kubernetes.io/enforce': 'restricted' }
-
-/** Installs the chart with the values of these tests, and those given; resolves when everything is ready. */
-export async function install(namespace: string, ...given: readonly string[]): Promise<void> {
-  await helm('install', 'tollway', chart, '-n', namespace, '-f', values, ...untilReady, ...settersOf(given))
-}
-
-/** The same as `install`, but only the hook of the chart waits. */
-export async function installWithoutWaiting(namespace: string, ...given: readonly string[]): Promise<void> {
-  await helm('install', 'tollway', chart, '-n', namespace, '-f', values, ...settersOf(given))
-}
-
-/** Upgrades it to the same values, and to those that are given: `broker.enabled=false`. */
-export async function upgrade(namespace: string, ...given: readonly string[]): Promise<void> {
-  await helm('upgrade', 'tollway', chart, '-n', namespace, '-f', values, ...untilReady, ...settersOf(given))
-}
-
-/** The same as `upgrade`, but only the hook of the chart waits. */
-export async function upgradeWithoutWaiting(namespace: string, ...given: readonly string[]): Promise<void> {
-  await helm('upgrade', 'tollway', chart, '-n', namespace, '-f', values, ...settersOf(given))
-}
-
-const settersOf = (given: readonly string[]) => given.flatMap(value => ['--set', value])
-
-/** The kinds of objects that a release may have in its namespace. */
-const kindsOfRelease =
-  'deployments,services,serviceaccounts,secrets,poddisruptionbudgets,networkpolicies,jobs,leases'
-
-/**
- * Uninstalls the release. Nothing that the operator created is left when helm returns; the namespace is as
- * empty as a new one when this resolves.
- */
-export async function uninstall(namespace: string): Promise<void> {
-  await helm('uninstall', 'tollway', '-n', namespace, '--wait', '--timeout', '120s')
-  const created = ['-l', 'app.kubernetes.io/managed-by=tollway', '-o', 'name']
-  assert.equal(await kubectl('-n', namespace, 'get', 'deployments,pods,services', ...created), '')
-  await eventually('nothing to be left', async () => {
-    const left = await kubectl('-n', namespace, 'get', kindsOfRelease, '-o', 'name')
-    return left.split('\n').every(name => name === '' || name === 'serviceaccount/default')
-  })
-}

@@ -9,49 +9,30 @@ import type { StoredResource } from '../../operator/environments/kubernetes/stat
 import { openPostgres } from '../../services/payments/storage/engine/postgres.ts'
 import type { Storage } from '../../services/payments/storage/storage.ts'
 import { root } from '../support/tollway.ts'
-import {
-  apply,
-  eventually,
-  install,
-  isReady,
-  kubectl,
-  type Pod,
-  pods,
-  read,
-  restart,
-  restricted,
-  uninstall,
-} from './cluster.ts'
+import { apply, eventually, isReady, kubectl, type Pod, pods, read, restart } from './cluster.ts'
 import { createFigures } from './figures.ts'
+import { ensureInstalled, system } from './release.ts'
 import { withTestImages } from './test-images.ts'
 import { startTill, type Till } from './till-pod.ts'
 
-const system = 'tollway-system'
 const shop = 'bakery'
 const payments = 'app.kubernetes.io/name=payments'
 const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
-/** The rest of the installation is not needed. */
-const values = ['payments.enabled=true', 'rateLimit.enabled=false', 'broker.enabled=false']
 
 describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
-  const figures = createFigures()
+  const figures = createFigures('payments')
   let storage: Storage
   let till: Till
 
   before(async () => {
-    await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: system, labels: restricted } })
+    await ensureInstalled()
     await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: shop } })
-    await apply(readFileSync(join(import.meta.dirname, 'postgres.yaml'), 'utf8'))
-    await kubectl('-n', 'databases', 'wait', '--for=condition=Ready', 'pod/postgres', '--timeout=60s')
-    const beginMs = performance.now()
-    await install(system, ...values)
-    figures.note('helm install with payments → all Ready', '< 30 s', seconds(performance.now() - beginMs))
     storage = await openDatabase()
   })
   after(async () => {
     await storage?.close()
-    await kubectl('delete', 'namespace', 'databases', '--wait=false')
-    figures.show()
+    await kubectl('delete', 'namespace', shop, '--wait=false')
+    figures.write()
   })
 
   it('has two ready processes, with a schema and their objects', async () => {
@@ -115,8 +96,8 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     await apply(
       withTestImages(readFileSync(join(root, 'examples/kubernetes/payments/payments.yaml'), 'utf8')),
     )
-    await kubectl('-n', example, 'wait', '--for=condition=Ready', 'mer/florist', '--timeout=60s')
-    await kubectl('-n', example, 'rollout', 'status', 'deploy/florist', '--timeout=60s')
+    await kubectl('-n', example, 'wait', '--for=condition=Ready', 'mer/florist', '--timeout=120s')
+    await kubectl('-n', example, 'rollout', 'status', 'deploy/florist', '--timeout=120s')
     const key = await kubectl('-n', example, 'get', 'mer/florist', '-o', 'jsonpath={.status.publicKey}')
     const [pod] = await readyPods(payments)
     const page = `http://${pod?.status.podIP}:8090/pay/?key=${key}&amount=10000&currency=DKK`
@@ -253,7 +234,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     }) as object[]
     await apply(JSON.stringify(proof).replace(/tollway\/operator:[^"]+/, 'tollway/operator:dev'))
     await kubectl('-n', system, 'create', 'job', 'verify', '--from=cronjob/payments-verify')
-    await kubectl('-n', system, 'wait', '--for=condition=Complete', 'job/verify', '--timeout=60s')
+    await kubectl('-n', system, 'wait', '--for=condition=Complete', 'job/verify', '--timeout=120s')
     assert.match(await kubectl('-n', system, 'logs', 'job/verify'), /\nEverything adds up\.\n/)
     await kubectl('-n', system, 'delete', 'cronjob/payments-verify')
     const byHand = ['exec', 'deploy/tollway-payments', '--', 'payments']
@@ -270,14 +251,6 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     ).catch((error: Error) => error.message)
     assert.match(paid, /the merchant has no bank account/)
     assert.match(await kubectl('-n', system, ...byHand, 'verify'), /\nEverything adds up\.\n/)
-  })
-
-  it('is uninstalled completely, except for the resources and their Secrets', async () => {
-    await kubectl('-n', system, 'delete', 'secret', 'payments-database')
-    await uninstall(system)
-    assert.match(await kubectl('-n', shop, 'get', 'mer', '-o', 'name'), /bakery/)
-    assert.notEqual((await entriesOf('bakery-payments'))['PAYMENTS_API_KEY'], undefined)
-    await kubectl('delete', 'namespace', shop, '--wait=false')
   })
 
   async function readyPods(selector: string): Promise<readonly Pod[]> {
@@ -334,7 +307,7 @@ function merchant(name: string, more: object = {}) {
 
 async function ready(...names: readonly string[]): Promise<void> {
   const all = names.map(name => `mer/${name}`)
-  await kubectl('-n', shop, 'wait', '--for=condition=Ready', ...all, '--timeout=60s')
+  await kubectl('-n', shop, 'wait', '--for=condition=Ready', ...all, '--timeout=120s')
 }
 
 async function statusOf(name: string): Promise<{ readonly merchantId: string; readonly publicKey: string }> {

@@ -9,6 +9,7 @@ import { findProgram } from '../support/require-server.ts'
 import { root } from '../support/tollway.ts'
 import { makePreviousImages } from '../versions/previous-images.ts'
 import { missingPreviousRelease } from '../versions/previous-release.ts'
+import { clearFigures, tableOfFigures } from './figures.ts'
 
 const help = `Runs the tests of test/e2e in a cluster: Tollway is installed, used, broken and removed there.
 
@@ -19,7 +20,7 @@ afterwards. Where there is neither, that is said, and the tests are skipped (wit
 fail).
 
 Options:
-  --keep        do not delete the cluster that was made by kind
+  --keep        keep the release, and the cluster that was made by kind
   -h, --help    this text
 
 Environment:
@@ -27,6 +28,9 @@ Environment:
   LOAD_IMAGES   the command that loads an image into it; the archive's path is added. Without it the cluster
                 of KUBECONFIG must have the images of out/images (tollway/operator:dev, ...) already
   E2E_CHANGES   how many changes are measured (default 200)
+  E2E_DRAIN_DELAY
+                how long pods that end accept calls (default: that of the chart, 35s). 10s makes rollouts
+                shorter where the name servers of the cluster keep an answer for at most 5 s
   E2E_MIXED_VERSIONS=1
                 runs pods of one version under the operator of the other, too (2 minutes more)
 
@@ -45,7 +49,7 @@ const archives = join(root, 'out/images')
 
 interface Cluster {
   readonly kubeconfig: string
-  load(archive: string): Promise<void>
+  load(...archives: readonly string[]): Promise<void>
   remove(): Promise<void>
 }
 
@@ -106,27 +110,82 @@ async function whatIsMissing(env: NodeJS.ProcessEnv): Promise<string | undefined
   return answers ? undefined : `Docker does not answer (docker info); ${way}`
 }
 
+/** The files that need no image. They run while images are made and loaded. */
+const beforeImages = ['first-install']
+/**
+ * The stages in their order; the files of one stage run at the same time. All files share one release: each
+ * expects the values that `ensureInstalled` installs, and the first one installs them. A file of a later
+ * stage may stop processes without which an earlier file would fail.
+ */
+const stages: readonly (readonly string[])[] = [
+  ['install', 'images', 'drop-in'],
+  ['rate-limits', 'payments', 'streams'],
+  ['kubectl-tollway'],
+  ['scale'],
+  ['uninstall'],
+  ['upgrade'],
+]
+
 async function runIn({ keep, tests }: Options): Promise<void> {
-  await run(process.execPath, 'images/main.ts')
   const given = process.env['KUBECONFIG'] ?? ''
   const cluster =
     given === '' ? await makeCluster(keep) : givenCluster(given, process.env['LOAD_IMAGES'] ?? '')
+  process.env['KUBECONFIG'] = cluster.kubeconfig
+  clearFigures()
   try {
-    const files = tests.length > 0 ? tests : ['test/e2e/*.test.ts']
-    // The images of both versions have the tag `dev`, which must be that of the current ones in the end.
-    if (needsPreviousImages(files)) for (const archive of makePreviousImages()) await cluster.load(archive)
-    for (const file of readdirSync(archives).filter(found => found.endsWith('.tar'))) {
-      await cluster.load(join(archives, file))
+    if (tests.length === 0) await runStages(cluster)
+    else {
+      await loadImages(cluster)
+      if (tests.some(file => /upgrade\.test\.ts$/.test(file))) await loadPreviousImages(cluster)
+      await runTests(tests, 1)
     }
-    process.env['KUBECONFIG'] = cluster.kubeconfig
-    await run(process.execPath, '--test', '--test-concurrency=1', ...files)
   } finally {
+    say(`\n${tableOfFigures()}`)
+    await removeRelease(keep)
     await cluster.remove()
   }
 }
 
-function needsPreviousImages(files: readonly string[]): boolean {
-  return files.some(file => /upgrade\.test\.ts$|\*/.test(file)) && missingPreviousRelease() === false
+async function runStages(cluster: Cluster): Promise<void> {
+  const problems: Error[] = []
+  const times: string[] = []
+  const timed = async (what: string, step: Promise<void>) => {
+    const beginMs = performance.now()
+    await step.catch((error: Error) => problems.push(error))
+    times.push(`${what.padEnd(40)}${((performance.now() - beginMs) / 1000).toFixed(0).padStart(4)} s\n`)
+  }
+  const pathsOf = (names: readonly string[]) => names.map(name => `test/e2e/${name}.test.ts`)
+  await Promise.all([
+    timed('images', loadImages(cluster)),
+    timed(beforeImages.join(' '), runTests(pathsOf(beforeImages), 1)),
+  ])
+  const previous = timed('images of the previous release, meanwhile', loadPreviousImages(cluster))
+  for (const stage of stages) {
+    if (stage.includes('upgrade')) await previous
+    await timed(stage.join(' '), runTests(pathsOf(stage), stage.length))
+  }
+  say(`\n${times.join('')}`)
+  if (problems.length > 0) throw new Error(problems.map(({ message }) => message).join('\n'))
+}
+
+const runTests = (files: readonly string[], concurrency: number) =>
+  run(process.execPath, '--test', `--test-concurrency=${concurrency}`, ...files)
+
+async function loadImages(cluster: Cluster): Promise<void> {
+  await run(process.execPath, 'images/main.ts')
+  const made = readdirSync(archives).filter(file => file.endsWith('.tar'))
+  await cluster.load(...made.map(file => join(archives, file)))
+}
+
+async function loadPreviousImages(cluster: Cluster): Promise<void> {
+  if (missingPreviousRelease() === false) await cluster.load(...(await makePreviousImages()))
+}
+
+/** Removes what single files of tests leave. */
+async function removeRelease(keep: boolean): Promise<void> {
+  if (keep) return
+  await run('helm', 'uninstall', 'tollway', '-n', 'tollway-system', '--ignore-not-found', '--wait')
+  await run('kubectl', 'delete', 'namespace', 'databases', '--ignore-not-found', '--wait=false')
 }
 
 function givenCluster(kubeconfig: string, loadCommand: string): Cluster {
@@ -134,8 +193,9 @@ function givenCluster(kubeconfig: string, loadCommand: string): Cluster {
     say('LOAD_IMAGES is not set: the cluster must have the images of out/images already')
   return {
     kubeconfig,
-    async load(archive) {
-      if (loadCommand !== '') await run('bash', '-c', `${loadCommand} "$1"`, 'bash', archive)
+    async load(...files) {
+      if (loadCommand === '') return
+      for (const file of files) await run('bash', '-c', `${loadCommand} "$1"`, 'bash', file)
     },
     async remove() {},
   }
@@ -173,7 +233,10 @@ async function makeCluster(keep: boolean): Promise<Cluster> {
     await remove()
     throw error
   }
-  return { kubeconfig, remove, load: archive => run('kind', 'load', 'image-archive', archive, ...named) }
+  const load = async (...files: readonly string[]) => {
+    for (const file of files) await run('kind', 'load', 'image-archive', file, ...named)
+  }
+  return { kubeconfig, remove, load }
 }
 
 /**

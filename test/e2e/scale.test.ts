@@ -6,34 +6,31 @@ import { createKubeClient, type KubeClient } from '../../operator/environments/k
 import { accessFromEnvironment } from '../../operator/environments/kubernetes/api/connection/access.ts'
 import { apiVersion, customResource } from '../../operator/environments/kubernetes/api/custom-resources.ts'
 import type { StoredResource } from '../../operator/environments/kubernetes/status/stored-resource.ts'
-import { apply, eventually, helm, install, kubectl, type Pod, pods } from './cluster.ts'
+import { apply, eventually, kubectl, type Pod, pods } from './cluster.ts'
 import { createFigures } from './figures.ts'
+import { ensureInstalled, system } from './release.ts'
 
 const rateLimitConfigs = customResource(rateLimitConfigKind)
-const system = 'tollway-system'
 const namespace = 'many'
 const count = Number(process.env['E2E_RESOURCES'] ?? 1000)
 const operators = 'app.kubernetes.io/name=tollway-operator'
-const idleMs = 30_000
+const idleMs = 20_000
 
 const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
 
 describe(`${count} resources in a cluster`, { skip, timeout: 600_000 }, () => {
-  const figures = createFigures()
+  const figures = createFigures('scale')
   let client: KubeClient
 
   before(async () => {
-    for (const name of [system, namespace]) {
-      await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
-    }
-    await install(system)
+    await ensureInstalled()
+    await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
     client = createKubeClient(await accessFromEnvironment(process.env), { random: Math.random })
   })
   after(async () => {
     client?.close()
-    await helm('uninstall', 'tollway', '-n', system, '--wait', '--timeout', '120s')
-    await kubectl('delete', 'namespace', namespace)
-    figures.show()
+    await kubectl('delete', 'namespace', namespace, '--wait=false')
+    figures.write()
   })
 
   it('become ready soon after the operators start, and cost little without changes', async () => {

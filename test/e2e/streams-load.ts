@@ -33,7 +33,8 @@ async function withClient<T>(choose: ChooseBroker, use: (client: GrpcClient) => 
 }
 
 /**
- * Sends a request with header, `count` messages and status. Resolves with the code of the broker's status.
+ * Sends a request with header, `frames` messages and status. Resolves with the code of the broker's status,
+ * which comes earlier if the broker ends the request.
  */
 export function pushRequest(
   choose: ChooseBroker,
@@ -43,16 +44,26 @@ export function pushRequest(
   return withClient(choose, async client => {
     const codec = { encode: identity, decode: (bytes: Uint8Array) => fromBinary(StatusSchema, bytes) }
     const call = client.bidi(`/${service}/PushAnimationDataStream`, codec)
+    let answered = false
+    const answer = firstCode(call.messages).finally(() => {
+      answered = true
+    })
+    // A write of a lost call rejects, too.
+    answer.catch(() => {})
     await call.write(bytesOf('header', requestId))
-    for (let frame = 1; frame <= frames; frame++) {
+    for (let frame = 1; frame <= frames && !answered; frame++) {
       await call.write(bytesOf(`${frame}`))
       await pause(frameMs)
     }
-    await call.write(bytesOf('SUCCESS'))
+    if (!answered) await call.write(bytesOf('SUCCESS'))
     call.end()
-    for await (const { code } of call.messages) return statusCodes[code] ?? `${code}`
-    return 'no answer'
+    return await answer
   })
+}
+
+async function firstCode(messages: AsyncIterable<{ readonly code: number }>): Promise<string> {
+  for await (const { code } of messages) return statusCodes[code] ?? `${code}`
+  return 'no answer'
 }
 
 /** Returns the messages that a consumer of a complete request must get. */

@@ -1,39 +1,32 @@
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { apiVersion } from '../../operator/environments/kubernetes/api/custom-resources.ts'
-import {
-  apply,
-  eventually,
-  install,
-  kubectl,
-  pods,
-  restart,
-  restricted,
-  uninstall,
-  upgrade,
-} from './cluster.ts'
+import { root } from '../support/tollway.ts'
+import { apply, eventually, kubectl, pods, restart } from './cluster.ts'
 import { createFigures } from './figures.ts'
 import { addressOf, brokers, followReadyBrokers, readyBrokers } from './ready-brokers.ts'
+import { ensureInstalled, system } from './release.ts'
 import { pushRequest, receivesWhole, startConsumer, startProducer, wholeRequest } from './streams-load.ts'
+import { withTestImages } from './test-images.ts'
 
-const system = 'tollway-system'
 const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
 
 describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
-  const figures = createFigures()
+  const figures = createFigures('streams')
   const found = followReadyBrokers(system)
 
   before(async () => {
-    await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: system, labels: restricted } })
+    await ensureInstalled()
     await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'studio' } })
-    await install(system)
     await apply(avatars)
-    await kubectl('-n', 'studio', 'wait', '--for=condition=Ready', 'asr/avatars', '--timeout=60s')
+    await kubectl('-n', 'studio', 'wait', '--for=condition=Ready', 'asr/avatars', '--timeout=120s')
     found.start()
   })
   after(async () => {
     await found.stop()
-    figures.show()
+    await kubectl('delete', 'namespace', 'studio', '--wait=false')
+    figures.write()
   })
 
   it('has two brokers, which both enforce a route', async () => {
@@ -53,6 +46,24 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
     )
     assert.equal(await pushed, 'SUCCESS')
     await receivesWhole(consumer, 'across', frames)
+  })
+
+  it('delivers the streams of the unchanged examples/kubernetes/streams', async () => {
+    const example = 'kiosk'
+    await apply(withTestImages(await kubectl('kustomize', join(root, 'examples/kubernetes/streams'))))
+    await kubectl('-n', example, 'wait', '--for=condition=Ready', 'asr/kiosk', '--timeout=90s')
+    for (const name of ['producer', 'consumer'])
+      await kubectl('-n', example, 'rollout', 'status', `deploy/${name}`, '--timeout=90s')
+    const consumers = await pods(example, 'app=consumer')
+    assert.equal(consumers.length, 2)
+    for (const { metadata } of consumers) {
+      await eventually(`an utterance at ${metadata.name}`, async () =>
+        /^received utterance-\w+: 60 frames, 2\.0 s of sound, SUCCESS "all is said"$/m.test(
+          await kubectl('-n', example, 'logs', metadata.name),
+        ),
+      )
+    }
+    await kubectl('delete', 'namespace', example, '--wait=false')
   })
 
   it('restarts its brokers without a lost message', async t => {
@@ -77,20 +88,6 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
     // Messages are 33 ms apart. A machine that runs a whole cluster may be late, but no timeout may delay
     // them.
     assert.ok(longestMs < 5_000, `${longestMs} ms`)
-  })
-
-  it('is removed when it is disabled, and comes back', async () => {
-    await found.stop()
-    await upgrade(system, 'broker.enabled=false')
-    await eventually('no broker', async () => (await pods(system, brokers)).length === 0)
-    await upgrade(system)
-    assert.equal((await readyBrokers(system)).length, 2)
-  })
-
-  it('is uninstalled completely, except for the resources', async () => {
-    await uninstall(system)
-    assert.match(await kubectl('-n', 'studio', 'get', 'asr', '-o', 'name'), /avatars/)
-    await kubectl('delete', 'namespace', 'studio', '--wait=false')
   })
 })
 

@@ -7,30 +7,17 @@ import { askRedis } from '../support/redis-command.ts'
 import { root } from '../support/tollway.ts'
 import { previousImage } from '../versions/previous-images.ts'
 import { missingPreviousRelease, previousChart, previousRelease } from '../versions/previous-release.ts'
-import {
-  apply,
-  chart,
-  eventually,
-  helm,
-  kubectl,
-  type Pod,
-  pods,
-  read,
-  restricted,
-  uninstall,
-  untilReady,
-  values,
-} from './cluster.ts'
+import { apply, eventually, helm, kubectl, type Pod, pods, read } from './cluster.ts'
 import { controlName, controlService } from './control-service.ts'
 import { callsTo, decides } from './decides.ts'
 import { envoyUrl, startDecisions } from './decisions.ts'
 import { documentedEnvoy } from './documented-envoy.ts'
 import { createFigures } from './figures.ts'
 import { addressOf, followReadyBrokers, readyBrokers } from './ready-brokers.ts'
+import { chart, commonOptions, prepare, system, uninstall, untilReady } from './release.ts'
 import { receivesWhole, startConsumer, startProducer, wholeRequest } from './streams-load.ts'
 import { startTill, type Till } from './till-pod.ts'
 
-const system = 'tollway-system'
 const namespaces = ['shop', 'studio', 'bakery']
 const { version } = previousRelease
 /** The limit of `grace`, a user who exhausts it before the first change. */
@@ -43,17 +30,15 @@ const skip =
 const notMixed = process.env['E2E_MIXED_VERSIONS'] === '1' ? false : 'E2E_MIXED_VERSIONS is not 1'
 
 describe(`an upgrade from ${version} in a cluster, and the rollback`, { skip, timeout: 600_000 }, () => {
-  const figures = createFigures()
+  const figures = createFigures('upgrade')
   const brokers = followReadyBrokers(system)
   let envoyIp = ''
   let till: Till
   let requests = 0
 
   before(async () => {
-    await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: system, labels: restricted } })
+    await prepare()
     for (const name of namespaces) await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
-    await apply(readFileSync(join(import.meta.dirname, 'postgres.yaml'), 'utf8'))
-    await kubectl('-n', 'databases', 'wait', '--for=condition=Ready', 'pod/postgres', '--timeout=60s')
     await helm('install', 'tollway', previousChart(), ...optionsOf('previous', 'previous'))
     await apply({ apiVersion: 'v1', kind: 'List', items: [checkout, avatars] })
     await apply(readFileSync(join(root, 'examples/payments/bakery.yaml'), 'utf8'))
@@ -72,7 +57,7 @@ describe(`an upgrade from ${version} in a cluster, and the rollback`, { skip, ti
   after(async () => {
     await brokers.stop()
     await kubectl('delete', 'namespace', 'databases', ...namespaces, '--wait=false')
-    figures.show()
+    figures.write()
   })
 
   it('an upgrade replaces the definitions, operators and pods', async t => {
@@ -102,8 +87,7 @@ describe(`an upgrade from ${version} in a cluster, and the rollback`, { skip, ti
   })
 
   it('is uninstalled completely', async () => {
-    await kubectl('-n', system, 'delete', 'secret', 'payments-database')
-    await uninstall(system)
+    await uninstall()
   })
 
   /**
@@ -167,8 +151,7 @@ function optionsOf(operator: Release, ofPods: Release): readonly string[] {
     `broker.pods.image=${image('broker', ofPods)}`,
     `payments.pods.image=${image('payments', ofPods)}`,
   ]
-  const set = ['payments.enabled=true', 'secretNamespaces={bakery}', ...images]
-  return ['-n', system, '-f', values, ...untilReady, ...set.flatMap(value => ['--set', value])]
+  return [...commonOptions('secretNamespaces={bakery}', ...images), ...untilReady]
 }
 
 /** All resources are enforced by all pods. */
