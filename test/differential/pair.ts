@@ -10,7 +10,7 @@ import { callRateLimit, type RateLimitProcess, startRateLimit } from '../support
 import type { RedisServer } from '../support/redis-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import type { Cleanup } from '../support/tollway.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { startDeadlineMs, waitFor } from '../support/wait-for.ts'
 import { type ReferenceProcess, startReference } from './start-reference.ts'
 import { listenStatsd, type StatsdSums } from './statsd-sums.ts'
 
@@ -95,9 +95,6 @@ export async function startPair(t: Cleanup, { redis, files, env = {} }: PairOpti
     },
   }
 }
-
-/** Pairs start on a machine that may be busy with other tests. */
-const startDeadlineMs = 60_000
 
 async function waitUntilHealthy({ program, health }: RateLimitProcess): Promise<void> {
   const ended = () => program.process.exitCode !== null

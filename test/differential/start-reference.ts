@@ -4,10 +4,7 @@ import { freePorts } from '../support/free-ports.ts'
 import { type GoProgram, goProgramPath, missingGoProgram } from '../support/go-program.ts'
 import { type Program, startProgram } from '../support/program.ts'
 import type { Cleanup } from '../support/tollway.ts'
-import { waitFor } from '../support/wait-for.ts'
-
-/** The machine may be busy with other tests. */
-const startDeadlineMs = 60_000
+import { startDeadlineMs, waitFor } from '../support/wait-for.ts'
 
 const reference: GoProgram = { name: 'ratelimit-reference', folder: 'test/differential/reference' }
 

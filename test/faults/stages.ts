@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { startDeadlineMs, waitFor } from '../support/wait-for.ts'
 import type { Backend, OpenBackend } from './backends.ts'
 
 /** A backend, and a process of the service that counts in it. */
@@ -29,8 +29,6 @@ export interface StagePlan<B extends Backend> {
 
 export const domain = 'faults'
 const unlimited = 1_000_000_000
-/** Several start concurrently, on a machine that may be busy. */
-const startDeadlineMs = 60_000
 
 export function createStages(): Stages {
   let kept: { readonly key: string; readonly stage: Stage<Backend>; readonly close: Close } | undefined

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
@@ -122,14 +124,23 @@ test('both services and the callers of the proxy have TLS with client certificat
       name: 'GrpcError',
     })
   }
-  await waitFor('the reason', () => /compare: caller 127\.0\.0\.1:\d+: /.test(proxy.program.output()))
+  await waitFor('the reason', () => /compare: caller 127\.0\.0\.1: /.test(proxy.program.output()))
+  const withoutTls = async () => {
+    const socket = connect(proxy.port, '127.0.0.1').resume()
+    socket.end('GET / HTTP/1.1\r\n\r\n')
+    await once(socket, 'close')
+  }
+  await Promise.all(Array.from({ length: 30 }, withoutTls))
+  const lines = proxy.program.output().match(/^compare: caller /gm) ?? []
+  assert.ok(lines.length < 10, `a problem of many connections is printed once: ${lines.length} lines`)
 
   const { cert, key } = fleet.issue('reference.test')
   await reference.program.end('SIGKILL')
-  await assert.rejects(shouldRateLimit(request('carol'), { timeoutMs: 5_000 }), { name: 'GrpcError' })
-  await waitFor('the reason', () =>
-    /compare: connect to the reference .*ECONNREFUSED/.test(proxy.program.output()),
-  )
+  await waitFor('the reason', async () => {
+    // A call on the lost connection fails, too, and only the next call opens another connection.
+    await assert.rejects(shouldRateLimit(request('carol'), { timeoutMs: 5_000 }), { name: 'GrpcError' })
+    return /compare: connect to the reference .*ECONNREFUSED/.test(proxy.program.output())
+  })
   assert.doesNotMatch(proxy.program.output(), new RegExp(`${cert}|${key}`))
   const { code, report } = await proxy.end()
   assert.deepEqual([code, report.same, report.different], [0, 51, 0], JSON.stringify(report))

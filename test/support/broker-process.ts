@@ -4,10 +4,7 @@ import { freePorts } from './free-ports.ts'
 import { type Program, startProgram } from './program.ts'
 import { programs } from './programs.ts'
 import type { Cleanup } from './tollway.ts'
-import { waitFor } from './wait-for.ts'
-
-/** Processes of several tests start at once. */
-const startDeadlineMs = 60_000
+import { startDeadlineMs, waitFor } from './wait-for.ts'
 
 /** The broker as a process, configured by its environment. */
 export interface BrokerProcess {

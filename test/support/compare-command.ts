@@ -9,6 +9,7 @@ import { programs } from './programs.ts'
 import { startRateLimit } from './rate-limit-process.ts'
 import { temporaryFolder } from './temporary-folder.ts'
 import { type Cleanup, root } from './tollway.ts'
+import { startDeadlineMs } from './wait-for.ts'
 
 /** Runs `tollway compare` in this process. */
 export async function compare(...args: string[]) {
@@ -80,12 +81,13 @@ export const peersOf = (reference: { grpcPort: number }, candidate: { grpcPort: 
 /** Starts the proxy of `tollway compare` as a program, with a free port in the place of that of `args`. */
 export async function startCompareProxy(t: Cleanup, args: readonly string[]) {
   const [port = 0] = await freePorts(1)
-  const listen = ['--listen', `127.0.0.1:${port}`, '-o', 'json', '--timeout', '1']
+  // The default timeout of the candidate's calls is too short for a machine that runs other tests.
+  const listen = ['--listen', `127.0.0.1:${port}`, '-o', 'json', '--timeout', '30']
   const program = startProgram(process.execPath, [programs.tollway, 'compare', ...args, ...listen])
   t.after(async () => {
     await program.end('SIGKILL')
   })
-  await program.said('listening on 127.0.0.1')
+  await program.said('listening on 127.0.0.1', startDeadlineMs)
   return {
     port,
     program,

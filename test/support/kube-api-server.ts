@@ -8,7 +8,7 @@ import { type Certificate, makeCertificate } from './certificate.ts'
 import { freePorts } from './free-ports.ts'
 import { type Program, startProgram } from './program.ts'
 import { temporaryFolder } from './temporary-folder.ts'
-import { waitFor } from './wait-for.ts'
+import { startDeadlineMs, waitFor } from './wait-for.ts'
 
 /** A kube-apiserver with its etcd, without controllers and nodes. */
 export interface KubeApiServer {
@@ -41,8 +41,6 @@ export interface ApiAnswer {
 }
 
 const token = 'administrator-of-a-test'
-const startDeadlineMs = 60_000
-
 /**
  * Returns the reason to skip tests that need an API server; false when one can be started. For the `skip`
  * option of a suite. REQUIRE_SERVERS=1 does not require it: no package of a distribution has its programs.

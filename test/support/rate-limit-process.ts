@@ -13,7 +13,7 @@ import { freePorts } from './free-ports.ts'
 import { type Program, startProgram } from './program.ts'
 import { programs } from './programs.ts'
 import type { Cleanup } from './tollway.ts'
-import { waitFor } from './wait-for.ts'
+import { startDeadlineMs, waitFor } from './wait-for.ts'
 
 /** The rate limit service as a process, configured by its environment, on separate ports. */
 export interface RateLimitProcess {
@@ -70,7 +70,8 @@ export async function startRateLimit(
     },
     async serves() {
       const ended = () => program.process.exitCode !== null || program.process.signalCode !== null
-      await waitFor('the service to be healthy', async () => ended() || (await health()) === 200)
+      const isUp = async () => ended() || (await health()) === 200
+      await waitFor('the service to be healthy', isUp, startDeadlineMs)
       assert.ok(!ended(), `the service ended with the output: ${program.output()}`)
     },
   }

@@ -14,7 +14,7 @@ import { Feed } from '../../operator/xds/feed.ts'
 import { createSessionTable, type SessionTableOptions } from '../../operator/xds/sessions/session-table.ts'
 import { type RateLimitProcess, startRateLimit } from './rate-limit-process.ts'
 import type { Cleanup } from './tollway.ts'
-import { waitFor } from './wait-for.ts'
+import { startDeadlineMs, waitFor } from './wait-for.ts'
 
 /** Parses a configuration in the format of files. */
 export function domainOf(yaml: string): RateLimitDomain {
@@ -29,7 +29,6 @@ export function resourceOf(yaml: string): string {
 }
 
 let streams = 0
-const startDeadlineMs = 60_000
 
 /** The feed of an operator with this configuration, and the sessions of its processes. */
 export async function startReportingOperator(

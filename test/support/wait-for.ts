@@ -7,6 +7,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 const leastPauseMs = 10
 const mostPauseMs = 100
 
+/** The time for a program to start, while other tests run on the machine. */
+export const startDeadlineMs = 60_000
+
 /**
  * Waits until the condition returns a value; fails after the deadline with the description, of which a
  * function is called then.

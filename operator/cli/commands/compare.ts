@@ -249,9 +249,10 @@ function printSeldom(output: Output): (problem: unknown) => void {
       sinceMs = nowMs
     }
     const text = `${problem}`
-    if (printed.has(text) || printed.size >= maxProblems) return
+    if (printed.has(text) || printed.size > maxProblems) return
     printed.add(text)
-    output.printError(`compare: ${text}\n`)
+    const isOneTooMany = printed.size > maxProblems
+    output.printError(`compare: ${isOneTooMany ? 'further problems are not printed for 10 s' : text}\n`)
   }
 }
 

@@ -82,6 +82,7 @@ export function openListenTls(
     requireClientCert: ca !== '',
     onChange: files.onChange,
     close: files.close,
-    onRefused: (error, peer) => onProblem(`caller ${peer}: ${error.message}`),
+    // The port differs for each connection, and a problem is printed once.
+    onRefused: (error, peer) => onProblem(`caller ${peer.replace(/:\d+$/, '')}: ${error.message}`),
   }
 }
