@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { JsonObject } from '@bufbuild/protobuf'
-import { parseUnit, unitSeconds } from '@tollway/ratelimit/rules/config.ts'
+import { parseUnit, unitSeconds } from '@tollway/ratelimit/rules/units.ts'
 import { type About, expectedAnswer } from './differences.ts'
 import type { Answer, Pair, Request } from './pair.ts'
 import { type Descriptor, type RequestPlan, requestOf } from './random-traffic.ts'

@@ -6,7 +6,8 @@ import type {
   RateLimitPolicy,
   RateLimitRule,
 } from '@tollway/ratelimit/rules/config.ts'
-import { algorithms, isRequestsPerUnit, parseUnit } from '@tollway/ratelimit/rules/config.ts'
+import { algorithms, isRequestsPerUnit } from '@tollway/ratelimit/rules/config.ts'
+import { parseUnit } from '@tollway/ratelimit/rules/units.ts'
 
 /**
  * Returns whether a stored value, written by this version or another one, is a valid domain of this version.

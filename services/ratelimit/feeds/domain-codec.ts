@@ -18,13 +18,11 @@ import {
   type CalendarAnchors,
   type Json,
   type JsonObject,
-  parseUnit,
   type RateLimitDomain,
   type RateLimitPolicy,
   type RateLimitRule,
-  type Unit,
-  units,
 } from '../rules/config.ts'
+import { parseUnit, type Unit, units } from '../rules/units.ts'
 
 /**
  * Encodes a domain as a resource of the feed, a ratelimit.config.ratelimit.v3.RateLimitConfig. Equal domains

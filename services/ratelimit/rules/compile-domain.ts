@@ -1,4 +1,4 @@
-import { parseUnit, type RateLimitDomain, type RateLimitPolicy, type RateLimitRule, units } from './config.ts'
+import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from './config.ts'
 import {
   type DomainTable,
   field,
@@ -10,6 +10,7 @@ import {
   unitShift,
 } from './domain-table.ts'
 import { featuresOf } from './extensions/features.ts'
+import { parseUnit, units } from './units.ts'
 
 /**
  * Compiles the configurations of one domain, in their order. Requires configurations in which `validate`

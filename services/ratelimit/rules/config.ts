@@ -86,30 +86,6 @@ export interface JsonObject {
   readonly [name: string]: Json
 }
 
-/**
- * The length of each unit's window in seconds. Windows are aligned to the epoch; months and years are not
- * those of the calendar.
- */
-export const unitSeconds = {
-  second: 1,
-  minute: 60,
-  hour: 3600,
-  day: 86_400,
-  week: 604_800,
-  month: 2_592_000,
-  year: 31_536_000,
-} as const
-
-export type Unit = keyof typeof unitSeconds
-
-export const units = Object.keys(unitSeconds) as readonly Unit[]
-
-/** Parses the unit of a configuration, in any case; undefined for an unknown name. */
-export function parseUnit(text: string): Unit | undefined {
-  const upper = text.toUpperCase()
-  return units.find(unit => unit.toUpperCase() === upper)
-}
-
 export const maxRequestsPerUnit = 0xffffffff
 
 /** Returns whether a value can be `requests_per_unit`: an integer from 0 to 2^32-1. */

@@ -1,15 +1,8 @@
 import { type Calendar, type CalendarUnit, calendarOf } from './calendar/calendar.ts'
-import {
-  type Algorithm,
-  type CalendarAnchors,
-  type JsonObject,
-  parseUnit,
-  type RateLimitPolicy,
-  type Unit,
-  unitSeconds,
-} from './config.ts'
+import type { Algorithm, CalendarAnchors, JsonObject, RateLimitPolicy } from './config.ts'
 import { ticksPerSecond } from './extensions/ticks.ts'
 import { sanitizeStatName } from './names.ts'
+import { parseUnit, type Unit, unitSeconds } from './units.ts'
 import type { Windows } from './window.ts'
 
 export interface Limit<S> extends LimitSettings, Windows {

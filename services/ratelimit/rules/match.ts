@@ -1,8 +1,9 @@
 import { type Domain, type KnownRule, keyAndValueOf, knownRule, type RuleSet, wildcardOf } from './compile.ts'
-import { finalKeyOf, type Unit, unitSeconds } from './config.ts'
+import { finalKeyOf } from './config.ts'
 import { type DomainTable, field, findRecord, flag, hasFlag, none, topLevel, wordOf } from './domain-table.ts'
 import type { Limit } from './limit.ts'
 import { sanitizeStatName } from './names.ts'
+import { type Unit, unitSeconds } from './units.ts'
 import { matchesWildcard } from './wildcard.ts'
 
 /** One key and value of a request's descriptor. */

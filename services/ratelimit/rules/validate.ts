@@ -4,15 +4,14 @@ import {
   isRequestsPerUnit,
   maxRequestsPerUnit,
   type Problem,
-  parseUnit,
   type RateLimitDomain,
   type RateLimitPolicy,
   type RateLimitRule,
-  units,
 } from './config.ts'
 import { type LimitProblem, validateLimit, validateLimits } from './extensions/validate-limit.ts'
 import { findConfusableKeys, type Sibling } from './findings/confusable-keys.ts'
 import { createFindings, type Findings, fieldPath } from './findings/findings.ts'
+import { parseUnit, units } from './units.ts'
 
 /** The most levels of nested descriptors. No request has so many entries. */
 export const maxDescriptorDepth = 64

@@ -1,7 +1,7 @@
 import { maxCount } from '../counters/counters.ts'
 import { type DecisionRequest, type DescriptorRequest, maxParts, RequestError } from '../limiter/decision.ts'
-import type { Unit } from '../rules/config.ts'
 import type { Entry } from '../rules/match.ts'
+import type { Unit } from '../rules/units.ts'
 import { fieldsOf, JsonReader, printableText } from './json-reader.ts'
 import { overrideUnitNumbers, overrideUnits } from './wire-enums.ts'
 

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import type { Decision, DescriptorDecision } from '../limiter/decision.ts'
-import { type Unit, units } from '../rules/config.ts'
+import { type Unit, units } from '../rules/units.ts'
 
 const okText = '"OK"'
 const overText = '"OVER_LIMIT"'

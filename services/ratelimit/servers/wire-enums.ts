@@ -1,4 +1,4 @@
-import type { Unit } from '../rules/config.ts'
+import type { Unit } from '../rules/units.ts'
 
 // The enum values of the messages, from rls.proto and ratelimit_unit.proto. They are repeated here because
 // the generated code loads the descriptions of all its messages into memory; a test compares them.

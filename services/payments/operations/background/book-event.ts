@@ -22,10 +22,12 @@ import { announce } from '../announce.ts'
 import { contextOf, type Payments } from '../operation.ts'
 import { saveDispute } from '../transactions/save-dispute.ts'
 
-/** An event whose cause is not in the books waits for this time; after it, it is an exception. */
+/** An event without its cause in the books waits this long after it came first, and is an exception then. */
 const maxUnknownMs = 60 * 60 * 1000
 
-/** `recorded`: booked now. `exceeded`: the same, for more than could be refunded. `known`: booked before. */
+/**
+ * `recorded`: booked now. `exceeded`: booked now, for more than could be refunded. `known`: booked before.
+ */
 const bookedOutcomes = ['recorded', 'exceeded', 'known'] as const
 export const eventOutcomes = [...bookedOutcomes, ...storedOutcomes] as const
 export type EventOutcome = (typeof eventOutcomes)[number]
@@ -55,7 +57,7 @@ export function unbooked(outcome: StoredOutcome, reason: string): Unbooked {
 /** An event that passed `findEventProblem`. */
 export interface SeenEvent {
   readonly event: ProcessorEvent
-  /** Whether it is of the processor of test accounts. */
+  /** Whether the processor of test accounts sent it. */
   readonly test: boolean
   /** When it came for the first time. */
   readonly seenMs: number
@@ -75,7 +77,7 @@ export async function bookEvent(
   const transaction = id === undefined ? undefined : await lockTransaction(tx, id)
   const merchant = transaction && (await findMerchant(tx, transaction.merchantId))
   if (transaction === undefined || merchant === undefined) {
-    return awaitCause(payments, { event, seenMs }, `there is no transaction of ${event.reference}`)
+    return withoutCause(payments, seenMs, `there is no transaction of ${event.reference}`)
   }
   switch (event.kind) {
     case 'fraud':
@@ -87,15 +89,12 @@ export async function bookEvent(
   }
 }
 
-/** The cause may be on its way into the books, or an earlier event that comes later. */
-function awaitCause(
-  { clock }: Payments,
-  { event, seenMs }: Pick<SeenEvent, 'event' | 'seenMs'>,
-  reason: string,
-): BookingResult {
-  // The time of the event is a claim of the processor, and may be in the future.
-  const sinceMs = Math.min(event.occurredMs, seenMs)
-  return unbooked(clock.nowMs() - sinceMs < maxUnknownMs ? 'waiting' : 'unknown', reason)
+/**
+ * Returns `waiting` while the cause may still be booked, or may be an earlier event that comes later. The
+ * time at which the event occurred does not count: after an outage of the processor all its events are old.
+ */
+function withoutCause({ clock }: Payments, seenMs: number, reason: string): BookingResult {
+  return unbooked(clock.nowMs() - seenMs < maxUnknownMs ? 'waiting' : 'unknown', reason)
 }
 
 type EventOf<Kind extends ProcessorEvent['kind']> = Extract<ProcessorEvent, { kind: Kind }>
@@ -109,7 +108,7 @@ async function bookFraud(
   const id = derivedId('fraud', event.id)
   const known = await findFraud(tx, id)
   if (known !== undefined) {
-    return known.transactionId === transactionId ? booked('known') : elsewhere(`fraud ${event.id}`)
+    return known.transactionId === transactionId ? booked('known') : refusedElsewhere(`fraud ${event.id}`)
   }
   const fraud: FraudAlert = {
     id,
@@ -125,7 +124,7 @@ async function bookFraud(
   return booked('recorded')
 }
 
-function elsewhere(what: string): BookingResult {
+function refusedElsewhere(what: string): BookingResult {
   return unbooked('refused', `the books have the ${what} on another transaction`)
 }
 
@@ -144,7 +143,7 @@ async function bookDispute(
   const { amount, currency, reason, dueMs } = event
   const known = await findDispute(tx, id)
   if (known !== undefined) {
-    if (known.transactionId !== transaction.id) return elsewhere(`dispute ${event.dispute}`)
+    if (known.transactionId !== transaction.id) return refusedElsewhere(`dispute ${event.dispute}`)
     if (known.amount === amount && known.currency === currency) return booked('known')
     const inBooks = `${known.amount} ${known.currency}`
     return unbooked('refused', `the books have the dispute ${event.dispute} with ${inBooks}`)
@@ -166,9 +165,9 @@ async function bookResolution(
 ): Promise<BookingResult> {
   const dispute: Dispute | undefined = await findDispute(tx, derivedId('dispute', event.dispute))
   if (dispute === undefined) {
-    return awaitCause(payments, { event, seenMs }, `there is no dispute ${event.dispute}`)
+    return withoutCause(payments, seenMs, `there is no dispute ${event.dispute}`)
   }
-  if (dispute.transactionId !== transaction.id) return elsewhere(`dispute ${event.dispute}`)
+  if (dispute.transactionId !== transaction.id) return refusedElsewhere(`dispute ${event.dispute}`)
   if (dispute.status === event.outcome) return booked('known')
   if (dispute.status !== 'open') {
     return unbooked('refused', `the dispute ${dispute.id} is ${dispute.status}, not ${event.outcome}`)

@@ -236,6 +236,23 @@ test('events of unknown payments do not delay others', async () => {
   assert.equal((await exceptionsOf(...ids)).length, ids.length)
 })
 
+test('after an outage of the processor, an event that comes before its cause waits for it', async () => {
+  const own = await openShop(api)
+  const payment = await capturedPayment(500, own)
+  const occurredMs = now() - 2 * 60 * 60 * 1000
+  const early = { ...resolved(payment, 'after_an_outage', 'lost'), occurredMs }
+  const late = { ...raised(payment, 'after_an_outage', 100n), occurredMs }
+  assert.deepEqual(
+    (await reporting([early]).record()).map(({ outcome }) => outcome),
+    ['waiting'],
+  )
+  await reporting([late]).record()
+  api.clock.elapse(60_000)
+  await reporting([]).record()
+  assert.deepEqual((await booksOf(own)).disputes, ['100 lost'])
+  assert.deepEqual(await exceptionsOf(early.id), [])
+})
+
 test('an event from the future waits for its cause no longer than others', async () => {
   const event = { ...fraud({ id: '', reference: 'nobody' }, 'from_the_future'), occurredMs: now() + 1e12 }
   const { record } = reporting([event])

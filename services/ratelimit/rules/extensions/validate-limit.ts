@@ -7,10 +7,9 @@ import {
   maxRequestsPerUnit,
   maxUnitMultiplier,
   minLimits,
-  parseUnit,
   type RateLimitPolicy,
-  unitSeconds,
 } from '../config.ts'
+import { parseUnit, unitSeconds, unitsOfAnchor } from '../units.ts'
 import { mostRequestsOf, ticksPerSecond } from './ticks.ts'
 
 /** A problem of a field of a limit, or of a list of limits. */
@@ -20,13 +19,6 @@ export interface LimitProblem {
   readonly message: string
   readonly allowed: string
 }
-
-/** The units for which an anchor has a meaning. */
-export const unitsOfAnchor = {
-  anchorMonth: ['month', 'year'],
-  anchorDay: ['month', 'year'],
-  anchorWeekday: ['week'],
-} as const
 
 const lastOf = { anchorMonth: 12, anchorDay: 31 } as const
 
