@@ -5,7 +5,13 @@ import { bytesOf } from '../../services/broker/streams/simulation-under-test.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
 import { missingProgram } from '../support/require-server.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { checkOutPreviousRelease, fileOfPreviousRelease, missingPreviousRelease } from './previous-release.ts'
+
+async function waitingPulls({ debug }: BrokerProcess): Promise<number> {
+  const page = await fetch(`${debug}/streams`)
+  return ((await page.json()) as { readonly waitingPulls: number }).waitingPulls
+}
 
 const range = (from: number, to: number) =>
   Array.from({ length: to - from + 1 }, (_, index) => `${from + index}`)
@@ -48,6 +54,8 @@ describe('brokers of 0.1.0 and of the current version over one Redis', {
       { 'tollway-received': 'none' },
     )
     const watching = openAnimationClient(t, second.address).pull({ requestId })
+    // A pull that begins after the push gets only the messages from then on.
+    for (const broker of [first, second]) await waitFor('the pull', () => waitingPulls(broker), 60_000)
     const push = openAnimationClient(t, first.address).push()
     push.write(bytesOf('header', requestId))
     const { 'tollway-resume': token = '' } = await push.headers

@@ -5,73 +5,36 @@ import { describe, type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { seededRandom } from '../../../test/support/api-proxy.ts'
 import { randomFault, startBackendProxy } from '../../../test/support/backend-proxy.ts'
-import { type RedisServer, startRedis } from '../../../test/support/redis-server.ts'
+import type { RedisServer } from '../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../test/support/require-server.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { reportedBy } from './end-contract.ts'
+import { appendUntilFull, collect, openingOf, toBytes } from './log-under-test.ts'
 import {
-  appendUntilFull,
-  type Collected,
-  collect,
-  openingOf,
-  resumableOf,
-  resumptionOf,
-  toBytes,
-  toText,
-} from './log-under-test.ts'
-import { openRedisLog, patientTimings, quickTimings } from './redis-log-under-test.ts'
-import type { LoggedRequest, RequestWriter, RingCursor, StreamLog } from './stream-log.ts'
-import { refusalOf } from './stream-log-contract.ts'
+  append,
+  assertReads,
+  endOf,
+  openPatient,
+  openProxied,
+  openQuick,
+  openRedisLog,
+  patientTimings,
+  quickTimings,
+  requestAt,
+  serveRedis,
+  streamOf,
+} from './redis-log-under-test.ts'
+import { type LoggedRequest, shuttingDown } from './stream-log.ts'
 
 const skip = missingProgram('redis-server')
 const success = { how: 'completed' } as const
 /** The environment selects long runs. */
 const seeds = Number(process.env['FC_RUNS'] ?? 3)
 
-const open = (t: TestContext, url: string) => openRedisLog(t, url, { timings: quickTimings })
-const openPatient = (t: TestContext, url: string) => openRedisLog(t, url, { timings: patientTimings })
-
-async function serve(t: TestContext, args: readonly string[] = []): Promise<RedisServer> {
-  const redis = await startRedis(args)
-  t.after(() => redis.stop())
-  return redis
-}
-
-async function proxied(t: TestContext, redis: RedisServer, seed = 1) {
-  const proxy = await startBackendProxy({ targetPort: redis.port, seed })
-  t.after(() => proxy.stop())
-  return { proxy, log: await open(t, `redis://${proxy.address}`) }
-}
-
-const requestAt = (log: StreamLog, requestId = 'r1'): Promise<LoggedRequest> =>
-  waitFor(`the request ${requestId}`, () => log.list().find(({ ids }) => ids.requestId === requestId))
-
-function append(writer: RequestWriter, from: number, to: number): void {
-  for (let position = from; position <= to; position += 1) writer.append(toBytes(`${position}`))
-}
-
-async function assertReads(reader: Collected, to: number): Promise<void> {
-  await waitFor(
-    () => `${to} entries, got ${reader.positions.at(-1)}`,
-    () => reader.positions.at(-1) === to,
-  )
-  assert.deepEqual(reader.texts, ['header', ...Array.from({ length: to }, (_, index) => `${index + 1}`)])
-  assert.equal(reader.cursor.takeGap(), 0)
-}
-
-async function endOf(reader: Collected): Promise<string> {
-  const end = await waitFor('the end', () => reader.cursor.end)
-  return end.how === 'completed' ? end.how : `${end.how}: ${end.status.code} ${end.status.message}`
-}
-
-async function streamOf(redis: RedisServer, request: LoggedRequest): Promise<string> {
-  return await redis.command('XRANGE', `{tollway:broker}:entries:${request.key}`, '-', '+')
-}
-
 describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   test('requests of a killed process are lost, and reported once to all brokers', async t => {
-    const redis = await serve(t)
-    const logs = [await open(t, redis.url), await open(t, redis.url)]
+    const redis = await serveRedis(t)
+    const logs = [await openQuick(t, redis.url), await openQuick(t, redis.url)]
     const reports = logs.map(log => reportedBy({ peer: log }))
     const program = fileURLToPath(new URL('redis-producer-under-test.ts', import.meta.url))
     const child = spawn(process.execPath, [program, redis.url, 'r1', '1', '2'], { stdio: 'inherit' })
@@ -91,7 +54,7 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   })
 
   test('entries appended while Redis hangs are stored when it continues, once and in order', async t => {
-    const redis = await serve(t)
+    const redis = await serveRedis(t)
     const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
     const writer = await one.open(openingOf('r1'))
     const [here, there] = [await collect(writer.request), await collect(await requestAt(two))]
@@ -112,8 +75,8 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   })
 
   test('a producer queues entries for a hanging Redis within limits of size and time', async t => {
-    const redis = await serve(t)
-    const [one, two] = [await open(t, redis.url), await open(t, redis.url)]
+    const redis = await serveRedis(t)
+    const [one, two] = [await openQuick(t, redis.url), await openQuick(t, redis.url)]
     const writer = await one.open(openingOf('r1'))
     const [here, there] = [await collect(writer.request), await collect(await requestAt(two))]
     await redis.kill('SIGSTOP')
@@ -131,8 +94,8 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   })
 
   test('an end that Redis does not accept is an error, and is reported when Redis is back', async t => {
-    const redis = await serve(t)
-    const [one, two] = [await open(t, redis.url), await open(t, redis.url)]
+    const redis = await serveRedis(t)
+    const [one, two] = [await openQuick(t, redis.url), await openQuick(t, redis.url)]
     const writer = await one.open(openingOf('r1'))
     const there = await collect(await requestAt(two))
     append(writer, 1, 1)
@@ -144,7 +107,7 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   })
 
   test('a request whose last entries did not reach Redis is lost for readers of other brokers', async t => {
-    const redis = await serve(t)
+    const redis = await serveRedis(t)
     const proxy = await startBackendProxy({ targetPort: redis.port, seed: 1 })
     t.after(() => proxy.stop())
     const timings = { ...quickTimings, lostMs: patientTimings.lostMs }
@@ -161,8 +124,8 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   })
 
   test('readers of another broker do not wait for a Redis that stays unavailable', async t => {
-    const redis = await serve(t)
-    const [one, two] = [await open(t, redis.url), await open(t, redis.url)]
+    const redis = await serveRedis(t)
+    const [one, two] = [await openQuick(t, redis.url), await openQuick(t, redis.url)]
     await one.open(openingOf('r1'))
     const there = await collect(await requestAt(two))
     await redis.kill('SIGKILL')
@@ -170,7 +133,7 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   })
 
   test('a Redis that returns without its data ends running requests with an error', async t => {
-    const redis = await serve(t)
+    const redis = await serveRedis(t)
     const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
     const busy = await one.open(openingOf('r1'))
     await one.open(openingOf('r2'))
@@ -188,7 +151,7 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   })
 
   test('data loss without a restart is detected', async t => {
-    const redis = await serve(t)
+    const redis = await serveRedis(t)
     const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
     const reports = reportedBy({ one, two })
     const writer = await one.open(openingOf('r1'))
@@ -201,7 +164,7 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   })
 
   test('requests continue after a restart of Redis with its data', async t => {
-    const redis = await serve(t, ['--appendonly', 'yes', '--appendfsync', 'always'])
+    const redis = await serveRedis(t, ['--appendonly', 'yes', '--appendfsync', 'always'])
     const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
     const writer = await one.open(openingOf('r1'))
     const there = await collect(await requestAt(two))
@@ -217,7 +180,7 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   })
 
   test('entries that Redis has lost of a running request are a gap', async t => {
-    const redis = await serve(t)
+    const redis = await serveRedis(t)
     const [one, two, late] = [
       await openPatient(t, redis.url),
       await openPatient(t, redis.url),
@@ -245,9 +208,9 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   })
 
   test('a producer that was disconnected too long loses its request to the next one', async t => {
-    const redis = await serve(t)
-    const { proxy, log: old } = await proxied(t, redis)
-    const [next, third] = [await open(t, redis.url), await open(t, redis.url)]
+    const redis = await serveRedis(t)
+    const { proxy, log: old } = await openProxied(t, redis)
+    const [next, third] = [await openQuick(t, redis.url), await openQuick(t, redis.url)]
     const writer = await old.open(openingOf('r1'))
     const there = await collect(await requestAt(third))
     append(writer, 1, 5)
@@ -268,9 +231,9 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   })
 
   test('a producer does not wait for readers of a lost broker', async t => {
-    const redis = await serve(t)
-    const one = await open(t, redis.url)
-    const { proxy, log: gone } = await proxied(t, redis)
+    const redis = await serveRedis(t)
+    const one = await openQuick(t, redis.url)
+    const { proxy, log: gone } = await openProxied(t, redis)
     const writer = await one.open(openingOf('r1', { bytes: 4000, whenFull: 'wait' }))
     const slow = await (await requestAt(gone)).read({ onReadable() {} })
     slow.next()
@@ -281,8 +244,8 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   })
 
   test('a process that was paused itself does not treat Redis as unavailable', async t => {
-    const redis = await serve(t)
-    const log = await open(t, redis.url)
+    const redis = await serveRedis(t)
+    const log = await openQuick(t, redis.url)
     const changes: boolean[] = []
     log.onHealth(healthy => changes.push(healthy))
     const writer = await log.open(openingOf('r1'))
@@ -304,8 +267,8 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   })
 
   test('a Redis that is out of memory is reported', async t => {
-    const redis = await serve(t)
-    const log = await open(t, redis.url)
+    const redis = await serveRedis(t)
+    const log = await openQuick(t, redis.url)
     const writer = await log.open(openingOf('r1'))
     const ended = await log.open(openingOf('r2'))
     await redis.command('CONFIG', 'SET', 'maxmemory', '1')
@@ -323,9 +286,9 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   })
 
   test('a request that cannot be read takes nothing of the budget', async t => {
-    const redis = await serve(t)
+    const redis = await serveRedis(t)
     const one = await openPatient(t, redis.url)
-    const { proxy, log: two } = await proxied(t, redis)
+    const { proxy, log: two } = await openProxied(t, redis)
     const writer = await one.open(openingOf('r1'))
     append(writer, 1, 600)
     await writer.ready()
@@ -340,88 +303,41 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
     assert.deepEqual({ used, share }, { used: 0, share: limit })
   })
 
-  test('a producer whose continuation had no reply can continue within its grace', async t => {
-    const redis = await serve(t)
-    const one = await openPatient(t, redis.url)
-    const { proxy, log: two } = await proxied(t, redis)
-    const old = await one.open(resumableOf('r1', 60_000))
-    append(old, 1, 2)
-    old.suspend({ how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } })
-    await requestAt(two)
-    await proxy.setFault({ kind: 'lose-reply', to: 'HINCRBY', nth: 1 })
-    assert.equal(await refusalOf(two.resume(resumptionOf(old.request))), 'unavailable')
-    await waitFor('the fault to be noticed', () => !two.healthy)
-    await waitFor('health', () => two.healthy)
-    const { writer, uses } = await two.resume(resumptionOf(old.request))
-    assert.equal(uses, 2)
-    append(writer, 3, 4)
-    await writer.end(success)
-    const reader = await collect(await requestAt(one))
-    await assertReads(reader, 4)
-    assert.equal(await endOf(reader), 'completed')
-  })
-
-  test('a slow reader gets the end of a request that ended as soon as its producer moved', async t => {
-    const redis = await serve(t)
-    const { proxy, log: one } = await proxied(t, redis)
-    const two = await openPatient(t, redis.url)
-    const { slow, move } = await moving(one, two)
-    // Both changes of the directory are in one reply to the first broker.
-    await proxy.setFault({ kind: 'latency', ms: 100 })
-    await waitFor('a delayed reply', () => proxy.struck() > 2)
-    const { request, endedBy } = await move()
-    await waitFor('the old writer to end', endedBy)
-    await proxy.setFault()
-    await waitFor('Redis to forget the request', async () => (await streamOf(redis, request)) === '')
-    await assertReadsLast(slow)
-  })
-
-  test('readers of a producer that moved get its last entries, even if only the end is noticed', async t => {
-    const redis = await serve(t)
-    const [one, two] = [await open(t, redis.url), await openPatient(t, redis.url)]
-    const { slow, move } = await moving(one, two)
+  test('a reader to which Redis gave nothing until the entries expired gets an error', async t => {
+    const redis = await serveRedis(t)
+    const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
+    const writer = await one.open(openingOf('r1', { keepMs: 50 }))
+    const there = await collect(await requestAt(two))
     await redis.command('ACL', 'SETUSER', 'default', '-xread')
-    const { request } = await move()
-    await waitFor('the end to be noticed', () => request.ended)
+    await waitFor('a refused read', async () =>
+      (await redis.command('INFO', 'errorstats')).includes('NOPERM'),
+    )
+    append(writer, 1, 3)
+    await writer.end(success)
+    await waitFor('the end to be noticed', () => two.list()[0]?.ended !== false)
+    await waitFor('the entries to expire', async () => (await streamOf(redis, writer.request)) === '')
     await redis.command('ACL', 'SETUSER', 'default', '+xread')
-    await assertReadsLast(slow)
+    assert.equal(await endOf(there), 'lost: ERROR the log has lost the request')
+    await waitFor('the request to be forgotten', () => two.list().length === 0)
+  })
+
+  test('a request that begins while its broker shuts down is ended', async t => {
+    const redis = await serveRedis(t)
+    const { proxy, log } = await openProxied(t, redis)
+    await proxy.setFault({ kind: 'latency', ms: 100 })
+    const opening = log.open(openingOf('r1'))
+    await new Promise(setImmediate)
+    const closed = log.close()
+    const writer = await opening
+    await closed
+    assert.deepEqual(writer.endedBy, shuttingDown)
   })
 
   test('with random faults, no entry is lost silently, and none is read twice', async t => {
-    const redis = await serve(t)
+    const redis = await serveRedis(t)
     for (let seed = 1; seed <= seeds; seed += 1) await t.test(`seed ${seed}`, t => storm(t, redis, seed))
   })
 })
-
-/**
- * A request with a full ring and a slow reader at `one`, whose producer moves to `two`, appends the entry
- * `last` and ends.
- */
-async function moving(one: StreamLog, two: StreamLog) {
-  const limits = { bytes: 4000, keepMs: 200, whenFull: 'wait' } as const
-  const old = await one.open(resumableOf('r1', 60_000, limits))
-  const { request } = old
-  const slow = await request.read({ onReadable() {} })
-  slow.next()
-  await appendUntilFull(old, toBytes('x'.repeat(500)))
-  await requestAt(two)
-  async function move() {
-    const { writer } = await two.resume(resumptionOf(request))
-    writer.append(toBytes('last'))
-    await writer.end(success)
-    return { request, endedBy: () => old.endedBy }
-  }
-  return { slow, move }
-}
-
-async function assertReadsLast(cursor: RingCursor): Promise<void> {
-  let last = ''
-  const end = await waitFor('the end', () => {
-    for (let entry = cursor.next(); entry !== undefined; entry = cursor.next()) last = toText(entry.bytes)
-    return cursor.end
-  })
-  assert.deepEqual([end, last, cursor.takeGap()], [success, 'last', 0])
-}
 
 /** Blocks the process, as if it were stopped or busy. */
 function standStill(ms: number): void {
@@ -431,7 +347,7 @@ function standStill(ms: number): void {
 /** Faults by chance between both brokers and Redis, while a producer appends and a consumer reads. */
 async function storm(t: TestContext, redis: RedisServer, seed: number): Promise<void> {
   const random = seededRandom(seed)
-  const [from, to] = [await proxied(t, redis, seed), await proxied(t, redis, seed + 1000)]
+  const [from, to] = [await openProxied(t, redis, seed), await openProxied(t, redis, seed + 1000)]
   const writer = await from.log.open(openingOf(`r${seed}`))
   const reader = await collect(await requestAt(to.log, `r${seed}`))
   let last = 0

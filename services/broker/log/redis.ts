@@ -159,13 +159,13 @@ class RedisLog implements StreamLog {
     this.#stopTicks()
     this.#loop.close()
     const { commands } = this.#setup
-    const running = this.#directory.running()
     await Promise.race([
-      Promise.all(running.map(local => local.shutDown(shuttingDown))),
+      Promise.all(this.#directory.running().map(local => local.shutDown(shuttingDown))),
       pause(commands.ready ? closeMs : 0, undefined, { ref: false }),
     ])
-    for (const local of running) local.close(shuttingDown)
     await this.#heartbeat.close()
+    // Requests that Redis has not ended in time, and those that have begun meanwhile.
+    for (const local of this.#directory.running()) local.close(shuttingDown)
     this.#reads.close()
     commands.close()
   }

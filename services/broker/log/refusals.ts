@@ -8,6 +8,8 @@ export const idsInUse = () => new LogRefusal('exists', 'a push with the same ids
 
 export const wasInterrupted = () => new LogRefusal('interrupted', 'the request was interrupted')
 
+export const notReadable = () => new LogRefusal('unavailable', 'the log cannot be read')
+
 export const messagesGone = () => new LogRefusal('gone', 'no message of the request is kept any more')
 
 export const runGone = (run: string) =>

@@ -189,3 +189,14 @@ for (const whenFull of ['trim', 'wait'] as const) {
     )
   })
 }
+
+test('a released ring without cursors counts once in the budget, even if it is read again', () => {
+  const budget = new ByteBudget(1_000_000)
+  const { ring, append } = ringOf({}, budget)
+  ringOf({}, budget)
+  ringOf({}, budget)
+  append(100)
+  ring.release()
+  ring.read(silent).close()
+  assert.deepEqual({ used: budget.used, share: budget.share }, { used: 0, share: budget.limit / 2 })
+})

@@ -56,6 +56,8 @@ export class Ring {
   #end: RequestEnd | undefined
   #full = false
   #released = false
+  /** The ring counts as one of the budget. */
+  #isCounted = true
   #unreportedBytes = 0
   #onRoom = () => {}
 
@@ -275,8 +277,9 @@ export class Ring {
   #discardUnlessNeeded(): void {
     if (!this.#released || this.#cursors.size > 0) return
     this.#budget.spend(-this.#queue.bytes)
-    this.#budget.removeRing()
     this.#queue.restartAt(this.#queue.end)
+    if (this.#isCounted) this.#budget.removeRing()
+    this.#isCounted = false
   }
 
   #dropOldest(): void {

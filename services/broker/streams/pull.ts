@@ -134,7 +134,7 @@ export class Pull {
   /** Ends as soon as no request is served or queued. */
   drain(): void {
     this.#draining = true
-    if (this.#turns.first === undefined) this.#end(shuttingDown())
+    this.#endIfDrained()
   }
 
   /** Ends the pull at once with the reason, even if the consumer does not read queued messages. */
@@ -230,6 +230,7 @@ export class Pull {
     delivery.close('not kept any more')
     this.#turns.remove(delivery)
     this.#beginFirst()
+    this.#endIfDrained()
     this.#pump()
   }
 
@@ -273,9 +274,12 @@ export class Pull {
     this.#turns.remove(delivery)
     this.#idleSinceMs = this.#context.clock.monotonicMs()
     this.#beginFirst()
-    if (this.#turns.first !== undefined) return
-    if (this.wanted.requestId !== '') this.#end()
-    else if (this.#draining) this.#end(shuttingDown())
+    if (this.#turns.first === undefined && this.wanted.requestId !== '') this.#end()
+    this.#endIfDrained()
+  }
+
+  #endIfDrained(): void {
+    if (this.#draining && this.#turns.first === undefined) this.#end(shuttingDown())
   }
 
   /**

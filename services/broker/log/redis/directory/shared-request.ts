@@ -1,17 +1,17 @@
-import { hasEnded, messagesGone } from '../../refusals.ts'
+import { messagesGone, notReadable } from '../../refusals.ts'
 import type { Ring } from '../../ring.ts'
-import {
-  describeEnd,
-  type LoggedRequest,
-  type Progress,
-  type RequestEnd,
-  type RequestWriter,
-  type RingCursor,
-  type RingReader,
+import type {
+  LoggedRequest,
+  Progress,
+  RequestEnd,
+  RequestWriter,
+  RingCursor,
+  RingReader,
 } from '../../stream-log.ts'
 import type { DirectoryEntry } from '../directory-entry.ts'
 import { LocalRequest, logAway, lostData } from '../producing/local-request.ts'
 import { RemoteRequest, type RemoteRequestContext } from '../reading/remote-request.ts'
+import { endGraceMs } from '../setup.ts'
 
 /** The data of a request whose producer connects to this broker. */
 export interface Hosted {
@@ -32,7 +32,8 @@ export interface LearnedEnd {
  * A request of the directory in Redis. Its messages are in a ring while its producer is at this broker
  * (`LocalRequest`), or while it has readers at this broker (`RemoteRequest`).
  *
- * The directory reports each change of the entry; the request passes it to its parts, which never call back.
+ * The directory passes each change of the entry to the request, and the request to its parts. A part that
+ * reads the end in Redis reports it to the directory, and never calls the request.
  */
 export class SharedRequest implements LoggedRequest {
   readonly #context: RemoteRequestContext
@@ -89,9 +90,12 @@ export class SharedRequest implements LoggedRequest {
     return this.#entry.ended?.end ?? this.#local?.ring.end
   }
 
-  /** The time at which the retention of the ended request is over, in milliseconds since the epoch. */
+  /**
+   * The time at which the retention of the ended request is over, in milliseconds since the epoch. Readers
+   * that still wait for messages from Redis have as long as Redis keeps them.
+   */
   get forgetAtMs(): number {
-    return this.#forgetAtMs
+    return this.#forgetAtMs + (this.#remote?.isReading === true ? endGraceMs : 0)
   }
 
   /** The part with the producer, while it is running at this broker. */
@@ -120,7 +124,6 @@ export class SharedRequest implements LoggedRequest {
    */
   async takeOver(entry: DirectoryEntry, hosted: Hosted): Promise<RequestWriter> {
     const ring = await this.#openRemote().handOver()
-    if (ring === undefined) throw hasEnded(this.end === undefined ? '' : describeEnd(this.end))
     return this.host(entry, { ...hosted, ring })
   }
 
@@ -150,17 +153,19 @@ export class SharedRequest implements LoggedRequest {
   lose(): Omit<LearnedEnd, 'storedBytes'> {
     const { unstoredEnd: end = lostData, progress } = this.#local ?? {}
     this.#local?.close(lostData)
-    this.#remote?.close(lostData)
     this.forget()
     return { end, progress }
   }
 
-  /** Releases the messages, except those that readers hold. */
+  /**
+   * Releases the messages, except those that readers hold. A reader that has not received all messages from
+   * Redis gets an error as the end.
+   */
   forget(): void {
     this.#forgotten = true
     this.#endedRing?.release()
     this.#local?.ring.release()
-    this.#remote?.release()
+    this.#remote?.close(lostData, messagesGone())
   }
 
   /** Checks the timeouts and the budget. */
@@ -171,7 +176,7 @@ export class SharedRequest implements LoggedRequest {
 
   /** Ends the reading from another broker, because Redis is unavailable. */
   closeRemote(): void {
-    this.#remote?.close(logAway)
+    this.#remote?.close(logAway, notReadable())
   }
 
   #openRemote(): RemoteRequest {
@@ -192,7 +197,8 @@ export class SharedRequest implements LoggedRequest {
       return
     }
     local.moved()
-    if (local.ring.cursors === 0) local.ring.release()
+    // A ring that this broker has ended gets no messages of the continued request.
+    if (local.ring.cursors === 0 || local.ring.end !== undefined) local.ring.release()
     else this.#remote = new RemoteRequest(this.#context, entry, local.ring)
   }
 

@@ -256,6 +256,7 @@ export class LocalRequest implements WritableRequest {
       await this.#sendAll()
     } catch {
       // The log was closed: nothing will be sent any more.
+      this.close(logAway)
       return
     }
     this.#sending = false

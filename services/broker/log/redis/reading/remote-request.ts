@@ -1,6 +1,12 @@
-import { messagesGone } from '../../refusals.ts'
+import { hasEnded, messagesGone, notReadable } from '../../refusals.ts'
 import { Ring, type RingWatch } from '../../ring.ts'
-import { LogRefusal, type RequestEnd, type RingCursor, type RingReader } from '../../stream-log.ts'
+import {
+  describeEnd,
+  LogRefusal,
+  type RequestEnd,
+  type RingCursor,
+  type RingReader,
+} from '../../stream-log.ts'
 import { type DirectoryEntry, decodeEnd, endedEntry } from '../directory-entry.ts'
 import { entryId, positionOf } from '../keys.ts'
 import type { RedisLogSetup } from '../setup.ts'
@@ -37,6 +43,8 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
   #expectedHolders = 0
   #readsToEnd = false
   #closed = false
+  /** The error of readers that come too late; undefined while it is open. */
+  #rejection: LogRefusal | undefined
 
   /** @param ring of a former producer of this broker; without it, the entries are loaded from Redis */
   constructor(context: RemoteRequestContext, entry: DirectoryEntry, ring?: Ring) {
@@ -56,6 +64,11 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
 
   get closed(): boolean {
     return this.#closed
+  }
+
+  /** Readers wait for entries from Redis, or for the end. */
+  get isReading(): boolean {
+    return !this.#closed && this.#ring?.end === undefined
   }
 
   /** The position of the slowest reader that holds entries; undefined if there is none, and after the end. */
@@ -94,13 +107,15 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
   }
 
   /**
-   * Returns the ring with all entries, for a producer that continues at this broker, and closes; undefined
-   * if the request has ended. Rejects as `read` does.
+   * Returns the ring with all entries, for a producer that continues at this broker, and closes. Rejects as
+   * `read` does, and with a `LogRefusal` `ended` if the request has ended.
    */
-  async handOver(): Promise<Ring | undefined> {
+  async handOver(): Promise<Ring> {
     return await this.#use(0, async ring => {
       await this.#readRest()
-      if (this.#readsToEnd || ring.end !== undefined) return undefined
+      if (this.#closed) throw this.#rejection
+      if (ring.end !== undefined) throw hasEnded(describeEnd(ring.end))
+      if (this.#readsToEnd) throw messagesGone()
       ring.watch(undefined)
       this.#ring = undefined
       this.#drop()
@@ -120,15 +135,11 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
     if (this.wanted && !wasWanted) this.#context.loop.interrupt()
   }
 
-  /** Redis will provide no more entries: readers get this end. */
-  close(end: RequestEnd): void {
+  /** Redis will provide no more entries: readers get this end, or the rejection if they have no entry yet. */
+  close(end: RequestEnd, rejection: LogRefusal): void {
+    this.#rejection = rejection
     this.#ring?.finish(end)
     this.#drop()
-  }
-
-  /** The request is forgotten; readers can still read what they hold. */
-  release(): void {
-    this.#ring?.release()
   }
 
   /** Keeps the ring within the budget. */
@@ -193,10 +204,10 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
     this.#context.reports.update(this)
     try {
       await this.#loaded
-      if (this.#ring === undefined) throw messagesGone()
+      if (this.#ring === undefined) throw this.#rejection
       return await work(this.#ring)
     } catch (error) {
-      throw error instanceof LogRefusal ? error : new LogRefusal('unavailable', 'the log cannot be read')
+      throw error instanceof LogRefusal ? error : notReadable()
     } finally {
       this.#expected -= 1
       this.#expectedHolders -= holders

@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { missingProgram } from '../../../test/support/require-server.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { appendUntilFull, collect, resumableOf, resumptionOf, toBytes, toText } from './log-under-test.ts'
+import {
+  append,
+  assertReads,
+  endOf,
+  openPatient,
+  openProxied,
+  openQuick,
+  requestAt,
+  serveRedis,
+  streamOf,
+} from './redis-log-under-test.ts'
+import type { RingCursor, StreamLog } from './stream-log.ts'
+import { refusalOf } from './stream-log-contract.ts'
+
+const skip = missingProgram('redis-server')
+const success = { how: 'completed' } as const
+
+describe('a request in Redis whose producer moves to another broker', { skip, concurrency: false }, () => {
+  test('a producer whose continuation had no reply can continue within its grace', async t => {
+    const redis = await serveRedis(t)
+    const one = await openPatient(t, redis.url)
+    const { proxy, log: two } = await openProxied(t, redis)
+    const old = await one.open(resumableOf('r1', 60_000))
+    append(old, 1, 2)
+    old.suspend({ how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } })
+    await requestAt(two)
+    await proxy.setFault({ kind: 'lose-reply', to: 'HINCRBY', nth: 1 })
+    assert.equal(await refusalOf(two.resume(resumptionOf(old.request))), 'unavailable')
+    await waitFor('the fault to be noticed', () => !two.healthy)
+    await waitFor('health', () => two.healthy)
+    const { writer, uses } = await two.resume(resumptionOf(old.request))
+    assert.equal(uses, 2)
+    append(writer, 3, 4)
+    await writer.end(success)
+    const reader = await collect(await requestAt(one))
+    await assertReads(reader, 4)
+    assert.equal(await endOf(reader), 'completed')
+  })
+
+  test('a slow reader gets the end of a request that ended as soon as its producer moved', async t => {
+    const redis = await serveRedis(t)
+    const { proxy, log: one } = await openProxied(t, redis)
+    const two = await openPatient(t, redis.url)
+    const { slow, move } = await moving(one, two)
+    // Both changes of the directory are in one reply to the first broker.
+    await proxy.setFault({ kind: 'latency', ms: 100 })
+    await waitFor('a delayed reply', () => proxy.struck() > 2)
+    const { request, endedBy } = await move()
+    await waitFor('the old writer to end', endedBy)
+    await proxy.setFault()
+    await waitFor('Redis to forget the request', async () => (await streamOf(redis, request)) === '')
+    await assertReadsLast(slow)
+  })
+
+  test('readers of a producer that moved get its last entries, even if only the end is noticed', async t => {
+    const redis = await serveRedis(t)
+    const [one, two] = [await openQuick(t, redis.url), await openPatient(t, redis.url)]
+    const { slow, move } = await moving(one, two)
+    await redis.command('ACL', 'SETUSER', 'default', '-xread')
+    const { request } = await move()
+    await waitFor('the end to be noticed', () => request.ended)
+    await redis.command('ACL', 'SETUSER', 'default', '+xread')
+    await assertReadsLast(slow)
+  })
+
+  test('a reader that comes after a request moved does not get the end of its former broker', async t => {
+    const redis = await serveRedis(t)
+    const { proxy, log: one } = await openProxied(t, redis)
+    const two = await openPatient(t, redis.url)
+    const old = await one.open(resumableOf('r1', 60_000))
+    append(old, 1, 2)
+    const slow = await old.request.read({ onReadable() {} })
+    await requestAt(two)
+    await waitFor('the entries', async () => (await streamOf(redis, old.request)).includes('\n2'))
+    await proxy.setFault({ kind: 'silence' })
+    append(old, 3, 3)
+    await waitFor('the former broker to end it', () => old.endedBy)
+    const { writer } = await two.resume(resumptionOf(old.request))
+    await proxy.setFault()
+    await waitFor('health', () => one.healthy)
+    append(writer, 3, 4)
+    const reader = await collect(old.request)
+    await assertReads(reader, 4)
+    await writer.end(success)
+    assert.equal(await endOf(reader), 'completed')
+    slow.close()
+  })
+})
+
+/**
+ * A request with a full ring and a slow reader at `one`, whose producer moves to `two`, appends the entry
+ * `last` and ends.
+ */
+async function moving(one: StreamLog, two: StreamLog) {
+  const limits = { bytes: 4000, keepMs: 200, whenFull: 'wait' } as const
+  const old = await one.open(resumableOf('r1', 60_000, limits))
+  const { request } = old
+  const slow = await request.read({ onReadable() {} })
+  slow.next()
+  await appendUntilFull(old, toBytes('x'.repeat(500)))
+  await requestAt(two)
+  async function move() {
+    const { writer } = await two.resume(resumptionOf(request))
+    writer.append(toBytes('last'))
+    await writer.end(success)
+    return { request, endedBy: () => old.endedBy }
+  }
+  return { slow, move }
+}
+
+async function assertReadsLast(cursor: RingCursor): Promise<void> {
+  let last = ''
+  const end = await waitFor('the end', () => {
+    for (let entry = cursor.next(); entry !== undefined; entry = cursor.next()) last = toText(entry.bytes)
+    return cursor.end
+  })
+  assert.deepEqual([end, last, cursor.takeGap()], [success, 'last', 0])
+}
