@@ -9,9 +9,10 @@ import { CORE_SCHEMA, dump, load } from 'js-yaml'
 import { requireProgram } from '../support/require-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
-import { healthCases } from './written-statuses.ts'
+import { factCombinations, healthCases } from './written-statuses.ts'
 
 const write = process.env['GOLDEN'] === 'write'
+const maxOutputBytes = 16 * 1024 * 1024
 const argoCd = join(root, 'examples/gitops/argo-cd')
 const folderOf = (kind: string) => join(argoCd, 'resource_customizations/tollway.dev', kind)
 const yaml = (path: string) => load(readFileSync(path, 'utf8'), { schema: CORE_SCHEMA })
@@ -44,10 +45,13 @@ for (const { kind } of resourceKinds) {
     it('reports the health of each status, in Lua 5.1', t => {
       const lua = requireProgram(t, 'lua5.1')
       if (lua === false) return
-      const found = healthCases(kind).map(({ name }) => {
-        const inputPath = `testdata/${name}.yaml`
-        return { healthStatus: runCheck(lua, folder, inputPath), inputPath }
-      })
+      const paths = healthCases(kind).map(({ name }) => `testdata/${name}.yaml`)
+      const healths = runCheck(
+        lua,
+        folder,
+        paths.map(inputPath => yaml(join(folder, inputPath))),
+      )
+      const found = paths.map((inputPath, index) => ({ healthStatus: healths[index], inputPath }))
       const path = join(folder, 'health_test.yaml')
       if (write) writeFileSync(path, dump({ tests: found }, { lineWidth: 110 }))
       const { tests } = yaml(path) as HealthTests
@@ -61,6 +65,22 @@ for (const { kind } of resourceKinds) {
     })
   })
 }
+
+test('is Healthy only while each process that takes calls enforces the present generation', t => {
+  const lua = requireProgram(t, 'lua5.1')
+  if (lua === false) return
+  const combinations = factCombinations()
+  const resources = combinations.map(({ resource }) => resource)
+  const healths = runCheck(lua, folderOf('RateLimitConfig'), resources)
+  assert.equal(healths.length, combinations.length)
+  const healthy = combinations.filter((_, index) => healths[index]?.status === 'Healthy')
+  assert.ok(healthy.length > 0)
+  for (const { facts, isPresent } of healthy) {
+    const { running, enforcing, inForce, rejections, problems } = facts
+    const isEnforced = isPresent && inForce === 'present' && running > 0 && enforcing === running
+    assert.ok(isEnforced && rejections.length + problems.length === 0, JSON.stringify(facts))
+  }
+})
 
 test('is the same for all kinds', () => {
   const checks = resourceKinds.map(({ kind }) => readFileSync(join(folderOf(kind), 'health.lua'), 'utf8'))
@@ -88,17 +108,20 @@ test('the ConfigMap for Argo CD has the checks of all kinds', () => {
   assert.partialDeepStrictEqual((yaml(path) as { data: object }).data, fresh)
 })
 
-/** Runs the check on a resource with the interpreter. */
-function runCheck(lua: string, folder: string, inputPath: string) {
-  const resource = join(temporaryFolder('health'), 'resource.lua')
-  writeFileSync(resource, `return ${toLua(yaml(join(folder, inputPath)))}`)
+/** Runs the check on each resource with the interpreter. */
+function runCheck(lua: string, folder: string, resources: readonly unknown[]) {
+  const list = join(temporaryFolder('health'), 'resources.lua')
+  writeFileSync(list, `return ${toLua(resources)}`)
   const program = join(import.meta.dirname, 'run-health.lua')
-  const { status, stdout, stderr } = spawnSync(lua, [program, join(folder, 'health.lua'), resource], {
+  const { status, stdout, stderr } = spawnSync(lua, [program, join(folder, 'health.lua'), list], {
     encoding: 'utf8',
+    maxBuffer: maxOutputBytes,
   })
   assert.equal(status, 0, stderr)
-  const [health = '', message = ''] = stdout.split(/\n(.*)/s)
-  return { status: health, message }
+  return Array.from(stdout.matchAll(/([^\0]*)\0([^\0]*)\0/g), ([, health = '', message = '']) => ({
+    status: health,
+    message,
+  }))
 }
 
 /** Returns the value as an expression of Lua. */

@@ -53,6 +53,55 @@ const merchant: Readonly<Record<string, readonly NewCondition[]>> = {
   progressing_generation_behind: deriveMerchantConditions(done),
 }
 
+/** The values of each fact that matters for the health. The first of each describes an enforced resource. */
+const values = {
+  processes: [
+    { running: 2, enforcing: 2 },
+    { running: 2, enforcing: 1 },
+    { running: 2, enforcing: 0 },
+    { running: 0, enforcing: 0 },
+  ],
+  inForce: ['present', 'last-good', 'nothing'],
+  problems: [[], problems],
+  paused: [false, true],
+  unpublished: [undefined, 'too large'],
+  lacking: [undefined, { reason: 'SecretUnknown', message: 'the Secret tokens was not read' }],
+  switchedOff: [undefined, 'broker.enabled is false'],
+  obstacle: [undefined, 'the Deployment was rejected'],
+  backendFailure: [undefined, failure],
+  lackingFeatures: [0, 1],
+  rejections: [[], [{ pod: 'tollway-ratelimit-1', message: 'too large' }]],
+  isPresent: [true, false],
+} as const
+
+/** The status that the operator derives from some facts, of the present generation or an earlier one. */
+export interface FactCombination {
+  readonly facts: Facts
+  readonly isPresent: boolean
+  readonly resource: HealthCase['resource']
+}
+
+/** Returns each combination of the facts that matter for the health. */
+export function factCombinations(): readonly FactCombination[] {
+  let chosen: Readonly<Record<string, unknown>>[] = [{}]
+  for (const [name, choices] of Object.entries(values))
+    chosen = chosen.flatMap(others => choices.map(choice => ({ ...others, [name]: choice })))
+  return chosen.map(({ processes, isPresent, ...others }) => {
+    const facts = { ...right, ...others, ...(processes as Pick<Facts, 'running' | 'enforcing'>) }
+    return {
+      ...{ facts, isPresent: isPresent === true },
+      resource: resourceWith(deriveConditions(facts), isPresent === true ? generation : generation - 1),
+    }
+  })
+}
+
+const metadata = { name: 'example', namespace: 'shop', generation }
+
+function resourceWith(conditions: readonly NewCondition[], observedGeneration: number) {
+  const all = withTransitionTimes([], conditions, observedGeneration, nowMs)
+  return { metadata, status: { observedGeneration, conditions: all } }
+}
+
 /** Returns a case for each state of a kind, and one without a status. */
 export function healthCases(kind: string): readonly HealthCase[] {
   const derived = Object.entries(fed).map(([name, facts]): [string, readonly NewCondition[]] => [
@@ -60,14 +109,12 @@ export function healthCases(kind: string): readonly HealthCase[] {
     deriveConditions({ ...right, ...facts }),
   ])
   const conditions = kind === 'Merchant' ? Object.entries(merchant) : derived
-  const metadata = { name: 'example', namespace: 'shop', generation }
   const resource = { apiVersion: 'tollway.dev/v1alpha1', kind, metadata }
   return [
     { name: 'progressing_no_status', resource },
     ...conditions.map(([name, fresh]) => {
       const observedGeneration = name.endsWith('generation_behind') ? generation - 1 : generation
-      const all = withTransitionTimes([], fresh, observedGeneration, nowMs)
-      return { name, resource: { ...resource, status: { observedGeneration, conditions: all } } }
+      return { name, resource: { ...resource, ...resourceWith(fresh, observedGeneration) } }
     }),
   ]
 }
