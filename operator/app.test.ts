@@ -23,6 +23,11 @@ const fleet = createAuthority('fleet')
 const operatorLeaf = fleet.issue(operatorName)
 const podLeaf = fleet.issue('pods.system.svc')
 
+const replica = (uid: string) => ({ uid, name: uid, reason: '' })
+const infrastructure = {
+  observe: (workload: string) => (workload === 'ratelimit' ? ['a', 'b'].map(replica) : []),
+}
+
 const tlsAs = ({ cert, key }: { readonly cert: string; readonly key: string }) => ({
   serverName: operatorName,
   credentials: () => ({ ca: fleet.ca, identity: { cert, key } }),
@@ -31,7 +36,10 @@ const tlsAs = ({ cert, key }: { readonly cert: string; readonly key: string }) =
 
 async function startOperator(t: TestContext) {
   const leader = createLeaderLink({ tls: tlsAs(operatorLeaf), log: silentLog })
-  const { sessions, podSessions, closeSessions } = openSessions({ leader, operatorName }, silentLog)
+  const { sessions, podSessions, closeSessions } = openSessions(
+    { leader, operatorName, infrastructure },
+    silentLog,
+  )
   const onDefect = (_: string, error: unknown) => assert.fail(`${error}`)
   const server = createGrpcServer({ methods: sessions.methods, onDefect })
   const tls = { credentials: () => operatorLeaf, requireClientCert: true, onChange: () => () => {} }

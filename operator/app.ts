@@ -5,16 +5,23 @@ import { createPodSessions } from './counters/create-pod-sessions.ts'
 import type { PodSessions } from './counters/pod-sessions.ts'
 import { processSessions } from './counters/process-session.ts'
 import { podQueries, viaLeader } from './counters/remote-pod-sessions.ts'
+import { admitReplicas } from './infrastructure/admit-replicas.ts'
 import { type BackendFailures, watchBackendFailures } from './infrastructure/backend-failures.ts'
 import { watchGoneReplicas } from './infrastructure/gone-replicas.ts'
 import type { Infrastructure } from './infrastructure/provider.ts'
-import type { ServiceName } from './ir.ts'
+import { type ServiceName, serviceNames } from './ir.ts'
 import type { RouteSecrets } from './kinds/animation-stream-route/route-secrets.ts'
 import type { KindAdapter, Named } from './kinds/kind-adapter.ts'
 import { type KindAdapters, openKindAdapters } from './kinds/registry.ts'
 import { brokerSessions } from './streams/broker-session.ts'
 import type { Brokers } from './streams/brokers.ts'
-import { brokerQueries, brokersViaLeader, createBrokers, type ExpectedBroker } from './streams/brokers.ts'
+import {
+  brokerQueries,
+  brokersViaLeader,
+  createBrokers,
+  type ExpectedBroker,
+  shareLists,
+} from './streams/brokers.ts'
 import { Feed } from './xds/feed.ts'
 import { createStreamLoads, type StreamLoads } from './xds/loads/stream-loads.ts'
 import type { Peers } from './xds/peers/peers.ts'
@@ -108,8 +115,7 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
     ...(peers && { remotePeers: peers }),
   })
   const isGone = watchGoneReplicas(infrastructure, 'ratelimit')
-  const runningBrokers = () => infrastructure.observe('broker')
-  const opened = openSessions({ ...environment, isGone, runningBrokers }, log)
+  const opened = openSessions({ ...environment, isGone }, log)
   const { sessions, podSessions, brokers, closeSessions } = opened
   const parts = { feed, loads, backends }
   const fed = Object.fromEntries(
@@ -168,20 +174,27 @@ export interface SessionsEnvironment {
   readonly operatorName?: string
   /** Whether the rate limit pod with this uid does not exist any more. */
   readonly isGone?: (uid: string) => boolean
-  /** The brokers that run; none if left out. */
-  readonly runningBrokers?: () => readonly ExpectedBroker[]
+  /** The replicas of the services. With an `operatorName`, only they may have sessions. */
+  readonly infrastructure: { observe(workload: string): readonly ExpectedBroker[] }
 }
 
 /** Opens the sessions of one operator; with a `leader`, of one of several. */
 export function openSessions(
-  { leader, operatorName, isGone, runningBrokers: expected = () => [] }: SessionsEnvironment,
+  { leader, operatorName, isGone, infrastructure }: SessionsEnvironment,
   log: Log,
 ): OpenedSessions {
   const clock = systemClock
-  const processes = createSessionTable(processSessions(clock), { clock, log, leader, operatorName, isGone })
-  const ofBrokers = createSessionTable(brokerSessions, { clock, log, leader, operatorName })
+  const shared = { clock, log, leader, operatorName }
+  const admitOf = (workload: ServiceName) => {
+    const others = serviceNames.filter(name => name !== workload)
+    return admitReplicas({ infrastructure, workload, others, admitsOthers: operatorName === undefined })
+  }
+  const processOptions = { ...shared, isGone, admit: admitOf('ratelimit') }
+  const processes = createSessionTable(processSessions(clock), processOptions)
+  const ofBrokers = createSessionTable(brokerSessions, { ...shared, admit: admitOf('broker') })
+  const expected = () => infrastructure.observe('broker')
   const pods = createPodSessions({ table: processes, clock })
-  const brokers = createBrokers({ sessions: ofBrokers.sessions, expected, clock })
+  const brokers = shareLists(createBrokers({ sessions: ofBrokers.sessions, expected }), clock)
   const served = { ...podQueries(pods), ...brokerQueries(brokers) }
   const queries = operatorName === undefined ? [] : queryMethods(served, operatorName)
   const asked = leader && askLeader(leader)
@@ -194,7 +207,7 @@ export function openSessions(
       },
     },
     podSessions: asked === undefined ? pods : viaLeader(pods, asked),
-    brokers: asked === undefined ? brokers : brokersViaLeader(brokers, asked),
+    brokers: asked === undefined ? brokers : shareLists(brokersViaLeader(brokers, asked), clock),
     closeSessions: pods.close,
   }
 }

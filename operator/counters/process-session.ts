@@ -3,7 +3,7 @@ import { GrpcError } from '@tollway/grpc/status.ts'
 import type { Hello, Totals } from '@tollway/proto/tollway/operator/v1/counters'
 import { type AskedProcess, Followers } from '../xds/sessions/followers.ts'
 import type { OpenSession } from '../xds/sessions/session-registry.ts'
-import { checkNames, type ReceivingSession, type SessionKind } from '../xds/sessions/session-table.ts'
+import type { ReceivingSession, SessionKind } from '../xds/sessions/session-table.ts'
 import type { HitCounts } from './pod-sessions.ts'
 import { decodeReport, encodeRequest, type Report, type Request, sessionPath } from './session-codec.ts'
 
@@ -43,16 +43,16 @@ export interface ReportedRule extends HitCounts {
 export interface OpenProcessSession extends ProcessSession, ReceivingSession<Report> {}
 
 /** The sessions of rate limit processes. */
-export const processSessions = (clock: Clock): SessionKind<Report, Request, OpenProcessSession> => ({
+export const processSessions = (clock: Clock): SessionKind<Hello, Report, Request, OpenProcessSession> => ({
   path: sessionPath,
   name: 'rate limit process',
   decode: decodeReport,
   encode: encodeRequest,
-  open(first, send) {
-    if (first.case !== 'hello') throw new GrpcError('INVALID_ARGUMENT', 'the first message must be a Hello')
-    checkNames(first.value)
-    return openProcessSession(first.value, send, clock)
+  helloOf(first) {
+    if (first.case === 'hello') return first.value
+    throw new GrpcError('INVALID_ARGUMENT', 'the first message must be a Hello')
   },
+  open: (hello, send) => openProcessSession(hello, send, clock),
 })
 
 /** The most rules and domains of one process that are kept. */

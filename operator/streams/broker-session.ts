@@ -8,7 +8,7 @@ import {
 } from '@tollway/proto/tollway/operator/v1/stream_reports'
 import { type AskedProcess, Followers } from '../xds/sessions/followers.ts'
 import type { OpenSession } from '../xds/sessions/session-registry.ts'
-import { checkNames, type ReceivingSession, type SessionKind } from '../xds/sessions/session-table.ts'
+import type { ReceivingSession, SessionKind } from '../xds/sessions/session-table.ts'
 
 export const brokerSessionPath = '/tollway.operator.v1.StreamReports/Session'
 
@@ -25,7 +25,7 @@ export interface BrokerSession extends AskedProcess<Report, Request>, OpenSessio
 type OpenBrokerSession = BrokerSession & ReceivingSession<Report>
 
 /** The sessions of brokers. */
-export const brokerSessions: SessionKind<Report, Request, OpenBrokerSession> = {
+export const brokerSessions: SessionKind<BrokerHello, Report, Request, OpenBrokerSession> = {
   path: brokerSessionPath,
   name: 'broker',
   decode(bytes) {
@@ -36,22 +36,30 @@ export const brokerSessions: SessionKind<Report, Request, OpenBrokerSession> = {
     }
   },
   encode: request => toBinary(BrokerRequestSchema, create(BrokerRequestSchema, { request })),
-  open(first, send) {
-    if (first.case !== 'hello') throw new GrpcError('INVALID_ARGUMENT', 'the first message must be a Hello')
-    checkNames(first.value)
-    return openBrokerSession(first.value, send)
+  helloOf(first) {
+    if (first.case === 'hello') return first.value
+    throw new GrpcError('INVALID_ARGUMENT', 'the first message must be a Hello')
   },
+  open: openBrokerSession,
 }
 
 function openBrokerSession({ uid, pod }: BrokerHello, send: (request: Request) => void): OpenBrokerSession {
-  const followers = new Followers<Report, Request>(send)
+  /** Requests without an answer. An answer may come after its deadline. */
+  let owed = 0
+  const followers = new Followers<Report, Request>(request => {
+    owed += 1
+    send(request)
+  })
   return {
     id: uid,
     uid,
     name: pod || uid,
     follow: (id, request, onReport) => followers.follow(id, request, onReport),
     receive(report) {
-      if (report.case === 'answer') followers.pass(report.value.id, report)
+      if (report.case !== 'answer') return
+      owed -= 1
+      if (owed < 0) throw new GrpcError('INVALID_ARGUMENT', 'answer: no request waits for one')
+      followers.pass(report.value.id, report)
     },
     close: () => followers.close(),
   }

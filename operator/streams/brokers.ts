@@ -3,6 +3,7 @@ import type { LeaderQueries } from '../xds/sessions/ask-leader.ts'
 import { askingProcesses } from '../xds/sessions/ask-processes.ts'
 import { oneAnswer as one, type ServedQueries } from '../xds/sessions/serve-queries.ts'
 import type { BrokerSession, Report, Request } from './broker-session.ts'
+import { type PreviewPage, readPreview } from './read-preview.ts'
 import { readStreamsPage } from './read-streams-page.ts'
 import type { BrokerLook } from './stream-rows.ts'
 
@@ -15,7 +16,7 @@ export interface Brokers {
 }
 
 export type PreviewResult =
-  | { readonly preview: object }
+  | { readonly preview: PreviewPage }
   /** No broker knows the request. */
   | { readonly unknown: true }
   /** No broker that answered knows the request, and others did not answer. */
@@ -25,8 +26,8 @@ export interface BrokersOptions {
   readonly sessions: () => readonly BrokerSession[]
   /** The brokers that run. */
   readonly expected: () => readonly ExpectedBroker[]
-  readonly clock: Pick<Clock, 'monotonicMs'>
-  readonly timing?: Partial<BrokersTiming>
+  /** The time limit of an answer. */
+  readonly deadlineMs?: number
 }
 
 export interface ExpectedBroker {
@@ -36,64 +37,63 @@ export interface ExpectedBroker {
   readonly reason: string
 }
 
-export interface BrokersTiming {
-  readonly deadlineMs: number
-  /** The time for which a list is given again: many consoles ask for the same one. */
-  readonly keepMs: number
-}
-
 const askProcesses = askingProcesses<Report, Request>()
-const defaultTiming: BrokersTiming = { deadlineMs: 3_000, keepMs: 1_000 }
 
-/** The bytes of the lists of all brokers together, and of one. A message to an operator has at most 4 MiB. */
+/** The bytes of the lists of all brokers together, and of one. */
 const maxListsBytes = 32 * 1024 * 1024
 const maxListBytes = 3 * 1024 * 1024
 const maxPreviewBytes = 128 * 1024
 
 /** Asks the brokers that are connected to this operator. */
-export function createBrokers({ sessions, expected, clock, timing }: BrokersOptions): Brokers {
-  const { deadlineMs, keepMs } = { ...defaultTiming, ...timing }
-  let kept: { readonly untilMs: number; readonly looks: Promise<readonly BrokerLook[]> } | undefined
+export function createBrokers({ sessions, expected, deadlineMs = 3_000 }: BrokersOptions): Brokers {
   const inTime = `does not answer within ${deadlineMs / 1000} s`
 
-  async function ask(): Promise<readonly BrokerLook[]> {
-    const connected = sessions()
-    const maxBytes = Math.min(maxListBytes, Math.floor(maxListsBytes / Math.max(1, connected.length)))
-    const request = (id: bigint) => ({ case: 'list', value: { id, maxBytes } }) as const
-    const { answers, missing } = await askProcesses(connected, request, answerIn, deadlineMs)
-    const uids = new Set(connected.map(({ uid }) => uid))
-    const apart = expected().filter(({ uid }) => !uids.has(uid))
-    return [
-      ...answers.map(({ session, value }) => lookOf(session.name, value)),
-      ...missing.map(({ name }) => ({ address: name, problem: inTime })),
-      ...apart.map(({ name, reason }) => ({ address: name, problem: reason || noSession })),
-    ].sort((a, b) => (a.address < b.address ? -1 : 1))
-  }
-
   return {
-    list() {
-      const nowMs = clock.monotonicMs()
-      if (kept === undefined || kept.untilMs <= nowMs) kept = { untilMs: nowMs + keepMs, looks: ask() }
-      return kept.looks
+    async list() {
+      const connected = sessions()
+      const maxBytes = Math.min(maxListBytes, Math.floor(maxListsBytes / Math.max(1, connected.length)))
+      const request = (id: bigint) => ({ case: 'list', value: { id, maxBytes } }) as const
+      const { answers, missing } = await askProcesses(connected, request, answerOf(maxBytes), deadlineMs)
+      const uids = new Set(connected.map(({ uid }) => uid))
+      const apart = expected().filter(({ uid }) => !uids.has(uid))
+      return [
+        ...answers.map(({ session, value }) => lookOf(session.name, value)),
+        ...missing.map(({ name }) => ({ address: name, problem: inTime })),
+        ...apart.map(({ name, reason }) => ({ address: name, problem: reason || noSession })),
+      ].sort((a, b) => (a.address < b.address ? -1 : 1))
     },
     async preview(key) {
       const request = (id: bigint) => ({ case: 'preview', value: { id, key } }) as const
-      const { answers, missing } = await askProcesses(sessions(), request, answerIn, deadlineMs)
-      const results = answers.map(({ session, value }) => previewOf(session.name, value))
-      const found = results.find(result => 'preview' in result)
-      if (found !== undefined) return found
+      const answer = answerOf(maxPreviewBytes)
+      const read = (report: Report) => previewIn(answer(report), key)
+      const { answers, missing } = await askProcesses(sessions(), request, read, deadlineMs, isFound)
+      const found = answers.find(({ value }) => isFound(value))
+      if (found !== undefined) return found.value
       const [silent] = missing
       if (silent !== undefined) return { problem: `${silent.name}: ${inTime}` }
-      return results.find(result => 'problem' in result) ?? { unknown: true }
+      const failed = answers.flatMap(({ session, value }) =>
+        'problem' in value ? [{ problem: `${session.name}: ${value.problem}` }] : [],
+      )
+      return failed[0] ?? { unknown: true }
     },
   }
 }
 
 const noSession = 'has no session with the operator'
 
-type Answer = Extract<Report, { case: 'answer' }>['value']
+type Answer = Pick<Extract<Report, { case: 'answer' }>['value'], 'json' | 'problem'>
 
-const answerIn = (report: Report) => (report.case === 'answer' ? report.value : undefined)
+/** Returns the answer in a report. Text that is longer than asked for is not kept. */
+const answerOf =
+  (maxBytes: number) =>
+  (report: Report): Answer | undefined => {
+    if (report.case !== 'answer') return undefined
+    const { json, problem } = report.value
+    if (json.length > maxBytes) return { json: '', problem: `answers with more than ${maxBytes} bytes` }
+    return { json, problem: problem.slice(0, maxProblemChars) }
+  }
+
+const maxProblemChars = 300
 
 function lookOf(address: string, { json, problem }: Answer): BrokerLook {
   if (problem !== '') return { address, problem }
@@ -101,13 +101,15 @@ function lookOf(address: string, { json, problem }: Answer): BrokerLook {
   return page === undefined ? { address, problem: 'answers with no list of requests' } : { address, page }
 }
 
-function previewOf(name: string, { json, problem }: Answer): PreviewResult {
-  if (problem !== '') return { problem: `${name}: ${problem}` }
+const isFound = (result: PreviewResult) => 'preview' in result
+
+function previewIn(answer: Answer | undefined, key: string): PreviewResult | undefined {
+  if (answer === undefined) return undefined
+  const { json, problem } = answer
+  if (problem !== '') return { problem }
   if (json === '') return { unknown: true }
-  const page = json.length > maxPreviewBytes ? undefined : (parse(json) as { preview?: unknown } | null)
-  return typeof page?.preview === 'object'
-    ? { preview: page }
-    : { problem: `${name}: answers with no preview` }
+  const preview = readPreview(parse(json), key)
+  return preview === undefined ? { problem: 'answers with no preview of the request' } : { preview }
 }
 
 /** Returns undefined for text that is not JSON. */
@@ -116,6 +118,28 @@ function parse(text: string): unknown {
     return JSON.parse(text)
   } catch {
     return undefined
+  }
+}
+
+/** The time for which a list is given again: many consoles ask for the same one. */
+const keepMs = 1_000
+
+/** Callers share a list that is being read, and one that is at most a second old. */
+export function shareLists(brokers: Brokers, { monotonicMs }: Pick<Clock, 'monotonicMs'>): Brokers {
+  let kept: { readonly untilMs: number; readonly looks: ReturnType<Brokers['list']> } | undefined
+  let isRunning = false
+  return {
+    preview: brokers.preview,
+    list() {
+      const nowMs = monotonicMs()
+      if (kept !== undefined && (isRunning || nowMs < kept.untilMs)) return kept.looks
+      isRunning = true
+      const looks = brokers.list().finally(() => {
+        isRunning = false
+      })
+      kept = { untilMs: nowMs + keepMs, looks }
+      return looks
+    },
   }
 }
 

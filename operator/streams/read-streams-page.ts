@@ -34,18 +34,27 @@ interface ConsumerOnPage {
   readonly bytesBehind: number
 }
 
+/** The most requests of a page, and the most consumers of all of them. A broker lists no more requests. */
+const maxRequests = 1_000
+const maxConsumers = 50_000
+
 /** Reads the JSON of a broker's page of requests; undefined for JSON of another form. */
 export function readStreamsPage(page: unknown): StreamsPage | undefined {
   const { waitingPulls, total, streams } = fieldsOf(page)
   if (!Array.isArray(streams)) return undefined
+  let room = maxConsumers
   return {
     waitingPulls: numberOf(waitingPulls),
     total: Math.max(numberOf(total), streams.length),
-    streams: streams.map(readRequest),
+    streams: streams.slice(0, maxRequests).map(value => {
+      const request = readRequest(value, room)
+      room -= request.consumers.length
+      return request
+    }),
   }
 }
 
-function readRequest(value: unknown): RequestOnPage {
+function readRequest(value: unknown, maxConsumers: number): RequestOnPage {
   const { key, streamId, requestId, targetObjectId, sourceServiceId, route, ...rest } = fieldsOf(value)
   const { ageMs, ended, end, producer, messages, bytes, consumers } = rest
   const { how, code, message } = fieldsOf(end)
@@ -63,9 +72,9 @@ function readRequest(value: unknown): RequestOnPage {
         ? { how, ...(typeof code === 'string' && { code, message: textOf(message) }) }
         : null,
     producer: typeof producer === 'string' ? producer : null,
-    messages: typeof messages === 'number' ? messages : null,
-    bytes: typeof bytes === 'number' ? bytes : null,
-    consumers: Array.isArray(consumers) ? consumers.map(readConsumer) : [],
+    messages: isCount(messages) ? messages : null,
+    bytes: isCount(bytes) ? bytes : null,
+    consumers: Array.isArray(consumers) ? consumers.slice(0, maxConsumers).map(readConsumer) : [],
   }
 }
 
@@ -81,4 +90,6 @@ function readConsumer(value: unknown): ConsumerOnPage {
 const fieldsOf = (value: unknown) =>
   (typeof value === 'object' && value !== null ? value : {}) as Readonly<Record<string, unknown>>
 const textOf = (value: unknown) => (typeof value === 'string' ? value : '')
-const numberOf = (value: unknown) => (typeof value === 'number' && value >= 0 ? value : 0)
+/** JSON can have numbers such as 1e999, which are infinite here. */
+const isCount = (value: unknown): value is number => Number.isFinite(value) && (value as number) >= 0
+const numberOf = (value: unknown) => (isCount(value) ? value : 0)

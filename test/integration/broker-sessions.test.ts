@@ -2,15 +2,21 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { create, toBinary } from '@bufbuild/protobuf'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
+import { SessionReportSchema } from '@tollway/proto/tollway/operator/v1/counters'
+import { BrokerReportSchema } from '@tollway/proto/tollway/operator/v1/stream_reports'
 import { openSessions } from '../../operator/app.ts'
+import { sessionPath } from '../../operator/counters/session-codec.ts'
 import { streamRouteTypeUrl } from '../../operator/kinds/animation-stream-route/encode-stream-route.ts'
+import { brokerSessionPath } from '../../operator/streams/broker-session.ts'
 import type { ExpectedBroker } from '../../operator/streams/brokers.ts'
 import { Feed } from '../../operator/xds/feed.ts'
 import { createLeaderLink } from '../../operator/xds/sessions/leader-link.ts'
+import { encodedCodec } from '../../operator/xds/sessions/pass-on.ts'
 import { askingCodec, queryPath } from '../../operator/xds/sessions/query-codec.ts'
 import { QueryError } from '../../operator/xds/sessions/query-error.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'
@@ -40,7 +46,12 @@ async function startOperator(t: TestContext, expected: readonly ExpectedBroker[]
   })
   feed.publish(createSnapshot(streamRouteTypeUrl, []))
   const leader = createLeaderLink({ tls: tlsAs(operatorLeaf), log: silentLog })
-  const opened = openSessions({ leader, operatorName, runningBrokers: () => expected }, silentLog)
+  const replicas: Readonly<Record<string, readonly ExpectedBroker[]>> = {
+    broker: expected,
+    ratelimit: [running('limiter')],
+  }
+  const infrastructure = { observe: (workload: string) => replicas[workload] ?? [] }
+  const opened = openSessions({ leader, operatorName, infrastructure }, silentLog)
   const server = createGrpcServer({
     methods: [...feed.methods, ...opened.sessions.methods],
     onDefect: (_, error) => assert.fail(`${error}`),
@@ -137,9 +148,13 @@ test('every operator lists and previews the requests of all brokers, through fau
   })
 
   await t.test('another leader answers for all brokers', async () => {
+    const before = await Promise.all([one, two].map(({ brokers }) => brokers.list()))
     one.leader.setLeader(two.address)
     two.leader.setLeader(undefined)
     for (const operator of [one, two]) {
+      // A list is given again for a second.
+      const isNew = async () => !before.includes(await operator.brokers.list())
+      await waitFor('a list of the new leader', () => isNew().catch(() => false))
       await waitFor('both brokers', async () => (await brokersAt(operator).catch(() => '')) === both)
     }
   })
@@ -154,12 +169,77 @@ test('every operator lists and previews the requests of all brokers, through fau
 
   await t.test('without its leader, an operator reports the cause', async () => {
     await two.stop()
-    await assert.rejects(one.brokers.list(), (error: unknown) => {
-      assert.ok(error instanceof QueryError)
-      assert.equal(error.code, 'deadline')
-      return /ask the operator with the Lease/.test(error.message)
-    })
+    const error = await waitFor('the error', () =>
+      one.brokers.list().then(
+        () => false,
+        (cause: unknown) => cause,
+      ),
+    )
+    assert.ok(error instanceof QueryError)
+    assert.equal(error.code, 'deadline')
+    assert.match(error.message, /ask the operator with the Lease/)
   })
+})
+
+/** A session of a pod with the certificate of the fleet. `end` resolves with the status at its end. */
+function openSession(t: TestContext, address: string, path: string, ...reports: readonly Uint8Array[]) {
+  const client = createGrpcClient(address, { tls: tlsAs(podLeaf) })
+  t.after(() => client.close())
+  const ending = new AbortController()
+  t.after(() => ending.abort())
+  const call = client.bidi(path, encodedCodec, { signal: ending.signal })
+  for (const report of reports) void call.write(report)
+  const end = (async () => {
+    try {
+      for await (const _ of call.messages);
+      return 'OK'
+    } catch (error) {
+      return (error as Error).message
+    }
+  })()
+  return { call, end }
+}
+
+const brokerHello = (uid: string, pod = `pod-${uid}`) =>
+  toBinary(BrokerReportSchema, create(BrokerReportSchema, { report: { case: 'hello', value: { uid, pod } } }))
+const processHello = (uid: string) =>
+  toBinary(
+    SessionReportSchema,
+    create(SessionReportSchema, { report: { case: 'hello', value: { uid, pod: uid } } }),
+  )
+const brokerAnswer = (id: bigint, json: string) =>
+  toBinary(
+    BrokerReportSchema,
+    create(BrokerReportSchema, { report: { case: 'answer', value: { id, json } } }),
+  )
+
+test('a pod has the sessions of its own service only, under its own name', async t => {
+  const expected = ['a', 'b'].map(running)
+  const [one, two] = [await startOperator(t, expected), await startOperator(t, expected)]
+  two.leader.setLeader(one.address)
+  for (const { address } of [one, two]) {
+    for (const uid of ['limiter', 'made-up']) {
+      const { end } = openSession(t, address, brokerSessionPath, brokerHello(uid))
+      assert.match(await end, /uid: no broker with this uid runs here/)
+    }
+    for (const uid of ['a', 'made-up']) {
+      const { end } = openSession(t, address, sessionPath, processHello(uid))
+      assert.match(await end, /uid: no rate limit process with this uid runs here/)
+    }
+  }
+  openSession(t, two.address, brokerSessionPath, brokerHello('a', 'pod-b'))
+  const late = `pod-a does not answer within 3 s; pod-b ${away}`
+  await waitFor('the broker under its own name', async () => (await brokersAt(one)) === late)
+})
+
+test('a broker that sends answers without requests loses its session, and the others are listed', async t => {
+  const operator = await startOperator(t, ['a', 'b'].map(running))
+  await startBrokerOf(t, operator.address, 'b')
+  const answers = Array.from({ length: 100 }, (_, index) => brokerAnswer(BigInt(index), '{"streams":[]}'))
+  const { end } = openSession(t, operator.address, brokerSessionPath, brokerHello('a'), ...answers)
+  assert.match(await end, /answer: no request waits for one/)
+  const others = `pod-a ${away}; pod-b 1`
+  await waitFor('the other broker', async () => (await brokersAt(operator)) === others)
 })
 
 test('a pod may not ask for the requests of brokers', async t => {

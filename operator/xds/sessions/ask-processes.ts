@@ -19,20 +19,27 @@ export interface Asked<Session, Value> {
  *
  * @param request makes the request with this id
  * @param read returns the answer in a report; undefined for other reports
+ * @param isEnough whether other answers are not needed after this one
  */
 export type AskProcesses<Report, Request> = <Session extends AskedProcess<Report, Request>, Value>(
   sessions: readonly Session[],
   request: (id: bigint) => Request,
   read: (report: Report) => Value | undefined,
   deadlineMs: number,
+  isEnough?: (value: Value) => boolean,
 ) => Promise<Asked<Session, Value>>
 
 /** Returns `askProcesses` for processes with these reports and requests. */
 export function askingProcesses<Report, Request>(): AskProcesses<Report, Request> {
-  return async (sessions, request, read, deadlineMs) => {
-    const asked = await Promise.all(
-      sessions.map(async session => ({ session, value: await askOne(session, request, read, deadlineMs) })),
-    )
+  return async (sessions, request, read, deadlineMs, isEnough = () => false) => {
+    const enough = new AbortController()
+    const { signal } = enough
+    const askOf = async (session: (typeof sessions)[number]) => {
+      const value = await askOne(session, request, read, { deadlineMs, signal })
+      if (value !== undefined && isEnough(value)) enough.abort()
+      return { session, value }
+    }
+    const asked = await Promise.all(sessions.map(askOf))
     return {
       answers: asked.flatMap(({ session, value }) => (value === undefined ? [] : [{ session, value }])),
       missing: asked.flatMap(({ session, value }) => (value === undefined ? [session] : [])),
@@ -44,17 +51,20 @@ function askOne<Report, Request, Value>(
   session: AskedProcess<Report, Request>,
   request: (id: bigint) => Request,
   read: (report: Report) => Value | undefined,
-  deadlineMs: number,
+  { deadlineMs, signal }: { readonly deadlineMs: number; readonly signal: AbortSignal },
 ): Promise<Value | undefined> {
   const { promise, resolve } = Promise.withResolvers<Value | undefined>()
   const id = nextId()
-  const timer = setTimeout(() => resolve(undefined), deadlineMs)
+  const giveUp = () => resolve(undefined)
+  const timer = setTimeout(giveUp, deadlineMs)
+  signal.addEventListener('abort', giveUp)
   const stop = session.follow(id, request(id), report => {
     const value = report === undefined ? undefined : read(report)
     if (report === undefined || value !== undefined) resolve(value)
   })
   return promise.finally(() => {
     clearTimeout(timer)
+    signal.removeEventListener('abort', giveUp)
     stop()
   })
 }

@@ -20,6 +20,8 @@ export interface LostSession<Session> {
 export interface SessionRegistryOptions {
   readonly clock: Clock
   readonly keepLostMs: number
+  readonly maxLost: number
+  readonly maxOfPod: number
   /** Returns whether the pod with this uid does not exist any more. */
   readonly isGone: (uid: string) => boolean
 }
@@ -57,10 +59,17 @@ export class SessionRegistry<Session extends OpenSession> {
     this.#listeners.push(listener)
   }
 
-  /** Adds a session. An older stream of the same process is ended. */
+  /**
+   * Adds a session. An older stream of the same process is ended.
+   *
+   * @throws GrpcError RESOURCE_EXHAUSTED
+   */
   open(session: Session, end: EndStream): void {
-    const { id } = session
+    const { id, uid } = session
     const before = this.#open.get(id)
+    const { maxOfPod } = this.#options
+    if (before === undefined && this.sessions().filter(other => other.uid === uid).length >= maxOfPod)
+      throw new GrpcError('RESOURCE_EXHAUSTED', `the pod has ${maxOfPod} sessions already`)
     const endOlder = before && this.#streams.get(before)
     endOlder?.(new GrpcError('ABORTED', 'the process has a newer session'))
     this.#open.set(id, session)
@@ -76,7 +85,10 @@ export class SessionRegistry<Session extends OpenSession> {
     session.close()
     if (this.#open.get(id) !== session) return
     this.#open.delete(id)
+    this.#lost.delete(id)
     this.#lost.set(id, { session, endedMs: this.#options.clock.monotonicMs() })
+    const [oldest] = this.#lost.keys()
+    if (this.#lost.size > this.#options.maxLost && oldest !== undefined) this.#lost.delete(oldest)
   }
 
   endAll(error: GrpcError): void {

@@ -1,20 +1,34 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { createOutbox } from '@tollway/grpc/outbox.ts'
 import type { AnyMethod, Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { isOperator } from './is-operator.ts'
 import type { LeaderLink } from './leader-link.ts'
 import { encodedCodec, passOn } from './pass-on.ts'
+import type { PaceLimits } from './reading-pace.ts'
 import { type LostSession, type OpenSession, SessionRegistry } from './session-registry.ts'
+import { type Admit, SessionStreams } from './session-streams.ts'
+
+/** The first report of a stream: the identity of the process. */
+export interface Hello {
+  readonly uid: string
+  readonly pod: string
+  readonly namespace: string
+}
 
 /** A session, for the owner of its stream. */
 export interface ReceivingSession<Report> extends OpenSession {
+  /** @throws GrpcError INVALID_ARGUMENT for a report that the process may not send, which ends the session */
   receive(report: Report): void
 }
 
 /** The sessions of one kind of process. */
-export interface SessionKind<Report, Request, Session extends ReceivingSession<Report>> {
+export interface SessionKind<
+  Greeting extends Hello,
+  Report,
+  Request,
+  Session extends ReceivingSession<Report>,
+> {
   /** The path of the gRPC method. */
   readonly path: string
   /** The kind for the log: `rate limit process`. */
@@ -22,13 +36,14 @@ export interface SessionKind<Report, Request, Session extends ReceivingSession<R
   /** @throws GrpcError INVALID_ARGUMENT */
   decode(bytes: Uint8Array): Report
   encode(request: Request): Uint8Array
+  /** @throws GrpcError INVALID_ARGUMENT for another report */
+  helloOf(first: Report): Greeting
   /**
-   * Opens the session of the process that sent this first report of its stream.
+   * Opens the session of the process with this identity.
    *
    * @param send sends a request to the process
-   * @throws GrpcError INVALID_ARGUMENT
    */
-  open(first: Report, send: (request: Request) => void): Session
+  open(hello: Greeting, send: (request: Request) => void): Session
 }
 
 /** The sessions of the processes that are connected to this operator. */
@@ -52,6 +67,8 @@ export interface SessionTableOptions {
   readonly leader?: LeaderLink | undefined
   /** The DNS name that only operators have in their certificates. */
   readonly operatorName?: string | undefined
+  /** Every process may have a session under its own name if left out. */
+  readonly admit?: Admit | undefined
   /** Whether the pod with this uid does not exist any more; never if left out. */
   readonly isGone?: ((uid: string) => boolean) | undefined
   readonly clock: Clock
@@ -60,49 +77,69 @@ export interface SessionTableOptions {
 }
 
 export interface SessionLimits {
-  /** One more is answered by RESOURCE_EXHAUSTED. */
+  /** One more is answered by RESOURCE_EXHAUSTED; the same for streams that are passed on. */
   readonly maxSessions: number
+  /** The most sessions of one pod: a process has at most 64 workers. */
+  readonly maxOfPod: number
+  /** The most streams whose process has not said Hello, and the time until it must have. */
+  readonly maxUnnamed: number
+  readonly helloMs: number
   /** The most requests that wait for a process that does not read; beyond it the session ends. */
   readonly maxWaiting: number
+  readonly pace: PaceLimits
+  /** How long an ended session is kept, and how many of them. */
   readonly keepLostMs: number
+  readonly maxLost: number
 }
 
 export const defaultSessionLimits: SessionLimits = {
   maxSessions: 1_000,
+  maxOfPod: 64,
+  maxUnnamed: 100,
+  helloMs: 10_000,
   maxWaiting: 1_000,
+  // A process sends 200 reports of subscriptions a second; the totals of 100,000 rules are about 6 MB.
+  pace: { reportsPerSecond: 500, bytesPerSecond: 8 * 1024 * 1024, burstSeconds: 4 },
   keepLostMs: 600_000,
+  maxLost: 1_000,
 }
 
-const maxNameChars = 253
-
-/** @throws GrpcError INVALID_ARGUMENT for names of a wrong length */
-export function checkNames(hello: {
-  readonly uid: string
-  readonly pod: string
-  readonly namespace: string
-}) {
-  const names = [hello.uid, hello.pod, hello.namespace]
-  if (hello.uid === '' || names.some(name => name.length > maxNameChars)) {
-    throw new GrpcError('INVALID_ARGUMENT', `uid: must have 1 to ${maxNameChars} characters, as the names`)
-  }
-}
-
-export function createSessionTable<Report, Request, Session extends ReceivingSession<Report>>(
-  kind: SessionKind<Report, Request, Session>,
+export function createSessionTable<
+  Greeting extends Hello,
+  Report,
+  Request,
+  Session extends ReceivingSession<Report>,
+>(
+  kind: SessionKind<Greeting, Report, Request, Session>,
   options: SessionTableOptions,
 ): SessionTable<Session> {
-  const { clock, leader, operatorName, isGone = () => false } = options
+  const { clock, log, leader, operatorName, isGone = () => false, admit = ownName } = options
   const { path } = kind
   const limits = { ...defaultSessionLimits, ...options.limits }
-  const registry = new SessionRegistry<Session>({ clock, isGone, keepLostMs: limits.keepLostMs })
-  const serve = serveStreams(kind, registry, limits, options.log)
+  const registry = new SessionRegistry<Session>({ clock, isGone, ...limits })
+  const streams = new SessionStreams({ kind, registry, admit, limits, clock, log })
+  let passed = 0
   let closed = false
+
+  async function* pass(
+    reports: AsyncIterable<Uint8Array>,
+    { signal }: Call,
+    upstream: NonNullable<ReturnType<LeaderLink['current']>>,
+  ): AsyncGenerator<Uint8Array> {
+    if (passed >= limits.maxSessions)
+      throw new GrpcError('RESOURCE_EXHAUSTED', `${passed} sessions are passed on already`)
+    passed += 1
+    try {
+      yield* passOn({ ...upstream, path }, reports, signal)
+    } finally {
+      passed -= 1
+    }
+  }
 
   async function* handle(reports: AsyncIterable<Uint8Array>, call: Call): AsyncGenerator<Uint8Array> {
     if (closed) throw shuttingDown()
     const upstream = isOperator(call, operatorName) ? undefined : leader?.current()
-    if (upstream !== undefined) yield* passOn({ ...upstream, path }, reports, call.signal)
-    else yield* serve(reports, call)
+    yield* upstream === undefined ? streams.serve(reports, call) : pass(reports, call, upstream)
   }
 
   // The processes connect again, and their sessions reach the new leader.
@@ -120,61 +157,7 @@ export function createSessionTable<Report, Request, Session extends ReceivingSes
   }
 }
 
-/** Returns a handler of the streams of processes. */
-function serveStreams<Report, Request, Session extends ReceivingSession<Report>>(
-  kind: SessionKind<Report, Request, Session>,
-  registry: SessionRegistry<Session>,
-  { maxSessions, maxWaiting }: SessionLimits,
-  log: Log,
-) {
-  let streams = 0
-  return async function* serve(reports: AsyncIterable<Uint8Array>, call: Call): AsyncGenerator<Uint8Array> {
-    if (streams >= maxSessions) {
-      log.warn(`reject a session of a ${kind.name}: too many`, { maxSessions })
-      throw new GrpcError('RESOURCE_EXHAUSTED', `there are ${maxSessions} sessions already`)
-    }
-    const outbox = createOutbox<Request>()
-    let waiting = 0
-    const send = (request: Request) => {
-      waiting += 1
-      if (waiting > maxWaiting) outbox.end(new GrpcError('RESOURCE_EXHAUSTED', 'the process does not read'))
-      else outbox.put(request)
-    }
-    const onAbort = () => outbox.end()
-    call.signal.addEventListener('abort', onAbort)
-    streams += 1
-    let session: Session | undefined
-    receiveAll(reports, outbox.end, bytes => {
-      const report = kind.decode(bytes)
-      if (session !== undefined) return session.receive(report)
-      session = kind.open(report, send)
-      registry.open(session, outbox.end)
-    })
-    try {
-      for await (const request of outbox.items) {
-        waiting -= 1
-        yield kind.encode(request)
-      }
-    } finally {
-      streams -= 1
-      call.signal.removeEventListener('abort', onAbort)
-      if (session !== undefined) registry.close(session)
-    }
-  }
-}
-
-async function receiveAll(
-  reports: AsyncIterable<Uint8Array>,
-  end: (error?: Error) => void,
-  receive: (bytes: Uint8Array) => void,
-): Promise<void> {
-  try {
-    for await (const bytes of reports) receive(bytes)
-    end()
-  } catch (error) {
-    end(error as Error)
-  }
-}
+const ownName: Admit = ({ uid, pod }) => pod || uid
 
 function shuttingDown(): GrpcError {
   return new GrpcError('UNAVAILABLE', 'the operator is shutting down')
