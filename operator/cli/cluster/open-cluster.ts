@@ -9,7 +9,7 @@ import {
   accessFromEnvironment,
   accessFromKubeconfig,
 } from '../../environments/kubernetes/api/connection/access.ts'
-import { statusError } from '../../environments/kubernetes/api/connection/api-error.ts'
+import { connectionError, statusError } from '../../environments/kubernetes/api/connection/api-error.ts'
 import { Caller } from '../../environments/kubernetes/api/connection/caller.ts'
 import { createTransport, readBody } from '../../environments/kubernetes/api/connection/transport.ts'
 import type { ApiResource, KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
@@ -23,7 +23,7 @@ export interface Cluster {
   listAll(resource: ApiResource, place: Selection): Promise<readonly KubeObject[]>
   /** Resolves with undefined if there is no such object. */
   get: KubeClient['get']
-  /** Resolves with the text of a page, such as a log; it is cut after `maxBytes` if `isCut` is set. */
+  /** Resolves with the text of a page, such as a log. Rejects if it is longer than `maxBytes`. */
   getText(path: string, maxBytes: number): Promise<string>
   /** Creates or replaces an object without storing it; resolves with it as it would be stored. */
   dryRun(method: 'POST' | 'PUT', resource: ApiResource, path: string, body: KubeObject): Promise<KubeObject>
@@ -88,12 +88,14 @@ export async function openCluster(
     const call = `GET ${path.replace(/\?.*/, '')}`
     const headers = { accept: '*/*' }
     const signal = AbortSignal.timeout(answerMs)
-    const response = await transport.open({ method: 'GET', path, headers, signal }).catch((error: Error) => {
-      throw new Error(`${call}: ${error.message || (error as NodeJS.ErrnoException).code}`)
-    })
-    const text = await readBody(response, call, maxBytes)
-    if (response.statusCode === 200) return text
-    throw statusError(call, response.statusCode ?? 0, parseJson(text) ?? text)
+    try {
+      const response = await transport.open({ method: 'GET', path, headers, signal })
+      const text = await readBody(response, call, maxBytes)
+      if (response.statusCode === 200) return text
+      throw statusError(call, response.statusCode ?? 0, parseJson(text) ?? text)
+    } catch (error) {
+      throw connectionError(call, signal.aborted ? new Error(`no end within ${answerMs} ms`) : error)
+    }
   }
 }
 

@@ -195,7 +195,7 @@ describe('kubectl tollway collect', { skip: missingKubeAssets(), timeout: 120_00
       problems: [],
       note: [...lines, `said ${cluster.api.token}`].join('\n'),
     }
-    await cluster.operatorPod({
+    await cluster.operatorPod('tollway-operator-1', {
       '/status': JSON.stringify(status),
       '/metrics': `a{url="redis://:${canary}@r"} 1\n`,
     })
@@ -242,6 +242,22 @@ describe('kubectl tollway collect', { skip: missingKubeAssets(), timeout: 120_00
     assert.match(files.get('resources/ratelimitconfigs.json') ?? '', /"checkout"/)
     const pods = listed.leftOut.find(({ path }) => path === 'pods')
     assert.match(pods?.reason ?? '', /lacks the right to list pods in all namespaces/)
+  })
+
+  it('collects the rest if an operator ends within an answer, and prints the reasons', async () => {
+    const status = JSON.stringify({ resources: [], note: 'a'.repeat(500_000) })
+    await cluster.operatorPod('tollway-operator-2', { '/status': status, '/metrics': '' }, '/status')
+    const { code, file, printed } = await collect(runKubectlTollway, '--kubeconfig', cluster.kubeconfig)
+    assert.equal(code, 0)
+    const { files } = unpack(file)
+    assertNoCanary(files)
+    assert.ok(files.has('operators/tollway-operator-1/status.json'))
+    assert.ok(!files.has('operators/tollway-operator-2/status.json'))
+    assert.match(
+      printed,
+      /^left out operators\/tollway-operator-2\/status\.json: GET .*: the answer is incomplete: aborted$/m,
+    )
+    assert.match(printed, /^left out operators\/tollway-operator-2\/metrics\.txt: GET .*connection refused/m)
   })
 })
 

@@ -57,7 +57,7 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
   before(async () => {
     cluster = await openTestCluster()
     await cluster.put(limits, checkout)
-    await cluster.operatorPod({ '/status': JSON.stringify(report) })
+    await cluster.operatorPod('tollway-operator-1', { '/status': JSON.stringify(report) })
     admin = ['--kubeconfig', cluster.kubeconfig]
     const mayList = [{ apiGroups: ['tollway.dev'], resources: ['*'], verbs: ['list'] }]
     reader = ['--kubeconfig', await cluster.account('reader', { shop: mayList })]

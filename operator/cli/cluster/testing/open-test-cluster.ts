@@ -20,8 +20,11 @@ export interface TestCluster {
   put(path: string, object: object): Promise<void>
   /** Creates a service account with these rules in each of the namespaces; returns its kubeconfig. */
   account(name: string, rules: Readonly<Record<string, readonly object[]>>): Promise<string>
-  /** Creates the pod of an operator whose pages are these, by their paths. */
-  operatorPod(pages: Readonly<Record<string, string>>): Promise<void>
+  /**
+   * Creates the pod of an operator whose pages are these, by their paths. Its process ends in the middle of
+   * the page `last`.
+   */
+  operatorPod(name: string, pages: Readonly<Record<string, string>>, last?: string): Promise<void>
   stop(): Promise<void>
 }
 
@@ -62,15 +65,20 @@ export async function openTestCluster(withKinds = true): Promise<TestCluster> {
       const token = api.signToken({ namespace: systemNamespace, name, uid }, hourLater)
       return writeKubeconfig(join(place, name), api.url, token, 'shop')
     },
-    async operatorPod(pages) {
+    async operatorPod(name, pages, last) {
       const server = createServer((request, response) => {
         const page = pages[request.url ?? '']
-        response.writeHead(page === undefined ? 404 : 200).end(page)
+        response.writeHead(page === undefined ? 404 : 200)
+        if (request.url !== last) response.end(page)
+        else {
+          server.close()
+          response.write(page?.slice(0, page.length / 2), () => server.closeAllConnections())
+        }
       })
       servers.push(server)
       await once(server.listen(0, '0.0.0.0'), 'listening')
       const { port } = server.address() as AddressInfo
-      await createPod(api, put, 'tollway-operator-1', port)
+      await createPod(api, put, name, port)
     },
     async stop() {
       for (const server of servers) server.close()
