@@ -19,6 +19,7 @@ import {
 import { callRateLimit } from '../support/rate-limit-process.ts'
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
 import { missingProgram } from '../support/require-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import type { Cleanup } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -32,7 +33,9 @@ test('invalid input is rejected with the reason', async () => {
     [nowhere, /give the requests with either --requests or --listen/],
     [[...nowhere, '--requests', 'x', '--listen', 'a:1'], /with either --requests or --listen/],
     [[...nowhere, '--requests', 'x', '--max-different', '-1'], /--max-different/],
-    [[...nowhere, '--requests', '/missing.jsonl'], /ENOENT.*missing\.jsonl/],
+    [[...nowhere, '--requests', '/missing.jsonl'], /\/missing\.jsonl: ENOENT/],
+    [[...nowhere, '--requests', temporaryFolder('requests')], /\/requests-\w+: EISDIR: .* directory/],
+    [lines('\0\xff'), /requests\.jsonl:1: is not a rate limit request: /],
     [lines(''), /requests\.jsonl: has no requests/],
     [lines(request('a'), '', 'GET / HTTP/1.1'), /requests\.jsonl:3: is not a rate limit request: /],
     [lines(request('a'), { domain: 'shop', descriptors: 7 }), /requests\.jsonl:2: is not .*descriptors/],

@@ -22,15 +22,23 @@ export interface RecordedRequest {
  *   1,000,000 bytes, and for a file without requests
  */
 export async function* readRequests(file: string): AsyncGenerator<RecordedRequest> {
-  const chunks: AsyncIterable<Buffer> = file === '-' ? process.stdin : createReadStream(file)
   const name = file === '-' ? 'standard input' : file
   let requests = 0
-  for await (const { line, bytes } of readLines(chunks, name)) {
+  for await (const { line, bytes } of readLines(readChunks(file, name), name)) {
     if (bytes.every(byte => byte <= 0x20)) continue
     requests += 1
     yield { line, message: encodeLine(`${name}:${line}`, bytes) }
   }
   if (requests === 0) throw new Error(`${name}: has no requests`)
+}
+
+/** @throws Error that names the file */
+async function* readChunks(file: string, name: string): AsyncGenerator<Buffer> {
+  try {
+    yield* file === '-' ? process.stdin : createReadStream(file)
+  } catch (error) {
+    throw new Error(`${name}: ${(error as Error).message}`)
+  }
 }
 
 async function* readLines(chunks: AsyncIterable<Buffer>, name: string) {
