@@ -37,7 +37,7 @@ export const merchantEvents = [
   'payout.created',
 ] as const
 
-/** The entries of the Secret, by what they hold. */
+/** The entries of the Secret, named for the value that each one has. */
 export const credentialEntries = [
   'apiKey',
   'appId',
@@ -105,14 +105,16 @@ const company = Type.Object(
     country: Type.String({
       maxLength: 2,
       pattern: '^[A-Z]{2}$',
-      description: 'Where it is, as a code of ISO 3166: DK.',
+      description: 'The country of the company, as an ISO 3166 code: DK.',
     }),
-    number: Type.Optional(text(limits.maxNameLength, 'Under which number it is registered there.')),
+    number: Type.Optional(
+      text(limits.maxNameLength, 'The registration number of the company in its country.'),
+    ),
   },
   {
     ...fixed('company', `another company is another merchant: ${another}`),
     required: ['country'],
-    description: 'Whose merchant it is.',
+    description: 'The company that owns the merchant.',
   },
 )
 
@@ -123,7 +125,7 @@ const bank = Type.Object(
         minLength: 5,
         maxLength: limits.maxIbanLength,
         pattern: '^[A-Za-z]{2}[0-9A-Za-z ]+$',
-        description: 'The account number, whose check digits must be right. Blanks are ignored.',
+        description: 'The account number with valid check digits. Spaces are ignored.',
       }),
     ),
   },
@@ -132,19 +134,21 @@ const bank = Type.Object(
 
 const app = Type.Object(
   {
-    name: Type.Optional(text(limits.maxNameLength, 'What people see of the app. Left out: none.')),
+    name: Type.Optional(text(limits.maxNameLength, 'The display name of the app. By default it has none.')),
     rotateAfter: Type.Optional(
-      Type.String(duration('The age at which the API key is replaced. Without it, only on request.')),
+      Type.String(
+        duration('The age at which the API key is replaced. By default it is replaced only on request.'),
+      ),
     ),
     keyGrace: Type.String({
       default: '24h',
-      ...duration('For how long the key before stays valid after a rotation.'),
+      ...duration('The time for which the previous API key stays valid after a rotation.'),
     }),
   },
   {
     ...notRequired,
     default: {},
-    description: 'The app that the API key is of, which has complete access to the merchant.',
+    description: 'The app that the API key belongs to. It has full access to the merchant.',
   },
 )
 
@@ -168,7 +172,7 @@ const distinctEntries: FieldRule = {
 }
 
 const entryDescriptions: Readonly<Record<CredentialEntry, string>> = {
-  apiKey: 'The entry with the API key, the only one that is secret.',
+  apiKey: 'The entry with the API key, which is the only secret value.',
   appId: 'The entry with the id of the app.',
   merchantId: 'The entry with the id of the merchant.',
   publicKey: 'The entry with the public key, for payment links.',
@@ -191,13 +195,13 @@ const keys = Type.Object(
     // The default has every field, because the API server validates it before it applies the defaults of its
     // fields.
     default: Object.fromEntries(credentialEntries.map(entry => [entry, entry])),
-    description: 'How the entries are called, for programs that take them as environment variables.',
+    description: 'The names of the entries, for programs that read them as environment variables.',
   },
 )
 
 const secretRef = Type.Object(
   {
-    name: Type.Optional(secretName('The name of the Secret. Left out: that of the Merchant.')),
+    name: Type.Optional(secretName('The name of the Secret. By default it is the name of the Merchant.')),
     keys,
   },
   {
@@ -205,8 +209,8 @@ const secretRef = Type.Object(
     ...fixed('secretRef', 'copy the Secret where another name is needed'),
     default: {},
     description:
-      'The Secret of the namespace that the credentials are written to. The operator makes it; one that is there ' +
-      'and is not its own it leaves alone, and says so.',
+      'The Secret to which the operator writes the credentials, in the namespace of the Merchant. The operator ' +
+      'creates it. It never changes a Secret that it did not create, and reports it in the status.',
   },
 )
 
@@ -215,21 +219,21 @@ const webhook = Type.Object(
     url: Type.String({
       maxLength: limits.maxUrlLength,
       pattern: '^https?://[^\\s]+$',
-      description: 'Where events are posted to.',
+      description: 'The URL to which events are posted.',
     }),
-    events: Type.Array(Type.Enum(merchantEvents, { type: 'string', description: 'A type of events.' }), {
+    events: Type.Array(Type.Enum(merchantEvents, { type: 'string', description: 'A type of event.' }), {
       default: [],
       maxItems: merchantEvents.length,
       'x-kubernetes-list-type': 'atomic',
-      description: 'Which ones. Empty for all.',
+      description: 'The types of events that the receiver gets. Empty means all types.',
     }),
     secretRef: secretEntry(
       'secret',
-      'What signatures are made with: "whsec_" and 24 to 64 random bytes in base64. Of two lines the first one ' +
-        'signs first: so that it can be replaced.',
+      'The key of the signatures: "whsec_" and 24 to 64 random bytes in base64. With a second key in a second ' +
+        'line, each event has a signature by both, so that receivers can change from one key to the other.',
     ),
   },
-  { required: ['url', 'secretRef'], description: 'The receiver of events.' },
+  { required: ['url', 'secretRef'], description: 'A receiver of events.' },
 )
 
 const oneWebhookAnAddress: FieldRule = {
@@ -258,18 +262,18 @@ const adopt = Type.Object(
     merchantId: Type.String({
       maxLength: 36,
       pattern: '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$',
-      description: 'Its id.',
+      description: 'The id of the merchant.',
     }),
     apiKeySecretRef: secretEntry(
       'apiKey',
-      'An API key of the merchant: it proves the right to adopt it, because ids are not secret.',
+      'An API key of the merchant, which proves the right to adopt it. Its id is not secret.',
     ),
   },
   {
     required: ['merchantId', 'apiKeySecretRef'],
     description:
-      'A merchant that is there already, in place of a new one. It must be as the fields above say, and gets an app ' +
-      'and a separate API key for this resource.',
+      'An existing merchant that the resource manages instead of a new one. The immutable fields of the spec must ' +
+      'have the values of the merchant. It gets an app and an API key of its own for this resource.',
   },
 )
 
@@ -277,33 +281,34 @@ const ofWhole = withRules([oneWebhookAnAddress])
 
 const spec = Type.Object(
   {
-    name: Type.Optional(text(limits.maxNameLength, 'What people see of the merchant. Can be changed.')),
+    name: Type.Optional(text(limits.maxNameLength, 'The display name of the merchant. Mutable.')),
     currency: Type.String({
       ...fixed('currency', `payouts are in one currency: ${another}`),
       maxLength: 3,
       pattern: '^[A-Z]{3}$',
-      description: 'The currency of its payouts, an ISO 4217 code that the payments service supports: DKK.',
+      description:
+        'The currency of payouts: an ISO 4217 code that the payments service supports, such as DKK. Immutable.',
     }),
     test: Type.Boolean({
       ...fixed('test', `payments that are real and those that are not are kept apart: ${another}`),
       default: true,
-      description: 'Whether its payments are not real ones.',
+      description: 'Whether the merchant accepts test cards only, and no money moves. Immutable.',
     }),
     email: Type.String({
       maxLength: limits.maxEmailLength,
       pattern: '^[^@\\s]+@[^@\\s]+\\.[^@\\s]+$',
-      description: 'Where its people are reached. Can be changed.',
+      description: 'The e-mail address of the merchant. Mutable.',
     }),
     website: Type.String({
       ...fixed('website', `another website is another merchant: ${another}`),
       maxLength: limits.maxUrlLength,
       pattern: '^https?://[^\\s]+$',
-      description: 'Where it sells.',
+      description: 'The URL of the shop. Immutable.',
     }),
     descriptor: Type.String({
       maxLength: 22,
       pattern: '^[\\x20-\\x7E]{0,22}$',
-      description: 'The text on bank statements, in printable ASCII. Can be changed.',
+      description: 'The text on bank statements, in printable ASCII. Mutable.',
     }),
     company,
     bank: Type.Optional(bank),
@@ -319,7 +324,8 @@ const spec = Type.Object(
         default: [],
         maxItems: limits.maxUsers,
         'x-kubernetes-list-type': 'atomic',
-        description: 'People who are invited to the merchant. Removing an entry removes no member.',
+        description:
+          'The e-mail addresses of people who are invited to the merchant. Removing an address removes no member.',
       },
     ),
     webhooks: Type.Array(webhook, {
@@ -332,8 +338,8 @@ const spec = Type.Object(
       type: 'string',
       default: 'Retain',
       description:
-        'What becomes of the merchant when the resource is deleted. Retain leaves it as it is. Delete closes it: ' +
-        'its API keys are rejected, new payments are rejected, and its books remain.',
+        'What happens to the merchant when the resource is deleted. Retain leaves it unchanged. Delete closes it: ' +
+        'its API keys and new payments are rejected, and its books remain.',
     }),
     adopt: Type.Optional(adopt),
   },
@@ -345,7 +351,7 @@ const spec = Type.Object(
       fixedWhetherThere('bank', `payouts go to one account: ${another}`),
       fixedWhetherThere('adopt', another),
     ],
-    description: 'What the merchant is, and where its credentials go.',
+    description: 'The desired merchant, and the Secret for its credentials.',
   },
 )
 
@@ -356,16 +362,16 @@ const status = Type.Object(
   {
     ...commonStatus(),
     merchantId: told(64, 'The id of the merchant. It never changes.'),
-    publicKey: told(64, 'The key of payment links. It grants no access to the API.'),
+    publicKey: told(64, 'The public key of payment links. It grants no access to the API.'),
     appId: told(64, 'The id of the app.'),
     payLink: told(
       4096,
-      'What a payment link begins with: the amount in minor units follows, and &reference= and others may.',
+      'The beginning of a payment link. Append the amount in minor units, and optional parameters such as &reference=.',
     ),
-    posLink: told(4096, 'The link of a point of sale, which asks for the amount.'),
+    posLink: told(4096, 'The link of a point of sale, whose page asks for the amount.'),
     secretName: told(253, 'The Secret with the credentials.'),
   },
-  { description: 'How far the operator got. Written by the operator only.' },
+  { description: 'The observed state. Only the operator writes it.' },
 )
 
 export const merchantKind: ResourceKind = {
@@ -394,7 +400,7 @@ export const merchantKind: ResourceKind = {
       name: 'Test',
       type: 'boolean',
       jsonPath: '.spec.test',
-      description: 'Whether its payments are not real ones.',
+      description: 'Whether the merchant accepts test cards only.',
     },
     {
       name: 'Credentials',
@@ -402,7 +408,7 @@ export const merchantKind: ResourceKind = {
       jsonPath: '.status.conditions[?(@.type=="CredentialsReady")].status',
       description: 'Whether the Secret has the API key and the ids.',
     },
-    readyColumn('Whether the merchant is there, and its credentials in the Secret.'),
+    readyColumn('Whether the merchant exists, and the Secret has its credentials.'),
     ageColumn,
   ],
 }

@@ -3,7 +3,7 @@ import {
   maxRequestsPerUnit,
   maxUnitMultiplier,
   minLimits,
-} from '@tollway/ratelimit/rules/config.ts'
+} from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 
 /** The bounds of a limit. Lengths are in characters. */
 export const limitBounds = {

@@ -1,7 +1,7 @@
 import { calendarUnits } from '@tollway/ratelimit/rules/calendar/calendar.ts'
 import { isTimeZone } from '@tollway/ratelimit/rules/calendar/time-zone.ts'
-import { algorithms } from '@tollway/ratelimit/rules/config.ts'
 import { endOfExactProducts, mostRequestsOf } from '@tollway/ratelimit/rules/extensions/ticks.ts'
+import { algorithms } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { type Unit, unitSeconds, units, unitsOfAnchor } from '@tollway/ratelimit/rules/units.ts'
 import { describeFound } from '../describe.ts'
 import type { PolicyRule } from '../field-rule.ts'

@@ -1,5 +1,5 @@
 import { weekdays } from '@tollway/ratelimit/rules/calendar/calendar.ts'
-import { algorithms } from '@tollway/ratelimit/rules/config.ts'
+import { algorithms } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { units } from '@tollway/ratelimit/rules/units.ts'
 import Type from 'typebox'
 import { type FieldRule, withRules } from '../field-rule.ts'

@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import type { PodSessions } from '../counters/pod-sessions.ts'
 import type { ReadBooks } from '../kinds/merchant/merchant-books.ts'
 import type { StatusReport } from '../status/status-report.ts'

@@ -1,7 +1,7 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { createSlices } from '@tollway/chassis/slices.ts'
 import { merchantKind } from '@tollway/crds/merchant.ts'
-import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import type { Doubt, KindAdapter, Named, UnmetDependency } from '../kinds/kind-adapter.ts'
 import { translateMerchant } from '../kinds/merchant/translate-merchant.ts'
 import { isOurs, knownKinds } from '../kinds/registry.ts'

@@ -47,26 +47,31 @@ export interface LeaseElectorOptions {
 }
 
 export interface LeaseTiming {
-  /** How long other processes wait after the last renewal that they saw. In whole seconds. */
+  /**
+   * The time without a renewal after which another process may acquire the lease. In whole seconds.
+   */
   readonly leaseMs: number
-  /** A holder whose last renewal is older stops; the rest up to `leaseMs` is for writes on their way. */
+  /**
+   * The time without a renewal after which the holder stops leading. The rest of `leaseMs` is for its last
+   * writes.
+   */
   readonly renewDeadlineMs: number
   /**
-   * The time between a holder's renewals. The others read half as often, and when the lease that they saw has
-   * expired: then they are late by one read at most.
+   * The time between a holder's renewals. Other processes read the lease half as often, and again when the
+   * lease that they saw expires.
    */
   readonly retryMs: number
 }
 
-/** Another process leads within 8 s after the holder stops: the lease, seen 2 s late at most. */
+/** Another process leads within 8 s after the holder stops: it saw the last renewal at most 2 s late. */
 export const defaultLeaseTiming: LeaseTiming = { leaseMs: 6_000, renewDeadlineMs: 4_000, retryMs: 1_000 }
 
-/** The attempts to release the lease, by an update that conflicts with any other one. */
+/** The number of attempts to release the lease; each fails if another process updates the lease meanwhile. */
 const releaseTries = 3
 
-/** A time in which this process holds the lease. */
+/** A period in which this process holds the lease. */
 interface Term {
-  /** The monotonic time of the request of the last renewal. */
+  /** The monotonic time at which the last renewal was requested. */
   readonly renewedAtMs: number
   readonly lossTimer: NodeJS.Timeout
 }
@@ -165,20 +170,24 @@ export class LeaseElector {
     const term = this.#term
     const current = this.#known ?? (await lease.get(signal))
     const isOurs = current?.spec.holderIdentity === identity
-    if (current === undefined || isOurs || this.#rival.isGone(current.spec)) {
+    if (current === undefined || isOurs || this.#rival.observe(current.spec)) {
       this.#reportRival(undefined)
-      return this.#claim(current, term, signal)
+      return this.#acquireOrRenew(current, term, signal)
     }
     this.#reportRival(current.spec.holderIdentity)
     this.#endTerm()
   }
 
   /** @param term the term at the start of the attempt */
-  async #claim(current: Lease | undefined, term: Term | undefined, signal: AbortSignal): Promise<void> {
+  async #acquireOrRenew(
+    current: Lease | undefined,
+    term: Term | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { lease, identity } = this.#options
     const { leaseMs, renewDeadlineMs } = this.#timing
     const requestedAtMs = this.#clock.monotonicMs()
-    const spec = claim(current?.spec, identity, leaseMs, this.#clock.nowMs())
+    const spec = nextSpec(current?.spec, identity, leaseMs, this.#clock.nowMs())
     this.#hasClaimed = true
     const written =
       current === undefined ? await lease.create(spec, signal) : await lease.update(current, spec, signal)
@@ -228,7 +237,7 @@ export class LeaseElector {
     const { lease, identity } = this.#options
     const current = await lease.get(signal)
     if (current?.spec.holderIdentity !== identity) return
-    await lease.update(current, claim(current.spec, '', 1_000, this.#clock.nowMs()), signal)
+    await lease.update(current, nextSpec(current.spec, '', 1_000, this.#clock.nowMs()), signal)
   }
 
   /** Runs an operation with half of the renewal deadline as its time limit. */
@@ -256,7 +265,8 @@ class RivalWatch {
     return Math.max(0, this.#seenAtMs + this.#leaseMs - this.#clock.monotonicMs())
   }
 
-  isGone({ holderIdentity = '', renewTime, leaseTransitions, ...spec }: Partial<LeaseSpec>): boolean {
+  /** Records a lease as it was read. Returns whether it is free: without a holder, or expired. */
+  observe({ holderIdentity = '', renewTime, leaseTransitions, ...spec }: Partial<LeaseSpec>): boolean {
     this.#leaseMs = 0
     if (holderIdentity === '') return true
     const renewal = JSON.stringify([holderIdentity, renewTime, leaseTransitions])
@@ -270,7 +280,8 @@ class RivalWatch {
   }
 }
 
-function claim(old: Partial<LeaseSpec> = {}, holder: string, leaseMs: number, nowMs: number): LeaseSpec {
+/** Returns the spec that gives the lease to a holder, or to none if `holder` is empty. */
+function nextSpec(old: Partial<LeaseSpec> = {}, holder: string, leaseMs: number, nowMs: number): LeaseSpec {
   const now = new Date(nowMs).toISOString().replace('Z', '000Z')
   const isSame = old.holderIdentity === holder
   const transitions = old.leaseTransitions ?? 0
@@ -290,7 +301,7 @@ async function withTimeLimit(
 ): Promise<void> {
   const limit = new AbortController()
   const timer = setTimeout(() => {
-    limit.abort(new Error(`the lease was not answered for within ${timeoutMs} ms`))
+    limit.abort(new Error(`the API server did not answer a request for the lease within ${timeoutMs} ms`))
   }, timeoutMs)
   try {
     await operation(limit.signal)

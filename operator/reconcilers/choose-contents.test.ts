@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createSlices } from '@tollway/chassis/slices.ts'
-import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { openDomainClaims } from '../kinds/rate-limit-config/claim-domains.ts'
 import { chooseContents, nameOf } from './choose-contents.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import fc from 'fast-check'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { openRememberedFile } from '../environments/host/memory.ts'

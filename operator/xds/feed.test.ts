@@ -238,7 +238,7 @@ const manyStreams = process.env['SOAK'] === '1' ? 200 : 50
 
 test(`${manyStreams} streams get a snapshot of 1 MB, though one of them never reads`, async t => {
   const { feed, address } = await startFeed(t, {
-    limits: { turns: { maxBytes: 16_000_000, maxHoldMs: 200 } },
+    limits: { permits: { maxBytes: 16_000_000, maxHoldMs: 200 } },
   })
   const clients = Array.from({ length: manyStreams }, (_, index) => connect(t, address, `pod-${index}`))
   for (const client of clients) client.ask()

@@ -14,9 +14,9 @@ import {
 import { clientId, type FeedClient, type RemotePeers } from './client-state.ts'
 import { createDiscoveryCodec, discoveryPath } from './discovery.ts'
 import { type FeedSession, openSession, type PublishedType } from './feed-session.ts'
+import { createSendPermits, type SendPermitLimits, type SendPermits } from './send-permits.ts'
 import type { Snapshot } from './snapshot.ts'
 import type { Response } from './stream.ts'
-import { createTurns, type TurnLimits, type Turns } from './turns.ts'
 
 export interface FeedOptions {
   /** The types of the feed. Requests for others are ignored and logged. */
@@ -37,15 +37,15 @@ export interface FeedLimits extends AcknowledgementLimits {
   readonly maxStreams: number
   /** The size of one snapshot. The pods of the services receive 64 MiB at most. */
   readonly maxSnapshotBytes: number
-  /** How responses of a large snapshot take turns. */
-  readonly turns: TurnLimits
+  /** How much of large snapshots is sent at once. */
+  readonly permits: SendPermitLimits
 }
 
 export const defaultFeedLimits: FeedLimits = {
   ...defaultAcknowledgementLimits,
   maxStreams: 1000,
   maxSnapshotBytes: 60 * 1024 * 1024,
-  turns: { maxBytes: 64 * 1024 * 1024, maxHoldMs: 1000 },
+  permits: { maxBytes: 64 * 1024 * 1024, maxHoldMs: 1000 },
 }
 
 /**
@@ -58,7 +58,7 @@ export class Feed {
   readonly #options: FeedOptions
   readonly #limits: FeedLimits
   readonly #types: ReadonlyMap<string, PublishedType>
-  readonly #turns: Turns
+  readonly #permits: SendPermits
   readonly #sessions = new Set<FeedSession>()
   readonly #listeners: (() => void)[] = []
   #closed = false
@@ -67,7 +67,7 @@ export class Feed {
     const { typeUrls, clock, remotePeers } = options
     this.#options = options
     this.#limits = { ...defaultFeedLimits, ...options.limits }
-    this.#turns = createTurns(this.#limits.turns)
+    this.#permits = createSendPermits(this.#limits.permits)
     this.#types = new Map(
       typeUrls.map(typeUrl => {
         const known = (id: string) => remotePeers?.clientStates(typeUrl, id) ?? []
@@ -167,7 +167,7 @@ export class Feed {
 
   /** Encodes the response when its turn has come. It counts until the connection has accepted it. */
   async *#inTurn(response: Response, signal: AbortSignal): AsyncGenerator<Response> {
-    const release = await this.#turns.take(response.snapshot.bytes)
+    const release = await this.#permits.take(response.snapshot.bytes)
     try {
       if (!signal.aborted) yield response
     } finally {

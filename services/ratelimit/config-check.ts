@@ -1,9 +1,9 @@
 import { parseArgs } from 'node:util'
 import { findFiles } from './feeds/find-files.ts'
 import { readFiles } from './feeds/read-files.ts'
-import type { Problem } from './rules/config.ts'
 import { formatProblem } from './rules/findings/format-problem.ts'
 import { printable } from './rules/findings/printable.ts'
+import type { Problem } from './rules/rate-limit-domain.ts'
 import { validate } from './rules/validate.ts'
 
 /** The result of checking a folder of configuration files. */

@@ -19,8 +19,8 @@ import {
   type DiscoveryResponse,
   DiscoveryResponseSchema,
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
-import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
-import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/config.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { Certificates } from '../../operator/certificates/certificates.ts'
 import { type Identity, issueAuthority, issueLeaf } from '../../operator/certificates/issue.ts'
 import { storeInMemory } from '../../operator/certificates/testdata/store-in-memory.ts'

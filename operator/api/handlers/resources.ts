@@ -1,5 +1,5 @@
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
-import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/config.ts'
+import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/encode-stream-route.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import type { OwnClientState } from '../../xds/acknowledgements.ts'

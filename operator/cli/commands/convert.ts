@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Problem, RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
 import { formatProblem } from '@tollway/ratelimit/rules/findings/format-problem.ts'
+import type { Problem, RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
 import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import { convertConfigurations } from '../../kinds/rate-limit-config/convert-configuration.ts'

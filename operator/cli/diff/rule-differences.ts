@@ -3,7 +3,7 @@ import {
   type RateLimitDomain,
   type RateLimitPolicy,
   type RateLimitRule,
-} from '@tollway/ratelimit/rules/config.ts'
+} from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 
 /** A rule whose limit differs. A side is undefined where there is no such rule. */
 export interface RuleDifference {

@@ -11,9 +11,9 @@ import {
   createMerchantController,
   type MerchantController,
 } from '../../kinds/merchant/merchant-controller.ts'
+import type { PaymentAddresses } from '../../kinds/merchant/merchant-reconciler.ts'
 import type { MerchantResource, MerchantResources } from '../../kinds/merchant/merchant-resources.ts'
 import type { MerchantStatus, MerchantStatusStore } from '../../kinds/merchant/merchant-statuses.ts'
-import type { PaymentAddresses } from '../../kinds/merchant/merchants.ts'
 import type { Provisioner } from '../../kinds/merchant/provisioner.ts'
 import { nameOf } from '../../reconcilers/choose-contents.ts'
 import type { Source, SourcedResource } from '../../sources/source.ts'

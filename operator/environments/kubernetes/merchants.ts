@@ -5,9 +5,9 @@ import { isOlderVersion } from '../../controller/reflector-store.ts'
 import type { CredentialStore } from '../../kinds/merchant/credential-store.ts'
 import { merchants as kind, merchantSubject, readDetails } from '../../kinds/merchant/merchant.ts'
 import { createMerchantController } from '../../kinds/merchant/merchant-controller.ts'
+import type { MerchantReconcilerTiming, PaymentAddresses } from '../../kinds/merchant/merchant-reconciler.ts'
 import type { MerchantResource, MerchantResources } from '../../kinds/merchant/merchant-resources.ts'
 import type { MerchantStatusStore } from '../../kinds/merchant/merchant-statuses.ts'
-import type { MerchantsTiming, PaymentAddresses } from '../../kinds/merchant/merchants.ts'
 import type { Provisioner } from '../../kinds/merchant/provisioner.ts'
 import { readAnnotations } from '../../sources/source.ts'
 import type { KubeClient } from './api/client.ts'
@@ -41,7 +41,7 @@ export interface ClusterMerchantsOptions {
   readonly backendFailure: () => string | undefined
   readonly events: Pick<EventRecorder, 'record'>
   readonly log: Log
-  readonly timing?: Partial<MerchantsTiming>
+  readonly timing?: Partial<MerchantReconcilerTiming>
 }
 
 /** The maximum of concurrent reconciles. */

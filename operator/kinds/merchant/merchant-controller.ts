@@ -1,4 +1,10 @@
 import { type Outcome, type RetryWaits, WorkQueue } from '../../controller/work-queue.ts'
+import {
+  type MerchantOutcome,
+  MerchantReconciler,
+  type MerchantReconcilerOptions,
+  secretsOf,
+} from './merchant-reconciler.ts'
 import type { MerchantResource, MerchantResources } from './merchant-resources.ts'
 import type { MerchantFacts, Obstacle } from './merchant-status.ts'
 import {
@@ -6,7 +12,6 @@ import {
   type MerchantStatusOptions,
   type MerchantStatusStore,
 } from './merchant-statuses.ts'
-import { type MerchantOutcome, Merchants, type MerchantsOptions, secretsOf } from './merchants.ts'
 import { translateMerchant } from './translate-merchant.ts'
 
 /** Limits the reads of Secrets: see `ReadPace`. */
@@ -16,7 +21,7 @@ export interface MerchantPace {
 }
 
 export interface MerchantControllerOptions<Resource extends MerchantResource>
-  extends MerchantsOptions,
+  extends MerchantReconcilerOptions,
     MerchantStatusOptions {
   readonly resources: MerchantResources<Resource>
   readonly statuses: MerchantStatusStore<Resource>
@@ -58,7 +63,7 @@ export function createMerchantController<Resource extends MerchantResource>(
 ): MerchantController {
   const { resources, statuses: store, mayWrite, pace, concurrency, retries, random } = options
   const statuses = new MerchantStatuses(store, options)
-  const merchants = new Merchants(options)
+  const merchants = new MerchantReconciler(options)
   const stopping = new AbortController()
   /** The state of each key at its last reconcile. */
   const seen = new Map<string, { readonly uid: string; readonly revision: string }>()

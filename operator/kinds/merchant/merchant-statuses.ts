@@ -4,6 +4,7 @@ import { type Condition, type NewCondition, withTransitionTimes } from '../../st
 import { degraded } from '../../status/resource-status.ts'
 import type { FieldProblem } from '../translation.ts'
 import { detailsOf, type MerchantDetails } from './merchant.ts'
+import type { PaymentAddresses } from './merchant-reconciler.ts'
 import type { MerchantResource } from './merchant-resources.ts'
 import {
   deriveMerchantConditions,
@@ -11,7 +12,6 @@ import {
   pausedConditions,
   withoutDegraded,
 } from './merchant-status.ts'
-import type { PaymentAddresses } from './merchants.ts'
 import type { Provisioned } from './provisioner.ts'
 
 /** The status of a Merchant. */

@@ -2,7 +2,7 @@ import { merchantKind as definition } from '@tollway/crds/merchant.ts'
 import type { ResourceKind } from '@tollway/crds/resource-kind.ts'
 import type { MerchantAccount } from '../../ir.ts'
 import type { KindColumns } from '../kind-adapter.ts'
-import type { PaymentAddresses } from './merchants.ts'
+import type { PaymentAddresses } from './merchant-reconciler.ts'
 import type { Provisioned } from './provisioner.ts'
 
 /** The columns of Merchants in `tollway status`. Merchants are not in the feed. */

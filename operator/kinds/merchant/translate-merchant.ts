@@ -1,6 +1,6 @@
 import type { MerchantSpec } from '@tollway/crds/merchant.ts'
 import { validateMerchant } from '@tollway/crds/validation/validate-merchant.ts'
-import { parseMember, parseMerchant } from '@tollway/payments/domain/input/inputs.ts'
+import { parseMember, parseMerchant } from '@tollway/payments/domain/input/request-bodies.ts'
 import { currencyCodes } from '@tollway/payments/domain/money/currencies.ts'
 import type { FieldError } from '@tollway/payments/domain/refusals.ts'
 import type { MerchantAccount } from '../../ir.ts'

@@ -1,4 +1,4 @@
-import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import type { Claims } from '../claims.ts'
 
 /** The namespaces that may use a domain, by the domain; every namespace may use other domains. */

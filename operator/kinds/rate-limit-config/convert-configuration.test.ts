@@ -3,8 +3,12 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { compile } from '@tollway/ratelimit/rules/compile.ts'
-import type { JsonObject, RateLimitDomain, RateLimitRule } from '@tollway/ratelimit/rules/config.ts'
 import { type Entry, match } from '@tollway/ratelimit/rules/match.ts'
+import type {
+  JsonObject,
+  RateLimitDomain,
+  RateLimitRule,
+} from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
 import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import fc from 'fast-check'

@@ -3,7 +3,7 @@ import type {
   RateLimitDomain,
   RateLimitPolicy,
   RateLimitRule,
-} from '@tollway/ratelimit/rules/config.ts'
+} from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 
 /** A RateLimitConfig resource, as it is written into a manifest. */
 export interface Manifest {

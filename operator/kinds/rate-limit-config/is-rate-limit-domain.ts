@@ -5,8 +5,8 @@ import type {
   RateLimitDomain,
   RateLimitPolicy,
   RateLimitRule,
-} from '@tollway/ratelimit/rules/config.ts'
-import { algorithms, isRequestsPerUnit } from '@tollway/ratelimit/rules/config.ts'
+} from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import { algorithms, isRequestsPerUnit } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { parseUnit } from '@tollway/ratelimit/rules/units.ts'
 
 /**

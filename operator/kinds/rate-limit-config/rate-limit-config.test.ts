@@ -3,13 +3,13 @@ import { test } from 'node:test'
 import { fromBinary, toJson } from '@bufbuild/protobuf'
 import { BinaryWriter } from '@bufbuild/protobuf/wire'
 import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
+import { type Feature, features } from '@tollway/ratelimit/rules/extensions/features.ts'
 import type {
   JsonObject,
   RateLimitDomain,
   RateLimitPolicy,
   RateLimitRule,
-} from '@tollway/ratelimit/rules/config.ts'
-import { type Feature, features } from '@tollway/ratelimit/rules/extensions/features.ts'
+} from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import fc from 'fast-check'
 import { decodeDomain } from '../../../services/ratelimit/feeds/domain-codec.ts'
 import { encodeRateLimitDomain } from './rate-limit-config.ts'

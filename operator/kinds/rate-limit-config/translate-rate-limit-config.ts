@@ -5,7 +5,11 @@ import type {
   RateLimitConfigSpec,
 } from '@tollway/crds/rate-limit-config.ts'
 import { validateRateLimitConfig } from '@tollway/crds/validation/validate-rate-limit-config.ts'
-import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '@tollway/ratelimit/rules/config.ts'
+import type {
+  RateLimitDomain,
+  RateLimitPolicy,
+  RateLimitRule,
+} from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
 import type { Translation } from '../translation.ts'
 

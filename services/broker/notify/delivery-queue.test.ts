@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { type Attempt, DeliveryQueue } from './delivery-queue.ts'
 import type { Notification } from './notification.ts'
-import { Places } from './places.ts'
+import { Semaphore } from './semaphore.ts'
 
 const notificationOf = (run: string, what: 'begun' | 'ended'): Notification => ({
   ...{ run, id: `${run}.${what}`, type: `stream.${what}`, body: '{}' },
@@ -15,11 +15,11 @@ const notificationOf = (run: string, what: 'begun' | 'ended'): Notification => (
 const outcomes = fc.array(fc.constantFrom('d', 'f', 'g'), { minLength: 1, maxLength: 20 })
 const requests = fc.array(fc.record({ queue: fc.nat(2), begins: fc.boolean() }), { maxLength: 30 })
 
-test('each notification is delivered or dropped once, ends after begins, and places are shared', async () => {
+test('each notification is delivered or dropped once, and ends after begins', async () => {
   await fc.assert(
     fc.asyncProperty(requests, outcomes, fc.integer({ min: 1, max: 6 }), async (added, plan, count) => {
       const [settled, log]: [string[], string[]] = [[], []]
-      const places = new Places(count)
+      const permits = new Semaphore(count)
       let [running, most, attempts, bytes] = [0, 0, 0, 0]
       async function attempt({ id }: Notification): Promise<Attempt> {
         running += 1
@@ -37,7 +37,7 @@ test('each notification is delivered or dropped once, ends after begins, and pla
       const queues = [0, 1, 2].map(
         () =>
           new DeliveryQueue({
-            ...{ attempt, places, random: Math.random, monotonicMs: () => 0 },
+            ...{ attempt, permits, random: Math.random, monotonicMs: () => 0 },
             onDrop: ({ id }) => settled.push(id),
             onSize(change) {
               bytes += change
@@ -81,7 +81,7 @@ test('a queue that fails has one attempt at a time, and attempts nothing that is
     },
     onDrop: ({ id }, reason) => dropped.push(`${id}: ${reason}`),
     onSize() {},
-    places: new Places(100),
+    permits: new Semaphore(100),
     ...{ random: Math.random, monotonicMs: () => 0, timing: { retryMs: 1, maxRetryMs: 1, maxAgeMs: 1_000 } },
   })
   for (let count = 0; count < 20; count += 1) queue.add(notificationOf(`r${count}`, 'begun'))
@@ -107,7 +107,7 @@ test('after failures a queue pauses, and then drops what is too old without an a
     },
     onDrop: ({ id }) => dropped.push(id),
     onSize() {},
-    places: new Places(100),
+    permits: new Semaphore(100),
     ...{ random: () => 0, monotonicMs: () => nowMs },
     timing: { retryMs: 100, maxRetryMs: 100, maxAgeMs: 100_000 },
   })

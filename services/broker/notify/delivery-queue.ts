@@ -1,7 +1,7 @@
 import { type Backoff, type BackoffOptions, createBackoff } from '@tollway/chassis/backoff.ts'
 import { createFailurePause, type FailurePause } from './failure-pause.ts'
 import type { Notification } from './notification.ts'
-import type { Places } from './places.ts'
+import type { Semaphore } from './semaphore.ts'
 
 /** The result of one attempt. `gone`: no further attempt can succeed. */
 export type Attempt =
@@ -15,8 +15,8 @@ export interface DeliveryQueueOptions {
   readonly onDrop: (notification: Notification, reason: string) => void
   /** Called when the size of the queue has changed. */
   readonly onSize: (bytes: number) => void
-  /** Places for attempts, which all queues share. */
-  readonly places: Places
+  /** Limits the concurrent attempts of all queues. */
+  readonly permits: Semaphore
   readonly monotonicMs: () => number
   /** Uniform in [0, 1). */
   readonly random: () => number
@@ -131,7 +131,7 @@ export class DeliveryQueue {
   readonly #pump = (): void => {
     for (const run of this.#ready) {
       const isBusy = this.#running >= (this.#pause.failing ? 1 : maxParallel)
-      if (this.#pause.active || isBusy || !this.#options.places.take(this.#pump)) return
+      if (this.#pause.active || isBusy || !this.#options.permits.take(this.#pump)) return
       this.#ready.delete(run)
       this.#running += 1
       void this.#deliver(run)
@@ -145,7 +145,7 @@ export class DeliveryQueue {
     if (first !== undefined && result !== undefined && run.waiting[0] === first)
       this.#settle(run, first, result)
     this.#running -= 1
-    this.#options.places.release()
+    this.#options.permits.release()
     this.#pump()
   }
 

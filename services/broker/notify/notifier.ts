@@ -10,7 +10,7 @@ import type { RouteTable } from '../routes/route-table.ts'
 import type { BrokerStats } from '../stats/broker-stats.ts'
 import { type Attempt, DeliveryQueue, type DeliveryTiming, sizeOf } from './delivery-queue.ts'
 import { beginOf, endOf, type Notification } from './notification.ts'
-import { Places } from './places.ts'
+import { Semaphore } from './semaphore.ts'
 
 export interface NotifierOptions {
   /** Ends are those that this broker gave: exactly one broker posts the end of a request. */
@@ -60,7 +60,7 @@ export const defaultNotifierLimits: NotifierLimits = {
 export class Notifier {
   readonly #options: NotifierOptions
   readonly #limits: NotifierLimits
-  readonly #places: Places
+  readonly #permits: Semaphore
   readonly #warn: ReturnType<typeof limitWarnings>
   readonly #queues = new Map<string, DeliveryQueue>()
   readonly #stopRoutes: () => void
@@ -73,7 +73,7 @@ export class Notifier {
     const { streamLog, routes, stats, log, clock } = options
     this.#options = options
     this.#limits = { ...defaultNotifierLimits, ...options.limits }
-    this.#places = new Places(this.#limits.attempts)
+    this.#permits = new Semaphore(this.#limits.attempts)
     this.#warn = limitWarnings(log, clock, this.#limits.logMs)
     this.#readRoutes()
     this.#stopRoutes = routes.onChange(() => this.#readRoutes())
@@ -133,7 +133,7 @@ export class Notifier {
         this.#queues.delete(route)
         if (this.#queues.size === 0) this.#onEmpty()
       },
-      ...{ places: this.#places, random, timing: this.#limits, monotonicMs: clock.monotonicMs },
+      ...{ permits: this.#permits, random, timing: this.#limits, monotonicMs: clock.monotonicMs },
     })
   }
 

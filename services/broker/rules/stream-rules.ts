@@ -34,8 +34,8 @@ export interface StreamRules {
   /** The state that `restore` needs to continue, as JSON. */
   save(): SavedRules
   /**
-   * Continues after the messages before `save`, in other rules of the same modes; called after `judge` of the
-   * header.
+   * Sets the state that `save` returned, for a request that continues at another broker with the same rules
+   * and modes. Call it after `judge` of the header.
    */
   restore(saved: SavedRules): void
   /** All violations so far in one line for people, `timeCodes ×12, counts ×3`; empty if there are none. */

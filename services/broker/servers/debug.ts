@@ -2,7 +2,7 @@ import type { Server, ServerResponse } from 'node:http'
 import type { ServiceHealth } from '@tollway/chassis/health/service-health.ts'
 import { expositionType } from '@tollway/chassis/metrics/exposition-format.ts'
 import type { BrokerStats } from '../stats/broker-stats.ts'
-import { exposition, statEntries } from '../stats/exposition.ts'
+import { exposition, statEntries } from '../stats/prometheus-text.ts'
 import { createPageServer, type FindPage, json, type Page, send } from './page-server.ts'
 import { type StreamPagesOptions, streamPages, streamPagesHelp } from './stream-pages.ts'
 

@@ -5,11 +5,11 @@ import type { Route } from '../routes/route.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
 import { admits, hashToken, refusal } from './admission.ts'
 import { Delivery } from './delivery.ts'
+import { DeliveryOrder } from './delivery-order.ts'
 import { findBeginning, type Received, readReceived, receivedMetadata } from './late-join.ts'
 import { Outlet } from './outlet.ts'
 import { leftOut, nameOf, PullNotices, tooManyConsumers } from './pull-notices.ts'
 import { type Caller, routeOf, type StreamContext } from './stream-context.ts'
-import { Turns } from './turns.ts'
 
 export type PullSink = Pick<MessageSink, 'write' | 'onReady' | 'queuedBytes' | 'discard' | 'flush'>
 
@@ -19,7 +19,7 @@ export interface PullOptions {
   readonly sink: PullSink
 }
 
-/** The maximum clock difference to another process, whose requests may be reported late. */
+/** The maximum difference between the clocks of two brokers. */
 const clockSkewMs = 1_000
 /**
  * A run that the log does not report within this time is gone. Brokers report requests within milliseconds.
@@ -39,7 +39,7 @@ export class Pull {
   readonly #sink: PullSink
   readonly #token: ReturnType<typeof hashToken>
   readonly #outlet: Outlet
-  readonly #turns: Turns
+  readonly #order: DeliveryOrder
   readonly #notices = new PullNotices()
   readonly #done = Promise.withResolvers<void>()
   /** The runs that the consumer resumes; undefined if it names none. */
@@ -73,7 +73,7 @@ export class Pull {
     this.#done.promise.catch(() => {})
     this.#pulledMs = context.clock.nowMs()
     this.#outlet = new Outlet(sink, context.log.budget)
-    this.#turns = new Turns(context.limits.waitingRequests)
+    this.#order = new DeliveryOrder(context.limits.waitingRequests)
     this.#beganMs = context.clock.monotonicMs()
     this.#idleSinceMs = this.#beganMs
     sink.onReady(() => {
@@ -98,32 +98,32 @@ export class Pull {
 
   /** The request that is served. */
   get request(): LoggedRequest | undefined {
-    return this.#turns.first?.request
+    return this.#order.first?.request
   }
 
   /** The messages of the served request that were not sent, and the bytes that the consumer has not read. */
   get behind(): { readonly entries: number; readonly bytes: number } {
-    const { entries, bytes } = this.#turns.first?.behind ?? { entries: 0, bytes: 0 }
+    const { entries, bytes } = this.#order.first?.behind ?? { entries: 0, bytes: 0 }
     return { entries, bytes: bytes + this.#sink.queuedBytes }
   }
 
-  /** Checks the time limits. */
+  /** Enforces the time limits. */
   sweep(): void {
     const nowMs = this.#context.clock.monotonicMs()
-    this.#orClose(() => {
+    this.#orAbort(() => {
       this.#assertNotStalled(nowMs)
-      this.#turns.first?.sweep()
+      this.#order.first?.sweep()
       if (!this.#over) this.#reportMissing(nowMs)
     })
     const { pullIdleMs } = this.#context.limits
-    if (this.#over || this.#turns.first !== undefined || pullIdleMs === 0) return
+    if (this.#over || this.#order.first !== undefined || pullIdleMs === 0) return
     if (nowMs - this.#idleSinceMs <= pullIdleMs) return
     this.#end(new GrpcError('DEADLINE_EXCEEDED', `no request matched for ${pullIdleMs / 1000} s`))
   }
 
   /** Ends the pull if the routes, which have changed, no longer accept the consumer. */
   recheck(): void {
-    for (const { request } of this.#turns.all) {
+    for (const { request } of this.#order.all) {
       const route = routeOf(this.#context, request)
       if (admits(route, 'pull', this.#token)) continue
       this.#abort(refusal(route, 'pull', this.#token))
@@ -146,7 +146,7 @@ export class Pull {
     if (this.#over) return
     this.#over = true
     this.#stopWatching()
-    for (const delivery of this.#turns.clear()) delivery.close(reason?.message)
+    for (const delivery of this.#order.clear()) delivery.close(reason?.message)
     if (this.#sink.queuedBytes === 0) this.#settle(reason)
     else void this.#sink.flush().then(() => this.#settle(reason))
   }
@@ -164,8 +164,8 @@ export class Pull {
     this.#settle(reason)
   }
 
-  /** Work may run in the call of a producer, which must not fail because of this consumer's call. */
-  #orClose(work: () => void): void {
+  /** Aborts the pull if the work throws. The work may run in the call of a producer, which must not fail. */
+  #orAbort(work: () => void): void {
     try {
       work()
     } catch (error) {
@@ -180,8 +180,8 @@ export class Pull {
     const beginning = findBeginning(request, route, { received: this.#received ?? nothingReceived, late })
     if (beginning === undefined) return
     this.#missing.delete(request.key)
-    const hasTurn = this.#turns.first === undefined
-    if (!hasPlace(this.#context, request, { route, hasTurn })) {
+    const hasTurn = this.#order.first === undefined
+    if (!takePlace(this.#context, request, { route, hasTurn })) {
       this.#leaveOut(request, route)
       return
     }
@@ -196,15 +196,15 @@ export class Pull {
     this.#pump()
   }
 
-  /** A pull that serves a request continues without this one. */
+  /** Reports a request that has too many consumers. A pull that serves another request continues. */
   #leaveOut(request: LoggedRequest, route: Route): void {
     const message = tooManyConsumers(nameOf(request.ids, this.wanted), route)
-    if (this.#turns.first === undefined) this.#end(new GrpcError('RESOURCE_EXHAUSTED', message))
+    if (this.#order.first === undefined) this.#end(new GrpcError('RESOURCE_EXHAUSTED', message))
     else this.#notices.add(leftOut(message))
   }
 
   #add(delivery: Delivery): void {
-    const { superseded, dropped } = this.#turns.add(delivery, delivery.route.concurrentRequests)
+    const { superseded, dropped } = this.#order.add(delivery, delivery.route.concurrentRequests)
     const { counters } = this.#context.stats.route(delivery.route.name)
     for (const { request } of dropped) {
       const message = `dropped: the request ${nameOf(request.ids, this.wanted)}, which waited for its turn`
@@ -228,7 +228,7 @@ export class Pull {
     }
     if (this.#received?.has(delivery.request.key) === true) this.#missing.add(delivery.request.key)
     delivery.close('not kept any more')
-    this.#turns.remove(delivery)
+    this.#order.remove(delivery)
     this.#beginFirst()
     this.#endIfDrained()
     this.#pump()
@@ -237,22 +237,22 @@ export class Pull {
   #pump(): void {
     if (this.#pumping) return
     this.#pumping = true
-    this.#orClose(() => {
-      let { first } = this.#turns
+    this.#orAbort(() => {
+      let { first } = this.#order
       while (this.#writable && !this.#over && first !== undefined && this.#sendNext(first)) {
-        first = this.#turns.first
+        first = this.#order.first
       }
     })
     this.#pumping = false
   }
 
-  /** Deliveries whose request has too many consumers are left out, which the next delivery reports. */
+  /** Begins the first delivery. Leaves out those whose request has too many consumers, and reports them. */
   #beginFirst(): void {
-    const reasons = this.#turns
+    const reasons = this.#order
       .beginFirst()
       .map(({ request, route }) => tooManyConsumers(nameOf(request.ids, this.wanted), route))
     for (const reason of reasons) this.#notices.add(leftOut(reason))
-    const { first } = this.#turns
+    const { first } = this.#order
     const [reason] = reasons
     if (first !== undefined) this.#route = first.route
     else if (reason !== undefined && this.wanted.requestId !== '') {
@@ -271,25 +271,25 @@ export class Pull {
 
   #finish(delivery: Delivery): void {
     delivery.close()
-    this.#turns.remove(delivery)
+    this.#order.remove(delivery)
     this.#idleSinceMs = this.#context.clock.monotonicMs()
     this.#beginFirst()
-    if (this.#turns.first === undefined && this.wanted.requestId !== '') this.#end()
+    if (this.#order.first === undefined && this.wanted.requestId !== '') this.#end()
     this.#endIfDrained()
   }
 
   #endIfDrained(): void {
-    if (this.#draining && this.#turns.first === undefined) this.#end(shuttingDown())
+    if (this.#draining && this.#order.first === undefined) this.#end(shuttingDown())
   }
 
   /**
-   * A consumer that does not read for `idleSeconds` must not block others, or an ended request, which has no
-   * producer to end the wait.
+   * Cuts off a consumer that has read nothing for `idleSeconds` while others wait for it, or after the end of
+   * the request, when no producer can end the wait.
    */
   #assertNotStalled(nowMs: number): void {
     const stalledMs = this.#outlet.measure(nowMs)
     if (this.#route === undefined || stalledMs <= this.#route.limits.idleSeconds * 1000) return
-    const running = this.#turns.first?.request.ended === false
+    const running = this.#order.first?.request.ended === false
     if (running && this.#route.slowConsumers !== 'wait') return
     this.#context.stats.route(this.#route.name).counters.consumers_cut_off += 1
     const why = running ? 'others wait' : 'the request has ended'
@@ -297,13 +297,13 @@ export class Pull {
     throw new GrpcError('RESOURCE_EXHAUSTED', message)
   }
 
-  /** A run to resume may be gone, because of its age or a lost broker; this must not be silent. */
+  /** Reports the runs to resume that the log no longer has, because of their age or a lost broker. */
   #reportMissing(nowMs: number): void {
     if (this.#missing.size === 0 || !this.#context.log.healthy || nowMs - this.#beganMs < resumeWaitMs) return
     const [run] = this.#missing
     this.#missing.clear()
     const message = `the run ${JSON.stringify(run)} is not kept any more`
-    if (this.#turns.first === undefined) throw new GrpcError('NOT_FOUND', message)
+    if (this.#order.first === undefined) throw new GrpcError('NOT_FOUND', message)
     this.#notices.add(message)
   }
 
@@ -318,8 +318,11 @@ export class Pull {
   }
 }
 
-/** Takes a place of a consumer of the request; a delivery that waits for its turn needs none yet. */
-function hasPlace(
+/**
+ * Returns whether the request may have another consumer. Counts the consumer if it has its turn: a delivery
+ * that waits is counted when its turn begins.
+ */
+function takePlace(
   { consumersOfRequest }: StreamContext,
   { key }: LoggedRequest,
   { route, hasTurn }: { readonly route: Route; readonly hasTurn: boolean },

@@ -36,20 +36,20 @@ export interface PostAnswer {
   readonly retryAfterSeconds: number | null
 }
 
-/** Nothing was answered. The message may be shown to the merchant. */
+/** The receiver did not answer. The message may be shown to the merchant. */
 export class PostError extends Error {
   override readonly name = 'PostError'
 }
 
-/** The rest of a longer answer is not read. */
+/** The maximum of bytes that are read of an answer; the rest is ignored. */
 const maxAnswerBytes = 16 * 1024
 const maxHeaderBytes = 16 * 1024
 const userAgent = 'tollway-webhooks/1.0'
 
 /**
- * Posts to a URL that a stranger has chosen. The name is looked up once, every address of it is checked, and
+ * Posts to a URL that a merchant has chosen. The name is resolved once, each of its addresses is checked, and
  * the connection goes to one of these, so that a later answer of the name server has no effect. Redirects
- * are not followed. No connection is kept, and no proxy is used.
+ * are not followed. No connection is reused, and no proxy is used.
  *
  * @throws PostError
  */
@@ -120,7 +120,7 @@ function send(url: URL, { headers, body }: Post, connecting: Connecting): Promis
   return answer
 }
 
-/** Replaces the system's lookup: the name is known to have the addresses that were checked. */
+/** Returns a lookup that answers with the checked addresses, instead of resolving the name again. */
 function lookupOf(addresses: readonly string[]): NonNullable<RequestOptions['lookup']> {
   const all = addresses.map(address => ({ address, family: isIPv4(address) ? 4 : 6 }))
   return (_, options, callback) => {
@@ -130,7 +130,7 @@ function lookupOf(addresses: readonly string[]): NonNullable<RequestOptions['loo
   }
 }
 
-/** The status says it all: an answer that breaks off after it, or never ends, is one nevertheless. */
+/** Resolves with the status, also if the rest of the answer is cut off or does not end. */
 function readAnswer(request: ClientRequest): Promise<PostAnswer> {
   const { promise, resolve, reject } = Promise.withResolvers<PostAnswer>()
   let answer: PostAnswer | undefined

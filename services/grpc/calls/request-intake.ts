@@ -56,14 +56,14 @@ export class RequestIntake {
     else this.#count()
   }
 
-  /** The caller has ended the requests. */
+  /** Records that the caller has ended the requests. */
   end(): void {
     this.#ended = true
     this.#deliver()
     this.#count()
   }
 
-  /** Copies unread bytes to own memory, which is counted. */
+  /** Copies the unread bytes, which the stream only lends, to own memory, and counts it. */
   keep(): void {
     if (this.#reader.lends) this.#reader.keep()
     this.#count()
@@ -85,7 +85,7 @@ export class RequestIntake {
   #count(): void {
     if (this.#ended) this.#takenBytes = 0
     const bytes = this.#reader.ownBytes + this.#takenBytes
-    // A message that the handler does not want yet is no delay of the caller.
+    // The timeout is for the caller, who is not late while the handler does not ask for a message.
     if (this.#wanted && !this.#ended && bytes > uncountedBytes) this.#timeout.start()
     else this.#timeout.stop()
     if (bytes > uncountedBytes) this.#held ??= this.#context.memory.open(() => this.#cut(noMemoryLeft()))
@@ -119,7 +119,10 @@ export class RequestIntake {
     }
   }
 
-  /** A message that the handler waits for may arrive completely, also if it is longer than the window. */
+  /**
+   * Returns bytes to the flow-control window: all of them while the handler waits for a message, which may be
+   * longer than the window, and otherwise those of messages that were taken.
+   */
   #credit(): void {
     const used = this.#wanted ? this.#uncredited : Math.max(0, this.#uncredited - this.#reader.heldBytes)
     this.#uncredited -= used
@@ -128,7 +131,7 @@ export class RequestIntake {
 }
 
 /**
- * A handler that keeps reading takes the messages of one chunk within the turn, without a copy; the rest is
- * copied then.
+ * Copies the unread bytes at the end of the turn. A handler that keeps reading has taken all messages of a
+ * chunk by then, without a copy.
  */
 const keepAtTurnEnd = atTurnEnd<RequestIntake>(intake => intake.keep())

@@ -31,13 +31,13 @@ interface Documented {
   readonly document: EndpointDocument
 }
 
-/** GET reads; what others change in one transaction is undone when it refuses. */
+/** An endpoint that runs in one transaction, which is rolled back if `act` returns a refusal. */
 export interface AppEndpoint extends Documented {
   readonly kind: 'app'
   readonly act: (tx: Tx, call: AppCall) => Promise<Answer | Refused>
 }
 
-/** Asks the processor, between transactions. */
+/** An endpoint that calls the processor, outside of transactions. */
 export interface ProcessorEndpoint extends Documented {
   readonly kind: 'processor'
   readonly act: (call: AppCall, once: OnceRequest) => Promise<Once | Refused>

@@ -1,4 +1,4 @@
-import { maxLinkTextCharacters } from '../domain/input/inputs.ts'
+import { maxLinkTextCharacters } from '../domain/input/request-bodies.ts'
 import { maxCustomCharacters, maxCustomFields } from '../domain/input/search.ts'
 import { maxSearchDays, transactionStatuses } from '../domain/transaction/transaction-search.ts'
 import type { QueryParameter } from './endpoint.ts'

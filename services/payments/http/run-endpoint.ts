@@ -96,7 +96,10 @@ async function runWithProcessor(
   return isRefusedOnce(outcome) ? { outcome } : replyOf(outcome)
 }
 
-/** Anybody may have the same key: an answer with a secret is given again only to who can open it. */
+/**
+ * Runs an endpoint for callers without an account. Any of them may send the same idempotency key, so that an
+ * answer with a secret is stored encrypted, and repeated only to a caller who can decrypt it.
+ */
 async function runSignUp(payments: Payments, endpoint: SignUpEndpoint, request: Request): Promise<Reply> {
   const act = async (tx: Tx): Outcome<Answer> => {
     const call = callOf(payments, request)
@@ -123,7 +126,7 @@ function onceOf({ method, path }: Endpoint, request: Request, scope: string, key
   return { scope, key, fingerprint, ...(earlierFingerprint !== fingerprint && { earlierFingerprint }) }
 }
 
-/** Equal for bodies that say the same: the spaces and lines of JSON say nothing. */
+/** Returns a text that is equal for bodies of equal content: spaces and lines of JSON have no meaning. */
 function textOf({ encoding, value, text }: Body): string {
   return encoding === 'json' && value !== undefined ? JSON.stringify(value) : text
 }

@@ -1,5 +1,5 @@
 import { parseForm } from '../domain/input/form.ts'
-import { type LinkInput, type Locale, parseLink, parseLocale } from '../domain/input/inputs.ts'
+import { type LinkInput, type Locale, parseLink, parseLocale } from '../domain/input/request-bodies.ts'
 import type { Merchant } from '../domain/merchant/merchant.ts'
 import type { Money } from '../domain/money/money.ts'
 import type { FieldError } from '../domain/refusals.ts'

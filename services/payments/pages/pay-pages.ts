@@ -1,7 +1,7 @@
 import { basename } from 'node:path/posix'
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { parseForm } from '../domain/input/form.ts'
-import { parseLocale } from '../domain/input/inputs.ts'
+import { parseLocale } from '../domain/input/request-bodies.ts'
 import { isRefused } from '../domain/refusals.ts'
 import { RefusedError, refusalOf } from '../http/failure.ts'
 import { assets } from './browser/assets.ts'

@@ -21,7 +21,7 @@ import {
   type RateLimitDomain,
   type RateLimitPolicy,
   type RateLimitRule,
-} from '../rules/config.ts'
+} from '../rules/rate-limit-domain.ts'
 import { parseUnit, type Unit, units } from '../rules/units.ts'
 
 /**

@@ -1,4 +1,4 @@
-import type { Problem, RateLimitDomain } from '../rules/config.ts'
+import type { Problem, RateLimitDomain } from '../rules/rate-limit-domain.ts'
 import { type ValidateOptions, validate } from '../rules/validate.ts'
 import type { FoundFiles } from './find-files.ts'
 

@@ -24,8 +24,8 @@ export interface AdmissionOptions {
   readonly allOrNothing: boolean
 }
 
-/** Returns whether the counters admit the descriptor by its limits, instead of only counting it. */
-export function isAdmitted(found: NonNullable<Found>, allOrNothing: boolean): boolean {
+/** Returns whether the counters decide about the descriptor; otherwise they only add its hits. */
+export function needsAdmission(found: NonNullable<Found>, allOrNothing: boolean): boolean {
   if (found.limit.unlimited) return false
   return allOrNothing || found.limit.admission !== undefined || found.limit.members !== undefined
 }
@@ -41,7 +41,7 @@ export function admissionsOf(
   let admissions: Admission[] | undefined
   for (let place = 0; place < matches.length; place++) {
     const found = matches[place]
-    if (found === undefined || !isAdmitted(found, options.allOrNothing)) continue
+    if (found === undefined || !needsAdmission(found, options.allOrNothing)) continue
     const hits = request.descriptors[place]?.hitsAddend ?? Math.max(1, request.hitsAddend)
     admissions ??= []
     admissions.push(admissionOfDescriptor(found, place, hits, options))
@@ -98,7 +98,7 @@ export interface AdmittedDescriptor {
   readonly status: DescriptorDecision
   /** Whether one of the limits is a quota. */
   readonly quota: boolean
-  /** Whether only quotas refused it. */
+  /** Whether only quotas rejected the call. */
   readonly overByQuota: boolean
   /** The decision of each of its limits. */
   readonly verdicts: readonly Verdict[]
@@ -143,7 +143,10 @@ export interface Verdict {
   readonly resetSeconds: number | undefined
 }
 
-/** A refused call adds nothing to the limits that admit it, but their statistics count it as if it did. */
+/**
+ * Updates the statistics of one limit. A rejected call adds nothing to the counters of the limits that admit
+ * it, but their statistics count its hits.
+ */
 function record(
   { stats, shadowMode }: Limit<LimitStats>,
   member: Member,

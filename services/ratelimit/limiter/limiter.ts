@@ -13,7 +13,7 @@ import {
   type Admission,
   type AdmittedDescriptor,
   admissionsOf,
-  isAdmitted,
+  needsAdmission,
   recordAdmission,
 } from './admission.ts'
 import { type AnswerOptions, answerExtras, hasExtras } from './answers/answer-extras.ts'
@@ -124,7 +124,7 @@ export class RuleLimiter implements Limiter {
     let batch: Hit[] | undefined
     for (let index = 0; index < matches.length; index++) {
       const found = matches[index]
-      if (found === undefined || found.limit.unlimited || isAdmitted(found, allOrNothing)) continue
+      if (found === undefined || found.limit.unlimited || needsAdmission(found, allOrNothing)) continue
       const { requestsPerUnit, unitSeconds, boundaries, stats } = found.limit
       const hits = request.descriptors[index]?.hitsAddend ?? Math.max(1, request.hitsAddend)
       const key = `${this.#options.cacheKeyPrefix}${found.stem}${windowStart(nowSeconds, found.limit)}`

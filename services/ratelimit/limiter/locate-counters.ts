@@ -5,7 +5,7 @@ import type { Entry } from '../rules/match.ts'
 import { match } from '../rules/match.ts'
 import { secondsUntilReset } from '../rules/window.ts'
 import type { LimitStats } from '../stats/registry/limit-stats.ts'
-import { admissionsOf, isAdmitted } from './admission.ts'
+import { admissionsOf, needsAdmission } from './admission.ts'
 
 /** The counters that a call with one descriptor would use. */
 export interface Location {
@@ -48,7 +48,7 @@ export function locateCounters(
     const limit = limits[index]
     if (limit === undefined) return []
     const perSecond =
-      limit.unitSeconds === 1 && limit.boundaries === undefined && !isAdmitted(found, allOrNothing)
+      limit.unitSeconds === 1 && limit.boundaries === undefined && !needsAdmission(found, allOrNothing)
     return [{ limit, member, perSecond, resetSeconds: secondsUntilReset(nowSeconds, limit) }]
   })
   return { limit: found.limit, counters }

@@ -1,4 +1,3 @@
-import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from './config.ts'
 import {
   type DomainTable,
   field,
@@ -10,6 +9,7 @@ import {
   unitShift,
 } from './domain-table.ts'
 import { featuresOf } from './extensions/features.ts'
+import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from './rate-limit-domain.ts'
 import { parseUnit, units } from './units.ts'
 
 /**

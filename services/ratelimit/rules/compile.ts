@@ -1,5 +1,4 @@
 import { compileDomain, type LimitOptions } from './compile-domain.ts'
-import { finalKeyOf, type RateLimitDomain } from './config.ts'
 import {
   type DomainTable,
   field,
@@ -13,6 +12,7 @@ import {
 } from './domain-table.ts'
 import { givenOptions, type Limit, type LimitSettings, limitOf, memberOf } from './limit.ts'
 import { sanitizeStatName } from './names.ts'
+import { finalKeyOf, type RateLimitDomain } from './rate-limit-domain.ts'
 import { unitSeconds, units } from './units.ts'
 import { compileWildcard, type Wildcard } from './wildcard.ts'
 

@@ -3,9 +3,9 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { limitsOf, openDomain } from './compile.ts'
 import { compileDomain } from './compile-domain.ts'
-import type { RateLimitRule } from './config.ts'
 import { field, findRecord, none, recordCount, textAt, topLevel, wordOf } from './domain-table.ts'
 import { match } from './match.ts'
+import type { RateLimitRule } from './rate-limit-domain.ts'
 import { configOf } from './testing/rules-of-yaml.ts'
 
 const word = fc.oneof(fc.constantFrom('a', 'ab', 'b', 'ключ', '🚀', '\ud800'), fc.string({ maxLength: 3 }))

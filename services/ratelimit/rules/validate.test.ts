@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { RateLimitRule } from './config.ts'
 import { maxFindings } from './findings/findings.ts'
 import { formatProblem } from './findings/format-problem.ts'
+import type { RateLimitRule } from './rate-limit-domain.ts'
 import { configOf, cpuMsOf, maxHostileCpuMs } from './testing/rules-of-yaml.ts'
 import { maxDescriptorDepth, type ValidateOptions, validate } from './validate.ts'
 

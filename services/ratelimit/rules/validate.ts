@@ -1,3 +1,6 @@
+import { type LimitProblem, validateLimit, validateLimits } from './extensions/validate-limit.ts'
+import { findConfusableKeys, type Sibling } from './findings/confusable-keys.ts'
+import { createFindings, type Findings, fieldPath } from './findings/findings.ts'
 import {
   type FieldSpelling,
   finalKeyOf,
@@ -7,10 +10,7 @@ import {
   type RateLimitDomain,
   type RateLimitPolicy,
   type RateLimitRule,
-} from './config.ts'
-import { type LimitProblem, validateLimit, validateLimits } from './extensions/validate-limit.ts'
-import { findConfusableKeys, type Sibling } from './findings/confusable-keys.ts'
-import { createFindings, type Findings, fieldPath } from './findings/findings.ts'
+} from './rate-limit-domain.ts'
 import { parseUnit, units } from './units.ts'
 
 /** The most levels of nested descriptors. No request has so many entries. */

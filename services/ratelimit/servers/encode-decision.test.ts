@@ -17,7 +17,7 @@ import {
 import { RateLimitUnit } from '@tollway/proto/envoy/type/v3/ratelimit_unit'
 import fc from 'fast-check'
 import type { Decision, DescriptorDecision } from '../limiter/decision.ts'
-import type { Json } from '../rules/config.ts'
+import type { Json } from '../rules/rate-limit-domain.ts'
 import { encodeDecision } from './encode-decision.ts'
 import { decisions } from './testing/open-limiter.ts'
 import { codeOf, overrideUnitNumbers, overrideUnits, responseUnits } from './wire-enums.ts'

@@ -1,6 +1,6 @@
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import type { Decision } from '../limiter/decision.ts'
-import type { Json, JsonObject } from '../rules/config.ts'
+import type { Json, JsonObject } from '../rules/rate-limit-domain.ts'
 
 /** The field numbers of the messages that are written, from rls.proto, base.proto and struct.proto. */
 const fields = {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
-import type { RateLimitDomain } from '@tollway/ratelimit/rules/config.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { customResourceDefinition } from '../../../../crds/generation/definition.ts'
 import { startApiProxy } from '../../../../test/support/api-proxy.ts'
 import {

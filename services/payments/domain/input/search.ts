@@ -8,7 +8,6 @@ import {
   transactionStatuses,
 } from '../transaction/transaction-search.ts'
 import { id, text } from './fields.ts'
-import { maxLinkTextCharacters } from './inputs.ts'
 import {
   type Invalid,
   invalid,
@@ -19,6 +18,7 @@ import {
   record,
   refuseValue,
 } from './record.ts'
+import { maxLinkTextCharacters } from './request-bodies.ts'
 
 /** The most fields of `custom` that one search names, and the longest value of each in characters. */
 export const maxCustomFields = 5

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseCapture, parseCard, parseMerchant, parseTransaction } from '../input/inputs.ts'
+import { parseCapture, parseCard, parseMerchant, parseTransaction } from '../input/request-bodies.ts'
 import { isRefused } from '../refusals.ts'
 import { hasCardNumber } from './card-number.ts'
 

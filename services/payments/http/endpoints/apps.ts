@@ -1,6 +1,6 @@
 import { flag } from '../../domain/input/fields.ts'
-import { parseApp } from '../../domain/input/inputs.ts'
 import { optional, record } from '../../domain/input/record.ts'
+import { parseApp } from '../../domain/input/request-bodies.ts'
 import { presentApp, presentMerchant, presentNewApp } from '../../domain/present.ts'
 import { isRefused } from '../../domain/refusals.ts'
 import { createApp } from '../../operations/accounts/create-app.ts'

@@ -1,4 +1,4 @@
-import { parseCard } from '../../domain/input/inputs.ts'
+import { parseCard } from '../../domain/input/request-bodies.ts'
 import { presentCard } from '../../domain/present.ts'
 import { isRefused } from '../../domain/refusals.ts'
 import { ownCard } from '../../operations/accounts/access.ts'

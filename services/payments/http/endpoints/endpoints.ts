@@ -1,7 +1,7 @@
 import type { Endpoint } from '../endpoint.ts'
 import { appEndpoints } from './apps.ts'
 import { cardEndpoints } from './cards.ts'
-import { fraudEndpoints } from './frauds.ts'
+import { fraudEndpoints } from './frauds-and-disputes.ts'
 import { memberEndpoints } from './members.ts'
 import { merchantEndpoints } from './merchants.ts'
 import { transactionEndpoints } from './transactions.ts'

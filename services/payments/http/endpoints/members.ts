@@ -1,5 +1,5 @@
-import { parseAssociation, parseMember } from '../../domain/input/inputs.ts'
 import { record } from '../../domain/input/record.ts'
+import { parseAssociation, parseMember } from '../../domain/input/request-bodies.ts'
 import { presentApp, presentUser } from '../../domain/present.ts'
 import { isRefused } from '../../domain/refusals.ts'
 import { associateApp, dissociateApp, inviteUser, removeUser } from '../../operations/accounts/memberships.ts'

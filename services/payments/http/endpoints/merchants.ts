@@ -1,5 +1,5 @@
 import { exportCsv, lineColumns } from '../../domain/export.ts'
-import { parseMerchant, parseMerchantUpdate } from '../../domain/input/inputs.ts'
+import { parseMerchant, parseMerchantUpdate } from '../../domain/input/request-bodies.ts'
 import { lineSearch } from '../../domain/input/search.ts'
 import { presentBalances, presentLine, presentMerchant } from '../../domain/present.ts'
 import { isRefused } from '../../domain/refusals.ts'

@@ -1,13 +1,13 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { exportCsv, transactionColumns } from '../../domain/export.ts'
+import { type Encoding, record } from '../../domain/input/record.ts'
 import {
   parseCapture,
   parseRefund,
   parseTransaction,
   parseVoid,
   type TransactionInput,
-} from '../../domain/input/inputs.ts'
-import { type Encoding, record } from '../../domain/input/record.ts'
+} from '../../domain/input/request-bodies.ts'
 import { transactionSearch } from '../../domain/input/search.ts'
 import { presentTrailEntry, presentTransaction } from '../../domain/present.ts'
 import { isRefused, type Refused, refuseProcessing } from '../../domain/refusals.ts'

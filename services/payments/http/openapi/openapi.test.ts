@@ -13,7 +13,7 @@ import {
   parseRefund,
   parseTransaction,
   parseVoid,
-} from '../../domain/input/inputs.ts'
+} from '../../domain/input/request-bodies.ts'
 import { isRefused } from '../../domain/refusals.ts'
 import { parseWebhook, parseWebhookUpdate } from '../../operations/accounts/webhook-input.ts'
 import type { Payments } from '../../operations/operation.ts'

@@ -1,6 +1,6 @@
 import { maxCustomBytes } from '../../domain/input/custom.ts'
 import { maxEmailCharacters, maxUrlCharacters } from '../../domain/input/fields.ts'
-import { maxNameCharacters, maxNotesCharacters } from '../../domain/input/inputs.ts'
+import { maxNameCharacters, maxNotesCharacters } from '../../domain/input/request-bodies.ts'
 import type { JsonObject } from '../../domain/json.ts'
 import { lineKinds } from '../../domain/ledger/line.ts'
 import { cardSchemes } from '../../domain/merchant/card.ts'

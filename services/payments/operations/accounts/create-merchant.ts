@@ -1,5 +1,5 @@
 import { newPublicKey } from '../../domain/ids.ts'
-import type { MerchantInput } from '../../domain/input/inputs.ts'
+import type { MerchantInput } from '../../domain/input/request-bodies.ts'
 import type { App } from '../../domain/merchant/app.ts'
 import type { Merchant } from '../../domain/merchant/merchant.ts'
 import { presentMerchant } from '../../domain/present.ts'

@@ -1,7 +1,6 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { email, id, text, webAddress } from '../../domain/input/fields.ts'
-import { type MerchantInput, maxNameCharacters, parseMerchant } from '../../domain/input/inputs.ts'
 import { list } from '../../domain/input/list.ts'
 import {
   optional,
@@ -12,6 +11,7 @@ import {
   required,
   withDefault,
 } from '../../domain/input/record.ts'
+import { type MerchantInput, maxNameCharacters, parseMerchant } from '../../domain/input/request-bodies.ts'
 import { isRefused, type Refused, refuse, refuseFields } from '../../domain/refusals.ts'
 import { eventTypes } from '../announce.ts'
 import { eventType } from './webhook-input.ts'

@@ -1,5 +1,5 @@
 import { derivedId } from '../../domain/ids.ts'
-import type { MerchantInput } from '../../domain/input/inputs.ts'
+import type { MerchantInput } from '../../domain/input/request-bodies.ts'
 import type { Merchant } from '../../domain/merchant/merchant.ts'
 import {
   type FieldError,

@@ -1,4 +1,4 @@
-import type { TransactionInput, TransactionSource } from '../../domain/input/inputs.ts'
+import type { TransactionInput, TransactionSource } from '../../domain/input/request-bodies.ts'
 import type { App } from '../../domain/merchant/app.ts'
 import { isRefused, type Refused, refuseField } from '../../domain/refusals.ts'
 import { checkAuthorisation, recurringSource } from '../../domain/transaction/authorise.ts'

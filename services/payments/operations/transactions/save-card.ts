@@ -1,4 +1,4 @@
-import type { CardInput } from '../../domain/input/inputs.ts'
+import type { CardInput } from '../../domain/input/request-bodies.ts'
 import type { App } from '../../domain/merchant/app.ts'
 import type { SavedCard } from '../../domain/merchant/card.ts'
 import { presentCard } from '../../domain/present.ts'

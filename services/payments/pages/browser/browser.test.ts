@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { accessibilityFaults, missingChromium, tabTo } from '../../../../test/support/browser.ts'
-import type { Locale } from '../../domain/input/inputs.ts'
+import type { Locale } from '../../domain/input/request-bodies.ts'
 import { openPagesInBrowser, type PagesInBrowser } from '../testing/browser-under-test.ts'
 import { textsOf } from '../texts/texts.ts'
 

@@ -1,4 +1,4 @@
-import type { Locale } from '../../domain/input/inputs.ts'
+import type { Locale } from '../../domain/input/request-bodies.ts'
 import { exponentOf } from '../../domain/money/currencies.ts'
 import { type Money, maxAmount } from '../../domain/money/money.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { locales } from '../../domain/input/inputs.ts'
+import { locales } from '../../domain/input/request-bodies.ts'
 import { testCardNamed } from '../../processor/test-cards.ts'
 import { escapeHtml, html, textOf } from '../views/html.ts'
 import { shownTestCards, textsOf } from './texts.ts'

@@ -1,4 +1,4 @@
-import type { Locale } from '../../domain/input/inputs.ts'
+import type { Locale } from '../../domain/input/request-bodies.ts'
 import type { ProcessingErrorCode } from '../../domain/transaction/processing-errors.ts'
 import type { CardFieldError } from '../card-fields.ts'
 import type { LinkFault } from '../link.ts'

@@ -1,4 +1,4 @@
-import { type Locale, locales } from '../../domain/input/inputs.ts'
+import { type Locale, locales } from '../../domain/input/request-bodies.ts'
 import { assets } from '../browser/assets.ts'
 import { textsOf } from '../texts/texts.ts'
 import { html, type Markup, textOf } from './html.ts'

@@ -1,4 +1,4 @@
-import type { Locale } from '../../domain/input/inputs.ts'
+import type { Locale } from '../../domain/input/request-bodies.ts'
 import type { CardScheme } from '../../domain/merchant/card.ts'
 import type { ProcessingErrorCode } from '../../domain/transaction/processing-errors.ts'
 import { schemeOf } from '../../processor/card-number.ts'

@@ -1,4 +1,4 @@
-import type { Locale } from '../../domain/input/inputs.ts'
+import type { Locale } from '../../domain/input/request-bodies.ts'
 import type { FieldError } from '../../domain/refusals.ts'
 import { type PaymentLink, queryOf } from '../link.ts'
 import { type Problem, textsOf } from '../texts/texts.ts'

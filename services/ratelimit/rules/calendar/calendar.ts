@@ -25,13 +25,13 @@ export interface CalendarWindows {
   /** The number of units in a window; 1 if left out. */
   readonly unitMultiplier?: number | undefined
   /**
-   * The month, from 1; January if left out. The month in which a year begins. With the unit month and a
-   * multiplier, a month in which a window begins.
+   * The month, from 1, in which a year begins, or in which one of the windows of several months begins;
+   * January if left out.
    */
   readonly anchorMonth?: number | undefined
   /**
-   * The day, from 1, on which a month or a year begins; the first if left out. In a shorter month its last
-   * day.
+   * The day, from 1, on which a month or a year begins, or the last day of a shorter month; the first if left
+   * out.
    */
   readonly anchorDay?: number | undefined
   /** The day on which a week begins; Monday if left out. */

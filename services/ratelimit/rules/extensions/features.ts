@@ -1,4 +1,4 @@
-import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../config.ts'
+import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../rate-limit-domain.ts'
 
 /**
  * The extensions of the reference's language that this version enforces. Pods list them in the feed's node

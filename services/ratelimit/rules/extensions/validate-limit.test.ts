@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { RateLimitPolicy } from '../config.ts'
+import type { RateLimitPolicy } from '../rate-limit-domain.ts'
 import { ticksPerSecond } from './ticks.ts'
 import { type LimitProblem, validateLimit, validateLimits } from './validate-limit.ts'
 

@@ -8,7 +8,7 @@ import {
   maxUnitMultiplier,
   minLimits,
   type RateLimitPolicy,
-} from '../config.ts'
+} from '../rate-limit-domain.ts'
 import { parseUnit, unitSeconds, unitsOfAnchor } from '../units.ts'
 import { mostRequestsOf, ticksPerSecond } from './ticks.ts'
 

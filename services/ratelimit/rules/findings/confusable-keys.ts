@@ -1,4 +1,4 @@
-import type { RateLimitRule } from '../config.ts'
+import type { RateLimitRule } from '../rate-limit-domain.ts'
 import { maxFindings } from './findings.ts'
 
 /** A descriptor of one level, which may come from another configuration of the domain than its siblings. */

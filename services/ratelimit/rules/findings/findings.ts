@@ -1,4 +1,4 @@
-import type { Problem } from '../config.ts'
+import type { Problem } from '../rate-limit-domain.ts'
 
 /** The most problems, and the most warnings, of one configuration: the first ones are the most useful. */
 export const maxFindings = 100

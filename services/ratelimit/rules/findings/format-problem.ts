@@ -1,4 +1,4 @@
-import type { Problem } from '../config.ts'
+import type { Problem } from '../rate-limit-domain.ts'
 import { printable } from './printable.ts'
 
 /**

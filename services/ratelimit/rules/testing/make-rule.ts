@@ -1,4 +1,4 @@
-import type { RateLimitPolicy, RateLimitRule } from '../config.ts'
+import type { RateLimitPolicy, RateLimitRule } from '../rate-limit-domain.ts'
 
 /** Only for tests: a rule for any value of the key, with these fields. */
 export function makeRule(key: string, more: Partial<RateLimitRule>): RateLimitRule {

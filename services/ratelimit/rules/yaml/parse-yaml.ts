@@ -1,3 +1,4 @@
+import { createFindings, type Findings, fieldPath } from '../findings/findings.ts'
 import {
   isRequestsPerUnit,
   type Json,
@@ -7,8 +8,7 @@ import {
   type RateLimitDomain,
   type RateLimitPolicy,
   type RateLimitRule,
-} from '../config.ts'
-import { createFindings, type Findings, fieldPath } from '../findings/findings.ts'
+} from '../rate-limit-domain.ts'
 import { isList, isMap, readYaml, type YamlMap, type YamlValue } from './yaml-document.ts'
 
 /**

@@ -1,5 +1,5 @@
-import type { Problem } from '../../rules/config.ts'
 import { createFindings } from '../../rules/findings/findings.ts'
+import type { Problem } from '../../rules/rate-limit-domain.ts'
 import { isMap, readYaml } from '../../rules/yaml/yaml-document.ts'
 import { defaultBuckets, globPattern, type Mapping, type MetricKind } from './mapping.ts'
 import { compilePattern, maxPatternCharacters } from './pattern.ts'

@@ -3,7 +3,7 @@ import { pipeline, Readable } from 'node:stream'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import { sendPage, targetOf } from '@tollway/chassis/net/page.ts'
-import type { Exposition } from './exposition.ts'
+import type { Exposition } from './prometheus-text.ts'
 import type { Sink } from './sink.ts'
 
 export interface PrometheusServerOptions {

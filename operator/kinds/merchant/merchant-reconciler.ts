@@ -34,7 +34,7 @@ export function secretsOf({ secret, webhooks, adopt }: MerchantAccount): Readonl
   return new Set([secret.name, ...named, ...(adopt ? [adopt.apiKey.name] : [])])
 }
 
-export interface MerchantsOptions {
+export interface MerchantReconcilerOptions {
   readonly store: CredentialStore
   readonly readSecret: ReadSecret
   /** undefined where no payments service runs. */
@@ -42,7 +42,7 @@ export interface MerchantsOptions {
   readonly addresses: PaymentAddresses
   readonly clock: Clock
   readonly randomBytes: RandomBytes
-  readonly timing?: Partial<MerchantsTiming>
+  readonly timing?: Partial<MerchantReconcilerTiming>
 }
 
 /** The addresses of the payments service, for programs. */
@@ -51,7 +51,7 @@ export interface PaymentAddresses {
   readonly payPageUrl: string
 }
 
-export interface MerchantsTiming {
+export interface MerchantReconcilerTiming {
   /** The interval of reconciles, within which a deleted Secret is created again, in milliseconds. */
   readonly intervalMs: number
   /**
@@ -61,7 +61,7 @@ export interface MerchantsTiming {
   readonly resyncMs: number
 }
 
-const defaultTiming: MerchantsTiming = { intervalMs: 30_000, resyncMs: 600_000 }
+const defaultTiming: MerchantReconcilerTiming = { intervalMs: 30_000, resyncMs: 600_000 }
 
 /** The maximum of keys in one run that the payments service rejects as another merchant's or as expired. */
 const maxRejectedKeys = 2
@@ -84,12 +84,12 @@ interface Run {
  * 3. It stores the key and all ids in the entries that programs read.
  * 4. It sends to the payments service that this key is in force, and how long other keys stay valid.
  */
-export class Merchants {
-  readonly #options: MerchantsOptions
+export class MerchantReconciler {
+  readonly #options: MerchantReconcilerOptions
   readonly #intervalMs: number
   readonly #requests: ProvisionRequests
 
-  constructor(options: MerchantsOptions) {
+  constructor(options: MerchantReconcilerOptions) {
     const { intervalMs, resyncMs } = { ...defaultTiming, ...options.timing }
     this.#options = options
     this.#intervalMs = intervalMs

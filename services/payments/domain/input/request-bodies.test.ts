@@ -5,6 +5,7 @@ import { maxAmount } from '../money/money.ts'
 import { isRefused } from '../refusals.ts'
 import { maxCustomBytes, maxCustomDepth } from './custom.ts'
 import { parseForm } from './form.ts'
+import { maxFieldErrors } from './record.ts'
 import {
   parseApp,
   parseAssociation,
@@ -17,8 +18,7 @@ import {
   parseRefund,
   parseTransaction,
   parseVoid,
-} from './inputs.ts'
-import { maxFieldErrors } from './record.ts'
+} from './request-bodies.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 300)
 const funding = ['DKK', 'EUR']

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createTurns } from './turns.ts'
+import { createSendPermits } from './send-permits.ts'
 
 /** Waits for all work that is due without a timer. */
 const settle = () => new Promise(resolve => setImmediate(resolve))
 
 function start(maxBytes: number) {
-  const turns = createTurns({ maxBytes, maxHoldMs: 1000 })
+  const permits = createSendPermits({ maxBytes, maxHoldMs: 1000 })
   const begun: string[] = []
   const releases = new Map<string, () => void>()
   async function take(name: string, bytes: number): Promise<void> {
-    releases.set(name, await turns.take(bytes))
+    releases.set(name, await permits.take(bytes))
     begun.push(name)
   }
   return { take, begun, release: (name: string) => releases.get(name)?.() }

@@ -9,7 +9,7 @@ import { createCredentialFiles, credentialFile } from '../../environments/host/c
 import type { MerchantAccount } from '../../ir.ts'
 import { SecretForbiddenError } from '../../sources/secret-forbidden.ts'
 import type { CredentialStore } from './credential-store.ts'
-import { Merchants } from './merchants.ts'
+import { MerchantReconciler } from './merchant-reconciler.ts'
 import type { Provisioner } from './provisioner.ts'
 import { type ProvisioningUnderTest, someAccount, startProvisioning } from './testdata/start-provisioning.ts'
 
@@ -70,7 +70,7 @@ describe('# a Merchant with a real payments service', () => {
     }
     const asked = provisioner ?? service.provisioner
     const start = () =>
-      new Merchants({
+      new MerchantReconciler({
         store,
         readSecret: async (namespace, name) => secrets.get(`${namespace}/${name}`),
         provisioner:

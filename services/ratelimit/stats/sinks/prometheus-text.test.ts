@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { defaultMappings } from '../mapping/default-mappings.ts'
 import { defaultBuckets, globPattern, type Mapping } from '../mapping/mapping.ts'
 import { createStats } from '../registry/stats.ts'
-import { createExposition, type Exposition, type ExpositionOptions } from './exposition.ts'
+import { createExposition, type Exposition, type ExpositionOptions } from './prometheus-text.ts'
 import { readExposition } from './testing/read-exposition.ts'
 
 const textOf = ({ pieces }: Exposition) => Buffer.concat(pieces).toString()

@@ -1,5 +1,5 @@
 /** Limits concurrent sends: a snapshot for hundreds of clients must not be in memory hundreds of times. */
-export interface Turns {
+export interface SendPermits {
   /**
    * Resolves, in the order of the calls, when this number of bytes may be encoded. The returned function
    * reports that they are sent; without it they count as sent after `maxHoldMs`.
@@ -7,14 +7,14 @@ export interface Turns {
   take(bytes: number): Promise<() => void>
 }
 
-export interface TurnLimits {
+export interface SendPermitLimits {
   /** The maximum of bytes that are sent at once. A longer response is sent alone. */
   readonly maxBytes: number
   /** How long a client that does not read may keep others waiting. */
   readonly maxHoldMs: number
 }
 
-export function createTurns(limits: TurnLimits): Turns {
+export function createSendPermits(limits: SendPermitLimits): SendPermits {
   const waiting: { readonly bytes: number; start(release: () => void): void }[] = []
   let bytesOnTheWay = 0
 

@@ -1,5 +1,5 @@
-/** A number of places, and the queues that wait for one, in their order. */
-export class Places {
+/** A number of permits, and the callers that wait for one, in their order. */
+export class Semaphore {
   readonly #waiting = new Set<() => void>()
   #free: number
 
@@ -7,7 +7,7 @@ export class Places {
     this.#free = count
   }
 
-  /** Returns whether there was a place. If not, calls `onFree` when there is one, which has to take it. */
+  /** Returns whether a permit was free. If not, calls `onFree` when one is, which has to take it. */
   take(onFree: () => void): boolean {
     const isFree = this.#free > 0
     if (isFree) this.#free -= 1

@@ -2,11 +2,11 @@ import type { ConcurrentRequests } from '../routes/route.ts'
 import type { Delivery } from './delivery.ts'
 
 /**
- * The deliveries of one pull in the order of their turns. Messages of two requests are never interleaved in
- * one pull, since they carry no ids: the first delivery has its turn, the others wait, or by route the newest
- * replaces all others. A push is rejected because of another request when it begins, not here.
+ * The deliveries of one pull, of which only the first one is served: messages carry no ids, so that those of
+ * two requests must not be interleaved. By the route's policy the others wait, or the newest replaces all
+ * others. The third policy, `refuse`, rejects a push when it begins, and has no effect here.
  */
-export class Turns {
+export class DeliveryOrder {
   readonly #maxWaiting: number
   #line: Delivery[] = []
 
@@ -19,7 +19,7 @@ export class Turns {
     return this.#line[0]
   }
 
-  /** All deliveries, in the order of their turns. */
+  /** All deliveries, in the order in which they are served. */
   get all(): readonly Delivery[] {
     return this.#line
   }
