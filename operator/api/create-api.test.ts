@@ -237,6 +237,51 @@ describe('an error names the field, the value and the allowed values', () => {
       'spec.descriptors[0].rateLimit.unit',
       '"minuet" is not one of',
     ],
+    [
+      'a rule that is there twice',
+      '/whatif',
+      {
+        ...whatIf,
+        spec: { domain: 'checkout', descriptors: [{ key: 'user' }, { key: 'user' }] },
+      },
+      400,
+      'spec.descriptors[1]',
+      'duplicate spec.descriptors[0]',
+    ],
+    [
+      'a try without descriptors',
+      '/try',
+      { domain: 'x', descriptors: [] },
+      400,
+      'descriptors',
+      '1 to 64 items',
+    ],
+    [
+      'a resource of another kind',
+      '/apply',
+      { ...examples.applyBody, resource: { ...examples.applyBody.resource, kind: 'Secret' } },
+      400,
+      'kind',
+      '"Secret" is not',
+    ],
+    [
+      'a counter of an unknown domain',
+      '/counters?domain=x&descriptor=a=b',
+      undefined,
+      404,
+      'domain',
+      'no such',
+    ],
+    [
+      'a counter without a rule',
+      '/counters?domain=checkout&descriptor=ip=x',
+      undefined,
+      404,
+      'descriptor',
+      'no rule matches',
+    ],
+    ['rules of an unknown domain', '/domains/x/rules', undefined, 404, 'domain', 'no such domain'],
+    ['top keys of an unknown domain', '/domains/x/top?rule=r', undefined, 404, 'domain', 'no such domain'],
     ['an unknown path', '/nothing', undefined, 404, undefined, 'openapi.json'],
     ['another method', '/counters/reset', undefined, 405, undefined, 'expected POST'],
     ['no domain', '/counters?descriptor=a=b', undefined, 400, 'domain', 'is missing'],
@@ -287,7 +332,9 @@ describe('an error names the field, the value and the allowed values', () => {
 test('a body of more than 10 MB is rejected with 413, with or without its length', async t => {
   const { post, url } = await serveApi(t)
   const large = { ...examples.whatIfBody, pad: 'x'.repeat(10 * 1024 * 1024) }
-  assert.equal((await post('/whatif', large)).status, 413)
+  const { status, body: answer } = await post('/whatif', large)
+  assert.equal(status, 413)
+  assert.match(answer.error.message, /^the body is larger than \d{8} bytes$/)
   const body = new Blob([JSON.stringify(large)]).stream()
   const headers = { 'content-type': 'application/json' }
   const sent = await fetch(`${url}/whatif`, { method: 'POST', body, headers, duplex: 'half' } as RequestInit)
@@ -377,6 +424,14 @@ describe('an error of the pods', () => {
     assert.equal(name, 'error')
     assert.deepEqual(data, { error: { code: 'switched-off', message: 'no pod allows the tap' } })
   })
+
+  for (const path of ['series', 'tap'])
+    test(`names the field in the event of ${path}`, async t => {
+      const { url } = await serveApi(t)
+      const { name, data } = await firstEvent(await fetch(`${url}/${path}?domain=nowhere`))
+      assert.equal(name, 'error')
+      assert.partialDeepStrictEqual(data, { error: { code: 'unknown-domain', field: 'domain' } })
+    })
 
   test('leaves lists empty, without an error, while no pod is connected', async t => {
     const { ask, pods } = await serveApi(t)

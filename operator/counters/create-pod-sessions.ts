@@ -64,7 +64,8 @@ export function createPodSessions(options: PodSessionsOptions): PodSessions & { 
     },
     async rules(domain, page) {
       const found = sessionsOf(table.sessions(), domain)
-      return pageOf(mergeRules(found, domain, clock.monotonicMs()), ({ rule }) => rule, page)
+      const merged = mergeRules(found, domain, clock.monotonicMs(), page?.sumsOnly)
+      return pageOf(merged, ({ rule }) => rule, page)
     },
     counter: async at => readCounter(table.sessions(), at, deadlines),
     reset: async at => changeCounter(table, at, 'reset', deadlines),

@@ -29,7 +29,7 @@ export async function* watchSeries(
   signal: AbortSignal,
 ): AsyncGenerator<SeriesPoint> {
   sessionsOf(sessions(), domain)
-  const connected = () => sessions().filter(({ state }) => state.domains.has(domain)).length
+  let connected = countProcesses(sessions(), domain)
   let sum = { allowed: 0, refused: 0, near: 0, shadow: 0 }
   let reported = new Set<ProcessSession>()
   const pause = createWakeablePause()
@@ -41,7 +41,7 @@ export async function* watchSeries(
     sum.near += Number(near)
     sum.shadow += Number(shadow)
     reported.add(session)
-    if (reported.size >= connected()) pause.wake()
+    if (reported.size >= connected) pause.wake()
   })
   try {
     for (;;) {
@@ -51,6 +51,7 @@ export async function* watchSeries(
       yield { atMs: clock.nowMs(), ...sum, pods: pods.size }
       sum = { allowed: 0, refused: 0, near: 0, shadow: 0 }
       reported = new Set()
+      connected = countProcesses(sessions(), domain)
     }
   } finally {
     stop()
@@ -66,14 +67,16 @@ export async function* watchTap(
   if (!sessionsOf(sessions(), domain).some(({ identity }) => identity.features.includes('tap'))) {
     throw new QueryError('switched-off', 'DECISION_TAP of the rate limit processes does not allow it')
   }
-  const connected = () => sessions().filter(({ state }) => state.domains.has(domain)).length
+  const shareOfEach = () => {
+    return Math.max(1, Math.floor(maxTappedPerSecond / countProcesses(sessions(), domain)))
+  }
+  let share = shareOfEach()
   let decisions: TappedDecision[] = []
   let skipped = 0
   const pause = createWakeablePause()
   const stop = reports.watch({ what: 'tap', domain, rule, byRefused: false }, ({ identity }, report) => {
     if (report.case !== 'tap') return
     const { pod } = identity
-    const share = Math.max(1, Math.floor(maxTappedPerSecond / connected()))
     const shown = spread(report.value.decisions, share)
     skipped += report.value.decisions.length - shown.length
     for (const { atMs, hits, limit, remaining, entries, rule, over, reason } of shown) {
@@ -98,12 +101,17 @@ export async function* watchTap(
       const batch = { decisions, skipped }
       decisions = []
       skipped = 0
+      share = shareOfEach()
       yield batch
     }
   } finally {
     stop()
   }
 }
+
+/** Counts the processes that enforce the domain. */
+const countProcesses = (sessions: readonly ProcessSession[], domain: string) =>
+  sessions.filter(({ state }) => state.domains.has(domain)).length
 
 /** Returns at most `count` items, at equal distances. */
 function spread<T>(items: readonly T[], count: number): readonly T[] {

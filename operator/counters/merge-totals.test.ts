@@ -53,6 +53,8 @@ test('rates are those of the last interval, and end with the reports', () => {
   assert.deepEqual(rates(), [10])
   const [rule] = mergeRules([one, two], 'shop', time.nowMs)
   assert.deepEqual([rule?.allowed, rule?.refused, rule?.pods['b']?.allowed], [250, 2, 100])
+  const [sum] = mergeRules([one, two], 'shop', time.nowMs, true)
+  assert.deepEqual([sum?.allowed, Object.keys(sum?.pods ?? {})], [250, []])
   time.nowMs += 10_001
   assert.deepEqual(rates(), [0])
 })

@@ -63,6 +63,7 @@ export function mergeRules(
   sessions: readonly ProcessSession[],
   domain: string,
   nowMs: number,
+  sumsOnly = false,
 ): readonly RuleTotals[] {
   const merged = new Map<string, Sum & { readonly pods: Record<string, HitCounts> }>()
   for (const { identity, state } of sessions) {
@@ -70,6 +71,7 @@ export function mergeRules(
       const sum = merged.get(rule) ?? { ...noHits(), pods: Object.create(null) }
       merged.set(rule, sum)
       addRule(sum, reported, nowMs)
+      if (sumsOnly) continue
       const { allowed, refused, near, shadow } = sum.pods[identity.uid] ?? noHits()
       sum.pods[identity.uid] = {
         allowed: allowed + reported.allowed,

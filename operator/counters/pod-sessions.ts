@@ -13,7 +13,7 @@ export interface PodSessions {
   /** The domains that the pods enforce, sorted by name. */
   domains(page?: Page): Promise<Paged<DomainTotals>>
   /** The rules of a domain that have had hits, sorted by name. Rejects with `unknown-domain`. */
-  rules(domain: string, page?: Page): Promise<Paged<RuleTotals>>
+  rules(domain: string, page?: RulesPage): Promise<Paged<RuleTotals>>
   /** Reads the counter of one descriptor where it lies. */
   counter(at: CounterAddress): Promise<CounterReading>
   /** Sets the counter to 0, and drops its key from the local caches of all pods. */
@@ -57,6 +57,11 @@ export interface Page {
   readonly after?: string | undefined
   /** The most items, from 1 to `maxPageItems`, which is the default. */
   readonly limit?: number | undefined
+}
+
+export interface RulesPage extends Page {
+  /** Leaves out the totals of each pod, which cost most. */
+  readonly sumsOnly?: boolean
 }
 
 export interface Paged<T> {

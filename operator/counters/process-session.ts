@@ -65,7 +65,7 @@ export function openProcessSession(
   clock: Clock,
 ): OpenProcessSession {
   const followers = new Followers<Report, Request>(send)
-  const domains = new Map<string, { limits: number; rules: Map<string, ReportedRule> }>()
+  const domains = new Map<string, { limits: number; rules: Map<string, KeptRule> }>()
   const state = {
     domains,
     lastReportMs: clock.monotonicMs(),
@@ -93,22 +93,24 @@ export function openProcessSession(
     }
     for (const { domain, rules: limits, changed, whole } of totals.domains) {
       if (!domains.has(domain) && domains.size >= maxDomains) continue
-      const before = domains.get(domain)?.rules ?? new Map<string, ReportedRule>()
-      const after = whole ? new Map<string, ReportedRule>() : before
+      const before = domains.get(domain)?.rules ?? new Map<string, KeptRule>()
+      const after = whole ? new Map<string, KeptRule>() : before
       if (whole) rules -= before.size
       for (const { rule, ...hits } of changed) {
         if (!after.has(rule)) {
           if (rules >= maxRules) continue
           rules += 1
         }
-        const counts = countsOf(hits)
-        const last = before.get(rule) ?? noCounts
-        after.set(rule, {
-          ...counts,
-          allowedPerSecond: rateOf(counts.allowed - last.allowed),
-          refusedPerSecond: rateOf(counts.refused - last.refused),
-          changedMs: nowMs,
-        })
+        const kept = before.get(rule) ?? newRule()
+        const { allowed, refused, near, shadow } = countsOf(hits)
+        kept.allowedPerSecond = rateOf(allowed - kept.allowed)
+        kept.refusedPerSecond = rateOf(refused - kept.refused)
+        kept.allowed = allowed
+        kept.refused = refused
+        kept.near = near
+        kept.shadow = shadow
+        kept.changedMs = nowMs
+        after.set(rule, kept)
       }
       domains.set(domain, { limits, rules: after })
     }
@@ -131,7 +133,21 @@ export function openProcessSession(
   }
 }
 
-const noCounts: HitCounts = { allowed: 0, refused: 0, near: 0, shadow: 0 }
+/**
+ * A rule is changed in place: 100 processes report thousands of rules a second, and new objects would stay
+ * until the next collection of the whole heap.
+ */
+type KeptRule = { -readonly [Name in keyof ReportedRule]: ReportedRule[Name] }
+
+const newRule = (): KeptRule => ({
+  allowed: 0,
+  refused: 0,
+  near: 0,
+  shadow: 0,
+  allowedPerSecond: 0,
+  refusedPerSecond: 0,
+  changedMs: 0,
+})
 
 type WireCounts = { readonly [Name in keyof HitCounts]: bigint }
 

@@ -5,6 +5,9 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { type Endpoint, endpoints } from '../../operator/api/endpoints.ts'
+import type { StreamList } from '../../operator/api/stream-shapes.ts'
+import { openAnimationClient } from '../../services/broker/servers/testdata/animation-client.ts'
+import { bytesOf } from '../../services/broker/streams/simulation-under-test.ts'
 import { programs } from '../support/programs.ts'
 import { manifest, startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -15,6 +18,7 @@ const card = '4100000000000000'
 /** The test processor approves it. */
 const paidCard = '4100000000000001'
 const securityCode = '739'
+const streamToken = 'canary-of-a-stream-token-7f3a'
 const note = 'canary-of-a-note-7f3a'
 
 /** The Secrets are in the file of the limits, since a manifest is read from there. */
@@ -23,6 +27,17 @@ apiVersion: v1
 kind: Secret
 metadata: {name: webhook, namespace: default}
 stringData: {token: ${secret}, card: "${card}"}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: kiosk, namespace: default}
+stringData: {token: ${streamToken}}
+`
+/** A route that no request passes without the token. */
+const route = `apiVersion: tollway.dev/v1alpha1
+kind: AnimationStreamRoute
+metadata: {name: kiosk, namespace: default}
+spec: {tokenSecretRef: {name: kiosk, key: token}}
 `
 const merchant = `apiVersion: tollway.dev/v1alpha1
 kind: Merchant
@@ -65,9 +80,8 @@ test('no answer of the API, file of the console or log contains a secret, token 
   timeout: 240_000,
 }, async t => {
   const limits = manifest('shop', 'shop', { user: '3/minute' })
-  const tollway = await startTollway(t, { 'shop.yaml': `${limits}${secrets}`, 'cafe.yaml': merchant }, [
-    '--payments',
-  ])
+  const files = { 'shop.yaml': `${limits}${secrets}`, 'cafe.yaml': merchant, 'kiosk.yaml': route }
+  const tollway = await startTollway(t, files, ['--payments', '--broker-replicas', '1'])
   const { addresses } = await tollway.ready()
   const credentials = join(tollway.stateDir, 'secrets')
   await waitFor('the credentials of the merchant', async () => readdirSync(credentials).length === 1)
@@ -76,6 +90,11 @@ test('no answer of the API, file of the console or log contains a secret, token 
   const { apiKey } = stringData
   assert.notEqual(apiKey, '')
   await sell(stringData, tollway.stateDir)
+  const pusher = openAnimationClient(t, `127.0.0.1:${tollway.brokerPort}`)
+  const push = pusher.push({ authorization: `Bearer ${streamToken}` })
+  push.write(bytesOf('header', 'one'))
+  t.after(() => push.cancel())
+  await push.headers
   const answers: string[] = []
   const ask = async (path: string, init: RequestInit = {}) => {
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
@@ -83,12 +102,23 @@ test('no answer of the API, file of the console or log contains a secret, token 
     const response = await fetch(`${addresses['operator']}${path}`, { headers, signal, ...init })
     answers.push(`${path} ${JSON.stringify([...response.headers])} ${await response.text()}`)
   }
+  /** Reads the first events of a stream. */
+  async function readStart(path: string): Promise<void> {
+    const end = new AbortController()
+    const response = await fetch(`${addresses['operator']}${path}`, { signal: end.signal })
+    for await (const chunk of response.body ?? []) {
+      answers.push(`${path} ${Buffer.from(chunk)}`)
+      if (answers.at(-1)?.includes('data:')) break
+    }
+    end.abort()
+  }
   const query = 'domain=shop&rule=shop.user&descriptor=user=alice&name=shop&key=k'
   for (const { method, path, parameters, events } of endpoints as readonly Endpoint[]) {
     const place = `/api/v1${path.replace('{domain}', 'shop')}`
     const known = query.split('&').filter(pair => parameters.some(({ name }) => pair.startsWith(`${name}=`)))
     if (method === 'POST') for (const body of bodies) await ask(place, { method, body })
     else if (events === undefined) await ask(`${place}?${known.join('&')}`)
+    else await readStart(`${place}?domain=shop`)
     await ask(`${place}?unknown=1`)
     await ask(place, { method: 'DELETE' })
   }
@@ -96,6 +126,13 @@ test('no answer of the API, file of the console or log contains a secret, token 
     await ask(`/api/v1/resources?kind=${kind}`)
     await ask(`/api/v1/manifest?kind=${kind}&name=cafe`)
   }
+  const streams = await waitFor('the stream', async () => {
+    const response = await fetch(`${addresses['operator']}/api/v1/streams`)
+    const { items } = (await response.json()) as StreamList
+    return items.length > 0 && items
+  })
+  await ask('/api/v1/streams')
+  for (const { key } of streams) await ask(`/api/v1/streams/preview?key=${encodeURIComponent(key)}`)
   for (const path of ['/console', '/console/', '/console/app.js', '/console/style.css', '/', '/status'])
     await ask(path)
   assert.ok(
@@ -105,6 +142,10 @@ test('no answer of the API, file of the console or log contains a secret, token 
   assert.ok(
     answers.some(answer => answer.includes('kind: Merchant')),
     'no merchant was read',
+  )
+  assert.ok(
+    answers.some(answer => answer.startsWith('/api/v1/streams/preview') && answer.includes('"ended":false')),
+    'no preview was read',
   )
   const sold = answers.find(answer => answer.startsWith('/api/v1/merchants? ')) ?? ''
   // 25.00 EUR less a fee, and 25.00 that wait.
@@ -116,7 +157,7 @@ test('no answer of the API, file of the console or log contains a secret, token 
   const texts = [...answers, log, status, tollway.program.output()]
   const provisionToken = readFileSync(join(tollway.stateDir, 'provision-token'), 'utf8').trim()
   const groups = paidCard.replaceAll(/(\d{4})(?=\d)/g, '$1 ')
-  const canaries = { secret, token, card, apiKey, provisionToken, paidCard, groups, note }
+  const canaries = { secret, token, card, apiKey, provisionToken, paidCard, groups, note, streamToken }
   for (const [name, canary] of Object.entries(canaries)) {
     const found = texts.find(text => text.includes(canary))
     assert.equal(found, undefined, `${name} is in ${found?.slice(0, 300)}`)

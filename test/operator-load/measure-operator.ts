@@ -4,7 +4,7 @@ import { nodeOptions } from '../../operator/node-options.ts'
 import { programs } from '../support/programs.ts'
 import { residentMiB } from '../support/resident-memory.ts'
 import { type Cleanup, manifest, startTollway } from '../support/tollway.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { startDeadlineMs, waitFor } from '../support/wait-for.ts'
 import { type ConsoleCounts, openConsoles } from './open-consoles.ts'
 import { domainName, type SimulatedPodOptions, simulatePod } from './simulated-pod.ts'
 
@@ -36,11 +36,12 @@ export async function measureOperator(t: Cleanup, load: OperatorLoad): Promise<O
   const simulated = Array.from({ length: pods }, (_, index) =>
     simulatePod(tollway.feedPort, `pod-${index}`, load, (index * 5_000) / pods, end.signal),
   )
-  await waitFor('all pods to report', async () => {
+  const areReporting = async () => {
     const response = await fetch(`${api}/domains?limit=1000`)
     const { items } = (await response.json()) as { items: { pods: number }[] }
     return items.length === domains && items.every(item => item.pods >= pods)
-  })
+  }
+  await waitFor('all pods to report', areReporting, startDeadlineMs)
   const counts = { answers: 0, events: 0 }
   const opened = openConsoles(api, consoles, domains, counts, end.signal)
   await pause(settleMs)

@@ -22,9 +22,13 @@ export async function openConsoles(
   counts: ConsoleCounts,
   signal: AbortSignal,
 ): Promise<void> {
+  /** A browser repeats a request if the server has just closed the kept connection. */
+  const get = (path: string) =>
+    fetch(`${api}${path}`, { signal }).catch(() => fetch(`${api}${path}`, { signal }))
+
   async function poll(path: string, everyMs: number): Promise<void> {
     while (!signal.aborted) {
-      const response = await fetch(`${api}${path}`, { signal })
+      const response = await get(path)
       await response.arrayBuffer()
       if (!response.ok) throw new Error(`${path}: ${response.status}`)
       counts.answers += 1
@@ -33,7 +37,7 @@ export async function openConsoles(
   }
 
   async function read(path: string): Promise<void> {
-    const response = await fetch(`${api}${path}`, { signal })
+    const response = await get(path)
     if (!response.ok) throw new Error(`${path}: ${response.status}`)
     for await (const _ of response.body ?? []) counts.events += 1
   }

@@ -8,6 +8,7 @@ import {
   Subscribe_What as What,
 } from '@tollway/proto/tollway/operator/v1/counters'
 import { sessionPath } from '../../operator/counters/session-codec.ts'
+import { startDeadlineMs } from '../support/wait-for.ts'
 
 type Report = MessageInitShape<typeof SessionReportSchema>
 
@@ -43,7 +44,8 @@ export async function simulatePod(
   delayMs: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const client = createGrpcClient(`127.0.0.1:${feedPort}`)
+  // On a loaded machine, connections of many pods at once take seconds.
+  const client = createGrpcClient(`127.0.0.1:${feedPort}`, { connectTimeoutMs: startDeadlineMs })
   const call = client.bidi(sessionPath, codec, { signal })
   const send = (report: NonNullable<Report['report']>) => void call.write({ report })
   const subscriptions = new Map<bigint, What>()

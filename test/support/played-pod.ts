@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { KubeApiServer } from './kube-api-server.ts'
-import { waitFor } from './wait-for.ts'
+import { startDeadlineMs, waitFor } from './wait-for.ts'
 
 /** A namespace in which an operator of the installation `tollway` runs. */
 export interface OperatorPlace {
@@ -12,10 +12,12 @@ export interface OperatorPlace {
 
 /** Waits for the certificate that the operator issues for its pods, and writes its files into a folder. */
 export async function writeFeedCertificate({ api, namespace }: OperatorPlace, folder: string): Promise<void> {
-  const secret = await waitFor("the pods' certificate", async () => {
-    const answer = await api.call('GET', `/api/v1/namespaces/${namespace}/secrets/tollway-feed-client`)
+  const path = `/api/v1/namespaces/${namespace}/secrets/tollway-feed-client`
+  const find = async () => {
+    const answer = await api.call('GET', path)
     return answer.status === 200 && (answer.body as { data: Record<string, string> })
-  })
+  }
+  const secret = await waitFor("the pods' certificate", find, startDeadlineMs)
   mkdirSync(folder)
   for (const [name, value] of Object.entries(secret.data)) {
     writeFileSync(join(folder, name), Buffer.from(value, 'base64'))
@@ -33,6 +35,13 @@ export function fedPodSettings(namespace: string, folder: string): Readonly<Reco
     USE_PUSHSTATS: 'false',
     DISABLE_STATS: 'true',
     CONFIG_TYPE: 'GRPC_XDS_SOTW',
+    ...feedClientSettings(namespace, folder),
+  }
+}
+
+/** Returns the settings with which a process of any service proves to the feed that it is a pod. */
+export function feedClientSettings(namespace: string, folder: string): Readonly<Record<string, string>> {
+  return {
     CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true',
     CONFIG_GRPC_XDS_SERVER_TLS_SAN: `tollway-operator.${namespace}.svc`,
     CONFIG_GRPC_XDS_SERVER_TLS_CACERT: join(folder, 'ca.crt'),
@@ -42,8 +51,8 @@ export function fedPodSettings(namespace: string, folder: string): Readonly<Reco
 }
 
 /**
- * Plays a ready pod of the rate limit Deployment where no kubelet runs. Resolves with the node metadata by
- * which a process is that pod.
+ * Plays a ready pod of a Deployment where no kubelet runs. Resolves with the node metadata by which a process
+ * is that pod.
  *
  * @param ports of its container, by name, at 127.0.0.1
  */
@@ -51,8 +60,9 @@ export async function playPod(
   { api, namespace }: OperatorPlace,
   name: string,
   ports: Readonly<Record<string, number>> = {},
+  service: 'ratelimit' | 'broker' = 'ratelimit',
 ): Promise<string> {
-  const deployment = `/apis/apps/v1/namespaces/${namespace}/deployments/tollway-ratelimit`
+  const deployment = `/apis/apps/v1/namespaces/${namespace}/deployments/tollway-${service}`
   const { spec } = (await api.call('GET', deployment)).body as {
     spec: { template: { metadata: { labels: Record<string, string> } } }
   }
@@ -60,7 +70,7 @@ export async function playPod(
   const pods = `/api/v1/namespaces/${namespace}/pods`
   const created = await api.call('POST', pods, {
     metadata: { name, labels: spec.template.metadata.labels },
-    spec: { containers: [{ name: 'ratelimit', image: 'none', ports: containerPorts }] },
+    spec: { containers: [{ name: service, image: 'none', ports: containerPorts }] },
   })
   assert.equal(created.status, 201, JSON.stringify(created.body))
   const pod = created.body as { readonly metadata: { readonly uid: string } }

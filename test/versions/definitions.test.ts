@@ -3,11 +3,15 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { load } from 'js-yaml'
+import type { StreamList } from '../../operator/api/stream-shapes.ts'
 import { makeOperatorAccount } from '../../operator/environments/kubernetes/api/testdata/service-account.ts'
+import { openAnimationClient } from '../../services/broker/servers/testdata/animation-client.ts'
+import { bytesOf } from '../../services/broker/streams/simulation-under-test.ts'
+import { startBroker } from '../support/broker-process.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
 import { writeKubeconfig } from '../support/kubeconfig.ts'
-import { fedPodSettings, playPod, writeFeedCertificate } from '../support/played-pod.ts'
+import { fedPodSettings, feedClientSettings, playPod, writeFeedCertificate } from '../support/played-pod.ts'
 import { startProgram } from '../support/program.ts'
 import { programs } from '../support/programs.ts'
 import { startRateLimit } from '../support/rate-limit-process.ts'
@@ -97,13 +101,13 @@ describe('definitions and operators of 0.1.0 and of the current version', {
 
   const pathOf = (namespace: string) => `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/ratelimitconfigs`
 
-  async function startOperator(t: TestContext, version: Version, namespace: string) {
+  async function startOperator(t: TestContext, version: Version, namespace: string, broker: object = {}) {
     const [operatorPort = 0, feedPort = 0] = await freePorts(2)
     const token = await makeOperatorAccount(api, namespace)
     const kubeconfig = writeKubeconfig(join(place, namespace), api.url, token, namespace)
     const rateLimit = { enabled: true, replicas: 1, backend: { type: 'memory' } }
     const config = join(place, `${namespace}.json`)
-    const settings = { operatorPort, feedPort, watchNamespaces: [namespace], rateLimit }
+    const settings = { operatorPort, feedPort, watchNamespaces: [namespace], rateLimit, broker }
     writeFileSync(config, JSON.stringify(settings))
     await call('POST', `/api/v1/namespaces/${namespace}/configmaps`, {
       metadata: { name: 'tollway-operator' },
@@ -208,6 +212,59 @@ describe('definitions and operators of 0.1.0 and of the current version', {
       assert.equal(await service.ask('checkout', 'user', 'y'), 429)
       if (operator === 'today') await assertCountersAreAbsent(operatorPort)
     })
+  }
+
+  for (const [operator, pod] of [
+    ['today', 'old'],
+    ['old', 'today'],
+  ] as const) {
+    it(`a broker of ${pod} serves the routes and streams of an operator of ${operator}`, async t => {
+      await install('today')
+      const namespace = `broker-of-${pod}`
+      const plan = { enabled: true, replicas: 1, streamLog: { type: 'memory' } }
+      const { operatorPort, feedPort } = await startOperator(t, operator, namespace, plan)
+      const files = join(place, `feed-${namespace}`)
+      await writeFeedCertificate({ api, namespace }, files)
+      const deployment = `/apis/apps/v1/namespaces/${namespace}/deployments/tollway-broker`
+      await waitFor('the Deployment', async () => (await api.call('GET', deployment)).status === 200)
+      const main = pod === 'old' ? fileOfPreviousRelease('services/broker/main.ts') : undefined
+      const env = {
+        ROUTES: 'feed',
+        ...feedClientSettings(namespace, files),
+        CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${feedPort}`,
+        CONFIG_GRPC_XDS_NODE_METADATA: await playPod({ api, namespace }, 'played', {}, 'broker'),
+      }
+      const { address, program } = await startBroker(t, env, undefined, main)
+      const routes = `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/animationstreamroutes`
+      const spec = { match: { streamIdPrefix: 'kiosk' } }
+      const metadata = { name: 'kiosk' }
+      await call('POST', routes, {
+        ...{ apiVersion: 'tollway.dev/v1alpha1', kind: 'AnimationStreamRoute', metadata, spec },
+      })
+      await waitFor('the route to be enforced', async () => {
+        const { status } = (await call('GET', `${routes}/kiosk`)) as Resource
+        return status?.enforced === '1/1'
+      })
+      const push = openAnimationClient(t, address).push()
+      push.write(bytesOf('header', 'one'))
+      await push.headers
+      if (operator === 'today') {
+        const lost = await waitFor('the broker in the answer', () => absentBrokers(operatorPort))
+        assert.deepEqual(lost, [{ broker: 'played', problem: 'has no session with the operator' }])
+      }
+      push.write(bytesOf('SUCCESS'))
+      push.end()
+      assert.match(await push.answer, /^SUCCESS 2 messages/)
+      assert.doesNotMatch(program.output(), /answer the operator|session/)
+    })
+  }
+
+  /** The brokers without an answer in the list of requests. */
+  async function absentBrokers(operatorPort: number) {
+    const headers = { authorization: `Bearer ${api.token}` }
+    const answer = await fetch(`http://127.0.0.1:${operatorPort}/api/v1/streams`, { headers })
+    const { missing } = (await answer.json()) as StreamList
+    return missing.length > 0 && missing
   }
 
   const enforced = (namespace: string, generation: number) =>

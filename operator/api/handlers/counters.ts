@@ -13,8 +13,18 @@ export const counter: Handler = {
     const descriptor = call.parameters['descriptor'] as readonly string[]
     const entries = descriptor.map((raw, index) => readEntry(raw, `descriptor[${index}]`))
     const at = { domain: textOf(call, 'domain'), entries }
-    return describeReading(at, await call.sources.pods.counter(at))
+    try {
+      return describeReading(at, await call.sources.pods.counter(at))
+    } catch (error) {
+      throw inParameters(error)
+    }
   },
+}
+
+/** Names the parameter that has the entries. */
+function inParameters(error: unknown): unknown {
+  if (!(error instanceof QueryError) || error.field !== 'entries') return error
+  return new QueryError(error.code, error.message, 'descriptor')
 }
 
 export const reset: Handler = {
@@ -54,7 +64,9 @@ function recorded(
 function describeReading({ domain, entries }: CounterAddress, reading: CounterReading): Counter {
   const counters = reading.counters.map(describeState)
   const [first, ...others] = counters
-  if (first === undefined) throw new QueryError('no-rule', 'no rule with a limit matches the entries')
+  if (first === undefined) {
+    throw new QueryError('no-rule', 'no rule with a limit matches the entries', 'entries')
+  }
   const tightest = others.reduce((least, one) => (one.remaining < least.remaining ? one : least), first)
   return { domain, entries: [...entries], ...tightest, counters, missing: [...reading.missing] }
 }

@@ -72,10 +72,11 @@ export const rules: Handler = {
   async answer(call): Promise<RuleList> {
     const { sources, parameters } = call
     const domain = textOf(call, 'domain')
-    const isSum = textOf(call, 'totals') === 'sum'
+    const sumsOnly = textOf(call, 'totals') === 'sum'
     const owner = ownerOf(sources, domain)
     const { after, limit } = parameters as { readonly after?: string; readonly limit: number }
-    const { items, next } = await ofDomain(sources.pods.rules(domain, { after, limit }), owner !== undefined)
+    const asked = sources.pods.rules(domain, { after, limit, sumsOnly })
+    const { items, next } = await ofDomain(asked, owner !== undefined)
     const resource = sources
       .report()
       .resources.find(
@@ -87,7 +88,8 @@ export const rules: Handler = {
         ...{ rule, allowed, refused, near, shadow },
         callsPerSecond: rates.allowedPerSecond + rates.refusedPerSecond,
         refusalsPerSecond: rates.refusedPerSecond,
-        pods: isSum ? {} : { ...pods },
+        // An earlier version with the Lease does not know `sumsOnly`.
+        pods: sumsOnly ? {} : { ...pods },
       })),
       ...(next !== undefined && { next }),
       domain,
