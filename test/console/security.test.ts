@@ -8,6 +8,10 @@ import { waitFor } from '../support/wait-for.ts'
 import { answerWithHostileTexts, hostileText } from './hostile-answers.ts'
 import { editorToken, playConsole, shopToken, viewerToken } from './played-console.ts'
 
+/** Returns the innermost element that is wider than the page. */
+const widest = `[...document.querySelectorAll('main *')].findLast(one => one.scrollWidth > 360)
+  ?.outerHTML.slice(0, 300)`
+
 describe('the console of a cluster in Chromium', { skip: missingChromium }, () => {
   const ends: (() => Promise<void>)[] = []
   const complaints: string[] = []
@@ -161,7 +165,7 @@ describe('the console of a cluster in Chromium', { skip: missingChromium }, () =
       assert.equal(await page.locator('main script, main img, main iframe').count(), 0, place)
       assert.doesNotMatch(await page.locator('main').innerText(), /[\u202E\0]/, place)
       const width = await page.evaluate<number>('document.documentElement.scrollWidth')
-      assert.ok(width <= 360, `${place} has ${width} px`)
+      assert.ok(width <= 360, `${place} has ${width} px: ${width > 360 && (await page.evaluate(widest))}`)
     }
     await page.goto(`${site.origin}/console#/what-if`)
     await page.getByText('Line 1 has characters that change how it reads: \\u{202e}').waitFor()

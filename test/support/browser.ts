@@ -1,17 +1,17 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { findProgram, missingProgram } from './require-server.ts'
 
-const chromiumPath = '/usr/bin/chromium'
+/** The shell has the engine without the user interface, and needs 40% of the CPU time. */
+const chromiumPath = findProgram('chromium-headless-shell') ?? findProgram('chromium')
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-const isDemanded = process.env['REQUIRE_SERVERS'] === '1'
 
 /** Returns the reason to skip tests in a browser; false when they run. */
-export const missingChromium =
-  existsSync(chromiumPath) || isDemanded ? false : `chromium is not at ${chromiumPath}`
+export const missingChromium = chromiumPath === undefined && missingProgram('chromium-headless-shell')
 
 export const launchChromium = (): Promise<Browser> =>
-  chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] })
+  chromium.launch({ executablePath: chromiumPath ?? '', args: ['--no-sandbox'] })
 
 /** Opens a page of its own context. Errors of its scripts and its policy are added to `complaints`. */
 export async function newPage(browser: Browser, complaints: string[], options: BrowserContextOptions = {}) {
