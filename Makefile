@@ -15,6 +15,7 @@ IN_MEMORY = if $(ROOMY); then \
 # Tests start the programs of Tollway from bundles, as images contain them.
 BUNDLED := out/programs
 IN_TESTS = NODE_COMPILE_CACHE="$$PWD/out/compile-cache" TOLLWAY_PROGRAMS=$(BUNDLED)
+TEST := $(NODE) --import ./test/support/end-hung-file.ts --test
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test check golden generate bench faults stream-faults chaos images pictures e2e soak clean
@@ -38,7 +39,7 @@ run: install ## Run everything on this machine with examples/quickstart (ARGS='-
 test: install check ## Run every test that needs no cluster; reports missing programs
 	@$(NODE) test/support/bundle-programs.ts $(BUNDLED)
 	@$(IN_MEMORY); \
-	  $(IN_TESTS) $(NODE) --test --test-concurrency=3 --test-timeout=120000 $(UNIT) $(ACROSS)
+	  $(IN_TESTS) $(TEST) --test-concurrency=3 --test-timeout=120000 $(UNIT) $(ACROSS)
 
 check: install ## Types, style, generated files
 	@$(NODE) node_modules/.bin/tsc --noEmit
@@ -72,7 +73,7 @@ chaos: install ## A minute of faults for payments, 1,000 histories of one transa
 	@$(NODE) test/support/bundle-programs.ts $(BUNDLED)
 	@$(IN_MEMORY); \
 	  $(IN_TESTS) CHAOS_SECONDS=$${CHAOS_SECONDS:-60} HISTORIES=$${HISTORIES:-1000} \
-	  HISTORY_WORKERS=$${HISTORY_WORKERS:-10} FUZZED_REQUESTS=$${FUZZED_REQUESTS:-20000} $(NODE) --test \
+	  HISTORY_WORKERS=$${HISTORY_WORKERS:-10} FUZZED_REQUESTS=$${FUZZED_REQUESTS:-20000} $(TEST) \
 	  --test-concurrency=3 --test-name-pattern='answers get lost|calls with one key|histories of|no request of' \
 	  test/payments/chaos.test.ts services/payments/storage/engine/postgres.test.ts services/payments/http/http.test.ts
 
@@ -88,7 +89,7 @@ e2e: install ## Test in the whole cluster of KUBECONFIG, or in one of kind (ARGS
 soak: install ## The long forms of the fault and property tests (HOURS=1)
 	@$(NODE) test/support/bundle-programs.ts $(BUNDLED)
 	@$(IN_TESTS) SOAK=1 FC_RUNS=$${FC_RUNS:-100000} \
-	  TRACES=$${TRACES:-1000000} HOURS=$${HOURS:-1} $(NODE) --test --test-concurrency=1 $(UNIT) $(ACROSS)
+	  TRACES=$${TRACES:-1000000} HOURS=$${HOURS:-1} $(TEST) --test-concurrency=1 $(UNIT) $(ACROSS)
 
 clean: ## Remove build results and the state of `make run`
 	@rm -rf node_modules out .tollway

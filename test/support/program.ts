@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { endWithFile } from './end-with-file.ts'
 import { waitFor } from './wait-for.ts'
 
 /** A program that a test started, with its output. */
@@ -31,6 +32,11 @@ export function startProgram(
   const { NODE_COMPILE_CACHE } = process.env
   const env = options.env && { ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }), ...options.env }
   const child = spawn(command, [...args], { ...options, env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const send = (signal: NodeJS.Signals) => {
+    if (options.detached && child.pid !== undefined) process.kill(-child.pid, signal)
+    else child.kill(signal)
+  }
+  endWithFile(child, () => send('SIGKILL'))
   let said = ''
   const hear = (chunk: Buffer) => {
     said += chunk.toString()
@@ -58,8 +64,7 @@ export function startProgram(
     },
     exited,
     end(signal = 'SIGTERM') {
-      if (!ended() && options.detached && child.pid !== undefined) process.kill(-child.pid, signal)
-      else if (!ended()) child.kill(signal)
+      if (!ended()) send(signal)
       return exited()
     },
   }

@@ -1,6 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
+import { endWithFile } from './end-with-file.ts'
 import { waitFor } from './wait-for.ts'
 
 /** The process of a server that a test may stop, kill and restart. */
@@ -19,10 +20,13 @@ export interface ServerProcess {
 
 /** @param start resolves when the server serves; starts the same server at each call */
 export async function startServerProcess(start: () => Promise<ChildProcess>): Promise<ServerProcess> {
-  let child = await start()
-  // An aborted test run must not leave servers behind.
-  const killAtExit = () => child.kill('SIGKILL')
-  process.once('exit', killAtExit)
+  let child = await startOnce()
+
+  async function startOnce(): Promise<ChildProcess> {
+    const started = await start()
+    endWithFile(started)
+    return started
+  }
 
   async function end(): Promise<void> {
     if (child.exitCode !== null || child.signalCode !== null) return
@@ -42,12 +46,9 @@ export async function startServerProcess(start: () => Promise<ChildProcess>): Pr
     },
     async restart() {
       await end()
-      child = await start()
+      child = await startOnce()
     },
-    async stop() {
-      process.removeListener('exit', killAtExit)
-      await end()
-    },
+    stop: end,
   }
 }
 

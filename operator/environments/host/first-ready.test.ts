@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Replica } from '../../infrastructure/provider.ts'
 import { type FirstReadyOptions, firstReady } from './first-ready.ts'
@@ -7,7 +7,7 @@ import { type FirstReadyOptions, firstReady } from './first-ready.ts'
 const deadlineMs = 20
 
 /** One process, with the conditions of its start. */
-function oneProcess() {
+function oneProcess(t: TestContext) {
   const state = { ready: false, fed: true }
   const listeners: ((workload: string) => void)[] = []
   const stopping = new AbortController()
@@ -27,37 +27,42 @@ function oneProcess() {
     Object.assign(state, to)
     for (const listener of listeners) listener('ratelimit')
   }
-  return { ready: firstReady(options), change, stopping }
+  const ready = firstReady(options)
+  t.after(() => {
+    ready.catch(() => {})
+    stopping.abort(new Error('the test ended'))
+  })
+  return { ready, change, stopping }
 }
 
-test('the wait ends when all processes are ready', async () => {
-  const { ready, change } = oneProcess()
+test('the wait ends when all processes are ready', async t => {
+  const { ready, change } = oneProcess(t)
   change({ ready: true })
   await ready
 })
 
-test('processes that are not ready by the deadline are reported with their reasons', async () => {
-  await assert.rejects(oneProcess().ready, {
+test('processes that are not ready by the deadline are reported with their reasons', async t => {
+  await assert.rejects(oneProcess(t).ready, {
     name: 'InfrastructureError',
     message: 'no call can be taken after 0.02 s: ratelimit-0: waits for its configuration; read the log',
   })
 })
 
-test('the deadline begins with the first snapshot of the feed', async () => {
-  const { ready, change } = oneProcess()
+test('the deadline begins with the first snapshot of the feed', async t => {
+  const { ready, change } = oneProcess(t)
   change({ fed: false })
   assert.equal(await Promise.race([ready, pause(10 * deadlineMs, 'still waiting')]), 'still waiting')
   change({ fed: true })
   await assert.rejects(ready, { name: 'InfrastructureError' })
-  const corrected = oneProcess()
+  const corrected = oneProcess(t)
   corrected.change({ fed: false })
   await pause(2 * deadlineMs)
   corrected.change({ fed: true, ready: true })
   await corrected.ready
 })
 
-test('a stop ends the wait', async () => {
-  const { ready, change, stopping } = oneProcess()
+test('a stop ends the wait', async t => {
+  const { ready, change, stopping } = oneProcess(t)
   change({ fed: false })
   stopping.abort(new Error('stopped'))
   await assert.rejects(ready, { message: 'stopped' })

@@ -39,10 +39,10 @@ test('start reads all manifests, and skips other files and dot files', async t =
   )
 })
 
-test('a missing folder is rejected at the start', async () => {
+test('a missing folder is rejected at the start', async t => {
   const source = createFileSource({ folder: '/nowhere/at/all', clock: systemClock })
+  t.after(() => source.stop())
   await assert.rejects(source.start(), /folder of resources cannot be read.*\/nowhere\/at\/all/)
-  await source.stop()
 })
 
 test('new, edited and deleted files are noticed', async t => {
@@ -364,8 +364,8 @@ test('no change is reported after the stop', async t => {
   await f.source.stop()
   f.write('a.yaml', limits('one'))
   const again = createFileSource({ folder: f.folder, clock: systemClock })
+  t.after(() => again.stop())
   await again.start()
   assert.equal(again.list().length, 1)
-  await again.stop()
   assert.deepEqual(f.told, [])
 })
