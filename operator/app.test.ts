@@ -43,14 +43,14 @@ async function startOperator(t: TestContext) {
   const onDefect = (_: string, error: unknown) => assert.fail(`${error}`)
   const server = createGrpcServer({ methods: sessions.methods, onDefect })
   const tls = { credentials: () => operatorLeaf, requireClientCert: true, onChange: () => () => {} }
-  const bound = await server.listen({ host: '127.0.0.1', port: 0, tls })
-  assert.ok('port' in bound)
   t.after(async () => {
     closeSessions()
     sessions.close()
     leader.stop()
     await server.drain(0)
   })
+  const bound = await server.listen({ host: '127.0.0.1', port: 0, tls })
+  assert.ok('port' in bound)
   return { address: `127.0.0.1:${bound.port}`, podSessions, leader }
 }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { type Outcome, WorkQueue } from './work-queue.ts'
 
@@ -9,8 +9,8 @@ interface Run {
   fail(error?: unknown): void
 }
 
-/** Starts a queue whose runs end when the test ends them. */
-function startQueue(concurrency = 2) {
+/** Starts a queue whose runs end when the test ends them. A failed test leaves no retries. */
+function startQueue(t: TestContext, concurrency = 2) {
   const runs: Run[] = []
   const errors: { readonly key: string; readonly retryMs: number }[] = []
   const active = new Set<string>()
@@ -28,14 +28,15 @@ function startQueue(concurrency = 2) {
     onError: (key, _error, retryMs) => errors.push({ key, retryMs }),
     random: () => 0,
   })
+  t.after(() => void queue.stop())
   return { queue, runs, errors, active, mostAtOnce: () => mostAtOnce, keys: () => runs.map(({ key }) => key) }
 }
 
 /** Waits for all work that is due without a timer. */
 const settle = () => new Promise<void>(resolve => setImmediate(resolve))
 
-test('many additions of a key before its run cause one run, and many during it cause one more', async () => {
-  const { queue, runs, keys } = startQueue()
+test('many additions of a key before its run cause one run, and many during it cause one more', async t => {
+  const { queue, runs, keys } = startQueue(t)
   for (const key of ['a', 'b', 'a', 'a']) queue.add(key)
   await settle()
   assert.deepEqual(keys(), ['a', 'b'])
@@ -50,8 +51,8 @@ test('many additions of a key before its run cause one run, and many during it c
   assert.equal(runs.length, 3)
 })
 
-test('the queue runs at most the allowed number at a time, in the order of the keys', async () => {
-  const { queue, runs, keys, mostAtOnce } = startQueue(2)
+test('the queue runs at most the allowed number at a time, in the order of the keys', async t => {
+  const { queue, runs, keys, mostAtOnce } = startQueue(t, 2)
   for (const key of ['a', 'b', 'c', 'd', 'b']) queue.add(key)
   await settle()
   assert.equal(queue.waiting(), 2)
@@ -65,7 +66,7 @@ test('the queue runs at most the allowed number at a time, in the order of the k
 
 test('a failing key waits longer each time, without delaying others, until a success', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
-  const { queue, runs, errors, keys } = startQueue(1)
+  const { queue, runs, errors, keys } = startQueue(t, 1)
   queue.add('a')
   await settle()
   for (const waitMs of [100, 200, 400]) {
@@ -95,7 +96,7 @@ test('a failing key waits longer each time, without delaying others, until a suc
 
 test('a failure that names a delay is not retried before it', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
-  const { queue, runs } = startQueue()
+  const { queue, runs } = startQueue(t)
   queue.add('a')
   await settle()
   runs[0]?.fail(Object.assign(new Error('too many'), { retryAfterMs: 5_000 }))
@@ -110,7 +111,7 @@ test('a failure that names a delay is not retried before it', async t => {
 
 test('timeouts halve the concurrency, and successes restore it gradually', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
-  const { queue, runs, active } = startQueue(8)
+  const { queue, runs, active } = startQueue(t, 8)
   for (let key = 0; key < 100; key++) queue.add(`${key}`)
   await settle()
   assert.equal(active.size, 8)
@@ -130,7 +131,7 @@ test('timeouts halve the concurrency, and successes restore it gradually', async
 
 test('a change does not shorten the delay that the API server asked for', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
-  const { queue, runs } = startQueue()
+  const { queue, runs } = startQueue(t)
   queue.add('a')
   await settle()
   queue.add('a')
@@ -155,7 +156,7 @@ test('a change does not shorten the delay that the API server asked for', async 
 
 test('a run can schedule the next one, and a change makes it sooner', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
-  const { queue, runs } = startQueue()
+  const { queue, runs } = startQueue(t)
   queue.add('a')
   await settle()
   runs[0]?.end({ afterMs: 1_000 })
@@ -177,7 +178,7 @@ test('a run can schedule the next one, and a change makes it sooner', async t =>
 
 test('the stop waits for the current runs, and no run begins after it', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
-  const { queue, runs } = startQueue(1)
+  const { queue, runs } = startQueue(t, 1)
   for (const key of ['a', 'b', 'a']) queue.add(key)
   await settle()
   queue.add('a')
@@ -201,10 +202,10 @@ const step = fc.oneof(
   fc.record({ turns: fc.nat(6) }),
 )
 
-test('each addition is followed by a run that begins after it, and each key has one worker', async () => {
+test('each addition is followed by a run that begins after it, and each key has one worker', async t => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async steps => {
-      const { queue, runs, active, keys, mostAtOnce } = startQueue(2)
+      const { queue, runs, active, keys, mostAtOnce } = startQueue(t, 2)
       const owed = new Map<string, number>()
       const ended = new Set<Run>()
       const end = (run: Run | undefined, how: string) => {

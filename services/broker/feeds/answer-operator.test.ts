@@ -45,10 +45,10 @@ function askingOperator(requests: readonly (Request | undefined)[], answers: num
 
 async function listen(t: TestContext, methods: readonly AnyMethod[], port = 0) {
   const server = createGrpcServer({ methods, onDefect: (_, error) => assert.fail(`${error}`) })
-  const bound = await server.listen({ host: '127.0.0.1', port })
-  assert.ok('port' in bound)
   const stop = () => server.drain(0)
   t.after(stop)
+  const bound = await server.listen({ host: '127.0.0.1', port })
+  assert.ok('port' in bound)
   return { port: bound.port, stop }
 }
 

@@ -50,12 +50,12 @@ async function startOperator(t: TestContext) {
     methods: [...feed.methods, reporting],
     onDefect: (_, error) => assert.fail(`${error}`),
   })
-  const bound = await server.listen({ host: '127.0.0.1', port: 0 })
-  assert.ok('port' in bound)
   t.after(() => {
     feed.close()
     return server.drain(0)
   })
+  const bound = await server.listen({ host: '127.0.0.1', port: 0 })
+  assert.ok('port' in bound)
   return { feed, reports, port: bound.port }
 }
 
