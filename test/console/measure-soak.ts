@@ -1,13 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { CDPSession, Page } from 'playwright-core'
 import { residentMiB } from '../support/resident-memory.ts'
-import { waitFor } from '../support/wait-for.ts'
 import type { OpenConsole } from './open-console.ts'
 
 export interface SoakOptions {
-  /** The time in which the buffers of plots and lists fill, and the time of the measurement after it. */
+  /** The least time in which the buffers of plots and lists fill, and that of the measurement after it. */
   readonly warmUpMs: number
   readonly measureMs: number
+  /** The least number of pages that the moving tab shows during the measurement. */
+  readonly leastMoves: number
   /** The pauses between two samples, two moves of the tab that goes from page to page, and two calls. */
   readonly sampleMs: number
   readonly moveMs: number
@@ -29,6 +30,8 @@ export interface SoakSample {
 type Metrics = Pick<SoakSample, 'heapMiB' | 'nodes' | 'listeners'>
 
 const tapIndex = 3
+/** The time of calls between two checks whether the list of decisions is full. */
+const fillMs = 500
 
 /** The pages, of streams with the preview of a request. */
 async function placesOf({ origin }: OpenConsole): Promise<readonly string[]> {
@@ -42,7 +45,7 @@ async function placesOf({ origin }: OpenConsole): Promise<readonly string[]> {
  * another tab. Resolves with the first sample after the warm-up, and the last one.
  */
 export async function measureSoak(site: OpenConsole, options: SoakOptions) {
-  const { warmUpMs, measureMs, sampleMs, moveMs, callMs, onSample } = options
+  const { warmUpMs, measureMs, leastMoves, sampleMs, moveMs, callMs, onSample } = options
   const places = await placesOf(site)
   const tabs = await Promise.all([...places, ''].map(place => openTab(site, place)))
   const startMs = performance.now()
@@ -86,19 +89,17 @@ export async function measureSoak(site: OpenConsole, options: SoakOptions) {
   }
   const run = (endMs: number) => Promise.all([repeatUntil(endMs, move), repeatUntil(endMs, call)])
 
-  const endMs = startMs + warmUpMs + measureMs
-  await run(startMs + warmUpMs)
-  await waitFor(
-    'a full list of decisions',
-    () => tabs[tapIndex]?.page.getByText('200 of 200').isVisible(),
-    30_000,
-  )
+  const isListFull = () => tabs[tapIndex]?.page.getByText('200 of 200').isVisible()
+  do {
+    await run(Math.max(startMs + warmUpMs, performance.now() + fillMs))
+  } while (!(await isListFull()))
   const first = await sample()
+  const endMs = performance.now() + measureMs
   let last = first
-  while (performance.now() < endMs) {
-    await run(Math.min(endMs, performance.now() + sampleMs))
+  do {
+    await run(performance.now() + sampleMs)
     last = await sample()
-  }
+  } while (performance.now() < endMs || last.moves - first.moves < leastMoves)
   for (const { page } of tabs) await page.context().close()
   return { first, last }
 }
