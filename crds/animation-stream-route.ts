@@ -36,7 +36,7 @@ export type AnimationStreamRoute = Resource<
 const secondsOfLast: FieldRule = {
   cel: {
     rule: "self.from == 'last' ? has(self.seconds) : !has(self.seconds)",
-    message: 'seconds belongs to from: last, which needs it; leave it out otherwise',
+    message: 'seconds is required with from: last, and not allowed otherwise',
   },
   judge({ from = 'now', seconds }) {
     if (from === 'last' && seconds === undefined) {
@@ -54,7 +54,7 @@ const secondsOfLast: FieldRule = {
 const messageFitsBuffer: FieldRule = {
   cel: {
     rule: 'self.bufferBytes >= self.messageBytes',
-    message: 'bufferBytes must be at least messageBytes, so that each message fits',
+    message: 'bufferBytes must be at least messageBytes, so that the buffer has room for each message',
   },
   judge: fields => atMost(fields, 'messageBytes', 'bufferBytes'),
 }
@@ -71,14 +71,14 @@ const idleWithinTotal: FieldRule = {
 const lastWithinBuffer: FieldRule = {
   cel: {
     rule: '!has(self.lateJoiners.seconds) || self.lateJoiners.seconds <= self.limits.bufferSeconds',
-    message: 'lateJoiners.seconds must be at most limits.bufferSeconds, for no more is kept',
+    message: 'lateJoiners.seconds must be at most limits.bufferSeconds, because older messages are not kept',
   },
   judge({ lateJoiners, limits: written = {} }) {
     const seconds = isFields(lateJoiners) ? lateJoiners['seconds'] : undefined
     const kept = isFields(written) ? limitOf(written, 'bufferSeconds') : undefined
     if (typeof seconds !== 'number' || typeof kept !== 'number' || seconds <= kept) return []
-    const message = `${seconds} must be at most limits.bufferSeconds, ${kept}, for no more is kept`
-    return [{ path: 'lateJoiners.seconds', message }]
+    const bound = `limits.bufferSeconds, ${kept}, because older messages are not kept`
+    return [{ path: 'lateJoiners.seconds', message: `${seconds} must be at most ${bound}` }]
   },
 }
 
@@ -108,19 +108,20 @@ const id = (description: string) => Type.String({ default: '', maxLength: limits
 
 const match = Type.Object(
   {
-    sourceServiceId: id("The name that a pipeline's service gives itself in the header. Empty for any."),
+    sourceServiceId: id('The source service id in the header of the request. Empty matches any.'),
     streamIdPrefix: id(
-      'The prefix of the stream id. It belongs to the namespace of the oldest route that names it, and so ' +
-        'does every longer prefix. Empty for any stream id; the empty prefix belongs to no namespace.',
+      'The prefix of the stream id. The prefix and every longer prefix belong to the namespace of the oldest ' +
+        'route with this prefix. Empty matches any stream id, and belongs to no namespace.',
     ),
-    targetObjectId: id('The avatar or object that the animation is for. Empty for any.'),
+    targetObjectId: id('The id of the avatar or object that is animated. Empty matches any.'),
   },
   {
     ...notRequired,
     default: {},
     description:
-      'Which requests the route is for; all three have to agree. Of several routes that with the longest prefix ' +
-      'counts, then that with more fields, then the oldest. Without any field it is for all that no other matches.',
+      'The requests to which the route applies: all fields must match. If several routes match a request, the one ' +
+      'with the longest prefix applies, then the one with more fields, then the oldest. A route without any field ' +
+      'applies to requests that no other route matches.',
   },
 )
 
@@ -133,37 +134,39 @@ const mode = (description: string) =>
   })
 
 const formatField = (maximum: number, description: string) =>
-  Type.Integer({ minimum: 0, maximum, default: 0, description: `${description} 0 for any.` })
+  Type.Integer({ minimum: 0, maximum, default: 0, description: `${description} 0 accepts any.` })
 
 const audioFormat = Type.Object(
   {
-    channelCount: formatField(64, 'Channels.'),
-    samplesPerSecond: formatField(768_000, 'Samples of one channel in a second.'),
-    bitsPerSample: formatField(64, 'Bits of one sample.'),
+    channelCount: formatField(64, 'The number of channels.'),
+    samplesPerSecond: formatField(768_000, 'The sample rate of a channel in Hz.'),
+    bitsPerSample: formatField(64, 'The number of bits in a sample.'),
   },
-  { ...notRequired, description: 'A format that is accepted.' },
+  { ...notRequired, description: 'An accepted format.' },
 )
 
 const rules = Type.Object(
   {
-    order: mode('Header first and once, then data, and a status at the end.'),
-    timeCodes: mode('Time codes increase strictly, and those of two messages do not overlap.'),
-    counts: mode('As many blend shape weights, joints and so on as the header names.'),
-    audio: mode('The audio has a format that is accepted.'),
+    order: mode('The messages are one header, then data, then one status.'),
+    timeCodes: mode('Time codes increase strictly, and the time ranges of two messages do not overlap.'),
+    counts: mode(
+      'Each message has as many blend shape weights and joint transforms as the header has names of them.',
+    ),
+    audio: mode('The format of the audio is accepted.'),
     audioFormats: Type.Array(audioFormat, {
       default: [],
       maxItems: limits.maxAudioFormats,
       'x-kubernetes-list-type': 'atomic',
-      description: 'Accepted beside mono of 16 bits at 16, 44.1 and 48 kHz.',
+      description: 'Accepted formats, in addition to mono with 16 bits at 16, 44.1 and 48 kHz.',
     }),
   },
   {
     ...notRequired,
     default: {},
     description:
-      'The rules for the messages of a request. A broken rule is ignored (off), reported by a ' +
-      'WARNING status (warn), or ends the request (reject). Write "off" in quotes: YAML 1.1, which kubectl ' +
-      'reads, has it for false.',
+      'The rules for the messages of a request. A violation of a rule is ignored (off), reported by a WARNING ' +
+      'status (warn), or ends the request (reject). Write "off" in quotes: kubectl reads YAML 1.1, in which off ' +
+      'without quotes is false.',
   },
 )
 
@@ -173,13 +176,14 @@ const lateJoiners = Type.Object(
       type: 'string',
       default: 'now',
       description:
-        'What comes now, all that is kept from the start of the request, or the last seconds before now.',
+        'The messages that a late joiner receives: only new ones (now), all that are kept from the start of the ' +
+        'request (start), or those of the time in the field seconds (last). New messages follow in each case.',
     }),
     seconds: Type.Optional(
       Type.Integer({
         minimum: 1,
         maximum: limits.maxSeconds,
-        description: 'How many seconds, with from: last.',
+        description: 'The time before now, in seconds. Required with from: last, and not allowed otherwise.',
       }),
     ),
   },
@@ -187,7 +191,7 @@ const lateJoiners = Type.Object(
     ...notRequired,
     ...withRules([secondsOfLast]),
     default: { from: 'now' },
-    description: 'What a consumer gets, after the header, that comes while a request runs.',
+    description: 'The messages that a consumer receives after the header if it joins a running request.',
   },
 )
 
@@ -195,38 +199,48 @@ const limit = (name: LimitName, minimum: number, maximum: number, description: s
   Type.Integer({ format: 'int64', default: limitDefaults[name], minimum, maximum, description })
 
 const limitFields = {
-  messageBytes: limit('messageBytes', 1024, limits.maxMessageBytes, 'The longest message.'),
+  messageBytes: limit(
+    'messageBytes',
+    1024,
+    limits.maxMessageBytes,
+    'The maximum size of a message in bytes.',
+  ),
   bufferBytes: limit(
     'bufferBytes',
     1024,
     limits.maxBufferBytes,
-    'The most bytes of one request that are kept for its consumers.',
+    'The maximum size of the messages of one request that are kept for its consumers, in bytes.',
   ),
   bufferSeconds: limit(
     'bufferSeconds',
     1,
     limits.maxSeconds,
-    'How long a message is kept for consumers, at most.',
+    'The maximum time that a message is kept for consumers, in seconds.',
   ),
   idleSeconds: limit(
     'idleSeconds',
     1,
     limits.maxSeconds,
-    'A request ends after this time without a message.',
+    'The time without a message after which a request ends, in seconds.',
   ),
   totalSeconds: limit(
     'totalSeconds',
     1,
     limits.maxTotalSeconds,
-    'A request ends after this time in any case.',
+    'The maximum duration of a request, in seconds.',
   ),
   consumers: limit(
     'consumers',
     1,
     limits.maxConsumers,
-    'Consumers of one request at the same time, in each process.',
+    'The maximum number of concurrent consumers of one request in each process.',
   ),
-  streams: limit('streams', 1, limits.maxStreams, 'Requests of the route at the same time, in each process.'),
+  streams: limit(
+    'streams',
+    1,
+    limits.maxStreams,
+    'The maximum number of concurrent requests of the route in each process.',
+  ),
 }
 
 const secretEntry = (defaultKey: string, keyDescription: string, description: string) =>
@@ -236,7 +250,7 @@ const secretEntry = (defaultKey: string, keyDescription: string, description: st
         minLength: 1,
         maxLength: 253,
         pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$',
-        description: 'The name of the Secret, which is in the namespace of the route.',
+        description: 'The name of the Secret, in the namespace of the route.',
       }),
       key: Type.String({
         default: defaultKey,
@@ -250,9 +264,7 @@ const secretEntry = (defaultKey: string, keyDescription: string, description: st
   )
 
 const tokenSecretRef = (description: string) =>
-  Type.Optional(
-    secretEntry('token', 'The entry with the token. Of several lines each one is a token.', description),
-  )
+  Type.Optional(secretEntry('token', 'The entry with the tokens, one in each line.', description))
 
 const webhook = Type.Object(
   {
@@ -264,8 +276,9 @@ const webhook = Type.Object(
     }),
     secretRef: secretEntry(
       'secret',
-      'The entry with the secret: "whsec_" and 24 to 64 random bytes in base64. Of two lines each one signs.',
-      'The secret that signs each message. While it is missing, no message is posted; streams are served as usual.',
+      'The entry with the secret: "whsec_" and 24 to 64 random bytes in base64. It has one or two lines, each with a ' +
+        'secret; messages have a signature by each.',
+      'The secret that signs each message. If the Secret is missing, no message is posted; streams are not affected.',
     ),
   },
   {
@@ -285,15 +298,16 @@ const spec = Type.Object(
       type: 'string',
       default: 'wait',
       description:
-        'The producer waits for the slowest consumer; a slow one misses messages, and gets a notice of ' +
-        'the gap; or it is cut off with RESOURCE_EXHAUSTED.',
+        'The handling of consumers that are slower than the producer: the producer waits for the slowest consumer ' +
+        '(wait), the slow consumer misses the oldest messages and receives a notice of the gap (dropOldest), or its ' +
+        'call ends with RESOURCE_EXHAUSTED (cutOff).',
     }),
     concurrentRequests: Type.Enum(['queue', 'newest', 'refuse'], {
       type: 'string',
       default: 'queue',
       description:
-        'A request that begins while a consumer is served another one waits for its turn, takes its place ' +
-        '(the consumer gets a WARNING status), or is rejected.',
+        'The handling of a request that begins while its consumer receives another one: it waits until the other ' +
+        'one ends (queue), replaces it, and the consumer receives a WARNING status (newest), or is rejected (refuse).',
     }),
     limits: Type.Object(limitFields, {
       ...notRequired,
@@ -301,17 +315,25 @@ const spec = Type.Object(
       // The default has every field, because the API server validates it before it applies the defaults of
       // its fields.
       default: limitDefaults,
-      description: 'How much a request may take. Reaching a limit is an answer, never a loss of others.',
+      description:
+        'The limits of requests. A call that exceeds a limit ends with an error; other requests are not affected.',
     }),
     tokenSecretRef: tokenSecretRef(
-      'The token to push and to pull what the route matches, and every other stream with its prefix: callers bring ' +
-        'it as authorization: Bearer TOKEN. While the Secret is missing the route is closed to all callers. A right ' +
-        'for which no Secret is named is open to all, unless another route protects the prefix.',
+      'The tokens that grant push and pull of every stream that the route matches, and of every other stream with ' +
+        'its prefix. Callers send one as authorization: Bearer TOKEN. If the Secret is missing, all callers are ' +
+        'rejected. A right for which no Secret is named needs no token, unless another route protects the prefix.',
     ),
-    pushTokenSecretRef: tokenSecretRef('The token to push only, in addition to that of tokenSecretRef.'),
-    pullTokenSecretRef: tokenSecretRef('The token to pull only, in addition to that of tokenSecretRef.'),
+    pushTokenSecretRef: tokenSecretRef(
+      'Tokens that grant only push, in addition to the tokens of tokenSecretRef.',
+    ),
+    pullTokenSecretRef: tokenSecretRef(
+      'Tokens that grant only pull, in addition to the tokens of tokenSecretRef.',
+    ),
     notify: Type.Optional(
-      Type.Object({ webhook }, { required: ['webhook'], description: 'Who is notified of requests.' }),
+      Type.Object(
+        { webhook },
+        { required: ['webhook'], description: 'The receiver of notifications about requests.' },
+      ),
     ),
   },
   {
@@ -327,11 +349,13 @@ const load = (description: string) =>
 const status = Type.Object(
   {
     ...commonStatus(),
-    activeStreams: load('Requests whose producer is connected, in all processes; some seconds old.'),
-    consumers: load('Consumers that are connected, in all processes; some seconds old.'),
+    activeStreams: load(
+      'The number of requests whose producer is connected, in all processes. The value is some seconds old.',
+    ),
+    consumers: load('The number of connected consumers in all processes. The value is some seconds old.'),
     ...feedStatus('route'),
   },
-  { description: 'How far the operator got. Written by the operator only.' },
+  { description: 'The observed state. Only the operator writes it.' },
 )
 
 export const animationStreamRouteKind: ResourceKind = {
@@ -341,7 +365,7 @@ export const animationStreamRouteKind: ResourceKind = {
   singular: 'animationstreamroute',
   shortNames: ['asr'],
   description:
-    'The rules for animation streams with certain ids: the checks of messages, what consumers receive, and the limits.',
+    'The checks, the delivery to consumers, and the limits of the animation streams that match certain ids.',
   spec,
   status,
   columns: [
@@ -349,25 +373,25 @@ export const animationStreamRouteKind: ResourceKind = {
       name: 'Prefix',
       type: 'string',
       jsonPath: '.spec.match.streamIdPrefix',
-      description: 'What the stream ids begin with.',
+      description: 'The prefix of the stream ids.',
     },
     {
       name: 'Source',
       type: 'string',
       jsonPath: '.spec.match.sourceServiceId',
-      description: 'The service that the streams come from.',
+      description: 'The source service id of the streams.',
     },
     {
       name: 'Streams',
       type: 'integer',
       jsonPath: '.status.activeStreams',
-      description: 'Requests whose producer is connected.',
+      description: 'The number of requests whose producer is connected.',
     },
     {
       name: 'Consumers',
       type: 'integer',
       jsonPath: '.status.consumers',
-      description: 'Consumers that are connected.',
+      description: 'The number of connected consumers.',
     },
     ...feedColumns,
   ],

@@ -18,10 +18,10 @@ test('a config with only a Redis address has defaults, and does not run the brok
 
 /** Sections that contradict each other, and the problem that is reported. */
 const wrong: readonly [unknown, string][] = [
-  [{}, 'rateLimit.backend.urlSecret.name: the Secret with the address of the Redis must be named'],
+  [{}, 'rateLimit.backend.urlSecret.name: is required: the name of the Secret with the address of Redis'],
   [
     { rateLimit: { backend: { type: 'memory' } } },
-    'rateLimit.backend.type: "memory" is not for 2 replicas: each pod would count for itself; take redis, or set rateLimit.replicas to 1',
+    'rateLimit.backend.type: "memory" is not allowed with 2 replicas, because each pod counts separately; use redis, or set rateLimit.replicas to 1',
   ],
   [
     { rateLimit: { ...rateLimit, autoscaling: { enabled: true, minReplicas: 4, maxReplicas: 3 } } },
@@ -29,11 +29,11 @@ const wrong: readonly [unknown, string][] = [
   ],
   [
     { rateLimit: { ...rateLimit, pods: { maxUnavailable: '0' } } },
-    'rateLimit.pods.maxUnavailable: "0" would let no node be drained; take at least 1',
+    'rateLimit.pods.maxUnavailable: "0" is not allowed, because it prevents the drain of nodes; expected at least 1',
   ],
   [
     { rateLimit: { ...rateLimit, autoscaling: { enabled: true, targetCpuPercent: 0 } } },
-    'rateLimit.autoscaling.metrics: one metric is needed while targetCpuPercent is 0',
+    'rateLimit.autoscaling.metrics: at least one metric is required while targetCpuPercent is 0',
   ],
   [
     { rateLimit: { ...rateLimit, pods: { extraVolumes: [{ name: 'a', hostPath: { path: '/' } }] } } },
@@ -41,30 +41,30 @@ const wrong: readonly [unknown, string][] = [
   ],
   [
     { rateLimit, broker: { enabled: true } },
-    'broker.streamLog.urlSecret.name: the Secret with the address of the Redis must be named',
+    'broker.streamLog.urlSecret.name: is required: the name of the Secret with the address of Redis',
   ],
   [
     { rateLimit, broker: { enabled: true, replicas: 3, streamLog: { type: 'memory' } } },
-    'broker.streamLog.type: "memory" is not for 3 replicas: consumers of one pod would not see the producers of another; take redis, or set broker.replicas to 1',
+    'broker.streamLog.type: "memory" is not allowed with 3 replicas, because consumers of one pod do not receive the streams of another; use redis, or set broker.replicas to 1',
   ],
   [
     {
       rateLimit,
       broker: { enabled: true, replicas: 1, autoscaling: { enabled: true }, streamLog: { type: 'memory' } },
     },
-    'broker.streamLog.type: "memory" is not for autoscaling: consumers of one pod would not see the producers of another; take redis',
+    'broker.streamLog.type: "memory" is not allowed with autoscaling, because consumers of one pod do not receive the streams of another; use redis',
   ],
   [
     { rateLimit, broker: { enabled: true, streamLog, pods: { maxUnavailable: '0' } } },
-    'broker.pods.maxUnavailable: "0" would let no node be drained; take at least 1',
+    'broker.pods.maxUnavailable: "0" is not allowed, because it prevents the drain of nodes; expected at least 1',
   ],
   [
     { rateLimit, broker: { enabled: true, streamLog, admin: { enabled: true } } },
-    'broker.admin.tokenSecret.name: the Secret with the tokens must be named',
+    'broker.admin.tokenSecret.name: is required: the name of the Secret with the tokens',
   ],
   [
     { rateLimit, payments: { enabled: true } },
-    'payments.database.urlSecret.name: the Secret with the address of the PostgreSQL must be named',
+    'payments.database.urlSecret.name: is required: the name of the Secret with the address of PostgreSQL',
   ],
   [
     { rateLimit, payments: { baseUrl: 'pay.example.org' } },

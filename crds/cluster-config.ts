@@ -22,15 +22,15 @@ import {
 import { type Validated, validate } from './validation/validate.ts'
 
 /**
- * How the operator runs in a cluster: its configuration file there, and with the same names the values of the
- * chart. From this schema come the types, the judgement of the file, and the chart's values.schema.json.
+ * The configuration file of the operator in a cluster. The values of the chart have the same names. The
+ * types, the validation of the file, and the chart's values.schema.json are derived from this schema.
  */
 export type ClusterConfig = DeepReadonly<Static<typeof config>>
-/** How the rate limit service runs. */
+/** The section of the rate limit service. */
 export type RateLimitPlan = ClusterConfig['rateLimit']
-/** How the broker of animation streams runs. */
+/** The section of the broker of animation streams. */
 export type BrokerPlan = ClusterConfig['broker']
-/** How the payments service runs. */
+/** The section of the payments service. */
 export type PaymentsPlan = ClusterConfig['payments']
 /** The properties of a service's pods and objects that only exist in a cluster. */
 export type PodShape = RateLimitPlan['pods'] &
@@ -44,7 +44,7 @@ const namespace = () => Type.String({ minLength: 1, maxLength: 63, pattern: `^${
 
 const rateLimit = Type.Object(
   {
-    enabled: Type.Boolean({ default: true, description: 'Whether the service runs at all.' }),
+    enabled: Type.Boolean({ default: true, description: 'Whether the operator runs the service.' }),
     replicas: replicas(),
     autoscaling: autoscaling(),
     backend: Type.Object(
@@ -52,11 +52,11 @@ const rateLimit = Type.Object(
         type: Type.Enum(['redis', 'memory'], {
           type: 'string',
           default: 'redis',
-          description: 'Where hits are counted. Memory is for one pod alone.',
+          description: 'The storage of counters: redis, or memory, which is for a single pod only.',
         }),
-        urlSecret: secretKey('url', "A Secret of the operator's namespace with the address of the Redis."),
+        urlSecret: secretKey('url', "The Secret with the address of Redis, in the operator's namespace."),
       },
-      { default: {}, description: 'The counters.' },
+      { default: {}, description: 'The backend of the counters.' },
     ),
     env: settingsOfService(),
     envoyTimeoutMs: Type.Integer({
@@ -64,11 +64,12 @@ const rateLimit = Type.Object(
       maximum: 3_600_000,
       default: 50,
       description:
-        'The `timeout` of the rate limit filter of Envoy, in milliseconds. BACKEND_DEADLINE is three quarters of it.',
+        'The `timeout` of the rate limit filter of Envoy, in milliseconds. The operator sets BACKEND_DEADLINE to ' +
+        'three quarters of it.',
     }),
-    grpcPort: port(8081, 'The port of gRPC.'),
-    httpPort: port(8080, 'The port of /json and /healthcheck.'),
-    metricsPort: port(9090, 'The port of the metrics of Prometheus.'),
+    grpcPort: port(8081, 'The port of the gRPC server.'),
+    httpPort: port(8080, 'The HTTP port of /json and /healthcheck.'),
+    metricsPort: port(9090, 'The port of the Prometheus metrics.'),
     pods: podShape('ratelimit'),
     objects: objectMetadata(),
   },
@@ -77,7 +78,7 @@ const rateLimit = Type.Object(
 
 const broker = Type.Object(
   {
-    enabled: Type.Boolean({ default: false, description: 'Whether the service runs at all.' }),
+    enabled: Type.Boolean({ default: false, description: 'Whether the operator runs the service.' }),
     replicas: replicas(),
     autoscaling: autoscaling(),
     streamLog: Type.Object(
@@ -85,32 +86,38 @@ const broker = Type.Object(
         type: Type.Enum(['redis', 'memory'], {
           type: 'string',
           default: 'redis',
-          description: 'Where streams are kept while they last. Memory is for one pod alone.',
+          description: 'The storage of running streams: redis, or memory, which is for a single pod only.',
         }),
-        urlSecret: secretKey('url', "A Secret of the operator's namespace with the address of the Redis."),
+        urlSecret: secretKey('url', "The Secret with the address of Redis, in the operator's namespace."),
       },
-      { default: {}, description: 'What producers have sent, for their consumers.' },
+      { default: {}, description: 'The storage of the messages of running streams.' },
     ),
     env: settingsOfService(),
-    grpcPort: port(8082, 'The port of gRPC.'),
+    grpcPort: port(8082, 'The port of the gRPC server.'),
     tlsSecret: Type.Object(
       { name: secretName() },
       {
         default: {},
         description:
-          "A Secret of the operator's namespace with tls.crt and tls.key, for gRPC and the admin API; " +
-          'without a name, no TLS.',
+          "The Secret with tls.crt and tls.key for gRPC and the admin API, in the operator's namespace. Without " +
+          'a name, neither uses TLS.',
       },
     ),
     admin: Type.Object(
       {
-        enabled: Type.Boolean({ default: false, description: 'Whether pods open the port, with a Service.' }),
+        enabled: Type.Boolean({
+          default: false,
+          description: 'Whether the pods serve the admin API, with a Service.',
+        }),
         port: port(6075, 'The port of the admin API.'),
-        tokenSecret: secretKey('tokens', "A Secret of the operator's namespace with the tokens, one a line."),
+        tokenSecret: secretKey(
+          'tokens',
+          "The Secret with the tokens, one in each line, in the operator's namespace.",
+        ),
       },
       { default: {}, description: 'The admin API, which lists, watches and interrupts streams.' },
     ),
-    metricsPort: port(9090, 'The port of the metrics of Prometheus, and of health.'),
+    metricsPort: port(9090, 'The port of the Prometheus metrics and of health.'),
     pods: podShape('broker'),
     objects: objectMetadata(),
   },
@@ -122,38 +129,39 @@ const webAddress = (description: string) =>
 
 const payments = Type.Object(
   {
-    enabled: Type.Boolean({ default: false, description: 'Whether the service runs at all.' }),
+    enabled: Type.Boolean({ default: false, description: 'Whether the operator runs the service.' }),
     replicas: replicas(),
     autoscaling: autoscaling(),
     database: Type.Object(
       {
         urlSecret: secretKey(
           'url',
-          "A Secret of the operator's namespace with the address of the PostgreSQL: " +
+          "The Secret with the address of PostgreSQL, in the operator's namespace: " +
             'postgres://user:password@host:port/database.',
         ),
       },
-      { default: {}, description: 'The database of payments. Pods store no state.' },
+      { default: {}, description: 'The database of the payments service. Its pods store no state.' },
     ),
     mail: Type.Object(
       {
         urlSecret: secretKey(
           'url',
-          "A Secret of the operator's namespace with the address of the mail server: " +
+          "The Secret with the address of the mail server, in the operator's namespace: " +
             'smtp://user:password@host:port, or smtps://.',
         ),
       },
       {
         default: {},
-        description: 'Where invitations go. Without it they end as files in the pods, and with them.',
+        description:
+          'The mail server for invitations. Without it, each pod writes mail to files, which are deleted with the pod.',
       },
     ),
-    baseUrl: webAddress('Where programs find the API from outside. Left empty: within the cluster.'),
-    payPageUrl: webAddress('Where payers find the payment page. Left empty: /pay below baseUrl.'),
+    baseUrl: webAddress('The public URL of the API. By default, it is the address within the cluster.'),
+    payPageUrl: webAddress('The public URL of the payment page. By default, it is /pay below baseUrl.'),
     env: settingsOfService(),
     port: port(8090, 'The port of the API and the payment page.'),
     provisionPort: port(8091, 'The port through which the operator provisions merchants.'),
-    metricsPort: port(6073, 'The port of the metrics of Prometheus, and of health.'),
+    metricsPort: port(6073, 'The port of the Prometheus metrics and of health.'),
     pods: podShape('payments'),
     objects: objectMetadata(),
   },
@@ -166,32 +174,33 @@ const config = Type.Object({
     minLength: 1,
     maxLength: 40,
     pattern: `^${serviceLabel}$`,
-    description: 'The name of the installation, with which the names of all that it makes begin.',
+    description: 'The name of the installation, which is the prefix of the names of its objects.',
   }),
   logLevel: Type.Enum(['error', 'warn', 'info', 'debug'], {
     type: 'string',
     default: 'info',
-    description: 'The level of the log of the operator and of the services that it runs.',
+    description: 'The log level of the operator and of the services that it runs.',
   }),
   watchNamespaces: Type.Array(namespace(), {
     default: [],
     maxItems: 100,
-    description: 'The namespaces whose resources count. Empty for all of them.',
+    description: 'The namespaces whose resources the operator watches. Empty means all namespaces.',
   }),
   operators: Type.Integer({
     minimum: 1,
     maximum: 9,
     default: 2,
-    description: 'How many operators run. They share the limit of reads of Secrets.',
+    description: 'The number of operators. They share the rate limit of reads of Secrets.',
   }),
-  operatorPort: port(8000, 'The port of health, metrics and status.'),
+  operatorPort: port(8000, 'The port of health, metrics, status, API and console.'),
   feedPort: port(18_000, 'The port of the feed.'),
   feedCertificates: Type.Object(
     {
       issuer: Type.Enum(['operator', 'cert-manager'], {
         type: 'string',
         default: 'operator',
-        description: 'Who issues and renews the certificates of operators and pods.',
+        description:
+          'The issuer of the certificates of operators and pods: the operator itself, or cert-manager.',
       }),
     },
     { default: {}, description: 'The certificates by which operators and pods authenticate each other.' },
@@ -202,22 +211,29 @@ const config = Type.Object({
         minimum: 2,
         maximum: 600,
         default: 6,
-        description: 'How long a leader that is not heard of stays leader.',
+        description:
+          'The time in seconds after the last renewal of the Lease at which another operator can become the leader.',
       }),
       renewDeadlineSeconds: Type.Integer({
         minimum: 1,
         maximum: 600,
         default: 4,
-        description: 'After how long without a renewal a leader stops by itself.',
+        description:
+          'The time in seconds without a successful renewal after which the leader resigns. Must be below durationSeconds.',
       }),
       retrySeconds: Type.Integer({
         minimum: 1,
         maximum: 60,
         default: 1,
-        description: 'The interval between two reads of the Lease.',
+        description:
+          'The interval in seconds between two reads of the Lease. Must be below renewDeadlineSeconds.',
       }),
     },
-    { default: {}, description: 'How one of several operators becomes the one that writes.' },
+    {
+      default: {},
+      description:
+        'The election of the leader, which is the only operator that writes statuses and infrastructure.',
+    },
   ),
   domainGrants: Type.Array(
     Type.Object(
@@ -225,15 +241,16 @@ const config = Type.Object({
         domain: Type.String({ minLength: 1, maxLength: 253, description: 'The domain.' }),
         namespaces: Type.Array(namespace(), {
           maxItems: 100,
-          description: 'The only namespaces whose resources may have it.',
+          description: 'The namespaces whose resources may use the domain.',
         }),
       },
-      { description: 'For whom a domain is kept.' },
+      { description: 'A domain and the namespaces that may use it.' },
     ),
     {
       default: [],
       maxItems: 1000,
-      description: 'Domains that only some namespaces may have. Any other belongs to its oldest resource.',
+      description:
+        'Domains that only certain namespaces may use. Any other domain belongs to its oldest resource.',
     },
   ),
   commonLabels: commonLabels(),
@@ -279,12 +296,12 @@ function betweenFields({ lease, rateLimit, broker, payments }: ClusterConfig): r
     ...checkService(rateLimit, {
       field: 'rateLimit',
       state: { field: 'backend', ...rateLimit.backend },
-      alone: 'each pod would count for itself',
+      alone: 'each pod counts separately',
     }),
     ...checkService(broker, {
       field: 'broker',
       state: { field: 'streamLog', ...broker.streamLog },
-      alone: 'consumers of one pod would not see the producers of another',
+      alone: 'consumers of one pod do not receive the streams of another',
     }),
     ...withoutTokens(broker),
     ...checkService(payments, { field: 'payments' }),
@@ -294,12 +311,14 @@ function betweenFields({ lease, rateLimit, broker, payments }: ClusterConfig): r
 
 function withoutTokens({ enabled, admin }: BrokerPlan): readonly Problem[] {
   if (!enabled || !admin.enabled || admin.tokenSecret.name !== '') return []
-  return [{ path: 'broker.admin.tokenSecret.name', message: 'the Secret with the tokens must be named' }]
+  return [
+    { path: 'broker.admin.tokenSecret.name', message: 'is required: the name of the Secret with the tokens' },
+  ]
 }
 
 /** Rejects payments without a database: data in the memory of a pod would be lost with the pod. */
 function withoutDatabase({ enabled, database: { urlSecret } }: PaymentsPlan): readonly Problem[] {
   if (!enabled || urlSecret.name !== '') return []
-  const message = 'the Secret with the address of the PostgreSQL must be named'
+  const message = 'is required: the name of the Secret with the address of PostgreSQL'
   return [{ path: 'payments.database.urlSecret.name', message }]
 }

@@ -100,9 +100,9 @@ function descriptorSchema(level: number) {
         minLength: 1,
         maxLength: limits.maxKeyLength,
         description:
-          'The key of the request entry that this descriptor matches. Case-sensitive. A request matches ' +
-          'level by level: its first entry matches a descriptor of the first list, its second entry a nested ' +
-          'descriptor, and so on. The limit is that of the descriptor that its last entry matches.',
+          'The key of the request entry that this descriptor matches. Case-sensitive. A request is matched ' +
+          'level by level: its first entry with the descriptors of the first list, its second entry with the nested ' +
+          'descriptors of the match, and so on. The limit of the descriptor that matches its last entry applies.',
       }),
       value: Type.Optional(
         Type.String({
@@ -110,7 +110,7 @@ function descriptorSchema(level: number) {
           maxLength: limits.maxValueLength,
           description:
             'The value of the request entry that this descriptor matches. Case-sensitive. A * matches ' +
-            'any characters, or none. If it is empty or left out, every value matches, and each has a ' +
+            'any number of characters. If the value is empty or not set, every value matches, and each has a ' +
             'separate counter. An exact value takes precedence over a wildcard, and a wildcard over no value.',
         }),
       ),
@@ -123,16 +123,15 @@ function descriptorSchema(level: number) {
           maxProperties: limits.maxMetadataFields,
           'x-kubernetes-preserve-unknown-fields': true,
           description:
-            'Any data that callers get with the decision if this rule matched and allowed the ' +
-            'request. The service sends it as dynamic metadata if it runs with ' +
-            'RESPONSE_DYNAMIC_METADATA=true. An unlimited rule sends none.',
+            'Arbitrary data that the service returns as dynamic metadata if this rule matched and allowed the ' +
+            'request. It requires the setting RESPONSE_DYNAMIC_METADATA=true. An unlimited rule returns none.',
         }),
       ),
     },
     {
       ...withRulesOfLevel(level, ownRules),
       description:
-        'Matches one entry of a request. No two descriptors of a list have the same key and value.',
+        'A match of one entry of a request. The key and value of a descriptor are unique in its list.',
     },
   )
 }
@@ -144,19 +143,19 @@ function descriptorFlags() {
       'Tests the rule: it counts requests and updates the statistics, but its answer is always OK.',
     ),
     detailedMetric: flag(
-      'Names the statistics after the values in requests instead of the rule. Each value creates new ' +
-        'statistics, so use it for keys with few values.',
+      'The names of statistics contain the values in requests instead of the rule. Each value creates new ' +
+        'statistics, so use it for keys with few values only.',
     ),
     quotaMode: flag(
-      'Makes the rule a quota: quotas reject a call only if all quotas that it matched are over their limit, ' +
-        'while any other rule rejects it alone.',
+      'Makes the rule a quota. Quotas reject a call only if all quotas that the call matched are over their ' +
+        'limit. Any other rule over its limit rejects the call alone.',
     ),
     valueToMetric: flag(
-      'Puts the value in a request into the names of the statistics, for this level only. Each ' +
-        'value creates new statistics. detailedMetric takes precedence.',
+      'The names of statistics contain the value in the request, for this level only. Each value creates new ' +
+        'statistics. detailedMetric takes precedence.',
     ),
     shareThreshold: flag(
-      'All values that match the wildcard share one counter, instead of having one each. Needs a value ' +
+      'All values that match the wildcard share one counter, instead of one for each value. Requires a value ' +
         'with a *.',
     ),
   }
@@ -174,7 +173,7 @@ function descriptorList(level: number): Schema {
     description:
       level === 1
         ? 'The rules of the domain. An empty list sets no limit.'
-        : `Descriptors for the next entry of a request; ${maxDescriptorLevels} levels at most.`,
+        : `The descriptors for the next entry of a request, with at most ${maxDescriptorLevels} levels.`,
     items: { ...item, properties: { ...item.properties, descriptors: below } },
   }
 }
@@ -209,15 +208,14 @@ const spec = Type.Object(
         },
       ],
       description:
-        'The domain in the requests of callers. It belongs to one resource: the oldest that ' +
-        'names it. Cannot be changed.',
+        'The domain in the requests of callers. It belongs to the oldest resource with this domain. Immutable.',
     }),
     descriptors: typed<readonly Descriptor[]>(descriptorList(1)),
     allOrNothing: Type.Optional(
       Type.Boolean({
         description:
-          'A request with several descriptors counts in all of their limits or, if one of them refuses it, in ' +
-          'none. Needs all counters in one place: memory, or a Redis with one main instance.',
+          'A request with several descriptors is counted by all of their limits or, if one of them rejects it, by ' +
+          'none. Requires all counters in one place: in memory, or in a Redis with one main instance.',
       }),
     ),
   },
@@ -232,12 +230,13 @@ const status = Type.Object(
         format: 'int64',
         minimum: 0,
         description:
-          'The number of limits in effect; those of the last valid version while the current one is invalid.',
+          'The number of limits in force. While the current version is invalid, they are the limits of the last valid ' +
+          'version.',
       }),
     ),
     ...feedStatus('limits'),
   },
-  { description: 'The state of the resource. Only the operator writes it.' },
+  { description: 'The observed state. Only the operator writes it.' },
 )
 
 export const rateLimitConfigKind: ResourceKind = {
@@ -260,7 +259,7 @@ export const rateLimitConfigKind: ResourceKind = {
       name: 'Rules',
       type: 'integer',
       jsonPath: '.status.rules',
-      description: 'The number of limits in effect.',
+      description: 'The number of limits in force.',
     },
     ...feedColumns,
   ],

@@ -36,7 +36,7 @@ export function feedStatus(content: string) {
     enforced: Type.Optional(
       Type.String({
         maxLength: 32,
-        description: `The number of processes that enforce the ${content}, of those that serve calls: 2/2.`,
+        description: `The processes that enforce the ${content}, and the processes that serve calls: 2/2.`,
       }),
     ),
     lastGood: Type.Optional(
@@ -54,8 +54,8 @@ export function feedStatus(content: string) {
         },
         {
           description:
-            'Not written any more. Earlier versions kept here what stays in force while a later generation is ' +
-            'wrong; the operator moves it to ConfigMaps of its own namespace.',
+            'Deprecated: not written any more. Earlier versions stored the last good version in this field. The ' +
+            'operator moves it to ConfigMaps in its own namespace.',
         },
       ),
     ),
@@ -97,7 +97,7 @@ function condition() {
       message: Type.String({
         maxLength: 32_768,
         description:
-          'The reason for the status of the condition, for people. For a problem it says how to solve it.',
+          'The reason for the status of the condition, for people. The message of a problem includes its solution.',
       }),
     },
     { description: 'One aspect of the state of the resource.' },

@@ -48,25 +48,41 @@ export const replicas = () =>
     minimum: 1,
     maximum: maxReplicas,
     default: 2,
-    description: 'How many pods; with autoscaling, how many at the beginning.',
+    description: 'The number of pods. With autoscaling, it is the initial number.',
   })
 
 export const autoscaling = () =>
   Type.Object(
     {
-      enabled: Type.Boolean({ default: false, description: 'Whether their number follows the load.' }),
-      minReplicas: Type.Integer({ minimum: 1, maximum: maxReplicas, default: 2, description: 'The fewest.' }),
-      maxReplicas: Type.Integer({ minimum: 1, maximum: maxReplicas, default: 10, description: 'The most.' }),
+      enabled: Type.Boolean({
+        default: false,
+        description: 'Whether a HorizontalPodAutoscaler sets the number of pods.',
+      }),
+      minReplicas: Type.Integer({
+        minimum: 1,
+        maximum: maxReplicas,
+        default: 2,
+        description: 'The minimum number of pods.',
+      }),
+      maxReplicas: Type.Integer({
+        minimum: 1,
+        maximum: maxReplicas,
+        default: 10,
+        description: 'The maximum number of pods.',
+      }),
       targetCpuPercent: Type.Integer({
         minimum: 0,
         maximum: 1000,
         default: 70,
-        description: 'Of the CPU that a pod asks for, on average. 0 leaves the metric of the CPU out.',
+        description:
+          'The average use of CPU of the pods, as a percentage of their request. 0 disables this metric.',
       }),
-      metrics: handedOnObjects('More metrics of the HorizontalPodAutoscaler (autoscaling/v2).'),
-      behavior: handedOn('The behavior of the HorizontalPodAutoscaler: how fast the number of pods changes.'),
+      metrics: handedOnObjects('Additional metrics of the HorizontalPodAutoscaler (autoscaling/v2).'),
+      behavior: handedOn(
+        'The behavior of the HorizontalPodAutoscaler, which limits the rate at which the number of pods changes.',
+      ),
     },
-    { default: {}, description: 'More and fewer pods as the load asks for.' },
+    { default: {}, description: 'The HorizontalPodAutoscaler of the service.' },
   )
 
 /** The user and group of the images. */
@@ -75,8 +91,8 @@ const uid = 65_532
 /** The security context that the Pod Security profile `restricted` requires of pods. */
 export const podSecurityContext = () =>
   handedOn(
-    'The securityContext of every pod: the operators, the services, the bundled Redis, and the hook. ' +
-      'OpenShift sets user and groups itself: leave them out there.',
+    'The securityContext of every pod: operators, services, the bundled Redis, and the hook. OpenShift sets ' +
+      'the user and the groups; omit them there.',
     {
       runAsNonRoot: true,
       runAsUser: uid,
@@ -96,7 +112,9 @@ export const containerSecurityContext = () =>
   })
 
 export const settingsOfService = () =>
-  texts("Settings of the service by their names; they hold over the operator's.")
+  texts(
+    'Settings of the service as environment variables. They take precedence over the values of the operator.',
+  )
 
 /** The sources that volumes of users may have; other sources would reach the node or other systems. */
 const volumeSources = ['configMap', 'emptyDir', 'persistentVolumeClaim', 'secret'] as const
@@ -110,17 +128,21 @@ const extraVolumes = () => {
       properties: {
         name: { type: 'string', minLength: 1, maxLength: 63, description: 'The name of the volume.' },
         ...Object.fromEntries(
-          volumeSources.map(name => [name, { ...source, description: `The volume is of the kind ${name}.` }]),
+          volumeSources.map(name => [name, { ...source, description: `The source of the volume: ${name}.` }]),
         ),
       },
     }),
-    { default: [], maxItems: 64, description: `More volumes of the pods: ${volumeSources.join(', ')}.` },
+    {
+      default: [],
+      maxItems: 64,
+      description: `Additional volumes of the pods. Their source is one of ${volumeSources.join(', ')}.`,
+    },
   )
 }
 
 /** The labels and annotations of all objects of an installation. */
 export const commonLabels = () =>
-  texts('Labels of every object, beside those that the chart and the operator set.')
+  texts('Labels of every object, in addition to the labels that the chart and the operator set.')
 export const commonAnnotations = () => texts('Annotations of every object.')
 
 /** The labels and annotations of the objects of a service. */
@@ -136,11 +158,15 @@ export const objectMetadata = () => {
       service: metadata('Services'),
       serviceAccount: metadata('ServiceAccount'),
     },
-    { default: {}, description: 'Labels and annotations of the objects, beside those of all objects.' },
+    {
+      default: {},
+      description:
+        'Labels and annotations of the objects of the service, in addition to commonLabels and commonAnnotations.',
+    },
   )
 }
 
-/** What a cluster decides of the pods of a service. */
+/** The fields of a service's pods that exist only in a cluster. */
 export function podShape(service: string) {
   return Type.Object(
     {
@@ -153,56 +179,62 @@ export function podShape(service: string) {
       imagePullPolicy: Type.Enum(['Always', 'IfNotPresent', 'Never'], {
         type: 'string',
         default: 'IfNotPresent',
-        description: 'When the kubelet fetches the image.',
+        description: 'The policy by which the kubelet pulls the image.',
       }),
       imagePullSecrets: Type.Array(Type.String({ minLength: 1, maxLength: 253 }), {
         default: [],
         maxItems: 8,
-        description: 'Names of the Secrets by which the image may be fetched.',
+        description: 'The names of the Secrets with the credentials of the image registry.',
       }),
       resources: handedOn(
-        'Requests and limits of the container. A limit of CPU makes answers late: better none.',
+        'The resource requests and limits of the container. A CPU limit is not recommended, because it delays answers.',
       ),
-      nodeSelector: handedOn('Labels that a node must have.'),
-      tolerations: handedOnList('Taints of nodes that the pods bear.'),
-      affinity: handedOn('Where pods would rather, or would rather not, be.'),
+      nodeSelector: handedOn('The labels that a node must have.'),
+      tolerations: handedOnList('The tolerations of the pods.'),
+      affinity: handedOn('The affinity of the pods.'),
       topologySpreadConstraints: handedOnList(
-        'How the pods spread. Left empty they spread over hosts and zones where they can.',
+        'The topology spread constraints of the pods. By default, pods spread over hosts and zones if possible.',
       ),
       priorityClassName: Type.String({
         default: '',
         maxLength: 253,
-        description: 'The priority of the pods.',
+        description: 'The priority class of the pods.',
       }),
       annotations: texts('Annotations of the pods.'),
-      labels: texts('Labels of the pods, beside those of the operator.'),
+      labels: texts('Labels of the pods, in addition to the labels that the operator sets.'),
       extraEnv: handedOnObjects(
-        'More environment variables of the container, also from Secrets and ConfigMaps.',
+        'Additional environment variables of the container, also from Secrets and ConfigMaps.',
       ),
       extraVolumes: extraVolumes(),
-      extraVolumeMounts: handedOnObjects('More volume mounts of the container.'),
+      extraVolumeMounts: handedOnObjects('Additional volume mounts of the container.'),
       initContainers: handedOnObjects('Containers that run before the container of the service.'),
-      extraContainers: handedOnObjects('Containers beside the container of the service.'),
+      extraContainers: handedOnObjects('Additional containers of the pods.'),
       maxUnavailable: Type.String({
         default: '1',
         pattern: '^([0-9]{1,4}|[0-9]{1,2}%|100%)$',
         maxLength: 4,
-        description: 'How many pods a drain of nodes may take at once: a number, or a share such as 25%.',
+        description:
+          'The maxUnavailable of the PodDisruptionBudget: a number of pods, or a percentage such as 25%.',
       }),
     },
-    { default: {}, description: 'What a cluster decides of the pods.' },
+    { default: {}, description: 'The pods of the service.' },
   )
 }
 
 /** The schema of the name of a Secret; an empty name means no Secret. */
 export const secretName = () =>
-  Type.String({ default: '', maxLength: 253, description: 'The name of the Secret; empty for none.' })
+  Type.String({ default: '', maxLength: 253, description: 'The name of the Secret. Empty means no Secret.' })
 
 export const secretKey = (key: string, description: string) =>
   Type.Object(
     {
       name: secretName(),
-      key: Type.String({ default: key, minLength: 1, maxLength: 253, description: 'The entry in it.' }),
+      key: Type.String({
+        default: key,
+        minLength: 1,
+        maxLength: 253,
+        description: 'The key of the entry in the Secret.',
+      }),
     },
     { default: {}, description },
   )
@@ -224,13 +256,13 @@ export interface ServicePlan {
 export interface ServiceCheck {
   /** The section's name: `rateLimit`. */
   readonly field: string
-  /** What the pods share, and the name of its fields in the section; left out where that is always there. */
+  /** The storage that the pods share, and the name of its section. Undefined if it is always shared. */
   readonly state?: {
     readonly field: string
     readonly type: 'memory' | 'redis'
     readonly urlSecret: { readonly name: string }
   }
-  /** What would become of pods that share nothing. */
+  /** The effect of several pods that share no storage. */
   readonly alone?: string
 }
 
@@ -245,18 +277,21 @@ export function checkService(plan: ServicePlan, { field, state, alone }: Service
     say('autoscaling.minReplicas', `${minReplicas} must be at most maxReplicas, ${most}`)
   }
   if (scaling.enabled && scaling.targetCpuPercent === 0 && scaling.metrics.length === 0) {
-    say('autoscaling.metrics', 'one metric is needed while targetCpuPercent is 0')
+    say('autoscaling.metrics', 'at least one metric is required while targetCpuPercent is 0')
   }
   if (state?.type === 'redis' && state.urlSecret.name === '') {
-    say(`${state.field}.urlSecret.name`, 'the Secret with the address of the Redis must be named')
+    say(`${state.field}.urlSecret.name`, 'is required: the name of the Secret with the address of Redis')
   }
   if (state?.type === 'memory' && (scaling.enabled || count > 1)) {
     const many = scaling.enabled ? 'autoscaling' : `${count} replicas`
-    const advice = scaling.enabled ? 'take redis' : `take redis, or set ${field}.replicas to 1`
-    say(`${state.field}.type`, `"memory" is not for ${many}: ${alone}; ${advice}`)
+    const advice = scaling.enabled ? 'use redis' : `use redis, or set ${field}.replicas to 1`
+    say(`${state.field}.type`, `"memory" is not allowed with ${many}, because ${alone}; ${advice}`)
   }
   if (pods.maxUnavailable === '0') {
-    say('pods.maxUnavailable', '"0" would let no node be drained; take at least 1')
+    say(
+      'pods.maxUnavailable',
+      '"0" is not allowed, because it prevents the drain of nodes; expected at least 1',
+    )
   }
   return problems
 }

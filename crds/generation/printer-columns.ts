@@ -28,7 +28,7 @@ export const feedColumns: readonly PrinterColumn[] = [
     name: 'Enforced',
     type: 'string',
     jsonPath: '.status.enforced',
-    description: 'The number of processes that enforce it, of those that serve calls.',
+    description: 'The number of processes that enforce it, and the number of processes that serve calls.',
   },
   ageColumn,
 ]

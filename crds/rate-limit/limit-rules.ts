@@ -224,7 +224,7 @@ const knownTimeZone: PolicyRule = {
     rule:
       '!has(self.calendar) || !has(self.calendar.timeZone) || ' +
       "timestamp('2000-01-01T00:00:00Z').getHours(self.calendar.timeZone) >= 0",
-    message: 'calendar.timeZone is a name of the IANA time zone database, such as Europe/Copenhagen',
+    message: 'calendar.timeZone must be a name of the IANA time zone database, such as Europe/Copenhagen',
   },
   policyGuard: hasCalendar,
   inPolicy: ["timestamp('2000-01-01T00:00:00Z').getHours(self.?calendar.?timeZone.orValue('UTC')) >= 0"],

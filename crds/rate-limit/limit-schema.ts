@@ -22,11 +22,11 @@ export function withRulesOfLevel(
 export function rateLimitSchema(level: number) {
   return Type.Object(
     {
-      unit: Type.Optional(unitField(' Required unless unlimited.')),
-      requestsPerUnit: Type.Optional(requestsField(' Required unless unlimited.')),
+      unit: Type.Optional(unitField(' Required unless unlimited is true.')),
+      requestsPerUnit: Type.Optional(requestsField(' Required unless unlimited is true.')),
       unlimited: Type.Optional(
         Type.Boolean({
-          description: 'Every request is allowed, and none is counted. Replaces unit and requestsPerUnit.',
+          description: 'Allows every request, and counts none. Set it instead of unit and requestsPerUnit.',
         }),
       ),
       name: nameField(
@@ -37,7 +37,7 @@ export function rateLimitSchema(level: number) {
     {
       ...withRulesOfLevel(level, rulesOfRateLimit),
       description:
-        'The limit: either unlimited, or unit and requestsPerUnit. Without it, a descriptor with nested ' +
+        'The limit: either unlimited, or unit and requestsPerUnit. Without a limit, a descriptor with nested ' +
         'descriptors is only their parent, and a descriptor without nested descriptors allows every ' +
         'request.',
     },
@@ -51,8 +51,8 @@ export function limitsSchema(level: number) {
     maxItems: limitBounds.maxLimits,
     'x-kubernetes-list-type': 'atomic',
     description:
-      'Several limits instead of rateLimit. A request is allowed if every limit allows it; then all limits ' +
-      'count it, otherwise none does.',
+      'Several limits instead of rateLimit. A request is allowed only if every limit allows it. All limits count ' +
+      'an allowed request, and none counts a rejected one.',
   })
 }
 
@@ -62,19 +62,19 @@ function memberSchema(level: number) {
     {
       unit: unitField(),
       requestsPerUnit: requestsField(),
-      unlimited: flag('Not allowed here: use rateLimit for an unlimited rule.'),
+      unlimited: flag('Not allowed inside limits. Use rateLimit for an unlimited rule.'),
       name: nameField(
-        'The name of the limit in statistics and responses, and for rules that replace it. Without a name, ' +
-          'statistics and responses have its index.',
+        'The name of the limit in statistics, in responses and in replaces of other rules. By default, statistics ' +
+          'and responses have the index of the limit.',
       ),
       ...commonFields(),
-      shadowMode: flag('Tests the limit: it counts requests and updates the statistics, but refuses none.'),
-      quotaMode: flag('Makes the limit a quota, as the field of the same name does for a descriptor.'),
+      shadowMode: flag('Tests the limit: it counts requests and updates the statistics, but rejects none.'),
+      quotaMode: flag('Makes the limit a quota, as quotaMode of a descriptor does.'),
     },
     {
       ...withRulesOfLevel(level, rulesOfMember),
       rules: [...rulesOfMember, ...costlyRulesOfMember].map(({ judge }) => judge),
-      description: 'One of the limits.',
+      description: 'A limit.',
     },
   )
 }
@@ -93,7 +93,7 @@ function requestsField(more = '') {
     format: 'int64',
     minimum: 0,
     maximum: limitBounds.maxRequestsPerUnit,
-    description: `The number of requests that are allowed in a unit; 0 blocks every request.${more}`,
+    description: `The number of requests that are allowed in a window. 0 rejects every request.${more}`,
   })
 }
 
@@ -109,17 +109,18 @@ function commonFields() {
         maxItems: limitBounds.maxReplaces,
         'x-kubernetes-list-type': 'atomic',
         description:
-          'Rules that do not apply to a request if it also matches this rule. A replaced rule ' +
-          'neither counts the request nor decides on it.',
+          'The rules that do not apply to a request that also matches this rule. A replaced rule neither counts nor ' +
+          'rejects the request.',
       }),
     ),
     algorithm: Type.Optional(
       Type.Enum(algorithms, {
         type: 'string',
         description:
-          'How requests are counted. FixedWindow, the default, counts the requests since the window began. ' +
-          'SlidingWindow adds the part of the previous window that is not over yet. TokenBucket allows burst ' +
-          'requests at once, and requestsPerUnit in each window. Both count only requests that they allow.',
+          'The algorithm that counts requests. FixedWindow, the default, counts the requests since the window ' +
+          'began. SlidingWindow also counts the part of the previous window that is less than one window ' +
+          'ago. TokenBucket allows burst requests at once, and refills by requestsPerUnit in each window. ' +
+          'SlidingWindow and TokenBucket count only requests that they allow.',
       }),
     ),
     burst: Type.Optional(
@@ -127,7 +128,7 @@ function commonFields() {
         format: 'int64',
         minimum: 1,
         maximum: limitBounds.maxRequestsPerUnit,
-        description: 'The size of the TokenBucket in requests; requestsPerUnit if left out.',
+        description: 'The size of the TokenBucket in requests. The default is requestsPerUnit.',
       }),
     ),
     unitMultiplier: Type.Optional(
@@ -136,14 +137,14 @@ function commonFields() {
         minimum: 1,
         maximum: limitBounds.maxUnitMultiplier,
         description:
-          'The number of units in a window; 1 if left out. With unit second and 15, requestsPerUnit requests ' +
+          'The number of units in a window. The default is 1. With unit second and 15, requestsPerUnit requests ' +
           'are allowed in 15 seconds. Windows of a calendar are counted from 1970.',
       }),
     ),
     calendar: Type.Optional(calendarSchema()),
     headers: Type.Optional(
       Type.Boolean({
-        description: 'Whether headers of responses list the limit; true if left out.',
+        description: 'Whether response headers contain the limit. The default is true.',
       }),
     ),
   }
@@ -162,24 +163,24 @@ function calendarSchema() {
       }),
       anchorMonth: ordinal(
         12,
-        'The month with which a year begins; 1, January, if left out. For months with a unitMultiplier, a ' +
-          'month with which a window begins.',
+        'The first month of a year, from 1 (January, the default). With unit month and a unitMultiplier, it is the ' +
+          'first month of a window.',
       ),
       anchorDay: ordinal(
         31,
-        'The day with which a month or a year begins; 1 if left out. In a month that lacks it, the last day.',
+        'The first day of a month or a year. The default is 1. A month without this day begins on its last day.',
       ),
       anchorWeekday: Type.Optional(
         Type.Enum(weekdays, {
           type: 'string',
-          description: 'The day with which a week begins; Monday if left out.',
+          description: 'The first day of a week. The default is Monday.',
         }),
       ),
     },
     {
       description:
-        'Windows are those of the local calendar instead of the Unix epoch: a window begins at the first ' +
-        'instant of its local date. Needs the algorithm FixedWindow, and the unit day, week, month or year.',
+        'Aligns windows to the local calendar instead of the Unix epoch: a window begins at the first instant of ' +
+        'its local date. Requires the algorithm FixedWindow, and the unit day, week, month or year.',
     },
   )
 }
@@ -190,9 +191,9 @@ function replacedRule() {
       name: Type.String({
         minLength: 1,
         maxLength: limitBounds.maxNameLength,
-        description: 'The name of the rule that is replaced: in rateLimit.name, or of a member of limits.',
+        description: 'The name of the replaced rule: rateLimit.name, or the name of a member of limits.',
       }),
     },
-    { description: 'A rule that is replaced.' },
+    { description: 'A replaced rule.' },
   )
 }

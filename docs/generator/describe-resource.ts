@@ -21,7 +21,7 @@ export function describeResource(kind: ResourceKind): string {
     '',
     ...[{ path: 'spec', schema: kind.spec }, ...spec].flatMap(rulesOf),
     '',
-    '## Status',
+    '## Fields of the status',
     '',
     fieldTable(status),
   ].join('\n')

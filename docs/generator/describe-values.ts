@@ -46,13 +46,13 @@ function describePart(part: string, schema: Schema, rows: readonly ValueRow[], d
     ]
     return `| ${cells.map(cell => cell.replaceAll('|', '\\|')).join(' | ')} |`
   })
-  const heading = part === '' ? '## At the top' : `## ${part.replace('[]', '')}`
+  const heading = part === '' ? '## Top-level values' : `## ${part.replace('[]', '')}`
   const text = own?.description === undefined ? [] : [own.description, '']
   const head = ['| Value | Type | Default | Allowed | Meaning |', '|---|---|---|---|---|']
   return [heading, '', ...text, ...head, ...lines, ''].join('\n')
 }
 
-/** That of values.yaml, else the operator's own. */
+/** Returns the default of values.yaml or, without one, the default of the operator. */
 function defaultOf(path: readonly string[], defaults: unknown): string {
   const names = path.map(name => name.replace('[]', ''))
   const written = names.reduce<unknown>(

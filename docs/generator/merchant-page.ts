@@ -13,9 +13,9 @@ export function merchantPage(): string {
 
 ${merchantKind.description}
 
-The operator creates the API key, and sends only its SHA-256 to the payments service, which creates the
-merchant: one for each resource, also after crashes. The key is only in the Secret, never in a status, an
-event or a log. It needs the payments service: \`payments.enabled\` of the
+For each Merchant resource, the payments service has exactly one merchant, also after crashes. The operator
+creates the API key, writes it to the Secret, and sends only its SHA-256 to the payments service. No status,
+event or log contains the key. The resource requires the payments service: \`payments.enabled\` of the
 [chart's values](helm-values.md), or \`tollway run --payments\`.
 
 ## Example
@@ -27,60 +27,60 @@ ${example}\`\`\`
 
 ## The Secret
 
-- It has \`apiKey\`, \`appId\`, \`merchantId\`, \`publicKey\`, \`baseUrl\` and \`payPageUrl\`, or whatever
-  \`secretRef.keys\` calls them, and is in the namespace of the Merchant, under its name or
-  \`secretRef.name\`. On one machine it is the file \`secrets/NAMESPACE.NAME.json\` of the state folder, which
-  only its owner can read.
-- It belongs to the Merchant and goes with it. A Secret of that name that was not made for this very
-  Merchant is left alone (\`SecretForeign\`); entries that others add stay.
-- Programs find a key only once it opens something. A key that is not active yet has a separate entry,
-  \`apiKey.next\`, for a moment.
-- The namespace must have granted its Secrets to the operator ([install.md](../tasks/install.md#secrets)).
-  Until then the condition \`SecretForbidden\` has the command that grants it.
-- When it is deleted it is made again within 45 seconds, with very many Merchants
-  [later](../tasks/install.md#secrets), with another key; the previous key is no longer
-  valid. The same happens when another program changes the entry of the key.
+- The Secret has the entries \`apiKey\`, \`appId\`, \`merchantId\`, \`publicKey\`, \`baseUrl\` and
+  \`payPageUrl\`, or the names that \`secretRef.keys\` gives them. It is in the namespace of the Merchant, and
+  has the name of the Merchant or \`secretRef.name\`. On one machine it is the file
+  \`secrets/NAMESPACE.NAME.json\` of the state folder, which only the owner of the file can read.
+- The Secret belongs to the Merchant, and is deleted with it. The operator does not change a Secret of this
+  name that was not created for this Merchant (\`SecretForeign\`). It keeps entries that other programs add.
+- A key becomes the entry \`apiKey\` only when the payments service accepts it. Before that, it is in the
+  entry \`apiKey.next\` for a moment.
+- The namespace must grant its Secrets to the operator ([install.md](../tasks/install.md#secrets)). Until
+  then, the message of the condition \`SecretForbidden\` contains the command that grants them.
+- If the Secret is deleted, the operator creates it again within 45 seconds, with very many Merchants
+  [later](../tasks/install.md#secrets). It then has a new key, and the previous key is no longer valid. The
+  same happens if another program changes the entry of the key.
 
-${anotherKey}
-${whatTheStatusTells}
+${rotationAndDeletion}
+${conditions}
 ${describeResource(merchantKind)}`
 }
 
-const anotherKey = `## Another key
+const rotationAndDeletion = `## Rotation of the API key
 
-A key is replaced at the age of \`app.rotateAfter\`, and whenever the annotation
-\`tollway.dev/rotate-key\` gets another value:
+The operator replaces the key when it reaches the age \`app.rotateAfter\`, and whenever the value of the
+annotation \`tollway.dev/rotate-key\` changes:
 
 \`\`\`sh
 kubectl annotate mer shop tollway.dev/rotate-key="$(date +%s)" --overwrite
 \`\`\`
 
-The key before stays valid for \`app.keyGrace\`, so that programs can take the new one in their own time.
-After a key has leaked, delete the Secret instead: then it opens nothing at once.
+The previous key stays valid for \`app.keyGrace\`, so that programs have time to read the new one. If a key
+has leaked, delete the Secret instead: the previous key is then invalid at once.
 
-## What cannot be changed
+## Immutable fields
 
-Only \`name\`, \`email\` and \`descriptor\` of a merchant ever change, and \`app\`, \`users\`,
-\`webhooks\` and \`deletionPolicy\`, which are about it. An API server refuses any other change, and says what
-to do. On one machine the payments service rejects it: the condition is \`ImmutableFieldChanged\`, and the
-merchant is unchanged. It is never created again.
+The fields \`name\`, \`email\`, \`descriptor\`, \`app\`, \`users\`, \`webhooks\` and \`deletionPolicy\` can
+be changed. The API server rejects a change of any other field, and its message contains the alternative. On
+one machine the payments service rejects the change: the condition has the reason \`ImmutableFieldChanged\`,
+and the merchant stays unchanged. The operator never creates a second merchant for the resource.
 
-## Its end
+## Deletion
 
-With \`deletionPolicy: Retain\`, which is the default, the merchant stays when its resource goes, and so do
-its keys; only the Secret goes. With \`Delete\` the resource stays until the merchant is closed: its keys open
-nothing any more, nothing new is accepted, and its books stay. A closed merchant is not opened again: on one
-machine, where a resource of the same name is the same resource, take another name (\`MerchantClosed\`).
+With \`deletionPolicy: Retain\`, the default, the deletion of the resource deletes the Secret; the merchant
+and its keys remain. With \`Delete\` the resource remains until the merchant is closed: the payments service
+rejects its keys and new payments, and keeps its books. A closed merchant cannot be opened again. On one
+machine, a new resource with the name of the deleted one is the same resource, so that it has the reason
+\`MerchantClosed\`: use another name.
 
-## One that is there already
+## Adopting an existing merchant
 
-With \`adopt\` a merchant that was made through the API becomes that of the resource. An API key of the
-merchant proves the right to adopt it, because its id is not
-secret. The merchant must match the resource; it gets an app and a key for this resource. After the adoption
-the other key is no longer needed.
+With \`adopt\` the resource manages a merchant that was created through the API. An API key of the merchant
+proves the right to adopt it, because its id is not secret. The merchant must match the resource. It gets an
+app and a key for this resource; after the adoption the other key is no longer needed.
 
-So a retained merchant continues under a new resource, of another name or cluster too, if a key of it
-was kept. Before the resource is deleted:
+In this way a new resource can take over a retained merchant, also with another name or in another cluster.
+This requires an API key of the merchant. Keep it before you delete the resource:
 
 \`\`\`sh
 kubectl get secret shop-payments -o jsonpath='{.data.PAYMENTS_API_KEY}' | base64 -d > key
@@ -89,27 +89,27 @@ kubectl delete mer shop
 kubectl create secret generic shop-before --from-file=apiKey=key
 \`\`\`
 
-and then the same resource with \`adopt\`. Without it a new merchant is made. The resource before, should it
-still be there, has none any more (\`MerchantClosed\`), and closes none when it goes.
+Then create the resource with \`adopt\`. Without \`adopt\` the operator creates a new merchant. If the
+previous resource still exists, it has no merchant any more (\`MerchantClosed\`). Its deletion closes none.
 `
 
-const whatTheStatusTells = `## Status
+const conditions = `## Conditions
 
-| Condition | Reason | What it says |
+| Condition | Reason | Meaning |
 |---|---|---|
-| \`Accepted\` | \`Valid\`, \`Invalid\` | whether the resource is right in itself |
-| \`Synced\` | \`Provisioned\` | the payments service has it as the resource says |
-| | \`Refused\` | it does not take what the resource says: the fields are named |
-| | \`ImmutableFieldChanged\` | the resource says otherwise than the merchant that was made of it |
-| | \`MerchantClosed\` | the merchant was closed |
-| | \`SecretMissing\` | a Secret that a webhook names is not there |
-| | \`SecretInvalid\` | what is in it is no secret that receivers can verify with; it says why |
-| | \`PaymentsUnreachable\`, \`KeyRefused\` | passes by itself; it is tried again |
-| | \`PaymentsDisabled\` | no payments service runs here |
-| | \`NotClosed\` | the resource is deleted, and its merchant could not be closed yet |
+| \`Accepted\` | \`Valid\`, \`Invalid\` | whether the spec is valid |
+| \`Synced\` | \`Provisioned\` | the merchant of the payments service matches the spec |
+| | \`Refused\` | the payments service rejects the spec; the message names the fields |
+| | \`ImmutableFieldChanged\` | an immutable field differs from the merchant |
+| | \`MerchantClosed\` | the merchant is closed |
+| | \`SecretMissing\` | the Secret of a webhook does not exist |
+| | \`SecretInvalid\` | the Secret of a webhook has no valid signing secret; the message has the cause |
+| | \`PaymentsUnreachable\`, \`KeyRefused\` | a temporary error, which the operator retries |
+| | \`PaymentsDisabled\` | the payments service is not enabled |
+| | \`NotClosed\` | the resource is deleted, and its merchant is not closed yet |
 | \`CredentialsReady\` | \`Written\` | the Secret has the key and the ids |
 | | \`SecretForeign\` | a Secret of that name exists, and belongs to another program or resource |
 | | \`SecretForbidden\` | the namespace has not granted its Secrets; the message has the command |
-| | \`SecretUnknown\`, \`SecretNotWritten\` | the Secret cannot be read or written; it is tried again |
-| \`Ready\` | \`Provisioned\` | all three |
+| | \`SecretUnknown\`, \`SecretNotWritten\` | the Secret cannot be read or written; the operator retries |
+| \`Ready\` | \`Provisioned\` | the three other conditions are true |
 `

@@ -27,15 +27,13 @@ export function paymentsReferencePage(): string {
   })
   return `# Payments: test cards, events and errors
 
-[tasks/accept-a-payment.md](../tasks/accept-a-payment.md) shows how they are used. Endpoints and fields are
-in the
-document that the service serves at \`/openapi.json\`.
+[tasks/accept-a-payment.md](../tasks/accept-a-payment.md) shows how to use them. The service describes its
+endpoints and fields at \`/openapi.json\`.
 
 ## Test cards
 
-Any date that is not past and any three digits go with them. A number that is not listed here and passes
-the check
-of card numbers is approved. Never enter the number of a real card.
+A test card has any expiry date that is not in the past, and any verification code of three digits. The test
+processor approves every other number with a valid check digit. Never enter the number of a real card.
 
 | Number | Outcome | Processing error |
 |---|---|---|
@@ -43,9 +41,8 @@ ${cards.join('\n')}
 
 ## Events
 
-The body of an event is \`{id, type, created, merchantId, data}\`. Each field of \`data\` is the record
-as the API
-presents it; \`change\` is the new entry of the trail.
+The body of an event is \`{id, type, created, merchantId, data}\`. Each field of \`data\` is a record in the
+form of the API; \`change\` is the new entry of the trail.
 
 | Type | Meaning | Fields of \`data\` |
 |---|---|---|
@@ -67,9 +64,8 @@ Codes of a field: ${fieldErrorCodes.map(code).join(', ')}.
 
 A declined payment is a transaction with \`successful: false\` and an \`error\` of
 \`{code, message, client, merchant, retry}\`. \`POST /merchants/{id}/transactions\` answers 400 with the
-code
-\`processing_error\` and the same object as \`error\`. \`client\` may be shown to the payer,
-\`merchant\` to the merchant.
+code \`processing_error\` and the same object as \`error\`. \`client\` is a text for the payer, and
+\`merchant\` a text for the merchant.
 
 | Code | Message | Meaning | The same payment can succeed later |
 |---|---|---|---|
