@@ -2,9 +2,9 @@ import { clusterConfigSchema } from '@tollway/crds/cluster-config.ts'
 import type { JsonObject, Schema } from '@tollway/crds/schema.ts'
 
 /**
- * The schema of the chart's values, in JSON Schema as helm judges it: the operator's configuration under its
- * own names, and what the chart itself needs to know. A field that is not known is refused, for a slip in a
- * name would otherwise do nothing, and say nothing.
+ * Returns the JSON Schema by which helm validates the values: the fields of the operator's configuration
+ * under the same names, and the fields of the chart itself. An unknown field is rejected, because a
+ * misspelled name would otherwise have no effect.
  */
 export function valuesSchema(): JsonObject {
   const {
@@ -30,37 +30,41 @@ export function valuesSchema(): JsonObject {
       secretNamespaces: secretNamespaces(),
       operatorPolicy: closed({
         enabled: flag(
-          "Admission policies limit what the operator's account writes: Secrets, pods, Merchants.",
+          "Whether admission policies limit the Secrets, pods and Merchants that the operator's " +
+            'account writes.',
         ),
       }),
       operator: closed(operatorFields(operatorPort, feedPort), 'The pods of the operator.'),
       rateLimit: toJsonSchema(withoutUrlSecret(withDigest(rateLimit))),
       broker: toJsonSchema(withOwnUrlSecret(withDigest(broker))),
       payments: toJsonSchema(withDigest(payments)),
-      redis: closed(redisFields(), 'The Redis that the pods of a service share.'),
+      redis: closed(
+        redisFields(),
+        'The Redis that the pods of a service share. Set one of existingSecret, url and bundled.',
+      ),
       crds: closed({
-        enabled: flag('Install the definitions and their admission policy.'),
-        install: flag('Deprecated: the former name of `enabled`. False has the same effect.'),
-        keep: flag('Keep them, and with them all resources, when the release is uninstalled.'),
-        allowDowngrade: flag('Install the definitions over newer ones, which else fails.'),
+        enabled: flag(
+          'Whether the chart installs the custom resource definitions and their admission policy.',
+        ),
+        install: flag('Deprecated: the former name of `enabled`. false has the same effect.'),
+        keep: flag('Whether an uninstall of the release keeps the definitions and all resources.'),
+        allowDowngrade: flag(
+          'Whether the chart may replace newer definitions. Otherwise, the installation fails.',
+        ),
       }),
-      aggregatedRoles: flag("Add the resources to the cluster's roles view, edit and admin."),
-      networkPolicy: closed({ enabled: flag('Say who may reach the pods.') }),
-      console: closed(consoleFields(), 'The console and the API of the operators, from outside.'),
+      aggregatedRoles: flag(
+        "Whether ClusterRoles add the resources to the cluster's roles view, edit and admin.",
+      ),
+      networkPolicy: closed({ enabled: flag('Whether NetworkPolicies limit the connections to the pods.') }),
+      console: closed(
+        consoleFields(),
+        'The access to the console and the API of the operators from outside the cluster.',
+      ),
       waitUntilReady: closed({
-        enabled: flag('A hook waits until everything is ready.'),
-        seconds: whole(1, 3600, 'The maximum, in seconds.'),
+        enabled: flag('Whether a hook waits after an install or upgrade until all resources are ready.'),
+        seconds: whole(1, 3600, 'The maximum time of the hook in seconds.'),
       }),
-      monitoring: closed({
-        podMonitor: switched('A PodMonitor of the Prometheus operator for each kind of pod.', { interval }),
-        serviceMonitor: switched('A ServiceMonitor for each kind of pod, with a Service for its metrics.', {
-          interval,
-        }),
-        alerts: switched('A PrometheusRule with alerts, each with its runbook.', {
-          runbooks: text('The URL of docs/operations/runbooks.md, to which # and the alert are added.'),
-        }),
-        dashboard: switched('A ConfigMap with a dashboard for Grafana.'),
-      }),
+      monitoring: closed(monitoringFields()),
       global: {
         type: 'object',
         description: 'The values that helm passes to every subchart. They have no effect.',
@@ -69,11 +73,24 @@ export function valuesSchema(): JsonObject {
   }
 }
 
+function monitoringFields(): JsonObject {
+  return {
+    podMonitor: switched('A PodMonitor of the Prometheus operator for each kind of pod.', { interval }),
+    serviceMonitor: switched('A ServiceMonitor for each kind of pod, with a Service for its metrics.', {
+      interval,
+    }),
+    alerts: switched('A PrometheusRule with alerts, each with its runbook.', {
+      runbooks: text('The URL of docs/operations/runbooks.md. Each alert links to it with # and its name.'),
+    }),
+    dashboard: switched('A ConfigMap with a dashboard for Grafana.'),
+  }
+}
+
 /** The digest of an image, which the chart appends to the image. */
 const imageDigest: Schema = {
   type: 'string',
   pattern: '^(sha256:[0-9a-f]{64})?$',
-  description: 'The digest of the image: sha256 and 64 hexadecimal digits; empty for the tag alone.',
+  description: 'The digest of the image: sha256: and 64 hexadecimal digits. Empty means only the tag.',
 }
 
 function withDigest(service: Schema = {}): Schema {
@@ -99,7 +116,7 @@ function imageAndMetadata(): Readonly<Record<string, JsonObject>> {
           maxLength: 253,
           pattern: '^([a-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)*)?$',
           description:
-            'The registry of each image that names none, with a path: registry.example.com/mirror.',
+            'The registry, with an optional path, of each image without one: registry.example.com/mirror.',
         },
         pullSecrets: toJsonSchema(podSchemas()['imagePullSecrets'] ?? {}),
       },
@@ -118,14 +135,14 @@ function feedCertificateFields({ properties: { issuer = {} } = {} }: Schema = {}
     issuer: toJsonSchema(issuer),
     issuerRef: closed(
       {
-        name: text('Its name. Needed with cert-manager.'),
-        kind: text('Its kind: Issuer or ClusterIssuer, or that of another group.'),
-        group: text('Its API group.'),
+        name: text('The name of the issuer. Required with cert-manager.'),
+        kind: text('The kind of the issuer: Issuer, ClusterIssuer, or a kind of another API group.'),
+        group: text('The API group of the issuer.'),
       },
-      'The issuer of cert-manager. Everyone with a certificate of it can call the feed.',
+      'The issuer of cert-manager. Every program with a certificate of this issuer can call the feed.',
     ),
-    duration: hours('How long certificates of cert-manager are valid, in hours.'),
-    renewBefore: hours('How long before their end cert-manager renews them, in hours.'),
+    duration: hours('The validity of certificates of cert-manager, in hours.'),
+    renewBefore: hours('The time before their expiry at which cert-manager renews certificates, in hours.'),
   }
 }
 
@@ -140,40 +157,41 @@ function consoleFields(): JsonObject {
   const annotations = {
     type: 'object',
     additionalProperties: { type: 'string' },
-    description: 'Annotations of it.',
+    description: 'The annotations of the object.',
   }
   return {
     ingress: switched('An Ingress for /console and /api/v1.', {
-      className: text('Its IngressClass; empty for that of the cluster.'),
-      hosts: { type: 'array', items: hostName, description: 'The hosts. One is needed.' },
-      tls: objects('Its TLS: hosts and the Secret with their certificate.'),
+      className: text('The IngressClass. Empty means the default of the cluster.'),
+      hosts: { type: 'array', items: hostName, description: 'The hosts. At least one is required.' },
+      tls: objects('The TLS configuration: hosts, and the Secret with their certificate.'),
       annotations,
     }),
     httpRoute: switched('An HTTPRoute of the Gateway API for /console and /api/v1.', {
-      parentRefs: objects('The Gateways. One is needed.'),
+      parentRefs: objects('The Gateways. At least one is required.'),
       hostnames: {
         type: 'array',
         items: hostName,
-        description: 'The hosts; empty for those of the Gateway.',
+        description: 'The hosts. Empty means the hosts of the Gateway.',
       },
       annotations,
     }),
   }
 }
 
-/** Which Secret the pods read follows from `redis`. */
+/** The values of `redis` determine the Secret that the pods read. */
 function withoutUrlSecret(rateLimit: Schema = {}): Schema {
   const { backend = {}, ...fields } = rateLimit.properties ?? {}
   const { urlSecret: _, ...backendFields } = backend.properties ?? {}
   return { ...rateLimit, properties: { ...fields, backend: { ...backend, properties: backendFields } } }
 }
 
-/** Streams may be kept elsewhere than counters are. */
+/** Streams can have another Redis than counters. */
 function withOwnUrlSecret(broker: Schema = {}): Schema {
   const { streamLog = {}, ...fields } = broker.properties ?? {}
   const { urlSecret = {}, ...logFields } = streamLog.properties ?? {}
   const description =
-    'A Secret of this namespace with the address of a Redis for streams; without a name, redis.'
+    'The Secret with the address of the Redis for streams, in the namespace of the release. By default, the ' +
+    'Redis of the value redis has the streams.'
   const properties = { ...logFields, urlSecret: { ...urlSecret, description } }
   return { ...broker, properties: { ...fields, streamLog: { ...streamLog, properties } } }
 }
@@ -187,10 +205,10 @@ function secretNamespaces(): JsonObject {
     maxItems,
     items: { ...bounds, pattern: `${pattern}|^\\*$` },
     description:
-      'The namespaces whose Secrets the operator may read by name, and with payments write. Left out or empty: ' +
-      "none, until a namespace grants it by a RoleBinding. `'*'`: all that are watched; without " +
-      'watchNamespaces these are all Secrets of the cluster, and with them every account whose token or ' +
-      'password is in a Secret.',
+      'The namespaces whose Secrets the operator may read by name, and with payments write. Empty means none; a ' +
+      "namespace can grant its Secrets by a RoleBinding. `'*'` means all watched namespaces. Without " +
+      'watchNamespaces these are all Secrets of the cluster, which include the tokens and passwords of every ' +
+      'account.',
   }
 }
 
@@ -198,13 +216,13 @@ function operatorFields(operatorPort: Schema = {}, feedPort: Schema = {}): JsonO
   return {
     ...podFields(),
     objects: toJsonSchema(clusterConfigSchema.properties?.['rateLimit']?.properties?.['objects'] ?? {}),
-    replicas: whole(1, 9, 'How many operators run; one of them writes.'),
+    replicas: whole(1, 9, 'The number of operators. All serve the feed, and one is the leader.'),
     port: toJsonSchema(operatorPort),
     feedPort: toJsonSchema(feedPort),
   }
 }
 
-/** What the operator's pods have in common with those that it makes. */
+/** The fields that the operator's pods share with the pods of services. */
 function podFields(): JsonObject {
   const { maxUnavailable: _, image = {}, ...fields } = podSchemas()
   const all = { image, imageDigest, ...fields, extraVolumes: anyVolumes }
@@ -216,7 +234,7 @@ const anyVolumes: Schema = {
   type: 'array',
   maxItems: 64,
   items: { type: 'object' },
-  description: 'More volumes of the pods.',
+  description: 'Additional volumes of the pods.',
 }
 
 function podSchemas(): Readonly<Record<string, Schema>> {
@@ -227,17 +245,19 @@ function redisFields(): JsonObject {
   const maxMemory = {
     type: 'string',
     pattern: '^[1-9][0-9]*(kb|mb|gb)$',
-    description: 'Its maxmemory, beyond which it refuses writes: less than the limit of the container.',
+    description:
+      'The maxmemory of Redis, beyond which it rejects writes. Set it below the memory limit of the ' +
+      'container.',
   }
   const { image, imagePullPolicy, resources } = podFields()
   return {
     existingSecret: closed({
-      name: text('A Secret of this namespace that holds the address.'),
-      key: text('The entry in it.'),
+      name: text('The Secret with the address of Redis, in the namespace of the release.'),
+      key: text('The key of the entry in the Secret.'),
     }),
-    url: text('The address itself, of which the chart makes a Secret.'),
+    url: text('The address of Redis. The chart creates a Secret with it.'),
     bundled: closed({
-      enabled: flag('Run a small Redis, for trials.'),
+      enabled: flag('Whether the chart runs a small Redis, for trials.'),
       image: image ?? {},
       imageDigest: toJsonSchema(imageDigest),
       imagePullPolicy: imagePullPolicy ?? {},
@@ -245,7 +265,7 @@ function redisFields(): JsonObject {
       resources: resources ?? {},
       streams: closed(
         { maxMemory, resources: resources ?? {} },
-        'The Redis for streams beside it, where the broker keeps them in Redis.',
+        'The separate Redis for streams, if the broker stores them in Redis.',
       ),
     }),
   }
@@ -264,11 +284,17 @@ const duration = (description: string): JsonObject => ({
   pattern: '^[0-9]+(ms|s|m)$',
   description,
 })
-const interval = duration('How often metrics are read; alerts look back 2 minutes and more.')
+const interval = duration(
+  'The interval at which metrics are scraped. Alerts evaluate at least the last 2 minutes.',
+)
 const switched = (description: string, more: JsonObject = {}): JsonObject =>
   closed({
     enabled: flag(description),
-    labels: { type: 'object', additionalProperties: { type: 'string' }, description: 'Labels of it.' },
+    labels: {
+      type: 'object',
+      additionalProperties: { type: 'string' },
+      description: 'The labels of the object.',
+    },
     ...more,
   })
 
@@ -276,7 +302,7 @@ function closed(properties: JsonObject, description?: string): JsonObject {
   return { type: 'object', ...(description && { description }), additionalProperties: false, properties }
 }
 
-/** Omits the keywords that only an API server knows, and defaults, which values.yaml has. */
+/** Omits the keywords that only an API server supports, and defaults, which values.yaml has. */
 function toJsonSchema(schema: Schema): JsonObject {
   const { properties, items, additionalProperties, default: _, ...rest } = schema
   const words = Object.entries(rest).filter(([word]) => !/^x-|^(rules|tooManyItems|required)$|^~/.test(word))

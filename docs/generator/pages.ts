@@ -103,8 +103,8 @@ with an invalid value, and reports every invalid value. Settings that the broker
 
 With \`tollway run\` the operator sets the required variables of each process. \`--broker-env NAME=VALUE\`, or
 \`brokerEnv\` in its [configuration file](operator.md#configuration-file), sets further variables. In a
-cluster, \`broker.env\` of the [chart's values](helm-values.md) sets them. The settings of single streams are in
-an [AnimationStreamRoute](animation-stream-route.md).
+cluster, \`broker.env\` of the [chart's values](helm-values.md) sets them. The settings of single streams are
+in an [AnimationStreamRoute](animation-stream-route.md).
 
 ${describeSettings(brokerSettings)}`
 }

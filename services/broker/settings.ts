@@ -41,13 +41,15 @@ const pageSettings = settingsTable({
     name: 'ADMIN_PORT',
     kind: port,
     fallback: '6075',
-    help: 'The port of the admin API, with the TLS settings of gRPC; it is open only with ADMIN_TOKEN_FILE.',
+    help:
+      'The port of the admin API. It uses the TLS settings of gRPC, and is open only with ' +
+      'ADMIN_TOKEN_FILE.',
   },
   adminTokenFile: {
     name: 'ADMIN_TOKEN_FILE',
     kind: text,
     fallback: '',
-    help: 'The file of the tokens of the admin API, one a line; read again when it changes.',
+    help: 'The file of the tokens of the admin API, one in each line. It is read again when it changes.',
   },
   metricsHost: {
     name: 'METRICS_HOST',
@@ -59,7 +61,7 @@ const pageSettings = settingsTable({
     name: 'METRICS_PORT',
     kind: port,
     fallback: '0',
-    help: 'A second port, with metrics and health only; 0 for none.',
+    help: 'The port of the metrics server, which serves metrics and health only. 0 disables it.',
   },
 })
 
@@ -68,13 +70,15 @@ const streamSettings = settingsTable({
     name: 'STREAM_LOG',
     kind: oneOf('memory', 'redis'),
     fallback: 'memory',
-    help: 'The storage of streams: this process, or a Redis that several brokers share.',
+    help: 'The storage of streams: the memory of this process, or a Redis that several brokers share.',
   },
   redisUrl: {
     name: 'REDIS_URL',
     kind: text,
     fallback: 'redis://localhost:6379',
-    help: 'This Redis: redis(s)://[user:password@]host:port[/database], host:port, or a unix socket.',
+    help:
+      'The address of Redis: redis(s)://[user:password@]host:port[/database], host:port, or a unix ' +
+      'socket.',
     secret: true,
   },
   redisKeyPrefix: {
@@ -87,25 +91,27 @@ const streamSettings = settingsTable({
     name: 'ROUTES',
     kind: oneOf('none', 'feed'),
     fallback: 'none',
-    help: 'The source of routes: none, so that the defaults apply to all, or a management server.',
+    help: 'The source of routes. none: the defaults apply to all requests. feed: a management server.',
   },
   nvidiaAceNames: {
     name: 'NVIDIA_ACE_NAMES',
     kind: boolean,
     fallback: 'false',
-    help: 'Also serve the API under the name of the public definition (nvidia_ace.…).',
+    help: 'Serve the API also under the names of the public definition (nvidia_ace.…).',
   },
   maxMessageBytes: {
     name: 'MAX_MESSAGE_BYTES',
     kind: integer(1024, 1 << 30),
     fallback: '16777216',
-    help: 'The maximum length of a message. A route can only lower it.',
+    help: 'The maximum size of a message in bytes. A route can only lower it.',
   },
   maxKeptBytes: {
     name: 'MAX_KEPT_BYTES',
     kind: integer(1_048_576, 2 ** 40),
     fallback: '134217728',
-    help: 'The maximum bytes of all streams of a broker in its memory and, of its producers, in Redis.',
+    help:
+      'The maximum bytes of all streams in the memory of a broker, and of the streams of its ' +
+      'producers in Redis.',
   },
   maxPushes: {
     name: 'MAX_PUSHES',
@@ -123,25 +129,25 @@ const streamSettings = settingsTable({
     name: 'MAX_WAITING_REQUESTS',
     kind: integer(1, 10_000),
     fallback: '32',
-    help: 'The maximum number of requests in the queue of one pull; the oldest are dropped first.',
+    help: 'The maximum number of requests in the queue of one pull. The oldest requests are dropped first.',
   },
   pullIdleMs: {
     name: 'PULL_IDLE_TIMEOUT',
     kind: durationMs,
     fallback: '1h',
-    help: 'The maximum time that a pull waits for a matching request; 0 for no limit.',
+    help: 'The maximum time that a pull waits for a matching request. 0 means no limit.',
   },
   headerWaitMs: {
     name: 'HEADER_TIMEOUT',
     kind: durationMs,
     fallback: '30s',
-    help: 'The maximum time until the header of a push.',
+    help: 'The maximum time between the begin of a push and its header.',
   },
   resumeGraceMs: {
     name: 'RESUME_GRACE',
     kind: durationMs,
     fallback: '5s',
-    help: 'The time that a stream waits for a producer with a lost connection; 0 to end it at once.',
+    help: 'The time that a stream waits for a producer that lost its connection. 0 ends the stream at once.',
   },
 })
 
@@ -156,13 +162,13 @@ const processSettings = settingsTable({
     name: 'DRAIN_DELAY',
     kind: durationMs,
     fallback: '5s',
-    help: 'The time to accept calls after SIGTERM while the process is unhealthy, so that callers can react.',
+    help: 'The time after SIGTERM in which the process is unhealthy and still accepts calls.',
   },
   drainTimeoutMs: {
     name: 'DRAIN_TIMEOUT',
     kind: durationMs,
     fallback: '20s',
-    help: 'The time for running requests to end after that; then they end with ERROR.',
+    help: 'The time after DRAIN_DELAY at which running requests end with ERROR.',
   },
   ...logSettings('warn'),
 })

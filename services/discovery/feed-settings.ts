@@ -38,13 +38,13 @@ export const feedSettings = settingsTable({
     name: 'CONFIG_GRPC_XDS_NODE_METADATA',
     kind: pairs,
     fallback: '',
-    help: 'Further properties of this process, as texts in node.metadata.',
+    help: 'Further properties of this process, as strings in node.metadata.',
   },
   xdsServer: {
     name: 'CONFIG_GRPC_XDS_SERVER_URL',
     kind: hostPort,
     fallback: 'localhost:18000',
-    help: 'The management server.',
+    help: 'The address of the management server.',
   },
   xdsUseTls: {
     name: 'CONFIG_GRPC_XDS_SERVER_USE_TLS',
@@ -62,13 +62,15 @@ export const feedSettings = settingsTable({
     name: 'CONFIG_GRPC_XDS_CLIENT_TLS_KEY',
     kind: text,
     fallback: '',
-    help: 'The file of the key of the client certificate.',
+    help: 'The file of the private key of the client certificate.',
   },
   xdsCaFile: {
     name: 'CONFIG_GRPC_XDS_SERVER_TLS_CACERT',
     kind: text,
     fallback: '',
-    help: 'The file of the certificate authorities of the server; empty for those that Node trusts.',
+    help:
+      'The file of the certificate authorities of the server. Empty means the authorities that Node ' +
+      'trusts.',
   },
   xdsServerSan: {
     name: 'CONFIG_GRPC_XDS_SERVER_TLS_SAN',
@@ -80,7 +82,7 @@ export const feedSettings = settingsTable({
     name: 'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS',
     kind: additionalHeaders,
     fallback: '',
-    help: 'Additional headers of the requests, such as an authorization: k1:v1,k2:v2.',
+    help: 'Additional headers of the requests, such as authorization, as k1:v1,k2:v2.',
     secret: true,
   },
   lastGoodFile: {
@@ -93,51 +95,55 @@ export const feedSettings = settingsTable({
     name: 'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL',
     kind: atLeast10Ms,
     fallback: '3s',
-    help: 'The delay between attempts before the first connection.',
+    help: 'The delay between attempts to connect until the first connection is established.',
   },
   xdsBackoffJitter: {
     name: 'XDS_CLIENT_BACKOFF_JITTER',
     kind: boolean,
     fallback: 'true',
-    help: 'Add jitter to the delays.',
+    help: 'Add jitter to the delays between streams.',
   },
   xdsBackoffInitialMs: {
     name: 'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL',
     kind: atLeast10Ms,
     fallback: '10s',
-    help: 'The first delay after a stream ended; none after a stream that lasted longer, and at least 10s.',
+    help:
+      'The first delay after the end of a stream. A stream that lasts this long, and at least 10s, ' +
+      'has no delay.',
   },
   xdsBackoffMaxMs: {
     name: 'XDS_CLIENT_BACKOFF_MAX_INTERVAL',
     kind: atLeast10Ms,
     fallback: '60s',
-    help: 'The longest wait.',
+    help: 'The maximum delay.',
   },
   xdsBackoffFactor: {
     name: 'XDS_CLIENT_BACKOFF_RANDOM_FACTOR',
     kind: decimal(0, 10),
     fallback: '0.5',
-    help: 'The next delay is the last one times 1 plus this.',
+    help: 'The growth of the delay: the next delay is the previous one, multiplied by 1 plus this number.',
   },
   xdsKeepaliveMs: {
     name: 'XDS_CLIENT_KEEPALIVE_INTERVAL',
     kind: pingInterval,
     fallback: '0',
     help:
-      'The interval of HTTP/2 pings to the management server; 0 for none. Servers close connections with ' +
+      'The interval of HTTP/2 pings to the management server. 0 disables pings. Servers close connections with ' +
       'more pings than they permit: grpc-go permits one in 5m by default. TCP keepalive is always enabled.',
   },
   xdsKeepaliveTimeoutMs: {
     name: 'XDS_CLIENT_KEEPALIVE_TIMEOUT',
     kind: atLeast1S,
     fallback: '10s',
-    help: 'Closes the connection to the management server when a ping has no answer for this long.',
+    help:
+      'The time without an answer to a ping after which the connection to the management server is ' +
+      'closed.',
   },
   xdsMaxMessageBytes: {
     name: 'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES',
     kind: integer(0, 1 << 30),
     fallback: '0',
-    help: 'The maximum size of a configuration in bytes; 0 for 64 MiB.',
+    help: 'The maximum size of a configuration in bytes. 0 means 64 MiB.',
   },
 })
 

@@ -13,9 +13,9 @@ export const currencies: Kind<readonly string[]> = {
   },
 }
 
-/** How many of each currency one of the base is worth. */
+/** Exchange rates: the amount of each currency for one unit of the base currency. */
 export const rateTable: Kind<RateTable> = {
-  allowed: 'JSON such as {"base": "EUR", "rates": {"DKK": "7.46"}}, rates being decimal numbers as text',
+  allowed: 'JSON such as {"base": "EUR", "rates": {"DKK": "7.46"}}, with rates as strings of decimal numbers',
   parse: value => {
     const json = parseJson(value)
     if (!isObject(json) || typeof json['base'] !== 'string' || !isTexts(json['rates'])) return undefined
@@ -27,8 +27,8 @@ export const rateTable: Kind<RateTable> = {
 /** The cost of operations, by funding currency. */
 export const feeTable: Kind<FeeTable> = {
   allowed:
-    'JSON such as {"DKK": {"capture": {"flat": "25", "rate": "0.0135"}}}, of capture, refund and dispute, ' +
-    'numbers being text',
+    'JSON such as {"DKK": {"capture": {"flat": "25", "rate": "0.0135"}}}, for capture, refund and dispute, ' +
+    'with numbers as strings',
   parse: value => {
     const json = parseJson(value)
     if (!isObject(json) || !Object.values(json).every(isRules)) return undefined

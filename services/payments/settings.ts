@@ -26,27 +26,29 @@ const serverSettings = settingsTable({
     fallback: '0.0.0.0',
     help: 'The address of the API and the payment page.',
   },
-  port: { name: 'PORT', kind: port, fallback: '8090', help: 'Their port.' },
+  port: { name: 'PORT', kind: port, fallback: '8090', help: 'The port of the API and the payment page.' },
   tlsCert: {
     name: 'TLS_CERT',
     kind: text,
     fallback: '',
-    help: 'A certificate file in PEM: with it, that port uses TLS. Changes are followed.',
+    help:
+      'The file of the certificate of PORT in PEM. With it, the port uses TLS. It is read again when ' +
+      'it changes.',
   },
-  tlsKey: { name: 'TLS_KEY', kind: text, fallback: '', help: 'The file of its private key.' },
+  tlsKey: { name: 'TLS_KEY', kind: text, fallback: '', help: 'The file of the private key of TLS_CERT.' },
   trustedProxies: {
     name: 'TRUSTED_PROXIES',
     kind: cidrs,
     fallback: '',
     help:
-      'Networks of the proxies in front of that port. Only they are believed when X-Forwarded-For names the ' +
-      'client; without them, all clients of a proxy share one address, and the limits of one.',
+      'The networks of the proxies in front of PORT. The service uses X-Forwarded-For only in requests of these ' +
+      'proxies. The clients of any other proxy share the address of the proxy, and its limits.',
   },
   debugHost: {
     name: 'DEBUG_HOST',
     kind: text,
     fallback: '127.0.0.1',
-    help: 'The address of the monitoring server. It asks for no password.',
+    help: 'The address of the monitoring server, which requires no password.',
   },
   debugPort: {
     name: 'DEBUG_PORT',
@@ -58,15 +60,18 @@ const serverSettings = settingsTable({
     name: 'DRAIN_DELAY',
     kind: durationMs,
     fallback: '5s',
-    help: 'How long requests are taken after SIGTERM, while the process is not ready: callers must notice.',
+    help: 'The time after SIGTERM in which the process is not ready and still accepts requests.',
   },
   drainTimeoutMs: {
     name: 'DRAIN_TIMEOUT',
     kind: durationMs,
     fallback: '20s',
-    help: 'How long running requests may take after that.',
+    help: 'The time after DRAIN_DELAY at which running requests are closed.',
   },
-  ...logSettings('info', 'The level of the log. Requests are logged at debug, without bodies and keys.'),
+  ...logSettings(
+    'info',
+    'The minimum level of log lines. Requests are logged at debug, without bodies and keys.',
+  ),
 })
 
 const callSettings = settingsTable({
@@ -74,39 +79,43 @@ const callSettings = settingsTable({
     name: 'API_CALLS_PER_KEY',
     kind: callLimit,
     fallback: '6000',
-    help: 'How many calls of the API one key may make a minute.',
+    help: 'The maximum number of API calls a minute with one key.',
   },
   apiCallsPerAddress: {
     name: 'API_CALLS_PER_ADDRESS',
     kind: callLimit,
     fallback: '12000',
-    help: 'How many calls of the API one address may make a minute (IPv6: one /64), with all of its keys.',
+    help: 'The maximum number of API calls a minute from one address (IPv6: one /64) with all keys together.',
   },
   apiFailedKeysPerAddress: {
     name: 'API_FAILED_KEYS_PER_ADDRESS',
     kind: callLimit,
     fallback: '60',
-    help: 'How many unknown keys one address may try in a minute. Further calls from it are rejected.',
+    help:
+      'The maximum number of API calls a minute with unknown keys from one address. Further calls ' +
+      'from it are rejected.',
   },
   rateLimitAddress: {
     name: 'RATE_LIMIT_ADDRESS',
     kind: text,
     fallback: '',
     help:
-      'The gRPC port of a rate limit service, host:port, that counts these calls for all processes. Without it, ' +
-      'and while it does not answer, each process counts by itself.',
+      'The gRPC address, host:port, of a rate limit service that counts API calls for all processes. Without it, ' +
+      'and while it does not answer, each process counts separately.',
   },
   rateLimitDomain: {
     name: 'RATE_LIMIT_DOMAIN',
     kind: text,
     fallback: 'tollway-payments-api',
-    help: 'The domain of its limits, which are of the keys `key`, `address` and `failed_key`.',
+    help:
+      'The domain of the limits in the rate limit service. Their keys are `key`, `address` and ' +
+      '`failed_key`.',
   },
   rateLimitTimeoutMs: {
     name: 'RATE_LIMIT_TIMEOUT',
     kind: durationAtLeast(1),
     fallback: '20ms',
-    help: 'The longest wait for its answer.',
+    help: 'The timeout of calls of the rate limit service.',
   },
 })
 
@@ -115,44 +124,46 @@ const provisionSettings = settingsTable({
     name: 'PROVISION_HOST',
     kind: text,
     fallback: '127.0.0.1',
-    help: 'The address of the server that merchants are provisioned through.',
+    help: 'The address of the provisioning server, through which the operator manages merchants.',
   },
   provisionPort: {
     name: 'PROVISION_PORT',
     kind: port,
     fallback: '8091',
-    help: 'Its port. It is opened only with PROVISION_TOKEN or PROVISION_TLS_CLIENT_CA.',
+    help:
+      'The port of the provisioning server. It is open only with PROVISION_TOKEN or ' +
+      'PROVISION_TLS_CLIENT_CA.',
   },
   provisionToken: {
     name: 'PROVISION_TOKEN',
     kind: text,
     fallback: '',
-    help: 'The bearer token that it asks for. A new token in the file is used at once.',
+    help: 'The bearer token of the provisioning server. A new token in the file is used at once.',
     secret: true,
   },
   provisionTlsCert: {
     name: 'PROVISION_TLS_CERT',
     kind: text,
     fallback: '',
-    help: 'A certificate file in PEM: with it, that port uses TLS.',
+    help: 'The file of the certificate of PROVISION_PORT in PEM. With it, the port uses TLS.',
   },
   provisionTlsKey: {
     name: 'PROVISION_TLS_KEY',
     kind: text,
     fallback: '',
-    help: 'The file of its private key.',
+    help: 'The file of the private key of PROVISION_TLS_CERT.',
   },
   provisionTlsClientCa: {
     name: 'PROVISION_TLS_CLIENT_CA',
     kind: text,
     fallback: '',
-    help: 'A file of certificates in PEM: only clients with a certificate of one of them are let in.',
+    help: 'The file of certificate authorities in PEM. With it, clients need a certificate of one of them.',
   },
   provisionTlsClientName: {
     name: 'PROVISION_TLS_CLIENT_NAME',
     kind: text,
     fallback: '',
-    help: 'The DNS name that their certificates must be for. Without it, that of any client will do.',
+    help: 'The DNS name that the certificate of a client must have. Empty allows any name.',
   },
 })
 
@@ -161,33 +172,34 @@ const storageSettings = settingsTable({
     name: 'STATE_DIR',
     kind: text,
     fallback: '.tollway',
-    help: 'Its folder `payments` has the embedded database, and what this process keeps for itself.',
+    help: 'The state folder. Its folder `payments` has the embedded database and the files of this process.',
   },
   databaseUrl: {
     name: 'DATABASE_URL',
     kind: text,
     fallback: '',
     help:
-      'PostgreSQL: postgres://user:password@host:port/database. Without it, the embedded database. The files of ' +
-      '`sslrootcert`, `sslcert` and `sslkey` are read for each new connection.',
+      'The address of PostgreSQL: postgres://user:password@host:port/database. Without it, the service uses the ' +
+      'embedded database. The files of `sslrootcert`, `sslcert` and `sslkey` are read for each new ' +
+      'connection.',
     secret: true,
   },
   databaseConnections: {
     name: 'DATABASE_CONNECTIONS',
     kind: integer(1, 1000),
     fallback: '16',
-    help: 'Connections to PostgreSQL at most.',
+    help: 'The maximum number of connections to PostgreSQL.',
   },
   databaseStatementTimeoutMs: {
     name: 'DATABASE_STATEMENT_TIMEOUT',
     kind: durationAtLeast(10),
     fallback: '5s',
-    help: 'The longest that PostgreSQL may take for one statement.',
+    help: 'The timeout of one statement in PostgreSQL.',
   },
 })
 
 /**
- * Sample rates and fees of no date and no bank, for trials. Installations that pay out have to set real ones.
+ * Sample rates for trials, without a date and a source. Installations that pay out must set real rates.
  */
 const sampleRates = {
   base: 'EUR',
@@ -202,33 +214,33 @@ const moneySettings = settingsTable({
     name: 'FUNDING_CURRENCIES',
     kind: currencies,
     fallback: 'CHF,DKK,EUR,GBP,NOK,PLN,SEK,USD',
-    help: 'What merchants can be paid in.',
+    help: 'The currencies of payouts, as ISO 4217 codes.',
   },
   exchangeRates: {
     name: 'EXCHANGE_RATES',
     kind: rateTable,
     fallback: JSON.stringify(sampleRates),
-    help: 'The table that captures are exchanged by. Payments in other currencies are declined.',
+    help: 'The exchange rates of captures. Payments in currencies without a rate are declined.',
   },
   fees: {
     name: 'FEES',
     kind: feeTable,
     fallback: '{}',
-    help: 'What merchants pay, by their currency; a currency that is not listed is free of charge.',
+    help: 'The fees of merchants, by the currency of their payouts. A currency without an entry has no fees.',
   },
   authorisationLifetimeMs: {
     name: 'AUTHORISATION_LIFETIME',
     kind: durationAtLeast(1_000),
     fallback: '168h',
-    help: 'How long an authorisation can be captured; then what is pending becomes void.',
+    help: 'The time for which an authorisation can be captured. After it, the pending amount is voided.',
   },
   authorisationSweepMs: {
     name: 'AUTHORISATION_SWEEP_AFTER',
     kind: durationAtLeast(1_000),
     fallback: '30m',
     help:
-      'After which time an authorisation whose answer could not be stored, and whose request did not come again, ' +
-      'is cancelled at the processor. Longer than callers repeat their requests.',
+      'The time after which an authorisation is cancelled at the processor if its result could not be stored and ' +
+      'its request was not repeated. Set it longer than callers repeat their requests.',
   },
   maxCaptures: {
     name: 'MAX_CAPTURES',
@@ -252,33 +264,37 @@ const moneySettings = settingsTable({
     name: 'OPEN_SIGNUP',
     kind: boolean,
     fallback: 'true',
-    help: 'Whether anybody may make an app by POST /apps.',
+    help: 'Whether everyone can create an app by POST /apps.',
   },
   signupsPerMinute: {
     name: 'SIGNUPS_PER_MINUTE',
     kind: integer(1, 1_000_000),
     fallback: '60',
-    help: 'How many apps may be made from one address.',
+    help: 'The maximum number of apps created a minute from one address.',
   },
   payAttemptsPerAddress: {
     name: 'PAY_ATTEMPTS_PER_ADDRESS',
     kind: integer(1, 1_000_000),
     fallback: '60',
-    help: 'How many payments may be tried a minute on the payment page from one address (IPv6: one /64).',
+    help:
+      'The maximum number of payment attempts a minute on the payment page from one address (IPv6: ' +
+      'one /64).',
   },
   payAttemptsPerMerchant: {
     name: 'PAY_ATTEMPTS_PER_MERCHANT',
     kind: integer(1, 1_000_000),
     fallback: '600',
-    help: 'How many payments may be tried a minute on the page of one merchant. API calls do not count.',
+    help:
+      'The maximum number of payment attempts a minute on the payment page of one merchant. API ' +
+      'calls do not count.',
   },
   testProcessorKey: {
     name: 'TEST_PROCESSOR_KEY',
     kind: text,
     fallback: '',
     help:
-      'Secret of the test processor’s tokens, at least 16 characters, the same in all processes of one ' +
-      'database. Without it, one is made and kept in STATE_DIR.',
+      'The secret of the test processor’s tokens, with at least 16 characters. All processes of one database need ' +
+      'the same secret. Without it, the service generates one and stores it in STATE_DIR.',
     secret: true,
   },
   payPageSecret: {
@@ -286,9 +302,10 @@ const moneySettings = settingsTable({
     kind: text,
     fallback: '',
     help:
-      'Secrets of the payment page’s forms, one a line, each of at least 32 characters, the same in all processes ' +
-      'of one database. The first seals, all of them open. A file is read again when it changes. Without it, one is ' +
-      'made and kept in STATE_DIR.',
+      'The secrets of the payment page’s forms, one in each line, with at least 32 characters each. All processes ' +
+      'of one database need the same secrets. New forms are sealed with the first secret, and forms with any of ' +
+      'them are accepted. A file is read again when it changes. Without it, the service generates a secret and ' +
+      'stores it in STATE_DIR.',
     secret: true,
   },
   payPageCheckUrl: {
@@ -296,28 +313,30 @@ const moneySettings = settingsTable({
     kind: text,
     fallback: '',
     help:
-      'Address of the payment page as payers reach it, such as https://pay.example.org/pay/. Its headers and ' +
-      'scripts are compared with the inventory every five minutes. Without it there is no check.',
+      'The public URL of the payment page, such as https://pay.example.org/pay/. The service compares the headers ' +
+      'and scripts at this URL with the inventory every five minutes. Without it there is no check.',
   },
   testProcessorEventDelayMs: {
     name: 'TEST_PROCESSOR_EVENT_DELAY',
     kind: durationMs,
     fallback: '1s',
-    help: 'After which time the test processor reports frauds and disputes.',
+    help: 'The delay after which the test processor reports frauds and disputes.',
   },
   idempotencyLeaseMs: {
     name: 'IDEMPOTENCY_LEASE',
     kind: durationAtLeast(1_000),
     fallback: '60s',
     help:
-      'After which time a request with an Idempotency-Key whose process was killed may be repeated. Longer than ' +
-      'any request runs.',
+      'The time after which a request with an Idempotency-Key can be repeated if its process was killed. Set it ' +
+      'longer than any request runs.',
   },
   backgroundIntervalMs: {
     name: 'BACKGROUND_INTERVAL',
     kind: durationAtLeast(10),
     fallback: '1s',
-    help: 'How often the processor is asked for events, and the books for what is due.',
+    help:
+      'The interval of background tasks, which read events of the processor and run what is due in ' +
+      'the books.',
   },
 })
 
@@ -326,7 +345,7 @@ const deliverySettings = settingsTable({
     name: 'MAIL_SMTP_URL',
     kind: smtpServer,
     fallback: '',
-    help: 'The server that takes mail. Without it, mail goes into files in the folder `mail` of STATE_DIR.',
+    help: 'The SMTP server for mail. Without it, mail is written to files in the folder `mail` of STATE_DIR.',
     secret: true,
   },
   mailFrom: {
@@ -339,42 +358,44 @@ const deliverySettings = settingsTable({
     name: 'INVITATIONS_PER_APP',
     kind: invitationLimit,
     fallback: '100',
-    help: 'How many people one app may invite a day, to all of its merchants.',
+    help: 'The maximum number of invitations a day by one app, to all of its merchants together.',
   },
   invitationsPerMerchant: {
     name: 'INVITATIONS_PER_MERCHANT',
     kind: invitationLimit,
     fallback: '50',
-    help: 'How many people one merchant may invite a day.',
+    help: 'The maximum number of invitations a day to one merchant.',
   },
   invitationsPerRecipient: {
     name: 'INVITATIONS_PER_RECIPIENT',
     kind: invitationLimit,
     fallback: '3',
     help:
-      'How many invitations one address is sent a day, from all merchants together. Beyond it the person becomes ' +
-      'a member without a mail.',
+      'The maximum number of invitations a day to one e-mail address, from all merchants together. Beyond it, the ' +
+      'person becomes a member without a mail.',
   },
   ...webhookSettings,
   deliveryRetentionDays: {
     name: 'DELIVERY_RETENTION_DAYS',
     kind: integer(1, 3_650),
     fallback: '30',
-    help: 'How many days it stays known what became of mail and of each delivery of an event.',
+    help: 'The time in days for which the results of mail and of deliveries of events are kept.',
   },
   eventRetentionDays: {
     name: 'EVENT_RETENTION_DAYS',
     kind: integer(1, 36_500),
     fallback: '730',
     help:
-      'How many days the log of events goes back. An older event is removed once none of its deliveries waits to be ' +
-      'delivered. The books stay.',
+      'The time in days for which events are kept. An older event is deleted when none of its deliveries is ' +
+      'pending. The books are kept.',
   },
   payoutTime: {
     name: 'PAYOUT_TIME',
     kind: timeOfDay,
     fallback: '',
-    help: 'When each day merchants are paid their balance, in UTC. Else by `tollway payments payout`.',
+    help:
+      'The time of day, in UTC, of the daily payout of balances. By default, only `tollway payments ' +
+      'payout` pays out.',
   },
 })
 

@@ -28,7 +28,7 @@ const level: Kind<LogLevel> = {
  */
 export function logSettings(
   defaultLevel: LogLevel,
-  help = 'The minimum level that is logged. `trace` is `debug`; `fatal` and `panic` are `error`.',
+  help = 'The minimum level of log lines. `trace` means `debug`; `fatal` and `panic` mean `error`.',
 ) {
   return settingsTable({
     logLevel: {

@@ -7,7 +7,7 @@ export function tracingSettings(defaultServiceName: string) {
       name: 'TRACING_ENABLED',
       kind: oneOf('true', 'false'),
       fallback: 'false',
-      help: 'Export traces of calls by OTLP, to the endpoint of the standard OTEL_EXPORTER_OTLP_ variables.',
+      help: 'Export traces of calls by OTLP. The standard variables OTEL_EXPORTER_OTLP_… set the endpoint.',
     },
     tracingExporterProtocol: {
       name: 'TRACING_EXPORTER_PROTOCOL',
@@ -31,13 +31,13 @@ export function tracingSettings(defaultServiceName: string) {
       name: 'TRACING_SERVICE_INSTANCE_ID',
       kind: text,
       fallback: '',
-      help: 'The name of this process in traces; a random UUID (version 4) when empty.',
+      help: 'The name of this process in traces. Empty means a random UUID (version 4).',
     },
     tracingSamplingRate: {
       name: 'TRACING_SAMPLING_RATE',
       kind: decimal(0, 1),
       fallback: '1',
-      help: 'The share of traced calls among those whose caller has not decided it.',
+      help: 'The share of calls that are traced, among the calls without a decision of the caller.',
     },
   })
 }

@@ -7,12 +7,14 @@ export const webhookSettings = settingsTable({
     name: 'WEBHOOK_ALLOWED_CIDRS',
     kind: cidrs,
     fallback: '',
-    help: 'Networks that webhooks may go to though they are not public.',
+    help:
+      'The private networks to which webhooks are posted. By default, webhooks are posted to public ' +
+      'addresses only.',
   },
   webhookAllowHttp: {
     name: 'WEBHOOK_ALLOW_HTTP',
     kind: boolean,
     fallback: 'false',
-    help: 'Whether webhooks may go to http:// besides https://.',
+    help: 'Whether webhooks are also posted to http:// URLs. By default, only https:// URLs are allowed.',
   },
 })

@@ -18,7 +18,7 @@ export function grpcServerSettings(
       name: 'GRPC_UDS',
       kind: text,
       fallback: '',
-      help: 'The path of a unix socket, which then replaces the port.',
+      help: 'The path of a unix socket, on which gRPC is served instead of the port.',
     },
     grpcServerTls: {
       name: 'GRPC_SERVER_USE_TLS',
@@ -30,25 +30,27 @@ export function grpcServerSettings(
       name: 'GRPC_SERVER_TLS_CERT',
       kind: text,
       fallback: '',
-      help: 'The file of the certificate chain; read again when it changes.',
+      help: 'The file of the certificate chain. It is read again when it changes.',
     },
     grpcServerKeyFile: {
       name: 'GRPC_SERVER_TLS_KEY',
       kind: text,
       fallback: '',
-      help: 'The file of its private key.',
+      help: 'The file of the private key of GRPC_SERVER_TLS_CERT.',
     },
     grpcClientCaFile: {
       name: 'GRPC_CLIENT_TLS_CACERT',
       kind: text,
       fallback: '',
-      help: 'The file of the certificate authorities of callers, which then need a certificate (mutual TLS).',
+      help:
+        'The file of the certificate authorities of callers. With it, callers need a certificate ' +
+        '(mutual TLS).',
     },
     grpcClientSan: {
       name: 'GRPC_CLIENT_TLS_SAN',
       kind: text,
       fallback: '',
-      help: 'A name that the certificate of a caller must have.',
+      help: 'The name that the certificate of a caller must have.',
     },
     grpcMaxConnectionAgeMs: {
       name: 'GRPC_MAX_CONNECTION_AGE',
@@ -60,13 +62,15 @@ export function grpcServerSettings(
       name: 'GRPC_MAX_CONNECTION_AGE_GRACE',
       kind: durationMs,
       fallback: '1h',
-      help: 'The time after the drain at which the connection is closed.',
+      help: 'The time after the begin of the drain at which the connection is closed.',
     },
     requestMemoryBytes: {
       name: 'REQUEST_MEMORY_BYTES',
       kind: integer(minRequestMemoryBytes, 2 ** 40),
       fallback: String(requestMemoryBytes),
-      help: 'The memory of all unfinished requests of a process in bytes; beyond it the newest are rejected.',
+      help:
+        'The maximum memory of all unfinished requests of a process in bytes. Requests beyond it are ' +
+        'rejected.',
     },
   })
 }

@@ -5,25 +5,25 @@ const headerName: Kind<string> = {
   parse: value => (/^[!#$%&'*+.^`|~\w-]+$/.test(value) ? value : undefined),
 }
 
-/** How calls are decided, and the contents of their answers. */
+/** The decisions of calls, and the contents of their answers. */
 export const decisionSettings = settingsTable({
   nearLimitRatio: {
     name: 'NEAR_LIMIT_RATIO',
     kind: decimal(0, 1),
     fallback: '0.8',
-    help: 'Hits above this share of a limit count as near.',
+    help: 'The share of a limit above which hits are counted as near the limit.',
   },
   shadowMode: {
     name: 'SHADOW_MODE',
     kind: boolean,
     fallback: 'false',
-    help: 'The overall answer is always OK; calls over a limit are counted.',
+    help: 'The overall answer is always OK. Calls over a limit are counted.',
   },
   quotaMode: {
     name: 'QUOTA_MODE',
     kind: boolean,
     fallback: 'false',
-    help: 'Every limit is a quota: a call is over only when all are.',
+    help: 'Every limit is a quota: a call is over its limit only if all matched limits are.',
   },
   responseHeaders: {
     name: 'LIMIT_RESPONSE_HEADERS_ENABLED',
@@ -55,19 +55,21 @@ export const decisionSettings = settingsTable({
     fallback: 'reference',
     help:
       'The form of response headers. reference: those of LIMIT_RESPONSE_HEADERS_ENABLED. ietf-draft: ' +
-      'RateLimit-Policy and RateLimit with every limit, and Retry-After on a refusal, as in ' +
+      'RateLimit-Policy and RateLimit with every limit, and Retry-After on a rejection, as in ' +
       'draft-ietf-httpapi-ratelimit-headers-11; LIMIT_RESPONSE_HEADERS_ENABLED has no effect then.',
   },
   problemDetails: {
     name: 'PROBLEM_DETAILS',
     kind: boolean,
     fallback: 'false',
-    help: 'A refusal has a body of type application/problem+json, with the names of the exceeded limits.',
+    help:
+      'Rejections have a body of the type application/problem+json with the names of the exceeded ' +
+      'limits.',
   },
   dynamicMetadata: {
     name: 'RESPONSE_DYNAMIC_METADATA',
     kind: boolean,
     fallback: 'false',
-    help: 'Add dynamic metadata with the request and with the metadata of the rules whose limit it passed.',
+    help: 'Add dynamic metadata to answers: the request, and the metadata of the rules that allowed it.',
   },
 })

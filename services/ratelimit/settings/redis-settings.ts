@@ -19,7 +19,7 @@ const redisType: Kind<'single' | 'sentinel' | 'cluster'> = {
 }
 
 const pipelineLimitHelp =
-  'Collected commands are written early when there are this many; 0 for no such limit, or 50 without a window.'
+  'The number of collected commands at which they are written early. 0 means no limit, or 50 without a window.'
 
 /** The settings of Redis: one for all limits, and optionally a second one for limits per second. */
 export const redisSettings = settingsTable({
@@ -35,14 +35,16 @@ export const redisSettings = settingsTable({
     aliases: ['REDIS_SOCKET_TYPE'],
     kind: oneOf('unix', 'tcp'),
     fallback: 'unix',
-    help: 'The type of a bare name as the address of a single Redis.',
+    help: 'The type of the address of a single Redis if it is neither host:port nor a URL: unix or tcp.',
   },
   redisUrl: {
     name: 'KVSTORE_URL',
     aliases: ['REDIS_URL'],
     kind: text,
     fallback: '/var/run/nutcracker/ratelimit.sock',
-    help: 'host:port, a unix socket, redis(s)://…; sentinel: master,host:port,…; cluster: host:port,…',
+    help:
+      'The address: host:port, a unix socket, redis(s)://…; sentinel: master,host:port,…; cluster: ' +
+      'host:port,…',
     secret: true,
   },
   redisAuth: {
@@ -50,7 +52,7 @@ export const redisSettings = settingsTable({
     aliases: ['REDIS_AUTH'],
     kind: text,
     fallback: '',
-    help: '`password`, or `user:password`.',
+    help: 'The credentials for Redis: `password`, or `user:password`.',
     secret: true,
   },
   redisSentinelAuth: {
@@ -58,7 +60,7 @@ export const redisSettings = settingsTable({
     aliases: ['REDIS_SENTINEL_AUTH'],
     kind: text,
     fallback: '',
-    help: 'The same for the sentinels.',
+    help: 'The credentials for the sentinels: `password`, or `user:password`.',
     secret: true,
   },
   redisTls: {
@@ -73,14 +75,16 @@ export const redisSettings = settingsTable({
     aliases: ['REDIS_TIMEOUT'],
     kind: durationAtLeast(10),
     fallback: '1s',
-    help: 'A connection that takes longer to be established, or owes replies for this time, is closed.',
+    help: 'The time after which a connection that is not established, or misses a reply, is closed.',
   },
   redisPipelineWindowMs: {
     name: 'KVSTORE_PIPELINE_WINDOW',
     aliases: ['REDIS_PIPELINE_WINDOW'],
     kind: durationMs,
     fallback: '0',
-    help: 'How long commands are collected before they are written; 0 for one turn of the event loop.',
+    help:
+      'The time for which commands are collected before they are written. 0 means one turn of the ' +
+      'event loop.',
   },
   redisPipelineLimit: {
     name: 'KVSTORE_PIPELINE_LIMIT',
@@ -101,7 +105,7 @@ export const redisSettings = settingsTable({
     aliases: ['REDIS_TLS_CLIENT_KEY'],
     kind: text,
     fallback: '',
-    help: 'The file of the key of the client certificate.',
+    help: 'The file of the private key of the client certificate.',
   },
   redisTlsCaFile: {
     name: 'KVSTORE_TLS_CACERT',
@@ -115,7 +119,7 @@ export const redisSettings = settingsTable({
     aliases: ['REDIS_TLS_SKIP_HOSTNAME_VERIFICATION'],
     kind: boolean,
     fallback: 'false',
-    help: 'Accept any name in a certificate of a server.',
+    help: 'Accept any name in the certificate of a server.',
   },
   redisPerSecond: {
     name: 'KVSTORE_PERSECOND',
@@ -136,14 +140,14 @@ export const redisSettings = settingsTable({
     aliases: ['REDIS_PERSECOND_SOCKET_TYPE'],
     kind: oneOf('unix', 'tcp'),
     fallback: 'unix',
-    help: 'The same for the Redis for limits per second.',
+    help: 'KVSTORE_SOCKET_TYPE of the Redis for limits per second.',
   },
   redisPerSecondUrl: {
     name: 'KVSTORE_PERSECOND_URL',
     aliases: ['REDIS_PERSECOND_URL'],
     kind: text,
     fallback: '/var/run/nutcracker/ratelimitpersecond.sock',
-    help: 'Its address, likewise.',
+    help: 'The address of the Redis for limits per second, in the form of KVSTORE_URL.',
     secret: true,
   },
   redisPerSecondAuth: {
@@ -151,7 +155,7 @@ export const redisSettings = settingsTable({
     aliases: ['REDIS_PERSECOND_AUTH'],
     kind: text,
     fallback: '',
-    help: '`password`, or `user:password`.',
+    help: 'The credentials for Redis: `password`, or `user:password`.',
     secret: true,
   },
   redisPerSecondSentinelAuth: {
@@ -159,7 +163,7 @@ export const redisSettings = settingsTable({
     aliases: ['REDIS_PERSECOND_SENTINEL_AUTH'],
     kind: text,
     fallback: '',
-    help: 'The same for the sentinels.',
+    help: 'The credentials for the sentinels: `password`, or `user:password`.',
     secret: true,
   },
   redisPerSecondTls: {
@@ -167,21 +171,23 @@ export const redisSettings = settingsTable({
     aliases: ['REDIS_PERSECOND_TLS'],
     kind: boolean,
     fallback: 'false',
-    help: 'Connect to it with TLS.',
+    help: 'Connect to the Redis for limits per second with TLS.',
   },
   redisPerSecondTimeoutMs: {
     name: 'KVSTORE_PERSECOND_TIMEOUT',
     aliases: ['REDIS_PERSECOND_TIMEOUT'],
     kind: durationAtLeast(10),
     fallback: '1s',
-    help: 'A connection that takes longer to be established, or owes replies for this time, is closed.',
+    help: 'The time after which a connection that is not established, or misses a reply, is closed.',
   },
   redisPerSecondPipelineWindowMs: {
     name: 'KVSTORE_PERSECOND_PIPELINE_WINDOW',
     aliases: ['REDIS_PERSECOND_PIPELINE_WINDOW'],
     kind: durationMs,
     fallback: '0',
-    help: 'How long commands are collected before they are written; 0 for one turn of the event loop.',
+    help:
+      'The time for which commands are collected before they are written. 0 means one turn of the ' +
+      'event loop.',
   },
   redisPerSecondPipelineLimit: {
     name: 'KVSTORE_PERSECOND_PIPELINE_LIMIT',
@@ -195,7 +201,7 @@ export const redisSettings = settingsTable({
     aliases: ['REDIS_HEALTH_CHECK_ACTIVE_CONNECTION'],
     kind: boolean,
     fallback: 'false',
-    help: 'Be unhealthy whenever Redis does not answer; otherwise only until it has answered once.',
+    help: 'Be unhealthy whenever Redis does not answer. false: be unhealthy only until its first answer.',
   },
 })
 

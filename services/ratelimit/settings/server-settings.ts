@@ -20,7 +20,7 @@ export const serverSettings = settingsTable({
     name: 'WORKERS',
     kind: integer(1, 64),
     fallback: '1',
-    help: 'The number of processes that share the ports, and act as one service.',
+    help: 'The number of processes that share the ports.',
   },
   reusePort: {
     name: 'REUSE_PORT',
@@ -32,13 +32,13 @@ export const serverSettings = settingsTable({
     name: 'DRAIN_DELAY',
     kind: durationMs,
     fallback: '5s',
-    help: 'How long calls are accepted after SIGTERM while the process is unhealthy: callers must notice.',
+    help: 'The time after SIGTERM in which the process is unhealthy and still accepts calls.',
   },
   drainTimeoutMs: {
     name: 'DRAIN_TIMEOUT',
     kind: durationMs,
     fallback: '10s',
-    help: 'How long running calls may take after the delay.',
+    help: 'The time after DRAIN_DELAY at which running calls are closed.',
   },
   healthyWithConfig: {
     name: 'HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED',

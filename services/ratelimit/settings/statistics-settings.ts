@@ -38,30 +38,35 @@ export const statisticsSettings = settingsTable({
     aliases: ['USE_STATSD'],
     kind: booleanOrUnset,
     fallback: '',
-    help: 'Send statistics to a statsd server; by default only if no other sink is on.',
+    help: 'Send statistics to a statsd server. By default, they are sent only if no other sink is enabled.',
   },
   pushStatsHost: {
     name: 'PUSHSTATS_HOST',
     aliases: ['STATSD_HOST'],
     kind: text,
     fallback: 'localhost',
-    help: 'The statsd server, or the agent.',
+    help: 'The host of the statsd server or the agent.',
   },
   pushStatsPort: {
     name: 'PUSHSTATS_PORT',
     aliases: ['STATSD_PORT'],
     kind: integer(1, 65_535),
     fallback: '8125',
-    help: 'Its port.',
+    help: 'The port of the statsd server or the agent.',
   },
   pushStatsProtocol: {
     name: 'PUSHSTATS_PROTOCOL',
     aliases: ['STATSD_PROTOCOL'],
     kind: oneOf('tcp', 'udp'),
     fallback: 'tcp',
-    help: 'The protocol of the statsd server; an agent always uses UDP.',
+    help: 'The protocol of the statsd server. An agent always uses UDP.',
   },
-  extraTags: { name: 'EXTRA_TAGS', kind: pairs, fallback: '', help: 'Tags (labels) of every statistic.' },
+  extraTags: {
+    name: 'EXTRA_TAGS',
+    kind: pairs,
+    fallback: '',
+    help: 'Additional tags (labels) of every statistic.',
+  },
   useAgentStats: {
     name: 'USE_AGENTSTATS',
     aliases: ['USE_DOG_STATSD'],
@@ -74,7 +79,9 @@ export const statisticsSettings = settingsTable({
     aliases: ['USE_AGENTSTATS_MOGRIFIERS', 'DOG_STATSD_MOGRIFIERS', 'USE_DOG_STATSD_MOGRIFIERS'],
     kind: variableNames,
     fallback: '',
-    help: 'Rules in their order, each defined by AGENTSTATS_MOGRIFIER_<NAME>_PATTERN, _NAME and _TAGS.',
+    help:
+      'The names of the rules in order. AGENTSTATS_MOGRIFIER_<NAME>_PATTERN, _NAME and _TAGS define ' +
+      'each.',
   },
   usePullStats: {
     name: 'USE_PULLSTATS',
@@ -95,7 +102,9 @@ export const statisticsSettings = settingsTable({
     aliases: ['PROMETHEUS_PATH'],
     kind: urlPath,
     fallback: '/metrics',
-    help: 'The path of the metrics. The port also has /livez, 200 while the process runs, and /healthcheck.',
+    help:
+      'The path of the metrics. The port also serves /livez, 200 while the process runs, and ' +
+      '/healthcheck.',
   },
   pullStatsMapperFile: {
     name: 'PULLSTATS_MAPPER_YAML',
@@ -115,12 +124,12 @@ export const statisticsSettings = settingsTable({
     name: 'STATS_FLUSH_INTERVAL',
     kind: atLeast10Ms,
     fallback: '10s',
-    help: 'How often statistics are sent or written.',
+    help: 'The interval at which statistics are sent, or written to the log.',
   },
   disableStats: {
     name: 'DISABLE_STATS',
     kind: boolean,
     fallback: 'false',
-    help: 'Statistics are counted and shown at /stats, but not sent.',
+    help: 'Count statistics, and show them at /stats, but do not send them.',
   },
 })
