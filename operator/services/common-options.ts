@@ -8,8 +8,8 @@ export const commonOptions = {
     placeholder: 'URL',
     fallback: '',
     help:
-      'host:port, the path of a Unix socket, or redis://…; without it, several processes of a service ' +
-      'share a redis-server of the PATH, which is started',
+      'the address of Redis: host:port, the path of a Unix socket, or redis://…; without it, the operator ' +
+      'starts the redis-server of the PATH for several processes of a service',
   }),
   host: text({
     flag: 'host',
@@ -21,7 +21,7 @@ export const commonOptions = {
     flag: 'log-level',
     placeholder: 'LEVEL',
     fallback: 'info',
-    help: logLevels.join(', '),
+    help: `the log level: ${logLevels.join(', ')}`,
   }),
 }
 

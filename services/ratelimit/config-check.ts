@@ -40,7 +40,7 @@ each with its file, its field and the allowed values. The service rejects a fold
 settings that are probably unintended are reported as warnings.
 
   --config-dir DIR          the folder that the service reads; -config_dir is the same
-  --merge-domain-configs    files may share a domain, as with MERGE_DOMAIN_CONFIG=true; also
+  --merge-domain-configs    allow several files to share a domain, as MERGE_DOMAIN_CONFIG=true does; also
                             -merge_domain_configs
 
 Exit code: 0 when all files are valid, 1 when there is a problem or DIR cannot be read, 2 for invalid options.

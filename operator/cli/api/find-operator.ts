@@ -13,7 +13,7 @@ export const operatorOptions = {
   operator: text({
     placeholder: 'URL',
     help:
-      'the pages of an operator in a cluster, such as http://localhost:8000 after kubectl -n tollway ' +
+      'the URL of an operator in a cluster, such as http://localhost:8000 after kubectl -n tollway ' +
       'port-forward deploy/tollway-operator 8000 (default: the operator on this machine)',
   }),
   'token-file': text({

@@ -31,7 +31,7 @@ export const createCollect = (source: SourceOf<Bundle>): Command => ({
   help: {
     usage: ['[--output-file FILE]'],
     description: `\
-Writes a .tar.gz with what helps to find the cause of a problem: versions, resources with their status, the
+Writes a .tar.gz with the facts about a problem: versions, resources with their status, the
 report of the operator, and logs. manifest.json in it lists the files, what is left out and why. The bundle
 has at most 50 MiB before its compression; the newest lines of logs are kept.
 

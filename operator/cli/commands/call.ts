@@ -37,25 +37,25 @@ const options = {
   hits: wholeNumber(1, {
     min: 0,
     max: maxHits,
-    help: 'how many hits the call is, of each descriptor; 0 only looks',
+    help: 'the hits of the call for each descriptor; 0 reads the counters without a hit',
   }),
-  health: toggle({ help: 'only ask whether it takes calls' }),
+  health: toggle({ help: 'only check whether the service accepts calls' }),
   http: textOr(defaultAddress, { placeholder: 'URL', help: 'the HTTP port of the service' }),
   grpc: text({
     placeholder: 'ADDRESS',
-    help: 'with --health: the gRPC port, host:port, of any service (grpc.health.v1)',
+    help: 'with --health: the gRPC address, host:port, of any service (grpc.health.v1)',
   }),
   service: text({
     placeholder: 'NAME',
-    help: 'with --grpc: what is asked for by its name; the whole server without it',
+    help: 'with --grpc: the name of the service to check (default: the whole server)',
   }),
-  wait: seconds(0, { help: 'retry for at most this time until it answers' }),
+  wait: seconds(0, { help: 'retry for at most this time until the service answers' }),
   output: outputOption(),
 }
 
 export const call: Command = {
   name: 'call',
-  summary: 'ask a running service for a decision, or whether it takes calls',
+  summary: 'request a decision of a running service, or check its health',
   options,
   help: {
     usage: [
@@ -63,9 +63,9 @@ export const call: Command = {
       '--health [--http URL | --grpc ADDRESS [--service NAME]]',
     ],
     description: `\
-Asks a rate limit service that runs, as an Envoy does, but by HTTP, and prints what it decides. The hits
-count. To learn why it decides so, without a hit: tollway try.`,
-    exitCodes: '0 when the call is within the limits, 1 when it is over one, 2 when there is no decision.',
+Calls a running rate limit service as Envoy does, but by HTTP, and prints its decision. The hits are counted.
+tollway try explains a decision without a hit.`,
+    exitCodes: '0 when the call is within its limits, 1 when it is over a limit, 2 without a decision.',
     examples: [
       'tollway call --domain checkout --entries user=alice',
       'tollway call -d checkout -e path=/pay/card,plan=free -e user=alice --hits 5 -o json',

@@ -32,12 +32,15 @@ const connectMs = 3_000
 const maxProblems = 20
 
 const options = {
-  reference: text({ placeholder: 'ADDR', help: 'the gRPC port of the service whose answers are right' }),
-  candidate: text({ placeholder: 'ADDR', help: 'the gRPC port of the service to compare' }),
+  reference: text({
+    placeholder: 'ADDR',
+    help: 'the gRPC address of the service whose answers are the reference',
+  }),
+  candidate: text({ placeholder: 'ADDR', help: 'the gRPC address of the service to compare' }),
   requests: text({
     placeholder: 'FILE',
     help:
-      'a file with the JSON of one request a line, as the body of /json, each at most 1,000,000 bytes; ' +
+      'a file with a request as JSON in each line, like the body of /json, with at most 1,000,000 bytes each; ' +
       '- is the standard input',
     completion: aFile,
   }),

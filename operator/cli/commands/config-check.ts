@@ -18,7 +18,7 @@ export const configCheck: Command = {
       help: 'the folder that the service reads',
       completion: aFolder,
     }),
-    'merge-domain-configs': toggle({ help: 'files may share a domain' }),
+    'merge-domain-configs': toggle({ help: 'allow several files to share a domain' }),
   },
   async run(args, output) {
     const { folder, merge } = parse(args)

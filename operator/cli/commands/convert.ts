@@ -18,22 +18,22 @@ const options = {
     placeholder: 'NAME',
     help: 'the namespace of the resources',
   }),
-  output: oneOf(['yaml', 'json'], { short: 'o', placeholder: 'FORMAT', help: 'yaml or json' }),
+  output: oneOf(['yaml', 'json'], { short: 'o', placeholder: 'FORMAT', help: 'the format: yaml or json' }),
 }
 
 export const convert: Command = {
   name: 'convert',
-  summary: 'turn rate limit YAML files into RateLimitConfig resources',
+  summary: 'convert rate limit YAML files to RateLimitConfig resources',
   options,
   operands: aFile,
   help: {
     usage: ['PATH... [--namespace NAME] [-o yaml|json]'],
     description: `\
 Reads configuration files of the rate limit service (domain, descriptors, rate_limit: requests_per_unit, …),
-and prints the RateLimitConfig resources that decide the same, one document a domain. A PATH is a file, or
-a folder whose *.yaml and *.yml files are all read. If a file is invalid, or has a setting that a resource
-cannot have, only the problems are printed.`,
-    exitCodes: '0 when all were converted, 1 when a file is wrong, 2 when a path cannot be read.',
+and prints equivalent RateLimitConfig resources, one document for each domain. A PATH is a file, or a folder
+whose *.yaml and *.yml files are all read. If a file is invalid, or has a setting that a resource cannot have,
+only the problems are printed.`,
+    exitCodes: '0 when all files were converted, 1 when a file is invalid, 2 when a path cannot be read.',
     examples: [
       'tollway convert /srv/runtime_data/current/config --namespace shop > limits.yaml',
       'tollway convert basic.yaml | kubectl apply -f -',

@@ -18,7 +18,10 @@ const raiseOptions = { domain: domainOption, entries: entryOption, by, ...common
 const topOptions = {
   domain: domainOption,
   rule,
-  by: oneOf(['refused', 'hits'], { placeholder: 'WHAT', help: 'top: refused or hits' }),
+  by: oneOf(['refused', 'hits'], {
+    placeholder: 'WHAT',
+    help: 'top: the order of the keys, by refused or by hits',
+  }),
   ...common,
 }
 const tapOptions = { domain: domainOption, rule, ...common }
@@ -44,16 +47,17 @@ export const createCounters = (source: SourceOf<OperatorAddress>): Command => ({
       'tap --domain D [--rule RULE]',
     ],
     description: `\
-Asks the rate limit processes through their operator.
+Queries the rate limit processes through their operator.
   get    prints the counter of one descriptor: its value, its limit, and the seconds until its window ends
   reset  sets the counter to 0, also in the local caches of all processes
   raise  grants N more hits until the window ends; adds N tokens to a token bucket
   top    prints the keys of a rule with the most hits; the first call starts the count
-  tap    prints sampled decisions until Ctrl-C; the setting DECISION_TAP of the service allows it
+  tap    prints sampled decisions until Ctrl-C; requires DECISION_TAP=true of the service
 
 In a cluster, get, top and tap need the right to get ratelimitconfigs/counters of tollway.dev in the namespace
 of the resource, and reset and raise the right to update it.`,
-    exitCodes: '0 done, 1 a pod did not answer or has not confirmed, 2 the operator did not do it.',
+    exitCodes:
+      '0 done, 1 a pod did not answer or has not confirmed, 2 the operator rejected the call or did not answer.',
     examples: [
       'tollway counters get --domain checkout --entries user=alice',
       'tollway counters reset -d checkout -e user=alice',

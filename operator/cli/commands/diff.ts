@@ -46,16 +46,16 @@ const machineTarget: SourceOf<DiffTarget> = {
 /** Returns the command for the operator on this machine, or for a cluster. */
 export const createDiff = (source: SourceOf<DiffTarget>): Command => ({
   name: 'diff',
-  summary: 'show what manifests would change, in fields and in rules',
+  summary: 'show the changes that manifests would make to fields and rules',
   options: { ...own, ...source.options },
   help: {
     usage: ['-f FILE [--prune] [-o table|yaml|json]'],
     description: `\
 Compares the manifests in FILE with the resources of the operator on this machine, and changes nothing. It
 prints the resources that would be created, changed and deleted with their fields, the rules whose limits
-would change, and the problems that would appear: a domain that another resource has, a missing Secret.
-Fields are those of spec, and the annotations of Tollway.`,
-    exitCodes: '0 without a difference, 1 with one, 2 when it cannot be known.',
+would change, and new problems, such as a domain of another resource or a missing Secret. The compared fields
+are those of spec, and the annotations of Tollway.`,
+    exitCodes: '0 without a difference, 1 with a difference, 2 when the resources cannot be compared.',
     examples: ['tollway diff -f checkout.yaml', 'tollway diff -f limits --prune -o json'],
   },
   async run(args, output) {

@@ -11,7 +11,7 @@ const value = (placeholder: string, help: string) => text({ placeholder, help })
 
 export const payments: Command = {
   name: 'payments',
-  summary: 'prove the books of the payments service, pay out, raise disputes',
+  summary: 'verify the books of the payments service, pay out, raise disputes',
   help: adminHelp,
   options: {},
   actions: {

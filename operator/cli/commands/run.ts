@@ -37,7 +37,12 @@ const operatorTable: Options = Object.fromEntries(
 )
 
 const ownOptions = {
-  file: text({ short: 'f', placeholder: 'FOLDER', help: 'the manifests', completion: aFile }),
+  file: text({
+    short: 'f',
+    placeholder: 'FOLDER',
+    help: 'the folder or file of the manifests',
+    completion: aFile,
+  }),
   'state-dir': stateDirOption,
   config: text({
     placeholder: 'FILE',

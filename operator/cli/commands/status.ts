@@ -25,7 +25,7 @@ export interface ReportSource {
 
 const ofOperator = {
   'state-dir': stateDirOption,
-  operator: text({ placeholder: 'URL', help: 'the pages of an operator in a cluster' }),
+  operator: text({ placeholder: 'URL', help: 'the URL of an operator in a cluster' }),
 }
 
 const operatorSource: SourceOf<ReportSource> = {
@@ -47,32 +47,32 @@ const own = {
   revision: textOr('', {
     placeholder: 'ID',
     help:
-      'count only the operators of this release of the chart; those of another one may still answer ' +
-      'after an upgrade',
+      'accept only reports of operators of this release of the chart; the operators of the previous release ' +
+      'can still answer after an upgrade',
   }),
-  'except-stalled': toggle({ help: 'pass over resources that are wrong, and wait for who wrote them' }),
+  'except-stalled': toggle({ help: 'ignore invalid resources, which become ready only after a change' }),
   output: outputOption(),
 }
 
 /** Returns the command for the report of an operator. */
 export const createStatus = (source: SourceOf<ReportSource>): Command => ({
   name: 'status',
-  summary: 'show how far each resource got, and what runs',
+  summary: 'show the conditions of each resource, and the processes',
   options: { ...source.options, ...own },
   help: {
     usage: [
       '[--state-dir DIR | --operator URL] [--wait SECONDS] [--revision ID] [--except-stalled] [-o FORMAT]',
     ],
     description: `\
-Shows each resource with its conditions, what it limits or carries, and the processes that enforce it:
-  ACCEPTED    the resource is right
-  PROGRAMMED  the feed carries it, and no process refused it
-  ENFORCED    processes that enforce it, of those that run
-  READY       all three
-Of a Merchant:
-  SYNCED      the payments service has it as the resource says
-  CREDENTIALS its Secret has the API key and the ids`,
-    exitCodes: '0 when everything is ready, 1 when something is not, 2 when no operator runs.',
+Shows each resource with its conditions, its domain or prefix, and the processes that enforce it:
+  ACCEPTED    the resource is valid
+  PROGRAMMED  the feed carries the resource, and no process rejected it
+  ENFORCED    the processes that enforce the resource, and the processes that run
+  READY       the three others are true
+For a Merchant:
+  SYNCED      the merchant of the payments service matches the resource
+  CREDENTIALS the Secret has the API key and the ids`,
+    exitCodes: '0 when every resource is ready, 1 when one is not, 2 when no operator runs.',
     examples: [
       'tollway status',
       'tollway status --wait 10 -o json',

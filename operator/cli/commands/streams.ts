@@ -12,11 +12,11 @@ import { brokerSource } from '../streams/broker-addresses.ts'
 import { listTable } from '../streams/stream-table.ts'
 import { remarks, watchInLines, watchOnScreen } from '../streams/watch-streams.ts'
 
-const all = toggle({ help: 'list, watch: also requests that have ended and are still kept' })
+const all = toggle({ help: 'list, watch: include ended requests that are still kept' })
 const listOptions = { all, output: outputOption() }
 const watchOptions = {
   all,
-  every: seconds(1, { min: 0.1, help: 'watch: the time between two reads' }),
+  every: seconds(1, { min: 0.1, help: 'watch: the interval between two reads' }),
 }
 
 /** Returns the command for brokers. */
@@ -36,18 +36,18 @@ export const createStreams = (source: SourceOf<readonly BrokerAddress[]>): Comma
       'interrupt STREAM [REQUEST]',
     ],
     description: `\
-Asks brokers for their streams, at their debug servers or their admin API. Any of several brokers that share
-their streams in a Redis knows all requests, and interrupts any of them. A request is one row:
-  PRODUCERS   1 while its producer is connected to a broker that was asked
-  CONSUMERS   those that are served at the brokers that were asked; others may wait for their turn
+Reads the streams of brokers from their debug servers or their admin API. Brokers that share their streams in
+a Redis list all requests, and can interrupt each of them. Each request is one row:
+  PRODUCERS   1 while its producer is connected to one of the brokers
+  CONSUMERS   the consumers that the brokers serve now, without those that wait for their turn
   MESSAGES    the messages of its producer; in watch, per second
-  BEHIND      the messages and bytes that its slowest consumer has not taken
+  BEHIND      the messages and bytes that its slowest consumer has not received
 
 watch repeats the table until Ctrl-C. If the output is not a terminal, it prints a line for each request that
-begins, ends, or gets or loses a producer or a consumer. The line of an end says how the request ended.
+begins, ends, or gains or loses a producer or a consumer. The line of an end has its status.
 
 interrupt ends a request with INFO "interrupted" for its consumers and its producer, and rejects pushes of
-the same ids for a minute, even if none has begun yet. Without REQUEST it ends all running requests of the
+the same ids for a minute, also if none has begun yet. Without REQUEST it ends all running requests of the
 stream; the stream's next requests are accepted. STREAM is '' for a request without a stream id.`,
     exitCodes:
       '0 done, 1 a broker did not answer, or the stream has no running request, 2 no broker answered.',

@@ -9,16 +9,15 @@ const options = { ...folderOptions, output: outputOption('yaml') }
 
 export const translate: Command = {
   name: 'translate',
-  summary: 'show what the feed would carry',
+  summary: 'print the content of the feed for manifests',
   options,
   help: {
     usage: ['[-f FOLDER] [-o yaml|json|table]'],
     description: `\
-Prints the content of the feed for the manifests in FOLDER: for each type with resources,
-the version of the feed, and each resource as in its message. Invalid resources are reported and left out.
-Without -f it prints the present feed of the operator on this machine, which has the last good version of an
-invalid manifest.`,
-    exitCodes: '0 when something is carried, 1 when nothing is, 2 when FOLDER cannot be read.',
+Prints the content of the feed for the manifests in FOLDER: for each type with resources, the version of the
+feed, and each resource as in its message. Invalid resources are reported and omitted. Without -f it prints
+the current feed of the operator on this machine, which has the last good version of an invalid manifest.`,
+    exitCodes: '0 when the feed has a resource, 1 when it is empty, 2 when FOLDER cannot be read.',
     examples: ['tollway translate -f examples/quickstart', 'tollway translate -f limits.yaml -o table'],
   },
   async run(args, output) {

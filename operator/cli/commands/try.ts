@@ -15,14 +15,14 @@ const own = { domain: domainOption, entries: entriesOption, output: outputOption
 /** Returns the command for the manifests of a folder, or for the resources of a cluster. */
 export const createTry = (source: SourceOf<FolderContent>): Command => ({
   name: 'try',
-  summary: 'say which rule a request matches, and why',
+  summary: 'show the rule that a request matches, and why',
   options: { ...own, ...source.options },
   help: {
     usage: ['--domain DOMAIN --entries KEY=VALUE[,KEY=VALUE...] [-f FOLDER]'],
     description: `\
-Says for each descriptor of a request which rule it matches, entry by entry, and which limit holds. It reads
-the manifests and counts nothing. Without -f it answers as the operator on this machine decides now: where a
-manifest is wrong, by its last good version.`,
+Shows for each descriptor of a request the rule that it matches, entry by entry, and the limit that applies.
+It reads the manifests and counts nothing. Without -f it uses the rules in force on this machine: for an
+invalid manifest, those of its last good version.`,
     exitCodes:
       '0 when every descriptor has a limit, 1 when one has none, 2 when the manifests cannot be read.',
     examples: [

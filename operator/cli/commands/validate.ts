@@ -18,9 +18,10 @@ export const createValidate = (source: SourceOf<FolderContent>): Command => ({
     usage: ['[-f FOLDER] [-o table|yaml|json]'],
     description: `\
 Reads every manifest below FOLDER (or one file) and reports all problems of all of them, each with its file,
-its field, what was found and what is allowed. Validates as the operator and the API server do.
+its field, what was found and what is allowed. The operator and the API server use the same validation.
 A valid setting that is probably a mistake is reported as a warning.`,
-    exitCodes: '0 when all is right, 1 when there is a problem or no resource, 2 when FOLDER cannot be read.',
+    exitCodes:
+      '0 when all resources are valid, 1 with a problem or without a resource, 2 when FOLDER cannot be read.',
     examples: ['tollway validate -f examples/quickstart', 'tollway validate -f limits.yaml -o json'],
   },
   async run(args, output) {

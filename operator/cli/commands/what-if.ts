@@ -25,16 +25,16 @@ const own = {
 /** Returns the command for an operator. */
 export const createWhatIf = (source: SourceOf<OperatorAddress>): Command => ({
   name: 'whatif',
-  summary: 'show what an edited RateLimitConfig would have refused in the last minutes',
+  summary: 'show the calls of the last minutes that an edited RateLimitConfig would have refused',
   options: { ...own, ...source.options },
   help: {
     usage: ['-f FILE'],
     description: `\
 Replays the calls that the rate limit processes have recorded, with the active configuration and with the
-RateLimitConfig of the file. Nothing is changed. The answer says how many of the calls were recorded, and
-since when. In a cluster it needs the right to get ratelimitconfigs/counters of tollway.dev in the namespace
-of the resource.`,
-    exitCodes: '0 done, 1 a pod did not answer, 2 the file is invalid, or the operator did not do it.',
+RateLimitConfig of the file. It changes nothing. The answer has the number of recorded calls, and the time of
+the first one. In a cluster it needs the right to get ratelimitconfigs/counters of tollway.dev in the
+namespace of the resource.`,
+    exitCodes: '0 done, 1 a pod did not answer, 2 the file is invalid, or the operator rejected the call.',
     examples: [
       'tollway whatif -f checkout.yaml',
       'tollway whatif -f checkout.yaml -o json --operator http://localhost:8000 --token-file token',

@@ -30,7 +30,7 @@ export function peerTlsOptions<const Of extends Name>(name: Of) {
 
 /** The options of TLS for the callers of the proxy. */
 export const listenTlsOptions = {
-  'listen-cert': file('with --listen: the certificate for callers, in PEM; they then need TLS'),
+  'listen-cert': file('with --listen: the certificate for callers, in PEM; with it, callers need TLS'),
   'listen-key': file('with --listen: the key of the certificate, in PEM'),
   'listen-client-ca': file('with --listen: the authorities of the client certificates that callers need'),
 }

@@ -22,7 +22,7 @@ export const kubectlPayments: Command = {
 Runs a command of tollway payments in a pod of the payments service, which has the address of the database.
 It needs the rights to list and get pods, and to create pods/exec, in the namespace of the operator.
 tollway payments --help describes the actions.`,
-    exitCodes: '0 done, 1 something does not add up or was refused, 2 it could not be done.',
+    exitCodes: '0 done, 1 the books do not add up or the action was rejected, 2 the action could not run.',
     examples: ['kubectl tollway payments verify', 'kubectl tollway payments payout --period 2026-07'],
   },
   async run(args) {

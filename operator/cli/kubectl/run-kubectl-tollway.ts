@@ -38,9 +38,9 @@ was found and what is allowed. It does not read Secrets: every Secret that a rou
       forCluster((await import('../commands/try.ts')).createTry((await sources()).clusterContent), {
         usage: [`${counted} [-n NAMESPACE | -f FOLDER]`],
         description: `\
-Says for each descriptor of a request which rule it matches, entry by entry, and which limit holds. It reads
-the resources of the cluster and counts nothing. An invalid resource is passed over, also where its last good
-version is in force.`,
+Shows for each descriptor of a request the rule that it matches, entry by entry, and the limit that applies.
+It reads the resources of the cluster and counts nothing. Invalid resources are ignored, also if their last
+good version is in force.`,
         examples: ['kubectl tollway try --domain checkout --entries user=alice'],
       }),
     counters: async () =>
@@ -76,10 +76,10 @@ version is in force.`,
           usage: ['-f FILE [-n NAMESPACE] [--prune] [-o FORMAT]'],
           description: `\
 Compares the manifests in FILE with the resources of the cluster, and changes nothing. It prints the resources
-that would be created, changed and deleted with their fields, the rules whose limits would change, and the
-problems that would appear: a domain that another resource has, a missing Secret. The API server completes
-defaults by a dry run, which needs the right to create and update the resources; without it the manifests are
-compared as they are. Fields are those of spec, and the annotations of Tollway.`,
+that would be created, changed and deleted with their fields, the rules whose limits would change, and new
+problems, such as a domain of another resource or a missing Secret. The API server sets defaults in a dry run,
+which needs the right to create and update the resources; without it, the manifests are compared as written.
+The compared fields are those of spec, and the annotations of Tollway.`,
           examples: [
             'kubectl tollway diff -f checkout.yaml',
             'kubectl tollway diff -f limits --prune -o json',

@@ -28,7 +28,7 @@ export const folderOptions = {
   file: text({
     short: 'f',
     placeholder: 'FOLDER',
-    help: 'the folder or file (default: that of the operator on this machine)',
+    help: 'the folder or file of manifests (default: that of the operator on this machine)',
     completion: aFile,
   }),
   'state-dir': stateDirOption,
@@ -37,7 +37,7 @@ export const folderOptions = {
 export const domainOption = text({
   short: 'd',
   placeholder: 'DOMAIN',
-  help: 'the domain',
+  help: 'the domain of the request',
   completion: aDomain,
 })
 
@@ -45,12 +45,12 @@ export const domainOption = text({
 export const entryOption = text({
   short: 'e',
   placeholder: 'LIST',
-  help: 'one descriptor: its keys and values. A comma in a value is written \\,',
+  help: 'the keys and values of the descriptor. A comma in a value is written \\,',
 })
 
 /** The descriptors of a request. */
 export const entriesOption = texts({
   short: 'e',
   placeholder: 'LIST',
-  help: 'one descriptor: its keys and values; again for another one. A comma in a value is written \\,',
+  help: 'the keys and values of a descriptor; repeat it for each one. A comma in a value is written \\,',
 })

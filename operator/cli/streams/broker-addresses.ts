@@ -12,7 +12,7 @@ export const addressOptions = {
   address: texts({
     placeholder: 'URL',
     help:
-      'a broker: its debug server (port 6072), or its admin API (port 6075); repeat it for several ' +
+      'the debug server (port 6072) or the admin API (port 6075) of a broker; repeat it for several ' +
       'brokers (default: the debug servers of the operator on this machine)',
   }),
   'token-file': fileOption('the file with a token of the admin API'),

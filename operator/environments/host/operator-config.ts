@@ -7,8 +7,12 @@ import { serviceOptions, services } from '../../services/registry.ts'
 /** The options of `tollway run`, by the fields of its configuration file. */
 export const options = {
   ...serviceOptions,
-  feedPort: port({ flag: 'feed-port', fallback: 18_000, help: 'the feed, on loopback' }),
-  operatorPort: port({ flag: 'operator-port', fallback: 8000, help: 'pages of the operator, on loopback' }),
+  feedPort: port({ flag: 'feed-port', fallback: 18_000, help: 'the port of the feed, on loopback' }),
+  operatorPort: port({
+    flag: 'operator-port',
+    fallback: 8000,
+    help: 'the port of the console, the API and health, on loopback',
+  }),
 }
 
 /** The configuration of the operator on this machine. */

@@ -11,13 +11,13 @@ const options = {
     fallback: 1,
     min: 0,
     max: maxReplicas,
-    help: 'brokers of animation streams; 0 for none; several share their streams in one Redis',
+    help: 'the number of brokers, 0 to run none; several share their streams in a Redis',
   }),
-  brokerPort: port({ flag: 'broker-port', fallback: 8082, help: 'animation streams by gRPC' }),
+  brokerPort: port({ flag: 'broker-port', fallback: 8082, help: 'the port of animation streams by gRPC' }),
   brokerDebugPort: port({
     flag: 'broker-debug-port',
     fallback: 6072,
-    help: 'pages and metrics of the first broker, on loopback',
+    help: 'the debug port of the first broker, on loopback',
   }),
   brokerEnv: settingsOf(brokerEnv, {
     flag: 'broker-env',

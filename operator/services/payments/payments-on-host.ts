@@ -8,13 +8,17 @@ import { paymentsWorkload } from './payments-workload.ts'
 const options = {
   payments: switchedOn({
     flag: 'payments',
-    help: 'run the payments service too, with its database in the state folder',
+    help: 'run the payments service, with its database in the state folder',
   }),
-  paymentsPort: port({ flag: 'payments-port', fallback: 8090, help: 'its API and payment page' }),
+  paymentsPort: port({
+    flag: 'payments-port',
+    fallback: 8090,
+    help: 'the port of the API and the payment page',
+  }),
   paymentsDebugPort: port({
     flag: 'payments-debug-port',
     fallback: 6073,
-    help: 'its pages and metrics, on loopback',
+    help: 'the debug port of the payments service, on loopback',
   }),
   paymentsProvisionPort: port({
     flag: 'payments-provision-port',

@@ -6,22 +6,22 @@ export const adminHelp = `Usage: tollway payments verify
        tollway payments exceptions
        tollway payments exception retry ID | exception close ID --note TEXT
 
-Works on the database of the payments service, which the environment names as it does for the service:
-DATABASE_URL (or DATABASE_URL_FILE), or STATE_DIR for the embedded one. Only one process can open that:
-while the service runs, it carries the command out.
+Works on the database of the payments service. The environment has the same variables as for the service:
+DATABASE_URL (or DATABASE_URL_FILE), or STATE_DIR for the embedded database. Only one process can open the
+embedded database: while the service runs, the service runs the command.
 
-  verify          replay all records and prove that they add up; stores the result, changes nothing else
-  payout          pay merchants their balance, each once a period
-  --period NAME   any name (default: today's date in UTC, which is also that of PAYOUT_TIME)
-  --merchant ID   only this one
-  dispute raise   a payer's bank claims an amount: it is held, with the fee, also above what can be refunded
-  dispute win     it is given back to the merchant
-  dispute lose    it goes to the payer
-  exceptions      events of the processor that could not be booked
-  exception retry books one after all, once its cause is known or a missing rate is set
-  exception close closes one that was cleared up otherwise
+  verify          replay all records and verify that they add up; store the result, change nothing else
+  payout          pay out the balance of each merchant once a period
+  --period NAME   the name of the period (default: today's date in UTC, as PAYOUT_TIME uses)
+  --merchant ID   pay out only this merchant
+  dispute raise   hold the amount that a payer's bank claims, and the fee, also above the refundable amount
+  dispute win     return the amount to the merchant
+  dispute lose    return the amount to the payer
+  exceptions      list the events of the processor that could not be booked
+  exception retry book an event after its cause is fixed, such as a missing rate
+  exception close close an exception that was resolved in another way
 
-Exit code: 0 done, 1 something does not add up or was refused, 2 it could not be done.
+Exit code: 0 done, 1 the books do not add up or the action was rejected, 2 the action could not run.
 
 Examples:
   tollway payments verify

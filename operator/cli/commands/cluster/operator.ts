@@ -16,25 +16,28 @@ const defaultConfig = '/etc/tollway/operator.yaml'
 const options = {
   config: textOr(defaultConfig, {
     placeholder: 'FILE',
-    help: 'how it runs; the values of the chart say what there is',
+    help: 'the configuration file; its fields are those of the values of the chart',
     completion: aFile,
   }),
-  'log-format': oneOf(['json', 'text'], { placeholder: 'FORMAT', help: 'json or text' }),
+  'log-format': oneOf(['json', 'text'], {
+    placeholder: 'FORMAT',
+    help: 'the format of log lines: json or text',
+  }),
 }
 
 export const operator: Command = {
   name: 'operator',
-  summary: 'run in a cluster: follow its resources, run the services',
+  summary: 'run the operator in a cluster',
   options,
   help: {
     usage: ['[--config FILE] [--log-format text|json]'],
     description: `\
-Follows the custom resources of a Kubernetes cluster, runs the services that enforce them, and feeds those.
-The chart charts/tollway runs it. Several may run: all serve the feed, and one of them writes.`,
+Watches the custom resources of a Kubernetes cluster, runs the services that enforce them, and serves their
+feed. The chart charts/tollway runs it. Of several operators, all serve the feed, and one is the leader.`,
     remarks: `\
-It reaches the API server by KUBECONFIG, else as the pod that it runs in, else by ~/.kube/config.
-POD_NAME, POD_NAMESPACE and POD_IP are those of its own pod. REVISION identifies the release of the chart; its
-reports and its Deployments carry it.`,
+It connects to the API server by KUBECONFIG, the service account of its pod, or ~/.kube/config, in this order.
+POD_NAME, POD_NAMESPACE and POD_IP are those of its own pod. REVISION identifies the release of the chart in
+its reports and Deployments.`,
     exitCodes: '0 after a signal, 2 if it could not start.',
     examples: [
       'tollway operator',

@@ -16,13 +16,13 @@ const kindsOfOperator = [...kindNames.map(name => kinds[name]), podResource]
 const options = {
   name: textOr('', {
     placeholder: 'NAME',
-    help: "the name of the installation: that of the chart's release",
+    help: "the name of the installation, which is the name of the chart's release",
   }),
   namespace: textOr('', {
     placeholder: 'NAMESPACE',
-    help: 'its namespace (default: that of the pod or of the context)',
+    help: 'the namespace of the installation (default: that of the pod or of the context)',
   }),
-  wait: seconds(0, { help: 'the time limit' }),
+  wait: seconds(0, { help: 'the maximum time to wait' }),
 }
 
 export const removal: Command = {
@@ -35,8 +35,8 @@ export const removal: Command = {
 Waits until a namespace has no Deployment, pod or other object that the operator of an installation created.
 The chart runs it after an uninstall, because helm does not wait for objects that helm did not create.`,
     remarks:
-      'It reaches the API server by KUBECONFIG, else as the pod that it runs in, else by ~/.kube/config.',
-    exitCodes: '0 when nothing is left, 1 when something is, 2 when the API server does not answer.',
+      'It connects to the API server by KUBECONFIG, the service account of its pod, or ~/.kube/config, in this order.',
+    exitCodes: '0 when no object is left, 1 when one is left, 2 when the API server does not answer.',
     examples: ['tollway removal --name tollway --namespace tollway-system --wait 60'],
   },
   async run(args, output) {

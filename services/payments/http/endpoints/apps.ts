@@ -22,7 +22,7 @@ const create: SignUpEndpoint = {
     tag,
     summary: 'Create an app',
     description:
-      'Needs no key. The answer has the key of the app, which is never shown again. An Idempotency-Key ' +
+      'Needs no API key. The answer has the key of the app, which is not shown again. An Idempotency-Key ' +
       'protects the answer, and therefore needs at least 128 random bits.',
     body: { schema: ref('AppInput'), example: { name: exampleApp.name }, required: false },
     answers: { 201: { schema: wrapped('app', ref('NewApp')), example: { app: exampleNewApp } } },
@@ -42,7 +42,7 @@ const me: AppEndpoint = {
   document: {
     operationId: 'getIdentity',
     tag,
-    summary: 'Who the key belongs to',
+    summary: 'Read the app of the API key',
     answers: { 200: { schema: wrapped('identity', ref('App')), example: { identity: exampleApp } } },
   },
   act: async (_, { app }) => answer(200, { identity: presentApp(app) }),
@@ -52,12 +52,12 @@ const merchants = listEndpoint({
   path: '/identities/{appId}/merchants',
   operationId: 'listMerchants',
   tag,
-  summary: 'The merchants of an app',
+  summary: 'List the merchants of an app',
   filter: record({ test: optional(flag) }),
   filters: [
     {
       name: 'filter[test]',
-      description: 'Only test accounts (yes), or only others (no).',
+      description: 'Only test accounts (yes), or only live accounts (no).',
       required: false,
       schema: { enum: ['yes', 'no', 'y', 'n', 'true', 'false', '1', '0'] },
     },

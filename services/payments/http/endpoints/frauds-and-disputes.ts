@@ -15,7 +15,7 @@ import { transactionFilter } from './merchants.ts'
 const tag = 'Frauds and disputes'
 const merchantFilter: QueryParameter = {
   name: 'filter[merchantId]',
-  description: 'The merchant whose list it is.',
+  description: 'The id of the merchant.',
   required: true,
   schema: { type: 'string', format: 'uuid' },
 }
@@ -24,7 +24,7 @@ const frauds = listEndpoint({
   path: '/frauds',
   operationId: 'listFrauds',
   tag,
-  summary: 'Fraud alerts of a merchant',
+  summary: 'List the fraud alerts of a merchant',
   filter: record({ merchantId: required(id), transactionId: optional(id) }),
   filters: [merchantFilter, transactionFilter],
   item: { schema: ref('Fraud'), example: exampleFraud },
@@ -58,14 +58,14 @@ const disputes = listEndpoint({
   path: '/disputes',
   operationId: 'listDisputes',
   tag,
-  summary: 'Disputes of a merchant',
+  summary: 'List the disputes of a merchant',
   filter: record({ merchantId: required(id), transactionId: optional(id), status: optional(status) }),
   filters: [
     merchantFilter,
     transactionFilter,
     {
       name: 'filter[status]',
-      description: 'Only disputes in this state.',
+      description: 'Only disputes with this status.',
       required: false,
       schema: { enum: disputeStatuses },
     },

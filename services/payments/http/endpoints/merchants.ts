@@ -30,7 +30,7 @@ const create: AppEndpoint = {
     tag,
     summary: 'Create a merchant',
     description:
-      'It is associated with the app that creates it. Until a card processor is configured, only test accounts ' +
+      'The app that creates the merchant has access to it. Until a card processor is configured, only test accounts ' +
       '(`test: true`) can be created.',
     body: { schema: ref('MerchantInput'), example: exampleMerchantInput, required: true },
     answers: { 201: merchant },
@@ -85,8 +85,8 @@ const balance: AppEndpoint = {
   document: {
     operationId: 'getBalance',
     tag,
-    summary: 'Read what a merchant has',
-    description: 'Both parts are of one moment. The next payout takes all that is available.',
+    summary: 'Read the balance of a merchant',
+    description: 'Both parts are from the same moment. The next payout pays the available amount.',
     answers: { 200: { schema: wrapped('balance', ref('Balance')), example: { balance: exampleBalance } } },
   },
   async act(tx, { app, params }) {
@@ -99,7 +99,7 @@ const balance: AppEndpoint = {
 /** The filter of lists whose elements can belong to a transaction. */
 export const transactionFilter: QueryParameter = {
   name: 'filter[transactionId]',
-  description: 'Only what belongs to this transaction.',
+  description: 'Only records of this transaction.',
   required: false,
   schema: { type: 'string', format: 'uuid' },
 }
@@ -108,7 +108,7 @@ const lines = listEndpoint({
   path: '/merchants/{merchantId}/lines',
   operationId: 'listLines',
   tag,
-  summary: 'The history that makes up a merchant’s balance',
+  summary: 'List the lines of a merchant’s balance',
   filter: lineSearch,
   filters: [transactionFilter, ...createdFilters],
   item: { schema: ref('Line'), example: exampleLine },
@@ -121,7 +121,7 @@ const exported = exportEndpoint({
   path: '/merchants/{merchantId}/exports/lines',
   operationId: 'exportLines',
   tag,
-  summary: 'The lines of a merchant as CSV',
+  summary: 'Export the lines of a merchant as CSV',
   filter: lineSearch,
   filters: [transactionFilter, ...createdFilters],
   owner: ({ params }) => params['merchantId'] ?? '',

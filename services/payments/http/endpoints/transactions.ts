@@ -44,7 +44,8 @@ const create: ProcessorEndpoint = {
     operationId: 'createTransaction',
     tag,
     summary: 'Charge the card of an earlier transaction, or a saved card',
-    description: 'Without the payer, so never with 3-D Secure. A declined one is recorded too.',
+    description:
+      'The payer does not take part, so there is no 3-D Secure. A declined transaction is recorded too.',
     body: {
       schema: ref('TransactionInput'),
       example: { transactionId: exampleIds.earlier, currency: 'DKK', amount: 12_500 },
@@ -85,7 +86,7 @@ const list = listEndpoint({
   path: '/merchants/{merchantId}/transactions',
   operationId: 'listTransactions',
   tag,
-  summary: 'The transactions of a merchant',
+  summary: 'List the transactions of a merchant',
   filter: transactionSearch,
   filters: transactionFilters,
   item: { schema: ref('Transaction'), example: exampleTransaction },
@@ -98,7 +99,7 @@ const exported = exportEndpoint({
   path: '/merchants/{merchantId}/exports/transactions',
   operationId: 'exportTransactions',
   tag,
-  summary: 'The transactions of a merchant as CSV',
+  summary: 'Export the transactions of a merchant as CSV',
   filter: transactionSearch,
   filters: transactionFilters,
   owner: ({ params }) => params['merchantId'] ?? '',
@@ -110,7 +111,7 @@ const trail = listEndpoint({
   path: '/transactions/{transactionId}/trail',
   operationId: 'listTrail',
   tag,
-  summary: 'The captures, refunds, voids and disputes of a transaction',
+  summary: 'List the captures, refunds, voids and disputes of a transaction',
   filter: record({}),
   item: { schema: ref('TrailEntry'), example: exampleTrailEntry },
   owner: ({ params }) => params['transactionId'] ?? '',
@@ -174,7 +175,7 @@ export const transactionEndpoints: readonly Endpoint[] = [
   changeEndpoint({
     path: 'captures',
     operationId: 'captureTransaction',
-    summary: 'Take a part of the pending amount, or all of it, to the merchant’s balance',
+    summary: 'Capture the pending amount, or a part of it',
     schema: 'CaptureInput',
     parse: parseCapture,
     change: captureOwnTransaction,
@@ -182,7 +183,7 @@ export const transactionEndpoints: readonly Endpoint[] = [
   changeEndpoint({
     path: 'refunds',
     operationId: 'refundTransaction',
-    summary: 'Give a part of what was captured, or all of it, back to the payer',
+    summary: 'Refund the captured amount, or a part of it',
     schema: 'CaptureInput',
     parse: parseRefund,
     change: refundOwnTransaction,
@@ -190,7 +191,7 @@ export const transactionEndpoints: readonly Endpoint[] = [
   changeEndpoint({
     path: 'voids',
     operationId: 'voidTransaction',
-    summary: 'Release a part of the pending amount, or all of it',
+    summary: 'Void the pending amount, or a part of it',
     schema: 'VoidInput',
     parse: parseVoid,
     change: voidOwnTransaction,

@@ -59,10 +59,10 @@ const create: AppEndpoint = {
   document: {
     operationId: 'createWebhook',
     tag,
-    summary: 'Have events sent to a URL',
+    summary: 'Create a webhook',
     description:
-      'From now on, signed as the Standard Webhooks specification says, with the secret of the answer, which is ' +
-      'not shown again. Any answer of 200 to 299 takes an event; 410 ends all.',
+      'Delivers later events, with signatures as the Standard Webhooks specification defines. The answer has the ' +
+      'secret, which is not shown again. A response from 200 to 299 acknowledges an event; 410 disables the webhook.',
     body: { schema: ref('WebhookInput'), example: { url: exampleWebhook.url }, required: true },
     answers: { 201: withSecret },
   },
@@ -78,7 +78,7 @@ const webhooks = listEndpoint({
   path: '/merchants/{merchantId}/webhooks',
   operationId: 'listWebhooks',
   tag,
-  summary: 'The webhooks of a merchant',
+  summary: 'List the webhooks of a merchant',
   filter: record({}),
   item: { schema: ref('Webhook'), example: exampleWebhook },
   owner: ({ params }) => params['merchantId'] ?? '',
@@ -93,7 +93,7 @@ const read: AppEndpoint = {
   document: {
     operationId: 'getWebhook',
     tag,
-    summary: 'Read a webhook, with what waits to be delivered there',
+    summary: 'Read a webhook and its pending deliveries',
     answers: {
       200: {
         schema: webhook.schema,
@@ -150,8 +150,8 @@ const rotate: AppEndpoint = {
   document: {
     operationId: 'rotateWebhookSecret',
     tag,
-    summary: 'Make a new secret',
-    description: 'The one before it signs beside it until the next rotation.',
+    summary: 'Rotate the secret',
+    description: 'Events also have a signature by the previous secret until the next rotation.',
     answers: { 201: withSecret },
   },
   async act(tx, call) {
@@ -167,9 +167,9 @@ const retry: AppEndpoint = {
   document: {
     operationId: 'retryWebhook',
     tag,
-    summary: 'Deliver now what was not delivered',
+    summary: 'Deliver all undelivered events',
     description:
-      'Also what was given up, as long as the service keeps account of it: 30 days by default. Enables the webhook.',
+      'Includes deliveries that were given up, while their results are kept: 30 days by default. Enables the webhook.',
     answers: { 201: webhook },
   },
   async act(tx, call) {
@@ -185,8 +185,8 @@ const deliverOne: AppEndpoint = {
   document: {
     operationId: 'redeliverEvent',
     tag,
-    summary: 'Deliver one event, once more if it was',
-    description: 'Any of the log, however old.',
+    summary: 'Deliver one event, also if it was delivered before',
+    description: 'Any event of the log can be delivered.',
     answers: { 201: event },
   },
   async act(tx, call) {
@@ -200,7 +200,7 @@ const events = listEndpoint({
   path: '/merchants/{merchantId}/events',
   operationId: 'listEvents',
   tag,
-  summary: 'The log of what happened',
+  summary: 'List the events',
   filter: record({ type: optional(eventType), subjectId: optional(id) }),
   filters: [
     {
@@ -211,7 +211,7 @@ const events = listEndpoint({
     },
     {
       name: 'filter[subjectId]',
-      description: 'Only what happened to this transaction, or other record.',
+      description: 'Only events of this transaction or other record.',
       required: false,
       schema: { type: 'string', format: 'uuid' },
     },

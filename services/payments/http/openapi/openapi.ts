@@ -25,7 +25,7 @@ export function createOpenapiDocument(): JsonObject {
       version: apiVersion,
       description:
         'Merchants, their members and card transactions. Amounts are whole numbers of minor units. Bodies are ' +
-        'JSON or forms; in a form, nested fields have names in brackets and booleans are yes or no.',
+        'JSON or forms. In a form, the names of nested fields are in brackets, and booleans are yes or no.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],
@@ -47,7 +47,7 @@ export function createOpenapiDocument(): JsonObject {
 }
 
 const requestIdHeader = {
-  description: 'Names the request: the caller’s own x-request-id, or a new one.',
+  description: 'The id of the request: the x-request-id of the caller, or a new one.',
   schema: { type: 'string' },
 }
 
@@ -102,7 +102,7 @@ const idempotencyKey = {
   name: 'Idempotency-Key',
   in: 'header',
   required: false,
-  description: 'Equal requests with one key have one effect and get one answer, for 24 hours.',
+  description: 'Equal requests with the same key have one effect and the same answer for 24 hours.',
   schema: { type: 'string', minLength: 1, maxLength: 255 },
 }
 
@@ -126,13 +126,14 @@ function success(answer: Example | null, type = 'application/json'): JsonObject 
 /** The refusals by status. The codes in the bodies have the details. */
 function errorsOf(method: Endpoint['method'], kind: Endpoint['kind'], declines: boolean): JsonObject {
   const invalid = declines
-    ? { description: 'Fields that are wrong, or a payment that was declined.', schema: anyError }
-    : { description: 'Fields that are wrong, or a body that cannot be read.', schema: anyError }
+    ? { description: 'Some fields are invalid, or the payment was declined.', schema: anyError }
+    : { description: 'Some fields are invalid, or the body cannot be read.', schema: anyError }
   const entries: [number, string][] = []
   if (kind === 'sign-up') entries.push([403, refusals.signup_closed.message])
   else entries.push([401, refusals.unauthorized.message], [404, refusals.not_found.message])
   entries.push([406, refusals.not_acceptable.message])
-  if (method !== 'GET') entries.push([409, 'Something else is in the way: the code says what.'])
+  if (method !== 'GET')
+    entries.push([409, 'The state of a record does not allow the request. The code has the cause.'])
   if (method === 'POST' || method === 'PUT') {
     entries.push([413, refusals.body_too_large.message], [415, refusals.unsupported_media_type.message])
   }

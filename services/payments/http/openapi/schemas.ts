@@ -19,20 +19,31 @@ const date = { type: 'string', format: 'date-time' }
 const flag = { type: 'boolean' }
 const text = { type: 'string' }
 const name = { type: 'string', minLength: 1, maxLength: maxNameCharacters }
-const currency = { type: 'string', pattern: '^[A-Z]{3}$', description: 'ISO 4217' }
-const country = { type: 'string', pattern: '^[A-Z]{2}$', description: 'ISO 3166 alpha-2' }
-const descriptor = { type: 'string', pattern: '^[ -~]{0,22}$', description: 'On the payer’s bank statement' }
+const currency = { type: 'string', pattern: '^[A-Z]{3}$', description: 'The ISO 4217 code of the currency' }
+const country = {
+  type: 'string',
+  pattern: '^[A-Z]{2}$',
+  description: 'The ISO 3166 alpha-2 code of the country',
+}
+const descriptor = {
+  type: 'string',
+  pattern: '^[ -~]{0,22}$',
+  description: 'The text on the payer’s bank statement',
+}
 const email = { type: 'string', format: 'email', maxLength: maxEmailCharacters }
 const website = { type: 'string', format: 'uri', maxLength: maxUrlCharacters }
 const amount = {
   type: 'integer',
   minimum: 1,
   maximum: Number(maxAmount),
-  description: 'In minor units of the currency',
+  description: 'The amount in minor units of the currency',
 }
-const minorUnits = { type: 'integer', description: 'In minor units' }
+const minorUnits = { type: 'integer', description: 'The amount in minor units' }
 const money = object({ currency, amount: minorUnits })
-const custom = { type: 'object', description: `Any JSON, up to ${maxCustomBytes} bytes; given back as it is` }
+const custom = {
+  type: 'object',
+  description: `Any JSON with at most ${maxCustomBytes} bytes, which is returned unchanged`,
+}
 
 function orNull(schema: JsonObject): JsonObject {
   return { anyOf: [schema, { type: 'null' }] }
@@ -68,12 +79,12 @@ const card = {
   scheme: { enum: cardSchemes },
 }
 
-const webhookUrl = { ...website, description: 'https, on a public address' }
+const webhookUrl = { ...website, description: 'An https URL with a public address' }
 const webhookEvents = {
   type: 'array',
   items: { enum: eventTypes },
   maxItems: eventTypes.length,
-  description: 'The types that are wanted; empty for all. In a form, separated by commas',
+  description: 'The types of events to deliver. Empty means all. In a form, they are separated by commas',
 }
 const webhook = {
   id,
@@ -88,7 +99,7 @@ const inputs = {
   AppInput: object({ 'name?': orNull(name) }),
   MerchantInput: object({
     'name?': orNull(name),
-    currency: { ...currency, description: 'The funding currency: one of those that are configured' },
+    currency: { ...currency, description: 'The funding currency, one of the configured currencies' },
     'test?': { ...flag, default: false },
     email,
     website,
@@ -105,8 +116,11 @@ const inputs = {
   Association: object({ appId: id }),
   TransactionInput: {
     ...object({
-      'transactionId?': { ...id, description: 'An earlier transaction; or cardId' },
-      'cardId?': { ...id, description: 'A saved card; or transactionId' },
+      'transactionId?': {
+        ...id,
+        description: 'The id of an earlier transaction. Either transactionId or cardId is required',
+      },
+      'cardId?': { ...id, description: 'The id of a saved card. Either transactionId or cardId is required' },
       'descriptor?': orNull(descriptor),
       currency,
       amount,
@@ -116,7 +130,7 @@ const inputs = {
   },
   CaptureInput: object({
     amount,
-    'currency?': orNull({ ...currency, description: 'A guard: must be the transaction’s' }),
+    'currency?': orNull({ ...currency, description: 'A check: it must be the currency of the transaction' }),
     'descriptor?': orNull(descriptor),
   }),
   VoidInput: object({ amount, 'currency?': orNull(currency) }),
@@ -140,11 +154,14 @@ const records = {
   NewApp: object({
     id,
     name: orNull(name),
-    key: { ...text, description: 'The API key; never shown again' },
+    key: { ...text, description: 'The API key, which is not shown again' },
   }),
   Merchant: object({
     id,
-    key: { ...id, description: 'Public: names the merchant in links, and grants no access' },
+    key: {
+      ...id,
+      description: 'The public key, which identifies the merchant in links, and grants no access',
+    },
     created: date,
     name: orNull(name),
     currency,
@@ -168,8 +185,11 @@ const records = {
       'void?': { const: true },
       'dispute?': dispute,
       created: date,
-      amount: { ...minorUnits, description: 'In the transaction’s currency' },
-      balance: { ...minorUnits, description: 'The effect on the merchant’s balance, in its currency' },
+      amount: { ...minorUnits, description: 'The amount in the currency of the transaction' },
+      balance: {
+        ...minorUnits,
+        description: 'The change of the merchant’s balance, in the currency of the balance',
+      },
       fee: ref('Fee'),
       descriptor: text,
       'lineId?': id,
@@ -184,15 +204,15 @@ const records = {
     currency,
     amount: minorUnits,
     descriptor: text,
-    pendingAmount: { ...minorUnits, description: 'Can be captured or voided' },
-    capturedAmount: { ...minorUnits, description: 'All that was captured; a refund does not lower it' },
+    pendingAmount: { ...minorUnits, description: 'The amount that can be captured or voided' },
+    capturedAmount: { ...minorUnits, description: 'The captured amount, including refunded amounts' },
     refundedAmount: minorUnits,
     voidedAmount: minorUnits,
-    disputedAmount: { ...minorUnits, description: 'In disputes that run or were lost' },
+    disputedAmount: { ...minorUnits, description: 'The amount in open and lost disputes' },
     card: object(card),
     'custom?': custom,
     'reference?': text,
-    'tds?': { enum: tdsResults, description: '3-D Secure' },
+    'tds?': { enum: tdsResults, description: 'The result of 3-D Secure' },
     recurring: flag,
     successful: flag,
     error: { anyOf: [{ const: false }, ref('ProcessingError')] },
@@ -200,16 +220,19 @@ const records = {
       type: 'array',
       items: ref('TrailEntry'),
       maxItems: maxShownTrail,
-      description: 'In the order of time. Of a longer trail the newest; all are at /transactions/{id}/trail',
+      description: 'The newest entries of the trail, oldest first. /transactions/{id}/trail has all entries',
     },
-    trailLength: { type: 'integer', description: 'How many entries the whole trail has' },
+    trailLength: { type: 'integer', description: 'The number of entries of the whole trail' },
   }),
   Line: object({
     id,
     merchantId: id,
     test: flag,
     created: date,
-    balance: { ...minorUnits, description: 'The effect on the merchant’s balance, in its currency' },
+    balance: {
+      ...minorUnits,
+      description: 'The change of the merchant’s balance, in the currency of the balance',
+    },
     fee: minorUnits,
     kind: { enum: lineKinds },
     description: text,
@@ -227,8 +250,15 @@ const records = {
     'reason?': { type: 'integer', minimum: 0, maximum: 8 },
   }),
   Balance: object({
-    available: { ...money, description: 'The sum of the lines, in the funding currency; may be negative' },
-    pending: { type: 'array', items: money, description: 'Authorised and neither captured nor voided' },
+    available: {
+      ...money,
+      description: 'The sum of the lines, in the funding currency, which can be negative',
+    },
+    pending: {
+      type: 'array',
+      items: money,
+      description: 'The authorised amounts that are neither captured nor voided',
+    },
   }),
   Dispute: object({
     id,
@@ -237,7 +267,7 @@ const records = {
     created: date,
     amount: minorUnits,
     currency,
-    'excess?': { ...minorUnits, description: 'The part of the amount above what could be refunded' },
+    'excess?': { ...minorUnits, description: 'The part of the amount above the refundable amount' },
     status: { enum: disputeStatuses },
     reason: orNull(text),
     due: orNull(date),
@@ -246,7 +276,7 @@ const records = {
   Webhook: object({ ...webhook, 'waiting?': object({ events: { type: 'integer' }, error: orNull(text) }) }),
   NewWebhook: object({
     ...webhook,
-    secret: { ...text, description: 'The key that verifies signatures; never shown again' },
+    secret: { ...text, description: 'The key that verifies signatures, which is not shown again' },
   }),
   Event: object({
     id,
@@ -256,7 +286,7 @@ const records = {
     data: {
       type: 'object',
       description:
-        'The record under its name, as it was then, and the change of a trail: {transaction: {…}, change: {…}}',
+        'The record at the time of the event, and the change of its trail: {transaction: {…}, change: {…}}',
     },
   }),
 } satisfies Readonly<Record<string, JsonObject>>
