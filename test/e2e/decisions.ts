@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Cleanup } from '../support/tollway.ts'
 import { failedDecisions, routes } from './documented-envoy.ts'
-import { describeCodes, overlapping, startLoad } from './load.ts'
+import { describeCodes, type Load, overlapping, startLoad } from './load.ts'
 
 /** The documented timeout of Envoy. */
 const timeoutMs = 50
@@ -11,6 +11,8 @@ export interface Decisions {
   admitted(): number
   /** The number of calls that Envoy let pass without a decision. It is 0 before the end. */
   readonly undecided: number
+  /** The answers to the limited user by status code. */
+  readonly limited: ReadonlyMap<number, number>
   /**
    * Ends the calls and describes them. Rejects when a call failed or was decided wrongly, and when a decision
    * failed that a late machine does not explain: a call to the control was late at the same time.
@@ -18,27 +20,29 @@ export interface Decisions {
   stop(): Promise<string>
 }
 
-/** Users of the calls: every call of `admitted` must pass, and every call of `refused` must get 429. */
+/**
+ * Users of the calls: every call of `admitted` must pass, and every call of `refused` must get 429. `limited`
+ * calls until a limit, which the test checks.
+ */
 export interface DecidedUsers {
   readonly admitted: string
   readonly refused?: string
+  readonly limited?: string
 }
 
 /** Calls through the Envoy of `documentedEnvoy`, to the service and to the control. */
-export async function startDecisions(
-  t: Cleanup,
-  envoyIp: string,
-  { admitted, refused }: DecidedUsers,
-): Promise<Decisions> {
+export async function startDecisions(t: Cleanup, envoyIp: string, users: DecidedUsers): Promise<Decisions> {
   const failedBefore = await failedDecisions(envoyIp, 'service')
   const controlBefore = await failedDecisions(envoyIp, 'control')
   const url = envoyUrl(envoyIp, 'service')
-  const load = startLoad(url, { user: admitted, lateMs: timeoutMs })
+  const load = startLoad(url, { user: users.admitted, lateMs: timeoutMs })
   const slow = { callers: 1, callsPerSecond: 20, lateMs: timeoutMs }
-  const refusals = refused === undefined ? undefined : startLoad(url, { user: refused, ...slow })
-  const control = startLoad(envoyUrl(envoyIp, 'control'), { user: admitted, lateMs: timeoutMs / 2 })
+  const refused = users.refused === undefined ? noLoad : startLoad(url, { user: users.refused, ...slow })
+  const fast = { user: users.limited, lateMs: timeoutMs }
+  const limited = users.limited === undefined ? noLoad : startLoad(url, fast)
+  const control = startLoad(envoyUrl(envoyIp, 'control'), { user: users.admitted, lateMs: timeoutMs / 2 })
   const end = async () => {
-    await Promise.all([load, control, refusals].map(one => one?.stop()))
+    await Promise.all([load, refused, limited, control].map(one => one.stop()))
   }
   t.after(end)
   let failed = 0
@@ -46,23 +50,26 @@ export async function startDecisions(
     get undecided() {
       return failed
     },
+    limited: limited.codes,
     admitted: () => load.codes.get(200) ?? 0,
     async stop() {
       await end()
       failed = (await failedDecisions(envoyIp, 'service')) - failedBefore
       const failedControl = (await failedDecisions(envoyIp, 'control')) - controlBefore
-      const late = [...load.late, ...(refusals?.late ?? [])]
+      const late = [load, refused, limited].flatMap(one => one.late)
       const beyond = Math.max(0, failed - overlapping(late, control.late))
       const shown =
         `${describeCodes(load.codes)}, without a decision: ${failed}, beyond the control: ${beyond}; ` +
         `control ${describeCodes(control.codes)}, without a decision: ${failedControl}`
       assert.deepEqual([...load.codes.keys()], [200], shown)
       assert.equal(beyond, 0, shown)
-      if (refusals !== undefined) assertRefused(refusals.codes, failed)
+      if (users.refused !== undefined) assertRefused(refused.codes, failed)
       return shown
     },
   }
 }
+
+const noLoad: Load = { codes: new Map(), late: [], async stop() {} }
 
 /** Envoy lets a call without a decision pass. */
 function assertRefused(codes: ReadonlyMap<number, number>, failed: number): void {

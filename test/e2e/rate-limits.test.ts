@@ -22,9 +22,8 @@ import { apply, eventually, helm, isReady, kubectl, type Pod, pods, read, restar
 import { controlName, controlService } from './control-service.ts'
 import { callsTo, decides } from './decides.ts'
 import { envoyUrl, startDecisions } from './decisions.ts'
-import { documentedEnvoy, failedDecisions } from './documented-envoy.ts'
+import { documentedEnvoy } from './documented-envoy.ts'
 import { createFigures } from './figures.ts'
-import { startLoad } from './load.ts'
 import { ensureInstalled, system, upgrade, upgradeWithoutWaiting } from './release.ts'
 import { withTestImages } from './test-images.ts'
 
@@ -147,17 +146,13 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     const { spec, ...resource } = checkout(1_000_000)
     await apply({ ...resource, spec: { ...spec, descriptors: [several, ...spec.descriptors] } })
     await kubectl('-n', 'shop', 'wait', '--for=condition=Ready', 'rlc/checkout', '--timeout=120s')
-    const undecidedBefore = await failedDecisions(envoyIp, 'service')
-    const calls = await startDecisions(t, envoyIp, { admitted: 'bob' })
-    const limited = startLoad(envoy, { user: 'frank' })
-    t.after(() => limited.stop())
+    const calls = await startDecisions(t, envoyIp, { admitted: 'bob', limited: 'frank' })
     await restart(system, 'tollway-ratelimit', ratelimit)
-    await eventually('refusals', async () => (limited.codes.get(429) ?? 0) > 20)
-    await limited.stop()
+    await eventually('refusals', async () => (calls.limited.get(429) ?? 0) > 20)
     figures.note('calls in a rolling restart', '0 failed', await calls.stop())
     // Envoy lets a call without a decision pass, and the call may be counted.
-    const undecided = (await failedDecisions(envoyIp, 'service')) - undecidedBefore
-    const admitted = limited.codes.get(200) ?? 0
+    const { undecided } = calls
+    const admitted = calls.limited.get(200) ?? 0
     const shown = `${admitted} of ${limit}, ${undecided} of all calls without a decision`
     figures.note('calls admitted by two limits in a rolling restart', `${limit}`, shown)
     assert.ok(admitted >= limit && admitted <= limit + undecided, shown)
