@@ -1,20 +1,29 @@
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
 import { createKubeClient, type KubeClient } from '../../operator/environments/kubernetes/api/client.ts'
 import { accessFromEnvironment } from '../../operator/environments/kubernetes/api/connection/access.ts'
 import { apiVersion, customResource } from '../../operator/environments/kubernetes/api/custom-resources.ts'
-import type { StoredResource } from '../../operator/environments/kubernetes/status/stored-resource.ts'
+import {
+  readyCondition,
+  type StoredResource,
+} from '../../operator/environments/kubernetes/status/stored-resource.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { apply, eventually, kubectl, type Pod, pods } from './cluster.ts'
 import { createFigures } from './figures.ts'
+import { tollway } from './kubectl-plugin.ts'
 import { ensureInstalled, system } from './release.ts'
+import { unpackBundle } from './support-bundle.ts'
 
 const rateLimitConfigs = customResource(rateLimitConfigKind)
 const namespace = 'many'
 const count = Number(process.env['E2E_RESOURCES'] ?? 1000)
 const operators = 'app.kubernetes.io/name=tollway-operator'
 const idleMs = 20_000
+const place = temporaryFolder('scale')
 
 const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
 
@@ -36,12 +45,7 @@ describe(`${count} resources in a cluster`, { skip, timeout: 600_000 }, () => {
   it('become ready soon after the operators start, and cost little without changes', async () => {
     await kubectl('-n', system, 'scale', 'deploy/tollway-operator', '--replicas=0')
     await eventually('no operator', async () => (await pods(system, operators)).length === 0)
-    const names = Array.from({ length: count }, (_, index) => `limits-${index}`)
-    for (let begin = 0; begin < count; begin += 20) {
-      await Promise.all(
-        names.slice(begin, begin + 20).map(name => client.apply(rateLimitConfigs, limits(name))),
-      )
-    }
+    await applyAll(client, 10)
     const beginMs = performance.now()
     await kubectl('-n', system, 'scale', 'deploy/tollway-operator', '--replicas=2')
     await eventually('all to be ready', async () => (await readyCount(client)) === count, 180_000)
@@ -66,9 +70,44 @@ describe(`${count} resources in a cluster`, { skip, timeout: 600_000 }, () => {
       shown,
     )
   })
+
+  it('are changed together while kubectl tollway inspects them', async () => {
+    const bundle = join(place, 'bundle.tar.gz')
+    const collecting = tollway(['collect', '--output-file', bundle])
+    const beginMs = performance.now()
+    await applyAll(client, 20)
+    await eventually('all to be ready', async () => (await readyCount(client)) === count, 180_000)
+    const seconds = ((performance.now() - beginMs) / 1000).toFixed(1)
+    figures.note(`a change of ${count} resources: apply → all Ready`, '< 60 s', `${seconds} s`)
+    const collected = await collecting
+    assert.equal(collected.code, 0, collected.error)
+    const { files, manifest } = unpackBundle(bundle)
+    assert.ok(files.has('resources/ratelimitconfigs.json'))
+    assert.ok(manifest.files.every(({ bytes }) => bytes <= manifest.limits.maxFileBytes))
+
+    const file = join(place, 'limits.json')
+    writeFileSync(file, JSON.stringify({ apiVersion: 'v1', kind: 'List', items: resources(20) }))
+    const inNamespace = ['-n', namespace]
+    const same = await tollway(['diff', ...inNamespace, '-f', file])
+    assert.deepEqual([same.code, same.error], [0, ''], same.out.slice(0, 1000))
+    const status = await tollway(['status', ...inNamespace])
+    assert.equal(status.code, 0, status.error)
+    const enforced = /^RateLimitConfig +many\/limits-\d+ +limits-\d+ +2 +True +True +3\/3 +True$/gm
+    assert.equal(status.out.match(enforced)?.length, count, status.out.slice(0, 1000))
+  })
 })
 
-function limits(name: string) {
+const resources = (perMinute: number) =>
+  Array.from({ length: count }, (_, index) => limits(`limits-${index}`, perMinute))
+
+async function applyAll(client: KubeClient, perMinute: number): Promise<void> {
+  const all = resources(perMinute)
+  for (let begin = 0; begin < count; begin += 20) {
+    await Promise.all(all.slice(begin, begin + 20).map(resource => client.apply(rateLimitConfigs, resource)))
+  }
+}
+
+function limits(name: string, perMinute: number) {
   return {
     apiVersion,
     kind: 'RateLimitConfig',
@@ -76,7 +115,7 @@ function limits(name: string) {
     spec: {
       domain: name,
       descriptors: [
-        { key: 'user', rateLimit: { unit: 'minute', requestsPerUnit: 10 } },
+        { key: 'user', rateLimit: { unit: 'minute', requestsPerUnit: perMinute } },
         { key: 'path', value: '/pay', rateLimit: { unit: 'hour', requestsPerUnit: 100 } },
       ],
     },
@@ -95,8 +134,9 @@ async function readyCount(client: KubeClient): Promise<number> {
   return ready
 }
 
-function isReady({ status }: StoredResource): boolean {
-  return status?.conditions?.some(({ type, status: value }) => type === 'Ready' && value === 'True') ?? false
+function isReady({ metadata, status }: StoredResource): boolean {
+  const ready = status && readyCondition(status)
+  return ready?.status === 'True' && ready.observedGeneration === metadata.generation
 }
 
 async function metricsOf({ status }: Pod): Promise<string> {
