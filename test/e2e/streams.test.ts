@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import type { StreamList, StreamPreview } from '../../operator/api/stream-shapes.ts'
 import { apiVersion } from '../../operator/environments/kubernetes/api/custom-resources.ts'
 import { root } from '../support/tollway.ts'
-import { apply, eventually, kubectl, pods, restart } from './cluster.ts'
+import { makeAccount } from './accounts.ts'
+import { apply, eventually, isReady, kubectl, pods, restart } from './cluster.ts'
 import { createFigures } from './figures.ts'
 import { addressOf, brokers, followReadyBrokers, readyBrokers } from './ready-brokers.ts'
 import { ensureInstalled, system } from './release.ts'
@@ -11,6 +14,9 @@ import { pushRequest, receivesWhole, startConsumer, startProducer, wholeRequest 
 import { withTestImages } from './test-images.ts'
 
 const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
+
+/** The namespace of examples/kubernetes/streams. */
+const example = 'kiosk'
 
 describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
   const figures = createFigures('streams')
@@ -25,7 +31,8 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
   })
   after(async () => {
     await found.stop()
-    await kubectl('delete', 'namespace', 'studio', '--wait=false')
+    await kubectl('delete', 'namespace', 'studio', example, '--wait=false')
+    await kubectl('delete', 'clusterrolebinding', viewers, '--ignore-not-found')
     figures.write()
   })
 
@@ -34,22 +41,23 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
     assert.match(await kubectl('-n', 'studio', 'get', 'asr'), /avatars .*\bTrue +2\/2 /)
   })
 
-  it('delivers what is pushed to one broker to the consumers of the other', async t => {
-    const [one = '', other = ''] = (await readyBrokers(system)).map(addressOf)
-    const consumer = startConsumer(async () => other)
+  it('delivers what is pushed to one broker to consumers of the other, and operators list it', async t => {
+    const [pushing, consuming] = await readyBrokers(system)
+    assert.ok(pushing && consuming)
+    const consumer = startConsumer(async () => addressOf(consuming))
     t.after(consumer.stop)
     // The load is reported every few seconds.
     const frames = 900
-    const pushed = pushRequest(async () => one, 'across', frames)
+    const pushed = pushRequest(async () => addressOf(pushing), 'across', frames)
     await eventually('the stream in the status', async () =>
       /avatars +s +1 +1 +True +2\/2 /.test(await kubectl('-n', 'studio', 'get', 'asr')),
     )
+    await everyOperatorLists('across', consuming.metadata.name)
     assert.equal(await pushed, 'SUCCESS')
     await receivesWhole(consumer, 'across', frames)
   })
 
   it('delivers the streams of the unchanged examples/kubernetes/streams', async () => {
-    const example = 'kiosk'
     await apply(withTestImages(await kubectl('kustomize', join(root, 'examples/kubernetes/streams'))))
     await kubectl('-n', example, 'wait', '--for=condition=Ready', 'asr/kiosk', '--timeout=90s')
     for (const name of ['producer', 'consumer'])
@@ -63,7 +71,20 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
         ),
       )
     }
-    await kubectl('delete', 'namespace', example, '--wait=false')
+  })
+
+  it('accepts a rotated token of a route, and rejects the previous one', async () => {
+    const stringData = { push: randomUUID() }
+    await kubectl('-n', example, 'patch', 'secret', 'kiosk-tokens', '-p', JSON.stringify({ stringData }))
+    const producerPrints = (line: RegExp) =>
+      eventually(`${line} of the producer`, async () =>
+        line.test(await kubectl('-n', example, 'logs', '-l', 'app=producer', '--tail=2')),
+      )
+    await producerPrints(/^gRPC status 7 the route kiosk\/kiosk does not admit this token$/m)
+    // The environment of the producer has the token, so that only a new pod uses the new one.
+    await kubectl('-n', example, 'rollout', 'restart', 'deploy/producer')
+    await kubectl('-n', example, 'rollout', 'status', 'deploy/producer', '--timeout=90s')
+    await producerPrints(/^pushed utterance-\w+: SUCCESS "62 messages"$/m)
   })
 
   it('restarts its brokers without a lost message', async t => {
@@ -90,6 +111,48 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
     assert.ok(longestMs < 5_000, `${longestMs} ms`)
   })
 })
+
+/** Checks that each operator lists the running request with its consumer at this broker, and previews it. */
+async function everyOperatorLists(requestId: string, broker: string): Promise<void> {
+  const { token } = await makeAccount('studio', 'viewer', {})
+  const binding = ['clusterrolebinding', viewers, '--clusterrole=view']
+  await kubectl('create', ...binding, '--serviceaccount=studio:viewer')
+  await eventually(`${requestId} in the lists of two operators`, async () => {
+    const operators = (await pods(system, 'app.kubernetes.io/name=tollway-operator')).filter(isReady)
+    const answers = operators.map(({ status }) => findRequest(`${status.podIP}`, token, requestId))
+    const found = (await Promise.all(answers)).filter(answer => answer !== undefined)
+    for (const { request, preview } of found) {
+      assert.deepEqual([request.state, request.route], ['running', 'studio/avatars'])
+      assert.deepEqual(
+        request.consumers.map(consumer => consumer.broker),
+        [broker],
+      )
+      assert.equal(preview.ended, false)
+      assert.ok((preview.preview?.messages ?? 0) > 0, JSON.stringify(preview))
+    }
+    return found.length === 2
+  })
+}
+
+/** Resolves with a request and its preview as an operator reports them; undefined if it does not list it. */
+async function findRequest(operatorIp: string, token: string, requestId: string) {
+  const { items } = await askOperator<StreamList>(operatorIp, token, 'streams')
+  const request = items.find(item => item.requestId === requestId)
+  if (request === undefined) return undefined
+  const path = `streams/preview?key=${encodeURIComponent(request.key)}`
+  return { request, preview: await askOperator<StreamPreview>(operatorIp, token, path) }
+}
+
+async function askOperator<T>(operatorIp: string, token: string, path: string): Promise<T> {
+  const headers = { authorization: `Bearer ${token}` }
+  const response = await fetch(`http://${operatorIp}:8000/api/v1/${path}`, { headers })
+  const text = await response.text()
+  if (response.status !== 200) throw new Error(`${path}: ${response.status}: ${text}`)
+  return JSON.parse(text) as T
+}
+
+/** The ClusterRoleBinding of the account that lists requests. */
+const viewers = 'tollway-test-viewers'
 
 const avatars = {
   apiVersion,
