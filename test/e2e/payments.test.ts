@@ -198,7 +198,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     await ready('kiosk')
     const { apiKey: closing } = await entriesOf('kiosk')
     const { merchantId: closed } = await statusOf('kiosk')
-    await kubectl('-n', shop, 'delete', 'mer', 'kiosk', '--timeout=30s')
+    await kubectl('-n', shop, 'delete', 'mer', 'kiosk', '--timeout=120s')
     assert.equal(await opens(closing, closed), 401)
     assert.equal(await opens(apiKey, merchantId), 200)
     const [row] = await query<{ closed: Date | null }>(`SELECT closed FROM merchants WHERE id = '${closed}'`)
@@ -286,7 +286,8 @@ async function openDatabase(): Promise<Storage> {
     clock: systemClock,
     random: Math.random,
     maxConnections: 2,
-    statementTimeoutMs: 5_000,
+    connectTimeoutMs: 30_000,
+    statementTimeoutMs: 30_000,
     onIdleError: () => {},
   })
 }
