@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -187,14 +188,15 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     figures.note('enforced when operators are back', '< 10 s', seconds(performance.now() - applyMs))
   })
 
-  it('follows a Secret that is edited by hand to another Redis, without a failed call', async t => {
+  it('follows a Secret that is edited to another Redis with a password, without a failed call', async t => {
     await apply(checkout(1_000_000))
-    await apply(secondRedis)
+    const password = randomUUID()
+    await apply(secondRedis(password))
     await kubectl('-n', system, 'wait', '--for=condition=Ready', 'pod/second-redis', '--timeout=120s')
     const address = (await read<Pod>(system, 'pod/second-redis'))?.status.podIP ?? ''
     const load = await startDecisions(t, envoyIp, { admitted: 'erin' })
     const beginMs = performance.now()
-    await setRedis(`redis://${address}:6379`)
+    await setRedis(`redis://limits:${password}@${address}:6379`)
     figures.note('edited Secret → pods with the new Redis', '< 120 s', seconds(performance.now() - beginMs))
     assert.notEqual(await askRedis({ host: address, port: 6379 }, ['DBSIZE']), '0')
     const restored = setRedis('redis://tollway-redis:6379')
@@ -334,23 +336,28 @@ async function setRedis(url: string): Promise<void> {
   )
 }
 
-const secondRedis = {
-  apiVersion: 'v1',
-  kind: 'Pod',
-  metadata: { name: 'second-redis', namespace: system },
-  spec: {
-    terminationGracePeriodSeconds: 1,
-    securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
-    containers: [
-      {
-        name: 'redis',
-        image: 'tollway/test-redis:dev',
-        imagePullPolicy: 'Never',
-        readinessProbe: { tcpSocket: { port: 6379 }, periodSeconds: 1 },
-        securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
-      },
-    ],
-  },
+/** A user `limits` has the password; the tests read it without one. */
+function secondRedis(password: string) {
+  const login = ['--user', 'limits', 'on', `>${password}`, '~*', '&*', '+@all']
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: 'second-redis', namespace: system },
+    spec: {
+      terminationGracePeriodSeconds: 1,
+      securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+      containers: [
+        {
+          name: 'redis',
+          image: 'tollway/test-redis:dev',
+          args: ['--protected-mode', 'no', '--save', '', '--dir', '/tmp', ...login],
+          imagePullPolicy: 'Never',
+          readinessProbe: { tcpSocket: { port: 6379 }, periodSeconds: 1 },
+          securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
+        },
+      ],
+    },
+  }
 }
 
 function checkout(requestsPerUnit: number) {
