@@ -183,10 +183,11 @@ describe('kubectl tollway in a cluster', { skip, timeout: 600_000 }, () => {
       [['streams', 'list', ...withTollway], payer, `create pods/portforward ${inSystem}`],
       [['payments', 'verify', ...withTollway], streamer, `create pods/exec ${inSystem}`],
     ] as const
-    for (const [args, { user, kubeconfig }, right] of cases) {
-      const { code, error } = await tollway(args, kubeconfig)
+    const answers = cases.map(([args, { kubeconfig }]) => tollway(args, kubeconfig))
+    for (const [index, [args, { user }, right]] of cases.entries()) {
+      const { code, error } = (await answers[index]) ?? {}
       assert.equal(code, 2, `${args.join(' ')}: ${error}`)
-      assert.ok(error.includes(right) && error.includes(user), error)
+      assert.ok(error?.includes(right) && error.includes(user), error)
     }
   })
 

@@ -70,6 +70,8 @@ async function main(args: readonly string[]): Promise<number> {
     say(`SKIPPED: no test ran in a cluster: ${missing}`)
     return process.env['REQUIRE_SERVERS'] === '1' ? 1 : 0
   }
+  // The tests start about a hundred programs of Node. Without a cache each one compiles for half a second.
+  process.env['NODE_COMPILE_CACHE'] ??= join(root, 'out/compile-cache')
   // Ctrl-C ends the running program, and then everything below it is cleaned up.
   process.on('SIGINT', () => {})
   try {
