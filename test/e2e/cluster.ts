@@ -1,5 +1,11 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
+import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
+import { createKubeClient, type KubeClient } from '../../operator/environments/kubernetes/api/client.ts'
+import { accessFromEnvironment } from '../../operator/environments/kubernetes/api/connection/access.ts'
+import { customResource } from '../../operator/environments/kubernetes/api/custom-resources.ts'
+import type { ApiResource } from '../../operator/environments/kubernetes/api/kube-object.ts'
+import { kinds, podResource } from '../../operator/environments/kubernetes/infrastructure/kinds.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const run = promisify(execFile)
@@ -31,12 +37,29 @@ export function apply(manifests: string | object): Promise<string> {
   )
 }
 
-/**
- * Reads an object as kubectl does, `deploy/tollway-operator` for example; undefined when it does not exist.
- */
-export async function read<T>(namespace: string, name: string): Promise<T | undefined> {
-  const text = await kubectl('-n', namespace, 'get', name, '-o', 'json', '--ignore-not-found')
-  return text === '' ? undefined : (JSON.parse(text) as T)
+/** Tests read objects all the time. A start of kubectl takes a hundred times the CPU time of a request. */
+let opened: Promise<KubeClient> | undefined
+
+const client = () => (opened ??= openClient())
+
+async function openClient(): Promise<KubeClient> {
+  return createKubeClient(await accessFromEnvironment(process.env), { random: Math.random })
+}
+
+const core = (plural: string): ApiResource => ({ group: '', version: 'v1', plural, namespaced: true })
+
+const readable: readonly ApiResource[] = [
+  ...[podResource, core('secrets')],
+  { group: 'coordination.k8s.io', version: 'v1', plural: 'leases', namespaced: true },
+  ...[...Object.values(kinds), ...resourceKinds.map(customResource)],
+]
+
+/** Reads an object by plural and name, such as `deployments/tollway-operator`; undefined if there is none. */
+export async function read<T>(namespace: string, path: string): Promise<T | undefined> {
+  const [plural, name = ''] = path.split('/')
+  const resource = readable.find(found => found.plural === plural)
+  if (resource === undefined) throw new Error(`read ${path}: the tests know no ${plural}`)
+  return (await (await client()).get(resource, { namespace, name })) as T | undefined
 }
 
 export interface Pod {
@@ -48,8 +71,12 @@ export interface Pod {
 }
 
 export async function pods(namespace: string, selector: string): Promise<readonly Pod[]> {
-  const text = await kubectl('-n', namespace, 'get', 'pods', '-l', selector, '-o', 'json')
-  return (JSON.parse(text) as { items: Pod[] }).items
+  const { items } = await (await client()).list(podResource, {
+    namespace,
+    labelSelector: selector,
+    limit: 500,
+  })
+  return items as unknown as readonly Pod[]
 }
 
 /** Reports whether the pod takes calls and is not ending. */

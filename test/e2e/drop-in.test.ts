@@ -48,7 +48,7 @@ describe('manifests for envoyproxy/ratelimit with the image of Tollway', { skip,
     const port = Number(feed.address.split(':').at(-1))
     await apply(feedService(await addressTowards(redis?.status.podIP ?? ''), port))
     await kubectl('-n', 'reference', 'wait', '--for=condition=Ready', 'pod/envoy', '--timeout=90s')
-    envoyIp = (await read<Pod>('reference', 'pod/envoy'))?.status.podIP ?? ''
+    envoyIp = (await read<Pod>('reference', 'pods/envoy'))?.status.podIP ?? ''
   })
   after(async () => {
     for (const { namespace, files } of applied) {

@@ -123,7 +123,7 @@ describe('images in a cluster', { skip, timeout: 300_000 }, () => {
   }
 
   it('ratelimit answers calls', async () => {
-    const pod = await read<Pod>(namespace, 'pod/ratelimit')
+    const pod = await read<Pod>(namespace, 'pods/ratelimit')
     const body = JSON.stringify({ domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'a' }] }] })
     const ask = async () => {
       const answer = await fetch(`http://${pod?.status.podIP}:8080/json`, { method: 'POST', body })
@@ -159,7 +159,7 @@ describe('images in a cluster', { skip, timeout: 300_000 }, () => {
 
   it('tollway is the program of the operator', async () => {
     await apply(podOf('tollway', { image: 'tollway/operator:dev', args: ['--help'] }))
-    const ended = async () => (await read<Phased>(namespace, 'pod/tollway'))?.status.phase === 'Succeeded'
+    const ended = async () => (await read<Phased>(namespace, 'pods/tollway'))?.status.phase === 'Succeeded'
     await eventually('the command to end', ended)
     assert.match(await kubectl('-n', namespace, 'logs', 'tollway'), /^Usage: tollway COMMAND/)
   })

@@ -37,9 +37,9 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
 
   it('has two ready processes, with a schema and their objects', async () => {
     assert.equal((await readyPods(payments)).length, 2)
-    const kinds = ['deployment', 'serviceaccount', 'networkpolicy', 'poddisruptionbudget', 'secret']
+    const kinds = ['deployments', 'serviceaccounts', 'networkpolicies', 'poddisruptionbudgets', 'secrets']
     for (const kind of kinds) assert.ok(await read(system, `${kind}/tollway-payments`), kind)
-    assert.ok(await read(system, 'service/tollway-payments-http'))
+    assert.ok(await read(system, 'services/tollway-payments-http'))
     assert.ok((await countOf('schema_migrations')) > 0)
     const [pod] = await readyPods(payments)
     const metrics = await (await fetch(`http://${pod?.status.podIP}:6073/metrics`)).text()
@@ -49,7 +49,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
   it('reports the missing right to write Secrets, and needs no restart when it is granted', async () => {
     await apply(readFileSync(join(root, 'examples/payments/bakery.yaml'), 'utf8'))
     const forbidden = async () =>
-      (await read<StoredResource>(shop, 'mer/bakery'))?.status?.conditions?.find(
+      (await read<StoredResource>(shop, 'merchants/bakery'))?.status?.conditions?.find(
         ({ reason, type }) => type === 'Ready' && reason === 'SecretForbidden',
       )
     await eventually('the missing right to be reported', async () => (await forbidden()) !== undefined)
@@ -176,7 +176,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
     const { apiKey } = await entriesOf('cafe')
     await apply({ apiVersion: 'v1', kind: 'Secret', metadata: inShop('kept'), stringData: { apiKey } })
     await kubectl('-n', shop, 'delete', 'mer', 'cafe')
-    await eventually('its Secret to go', async () => (await read(shop, 'secret/cafe')) === undefined)
+    await eventually('its Secret to go', async () => (await read(shop, 'secrets/cafe')) === undefined)
     assert.equal(await opens(apiKey, merchantId), 200)
     await apply(merchant('cafe', { adopt: { merchantId, apiKeySecretRef: { name: 'kept' } } }))
     await ready('cafe')
@@ -280,7 +280,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
 
 /** The database of the tests, by the address of its pod. */
 async function openDatabase(): Promise<Storage> {
-  const pod = await read<Pod>('databases', 'pod/postgres')
+  const pod = await read<Pod>('databases', 'pods/postgres')
   return openPostgres({
     url: `postgres://postgres:of-the-tests@${pod?.status.podIP}:5432/postgres`,
     clock: systemClock,
@@ -312,14 +312,14 @@ async function ready(...names: readonly string[]): Promise<void> {
 }
 
 async function statusOf(name: string): Promise<{ readonly merchantId: string; readonly publicKey: string }> {
-  const { merchantId = '', publicKey = '' } = ((await read<StoredResource>(shop, `mer/${name}`))?.status ??
-    {}) as { readonly merchantId?: string; readonly publicKey?: string }
+  const { merchantId = '', publicKey = '' } = ((await read<StoredResource>(shop, `merchants/${name}`))
+    ?.status ?? {}) as { readonly merchantId?: string; readonly publicKey?: string }
   return { merchantId, publicKey }
 }
 
 /** Returns the reason why it is not ready. */
 async function reasonOf(name: string): Promise<string | undefined> {
-  const { status } = (await read<StoredResource>(shop, `mer/${name}`)) ?? {}
+  const { status } = (await read<StoredResource>(shop, `merchants/${name}`)) ?? {}
   return status?.conditions?.find(({ type }) => type === 'Ready')?.reason
 }
 
@@ -335,7 +335,7 @@ async function secretsOf(names: readonly string[]): Promise<readonly Secret[]> {
 
 /** Returns the entries of a Secret; empty if it does not exist. */
 async function entriesOf(secret: string): Promise<Readonly<Record<string, string>>> {
-  return decoded((await read<Secret>(shop, `secret/${secret}`))?.data)
+  return decoded((await read<Secret>(shop, `secrets/${secret}`))?.data)
 }
 
 function decoded(data: Secret['data'] = {}): Readonly<Record<string, string>> {
@@ -346,7 +346,7 @@ function decoded(data: Secret['data'] = {}): Readonly<Record<string, string>> {
 async function leader(): Promise<string> {
   const lease = await read<{ readonly spec: { readonly holderIdentity: string } }>(
     system,
-    'lease/tollway-operator',
+    'leases/tollway-operator',
   )
   return lease?.spec.holderIdentity.split('_')[0] ?? ''
 }

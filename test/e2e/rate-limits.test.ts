@@ -66,7 +66,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     await apply(withTestImages(readFileSync(applicationExample, 'utf8')))
     await kubectl('-n', 'shop', 'wait', '--for=condition=Ready', 'rlc/checkout', '--timeout=120s')
     await kubectl('-n', 'shop', 'rollout', 'status', 'deploy/checkout', '--timeout=120s')
-    const address = (await read<Service>('shop', 'service/checkout'))?.spec.clusterIP
+    const address = (await read<Service>('shop', 'services/checkout'))?.spec.clusterIP
     await decides([200, 200, 200, 429], user => callsTo(`http://${address}/`, { 'x-user': user }))
     await kubectl('-n', 'shop', 'delete', 'rlc/checkout', 'deploy/checkout', 'service/checkout')
   })
@@ -79,7 +79,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     await apply(readFileSync(join(import.meta.dirname, 'envoy.yaml'), 'utf8'))
     await kubectl('-n', 'shop', 'wait', '--for=condition=Ready', 'rlc/checkout', '--timeout=120s')
     await kubectl('-n', 'shop', 'wait', '--for=condition=Ready', 'pod/envoy', '--timeout=120s')
-    envoyIp = (await read<Pod>('shop', 'pod/envoy'))?.status.podIP ?? ''
+    envoyIp = (await read<Pod>('shop', 'pods/envoy'))?.status.podIP ?? ''
     envoy = envoyUrl(envoyIp, 'service')
     const codes: number[] = []
     await eventually('Envoy to find the service', async () => (await fetch(envoy)).status === 200)
@@ -193,7 +193,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     const password = randomUUID()
     await apply(secondRedis(password))
     await kubectl('-n', system, 'wait', '--for=condition=Ready', 'pod/second-redis', '--timeout=120s')
-    const address = (await read<Pod>(system, 'pod/second-redis'))?.status.podIP ?? ''
+    const address = (await read<Pod>(system, 'pods/second-redis'))?.status.podIP ?? ''
     const load = await startDecisions(t, envoyIp, { admitted: 'erin' })
     const beginMs = performance.now()
     await setRedis(`redis://limits:${password}@${address}:6379`)
@@ -242,7 +242,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     await kubectl('-n', system, 'scale', 'deploy/tollway-ratelimit', '--replicas=1')
     await eventually(
       'the Service',
-      async () => (await read(system, 'service/tollway-ratelimit-http')) !== undefined,
+      async () => (await read(system, 'services/tollway-ratelimit-http')) !== undefined,
     )
     await eventually('three pods', async () => (await readyPods(ratelimit)).length === 3)
   })
@@ -252,8 +252,8 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
    * accepts its replacement.
    */
   async function refuseAs(pod: Pod, problem: string): Promise<() => Promise<void>> {
-    const secret = await read<Secret>(system, 'secret/tollway-feed-client')
-    const service = await read<Service>(system, 'service/tollway-operator')
+    const secret = await read<Secret>(system, 'secrets/tollway-feed-client')
+    const service = await read<Service>(system, 'services/tollway-operator')
     const problems = [problem]
     const pem = (name: string) => Buffer.from(secret?.data[name] ?? '', 'base64').toString()
     const credentials = { ca: pem('ca.crt'), identity: { cert: pem('tls.crt'), key: pem('tls.key') } }

@@ -32,7 +32,7 @@ describe('services that are disabled, and a release that is uninstalled', { skip
   it('removes services that are disabled, and a rollback brings them back', async () => {
     await upgrade('rateLimit.enabled=false', 'broker.enabled=false')
     await eventually('no Deployment of them', async () => {
-      const found = await Promise.all(disabled.map(name => read(system, `deploy/tollway-${name}`)))
+      const found = await Promise.all(disabled.map(name => read(system, `deployments/tollway-${name}`)))
       return found.every(deployment => deployment === undefined)
     })
     await helm('rollback', 'tollway', '-n', system, ...untilReady)

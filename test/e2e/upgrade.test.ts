@@ -48,7 +48,7 @@ describe(`an upgrade from ${version} in a cluster, and the rollback`, { skip, ti
     await apply(readFileSync(join(import.meta.dirname, 'envoy.yaml'), 'utf8'))
     await allReady()
     await kubectl('-n', 'shop', 'wait', '--for=condition=Ready', 'pod/envoy', '--timeout=60s')
-    envoyIp = (await read<Pod>('shop', 'pod/envoy'))?.status.podIP ?? ''
+    envoyIp = (await read<Pod>('shop', 'pods/envoy'))?.status.podIP ?? ''
     till = await startTill('bakery', 'bakery-payments')
     brokers.start()
     const spend = callsTo(envoyUrl(envoyIp, 'service'), { 'x-user': 'grace' })
@@ -166,7 +166,7 @@ async function allReady(): Promise<void> {
 async function counted(): Promise<number> {
   const service = await read<{ readonly spec: { readonly clusterIP: string } }>(
     system,
-    'service/tollway-redis',
+    'services/tollway-redis',
   )
   const server = { host: service?.spec.clusterIP ?? '', port: 6379 }
   const keys = (await askRedis(server, ['KEYS', '*alice*'])).split('\n').filter(key => key !== '')
