@@ -46,15 +46,17 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
     assert.ok(pushing && consuming)
     const consumer = startConsumer(async () => addressOf(consuming))
     t.after(consumer.stop)
+    // A broker may still have the request of an earlier run.
+    const request = `across-${randomUUID()}`
     // The load is reported every few seconds.
     const frames = 900
-    const pushed = pushRequest(async () => addressOf(pushing), 'across', frames)
+    const pushed = pushRequest(async () => addressOf(pushing), request, frames)
     await eventually('the stream in the status', async () =>
       /avatars +s +1 +1 +True +2\/2 /.test(await kubectl('-n', 'studio', 'get', 'asr')),
     )
-    await everyOperatorLists('across', consuming.metadata.name)
+    await everyOperatorLists(request, consuming.metadata.name)
     assert.equal(await pushed, 'SUCCESS')
-    await receivesWhole(consumer, 'across', frames)
+    await receivesWhole(consumer, request, frames)
   })
 
   it('delivers the streams of the unchanged examples/kubernetes/streams', async () => {
