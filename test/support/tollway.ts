@@ -8,7 +8,7 @@ import { freePorts } from './free-ports.ts'
 import { type Program, startProgram } from './program.ts'
 import { programs } from './programs.ts'
 import { temporaryFolder } from './temporary-folder.ts'
-import { waitFor } from './wait-for.ts'
+import { startDeadlineMs, waitFor } from './wait-for.ts'
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -87,7 +87,7 @@ export async function startTollway(
     t.after(async () => {
       await started.end('SIGTERM')
     })
-    await started.said('Ctrl-C ends every process', withPayments ? 90_000 : 30_000)
+    await started.said('Ctrl-C ends every process', withPayments ? 90_000 : startDeadlineMs)
     return started
   }
   let program = await start()
