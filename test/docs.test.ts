@@ -16,6 +16,7 @@ import { judgeOperatorConfig, parseOperatorConfig } from '../operator/environmen
 import { translateAnimationStreamRoute } from '../operator/kinds/animation-stream-route/translate-animation-stream-route.ts'
 import { translateMerchant } from '../operator/kinds/merchant/translate-merchant.ts'
 import { translateRateLimitConfig } from '../operator/kinds/rate-limit-config/translate-rate-limit-config.ts'
+import { codePaths, isTest, textOf } from './house/source-files.ts'
 import { temporaryFolder } from './support/temporary-folder.ts'
 import { root } from './support/tollway.ts'
 
@@ -113,6 +114,23 @@ test('decision records have consecutive numbers, a title with the number, and a 
     return `| [${number}](${name}) | ${title} |`
   })
   assert.deepEqual(read(`${folder}/README.md`).match(/^\| \[.*$/gm), rows)
+})
+
+test('the operations pages search logs for texts that the code writes', () => {
+  const code = codePaths.filter(path => !isTest(path)).map(textOf)
+  for (const page of ['runbooks', 'troubleshooting']) {
+    const searches = [...read(`docs/operations/${page}.md`).matchAll(/ logs .*\| grep (-\S+ )*(.*)/g)]
+    assert.ok(searches.length > 0)
+    for (const [line, , pattern = ''] of searches) {
+      const [, quoted, word] = /^'([^']+)'|^(\S+)/.exec(pattern) ?? []
+      const text = new RegExp(quoted ?? word ?? '', 'i')
+      if (line.includes('app=YOUR_APP')) continue
+      assert.ok(
+        code.some(source => text.test(source)),
+        line,
+      )
+    }
+  }
 })
 
 test('links between the pages have existing targets', () => {

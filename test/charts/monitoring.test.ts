@@ -74,7 +74,7 @@ test('every alert has a section in the runbooks with its meaning, checks and act
   for (const section of sections.filter(text => text.startsWith('Tollway'))) {
     assert.match(
       section,
-      /\*\*What it means\.\*\*.*\*\*What to look at\.\*\*.*```sh\n.*\*\*What to do\.\*\*/s,
+      /\*\*Meaning\.\*\*.*\*\*Checks\.\*\*.*```sh\n.*\*\*Action\.\*\*/s,
       section,
     )
   }
