@@ -72,11 +72,7 @@ test('every alert has a section in the runbooks with its meaning, checks and act
     alerts.map(({ alert }) => alert),
   )
   for (const section of sections.filter(text => text.startsWith('Tollway'))) {
-    assert.match(
-      section,
-      /\*\*Meaning\.\*\*.*\*\*Checks\.\*\*.*```sh\n.*\*\*Action\.\*\*/s,
-      section,
-    )
+    assert.match(section, /\*\*Meaning\.\*\*.*\*\*Checks\.\*\*.*```sh\n.*\*\*Action\.\*\*/s, section)
   }
 })
 
