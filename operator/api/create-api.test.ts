@@ -377,8 +377,26 @@ test('rules leave out the totals of each pod if only sums are requested', async 
     const { body } = await ask(`/domains/checkout/rules${query}`)
     return (body.items as unknown as { pods: object }[]).map(({ pods }) => Object.keys(pods))
   }
-  assert.deepEqual(await podsOf(''), [['a']])
-  assert.deepEqual(await podsOf('?totals=sum'), [[]])
+  assert.deepEqual(await podsOf(''), [[], ['a']])
+  assert.deepEqual(await podsOf('?totals=sum'), [[], []])
+})
+
+test('rules that no pod has reported are listed without hits; unlimited ones are left out', async t => {
+  const { ask, pods } = await serveApi(t)
+  const rulesOf = async (query = '') => {
+    const { body } = await ask(`/domains/checkout/rules${query}`)
+    const items = body.items as unknown as { rule: string; allowed: number; callsPerSecond: number }[]
+    return [items.map(({ rule, allowed, callsPerSecond }) => [rule, allowed, callsPerSecond]), body.next]
+  }
+  const [path, user] = [
+    ['checkout.path', 0, 0],
+    ['checkout.user', 12, 4],
+  ]
+  assert.deepEqual(await rulesOf(), [[path, user], undefined])
+  assert.deepEqual(await rulesOf('?limit=1'), [[path], 'checkout.path'])
+  assert.deepEqual(await rulesOf('?limit=1&after=checkout.path'), [[user], undefined])
+  pods.problem = new QueryError('unknown-domain', 'no process enforces checkout')
+  assert.deepEqual(await rulesOf(), [[path, ['checkout.user', 0, 0]], undefined])
 })
 
 test('lists are paginated', async t => {

@@ -117,7 +117,7 @@ export const endpoints = [
     id: 'rules',
     method: 'GET',
     path: '/domains/{domain}/rules',
-    summary: 'Lists the rules of a domain that have had hits.',
+    summary: 'Lists the rules of a domain that count hits, with their totals.',
     parameters: [
       domainInPath,
       query(

@@ -45,6 +45,8 @@ export const ruleList: shapes.RuleList = {
       ...hits,
       callsPerSecond: 20.4,
       refusalsPerSecond: 0.8,
+      nearPerSecond: 1.2,
+      shadowPerSecond: 0,
       pods: {
         '6f1c1f9e-0d6c-4f57-9a9e-6a3f4d0f4a10': { allowed: 600, refused: 14, near: 30, shadow: 0 },
         'b0f4f6a4-5a3e-4b8f-8f0f-51d1c6a0f1f2': { allowed: 600, refused: 20, near: 30, shadow: 0 },

@@ -143,6 +143,8 @@ export const ruleList = paged(
       ...hits,
       callsPerSecond: rate('Hits of the last 5 s, as a rate.'),
       refusalsPerSecond: rate('Refused hits of the last 5 s, as a rate.'),
+      nearPerSecond: rate('Allowed hits near the limit of the last 5 s, as a rate.'),
+      shadowPerSecond: rate('Hits of the last 5 s that only the shadow mode allowed, as a rate.'),
       pods: Type.Record(Type.String(), answer(hits, 'The totals of one pod.'), {
         description: 'The totals of each pod, by its uid. Empty with the parameter `totals=sum`.',
       }),
@@ -153,7 +155,7 @@ export const ruleList = paged(
     domain,
     conditions: Type.Array(condition, { description: 'The conditions of the resource with the rules.' }),
   },
-  'Rules with hits, sorted by name.',
+  'Rules that count hits, sorted by name.',
 )
 
 const counterFields = {

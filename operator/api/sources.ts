@@ -87,9 +87,13 @@ export interface Owner {
   readonly name: string
 }
 
+/** Returns the content of a domain; undefined if there is none. */
+export const contentOf = ({ domains }: Pick<ApiSources, 'domains'>, domain: string) =>
+  domains().find(content => content.domain === domain)
+
 /** Returns the resource that defines a domain; undefined if there is none. */
-export function ownerOf({ domains }: Pick<ApiSources, 'domains'>, domain: string): Owner | undefined {
-  const found = domains().find(content => content.domain === domain)
+export function ownerOf(sources: Pick<ApiSources, 'domains'>, domain: string): Owner | undefined {
+  const found = contentOf(sources, domain)
   return found && readOwner(found.name)
 }
 

@@ -77,6 +77,13 @@ test('buffers keep the newest points and decisions', () => {
     [2, 3],
     [21, 30],
   ])
+  series.push(2.5, [31])
+  assert.deepEqual(series.columns, [
+    [2, 3],
+    [21, 31],
+  ])
+  series.push(-3_600, [5])
+  assert.deepEqual(series.columns, [[-3_600], [5]], 'the clock was set back')
   const decision = {
     ...{ atMs: 1, pod: 'pod-a', entries: [{ key: 'user', value: 'Alice' }], rule: 'shop.user' },
     ...{ over: false, reason: 'within the limit', hits: 1, limit: 3, remaining: 2 },

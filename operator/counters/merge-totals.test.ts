@@ -46,7 +46,7 @@ test('rates are those of the last interval, and end with the reports', () => {
   const time = { nowMs: 1_000_000 }
   const [one, two] = [open(time, 'a'), open(time, 'b')]
   for (const session of [one, two]) report(session, 100, true)
-  const rates = () => mergeDomains([one, two], time.nowMs).map(domain => domain.allowedPerSecond)
+  const rates = () => mergeDomains([one, two], time.nowMs).map(({ perSecond }) => perSecond.allowed)
   assert.deepEqual(rates(), [0], 'the first totals are those since the start of the process')
   time.nowMs += 5_000
   report(one, 150)

@@ -49,7 +49,7 @@ export function mergeDomains(sessions: readonly ProcessSession[], nowMs: number)
   const merged = new Map<string, Sum & { rules: number; readonly pods: Set<string> }>()
   for (const { identity, state } of sessions) {
     for (const [domain, { limits, rules }] of state.domains) {
-      const sum = merged.get(domain) ?? { ...noHits(), rules: 0, pods: new Set() }
+      const sum = merged.get(domain) ?? { ...nothing(), rules: 0, pods: new Set() }
       merged.set(domain, sum)
       sum.rules = Math.max(sum.rules, limits)
       sum.pods.add(identity.uid)
@@ -65,44 +65,38 @@ export function mergeRules(
   nowMs: number,
   sumsOnly = false,
 ): readonly RuleTotals[] {
-  const merged = new Map<string, Sum & { readonly pods: Record<string, HitCounts> }>()
+  const merged = new Map<string, Sum & { readonly pods: Record<string, Hits> }>()
   for (const { identity, state } of sessions) {
     for (const [rule, reported] of state.domains.get(domain)?.rules ?? []) {
-      const sum = merged.get(rule) ?? { ...noHits(), pods: Object.create(null) }
+      const sum = merged.get(rule) ?? { ...nothing(), pods: Object.create(null) }
       merged.set(rule, sum)
       addRule(sum, reported, nowMs)
       if (sumsOnly) continue
-      const { allowed, refused, near, shadow } = sum.pods[identity.uid] ?? noHits()
-      sum.pods[identity.uid] = {
-        allowed: allowed + reported.allowed,
-        refused: refused + reported.refused,
-        near: near + reported.near,
-        shadow: shadow + reported.shadow,
-      }
+      const ofPod = sum.pods[identity.uid] ?? noHits()
+      sum.pods[identity.uid] = ofPod
+      addHits(ofPod, reported)
     }
   }
   return Array.from(merged, ([rule, sum]) => ({ rule, ...sum }))
 }
 
-interface Sum {
-  allowed: number
-  refused: number
-  near: number
-  shadow: number
-  allowedPerSecond: number
-  refusedPerSecond: number
+type Hits = { -readonly [Name in keyof HitCounts]: number }
+
+interface Sum extends Hits {
+  readonly perSecond: Hits
 }
 
-const noHits = (): Sum => ({
-  ...{ allowed: 0, refused: 0, near: 0, shadow: 0, allowedPerSecond: 0, refusedPerSecond: 0 },
-})
+const noHits = (): Hits => ({ allowed: 0, refused: 0, near: 0, shadow: 0 })
+const nothing = (): Sum => ({ ...noHits(), perSecond: noHits() })
+
+function addHits(sum: Hits, { allowed, refused, near, shadow }: HitCounts): void {
+  sum.allowed += allowed
+  sum.refused += refused
+  sum.near += near
+  sum.shadow += shadow
+}
 
 function addRule(sum: Sum, rule: ReportedRule, nowMs: number): void {
-  sum.allowed += rule.allowed
-  sum.refused += rule.refused
-  sum.near += rule.near
-  sum.shadow += rule.shadow
-  if (nowMs - rule.changedMs > rateMs) return
-  sum.allowedPerSecond += rule.allowedPerSecond
-  sum.refusedPerSecond += rule.refusedPerSecond
+  addHits(sum, rule)
+  if (nowMs - rule.changedMs <= rateMs) addHits(sum.perSecond, rule.perSecond)
 }

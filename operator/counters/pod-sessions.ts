@@ -107,16 +107,14 @@ export interface DomainTotals extends HitCounts {
   /** The number of rules with a limit. */
   readonly rules: number
   readonly pods: number
-  /** Hits of the last 5 s, as a rate. */
-  readonly allowedPerSecond: number
-  readonly refusedPerSecond: number
+  /** Hits of the last 5 s, as rates. */
+  readonly perSecond: HitCounts
 }
 
 export interface RuleTotals extends HitCounts {
   /** `domain.key_value.key2`, as in listings of the configuration. */
   readonly rule: string
-  readonly allowedPerSecond: number
-  readonly refusedPerSecond: number
+  readonly perSecond: HitCounts
   /** The totals of each pod, by its uid. */
   readonly pods: Readonly<Record<string, HitCounts>>
 }

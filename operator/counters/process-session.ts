@@ -32,9 +32,8 @@ export interface ReportedDomain {
 }
 
 export interface ReportedRule extends HitCounts {
-  /** Hits in the last interval, as a rate. */
-  readonly allowedPerSecond: number
-  readonly refusedPerSecond: number
+  /** Hits in the last interval, as rates. */
+  readonly perSecond: HitCounts
   /** When it changed last, by the monotonic clock. */
   readonly changedMs: number
 }
@@ -102,13 +101,11 @@ export function openProcessSession(
           rules += 1
         }
         const kept = before.get(rule) ?? newRule()
-        const { allowed, refused, near, shadow } = countsOf(hits)
-        kept.allowedPerSecond = rateOf(allowed - kept.allowed)
-        kept.refusedPerSecond = rateOf(refused - kept.refused)
-        kept.allowed = allowed
-        kept.refused = refused
-        kept.near = near
-        kept.shadow = shadow
+        const counts = countsOf(hits)
+        for (const name of ['allowed', 'refused', 'near', 'shadow'] as const) {
+          kept.perSecond[name] = rateOf(counts[name] - kept[name])
+          kept[name] = counts[name]
+        }
         kept.changedMs = nowMs
         after.set(rule, kept)
       }
@@ -137,17 +134,11 @@ export function openProcessSession(
  * A rule is changed in place: 100 processes report thousands of rules a second, and new objects would stay
  * until the next collection of the whole heap.
  */
-type KeptRule = { -readonly [Name in keyof ReportedRule]: ReportedRule[Name] }
+type Kept<Type> = { -readonly [Name in keyof Type]: Type[Name] }
+type KeptRule = Kept<Omit<ReportedRule, 'perSecond'>> & { readonly perSecond: Kept<HitCounts> }
 
-const newRule = (): KeptRule => ({
-  allowed: 0,
-  refused: 0,
-  near: 0,
-  shadow: 0,
-  allowedPerSecond: 0,
-  refusedPerSecond: 0,
-  changedMs: 0,
-})
+const noHits = (): Kept<HitCounts> => ({ allowed: 0, refused: 0, near: 0, shadow: 0 })
+const newRule = (): KeptRule => ({ ...noHits(), perSecond: noHits(), changedMs: 0 })
 
 type WireCounts = { readonly [Name in keyof HitCounts]: bigint }
 

@@ -1,7 +1,6 @@
-import type { Page, Route } from 'playwright-core'
-import { type Endpoint, endpoints } from '../../operator/api/endpoints.ts'
+import type { Page } from 'playwright-core'
 import { manifestAnswer } from '../../operator/api/examples.ts'
-import { apiPath } from '../../operator/api/openapi-document.ts'
+import { playAnswers } from './played-answers.ts'
 
 /** A text that harms a page which inserts it as markup, or shows it as it is. */
 export const hostileText = '<script>document.title=1</script><img src=x onerror=alert(1)>\u202Egnp.exe\u0000'
@@ -9,22 +8,8 @@ export const hostileText = '<script>document.title=1</script><img src=x onerror=
 const longCharacters = 1_000_000
 
 /** Answers each call of the API with its example, in which every text is hostile, and some have 1 MB. */
-export async function answerWithHostileTexts(page: Page): Promise<void> {
-  await page.route(`**${apiPath}/**`, answer)
-}
-
-async function answer(route: Route): Promise<void> {
-  const { pathname } = new URL(route.request().url())
-  const found = (endpoints as readonly Endpoint[]).find(({ path, method }) => {
-    const pattern = new RegExp(`^${apiPath}${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`)
-    return method === route.request().method() && pattern.test(pathname)
-  })
-  if (found === undefined) return route.abort()
-  const data = JSON.stringify(found.id === 'rights' ? found.example : hostile(found.example))
-  if (found.events === undefined) return route.fulfill({ contentType: 'application/json', body: data })
-  const [name = ''] = Object.keys(found.events)
-  return route.fulfill({ contentType: 'text/event-stream', body: `event: ${name}\ndata: ${data}\n\n` })
-}
+export const answerWithHostileTexts = (page: Page) =>
+  playAnswers(page, ({ id, example }) => ({ data: id === 'rights' ? example : hostile(example) }))
 
 /** Keys of these fields are texts of users too. */
 const records = new Set(['details', 'counts', 'records'])

@@ -1,7 +1,7 @@
 /**
  * `node test/console/pictures.ts` takes the pictures of docs/tasks/console.md in a real browser, of a real
  * operator with live calls, and writes them to docs/pictures. `--all FOLDER` takes each page in both schemes,
- * at 360 and at 1,600 pixels.
+ * at 360 and at 1,600 pixels, and in the states with little content.
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,6 +10,7 @@ import { parseArgs } from 'node:util'
 import type { Page } from 'playwright-core'
 import { root } from '../support/tollway.ts'
 import { checkout, openConsole } from './open-console.ts'
+import { type PageState, pageStates, showState } from './page-states.ts'
 
 interface Picture {
   readonly name: string
@@ -18,6 +19,8 @@ interface Picture {
   readonly width?: number
   /** Only what the window shows. */
   readonly isCut?: boolean
+  /** The page has this state, and not the content of the operator. */
+  readonly state?: PageState
 }
 
 type Place = keyof typeof places
@@ -52,16 +55,20 @@ const documented: readonly Picture[] = [
   { name: 'merchants', place: 'merchants', colorScheme: 'light' },
   { name: 'overview-phone', place: 'overview', colorScheme: 'dark', width: 360, isCut: true },
 ]
-const every = (Object.keys(places) as Place[]).flatMap(place =>
-  [360, 1600].flatMap(width =>
-    (['light', 'dark'] as const).map(
-      (colorScheme): Picture => ({
-        ...{ name: `${place}-${width}-${colorScheme}`, place, colorScheme, width },
-        isCut: place === 'tap',
-      }),
+const windows = [360, 1600].flatMap(width =>
+  (['light', 'dark'] as const).map(colorScheme => ({ width, colorScheme })),
+)
+const every = (Object.keys(places) as Place[]).flatMap((place): Picture[] => [
+  ...windows.map(shown => ({
+    ...{ name: `${place}-${shown.width}-${shown.colorScheme}`, place, ...shown },
+    isCut: place === 'tap',
+  })),
+  ...pageStates.flatMap(state =>
+    [windows[0], windows[3]].flatMap(shown =>
+      shown === undefined ? [] : [{ name: `${place}-${state}-${shown.width}`, place, state, ...shown }],
     ),
   ),
-)
+])
 
 const watchedMs = 15_000
 const callMs = 300
@@ -103,11 +110,13 @@ async function takeTogether(some: readonly Picture[]): Promise<void> {
   }
 }
 
-async function open({ place, colorScheme, width = desktopWidth }: Picture): Promise<Page> {
+async function open({ place, colorScheme, width = desktopWidth, state }: Picture): Promise<Page> {
   const page = await site.newPage({ colorScheme, viewport: { width, height: 800 } })
   page.setDefaultTimeout(patientMs)
-  await page.goto(`${site.origin}/console#/${places[place]}`)
+  if (state !== undefined) await showState(page, state)
+  const [path = ''] = state === undefined ? [places[place]] : places[place].split('?')
+  await page.goto(`${site.origin}/console#/${path}`)
   await page.locator('main h1').waitFor()
-  await actions[place]?.(page)
+  if (state === undefined) await actions[place]?.(page)
   return page
 }

@@ -21,8 +21,9 @@ export async function newPage(browser: Browser, complaints: string[], options: B
   const page = await context.newPage()
   page.on('pageerror', error => complaints.push(error.message))
   page.on('console', message => {
-    // The browser also reports a page whose own status is 4xx or 5xx.
-    if (!/status of (4|5)\d\d/.test(message.text())) complaints.push(message.text())
+    // The browser also reports a page whose own status is 4xx or 5xx, and calls that it aborts because an
+    // interface of the machine came or went, such as those of a test cluster. The console repeats such calls.
+    if (!/status of (4|5)\d\d|ERR_NETWORK_CHANGED/.test(message.text())) complaints.push(message.text())
   })
   return page
 }

@@ -1,12 +1,16 @@
-import type { DomainTotals, Page, Paged } from '../../counters/pod-sessions.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import type { DomainTotals, HitCounts, Page, Paged, RuleTotals } from '../../counters/pod-sessions.ts'
+import { countedRules } from '../../kinds/rate-limit-config/counted-rules.ts'
 import { QueryError } from '../../xds/sessions/query-error.ts'
 import { ApiError } from '../api-error.ts'
+import type { Parameters } from '../input/read-parameters.ts'
 import type { DomainList, RuleList } from '../shapes.ts'
-import { type ApiSources, ownerOf, readOwner } from '../sources.ts'
+import { type ApiSources, contentOf, ownerOf, readOwner } from '../sources.ts'
 import { type Handler, optionalText, textOf } from './handler.ts'
 import { pageOf } from './page-of.ts'
 
 const noHits = { allowed: 0, refused: 0, near: 0, shadow: 0 }
+const noPods = { rules: 0, pods: 0, ...noHits, perSecond: noHits }
 
 /** The domains of resources and of pods: one may be missing in the other for a moment. */
 export const domains: Handler = {
@@ -34,12 +38,19 @@ export const domains: Handler = {
 const ownerIn = (name: string | undefined) => (name === undefined ? null : readOwner(name))
 
 function describeTotals(totals: DomainTotals | undefined) {
-  const { rules = 0, pods = 0, allowed, refused, near, shadow } = { ...noHits, ...totals }
-  const { allowedPerSecond = 0, refusedPerSecond = 0 } = totals ?? {}
+  const { rules, pods, ...counted } = totals ?? noPods
+  return { rules, pods, ...describeHits(counted) }
+}
+
+interface Counted extends HitCounts {
+  readonly perSecond: HitCounts
+}
+
+function describeHits({ allowed, refused, near, shadow, perSecond }: Counted) {
   return {
-    ...{ rules, pods, allowed, refused, near, shadow },
-    callsPerSecond: allowedPerSecond + refusedPerSecond,
-    refusalsPerSecond: refusedPerSecond,
+    ...{ allowed, refused, near, shadow },
+    callsPerSecond: perSecond.allowed + perSecond.refused + perSecond.shadow,
+    refusalsPerSecond: perSecond.refused,
   }
 }
 
@@ -73,10 +84,11 @@ export const rules: Handler = {
     const { sources, parameters } = call
     const domain = textOf(call, 'domain')
     const sumsOnly = textOf(call, 'totals') === 'sum'
-    const owner = ownerOf(sources, domain)
-    const { after, limit } = parameters as { readonly after?: string; readonly limit: number }
-    const asked = sources.pods.rules(domain, { after, limit, sumsOnly })
-    const { items, next } = await ofDomain(asked, owner !== undefined)
+    const content = contentOf(sources, domain)
+    const owner = content && readOwner(content.name)
+    const page = parameters as { readonly after?: string; readonly limit: number }
+    const reported = await ofDomain(sources.pods.rules(domain, { ...page, sumsOnly }), owner !== undefined)
+    const { items, next } = withoutHits(reported, content, parameters)
     const resource = sources
       .report()
       .resources.find(
@@ -84,10 +96,11 @@ export const rules: Handler = {
           kind === 'RateLimitConfig' && namespace === owner?.namespace && name === owner.name,
       )
     return {
-      items: items.map(({ rule, pods, allowed, refused, near, shadow, ...rates }) => ({
-        ...{ rule, allowed, refused, near, shadow },
-        callsPerSecond: rates.allowedPerSecond + rates.refusedPerSecond,
-        refusalsPerSecond: rates.refusedPerSecond,
+      items: items.map(({ rule, pods, ...counted }) => ({
+        rule,
+        ...describeHits(counted),
+        nearPerSecond: counted.perSecond.near,
+        shadowPerSecond: counted.perSecond.shadow,
         // An earlier version with the Lease does not know `sumsOnly`.
         pods: sumsOnly ? {} : { ...pods },
       })),
@@ -98,7 +111,22 @@ export const rules: Handler = {
   },
 }
 
-/** Pods learn of a new domain after the resource is accepted: such a domain has no rules with hits yet. */
+/** Adds the rules that no pod has reported to a page of those that pods have reported. */
+function withoutHits(
+  { items, next: nextReported }: Paged<RuleTotals>,
+  content: RateLimitDomain | undefined,
+  page: Parameters,
+): Paged<RuleTotals> {
+  const names = content === undefined ? [] : countedRules(content)
+  const reported = new Set(items.map(({ rule }) => rule))
+  const missing = names
+    .filter(rule => !reported.has(rule) && (nextReported === undefined || rule < nextReported))
+    .map(rule => ({ rule, ...noHits, perSecond: noHits, pods: {} }))
+  const { items: shown, next = nextReported } = pageOf([...items, ...missing], ({ rule }) => rule, page)
+  return { items: shown, ...(next !== undefined && { next }) }
+}
+
+/** Pods learn of a new domain after the resource is accepted: such a domain has no hits yet. */
 async function ofDomain<Item>(asked: Promise<Paged<Item>>, isOwned: boolean): Promise<Paged<Item>> {
   try {
     return await withoutPods(asked)

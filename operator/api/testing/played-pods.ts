@@ -3,6 +3,7 @@ import { QueryError } from '../../xds/sessions/query-error.ts'
 
 const names = ['pod-a', 'pod-b']
 const hits = { allowed: 12, refused: 3, near: 2, shadow: 0 }
+const perSecond = { allowed: 2.4, refused: 0.6, near: 0.4, shadow: 1 }
 const limit = 10
 
 /** Pods of the domain `checkout` with one rule, `checkout.user`, of 10 a minute. */
@@ -63,13 +64,11 @@ export function playPods(): PlayedPods {
     },
     async domains() {
       check('checkout')
-      const totals = { ...hits, rules: 1, pods: 2, allowedPerSecond: 2.4, refusedPerSecond: 0.6 }
-      return { items: [{ domain: 'checkout', ...totals }] }
+      return { items: [{ domain: 'checkout', ...hits, rules: 2, pods: 2, perSecond }] }
     },
     async rules(domain) {
       check(domain)
-      const rates = { allowedPerSecond: 2.4, refusedPerSecond: 0.6 }
-      return { items: [{ rule: 'checkout.user', ...hits, ...rates, pods: { a: hits } }] }
+      return { items: [{ rule: 'checkout.user', ...hits, perSecond, pods: { a: hits } }] }
     },
     counter: async at => read(at),
     reset: async at => change(at, undefined),

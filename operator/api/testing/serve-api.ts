@@ -16,16 +16,16 @@ import type { CounterChange, ErrorAnswer } from '../shapes.ts'
 import type { ApiSources, CounterChangeEvent, Owner } from '../sources.ts'
 import { playPods } from './played-pods.ts'
 
+const rule = (key: string, unlimited = false) => ({
+  ...{ key, value: '', descriptors: [] },
+  rateLimit: { unit: 'minute', requestsPerUnit: unlimited ? 0 : 10, unlimited, name: '', replaces: [] },
+  ...{ shadowMode: false, detailedMetric: false, quotaMode: false },
+  ...{ valueToMetric: false, shareThreshold: false },
+})
+
 const checkout: RateLimitDomain = {
   ...{ name: 'shop/checkout', domain: 'checkout' },
-  descriptors: [
-    {
-      ...{ key: 'user', value: '', descriptors: [] },
-      rateLimit: { unit: 'minute', requestsPerUnit: 10, unlimited: false, name: '', replaces: [] },
-      ...{ shadowMode: false, detailedMetric: false, quotaMode: false },
-      ...{ valueToMetric: false, shareThreshold: false },
-    },
-  ],
+  descriptors: [rule('user'), rule('path'), rule('staff', true)],
 }
 
 const condition = (type: string) => ({

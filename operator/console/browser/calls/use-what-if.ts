@@ -26,9 +26,10 @@ const nothing: Proposal = {
 const typingMs = 500
 const busyMs = 1_000
 
-/** Validates a text and replays recorded calls with it, a while after the last key. */
-export function useWhatIf(text: string): Proposal {
+/** Validates a text and replays recorded calls with it, a while after the last key, and again on demand. */
+export function useWhatIf(text: string): { readonly proposal: Proposal; again(): void } {
   const proposal = useSignal<Proposal>(nothing)
+  const attempts = useSignal(0)
   useEffect(() => {
     if (text.trim() === '') {
       proposal.value = nothing
@@ -45,8 +46,13 @@ export function useWhatIf(text: string): Proposal {
       },
     )
     return () => typed.abort()
-  }, [text])
-  return proposal.value
+  }, [text, attempts.value])
+  return {
+    proposal: proposal.value,
+    again() {
+      attempts.value += 1
+    },
+  }
 }
 
 async function ask(text: string, signal: AbortSignal): Promise<Proposal> {

@@ -1,4 +1,4 @@
-import { useMemo } from 'preact/hooks'
+import { useMemo, useRef } from 'preact/hooks'
 import type { DomainList, ResourceList, RuleList } from '../../../api/shapes.ts'
 import { inScope } from '../calls/session.ts'
 import { usePoll } from '../calls/use-poll.ts'
@@ -10,13 +10,14 @@ import { html } from '../data/html.ts'
 import { route } from '../data/route.ts'
 import { createSeriesBuffer, type SeriesBuffer } from '../data/series-buffer.ts'
 import { ConditionList, ReadyState } from '../parts/conditions.ts'
-import { DomainChoice } from '../parts/domain-choice.ts'
+import { DomainChoice, DomainsNote } from '../parts/domain-choice.ts'
 import { EditLink } from '../parts/edit-link.ts'
 import { KeyCounter } from '../parts/key-counter.ts'
-import { Empty, ErrorNote } from '../parts/notes.ts'
+import { ErrorNote } from '../parts/notes.ts'
 import { ProblemList } from '../parts/problem-list.ts'
 import { TopKeys } from '../parts/top-keys.ts'
 import { TryRequest } from '../parts/try-request.ts'
+import { hitLines } from '../plots/lines.ts'
 import { Plot } from '../plots/plot.ts'
 import { RuleTree } from '../tables/rule-tree.ts'
 
@@ -32,16 +33,13 @@ export function DomainPage() {
   const names = domains.answer?.items.map(item => item.domain) ?? []
   const chosen = domain ?? names[0]
   const owner = domains.answer?.items.find(item => item.domain === chosen)?.owner
+  if (chosen === undefined) return html`<${DomainsNote} ...${domains} />`
   // Rights are those in the namespace. One that came later would remove buttons for a moment, with the focus.
   const isKnown = domains.answer !== undefined || domains.problem !== undefined
   return html`
     <${ErrorNote} error=${domains.problem} />
-    ${chosen !== undefined && html`<${DomainChoice} names=${names} chosen=${chosen} />`}
-    ${
-      chosen === undefined
-        ? domains.answer && html`<${Empty}>No domain is in force: apply a RateLimitConfig.<//>`
-        : isKnown && html`<${OneDomain} key=${chosen} domain=${chosen} owner=${owner} />`
-    }
+    <${DomainChoice} names=${names} chosen=${chosen} />
+    ${isKnown && html`<${OneDomain} key=${chosen} domain=${chosen} owner=${owner} />`}
   `
 }
 
@@ -60,7 +58,8 @@ function OneDomain({ domain, owner }: OneDomainProps) {
   )
   const items = rules.answer?.items ?? []
   const history = useHistory(items)
-  const rule = route.value.parameters['rule'] ?? items[0]?.rule
+  const first = useFirstRule(items)
+  const rule = route.value.parameters['rule'] ?? first
   const tree = { domain, rules: items, isKnown: rules.answer !== undefined, chosen: rule, history }
   const backends = findProblems([], currentPods(resources.answer?.pods ?? []))
   return html`
@@ -74,7 +73,7 @@ function OneDomain({ domain, owner }: OneDomainProps) {
     <${HitsPlot} title="All rules" domain=${domain} />
     <div class="split">
       <div class="side">
-        <${RuleTree} ...${tree} />
+        ${(tree.isKnown || rules.problem === undefined) && html`<${RuleTree} ...${tree} />`}
         <${TryRequest} domain=${domain} />
       </div>
       <div class="side">
@@ -85,6 +84,14 @@ function OneDomain({ domain, owner }: OneDomainProps) {
   `
 }
 
+/** The first rule with hits, or the first one. It stays when others get hits. */
+function useFirstRule(items: RuleList['items']): string | undefined {
+  const first = useRef<string | undefined>(undefined)
+  const hasHits = ({ allowed, refused, shadow }: RuleList['items'][number]) => allowed + refused + shadow > 0
+  first.current ??= (items.find(hasHits) ?? items[0])?.rule
+  return first.current
+}
+
 function OneRule({ domain, rule }: { readonly domain: string; readonly rule: string }) {
   return html`<section class="card" aria-labelledby="rule">
     <h2 id="rule">${displayText(rule)}</h2>
@@ -92,13 +99,6 @@ function OneRule({ domain, rule }: { readonly domain: string; readonly rule: str
     <${TopKeys} domain=${domain} rule=${rule} />
   </section>`
 }
-
-const lines = [
-  { label: 'allowed', color: 'allowed' as const },
-  { label: 'refused', color: 'refused' as const, isDashed: true },
-  { label: 'near', color: 'near' as const },
-  { label: 'shadow', color: 'shadow' as const, isDashed: true },
-]
 
 interface HitsPlotProps {
   readonly title: string
@@ -109,7 +109,7 @@ interface HitsPlotProps {
 function HitsPlot({ title, domain, rule }: HitsPlotProps) {
   const { buffer, last, stream } = useSeries(domain, rule)
   const opened = stream.value
-  const points = { lines, columns: buffer.columns, version: last.value?.atMs ?? 0 }
+  const points = { lines: hitLines, columns: buffer.columns, version: last.value?.atMs ?? 0 }
   return html`
     <${Plot} title=${title} unit="hits a second" ...${points} />
     ${opened?.state.value === 'failed' && html`<${ErrorNote} error=${opened.problem.value} />`}
@@ -118,17 +118,18 @@ function HitsPlot({ title, domain, rule }: HitsPlotProps) {
 
 const historyPoints = 60
 
-/** The rates of each rule, one a poll. */
+/** The rates of each rule by the names of `hitLines`, one point a poll. */
 function useHistory(items: RuleList['items']): ReadonlyMap<string, SeriesBuffer> {
   const history = useMemo(() => new Map<string, SeriesBuffer>(), [])
   useMemo(() => {
     const now = Date.now() / 1000
     const names = new Set(items.map(({ rule }) => rule))
     for (const rule of history.keys()) if (!names.has(rule)) history.delete(rule)
-    for (const { rule, callsPerSecond } of items) {
-      const buffer = history.get(rule) ?? createSeriesBuffer(1, historyPoints)
+    for (const { rule, callsPerSecond, refusalsPerSecond, nearPerSecond, shadowPerSecond } of items) {
+      const buffer = history.get(rule) ?? createSeriesBuffer(hitLines.length, historyPoints)
       history.set(rule, buffer)
-      buffer.push(now, [callsPerSecond])
+      const allowed = callsPerSecond - refusalsPerSecond - shadowPerSecond
+      buffer.push(now, [allowed, refusalsPerSecond, nearPerSecond, shadowPerSecond])
     }
   }, [items])
   return history

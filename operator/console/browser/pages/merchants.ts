@@ -4,10 +4,11 @@ import { usePoll } from '../calls/use-poll.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { LastVerify } from '../parts/last-verify.ts'
-import { Empty, ErrorNote } from '../parts/notes.ts'
+import { Asking, Empty, ErrorNote } from '../parts/notes.ts'
 import { MerchantTable } from '../tables/merchant-table.ts'
 
 const everyMs = 2_000
+const none = 'There is no Merchant. Apply one, and its credentials and balances appear here.'
 const page = { limit: 200 }
 
 /** The merchants with credentials and balances, and the last proof of the books. */
@@ -15,8 +16,8 @@ export function MerchantsPage() {
   const { answer, problem } = usePoll<MerchantList>('/merchants', { ...page, ...inScope.value }, everyMs)
   return html`
     <${ErrorNote} error=${problem} />
-    ${answer === undefined && problem === undefined && html`<${Empty}>Asking the operator …<//>`}
-    ${answer?.items.length === 0 && html`<${Empty}>There is no Merchant.<//>`}
+    ${answer === undefined && problem === undefined && html`<${Asking} />`}
+    ${answer?.items.length === 0 && html`<${Empty}>${none}<//>`}
     ${
       answer &&
       answer.booksProblem !== '' &&

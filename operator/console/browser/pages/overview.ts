@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals'
-import { useEffect, useMemo } from 'preact/hooks'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
 import type { DomainList, ResourceList, SeriesPointEvent } from '../../../api/shapes.ts'
 import { openStream } from '../calls/event-stream.ts'
 import { inScope } from '../calls/session.ts'
@@ -34,9 +34,13 @@ export function Overview() {
   const listed = limits.answer?.pods
   const pods = useMemo(() => currentPods(listed ?? []), [listed])
   const isKnown = limits.answer !== undefined
+  const problem = limits.problem ?? domains.problem
   return html`
-    <${ErrorNote} error=${limits.problem ?? domains.problem} />
-    <${ProblemList} problems=${findProblems(all, pods)} isKnown=${isKnown} />
+    <${ErrorNote} error=${problem} />
+    ${
+      (isKnown || problem === undefined) &&
+      html`<${ProblemList} problems=${findProblems(all, pods)} isKnown=${isKnown} />`
+    }
     <section class="plots" aria-label="Live figures">
       <${Traffic} domains=${domains.answer?.items ?? []} />
       <${Latency} pods=${pods} />
@@ -63,29 +67,33 @@ function Traffic({ domains }: { readonly domains: readonly Domain[] }) {
   const buffer = useMemo(() => createSeriesBuffer(2, capacity), [])
   const version = useSignal(0)
   const watched = useWatched(domains)
-  const live = useMemo(() => new Map<string, SeriesPointEvent>(), [])
-  const others = domains.filter(({ domain }) => !watched.includes(domain))
-  const rest = useMemo(() => ({ allowed: 0, refused: 0 }), [])
-  rest.refused = others.reduce((sum, { refusalsPerSecond }) => sum + refusalsPerSecond, 0)
-  rest.allowed = others.reduce((sum, { callsPerSecond }) => sum + callsPerSecond, 0) - rest.refused
+  const listed = useRef(domains)
+  listed.current = domains
   useEffect(() => {
+    const live = new Map<string, SeriesPointEvent>()
     const streams = watched.map(domain =>
       openStream<SeriesPointEvent>('/series', { domain }, point => {
         live.set(domain, point)
-        const points = [...live.values()]
-        const allowed = points.reduce((sum, each) => sum + each.allowed, rest.allowed)
-        const refused = points.reduce((sum, each) => sum + each.refused, rest.refused)
-        buffer.push(point.atMs / 1000, [allowed, refused])
+        buffer.push(point.atMs / 1000, sumHits(listed.current, live))
         version.value += 1
       }),
     )
     return () => {
-      live.clear()
       for (const stream of streams) stream.close()
     }
   }, [JSON.stringify(watched)])
   const props = { title: 'Calls', unit: 'hits a second', lines: trafficLines }
   return html`<${Plot} ...${props} columns=${buffer.columns} version=${version.value} />`
+}
+
+/** Returns the allowed and the refused hits of a second; a shadow mode allows hits, too. */
+function sumHits(domains: readonly Domain[], live: ReadonlyMap<string, SeriesPointEvent>) {
+  const rates = domains
+    .filter(({ domain }) => !live.has(domain))
+    .map(({ callsPerSecond, refusalsPerSecond }) => [callsPerSecond - refusalsPerSecond, refusalsPerSecond])
+  const points = [...live.values()].map(({ allowed, shadow, refused }) => [allowed + shadow, refused])
+  const sum = (of: 0 | 1) => [...rates, ...points].reduce((total, hits) => total + (hits[of] ?? 0), 0)
+  return [sum(0), sum(1)]
 }
 
 /** The first choice stays until the list of domains changes, so that streams do not come and go. */

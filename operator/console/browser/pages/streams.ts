@@ -3,12 +3,14 @@ import { usePoll } from '../calls/use-poll.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { route } from '../data/route.ts'
-import { Empty, ErrorNote } from '../parts/notes.ts'
+import { Asking, Empty, ErrorNote } from '../parts/notes.ts'
 import { PreviewOfStream } from '../parts/stream-preview.ts'
 import { StreamTable } from '../tables/stream-table.ts'
 
 const everyMs = 1_000
 const page = { limit: 200 }
+
+const none = 'No broker has a request. Requests appear here while producers send them.'
 
 /** The requests of all brokers, and the preview of the one in the address. */
 export function StreamsPage() {
@@ -22,8 +24,8 @@ export function StreamsPage() {
         ${displayText(broker)} does not answer: ${displayText(problem)}
       </p>`,
     )}
-    ${answer === undefined && problem === undefined && html`<${Empty}>Asking the operator …<//>`}
-    ${answer?.items.length === 0 && html`<${Empty}>No broker has a request.<//>`}
+    ${answer === undefined && problem === undefined && html`<${Asking} />`}
+    ${answer?.items.length === 0 && html`<${Empty}>${none}<//>`}
     ${answer && answer.items.length > 0 && html`<${StreamTable} list=${answer} shown=${key} />`}
   `
 }

@@ -8,7 +8,7 @@ import { displayText, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { route } from '../data/route.ts'
 import { createTapBuffer, type Decision, matches, type TapFilter } from '../data/tap-buffer.ts'
-import { DomainChoice } from '../parts/domain-choice.ts'
+import { DomainChoice, DomainsNote } from '../parts/domain-choice.ts'
 import { Empty, ErrorNote, State } from '../parts/notes.ts'
 import { DecisionTable } from '../tables/decision-table.ts'
 
@@ -20,14 +20,11 @@ export function TapPage() {
   const domains = usePoll<DomainList>('/domains', { ...page, ...inScope.value }, slowMs)
   const names = domains.answer?.items.map(({ domain }) => domain) ?? []
   const chosen = route.value.parameters['domain'] ?? names[0]
+  if (chosen === undefined) return html`<${DomainsNote} ...${domains} />`
   return html`
     <${ErrorNote} error=${domains.problem} />
-    ${chosen !== undefined && html`<${DomainChoice} names=${names} chosen=${chosen} />`}
-    ${
-      chosen === undefined
-        ? domains.answer && html`<${Empty}>No domain is in force: apply a RateLimitConfig.<//>`
-        : html`<${Tap} key=${chosen} domain=${chosen} />`
-    }
+    <${DomainChoice} names=${names} chosen=${chosen} />
+    <${Tap} key=${chosen} domain=${chosen} />
   `
 }
 
@@ -38,6 +35,10 @@ function Tap({ domain }: { readonly domain: string }) {
   const shown = decisions.filter(decision => matches(decision, filter.value))
   const problem = stream?.problem.value ?? ''
   const isLive = stream?.state.value === 'live'
+  const absent =
+    decisions.length > 0
+      ? 'No decision matches the filter.'
+      : `No decision of ${displayText(domain)} yet. Decisions appear with the next calls.`
   const tone = isPaused.value ? 'quiet' : isLive ? 'good' : 'warning'
   return html`
     <form class="line" onSubmit=${(event: Event) => event.preventDefault()}>
@@ -63,7 +64,7 @@ function Tap({ domain }: { readonly domain: string }) {
     </p>
     ${problem !== '' && html`<${ErrorNote} error=${problem} />`}
     ${problem.includes('DECISION_TAP') && html`<p class="fine">${advice}</p>`}
-    ${shown.length === 0 && html`<${Empty}>No decision of ${displayText(domain)} yet.<//>`}
+    ${shown.length === 0 && html`<${Empty}>${absent}<//>`}
     ${shown.length > 0 && html`<${DecisionTable} decisions=${shown} />`}
   `
 }

@@ -8,7 +8,7 @@ import { html } from '../data/html.ts'
 import { linkTo, route } from '../data/route.ts'
 import { Choice } from '../parts/choice.ts'
 import { Editor } from '../parts/editor.ts'
-import { Empty, ErrorNote } from '../parts/notes.ts'
+import { Asking, Empty, ErrorNote } from '../parts/notes.ts'
 import { ProposalActions } from '../parts/proposal-actions.ts'
 import { BeforeAfter } from '../tables/before-after.ts'
 
@@ -54,7 +54,7 @@ export function WhatIfPage() {
       isKnown
         ? html`<${Choice} id="resource" label="Resource" ...${{ options, chosen }} onChoose=${choose} />
             <${WhatIf} key=${chosen} resource=${resource} />`
-        : html`<${Empty}>Asking the operator …<//>`
+        : html`<${Asking} />`
     }
   `
 }
@@ -65,7 +65,7 @@ const titleOf = ({ namespace, name }: ResourceName) => `${namespace}/${name}`
 function WhatIf({ resource }: { readonly resource: ResourceName | undefined }) {
   const open = useDraft(resource, template)
   const { draft } = open
-  const proposal = useWhatIf(draft?.text ?? '')
+  const { proposal, again } = useWhatIf(draft?.text ?? '')
   const isReading = draft === undefined && open.problem === undefined
   return html`
     <${ErrorNote} error=${open.problem} />
@@ -81,7 +81,7 @@ function WhatIf({ resource }: { readonly resource: ResourceName | undefined }) {
           <${ProposalActions} draft=${draft} isValid=${proposal.state === 'answered'}
             onReadAgain=${open.readAgain} onApplied=${open.applied} />
         </section>
-        <${Picture} proposal=${proposal} />
+        <${Picture} proposal=${proposal} onAgain=${again} />
       </div>`
     }
   `
@@ -96,11 +96,21 @@ function HiddenMarks({ text }: { readonly text: string }) {
   </p>`
 }
 
-function Picture({ proposal }: { readonly proposal: Proposal }) {
+interface PictureProps {
+  readonly proposal: Proposal
+  /** Replays the calls that are recorded by now. */
+  readonly onAgain: () => void
+}
+
+function Picture({ proposal, onAgain }: PictureProps) {
   const { state, answer, error } = proposal
-  const absent = state === 'asking' ? 'Replaying …' : 'There is no valid proposal.'
+  const absent =
+    state === 'asking' ? 'Replaying …' : 'Correct the text: the effect of a valid resource appears here.'
   return html`<section class="card" aria-labelledby="picture">
-    <h2 id="picture">Before and after</h2>
+    <div class="heading">
+      <h2 id="picture">Before and after</h2>
+      ${answer && html`<button type="button" onClick=${onAgain}>Replay again</button>`}
+    </div>
     <${ErrorNote} error=${error} />
     ${answer ? html`<${BeforeAfter} answer=${answer} />` : html`<${Empty}>${absent}<//>`}
   </section>`

@@ -1,6 +1,9 @@
+import type { DomainList } from '../../../api/shapes.ts'
+import type { Polled } from '../calls/use-poll.ts'
 import { html } from '../data/html.ts'
 import { linkTo, route } from '../data/route.ts'
 import { Choice } from './choice.ts'
+import { Asking, ErrorNote, NoDomain } from './notes.ts'
 
 /** The choice of the domain that the present page shows. */
 export function DomainChoice({
@@ -15,4 +18,10 @@ export function DomainChoice({
   }
   const options = names.map(value => ({ value }))
   return html`<${Choice} id="domain" label="Domain" ...${{ options, chosen }} onChoose=${choose} />`
+}
+
+/** The note of a page that has no domain to show. */
+export function DomainsNote({ answer, problem }: Polled<DomainList>) {
+  if (problem !== undefined) return html`<${ErrorNote} error=${problem} />`
+  return answer === undefined ? html`<${Asking} />` : html`<${NoDomain} />`
 }

@@ -19,7 +19,11 @@ const columns: readonly Column<Finding>[] = [
 export function LastVerify({ verify }: { readonly verify: Verify | null }) {
   return html`<section class="card" aria-labelledby="verify">
     <h2 id="verify">Last verify of the books</h2>
-    ${verify ? html`<${Result} ...${verify} />` : html`<${Empty}>tollway payments verify has not run.<//>`}
+    ${
+      verify
+        ? html`<${Result} ...${verify} />`
+        : html`<${Empty}>No result yet. Run <code>tollway payments verify</code> to prove the books.<//>`
+    }
   </section>`
 }
 

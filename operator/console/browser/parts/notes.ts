@@ -3,6 +3,7 @@ import { CallError } from '../calls/api.ts'
 import { isLoggedIn, namespace } from '../calls/session.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
+import { linkTo } from '../data/route.ts'
 
 const maxMessage = 400
 
@@ -19,9 +20,17 @@ export function ErrorNote({ error }: { readonly error: unknown }) {
   </p>`
 }
 
-/** The note of a list without rows. */
+/** The note of a list without rows. It says what to do. */
 export const Empty = ({ children }: { readonly children?: ComponentChildren }) =>
   html`<p class="empty">${children}</p>`
+
+/** The note while the first answer is awaited. */
+export const Asking = () => html`<${Empty}>Asking the operator …<//>`
+
+/** The note where a RateLimitConfig is missing. */
+export const NoDomain = () => html`<${Empty}>
+  No domain is in force. Apply a RateLimitConfig, or <a href=${linkTo('what-if', { new: '1' })}>write one</a>.
+<//>`
 
 export type Tone = 'good' | 'warning' | 'error' | 'quiet'
 

@@ -2,14 +2,8 @@ import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import { formatRate } from '../data/format.ts'
 import { html } from '../data/html.ts'
-import { type ColorName, colorOf, onSchemeChange } from './colors.ts'
-
-export interface PlotLine {
-  readonly label: string
-  readonly color: ColorName
-  /** Draws a dashed line, so that lines do not differ by their colors alone. */
-  readonly isDashed?: boolean
-}
+import { colorOf, onSchemeChange } from './colors.ts'
+import type { PlotLine } from './lines.ts'
 
 export interface PlotProps {
   readonly title: string
@@ -59,9 +53,10 @@ export function Plot(props: PlotProps) {
       <span class="plot-title">${title} <span class="unit">${unit}</span></span>
       <span class="legend">
         ${lines.map(
-          ({ label, color }, index) =>
+          ({ label, color, isDashed }, index) =>
             html`<span class="key">
-              <i class="swatch ${color}"></i>${label} <b>${shown(last[index]?.value)}</b>
+              <i class="swatch ${color} ${isDashed ? 'dashed' : ''}"></i>${label}${' '}
+              <b>${shown(last[index]?.value)}</b>
             </span>`,
         )}
       </span>

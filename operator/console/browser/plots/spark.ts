@@ -1,30 +1,41 @@
 import { html } from '../data/html.ts'
 import { colorOf } from './colors.ts'
 import { Drawing } from './drawing.ts'
+import type { PlotLine } from './lines.ts'
 
 export interface SparkProps {
-  /** The values, oldest first. The row has their numbers as text. */
-  readonly values: readonly number[]
-  /** Changes when the values change. */
+  readonly lines: readonly PlotLine[]
+  /** Times in seconds, then the values of each line, oldest first. The row has their numbers as text. */
+  readonly columns: readonly (readonly number[])[]
+  /** Changes when the columns change. */
   readonly version: number
 }
 
-const width = 96
-const height = 22
-const points = 60
+const width = 120
+const height = 26
+const inset = 2
+const windowSeconds = 60
+const dash = [3, 2]
 
-/** A small line without axes, beside the numbers of a row. */
-export function Spark({ values, version }: SparkProps) {
+/** Small lines of the last minute without axes, beside the numbers of a row. */
+export function Spark({ lines, columns, version }: SparkProps) {
   const paint = (context: CanvasRenderingContext2D) => {
-    const most = Math.max(1, ...values)
-    context.strokeStyle = colorOf('accent')
+    const [times = [], ...values] = columns
+    const last = times.at(-1) ?? 0
+    const most = Math.max(1, ...values.flat())
+    const yOf = (value: number) => height - inset - (value / most) * (height - 2 * inset)
     context.lineWidth = 1.5
-    context.beginPath()
-    for (const [index, value] of values.entries()) {
-      const x = width - 1 - (values.length - 1 - index) * (width / points)
-      context.lineTo(x, height - 2 - (value / most) * (height - 4))
+    for (const [index, { color, isDashed = false }] of lines.entries()) {
+      const line = values[index] ?? []
+      // A line of zeros would cover the others at the bottom.
+      if (line.every(value => value === 0)) continue
+      context.strokeStyle = colorOf(color)
+      context.setLineDash(isDashed ? dash : [])
+      context.beginPath()
+      for (const [at, value] of line.entries())
+        context.lineTo(width - inset - ((last - (times[at] ?? last)) / windowSeconds) * width, yOf(value))
+      context.stroke()
     }
-    context.stroke()
   }
   return html`<${Drawing} style="spark" ...${{ width, height, paint, version }} />`
 }

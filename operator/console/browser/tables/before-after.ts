@@ -33,7 +33,7 @@ const sum = ({ allowed, refused }: Rule['now']) => allowed + refused
 
 function Coverage({ coverage }: Pick<WhatIfAnswer, 'coverage'>) {
   const { fromMs, recordedCalls, calls, share, pods, missing } = coverage
-  if (fromMs === undefined) return 'No call of the domain is recorded yet.'
+  if (fromMs === undefined) return 'No call of the domain is recorded yet. Send some, and replay again.'
   const age = formatAge(Date.now() - fromMs)
   const of = `${formatCount(recordedCalls)} of ${formatCount(calls)} calls of the last ${age}`
   const absent = missing.length === 0 ? '' : ` Without ${missing.map(pod => displayText(pod)).join(', ')}.`
@@ -53,7 +53,7 @@ const ruleColumns = (most: number): readonly Column<Rule>[] => [
     kind: 'action',
     cell: ({ now, proposed }) => html`
       <${Bar} share=${now} most=${most} label="now" />
-      <${Bar} share=${proposed} most=${most} label="then" />
+      <${Bar} share=${proposed} most=${most} label="after" />
     `,
   },
   {
@@ -62,7 +62,7 @@ const ruleColumns = (most: number): readonly Column<Rule>[] => [
     cell: ({ now }) => `${formatCount(now.refused)} of ${formatCount(sum(now))}`,
   },
   {
-    label: 'Refused then',
+    label: 'Refused after',
     kind: 'number',
     cell: ({ proposed }) => `${formatCount(proposed.refused)} of ${formatCount(sum(proposed))}`,
     style: ({ now, proposed }) => (proposed.refused > now.refused ? 'refused' : ''),
@@ -94,7 +94,7 @@ const keyColumns: readonly Column<Key>[] = [
   { label: 'Hits', kind: 'number', cell: ({ hits }) => formatCount(hits) },
   { label: 'Refused now', kind: 'number', cell: ({ refusedNow }) => formatCount(refusedNow) },
   {
-    label: 'Refused then',
+    label: 'Refused after',
     kind: 'number',
     cell: ({ refusedProposed }) => formatCount(refusedProposed),
     style: ({ refusedNow, refusedProposed }) => (refusedProposed > refusedNow ? 'refused' : ''),

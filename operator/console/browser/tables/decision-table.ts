@@ -5,7 +5,7 @@ import { State } from '../parts/notes.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
 const columns: readonly Column<Decision>[] = [
-  { label: 'Time', cell: ({ atMs }) => formatTime(atMs) },
+  { label: 'Time', cell: ({ atMs }) => formatTime(atMs), style: () => 'short' },
   {
     label: 'Decision',
     cell: ({ over }) => html`<${State} tone=${over ? 'error' : 'good'}>${over ? 'over' : 'allowed'}<//>`,

@@ -2,7 +2,7 @@ import type { DomainList } from '../../../api/shapes.ts'
 import { displayText, formatCount, formatRate } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { linkTo } from '../data/route.ts'
-import { Empty } from '../parts/notes.ts'
+import { NoDomain } from '../parts/notes.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
 type Domain = DomainList['items'][number]
@@ -28,7 +28,7 @@ const columns: readonly Column<Domain>[] = [
 /** Domains with their rates, each a link to its page. */
 export function DomainTable({ list }: { readonly list: DomainList | undefined }) {
   if (list === undefined) return null
-  if (list.items.length === 0) return html`<${Empty}>No domain is in force: apply a RateLimitConfig.<//>`
+  if (list.items.length === 0) return html`<${NoDomain} />`
   const more = list.next === undefined ? '' : 'More domains exist; tollway counters lists all.'
   const keyOf = ({ domain }: Domain) => domain
   const table: DataTableProps<Domain> = { title: 'Domains', items: list.items, keyOf, columns, more }

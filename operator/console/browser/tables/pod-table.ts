@@ -27,10 +27,12 @@ const columns: readonly Column<Pod>[] = [
   { label: 'p99', kind: 'number', cell: ({ p99Ms }) => formatMs(p99Ms) },
 ]
 
+const none = 'No rate limit pod reports. Check that the pods run and reach the feed of the operator.'
+
 /** The pods of the rate limit service, with their backends. */
 export function PodTable({ pods, isKnown }: { readonly pods: readonly Pod[]; readonly isKnown: boolean }) {
   if (!isKnown) return null
-  if (pods.length === 0) return html`<${Empty}>No rate limit pod reports.<//>`
+  if (pods.length === 0) return html`<${Empty}>${none}<//>`
   const keyOf = ({ namespace, pod }: Pod) => `${namespace}/${pod}`
   const table: DataTableProps<Pod> = { title: 'Rate limit pods', items: pods, keyOf, columns }
   return html`<${DataTable} ...${table} />`

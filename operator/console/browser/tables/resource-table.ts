@@ -34,7 +34,8 @@ export interface ResourceTableProps {
 /** The resources of all kinds with their conditions. */
 export function ResourceTable({ resources, isKnown }: ResourceTableProps) {
   if (!isKnown) return null
-  if (resources.length === 0) return html`<${Empty}>There are no resources.<//>`
+  if (resources.length === 0)
+    return html`<${Empty}>There are no resources. Apply one, and its conditions appear here.<//>`
   const keyOf = ({ kind, namespace, name }: Resource) => `${kind}/${namespace}/${name}`
   const table: DataTableProps<Resource> = { title: 'Resources', items: resources, keyOf, columns }
   return html`<${DataTable} ...${table} />`

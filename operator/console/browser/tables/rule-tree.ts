@@ -4,7 +4,8 @@ import { html } from '../data/html.ts'
 import { linkTo } from '../data/route.ts'
 import { flatten, type RuleNode, ruleTree } from '../data/rule-tree.ts'
 import type { SeriesBuffer } from '../data/series-buffer.ts'
-import { Empty } from '../parts/notes.ts'
+import { Asking, Empty } from '../parts/notes.ts'
+import { hitLines } from '../plots/lines.ts'
 import { Spark } from '../plots/spark.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
@@ -26,11 +27,10 @@ interface TreeRow {
 
 /** The rules as a tree, in the rows of a table: a rule below another one is indented. */
 export function RuleTree({ domain, rules, isKnown, chosen, history }: RuleTreeProps) {
-  if (!isKnown) return html`<${Empty}>Asking the operator …<//>`
-  if (rules.length === 0)
-    return html`<${Empty}>No rule of the domain has had a hit since its pods started.<//>`
+  if (!isKnown) return html`<${Asking} />`
+  if (rules.length === 0) return html`<${Empty}>No rule of the domain has a limit.<//>`
   const table: DataTableProps<TreeRow> = {
-    title: 'Rules with hits',
+    title: 'Rules',
     items: flatten(ruleTree(domain, rules)),
     keyOf: ({ node }) => node.rule.rule,
     columns: columnsOf(domain, history),
@@ -52,11 +52,10 @@ const columnsOf = (domain: string, history: RuleTreeProps['history']): readonly 
   },
   { label: 'Calls/s', kind: 'number', cell: ({ node }) => formatRate(node.rule.callsPerSecond) },
   {
-    label: 'Calls of the last minute',
-    kind: 'action',
+    label: 'Last minute',
     cell({ node }) {
-      const [times = [], rates = []] = history.get(node.rule.rule)?.columns ?? []
-      return html`<${Spark} values=${rates} version=${times.at(-1) ?? 0} />`
+      const columns = history.get(node.rule.rule)?.columns ?? []
+      return html`<${Spark} lines=${hitLines} columns=${columns} version=${columns[0]?.at(-1) ?? 0} />`
     },
   },
   { label: 'Allowed', kind: 'number', cell: ({ node }) => formatCount(node.rule.allowed) },

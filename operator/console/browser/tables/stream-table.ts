@@ -8,8 +8,8 @@ import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 type Stream = StreamList['items'][number]
 
 const columns: readonly Column<Stream>[] = [
-  { label: 'Stream', cell: ({ streamId }) => displayText(streamId) },
   { label: 'Request', cell: ({ requestId }) => displayText(requestId) },
+  { label: 'Stream', cell: ({ streamId }) => displayText(streamId) },
   { label: 'Target', cell: ({ targetObjectId }) => displayText(targetObjectId) },
   {
     label: 'State',

@@ -1,0 +1,17 @@
+import type { ColorName } from './colors.ts'
+
+/** One line of a plot. */
+export interface PlotLine {
+  readonly label: string
+  readonly color: ColorName
+  /** Draws a dashed line, so that lines do not differ by their colors alone. */
+  readonly isDashed?: boolean
+}
+
+/** The lines of the hits of a domain or a rule. */
+export const hitLines: readonly PlotLine[] = [
+  { label: 'allowed', color: 'allowed' },
+  { label: 'refused', color: 'refused', isDashed: true },
+  { label: 'near', color: 'near' },
+  { label: 'shadow', color: 'shadow', isDashed: true },
+]
