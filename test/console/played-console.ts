@@ -33,7 +33,11 @@ const threeUsers: ApiAccess = {
   },
 }
 
-const conflict = 'Apply failed with 1 conflict: conflict with "kubectl":\n- .spec.descriptors'
+/** The words of an API server. */
+export const conflictingField = '.spec.descriptors[key="user",value=""].rateLimit.requestsPerUnit'
+const conflict =
+  'Apply failed with 1 conflict: conflict with "kubectl-client-side-apply" using tollway.dev/v1alpha1: ' +
+  conflictingField
 
 const version = '1'
 

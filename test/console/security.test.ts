@@ -6,7 +6,7 @@ import type { Browser, Page } from 'playwright-core'
 import { accessibilityFaults, launchChromium, missingChromium, newPage } from '../support/browser.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { answerWithHostileTexts, hostileText } from './hostile-answers.ts'
-import { editorToken, playConsole, shopToken, viewerToken } from './played-console.ts'
+import { conflictingField, editorToken, playConsole, shopToken, viewerToken } from './played-console.ts'
 
 /** Returns the innermost element that is wider than the page. */
 const widest = `[...document.querySelectorAll('main *')].findLast(one => one.scrollWidth > 360)
@@ -125,7 +125,7 @@ describe('the console of a cluster in Chromium', { skip: missingChromium }, () =
     const page = await openEditor(editorToken)
     await page.getByRole('button', { name: 'Apply' }).click()
     const dialog = page.getByRole('dialog')
-    await dialog.getByText('- .spec.descriptors').waitFor()
+    await dialog.getByText(conflictingField).waitFor()
     await dialog.getByRole('button', { name: 'Take over and apply' }).click()
     await page.getByText('shop/checkout is changed in the cluster.').waitFor()
     const viewed = await openEditor(viewerToken)

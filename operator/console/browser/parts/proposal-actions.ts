@@ -20,6 +20,9 @@ interface CheckedChange {
   readonly conflicts: readonly string[]
 }
 
+/** A line names the manager and the path of the field, which the user must read as a whole. */
+const maxConflict = 1_000
+
 /** The API keeps answers of the cluster about rights for 10 s. */
 const rightsMs = 10_000
 
@@ -161,7 +164,7 @@ function Confirmation({ change, onConfirm, onCancel }: ConfirmationProps) {
     ${
       takesOver &&
       html`<p>Another manager has applied these fields. You take them over:</p>
-        <ul>${conflicts.map(line => html`<li>${displayText(line)}</li>`)}</ul>`
+        <ul>${conflicts.map(line => html`<li>${displayText(line, maxConflict)}</li>`)}</ul>`
     }
   <//>`
 }

@@ -138,7 +138,7 @@ describe('# a resource that a caller reads and applies', { skip: missingKubeAsse
     await kube.call('PATCH', `${path}/three?fieldManager=kubectl`, object)
     const { status, message } = await failure(apply(request('three', 4)))
     assert.equal(status, 409)
-    assert.match(message, /conflict with "kubectl".*spec\.descriptors/s)
+    assert.match(message, /^Apply failed with 1 conflict: conflict with "kubectl".*spec\.descriptors/s)
     await apply(request('three', 4, { force: true }))
     assert.equal(await limitOf('three'), 4)
   })

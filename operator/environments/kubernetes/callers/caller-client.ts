@@ -38,7 +38,10 @@ async function credentialsOf(access: ApiAccess, token: string): Promise<Credenti
   return { headers: { authorization: `Bearer ${token}` }, tls: server }
 }
 
+/** Returns the error with the words of the API server, without the call that the operator made. */
 function apiErrorOf({ code, reason, message }: KubeApiError): ApiError {
   const status = code >= 400 && code < 500 ? code : 503
-  return new ApiError(status, reason.toLowerCase(), message)
+  const before = `: ${code} ${reason}: `
+  const at = message.indexOf(before)
+  return new ApiError(status, reason.toLowerCase(), at < 0 ? message : message.slice(at + before.length))
 }
