@@ -231,6 +231,23 @@ test('files are named in kebab-case, and no folder or file is a junk drawer', ()
   assert.deepEqual(wrong, [])
 })
 
+test('code of tests is in testing/ and *.contract.ts, data in testdata/, and each suite runs', () => {
+  const imported = new Set(
+    codePaths.flatMap(path =>
+      [...textOf(path).matchAll(/['"]([^'"\n]*\.contract\.ts)['"]/g)].map(([, target = '']) =>
+        basename(target),
+      ),
+    ),
+  )
+  const wrong = codePaths.filter(
+    path =>
+      /\/testdata\//.test(path) ||
+      (/-under-test\.ts$|-contract\.ts$/.test(path) && !path.includes('/testing/')) ||
+      (path.endsWith('.contract.ts') && !imported.has(basename(path))),
+  )
+  assert.deepEqual(wrong, [])
+})
+
 test('there are no default exports, enums, non-null assertions or forgotten notes', () => {
   const wrong: string[] = []
   const forbidden =

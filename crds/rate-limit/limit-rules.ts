@@ -2,7 +2,7 @@ import { calendarUnits } from '@tollway/ratelimit/rules/calendar/calendar.ts'
 import { isTimeZone } from '@tollway/ratelimit/rules/calendar/time-zone.ts'
 import { endOfExactProducts, mostRequestsOf } from '@tollway/ratelimit/rules/extensions/ticks.ts'
 import { algorithms } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
-import { type Unit, unitSeconds, units, unitsOfAnchor } from '@tollway/ratelimit/rules/units.ts'
+import { type Anchor, type Unit, unitSeconds, units, unitsOfAnchor } from '@tollway/ratelimit/rules/units.ts'
 import { describeFound } from '../describe.ts'
 import type { PolicyRule } from '../field-rule.ts'
 import { type Fields, isFields, type Problem } from '../schema.ts'
@@ -188,13 +188,15 @@ const calendarOfDays: PolicyRule = {
   },
 }
 
-const anchors = Object.entries(unitsOfAnchor)
+const anchorNames = ['anchorMonth', 'anchorDay', 'anchorWeekday'] as const satisfies readonly Anchor[]
+
+const anchors = anchorNames.map(name => [name, unitsOfAnchor(name)] as const)
 
 function describeAnchor([name, allowed]: (typeof anchors)[number]): string {
   return `${name} is for ${allowed.join(' and ')}`
 }
 
-const anchorsOfUnit: PolicyRule = {
+const anchorsFitUnit: PolicyRule = {
   cel: {
     rule: `!has(self.calendar) || !has(self.unit) || (${anchors
       .map(([name, allowed]) => `(!has(self.calendar.${name}) || self.unit in ${listInCel(allowed)})`)
@@ -259,7 +261,7 @@ const commonRules = [
   calendarOfFixedWindow,
   exactProducts,
   calendarOfDays,
-  anchorsOfUnit,
+  anchorsFitUnit,
   knownTimeZone,
 ] as const
 

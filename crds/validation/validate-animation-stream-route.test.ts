@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { readCases } from '../testdata/read-cases.ts'
+import { readCases } from '../testing/read-cases.ts'
 import { validateAnimationStreamRoute } from './validate-animation-stream-route.ts'
 
 describe('all problems of an AnimationStreamRoute are reported', () => {

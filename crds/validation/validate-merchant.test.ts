@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { eventTypes } from '@tollway/payments/operations/announce.ts'
 import { merchantEvents } from '../merchant.ts'
-import { readCases } from '../testdata/read-cases.ts'
+import { readCases } from '../testing/read-cases.ts'
 import { validateMerchant } from './validate-merchant.ts'
 
 describe('all problems of a Merchant are reported', () => {

@@ -4,7 +4,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Log, silentLog } from '@tollway/chassis/log/log.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { Certificates, type CertificatesOptions } from './certificates.ts'
-import { type StoreInMemory, storeInMemory } from './testdata/store-in-memory.ts'
+import { type StoreInMemory, storeInMemory } from './testing/store-in-memory.ts'
 
 const secretNames = { authority: 'tollway-ca', server: 'feed-server', client: 'feed-client' }
 const dnsNames = { server: ['operator.system.svc', 'operator'], client: ['pods.system.svc'] }

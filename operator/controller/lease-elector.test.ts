@@ -18,7 +18,7 @@ import {
   accessThrough,
   addressOf,
   makeOperatorAccount,
-} from '../environments/kubernetes/api/testdata/service-account.ts'
+} from '../environments/kubernetes/api/testing/service-account.ts'
 import { type Lease, type LeaseAccess, LeaseElector } from './lease-elector.ts'
 
 /** Short enough for a test; a Lease counts in whole seconds. */
@@ -246,7 +246,7 @@ describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_00
       JSON.stringify({ url: proxy.url, token, namespace, name, identity, timing: realTiming }),
     )
     const program = startProgram(process.execPath, [
-      fileURLToPath(new URL('testdata/lease-actor.ts', import.meta.url)),
+      fileURLToPath(new URL('testing/lease-actor.ts', import.meta.url)),
       settings,
     ])
     programs.push(program)

@@ -14,7 +14,7 @@ import {
   accessThrough,
   addressOf,
   makeOperatorAccount,
-} from '../environments/kubernetes/api/testdata/service-account.ts'
+} from '../environments/kubernetes/api/testing/service-account.ts'
 import { createReflector, type Reflector, type ReflectorTiming } from './reflector.ts'
 
 /** The number of faults in all: 10,000 in the long form. */

@@ -1,8 +1,8 @@
 import type { Workload } from '../ir.ts'
 
 /**
- * Runs workloads: in a cluster as Deployments, on one machine as processes. provider-contract.ts has the
- * tests of this contract.
+ * Runs workloads: in a cluster as Deployments, on one machine as processes. testing/provider.contract.ts
+ * tests both.
  */
 export interface Infrastructure {
   /**

@@ -7,7 +7,7 @@ import type { Provisioner } from '../kinds/merchant/provisioner.ts'
 import {
   type ProvisioningUnderTest,
   startProvisioning,
-} from '../kinds/merchant/testdata/start-provisioning.ts'
+} from '../kinds/merchant/testing/start-provisioning.ts'
 import type { Condition } from '../status/conditions.ts'
 
 export interface Manifest {

@@ -8,8 +8,8 @@ import { freePorts } from '../../test/support/free-ports.ts'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { openLastGoodFile } from './last-good-file.ts'
-import { inShort, startServer } from './testdata/management-server.ts'
-import { response, startFeed } from './testdata/start-feed.ts'
+import { inShort, startServer } from './testing/management-server.ts'
+import { response, startFeed } from './testing/start-feed.ts'
 
 const maxBytes = 10_000
 

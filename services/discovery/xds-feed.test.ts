@@ -3,8 +3,8 @@ import { test } from 'node:test'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { freePorts } from '../../test/support/free-ports.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { inShort, startServer } from './testdata/management-server.ts'
-import { response, startFeed, textTypeUrl } from './testdata/start-feed.ts'
+import { inShort, startServer } from './testing/management-server.ts'
+import { response, startFeed, textTypeUrl } from './testing/start-feed.ts'
 
 test('the first request has the node; every response is answered with version and nonce', async t => {
   const server = await startServer(t)

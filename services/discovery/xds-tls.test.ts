@@ -6,8 +6,8 @@ import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { type Authority, createAuthority } from '../grpc/server/testing/contract/certificates.ts'
 import { additionalHeaders } from './additional-headers.ts'
-import { startServer } from './testdata/management-server.ts'
-import { response, startFeed } from './testdata/start-feed.ts'
+import { startServer } from './testing/management-server.ts'
+import { response, startFeed } from './testing/start-feed.ts'
 import { openXdsTls, type XdsTlsOptions } from './xds-tls.ts'
 
 const fleet = createAuthority('fleet')

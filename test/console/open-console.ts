@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
-import { openAnimationClient } from '../../services/broker/servers/testdata/animation-client.ts'
+import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
 import { launchChromium, newPage } from '../support/browser.ts'
 import { root, startTollway, type Tollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'

@@ -5,7 +5,7 @@ import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client/client.t
 import type { Metadata } from '@tollway/grpc/server.ts'
 import { StatusSchema } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 import { serviceNames } from '../../services/broker/servers/grpc-methods.ts'
-import { bytesOf, textOf } from '../../services/broker/streams/simulation-under-test.ts'
+import { bytesOf, textOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { encodeAnimationIds } from '../../services/broker/wire/encode-messages.ts'
 import { statusCodes } from '../../services/broker/wire/status.ts'
 import { waitFor } from '../support/wait-for.ts'

@@ -40,7 +40,7 @@ const testPhrases: readonly RegExp[] = [
 /** Right uses of a phrase: the file, and a part of the line. */
 const exceptions: readonly (readonly [path: string, part: string])[] = [
   ['operator/environments/kubernetes/infrastructure/is-superset.test.ts', 'a superset of itself'],
-  ['services/broker/streams/scenario-under-test.ts', 'p goes on'],
+  ['services/broker/streams/testing/scenario-under-test.ts', 'p goes on'],
   ['services/payments/domain/testing/history-under-test.ts', 'nothing to expire'],
   ['services/payments/storage/delivery/stored-journal.ts', 'test_processor_events'],
   ['services/ratelimit/rules/validate.ts', 'has so many entries'],

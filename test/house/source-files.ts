@@ -23,10 +23,7 @@ export function textOf(path: string): string {
 
 /** Whether a file is a test, or only for tests. */
 export function isTest(path: string): boolean {
-  return (
-    /\.(test|contract)\.ts$|-under-test\.ts$|-contract(\.ts$|\/)|\/(testdata|testing)\//.test(path) ||
-    path.startsWith('test/')
-  )
+  return /\.(test|contract)\.ts$|\/(testdata|testing)\//.test(path) || path.startsWith('test/')
 }
 
 /** Returns the lines of a page; those of code blocks are empty. */

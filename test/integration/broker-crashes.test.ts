@@ -1,10 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import {
-  openAnimationClient,
-  type PullCall,
-} from '../../services/broker/servers/testdata/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/simulation-under-test.ts'
+import { openAnimationClient, type PullCall } from '../../services/broker/servers/testing/animation-client.ts'
+import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { startRedis } from '../support/redis-server.ts'

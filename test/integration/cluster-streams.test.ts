@@ -8,9 +8,9 @@ import type { StreamList, StreamPreview } from '../../operator/api/stream-shapes
 import {
   addressOf,
   makeOperatorAccount,
-} from '../../operator/environments/kubernetes/api/testdata/service-account.ts'
-import { openAnimationClient } from '../../services/broker/servers/testdata/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/simulation-under-test.ts'
+} from '../../operator/environments/kubernetes/api/testing/service-account.ts'
+import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
+import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { startBroker } from '../support/broker-process.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
@@ -23,7 +23,7 @@ import { startDeadlineMs, waitFor } from '../support/wait-for.ts'
 
 const namespace = 'streams'
 const leasePath = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/tollway-operator`
-const runOperator = join(root, 'operator/environments/kubernetes/testdata/run-operator.ts')
+const runOperator = join(root, 'operator/environments/kubernetes/testing/run-operator.ts')
 const away = 'has no session with the operator'
 
 type Operator = Awaited<ReturnType<typeof startOperator>>

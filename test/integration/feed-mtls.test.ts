@@ -23,7 +23,7 @@ import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { Certificates } from '../../operator/certificates/certificates.ts'
 import { type Identity, issueAuthority, issueLeaf } from '../../operator/certificates/issue.ts'
-import { storeInMemory } from '../../operator/certificates/testdata/store-in-memory.ts'
+import { storeInMemory } from '../../operator/certificates/testing/store-in-memory.ts'
 import { encodeRateLimitDomain } from '../../operator/kinds/rate-limit-config/rate-limit-config.ts'
 import { createContentFeed } from '../../operator/xds/content-feed.ts'
 import { discoveryPath } from '../../operator/xds/discovery.ts'

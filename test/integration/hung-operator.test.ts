@@ -8,7 +8,7 @@ import { customResourceDefinition } from '../../crds/generation/definition.ts'
 import {
   addressOf,
   makeOperatorAccount,
-} from '../../operator/environments/kubernetes/api/testdata/service-account.ts'
+} from '../../operator/environments/kubernetes/api/testing/service-account.ts'
 import { feedClientEnv } from '../../operator/services/feed-client-env.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
@@ -106,7 +106,7 @@ describe('an operator that is paused (SIGSTOP)', { skip: missingKubeAssets(), ti
     const pod = ['--name', `operator-${ip}`, '--namespace', namespace, '--ip', ip]
     const program = startProgram(
       process.execPath,
-      [join(root, 'operator/environments/kubernetes/testdata/run-operator.ts'), '--config', config, ...pod],
+      [join(root, 'operator/environments/kubernetes/testing/run-operator.ts'), '--config', config, ...pod],
       { env: { PATH: process.env['PATH'], KUBECONFIG: kubeconfig } },
     )
     t.after(() => program.end('SIGKILL'))

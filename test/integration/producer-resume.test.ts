@@ -6,8 +6,8 @@ import {
   openAnimationClient,
   type PullCall,
   type PushCall,
-} from '../../services/broker/servers/testdata/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/simulation-under-test.ts'
+} from '../../services/broker/servers/testing/animation-client.ts'
+import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { openProxy } from '../../services/grpc/server/testing/contract/support.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { startRedis } from '../support/redis-server.ts'

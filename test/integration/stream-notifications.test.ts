@@ -18,10 +18,10 @@ import {
   type ReceivedPost,
   secretOf,
   startReceiver,
-} from '../../services/broker/notify/testdata/receiver.ts'
+} from '../../services/broker/notify/testing/receiver.ts'
 import { defaultRoute } from '../../services/broker/routes/route.ts'
-import { openAnimationClient } from '../../services/broker/servers/testdata/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/simulation-under-test.ts'
+import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
+import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { encodeHeader } from '../../services/broker/wire/encode-messages.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { freePorts } from '../support/free-ports.ts'

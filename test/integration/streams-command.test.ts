@@ -6,8 +6,8 @@ import { runCommand } from '../../operator/cli/run-command.ts'
 import {
   type AnimationClient,
   openAnimationClient,
-} from '../../services/broker/servers/testdata/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/simulation-under-test.ts'
+} from '../../services/broker/servers/testing/animation-client.ts'
+import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { encodeHeader } from '../../services/broker/wire/encode-messages.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { makeCertificate } from '../support/certificate.ts'

@@ -2,8 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import {
   type AnimationClient,
   openAnimationClient,
-} from '../../services/broker/servers/testdata/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/simulation-under-test.ts'
+} from '../../services/broker/servers/testing/animation-client.ts'
+import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { openStreamLoad } from '../bench/load/stream-load.ts'
 import { percentile } from '../bench/percentiles.ts'
 import { rssMiB } from '../bench/process-usage.ts'

@@ -3,8 +3,8 @@ import {
   type AnimationClient,
   openAnimationClient,
   type PullCall,
-} from '../../services/broker/servers/testdata/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/simulation-under-test.ts'
+} from '../../services/broker/servers/testing/animation-client.ts'
+import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import type { Cleanup } from '../support/tollway.ts'
 
 /** A producer, and a consumer, that continue at the next broker when their call fails. */

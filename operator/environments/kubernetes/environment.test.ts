@@ -15,7 +15,7 @@ import {
 } from '../../testing/environment.contract.ts'
 import { createPeers } from '../../xds/peers/peers.ts'
 import { createKubeClient } from './api/client.ts'
-import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testdata/service-account.ts'
+import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testing/service-account.ts'
 import { kubernetesEnvironment } from './environment.ts'
 import { openTenantSecrets } from './secrets.ts'
 import type { StoredResource } from './status/stored-resource.ts'

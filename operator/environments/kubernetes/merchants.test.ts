@@ -15,11 +15,11 @@ import { waitFor } from '../../../test/support/wait-for.ts'
 import {
   type ProvisioningUnderTest,
   startProvisioning,
-} from '../../kinds/merchant/testdata/start-provisioning.ts'
+} from '../../kinds/merchant/testing/start-provisioning.ts'
 import type { Condition } from '../../status/conditions.ts'
 import { createKubeClient, type KubeClient } from './api/client.ts'
 import type { ObjectEvent } from './api/events.ts'
-import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testdata/service-account.ts'
+import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testing/service-account.ts'
 import { merchantFinalizer, openClusterMerchants } from './merchants.ts'
 import { createGrantedSecrets } from './tenant-secrets/granted-secrets.ts'
 import { createReadPace } from './tenant-secrets/read-pace.ts'

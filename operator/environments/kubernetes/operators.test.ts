@@ -9,7 +9,7 @@ import {
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { createKubeClient } from './api/client.ts'
-import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testdata/service-account.ts'
+import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testing/service-account.ts'
 import { followOperators } from './operators.ts'
 
 const namespace = 'operators'

@@ -26,7 +26,7 @@ import type { StatusReport } from '../../status/status-report.ts'
 import { Feed } from '../../xds/feed.ts'
 import { createKubeClient } from './api/client.ts'
 import type { ApiAccess } from './api/connection/access.ts'
-import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testdata/service-account.ts'
+import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testing/service-account.ts'
 import { openClusterController, startKinds } from './controller.ts'
 import { startInCluster } from './start.ts'
 

@@ -21,17 +21,27 @@ export function isStreamRoute(value: unknown): value is StreamRoute {
   )
 }
 
-const limitNames = [
-  'messageBytes',
-  'bufferBytes',
-  'bufferSeconds',
-  'idleSeconds',
-  'totalSeconds',
-  'consumers',
-  'streams',
-] as const satisfies readonly (keyof StreamRoute['limits'])[]
+/** Returns the names of all fields of a type: the compiler reports one that is missing or unknown. */
+const fieldsOf = <Fields extends object>(fields: Readonly<Record<keyof Fields, true>>) =>
+  Object.keys(fields) as unknown as readonly (keyof Fields)[]
 
-const ruleNames = ['order', 'timeCodes', 'counts', 'audio'] as const
+const limitNames = fieldsOf<StreamRoute['limits']>({
+  messageBytes: true,
+  bufferBytes: true,
+  bufferSeconds: true,
+  idleSeconds: true,
+  totalSeconds: true,
+  consumers: true,
+  streams: true,
+})
+
+const ruleNames = fieldsOf<Omit<StreamRoute['rules'], 'audioFormats'>>({
+  order: true,
+  timeCodes: true,
+  counts: true,
+  audio: true,
+})
+
 const formatNames = ['channelCount', 'samplesPerSecond', 'bitsPerSample'] as const
 
 function isRules(value: unknown): boolean {

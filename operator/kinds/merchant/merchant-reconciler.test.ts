@@ -11,7 +11,7 @@ import { SecretForbiddenError } from '../../sources/secret-forbidden.ts'
 import type { CredentialStore } from './credential-store.ts'
 import { MerchantReconciler } from './merchant-reconciler.ts'
 import type { Provisioner } from './provisioner.ts'
-import { type ProvisioningUnderTest, someAccount, startProvisioning } from './testdata/start-provisioning.ts'
+import { type ProvisioningUnderTest, someAccount, startProvisioning } from './testing/start-provisioning.ts'
 
 const addresses = { baseUrl: 'https://pay.example.org', payPageUrl: 'https://pay.example.org/pay' }
 const hourMs = 3_600_000

@@ -15,7 +15,7 @@ import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { issueAuthority, issueLeaf } from '../../certificates/issue.ts'
 import { createProvisionClient } from './provision-client.ts'
 import type { ProvisionRequest } from './provisioner.ts'
-import { type ProvisioningUnderTest, someAccount, startProvisioning } from './testdata/start-provisioning.ts'
+import { type ProvisioningUnderTest, someAccount, startProvisioning } from './testing/start-provisioning.ts'
 
 const signal = new AbortController().signal
 const lifetime = { nowMs: Date.now(), expiresAtMs: Date.now() + 3_600_000 }

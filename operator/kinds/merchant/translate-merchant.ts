@@ -1,6 +1,10 @@
 import type { MerchantSpec } from '@tollway/crds/merchant.ts'
 import { validateMerchant } from '@tollway/crds/validation/validate-merchant.ts'
-import { parseMember, parseMerchant } from '@tollway/payments/domain/input/request-bodies.ts'
+import {
+  type MerchantInput,
+  parseMember,
+  parseMerchant,
+} from '@tollway/payments/domain/input/request-bodies.ts'
 import { currencyCodes } from '@tollway/payments/domain/money/currencies.ts'
 import type { FieldError } from '@tollway/payments/domain/refusals.ts'
 import type { MerchantAccount } from '../../ir.ts'
@@ -15,7 +19,8 @@ export function translateMerchant(name: string, resource: unknown): Translation<
   if ('problems' in checked) return { problems: checked.problems }
   const spec = checked.value
   const { currency, test, email, website, descriptor, company, bank = null } = spec
-  const input = { name: spec.name ?? null, currency, test, email, website, descriptor, company, bank }
+  const fields = { currency, test, email, website, descriptor, company, bank }
+  const input = { name: spec.name ?? null, ...fields } satisfies Record<keyof MerchantInput, unknown>
   const profile = parseMerchant(input, 'json', currencyCodes)
   const problems = [...('refusal' in profile ? toProblems(profile.refusal.fields) : []), ...wrongUsers(spec)]
   if ('refusal' in profile || problems.length > 0) return { problems }

@@ -3,10 +3,10 @@ import { test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { collect, openingOf, resumableOf, toBytes } from './log-under-test.ts'
 import { MemoryLog, type MemoryLogOptions } from './memory.ts'
 import { entryOverheadBytes } from './stream-log.ts'
-import { streamLogContract } from './stream-log-contract.ts'
+import { collect, openingOf, resumableOf, toBytes } from './testing/log-under-test.ts'
+import { streamLogContract } from './testing/stream-log.contract.ts'
 
 function open(options: Partial<MemoryLogOptions> = {}) {
   let requests = 0

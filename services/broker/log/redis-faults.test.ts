@@ -8,8 +8,9 @@ import { randomFault, startBackendProxy } from '../../../test/support/backend-pr
 import type { RedisServer } from '../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../test/support/require-server.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { reportedBy } from './end-contract.ts'
-import { appendUntilFull, collect, openingOf, toBytes } from './log-under-test.ts'
+import { type LoggedRequest, shuttingDown } from './stream-log.ts'
+import { reportedBy } from './testing/end.contract.ts'
+import { appendUntilFull, collect, openingOf, toBytes } from './testing/log-under-test.ts'
 import {
   append,
   assertReads,
@@ -23,8 +24,7 @@ import {
   requestAt,
   serveRedis,
   streamOf,
-} from './redis-log-under-test.ts'
-import { type LoggedRequest, shuttingDown } from './stream-log.ts'
+} from './testing/redis-log-under-test.ts'
 
 const skip = missingProgram('redis-server')
 const success = { how: 'completed' } as const
@@ -36,7 +36,7 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
     const redis = await serveRedis(t)
     const logs = [await openQuick(t, redis.url), await openQuick(t, redis.url)]
     const reports = logs.map(log => reportedBy({ peer: log }))
-    const program = fileURLToPath(new URL('redis-producer-under-test.ts', import.meta.url))
+    const program = fileURLToPath(new URL('testing/redis-producer-under-test.ts', import.meta.url))
     const child = spawn(process.execPath, [program, redis.url, 'r1', '1', '2'], { stdio: 'inherit' })
     t.after(() => child.kill('SIGKILL'))
     const readers = await Promise.all(logs.map(async log => collect(await requestAt(log))))

@@ -2,7 +2,15 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { missingProgram } from '../../../test/support/require-server.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { appendUntilFull, collect, resumableOf, resumptionOf, toBytes, toText } from './log-under-test.ts'
+import type { RingCursor, StreamLog } from './stream-log.ts'
+import {
+  appendUntilFull,
+  collect,
+  resumableOf,
+  resumptionOf,
+  toBytes,
+  toText,
+} from './testing/log-under-test.ts'
 import {
   append,
   assertReads,
@@ -13,9 +21,8 @@ import {
   requestAt,
   serveRedis,
   streamOf,
-} from './redis-log-under-test.ts'
-import type { RingCursor, StreamLog } from './stream-log.ts'
-import { refusalOf } from './stream-log-contract.ts'
+} from './testing/redis-log-under-test.ts'
+import { refusalOf } from './testing/stream-log.contract.ts'
 
 const skip = missingProgram('redis-server')
 const success = { how: 'completed' } as const

@@ -8,12 +8,12 @@ import { type RedisServer, startRedis } from '../../../test/support/redis-server
 import { missingProgram } from '../../../test/support/require-server.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { collect, openingOf, toBytes } from './log-under-test.ts'
 import { createRedisLog } from './redis.ts'
-import { openRedisLog, patientTimings } from './redis-log-under-test.ts'
 import { systemRepeat } from './repeat.ts'
 import { entryOverheadBytes, type LogRefusal, type StreamLog } from './stream-log.ts'
-import { streamLogContract } from './stream-log-contract.ts'
+import { collect, openingOf, toBytes } from './testing/log-under-test.ts'
+import { openRedisLog, patientTimings } from './testing/redis-log-under-test.ts'
+import { streamLogContract } from './testing/stream-log.contract.ts'
 
 const skip = missingProgram('redis-server')
 const success = { how: 'completed' } as const

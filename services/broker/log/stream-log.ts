@@ -9,7 +9,7 @@ import type { ByteBudget } from './byte-budget.ts'
  * with the number of consumers. In memory the log belongs to one process; in Redis several brokers share it,
  * and a process then has a ring, filled from Redis, for each request that one of its consumers reads.
  *
- * `stream-log-contract.ts` tests every implementation against this interface.
+ * `testing/stream-log.contract.ts` tests every implementation against this interface.
  */
 export interface StreamLog {
   /**

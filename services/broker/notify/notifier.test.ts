@@ -8,7 +8,7 @@ import type { EndListener, LoggedRequest } from '../log/stream-log.ts'
 import { defaultRoute, type Route } from '../routes/route.ts'
 import { createBrokerStats } from '../stats/broker-stats.ts'
 import { Notifier, type NotifierOptions } from './notifier.ts'
-import { accept, answerWith, hang, secretOf, startReceiver } from './testdata/receiver.ts'
+import { accept, answerWith, hang, secretOf, startReceiver } from './testing/receiver.ts'
 
 const loopback = createAddressPolicy([{ address: '127.0.0.1', prefix: 32 }], true)
 const openedMs = Date.parse('2026-11-23T04:00:00.000Z')

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { type AudioFormat, defaultRoute, type RouteRules } from '../routes/route.ts'
-import { judgeText, messageOf } from './rules-under-test.ts'
 import { createStreamRules, ruleNames } from './stream-rules.ts'
+import { judgeText, messageOf } from './testing/rules-under-test.ts'
 
 /** Each line is a request, an arrow, and its violations, separated by ` | `, or `ok`. */
 function testLines(name: string, lines: readonly string[], audioFormats: readonly AudioFormat[] = []): void {

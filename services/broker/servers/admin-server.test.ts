@@ -15,8 +15,8 @@ import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { startService } from '../service.ts'
 import { settings } from '../settings.ts'
-import { bytesOf } from '../streams/simulation-under-test.ts'
-import { openAnimationClient } from './testdata/animation-client.ts'
+import { bytesOf } from '../streams/testing/simulation-under-test.ts'
+import { openAnimationClient } from './testing/animation-client.ts'
 import { maxWatchers } from './watch-streams.ts'
 
 const quick = {

@@ -9,10 +9,10 @@ import { systemRepeat } from '../log/repeat.ts'
 import { defaultRoute, type Route } from '../routes/route.ts'
 import { createBrokerStats } from '../stats/broker-stats.ts'
 import { Broker } from '../streams/broker.ts'
-import { bytesOf, defaultBrokerLimits } from '../streams/simulation-under-test.ts'
+import { bytesOf, defaultBrokerLimits } from '../streams/testing/simulation-under-test.ts'
 import { encodeHeader } from '../wire/encode-messages.ts'
 import { animationMethods, serviceNames } from './grpc-methods.ts'
-import { openAnimationClient } from './testdata/animation-client.ts'
+import { openAnimationClient } from './testing/animation-client.ts'
 
 /** The methods on a real server with one route for all requests. */
 async function start(t: TestContext, changes: Partial<Route> = {}) {

@@ -11,7 +11,7 @@ import { startService } from '../service.ts'
 import { settings } from '../settings.ts'
 import type { RequestPreview } from './request-preview.ts'
 import { previewOf } from './request-preview.ts'
-import { openAnimationClient } from './testdata/animation-client.ts'
+import { openAnimationClient } from './testing/animation-client.ts'
 
 const quick = {
   ...{ GRPC_HOST: '127.0.0.1', GRPC_PORT: '0', DEBUG_PORT: '0', DRAIN_DELAY: '0', DRAIN_TIMEOUT: '50ms' },

@@ -2,7 +2,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { concurrentRequestPolicies, defaultRoute, type Route, slowConsumerPolicies } from '../routes/route.ts'
-import { type Consumer, createSimulation, type Producer, type Simulation } from './simulation-under-test.ts'
+import {
+  type Consumer,
+  createSimulation,
+  type Producer,
+  type Simulation,
+} from './testing/simulation-under-test.ts'
 
 /**
  * For any order of pushes, pulls, cancels and stalls, each consumer gets a header, then its data in order

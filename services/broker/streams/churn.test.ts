@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { defaultRoute } from '../routes/route.ts'
 import { statEntries } from '../stats/prometheus-text.ts'
-import { createSimulation, type Simulation } from './simulation-under-test.ts'
+import { createSimulation, type Simulation } from './testing/simulation-under-test.ts'
 
 /** Short requests with new ids, like those of a pipeline, must not leak memory. */
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createSimulation } from './simulation-under-test.ts'
+import { createSimulation } from './testing/simulation-under-test.ts'
 
 test('the budget and the statistics count the messages that a consumer has not read', async () => {
   const simulation = createSimulation()

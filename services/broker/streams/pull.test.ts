@@ -1,5 +1,5 @@
 import { defaultRoute } from '../routes/route.ts'
-import { type Scenario, testScenarios } from './scenario-under-test.ts'
+import { type Scenario, testScenarios } from './testing/scenario-under-test.ts'
 
 /** A buffer of about three messages, each of which counts some 300 bytes. */
 const smallBuffer = { ...defaultRoute.limits, bufferBytes: 1000 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { defaultRoute } from '../routes/route.ts'
-import { type Scenario, testScenarios } from './scenario-under-test.ts'
+import { type Scenario, testScenarios } from './testing/scenario-under-test.ts'
 
 const producers: readonly Scenario[] = [
   {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { startCollector, startTracingTo } from '../../chassis/tracing/testing/span-collector.ts'
-import { createSimulation } from './simulation-under-test.ts'
+import { createSimulation } from './testing/simulation-under-test.ts'
 
 const traceId = '0af7651916cd43dd8448eb211c80319c'
 const parentId = 'b7ad6b7169203331'

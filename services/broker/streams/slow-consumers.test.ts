@@ -1,12 +1,12 @@
 import { defaultRoute } from '../routes/route.ts'
-import { testScenarios } from './scenario-under-test.ts'
+import { testScenarios } from './testing/scenario-under-test.ts'
 
 /** A buffer of about three messages, each of which counts some 300 bytes. */
 const smallBuffer = { ...defaultRoute.limits, bufferBytes: 1000 }
 
 testScenarios([
   {
-    rule: 'a consumer that does not read an ended request is cut off with any policy',
+    rule: 'drop-oldest: a consumer that does not read an ended request is cut off',
     route: { slowConsumers: 'drop-oldest' },
     story: `
       pull p: stream=s

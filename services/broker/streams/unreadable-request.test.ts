@@ -7,8 +7,8 @@ import type { LoggedRequest, RingCursor, StreamLog } from '../log/stream-log.ts'
 import { defaultRoute } from '../routes/route.ts'
 import { createBrokerStats } from '../stats/broker-stats.ts'
 import { Pull } from './pull.ts'
-import { defaultBrokerLimits } from './simulation-under-test.ts'
 import { Tally } from './tally.ts'
+import { defaultBrokerLimits } from './testing/simulation-under-test.ts'
 
 test('a pull of a draining broker ends when its only request is not kept any more', async () => {
   const reading = Promise.withResolvers<RingCursor>()

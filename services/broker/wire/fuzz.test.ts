@@ -6,9 +6,9 @@ import { encodeData, encodeHeader } from './encode-messages.ts'
 import { IdTooLong } from './id-limit.ts'
 import { MalformedMessage } from './malformed-message.ts'
 import type { Message } from './message.ts'
-import { encodedStream } from './random-messages-under-test.ts'
 import { readMessage } from './read-message.ts'
-import { readByGenerated, streamSchema, TooLoose, toStrict } from './wire-under-test.ts'
+import { encodedStream } from './testing/random-messages-under-test.ts'
+import { readByGenerated, streamSchema, TooLoose, toStrict } from './testing/wire-under-test.ts'
 
 const soak = process.env['SOAK'] === '1'
 const runs = Number(process.env['FC_RUNS'] ?? (soak ? 10_000_000 : 20_000))

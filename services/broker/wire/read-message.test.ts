@@ -10,10 +10,10 @@ import fc from 'fast-check'
 import { encodeAnimationIds, encodeData, encodeHeader } from './encode-messages.ts'
 import { IdTooLong, maxIdCharacters } from './id-limit.ts'
 import { MalformedMessage } from './malformed-message.ts'
-import { encodedStream } from './random-messages-under-test.ts'
 import { readAnimationIds } from './read-animation-ids.ts'
 import { readHeaderNames, readMessage } from './read-message.ts'
-import { readByGenerated } from './wire-under-test.ts'
+import { encodedStream } from './testing/random-messages-under-test.ts'
+import { readByGenerated } from './testing/wire-under-test.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 2000)
 

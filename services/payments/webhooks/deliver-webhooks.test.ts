@@ -227,7 +227,7 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
 
   test('two processes deliver each event, also when one of them is killed', async () => {
     const endpointId = await endpoint()
-    const program = fileURLToPath(new URL('testdata/webhook-sender.ts', import.meta.url))
+    const program = fileURLToPath(new URL('testing/webhook-sender.ts', import.meta.url))
     const senders = [1, 2].map(() => startProgram(process.execPath, [program, postgres.url]))
     const subjects = Array.from({ length: 10 }, someId)
     const ids = await tell([...subjects, ...subjects, ...subjects, ...subjects])

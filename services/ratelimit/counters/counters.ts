@@ -2,8 +2,8 @@ import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { Member, MemberOutcome } from './admission/member.ts'
 
 /**
- * Counters of hits. A key names its window, so a counter only grows and then expires. `counters-contract.ts`
- * tests that every backend behaves as documented here.
+ * Counters of hits. A key names its window, so a counter only grows and then expires.
+ * `testing/counters.contract.ts` tests that every backend behaves as documented here.
  */
 export interface Counters {
   /**

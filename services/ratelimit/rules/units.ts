@@ -1,3 +1,6 @@
+import { type CalendarUnit, calendarUnits } from './calendar/calendar.ts'
+import type { CalendarAnchors } from './rate-limit-domain.ts'
+
 /**
  * The length of each unit's window in seconds. Windows are aligned to the epoch; months and years are not
  * those of the calendar.
@@ -22,9 +25,17 @@ export function parseUnit(text: string): Unit | undefined {
   return units.find(unit => unit.toUpperCase() === upper)
 }
 
-/** The units for which an anchor has a meaning. */
-export const unitsOfAnchor = {
-  anchorMonth: ['month', 'year'],
-  anchorDay: ['month', 'year'],
-  anchorWeekday: ['week'],
-} as const satisfies Readonly<Record<string, readonly Unit[]>>
+/** The anchors of a calendar that have a meaning for each of its units. */
+export const anchorsOfUnit = {
+  day: [],
+  week: ['anchorWeekday'],
+  month: ['anchorMonth', 'anchorDay'],
+  year: ['anchorMonth', 'anchorDay'],
+} as const satisfies Readonly<Record<CalendarUnit, readonly Exclude<keyof CalendarAnchors, 'timeZone'>[]>>
+
+export type Anchor = (typeof anchorsOfUnit)[CalendarUnit][number]
+
+/** Returns the units for which an anchor has a meaning. */
+export function unitsOfAnchor(anchor: Anchor): readonly CalendarUnit[] {
+  return calendarUnits.filter(unit => anchorsOfUnit[unit].some(one => one === anchor))
+}

@@ -13,7 +13,7 @@ import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import {
   addressOf,
   makeOperatorAccount,
-} from '../../../environments/kubernetes/api/testdata/service-account.ts'
+} from '../../../environments/kubernetes/api/testing/service-account.ts'
 
 const namespace = 'removal'
 const services = `/api/v1/namespaces/${namespace}/services`

@@ -8,13 +8,13 @@ import { fileURLToPath } from 'node:url'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { InfrastructureError, type Replica } from '../../../infrastructure/provider.ts'
-import { infrastructureContract, until } from '../../../infrastructure/provider-contract.ts'
+import { infrastructureContract, until } from '../../../infrastructure/testing/provider.contract.ts'
 import type { Workload } from '../../../ir.ts'
 import { createHostInfrastructure, type HostOptions } from './host.ts'
 
-const childProgram = fileURLToPath(new URL('testdata/child.ts', import.meta.url))
+const childProgram = fileURLToPath(new URL('testing/child.ts', import.meta.url))
 const childCommand = { command: process.execPath, args: [childProgram] }
-const parentProgram = fileURLToPath(new URL('testdata/parent.ts', import.meta.url))
+const parentProgram = fileURLToPath(new URL('testing/parent.ts', import.meta.url))
 const deadlineMs = 20_000
 
 function stateDir(): string {

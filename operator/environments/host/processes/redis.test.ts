@@ -152,7 +152,7 @@ test('Redis starts in a state folder with a long path', async t => {
 
 test('Redis ends with a killed operator', async t => {
   if (isMissing(t)) return
-  const parent = fileURLToPath(new URL('testdata/parent.ts', import.meta.url))
+  const parent = fileURLToPath(new URL('testing/parent.ts', import.meta.url))
   const workload = {
     name: 'ratelimit',
     service: 'ratelimit',

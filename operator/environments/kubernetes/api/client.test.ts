@@ -24,7 +24,7 @@ import {
   newToken,
   type ServerAddress,
   writeServiceAccount,
-} from './testdata/service-account.ts'
+} from './testing/service-account.ts'
 
 const configMaps: ApiResource = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
 const secrets: ApiResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }

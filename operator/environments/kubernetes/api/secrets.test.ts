@@ -10,7 +10,7 @@ import { waitFor } from '../../../../test/support/wait-for.ts'
 import type { SecretStore } from '../../../certificates/secret-store.ts'
 import { createKubeClient, type KubeClient } from './client.ts'
 import { secretAccess } from './secrets.ts'
-import { addressOf, makeOperatorAccount, writeServiceAccount } from './testdata/service-account.ts'
+import { addressOf, makeOperatorAccount, writeServiceAccount } from './testing/service-account.ts'
 
 const namespace = 'system'
 const { signal } = new AbortController()

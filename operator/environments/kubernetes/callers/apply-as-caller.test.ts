@@ -13,7 +13,7 @@ import { waitFor } from '../../../../test/support/wait-for.ts'
 import { ApiError } from '../../../api/api-error.ts'
 import type { ApplyRequest } from '../../../api/sources.ts'
 import type { ApiAccess } from '../api/connection/access.ts'
-import { addressOf, makeOperatorAccount, writeServiceAccount } from '../api/testdata/service-account.ts'
+import { addressOf, makeOperatorAccount, writeServiceAccount } from '../api/testing/service-account.ts'
 import { applyAsCaller } from './apply-as-caller.ts'
 import { readAsCaller } from './read-as-caller.ts'
 

@@ -7,7 +7,7 @@ import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { createKubeClient } from '../api/client.ts'
 import { createEventRecorder } from '../api/events.ts'
-import { addressOf, makeOperatorAccount, writeServiceAccount } from '../api/testdata/service-account.ts'
+import { addressOf, makeOperatorAccount, writeServiceAccount } from '../api/testing/service-account.ts'
 import type { StoredResource } from '../status/stored-resource.ts'
 import { recordChange } from './record-change.ts'
 

@@ -17,7 +17,7 @@ import {
   type NamespaceUnderTest,
   rateLimit,
   startCluster,
-} from './testdata/cluster-under-test.ts'
+} from './testing/cluster-under-test.ts'
 
 const seed = Number(process.env['SEED'] ?? 20_260_501)
 /** A crash is played after every third write, and after each one in the long form. */

@@ -5,7 +5,7 @@ import { isObject } from '@tollway/chassis/is-object.ts'
 import { missingKubeAssets } from '../../../../test/support/kube-api-server.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { InfrastructureError } from '../../../infrastructure/provider.ts'
-import { infrastructureContract } from '../../../infrastructure/provider-contract.ts'
+import { infrastructureContract } from '../../../infrastructure/testing/provider.contract.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import type { Contest } from './contests.ts'
 import { kinds } from './kinds.ts'
@@ -17,7 +17,7 @@ import {
   podShape,
   rateLimit,
   startCluster,
-} from './testdata/cluster-under-test.ts'
+} from './testing/cluster-under-test.ts'
 
 const allNames = [
   'ServiceAccount/tollway-ratelimit',

@@ -26,7 +26,7 @@ import {
   addressOf,
   makeOperatorAccount,
   writeServiceAccount,
-} from '../api/testdata/service-account.ts'
+} from '../api/testing/service-account.ts'
 import { decodeLastGood, encodeLastGood } from '../last-good/last-good.ts'
 import { LastGoodStore } from '../last-good/last-good-store.ts'
 import { rememberInObjects } from '../memory.ts'

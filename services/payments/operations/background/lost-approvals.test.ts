@@ -136,7 +136,7 @@ function otherRules(open: () => Promise<Storage>): void {
     assert.deepEqual(await approvals(), { approved: 0, payments: 0 })
   })
 
-  test('a process that was stopped beyond the sweep gets no approval any more', async () => {
+  test('a process that continues after the sweep has voided its authorisation gets no approval', async () => {
     const { payments, request, clock, approvals, asked } = await benchOn(await open())
     const { test: processor } = payments.processors
     const stopped = Promise.withResolvers<void>()

@@ -20,7 +20,7 @@ import { openPglite } from './pglite.ts'
 
 const clock = systemClock
 const random = Math.random
-const writer = fileURLToPath(new URL('testdata/pglite-writer.ts', import.meta.url))
+const writer = fileURLToPath(new URL('testing/pglite-writer.ts', import.meta.url))
 
 /** Making a database takes seconds: all tests share one folder, in their order. */
 describe('PGlite', () => {

@@ -9,7 +9,7 @@ import {
   minLimits,
   type RateLimitPolicy,
 } from '../rate-limit-domain.ts'
-import { parseUnit, unitSeconds, unitsOfAnchor } from '../units.ts'
+import { type Anchor, parseUnit, unitSeconds, unitsOfAnchor } from '../units.ts'
 import { mostRequestsOf, ticksPerSecond } from './ticks.ts'
 
 /** A problem of a field of a limit, or of a list of limits. */
@@ -128,7 +128,7 @@ function validateCalendar(calendar: CalendarAnchors, unitText: string): readonly
     return problems
   }
   for (const [name, value] of Object.entries({ anchorMonth, anchorDay, anchorWeekday })) {
-    const units: readonly string[] = unitsOfAnchor[name as keyof typeof unitsOfAnchor]
+    const units: readonly string[] = unitsOfAnchor(name as Anchor)
     if (value === undefined || units.includes(unit)) continue
     report(
       `calendar.${name}`,

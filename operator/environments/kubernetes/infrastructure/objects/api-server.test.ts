@@ -11,7 +11,7 @@ import {
 import type { KubeObject, ObjectKey } from '../../api/kube-object.ts'
 import { objectPath, placeOf, withQuery } from '../../api/resource-path.ts'
 import { kindOf, kinds, podResource } from '../kinds.ts'
-import { namespace, objectsOfCase } from './testdata/objects-of-case.ts'
+import { namespace, objectsOfCase } from './testing/objects-of-case.ts'
 
 const folder = join(import.meta.dirname, 'testdata/objects')
 const cases = readdirSync(folder).filter(name => name.endsWith('.in.yaml'))

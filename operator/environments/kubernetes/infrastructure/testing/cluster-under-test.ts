@@ -1,0 +1,182 @@
+import assert from 'node:assert/strict'
+import type { TestContext } from 'node:test'
+import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
+import { type ApiProxy, startApiProxy } from '../../../../../test/support/api-proxy.ts'
+import { type KubeApiServer, startKubeApiServer } from '../../../../../test/support/kube-api-server.ts'
+import { waitFor } from '../../../../../test/support/wait-for.ts'
+import type { ReflectorTiming } from '../../../../controller/reflector.ts'
+import type { Workload } from '../../../../ir.ts'
+import { podShapeOf } from '../../../../services/cluster-services.ts'
+import { createKubeClient, type KubeClient } from '../../api/client.ts'
+import type { KubeObject, ObjectKey } from '../../api/kube-object.ts'
+import { collectionPath, objectPath } from '../../api/resource-path.ts'
+import { accessThrough, addressOf, makeOperatorAccount } from '../../api/testing/service-account.ts'
+import { type Kind, kindNames, kinds, podResource } from '../kinds.ts'
+import { KubernetesInfrastructure, type KubernetesOptions } from '../kubernetes.ts'
+import { type DeploymentController, startDeploymentController } from './deployment-controller.ts'
+
+/** An API server behind a proxy with faults, for the tests of one file. */
+export interface ClusterUnderTest {
+  readonly api: KubeApiServer
+  readonly proxy: ApiProxy
+  /** A namespace of its own, with the operator's account in it. */
+  openNamespace(t: TestContext): Promise<NamespaceUnderTest>
+  stop(): Promise<void>
+}
+
+export interface NamespaceUnderTest {
+  readonly namespace: string
+  /** A client with the account of the operator, through the proxy. */
+  readonly client: KubeClient
+  /** The problems that any of the infrastructures reported. */
+  readonly problems: string[]
+  infrastructure(options?: Partial<KubernetesOptions>): KubernetesInfrastructure
+  /** Plays the controllers of the cluster. */
+  startController(): DeploymentController
+  /** Gets an object as an administrator. */
+  get(kind: Kind, name?: string): Promise<KubeObject | undefined>
+  /** `Deployment/tollway-ratelimit`, of all kinds. */
+  names(): Promise<readonly string[]>
+  /** Applies as another field owner. */
+  edit(kind: Kind, change: Readonly<Record<string, unknown>>, name?: string): Promise<void>
+  delete(kind: Kind, name?: string): Promise<void>
+}
+
+/** The durations of production, shortened. */
+const timing: Partial<ReflectorTiming> = {
+  shortestWatchSeconds: 2,
+  longestWatchSeconds: 3,
+  watchGraceMs: 500,
+  watchSpacingMs: 50,
+  retryInitialMs: 20,
+  retryMaxMs: 400,
+  relistSpreadMs: 150,
+}
+
+export const mainName = 'tollway-ratelimit'
+export const owner = {
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  name: 'tollway-operator',
+  uid: '00000000-0000-4000-8000-000000000001',
+}
+
+/** A workload with all kinds of objects but the autoscaler. */
+export const rateLimit = (more: Partial<Workload> = {}): Workload => ({
+  name: 'ratelimit',
+  service: 'ratelimit',
+  replicas: 2,
+  env: { LOG_LEVEL: 'info' },
+  ports: [
+    { name: 'grpc', port: 8081, reach: 'each' },
+    { name: 'http', port: 8080 },
+  ],
+  probes: { ready: { port: 'http', path: '/healthcheck' }, alive: { port: 'http', path: '/livez' } },
+  secretFiles: [{ name: 'feed-tls', secretName: 'tollway-feed-client', folder: '/etc/tollway/feed' }],
+  stopGraceMs: 1_000,
+  ...more,
+})
+
+export const autoscaling = {
+  ...{ minReplicas: 2, maxReplicas: 9, targetCpuPercent: 70 },
+  ...{ metrics: [], behavior: {} },
+} as const
+
+export function podShape(pods: Readonly<Record<string, unknown>> = {}) {
+  const judged = validateClusterConfig({ rateLimit: { backend: { urlSecret: { name: 'redis' } }, pods } })
+  if ('problems' in judged) throw new Error(JSON.stringify(judged.problems))
+  return podShapeOf(judged.value, 'ratelimit')
+}
+
+export async function startCluster(seed: number): Promise<ClusterUnderTest> {
+  const api = await startKubeApiServer()
+  const proxy = await startApiProxy({ target: await addressOf(api), seed })
+  let namespaces = 0
+  return {
+    api,
+    proxy,
+    openNamespace: t => openNamespace(t, api, proxy, `system-${++namespaces}`),
+    async stop() {
+      await proxy.stop()
+      await api.stop()
+    },
+  }
+}
+
+async function openNamespace(
+  t: TestContext,
+  api: KubeApiServer,
+  proxy: ApiProxy,
+  namespace: string,
+): Promise<NamespaceUnderTest> {
+  proxy.setFaults({})
+  const token = await makeOperatorAccount(api, namespace)
+  const client = createKubeClient(accessThrough(proxy.url, { namespace, token }), {
+    random: Math.random,
+    limits: { attemptTimeoutMs: 2_000, outageSpacingMs: 5 },
+  })
+  t.after(() => client.close())
+  // The API server applies new roles with a delay.
+  await waitFor('the roles to hold', async () => {
+    await client.list(kinds.HorizontalPodAutoscaler, { namespace, limit: 1 })
+    return true
+  })
+  const problems: string[] = []
+  const keyOf = (name: string): ObjectKey => ({ namespace, name })
+  const call = async (method: string, path: string, body?: unknown) => {
+    const answer = await api.call(method, path, body)
+    const { status } = answer
+    assert.ok(status < 300 || status === 404, `${method} ${path}: ${JSON.stringify(answer.body)}`)
+    return status === 404 ? undefined : (answer.body as KubeObject)
+  }
+  const listNames = async (kind: Kind) => {
+    const list = await call('GET', collectionPath(kinds[kind], namespace))
+    const items = (list?.['items'] ?? []) as readonly KubeObject[]
+    return items.map(({ metadata }) => `${kind}/${metadata.name}`)
+  }
+  return {
+    namespace,
+    client,
+    problems,
+    infrastructure(options = {}) {
+      const made = new KubernetesInfrastructure({
+        client,
+        place: { name: 'tollway', namespace, owner, revision: '' },
+        shapeFor: () => podShape(),
+        mayWrite: () => true,
+        onProblem: message => problems.push(message),
+        random: Math.random,
+        timing: { reflector: timing },
+        ...options,
+      })
+      t.after(() => made.close())
+      return made
+    },
+    startController() {
+      const controller = startDeploymentController(api, namespace)
+      t.after(() => controller.stop())
+      return controller
+    },
+    get: (kind, name = mainName) => call('GET', objectPath(kinds[kind], keyOf(name))),
+    async names() {
+      const all = await Promise.all(kindNames.map(listNames))
+      return all.flat().filter(name => name !== 'ServiceAccount/tollway')
+    },
+    async edit(kind, change, name = mainName) {
+      const { group, version } = kinds[kind]
+      const { metadata, ...rest } = change
+      const object = {
+        apiVersion: group === '' ? version : `${group}/${version}`,
+        kind,
+        metadata: { name, namespace, ...(metadata as object) },
+        ...rest,
+      }
+      await call('PATCH', `${objectPath(kinds[kind], keyOf(name))}?fieldManager=somebody&force=true`, object)
+    },
+    async delete(kind, name = mainName) {
+      await call('DELETE', objectPath(kinds[kind], keyOf(name)), {})
+    },
+  }
+}
+
+export const podsPath = (namespace: string) => collectionPath(podResource, namespace)

@@ -1,0 +1,86 @@
+import { waitFor } from '../../../../test/support/wait-for.ts'
+import type {
+  LoggedRequest,
+  Opening,
+  RequestWriter,
+  Resumption,
+  RingCursor,
+  RingLimits,
+} from '../stream-log.ts'
+
+/** Messages in tests are texts, because a log does not read them. */
+export const toBytes = (text: string): Uint8Array => Buffer.from(text)
+export const toText = (bytes: Uint8Array): string => Buffer.from(bytes).toString()
+
+/** A request of the stream `s`. */
+export function openingOf(requestId: string, limits: Partial<RingLimits> = {}): Opening {
+  return {
+    ids: { requestId, streamId: 's', targetObjectId: 't' },
+    sourceServiceId: 'source',
+    route: '',
+    header: toBytes('header'),
+    limits: { bytes: 1_000_000, ms: 60_000, keepMs: 60_000, whenFull: 'trim', ...limits },
+    traceparent: '',
+  }
+}
+
+/** A request that its producer may continue with the secret `0`. */
+export function resumableOf(requestId: string, graceMs: number, limits: Partial<RingLimits> = {}): Opening {
+  return {
+    ...openingOf(requestId, limits),
+    resume: { tokenHash: hashOf(0), graceMs },
+    progress: { messages: 1 },
+  }
+}
+
+/** The hash of the token in the response to use number `uses`. */
+export const hashOf = (uses: number): string => String(uses).padStart(64, '0')
+
+/** A use of the token from the previous response. */
+export function resumptionOf({ key }: LoggedRequest, uses = 0): Resumption {
+  return { run: key, uses, tokenHash: hashOf(uses), nextTokenHash: hashOf(uses + 1) }
+}
+
+/** A reader that takes all available entries. */
+export interface Collected {
+  readonly cursor: RingCursor
+  readonly texts: readonly string[]
+  readonly positions: readonly number[]
+}
+
+export async function collect(request: LoggedRequest): Promise<Collected> {
+  const texts: string[] = []
+  const positions: number[] = []
+  let cursor: RingCursor | undefined
+  function take(): void {
+    for (let entry = cursor?.next(); entry; entry = cursor?.next()) {
+      texts.push(toText(entry.bytes))
+      positions.push(entry.position)
+    }
+  }
+  const opened = await request.read({ onReadable: take })
+  cursor = opened
+  take()
+  return { cursor: opened, texts, positions }
+}
+
+/**
+ * Appends an entry repeatedly until the ring is full, and resolves with the number of entries.
+ *
+ * @param atOnce the number of entries that are appended without a pause
+ */
+export async function appendUntilFull(
+  writer: Pick<RequestWriter, 'append'>,
+  bytes: Uint8Array,
+  atOnce = 1,
+): Promise<number> {
+  let appended = 0
+  await waitFor('the ring to be full', () => {
+    for (let count = 0; count < atOnce; count += 1) {
+      appended += 1
+      if (!writer.append(bytes)) return true
+    }
+    return false
+  })
+  return appended
+}

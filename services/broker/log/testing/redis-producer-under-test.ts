@@ -1,0 +1,22 @@
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { createRedisLog } from '../redis.ts'
+import { systemRepeat } from '../repeat.ts'
+import { openingOf, toBytes } from './log-under-test.ts'
+import { quickTimings } from './redis-log-under-test.ts'
+
+/**
+ * A process with a producer that the test kills: `node redis-producer-under-test.ts URL REQUEST_ID TEXT…`. It
+ * appends the texts and does not end the request.
+ */
+const [url = '', requestId = '', ...texts] = process.argv.slice(2)
+
+const log = createRedisLog({
+  url,
+  podId: `killed-${process.pid}`,
+  clock: systemClock,
+  repeat: systemRepeat,
+  random: Math.random,
+  timings: quickTimings,
+})
+const writer = await log.open(openingOf(requestId))
+for (const text of texts) writer.append(toBytes(text))

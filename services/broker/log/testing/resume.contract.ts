@@ -1,0 +1,175 @@
+import assert from 'node:assert/strict'
+import { waitFor } from '../../../../test/support/wait-for.ts'
+import type { LoggedRequest, RequestEnd, RequestWriter, StreamLog } from '../stream-log.ts'
+import { hashOf, openingOf, resumableOf, resumptionOf, toBytes } from './log-under-test.ts'
+import { type ContractTest, follow, refusalOf, until } from './stream-log.contract.ts'
+
+const success = { how: 'completed' } as const
+const gone: RequestEnd = { how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } }
+/** A time that is longer than a test. */
+const long = 60_000
+/** A time that a test waits for. */
+const short = 300
+
+/** Appends numbered texts; the header has number 0. */
+function append(writer: RequestWriter, from: number, to: number): void {
+  for (let number = from; number <= to; number += 1) {
+    writer.append(toBytes(String(number)), { messages: number + 1 })
+  }
+}
+
+const inLog = ({ key }: LoggedRequest, log: StreamLog) =>
+  waitFor('the request', () => log.list().find(request => request.key === key))
+
+const numbers = (to: number) => ['header', ...Array.from({ length: to }, (_, index) => String(index + 1))]
+
+/** Tests of a log with a producer that continues its request with a resume token. */
+export const resumeTests: Record<string, ContractTest> = {
+  'a producer continues at another log, and readers get each entry once': async logs => {
+    const { producers: one, consumers: two } = logs
+    const old = await one.open(resumableOf('r1', long))
+    const readers = [await follow(one, { requestId: 'r1' }), await follow(two, { requestId: 'r1' })]
+    append(old, 1, 5)
+    for (const reader of readers) await until(reader, numbers(5))
+    old.suspend(gone)
+    const { writer, progress, header, uses } = await two.resume(resumptionOf(old.request))
+    assert.deepEqual([progress, Buffer.from(header).toString(), uses], [{ messages: 6 }, 'header', 1])
+    assert.equal(writer.request.key, old.request.key)
+    await waitFor('the end of the old writer', () => old.endedBy?.how === 'continued')
+    append(old, 6, 9)
+    await old.ready()
+    append(writer, 6, 10)
+    for (const reader of readers) await until(reader, numbers(10))
+    const back = await one.resume(resumptionOf(old.request, 1))
+    assert.deepEqual([back.progress, back.uses], [{ messages: 11 }, 2])
+    append(back.writer, 11, 12)
+    await back.writer.end(success)
+    for (const reader of readers) {
+      await until(reader, numbers(12))
+      assert.deepEqual(await waitFor('the end', () => reader.cursor.end), success)
+      assert.equal(reader.cursor.takeGap(), 0)
+    }
+    const late = await follow(two, { requestId: 'r1' })
+    await until(late, numbers(12))
+  },
+
+  'a producer continues before its old call has ended, and later entries of that call are ignored':
+    async logs => {
+      const old = await logs.producers.open(resumableOf('r1', long))
+      const reader = await follow(logs.producers, { requestId: 'r1' })
+      append(old, 1, 3)
+      await until(await follow(logs.consumers, { requestId: 'r1' }), numbers(3))
+      const { writer, progress } = await logs.consumers.resume(resumptionOf(old.request))
+      assert.deepEqual(progress, { messages: 4 })
+      // The producer repeats its messages: those that the old call got after the resumption are ignored.
+      append(old, 4, 6)
+      append(writer, 4, 8)
+      await until(reader, numbers(8))
+      await until(await follow(logs.consumers, { requestId: 'r1' }), numbers(8))
+      await old.end(gone).catch(() => {})
+      await writer.end(success)
+      assert.deepEqual(await waitFor('the end', () => reader.cursor.end), success)
+    },
+
+  'a request waits for its producer during the grace, then it ends': async ({ producers, consumers }) => {
+    const writer = await producers.open(resumableOf('r1', short))
+    const reader = await follow(consumers, { requestId: 'r1' })
+    const ends: string[] = []
+    writer.onEnded(({ how }) => ends.push(how))
+    append(writer, 1, 2)
+    const beganMs = performance.now()
+    writer.suspend(gone)
+    assert.equal(await refusalOf(producers.open(openingOf('r1'))), 'exists')
+    assert.equal(reader.cursor.end, undefined)
+    assert.deepEqual(await waitFor('the end', () => reader.cursor.end), gone)
+    assert.ok(performance.now() - beganMs >= short * 0.9, 'the end came before the grace was over')
+    assert.deepEqual(reader.texts, numbers(2))
+    await waitFor('the end of the writer', () => ends.length > 0)
+    assert.deepEqual(ends, ['lost'])
+    assert.equal(await refusalOf(producers.resume(resumptionOf(writer.request))), 'ended')
+    await waitFor('the end at the other log', () => consumers.list().every(({ ended }) => ended))
+    assert.equal(await refusalOf(consumers.resume(resumptionOf(writer.request))), 'ended')
+    await producers.open(openingOf('r1'))
+  },
+
+  'a request whose producer has returned does not end after the grace': async logs => {
+    const old = await logs.producers.open(resumableOf('r1', 2 * short))
+    const reader = await follow(logs.consumers, { requestId: 'r1' })
+    old.suspend(gone)
+    const { writer } = await logs.producers.resume(resumptionOf(old.request))
+    const other = await logs.producers.open(resumableOf('r2', 2 * short))
+    other.suspend(gone)
+    const ends = await follow(logs.consumers, { requestId: 'r2' })
+    await waitFor('the end of the one that did not', () => ends.cursor.end)
+    append(writer, 1, 2)
+    await until(reader, numbers(2))
+    assert.equal(reader.cursor.end, undefined)
+  },
+
+  'a token of another request is rejected, and changes nothing': async ({ producers, consumers }) => {
+    const writer = await producers.open(resumableOf('r1', long))
+    const closed = await producers.open(openingOf('r2'))
+    await inLog(closed.request, consumers)
+    const right = resumptionOf(writer.request)
+    assert.equal(await refusalOf(consumers.resume({ ...right, tokenHash: hashOf(7) })), 'forged')
+    assert.equal(await refusalOf(consumers.resume({ ...right, tokenHash: '' })), 'forged')
+    assert.equal(await refusalOf(consumers.resume({ ...right, tokenHash: hashOf(7), uses: 9 })), 'forged')
+    assert.equal(await refusalOf(consumers.resume(resumptionOf(closed.request))), 'forged')
+    assert.equal(await refusalOf(consumers.resume({ ...right, run: 'none' })), 'gone')
+    append(writer, 1, 2)
+    await until(await follow(consumers, { requestId: 'r1' }), numbers(2))
+    assert.equal(writer.endedBy, undefined)
+  },
+
+  'a token is valid once, and again until the first entry after its use': async ({
+    producers,
+    consumers,
+  }) => {
+    const { request } = await producers.open(resumableOf('r1', long))
+    await inLog(request, consumers)
+    const first = resumptionOf(request)
+    await producers.resume(first)
+    // The response was lost with the connection: the producer has the same token.
+    const again = { ...first, nextTokenHash: hashOf(5) }
+    const { writer } = await consumers.resume(again)
+    assert.equal(await refusalOf(consumers.resume(resumptionOf(request, 1))), 'spent')
+    append(writer, 1, 1)
+    const reader = await follow(producers, { requestId: 'r1' })
+    await until(reader, numbers(1))
+    assert.equal(await refusalOf(producers.resume(first)), 'spent')
+    await producers.resume({ ...first, uses: 2, tokenHash: hashOf(5) })
+  },
+
+  'a request can be interrupted while it waits for its producer': async ({ producers, consumers }) => {
+    const writer = await producers.open(resumableOf('r1', long))
+    const reader = await follow(consumers, { requestId: 'r1' })
+    writer.suspend(gone)
+    assert.equal(await consumers.interrupt('s', 'r1'), 1)
+    assert.equal((await waitFor('the end', () => reader.cursor.end)).how, 'interrupted')
+    assert.equal(await refusalOf(consumers.resume(resumptionOf(writer.request))), 'ended')
+  },
+
+  'a producer that continues waits for the slowest reader at any log': async ({ producers, consumers }) => {
+    const old = await producers.open(resumableOf('r1', long, { bytes: 4000, whenFull: 'wait' }))
+    const slow = await (await inLog(old.request, consumers)).read({ onReadable() {} })
+    const slowHere = await old.request.read({ onReadable() {} })
+    slow.next()
+    slowHere.next()
+    append(old, 1, 3)
+    await waitFor('the entries', () => slow.behind.entries === 3)
+    const { writer } = await consumers.resume(resumptionOf(old.request))
+    const text = toBytes('x'.repeat(500))
+    await waitFor('the producer to be held', () => !writer.append(text, {}))
+    for (const cursor of [slow, slowHere]) {
+      for (let position = 1; position <= 4; position += 1) {
+        assert.equal((await waitFor('an entry', () => cursor.next())).position, position)
+      }
+    }
+    await waitFor('room', () => {
+      slow.next()
+      slowHere.next()
+      return Promise.race([writer.ready().then(() => true), Promise.resolve().then(() => false)])
+    })
+    assert.deepEqual([slow.takeGap(), slowHere.takeGap()], [0, 0])
+  },
+}

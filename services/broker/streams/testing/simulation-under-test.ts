@@ -1,0 +1,288 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
+import type { Metadata } from '@tollway/grpc/server.ts'
+import { GrpcError, statusName } from '@tollway/grpc/status.ts'
+import { MemoryLog } from '../../log/memory.ts'
+import type { StreamLog } from '../../log/stream-log.ts'
+import { defaultRoute, type Route } from '../../routes/route.ts'
+import { type BrokerStats, createBrokerStats } from '../../stats/broker-stats.ts'
+import { encodeData, encodeHeader } from '../../wire/encode-messages.ts'
+import { encodeStatusMessage } from '../../wire/encode-status.ts'
+import { readMessage } from '../../wire/read-message.ts'
+import { type StatusCode, statusCodes } from '../../wire/status.ts'
+import { Broker } from '../broker.ts'
+import type { BrokerLimits } from '../stream-context.ts'
+
+/** The limits of a broker in tests. */
+export const defaultBrokerLimits: BrokerLimits = {
+  pushes: 10_000,
+  pulls: 20_000,
+  pullIdleMs: 3_600_000,
+  headerWaitMs: 30_000,
+  waitingRequests: 32,
+  resumeGraceMs: 5000,
+}
+
+/** A broker in memory with simulated time, its producers and consumers. */
+export interface Simulation {
+  readonly broker: Broker
+  readonly log: StreamLog
+  readonly stats: BrokerStats
+  /** Replaces the route of all requests from now on, and notifies the running ones. */
+  changeRoute(changes: Partial<Route>): void
+  produce(requestId: string, metadata?: Metadata): Producer
+  consume(wanted: { readonly streamId?: string; readonly requestId?: string }, metadata?: Metadata): Consumer
+  pass(ms: number): void
+  /** Resolves when all pending work is done. */
+  settle(): Promise<void>
+  close(): Promise<void>
+}
+
+export interface Producer {
+  /** Each message is sent when the broker reads; texts are in the form of `textOf`. */
+  send(...texts: readonly string[]): void
+  halfClose(): void
+  cancel(): void
+  /** Its connection is lost. */
+  lose(): void
+  /** The initial metadata of the response; undefined before they arrive. */
+  readonly headers: Metadata | undefined
+  /** The number of messages that the broker has not read yet. */
+  readonly unsent: number
+  /** `SUCCESS 3 messages`, or a gRPC code and its text; undefined while it runs. */
+  readonly answer: string | undefined
+}
+
+export interface Consumer {
+  /** The received messages, in the form of `textOf`. */
+  readonly texts: readonly string[]
+  /** It stops reading, and its sink is full after a few messages. */
+  stall(): void
+  resume(): void
+  cancel(): void
+  /** `OK`, or a gRPC code and its text; undefined while it runs. */
+  readonly end: string | undefined
+}
+
+const stream = 's'
+/** The number of messages in the full sink of a stalled consumer. */
+const sinkMessages = 2
+
+export function createSimulation(
+  changes: Partial<Route> = {},
+  limits: Partial<BrokerLimits> = {},
+  tracing?: Tracing,
+): Simulation {
+  const time = { ms: 1_700_000_000_000 }
+  const clock = { nowMs: () => time.ms, monotonicMs: () => time.ms }
+  const sweeps = new Set<() => void>()
+  const repeat = (_: number, work: () => void) => {
+    sweeps.add(work)
+    return () => sweeps.delete(work)
+  }
+  const routeListeners = new Set<() => void>()
+  let requests = 0
+  let route: Route = { ...defaultRoute, ...changes }
+  const newKey = () => {
+    requests += 1
+    return String(requests)
+  }
+  const log = new MemoryLog({ clock, repeat, newKey })
+  const stats = createBrokerStats()
+  const broker = new Broker(
+    {
+      ...{ log, stats, clock, tracing, newTraceparent: () => '' },
+      routes: {
+        choose: () => route,
+        onChange(listener) {
+          routeListeners.add(listener)
+          return () => routeListeners.delete(listener)
+        },
+      },
+      limits: { ...defaultBrokerLimits, ...limits },
+      onBegun() {},
+    },
+    repeat,
+  )
+  return {
+    ...{ broker, log, stats },
+    changeRoute(next) {
+      route = { ...route, ...next }
+      for (const listener of routeListeners) listener()
+    },
+    produce: (requestId, metadata = new Map()) => createProducer(broker, requestId, metadata),
+    consume: (wanted, metadata = new Map()) => createConsumer(broker, wanted, metadata),
+    pass(ms) {
+      time.ms += ms
+      for (const sweep of [...sweeps]) sweep()
+    },
+    async settle() {
+      for (let turn = 0; turn < 4; turn += 1) await nextTurn()
+    },
+    close: () => broker.close(),
+  }
+}
+
+function createProducer(broker: Broker, requestId: string, metadata: Metadata): Producer {
+  let answer: string | undefined
+  let headers: Metadata | undefined
+  function sendHeaders(sent: Metadata): void {
+    headers = sent
+  }
+  const push = beginOrTell(
+    () => broker.push({ metadata, peer: 'producer', sendHeaders }),
+    told => (answer = told),
+  )
+  push?.done.then(
+    ({ code, message }) => (answer = `${code} ${message}`.trimEnd()),
+    error => (answer = outcomeOf(error)),
+  )
+  const unsent: string[] = []
+  let sending = false
+  let halfClosed = false
+
+  async function sendAll(): Promise<void> {
+    if (sending) return
+    sending = true
+    while (push !== undefined && !push.over && unsent.length > 0) {
+      const room = push.take(bytesOf(unsent.shift() ?? '', requestId))
+      if (room !== undefined) await room
+    }
+    sending = false
+    if (halfClosed) push?.halfClose()
+  }
+
+  return {
+    send(...texts) {
+      unsent.push(...texts)
+      sendAll()
+    },
+    halfClose() {
+      halfClosed = true
+      sendAll()
+    },
+    cancel() {
+      unsent.length = 0
+      push?.close(new GrpcError('CANCELLED', 'the caller is gone'))
+    },
+    lose() {
+      unsent.length = 0
+      push?.close(new GrpcError('UNAVAILABLE', 'the connection is lost'))
+    },
+    get headers() {
+      return headers
+    },
+    get unsent() {
+      return unsent.length
+    },
+    get answer() {
+      return answer
+    },
+  }
+}
+
+function createConsumer(
+  broker: Broker,
+  { streamId = '', requestId = '' }: { readonly streamId?: string; readonly requestId?: string },
+  metadata: Metadata,
+): Consumer {
+  const texts: string[] = []
+  let queued: Uint8Array[] = []
+  let stalled = false
+  let end: string | undefined
+  let onReady = () => {}
+  let emptied = Promise.withResolvers<void>()
+
+  function empty(): void {
+    queued = []
+    emptied.resolve()
+    emptied = Promise.withResolvers()
+  }
+
+  function take(): void {
+    const wasFull = queued.length >= sinkMessages
+    for (const bytes of queued) texts.push(textOf(bytes))
+    empty()
+    if (wasFull && end === undefined) onReady()
+  }
+
+  const sink = {
+    write(bytes: Uint8Array) {
+      if (end !== undefined) return false
+      if (queued.length >= sinkMessages) texts.push('written to a full sink')
+      queued.push(bytes)
+      if (!stalled) take()
+      return queued.length < sinkMessages
+    },
+    onReady(listener: () => void) {
+      onReady = listener
+    },
+    get queuedBytes() {
+      return queued.length
+    },
+    discard: empty,
+    async flush() {
+      if (queued.length > 0) await emptied.promise
+    },
+  }
+  const wanted = { streamId, requestId, targetObjectId: '' }
+  const pull = beginOrTell(
+    () => broker.pull(wanted, { metadata, peer: 'consumer' }, sink),
+    told => (end = told),
+  )
+  pull?.done.then(
+    () => (end = 'OK'),
+    error => (end = outcomeOf(error)),
+  )
+  return {
+    texts,
+    stall() {
+      stalled = true
+    },
+    resume() {
+      stalled = false
+      take()
+    },
+    cancel: () => pull?.close(new GrpcError('CANCELLED', 'the caller is gone')),
+    get end() {
+      return end
+    },
+  }
+}
+
+function beginOrTell<T>(begin: () => T, tell: (outcome: string) => void): T | undefined {
+  try {
+    return begin()
+  } catch (error) {
+    tell(outcomeOf(error))
+    return undefined
+  }
+}
+
+const outcomeOf = (error: unknown) =>
+  error instanceof GrpcError ? `${statusName(error.code)} ${error.message}` : String(error)
+
+/** `header r1`, a number for data with that time code, `SUCCESS` and other statuses, or `junk`. */
+export function bytesOf(text: string, requestId = ''): Uint8Array {
+  if (text === 'header') {
+    const animationIds = { streamId: stream, requestId, targetObjectId: 'avatar' }
+    return encodeHeader({ animationIds, sourceServiceId: 'source' })
+  }
+  if (text === 'no-ids') return encodeHeader({})
+  if (text === 'junk') return Buffer.from([0xff])
+  if (text.startsWith('big:')) return Buffer.alloc(Number(text.slice(4)), bytesOf('1'))
+  const code = statusCodes.find(known => known === text)
+  if (code !== undefined) return encodeStatusMessage({ code, message: '' })
+  return encodeData({ camera: { focalLength: [{ timeCode: Number(text), value: 35 }] } })
+}
+
+export function textOf(bytes: Uint8Array): string {
+  const message = readMessage(bytes)
+  if (message.part === 'header') return `header ${message.ids.requestId}`
+  if (message.part === 'data') return String(message.camera?.earliest)
+  if (message.part === 'status') return statusText(message.status)
+  return 'nothing'
+}
+
+const statusText = ({ code, message }: { code: StatusCode; message: string }) =>
+  `${code} ${message}`.trimEnd()

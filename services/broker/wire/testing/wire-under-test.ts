@@ -1,0 +1,231 @@
+import { type DescField, type DescMessage, fromBinary, ScalarType } from '@bufbuild/protobuf'
+import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
+import {
+  type AnimationData,
+  type AnimationDataStream,
+  type AnimationDataStreamHeader,
+  AnimationDataStreamSchema,
+  type Camera,
+  type SkelAnimation,
+} from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
+import { maxIdCharacters } from '../id-limit.ts'
+import type { Message, TimedList, TimeRange } from '../message.ts'
+import { statusCodes } from '../status.ts'
+
+export const streamSchema = AnimationDataStreamSchema
+
+/** The result of the generated decoder in the form of `readMessage`; `refused` if it throws. */
+export function readByGenerated(bytes: Uint8Array): Message | 'refused' | 'id too long' {
+  let message: AnimationDataStream
+  try {
+    message = fromBinary(streamSchema, bytes)
+  } catch {
+    return 'refused'
+  }
+  const { case: part, value } = message.streamPart
+  switch (part) {
+    case 'animationDataStreamHeader':
+      return headerOf(value)
+    case 'animationData':
+      return dataOf(value)
+    case 'status':
+      return {
+        part: 'status',
+        status: { code: statusCodes[value.code] ?? 'ERROR', message: value.message },
+      }
+    default:
+      return { part: 'none' }
+  }
+}
+
+function headerOf(header: AnimationDataStreamHeader): Message | 'id too long' {
+  const { requestId = '', streamId = '', targetObjectId = '' } = header.animationIds ?? {}
+  const texts = [requestId, streamId, targetObjectId, header.sourceServiceId]
+  if (texts.some(text => [...text].length > maxIdCharacters)) return 'id too long'
+  const audio = header.audioHeader
+  return {
+    part: 'header',
+    ids: { requestId, streamId, targetObjectId },
+    sourceServiceId: header.sourceServiceId,
+    audio: audio && {
+      format: audio.audioFormat,
+      channelCount: audio.channelCount,
+      samplesPerSecond: audio.samplesPerSecond,
+      bitsPerSample: audio.bitsPerSample,
+    },
+    blendShapes: header.skelAnimationHeader?.blendShapes.length ?? 0,
+    joints: header.skelAnimationHeader?.joints.length ?? 0,
+    startTimeCode: header.startTimeCodeSinceEpoch,
+    metadataKeys: new Set(Object.keys(header.metadata)),
+  }
+}
+
+function dataOf({ skelAnimation, audio, camera }: AnimationData): Message {
+  return {
+    part: 'data',
+    skelAnimation: skelAnimation && skelOf(skelAnimation),
+    audio: audio && { timeCode: audio.timeCode, bytes: audio.audioBuffer.length },
+    camera: camera && cameraOf(camera),
+  }
+}
+
+type Timed = { readonly timeCode: number }
+type TimedArray = Timed & { readonly values: readonly unknown[] }
+
+function skelOf(skel: SkelAnimation) {
+  const { blendShapeWeights, translations, rotations, scales } = skel
+  return {
+    ...rangeOf([...blendShapeWeights, ...translations, ...rotations, ...scales]),
+    weights: listOf(blendShapeWeights),
+    translations: listOf(translations),
+    rotations: listOf(rotations),
+    scales: listOf(scales),
+  }
+}
+
+function cameraOf({ position, rotation, focalLength, focusDistance }: Camera): TimeRange {
+  return rangeOf([...position, ...rotation, ...focalLength, ...focusDistance])
+}
+
+function rangeOf(entries: readonly Timed[]): TimeRange {
+  const [earliest, ...later] = entries
+    .map(({ timeCode }) => timeCode)
+    .filter(Number.isFinite)
+    .map(timeCode => (timeCode === 0 ? 0 : timeCode))
+    .sort((a, b) => a - b)
+  return { earliest, latest: later.at(-1) ?? earliest }
+}
+
+function listOf(arrays: readonly TimedArray[]): TimedList | undefined {
+  const timeCodes = arrays.map(({ timeCode }) => timeCode)
+  const lengths = arrays.map(({ values }) => values.length)
+  const [first] = timeCodes
+  if (first === undefined) return undefined
+  const wrong = timeCodes.findIndex((found, at) => {
+    const before = at === 0 ? -Infinity : (timeCodes[at - 1] ?? 0)
+    return !(Number.isFinite(found) && found > before)
+  })
+  const found = timeCodes[wrong]
+  return {
+    entries: arrays.length,
+    firstTimeCode: first,
+    lastTimeCode: timeCodes.at(-1) ?? first,
+    disorder: found === undefined ? undefined : { found, previous: timeCodes[wrong - 1] },
+    fewestValues: Math.min(...lengths),
+    mostValues: Math.max(...lengths),
+  }
+}
+
+/** The reader under test rejects these bytes although the generated decoder may accept them. */
+export class TooLoose extends Error {}
+
+export interface Strict {
+  /** The fields of the schema, with the wire types of the schema. */
+  readonly clean: Uint8Array
+  /**
+   * The reasons for which the generated decoder may read the bytes differently from `clean`; empty if there
+   * are none.
+   */
+  readonly differences: readonly string[]
+}
+
+/**
+ * Removes all intended differences from the generated decoder from the bytes, so that both must agree.
+ *
+ * @throws TooLoose for bytes that the reader under test always rejects
+ */
+export function toStrict(schema: DescMessage, bytes: Uint8Array): Strict {
+  const writer = new BinaryWriter()
+  const differences: string[] = []
+  for (const { no, wireType, content } of strictFields(bytes)) {
+    const field = schema.fields.find(({ number }) => number === no)
+    if (field === undefined) continue
+    if (!wireTypesOf(field).includes(wireType)) {
+      differences.push(`${field.name} has the wire type ${wireType}`)
+      continue
+    }
+    writer.tag(no, wireType)
+    if (wireType !== WireType.LengthDelimited) writer.raw(content)
+    else writer.bytes(strictContent(field, content, differences))
+  }
+  return { clean: writer.finish(), differences }
+}
+
+function strictContent(field: DescField, content: Uint8Array, differences: string[]): Uint8Array {
+  if (field.fieldKind === 'list' && field.listKind === 'scalar' && field.scalar === ScalarType.FLOAT) {
+    if (content.length % 4 !== 0) throw new TooLoose('a part of a float')
+  }
+  if (field.fieldKind === 'map') return strictEntry(content, differences)
+  if (field.message === undefined) return content
+  const inner = toStrict(field.message, content)
+  differences.push(...inner.differences)
+  return inner.clean
+}
+
+/** Keeps only the keys of metadata entries. */
+function strictEntry(content: Uint8Array, differences: string[]): Uint8Array {
+  const writer = new BinaryWriter()
+  for (const { no, wireType, content: inner } of strictFields(content)) {
+    if (no === 1 && wireType === WireType.LengthDelimited) writer.tag(1, wireType).bytes(inner)
+    else if (no < 3) differences.push('a value of metadata')
+  }
+  return writer.finish()
+}
+
+function wireTypesOf(field: DescField): readonly WireType[] {
+  if (field.fieldKind === 'enum') return [WireType.Varint]
+  const scalar = field.fieldKind === 'scalar' || field.fieldKind === 'list' ? field.scalar : undefined
+  switch (scalar) {
+    case ScalarType.DOUBLE:
+      return [WireType.Bit64]
+    case ScalarType.UINT32:
+      return [WireType.Varint]
+    case ScalarType.FLOAT:
+      return field.fieldKind === 'list' ? [WireType.Bit32, WireType.LengthDelimited] : [WireType.Bit32]
+    default:
+      return [WireType.LengthDelimited]
+  }
+}
+
+interface WireField {
+  readonly no: number
+  readonly wireType: WireType
+  /** The content without the preceding length. */
+  readonly content: Uint8Array
+}
+
+/** Reads the fields of one message, with no code in common with the reader under test. */
+function strictFields(bytes: Uint8Array): WireField[] {
+  const fields: WireField[] = []
+  let rest = bytes
+  const take = (size: number) => {
+    if (size > rest.length) throw new TooLoose('it is cut off')
+    const taken = rest.subarray(0, size)
+    rest = rest.subarray(size)
+    return taken
+  }
+  const takeVarint = () => take(rest.findIndex(byte => byte < 0x80) + 1 || rest.length + 1)
+  while (rest.length > 0) {
+    const tag = shortValue(takeVarint())
+    const no = tag >>> 3
+    const wireType: WireType = tag & 7
+    if (no === 0) throw new TooLoose('field 0')
+    if (wireType === WireType.Varint) {
+      const content = takeVarint()
+      if (content.length > 10) throw new TooLoose('a long varint')
+      fields.push({ no, wireType, content })
+    } else if (wireType === WireType.Bit64) fields.push({ no, wireType, content: take(8) })
+    else if (wireType === WireType.Bit32) fields.push({ no, wireType, content: take(4) })
+    else if (wireType === WireType.LengthDelimited) {
+      fields.push({ no, wireType, content: take(shortValue(takeVarint())) })
+    } else throw new TooLoose('a group')
+  }
+  return fields
+}
+
+function shortValue(varint: Uint8Array): number {
+  if (varint.length > 5) throw new TooLoose('more than 32 bits')
+  const value = varint.reduceRight((sum, byte) => sum * 128 + (byte & 0x7f), 0)
+  if (value >= 2 ** 32) throw new TooLoose('more than 32 bits')
+  return value
+}
