@@ -43,8 +43,8 @@ export interface FedResources<Content> {
 }
 
 /**
- * Publishes every resource of a kind, and writes how far each one got. The steps are: gather, translate,
- * choose, complete, publish, remember, write status. Each step handles all resources, because they share
+ * Publishes every resource of a kind, and writes its status. The steps are: gather, translate, choose,
+ * complete, publish, remember, write status. Each step handles all resources, because they share
  * exclusive claims and the feed. An unchanged resource costs each step a comparison: its translation, its
  * encoding, its memory and its status are those of the run before. Long runs are divided into slices.
  */

@@ -298,8 +298,10 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
   })
 
   test('the keyboard reaches everything on every page, with a visible focus', async () => {
-    for (const place of places) {
+    for (const [index, place] of places.entries()) {
       await open(place)
+      // A new page takes the focus when it sets the title.
+      await waitFor('the new page', async () => (await page.title()).startsWith(titles[index] ?? ''))
       await page.locator('table, .empty, .note, textarea').first().waitFor()
       assert.deepEqual(await walkByKeyboard(page), [], place)
     }

@@ -1,5 +1,6 @@
 import { relative } from 'node:path'
 import { after } from 'node:test'
+import './end-with-file.ts'
 import { isTestFile } from './test-file.ts'
 
 /**

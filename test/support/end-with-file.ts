@@ -5,7 +5,8 @@ import { isTestFile } from './test-file.ts'
 const ends = new Set<() => void>()
 const graceMs = 2_000
 
-// Cleanup functions of the file have their turn first.
+// Cleanup functions of the file run first. Import this module statically: within a test, `after` would
+// register the function for that test.
 if (isTestFile) after(() => setTimeout(endAll, graceMs).unref())
 process.once('exit', endAll)
 

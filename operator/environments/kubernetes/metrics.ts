@@ -38,30 +38,30 @@ export function createOperatorMetrics(sources: MetricsSources): OperatorMetrics 
   openGauges(sources, registry)
   const reconcile = new Histogram({
     name: 'tollway_reconcile_seconds',
-    help: 'How long one look at all resources takes.',
+    help: 'The duration of a reconcile of all resources.',
     buckets: [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5],
     registers,
   })
   const failures = new Counter({
     name: 'tollway_reconcile_failures_total',
-    help: 'Looks at all resources that failed.',
+    help: 'Reconciles that failed.',
     registers,
   })
   const propagation = new Histogram({
     name: 'tollway_propagation_seconds',
-    help: 'From the first sight of a change to all pods that take calls enforcing it.',
+    help: 'The time from the first read of a change until all pods that accept calls enforce it.',
     buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
     registers,
   })
   const writes = new Counter({
     name: 'tollway_status_writes_total',
-    help: 'Statuses that were written, or could not be.',
+    help: 'Writes of statuses, by outcome.',
     labelNames: ['outcome'],
     registers,
   })
   const requests = new Counter({
     name: 'tollway_api_requests_total',
-    help: 'Requests to the API server.',
+    help: 'Requests to the API server, by method and resource.',
     labelNames: ['method', 'resource'],
     registers,
   })
@@ -90,9 +90,7 @@ function openGauges(sources: MetricsSources, registry: Registry): void {
         this.set(read())
       },
     })
-  gauge('tollway_operator_leader', 'Whether this operator is the one that writes.', () =>
-    sources.isLeader() ? 1 : 0,
-  )
+  gauge('tollway_operator_leader', 'Whether this operator is the leader.', () => (sources.isLeader() ? 1 : 0))
   gauge(
     'tollway_feed_connected_pods',
     'Pods that have a stream of the feed here, or at an operator that reports here.',
@@ -100,7 +98,7 @@ function openGauges(sources: MetricsSources, registry: Registry): void {
   )
   gauge(
     'tollway_certificate_problem',
-    'Whether the certificates of the feed are not as they should be.',
+    'Whether the operator cannot read, write or renew a certificate of the feed.',
     () => (sources.certificateProblem() === '' ? 0 : 1),
   )
   gauge(

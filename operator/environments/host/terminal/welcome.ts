@@ -118,10 +118,10 @@ function commandsToTry(
     '  # OK at first, and 429 once the limit is used up',
     `  curl -i ${http}/json -d ${quoted(body)}`,
     '',
-    '  # which rule matches, and why',
+    '  # the rule that matches, and why',
     `  npx tollway try --domain ${quoted(domain)} --entries ${quoted(entries)}${options}`,
     '',
-    '  # how far each resource got, and what runs',
+    '  # the status of each resource, and the processes',
     `  npx tollway status${options}`,
     '',
   ]

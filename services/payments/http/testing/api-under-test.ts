@@ -4,6 +4,7 @@ import { inspect } from 'node:util'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { RateLimit } from '@tollway/chassis/limits/rate-limit.ts'
 import { createLog } from '@tollway/chassis/log/log.ts'
+import { missingPostgres, startPostgres } from '../../../../test/support/postgres-server.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { parseRateTable } from '../../domain/money/exchange.ts'
 import { parseFeeTable } from '../../domain/money/fees.ts'
@@ -17,6 +18,8 @@ import { payByCard } from '../../operations/testing/pay-under-test.ts'
 import { createTestProcessor } from '../../processor/test-processor.ts'
 import { createStoredJournal } from '../../storage/delivery/stored-journal.ts'
 import { migrate, readMigrations } from '../../storage/engine/migrate.ts'
+import { openPglite } from '../../storage/engine/pglite.ts'
+import { openPostgres } from '../../storage/engine/postgres.ts'
 import { createIdempotency } from '../../storage/idempotency/idempotency.ts'
 import { createStoredAnswers } from '../../storage/idempotency/stored-answers.ts'
 import type { Storage } from '../../storage/storage.ts'
@@ -108,14 +111,11 @@ async function openDatabase(
   clock: Clock,
 ): Promise<{ readonly storage: Storage; readonly remove: () => Promise<void> }> {
   const random = Math.random
-  const { missingPostgres, startPostgres } = await import('../../../../test/support/postgres-server.ts')
   if (missingPostgres() === false) {
     const server = await startPostgres(['deadlock_timeout=50ms'])
-    const { openPostgres } = await import('../../storage/engine/postgres.ts')
     const url = await server.createDatabase('payments')
     return { storage: openPostgres({ url, clock, random }), remove: () => server.stop() }
   }
-  const { openPglite } = await import('../../storage/engine/pglite.ts')
   const folder = temporaryFolder('tollway-payments')
   return { storage: await openPglite({ folder, clock, random }), remove: async () => {} }
 }
