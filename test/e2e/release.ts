@@ -35,6 +35,18 @@ const releaseOptions = (...given: readonly string[]) => [...commonOptions(...giv
 
 /** Makes the namespace of the release, and the database that its values name. */
 export async function prepare(): Promise<void> {
+  // An earlier file may have deleted a namespace, and what is applied to it disappears with it.
+  for (const name of [system, 'databases']) {
+    const deleted = [
+      'get',
+      'namespace',
+      name,
+      '--ignore-not-found',
+      '-o',
+      'jsonpath={.metadata.deletionTimestamp}',
+    ]
+    await eventually(`the end of ${name}`, async () => (await kubectl(...deleted)) === '')
+  }
   await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: system, labels: restricted } })
   await apply(readFileSync(join(import.meta.dirname, 'postgres.yaml'), 'utf8'))
   await kubectl('-n', 'databases', 'wait', '--for=condition=Ready', 'pod/postgres', '--timeout=180s')

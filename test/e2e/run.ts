@@ -123,6 +123,7 @@ const stages: readonly (readonly string[])[] = [
   ['install', 'images', 'drop-in'],
   ['rate-limits', 'payments', 'streams'],
   ['kubectl-tollway'],
+  ['console'],
   ['scale'],
   ['uninstall'],
   ['upgrade'],
