@@ -97,9 +97,10 @@ test('while a Secret cannot be read its tokens stay in force, and each reason is
 test('Secrets of many routes are read once each at first, and then at the pace of reads', async t => {
   const { secrets, reads } = start(t, { pollMs: 1 }, 50)
   const places = Array.from({ length: 400 }, (_, index) => place(`s${index % 100}`, `k${index}`))
+  // A process that was stopped for a moment makes the reads up, so that the pace counts from the first reads.
+  const beginMs = performance.now()
   await secrets.follow(places)
   assert.equal(reads.length, 100)
-  const beginMs = performance.now()
   await waitFor('40 reads more', async () => reads.length >= 140)
   const seconds = (performance.now() - beginMs) / 1000
   assert.ok((reads.length - 100) / seconds <= 60, `${reads.length - 100} reads in ${seconds} s`)
