@@ -150,6 +150,7 @@ describe('payments while processes are killed and paused', {
         const target = {
           url: services[index % services.length]?.url ?? '',
           authorization: shop.authorization,
+          timeoutMs: 60_000,
         }
         return postOnce(target, path, { amount: 7 }, key)
       })

@@ -60,9 +60,14 @@ function isFinal({ status, body }: Answer): boolean {
   return status !== 503 && !(status === 409 && body.includes('idempotency_in_progress'))
 }
 
-/** Posts on a separate connection. */
+export interface PostTarget extends Pick<RetryingClientOptions, 'url' | 'authorization'> {
+  /** How long the client waits for the answer; 5 s by default. */
+  readonly timeoutMs?: number
+}
+
+/** Posts on a separate connection. Resolves with undefined when the client got no answer in time. */
 export function postOnce(
-  { url, authorization }: Pick<RetryingClientOptions, 'url' | 'authorization'>,
+  { url, authorization, timeoutMs = requestTimeoutMs }: PostTarget,
   path: string,
   json: object,
   key: string,
@@ -75,7 +80,7 @@ export function postOnce(
     'idempotency-key': key,
   }
   return new Promise(resolve => {
-    const options = { method: 'POST', agent: false, timeout: requestTimeoutMs, headers }
+    const options = { method: 'POST', agent: false, timeout: timeoutMs, headers }
     const outgoing = request(url + path, options, async response => {
       try {
         let text = ''
