@@ -2,7 +2,7 @@ import { calendarUnits } from '@tollway/ratelimit/rules/calendar/calendar.ts'
 import { isTimeZone } from '@tollway/ratelimit/rules/calendar/time-zone.ts'
 import { endOfExactProducts, mostRequestsOf } from '@tollway/ratelimit/rules/extensions/ticks.ts'
 import { algorithms } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
-import { type Anchor, type Unit, unitSeconds, units, unitsOfAnchor } from '@tollway/ratelimit/rules/units.ts'
+import { anchors, type Unit, unitSeconds, units, unitsOfAnchor } from '@tollway/ratelimit/rules/units.ts'
 import { describeFound } from '../describe.ts'
 import type { PolicyRule } from '../field-rule.ts'
 import { type Fields, isFields, type Problem } from '../schema.ts'
@@ -188,29 +188,27 @@ const calendarOfDays: PolicyRule = {
   },
 }
 
-const anchorNames = ['anchorMonth', 'anchorDay', 'anchorWeekday'] as const satisfies readonly Anchor[]
+const unitsOfAnchors = anchors.map(name => [name, unitsOfAnchor(name)] as const)
 
-const anchors = anchorNames.map(name => [name, unitsOfAnchor(name)] as const)
-
-function describeAnchor([name, allowed]: (typeof anchors)[number]): string {
+function describeAnchor([name, allowed]: (typeof unitsOfAnchors)[number]): string {
   return `${name} is for ${allowed.join(' and ')}`
 }
 
 const anchorsFitUnit: PolicyRule = {
   cel: {
-    rule: `!has(self.calendar) || !has(self.unit) || (${anchors
+    rule: `!has(self.calendar) || !has(self.unit) || (${unitsOfAnchors
       .map(([name, allowed]) => `(!has(self.calendar.${name}) || self.unit in ${listInCel(allowed)})`)
       .join(' && ')})`,
-    message: `in calendar, ${anchors.map(describeAnchor).join(', ')}`,
+    message: `in calendar, ${unitsOfAnchors.map(describeAnchor).join(', ')}`,
   },
   policyGuard: hasCalendar,
-  inPolicy: anchors.map(
+  inPolicy: unitsOfAnchors.map(
     ([name, allowed]) =>
       `self.?calendar.?${name}.hasValue() <= (${unitInCel} in ${listInCel(['', ...allowed])})`,
   ),
   judge({ calendar, unit }) {
     if (!isFields(calendar) || !isUnit(unit) || !isOneOf(calendarUnits, unit)) return []
-    return anchors.flatMap(([name, allowed]) =>
+    return unitsOfAnchors.flatMap(([name, allowed]) =>
       problemIf(
         (calendar[name] ?? undefined) !== undefined && !isOneOf(allowed, unit),
         `calendar.${name}`,

@@ -1,3 +1,5 @@
+import { fieldsOf, isNumber, textOf } from './read-json.ts'
+
 /** The last messages of a request, decimated by the broker that keeps them. */
 export interface PreviewPage {
   readonly key: string
@@ -71,10 +73,6 @@ function readAudio({ samplesPerSecond, channelCount, envelope }: Fields): AudioP
   }
 }
 
-const fieldsOf = (value: unknown) => (typeof value === 'object' && value !== null ? value : {}) as Fields
-const textOf = (value: unknown) => (typeof value === 'string' ? value : '')
-/** JSON can have numbers such as 1e999, which are infinite here. */
-const isNumber = (value: unknown): value is number => Number.isFinite(value)
 const countOf = (value: unknown) => (isNumber(value) && value > 0 ? Math.floor(value) : 0)
 const listOf = (value: unknown, most: number): readonly unknown[] =>
   Array.isArray(value) ? value.slice(0, most) : []

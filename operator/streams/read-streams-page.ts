@@ -1,3 +1,5 @@
+import { fieldsOf, isNumber, textOf } from './read-json.ts'
+
 /** The requests that one broker knows. Times are in milliseconds. */
 export interface StreamsPage {
   /** The pulls without a matching request. */
@@ -87,9 +89,5 @@ function readConsumer(value: unknown): ConsumerOnPage {
   }
 }
 
-const fieldsOf = (value: unknown) =>
-  (typeof value === 'object' && value !== null ? value : {}) as Readonly<Record<string, unknown>>
-const textOf = (value: unknown) => (typeof value === 'string' ? value : '')
-/** JSON can have numbers such as 1e999, which are infinite here. */
-const isCount = (value: unknown): value is number => Number.isFinite(value) && (value as number) >= 0
+const isCount = (value: unknown): value is number => isNumber(value) && value >= 0
 const numberOf = (value: unknown) => (isCount(value) ? value : 0)

@@ -25,15 +25,21 @@ export function parseUnit(text: string): Unit | undefined {
   return units.find(unit => unit.toUpperCase() === upper)
 }
 
-/** The anchors of a calendar that have a meaning for each of its units. */
+/** The fields of a calendar that say where its windows begin. */
+export const anchors = ['anchorMonth', 'anchorDay', 'anchorWeekday'] as const satisfies readonly Exclude<
+  keyof CalendarAnchors,
+  'timeZone'
+>[]
+
+export type Anchor = (typeof anchors)[number]
+
+/** The anchors that have a meaning for each unit of a calendar. */
 export const anchorsOfUnit = {
   day: [],
   week: ['anchorWeekday'],
   month: ['anchorMonth', 'anchorDay'],
   year: ['anchorMonth', 'anchorDay'],
-} as const satisfies Readonly<Record<CalendarUnit, readonly Exclude<keyof CalendarAnchors, 'timeZone'>[]>>
-
-export type Anchor = (typeof anchorsOfUnit)[CalendarUnit][number]
+} as const satisfies Readonly<Record<CalendarUnit, readonly Anchor[]>>
 
 /** Returns the units for which an anchor has a meaning. */
 export function unitsOfAnchor(anchor: Anchor): readonly CalendarUnit[] {
