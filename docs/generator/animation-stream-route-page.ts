@@ -62,8 +62,8 @@ tokens of \`pullTokenSecretRef\` only pull. A right for which a route names no S
 A producer chooses its \`source_service_id\` itself. For this reason tokens protect more streams than the
 route matches:
 
-- The tokens of a route with \`streamIdPrefix\` protect every stream with that prefix, whatever source and
-  target a caller names. If no route with tokens at the longest protected prefix matches a request, the
+- The tokens of a route with \`streamIdPrefix\` protect every stream with that prefix, with any source
+  and any target. If no route with tokens at the longest protected prefix matches a request, the
   request needs one of the tokens at this prefix, also if a route without tokens has a longer prefix.
 - The tokens of a route with \`targetObjectId\` and no prefix protect every request for that target, unless a
   route with a prefix matches the request.

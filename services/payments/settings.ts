@@ -335,8 +335,8 @@ const moneySettings = settingsTable({
     kind: durationAtLeast(10),
     fallback: '1s',
     help:
-      'The interval of background tasks, which read events of the processor and run what is due in ' +
-      'the books.',
+      'The interval of background tasks, which read events of the processor and execute ' +
+      'due instructions, payouts and expiries.',
   },
 })
 

@@ -35,7 +35,7 @@ const releaseOptions = (...given: readonly string[]) => [...commonOptions(...giv
 
 /** Makes the namespace of the release, and the database that its values name. */
 export async function prepare(): Promise<void> {
-  // An earlier file may have deleted a namespace, and what is applied to it disappears with it.
+  // An earlier file may have deleted a namespace. Objects that are applied before its end are deleted, too.
   for (const name of [system, 'databases']) {
     const deleted = [
       'get',
