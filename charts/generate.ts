@@ -13,7 +13,7 @@ import {
   mountedSecretNames,
   ownSecretNames,
 } from '@tollway/operator/environments/kubernetes/api/permissions.ts'
-import { serviceNames } from '@tollway/operator/ir.ts'
+import { serviceNames } from '@tollway/operator/translated-types.ts'
 import { dump } from 'js-yaml'
 import { dashboard } from './dashboard.ts'
 import { valuesSchema } from './values-schema.ts'

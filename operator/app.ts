@@ -9,7 +9,6 @@ import { admitReplicas } from './infrastructure/admit-replicas.ts'
 import { type BackendFailures, watchBackendFailures } from './infrastructure/backend-failures.ts'
 import { watchGoneReplicas } from './infrastructure/gone-replicas.ts'
 import type { Infrastructure } from './infrastructure/provider.ts'
-import { type ServiceName, serviceNames } from './ir.ts'
 import type { RouteSecrets } from './kinds/animation-stream-route/route-secrets.ts'
 import type { KindAdapter, Named } from './kinds/kind-adapter.ts'
 import { type KindAdapters, openKindAdapters } from './kinds/registry.ts'
@@ -22,6 +21,7 @@ import {
   type ExpectedBroker,
   shareLists,
 } from './streams/brokers.ts'
+import { type ServiceName, serviceNames } from './translated-types.ts'
 import { Feed } from './xds/feed.ts'
 import { createStreamLoads, type StreamLoads } from './xds/loads/stream-loads.ts'
 import type { Peers } from './xds/peers/peers.ts'
@@ -104,8 +104,8 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
   const { infrastructure, services, domainGrants, routeSecrets, operatorName, peers } = environment
   const backends = watchBackendFailures({ infrastructure, workloads: services })
   const loads = createStreamLoads(operatorName === undefined ? {} : { operatorName })
-  const fedKinds = openKindAdapters({ domainGrants, routeSecrets, loads })
-  const listed = Object.entries<KindAdapter<Named, object>>(fedKinds)
+  const feedKinds = openKindAdapters({ domainGrants, routeSecrets, loads })
+  const listed = Object.entries<KindAdapter<Named, object>>(feedKinds)
   const typeUrls = listed.map(([, { typeUrl }]) => typeUrl)
   const feed = new Feed({
     typeUrls,

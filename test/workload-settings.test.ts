@@ -6,13 +6,13 @@ import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { settings as paymentsSettings } from '@tollway/payments/settings.ts'
 import { settings as rateLimitSettings } from '@tollway/ratelimit/settings.ts'
 import { makeEnv } from '../operator/environments/kubernetes/infrastructure/objects/container-env.ts'
-import type { ServiceName, Workload } from '../operator/ir.ts'
 import { brokerWorkload } from '../operator/services/broker/broker-workload.ts'
 import { clusterWorkloads } from '../operator/services/cluster-services.ts'
 import { paymentsWorkload } from '../operator/services/payments/payments-workload.ts'
 import { rateLimitWorkload } from '../operator/services/ratelimit/rate-limit-workload.ts'
 import { namesOf } from '../operator/services/service-env.ts'
 import type { SharedState } from '../operator/services/workload-options.ts'
+import type { ServiceName, Workload } from '../operator/translated-types.ts'
 
 const tables: Readonly<Record<ServiceName, Readonly<Record<string, Setting<unknown>>>>> = {
   ratelimit: rateLimitSettings,

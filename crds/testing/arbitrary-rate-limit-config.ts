@@ -1,3 +1,4 @@
+import { units } from '@tollway/ratelimit/rules/units.ts'
 import fc from 'fast-check'
 
 /** Mostly valid values, and sometimes another JSON value. */
@@ -58,7 +59,7 @@ const rateLimit = fc.oneof(
 )
 
 function unit(): fc.Arbitrary<string> {
-  return fc.constantFrom('second', 'minute', 'hour', 'day', 'week', 'month', 'year')
+  return fc.constantFrom(...units)
 }
 
 function replaces(): fc.Arbitrary<unknown[]> {

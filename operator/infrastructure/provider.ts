@@ -1,4 +1,4 @@
-import type { Workload } from '../ir.ts'
+import type { Workload } from '../translated-types.ts'
 
 /**
  * Runs workloads: in a cluster as Deployments, on one machine as processes. testing/provider.contract.ts

@@ -58,7 +58,7 @@ export interface KindColumns {
   readonly counts: readonly Count[]
   /** The shown details, in the order of the columns; none when left out. */
   readonly details?: readonly Column[]
-  /** The conditions that lead to Ready; those of fed kinds when left out. */
+  /** The conditions that lead to Ready; those of the kinds of the feed when left out. */
   readonly steps?: readonly Column[]
 }
 

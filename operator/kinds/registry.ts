@@ -2,7 +2,7 @@ import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import type { SourcedResource, SourceProblem } from '../sources/source.ts'
 import { animationStreamRoute } from './animation-stream-route/animation-stream-route.ts'
-import type { KindContext } from './fed-kind.ts'
+import type { KindContext } from './feed-kind.ts'
 import type { KindAdapter, KindColumns } from './kind-adapter.ts'
 import { merchants } from './merchant/merchant.ts'
 import { rateLimitConfig } from './rate-limit-config/rate-limit-config.ts'
@@ -11,24 +11,24 @@ import { rateLimitConfig } from './rate-limit-config/rate-limit-config.ts'
  * The kinds whose contents the feed carries, in the order of their start. A new kind has its definition in
  * crds/, a folder beside this file, and a line here.
  */
-const fedKinds = { limits: rateLimitConfig, routes: animationStreamRoute }
+const feedKinds = { limits: rateLimitConfig, routes: animationStreamRoute }
 
-type FedKinds = typeof fedKinds
-export type KindAdapters = { readonly [Name in keyof FedKinds]: ReturnType<FedKinds[Name]['open']> }
+type FeedKinds = typeof feedKinds
+export type KindAdapters = { readonly [Name in keyof FeedKinds]: ReturnType<FeedKinds[Name]['open']> }
 
 /** Opens the kinds whose contents the feed carries, in the order of their start. */
 export function openKindAdapters(context: KindContext): KindAdapters {
-  const opened = Object.entries(fedKinds).map(([name, kind]) => [name, kind.open(context)])
+  const opened = Object.entries(feedKinds).map(([name, kind]) => [name, kind.open(context)])
   return Object.fromEntries(opened) as KindAdapters
 }
 
 /** The kinds whose contents an operator remembers. */
 export const rememberedKinds: readonly Pick<KindAdapter, 'definition' | 'isContent'>[] =
-  Object.values(fedKinds)
+  Object.values(feedKinds)
 
 /** The columns of each kind in tables of resources. */
 export const columnsOfKinds: Readonly<Record<string, KindColumns>> = Object.fromEntries([
-  ...Object.values(fedKinds).map(({ definition, columns }) => [definition.kind, columns]),
+  ...Object.values(feedKinds).map(({ definition, columns }) => [definition.kind, columns]),
   [merchants.definition.kind, merchants],
 ])
 

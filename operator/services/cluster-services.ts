@@ -1,5 +1,5 @@
 import type { ClusterConfig, PodShape } from '@tollway/crds/cluster-config.ts'
-import type { ServiceName, Workload } from '../ir.ts'
+import type { ServiceName, Workload } from '../translated-types.ts'
 import { services } from './registry.ts'
 
 export function podShapeOf(config: ClusterConfig, service: ServiceName): PodShape {

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
-import type { SecretFiles } from '../ir.ts'
+import type { SecretFiles } from '../translated-types.ts'
 import { feedClientSecret, feedHost } from './cluster-names.ts'
 import type { SharedState } from './workload-options.ts'
 

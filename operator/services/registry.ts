@@ -1,4 +1,4 @@
-import type { ServiceName } from '../ir.ts'
+import type { ServiceName } from '../translated-types.ts'
 import { brokerEnv } from './broker/broker-env.ts'
 import { brokerOnHost } from './broker/broker-on-host.ts'
 import { brokerInCluster } from './broker/cluster-broker-workload.ts'

@@ -1,5 +1,5 @@
 import { createServiceHealth, type ServiceHealth } from '@tollway/chassis/health/service-health.ts'
-import type { StreamLog } from './log/stream-log.ts'
+import type { StreamLog } from './stream-log/stream-log.ts'
 
 /**
  * Healthy when the log has answered once, the routes are loaded, and the process is not stopping. A log that

@@ -16,10 +16,6 @@ import { grpcAddress } from '@tollway/grpc/server/server-settings.ts'
 import type { BoundAddress, GrpcServerOptions } from '@tollway/grpc/server.ts'
 import type { RouteFeed, RouteFeedOptions } from './feeds/route-feed.ts'
 import { createHealth } from './health.ts'
-import { MemoryLog } from './log/memory.ts'
-import { systemRepeat } from './log/repeat.ts'
-import type { StreamLog } from './log/stream-log.ts'
-import { LogWatch } from './log-watch.ts'
 import { Notifier } from './notify/notifier.ts'
 import { createRouteTable, type FedRouteTable } from './routes/route-table.ts'
 import { animationMethods, serviceNames } from './servers/grpc-methods.ts'
@@ -29,6 +25,10 @@ import { streamsText } from './servers/streams-page.ts'
 import { createStreamWatch } from './servers/watch-streams.ts'
 import type { Settings } from './settings.ts'
 import { createBrokerStats } from './stats/broker-stats.ts'
+import { MemoryLog } from './stream-log/memory.ts'
+import { systemRepeat } from './stream-log/repeat.ts'
+import type { StreamLog } from './stream-log/stream-log.ts'
+import { StreamLogHealth } from './stream-log-health.ts'
 import { Broker } from './streams/broker.ts'
 import type { BrokerLimits, BrokerOptions } from './streams/stream-context.ts'
 
@@ -60,7 +60,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   const tracing = await openTracing(settings, log)
   const { streamLog, table, notifier, broker, stats } = await openBroker(settings, tracing, log)
   const health = createHealth(streamLog)
-  const watch = new LogWatch(streamLog)
+  const watch = new StreamLogHealth(streamLog)
   stats.gauge('backend.failing', () => Number(watch.problem !== ''))
   const makePreview = createPreviews(streamLog)
   const pages = await openPages(settings, {
@@ -154,7 +154,7 @@ async function openStreamLog(settings: Settings): Promise<StreamLog> {
   const { redisUrl: url, redisKeyPrefix: keyPrefix, maxKeptBytes } = settings
   const shared = { clock: systemClock, repeat: systemRepeat, maxKeptBytes }
   if (settings.streamLog === 'memory') return new MemoryLog({ ...shared, newKey: randomUUID })
-  const { createRedisLog } = await import('./log/redis.ts')
+  const { createRedisLog } = await import('./stream-log/redis.ts')
   return createRedisLog({ ...shared, url, keyPrefix, podId: randomUUID(), random: Math.random })
 }
 

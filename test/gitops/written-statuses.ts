@@ -1,4 +1,7 @@
-import { deriveMerchantConditions, pausedConditions } from '../../operator/kinds/merchant/merchant-status.ts'
+import {
+  deriveMerchantConditions,
+  pausedConditions,
+} from '../../operator/kinds/merchant/merchant-conditions.ts'
 import { type NewCondition, withTransitionTimes } from '../../operator/status/conditions.ts'
 import { degraded, deriveConditions, type Facts } from '../../operator/status/resource-status.ts'
 

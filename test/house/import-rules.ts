@@ -113,7 +113,7 @@ export const importRules: readonly ImportRule[] = [
     mayImport: [
       chassis,
       'services/grpc/',
-      'services/broker/log/',
+      'services/broker/stream-log/',
       'services/broker/routes/',
       'services/broker/rules/',
       'services/broker/stats/',
@@ -123,7 +123,7 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'services/broker/notify/',
     content: 'webhooks for the begin and the end of requests',
-    mayImport: [chassis, 'services/broker/log/', 'services/broker/routes/', 'services/broker/stats/'],
+    mayImport: [chassis, 'services/broker/stream-log/', 'services/broker/routes/', 'services/broker/stats/'],
   },
   {
     place: 'services/broker/routes/choose-route.ts',
@@ -131,36 +131,36 @@ export const importRules: readonly ImportRule[] = [
     mayImport: ['services/chassis/get-or-add.ts', 'services/broker/routes/route.ts'],
   },
   {
-    place: 'services/broker/log/',
+    place: 'services/broker/stream-log/',
     content:
       '`stream-log.ts`, the contract: where producers put messages and consumers find them; memory, Redis',
     mayImport: [chassis, 'services/broker/wire/'],
   },
   {
-    place: 'services/broker/log/redis/reading/',
+    place: 'services/broker/stream-log/redis/reading/',
     content: 'requests of other brokers: streams in Redis are read into rings',
     mayImport: [
-      'services/broker/log/refusals.ts',
-      'services/broker/log/ring.ts',
-      'services/broker/log/stream-log.ts',
-      'services/broker/log/redis/connection.ts',
-      'services/broker/log/redis/directory-entry.ts',
-      'services/broker/log/redis/keys.ts',
-      'services/broker/log/redis/setup.ts',
+      'services/broker/stream-log/refusals.ts',
+      'services/broker/stream-log/ring.ts',
+      'services/broker/stream-log/stream-log.ts',
+      'services/broker/stream-log/redis/connection.ts',
+      'services/broker/stream-log/redis/directory-entry.ts',
+      'services/broker/stream-log/redis/keys.ts',
+      'services/broker/stream-log/redis/setup.ts',
     ],
   },
   {
-    place: 'services/broker/log/redis/producing/',
+    place: 'services/broker/stream-log/redis/producing/',
     content: "requests of this broker's producers: their messages go to a ring and to Redis",
     mayImport: [
-      'services/broker/log/ring.ts',
-      'services/broker/log/stream-log.ts',
-      'services/broker/log/writer.ts',
-      'services/broker/log/redis/directory-entry.ts',
-      'services/broker/log/redis/keys.ts',
-      'services/broker/log/redis/scripts.ts',
-      'services/broker/log/redis/setup.ts',
-      'services/broker/log/redis/unavailable.ts',
+      'services/broker/stream-log/ring.ts',
+      'services/broker/stream-log/stream-log.ts',
+      'services/broker/stream-log/writer.ts',
+      'services/broker/stream-log/redis/directory-entry.ts',
+      'services/broker/stream-log/redis/keys.ts',
+      'services/broker/stream-log/redis/scripts.ts',
+      'services/broker/stream-log/redis/setup.ts',
+      'services/broker/stream-log/redis/unavailable.ts',
     ],
   },
   {
@@ -220,7 +220,11 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'charts/',
     content: 'the chart; `generate.ts` generates the parts that follow from the code',
-    mayImport: ['crds/', 'operator/ir.ts', 'operator/environments/kubernetes/api/permissions.ts'],
+    mayImport: [
+      'crds/',
+      'operator/translated-types.ts',
+      'operator/environments/kubernetes/api/permissions.ts',
+    ],
   },
   {
     place: 'docs/',

@@ -22,7 +22,7 @@ const operatorParts = [
 const environmentParts = [
   ...operatorParts,
   'operator/app.ts',
-  'operator/ir.ts',
+  'operator/translated-types.ts',
   'operator/console/',
   'operator/controller/',
 ]
@@ -39,7 +39,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     content: 'the ordered parts of any operator, and `Environment`, the contract of the place where it runs',
     mayImport: [
       chassis,
-      'operator/ir.ts',
+      'operator/translated-types.ts',
       'operator/counters/',
       'operator/infrastructure/',
       'operator/kinds/',
@@ -48,7 +48,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     ],
   },
   {
-    place: 'operator/ir.ts',
+    place: 'operator/translated-types.ts',
     content: 'the intermediate representation into which all resources are translated',
     mayImport: [],
   },
@@ -78,7 +78,14 @@ export const operatorImportRules: readonly ImportRule[] = [
   {
     place: 'operator/kinds/animation-stream-route/',
     content: 'the kind AnimationStreamRoute, and the Secrets that it names',
-    mayImport: ['crds/', 'proto/', chassis, 'operator/ir.ts', 'operator/kinds/', 'operator/xds/'],
+    mayImport: [
+      'crds/',
+      'proto/',
+      chassis,
+      'operator/translated-types.ts',
+      'operator/kinds/',
+      'operator/xds/',
+    ],
   },
   {
     place: 'operator/kinds/merchant/',
@@ -87,7 +94,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     mayImport: [
       'crds/',
       chassis,
-      'operator/ir.ts',
+      'operator/translated-types.ts',
       'operator/controller/',
       'operator/kinds/',
       'operator/sources/',
@@ -102,7 +109,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     mayImport: [
       'crds/cluster-config.ts',
       chassis,
-      'operator/ir.ts',
+      'operator/translated-types.ts',
       'operator/kinds/merchant/',
       'services/ratelimit/settings.ts',
       'services/broker/settings.ts',
@@ -164,7 +171,7 @@ export const operatorImportRules: readonly ImportRule[] = [
   {
     place: 'operator/infrastructure/',
     content: '`provider.ts`, the contract of what runs the services',
-    mayImport: ['operator/ir.ts'],
+    mayImport: ['operator/translated-types.ts'],
   },
   {
     place: 'operator/certificates/',
@@ -198,7 +205,7 @@ export const operatorImportRules: readonly ImportRule[] = [
   {
     place: 'operator/environments/host/processes/',
     content: 'processes on this machine, and a Redis for them',
-    mayImport: [chassis, 'operator/ir.ts', 'operator/infrastructure/'],
+    mayImport: [chassis, 'operator/translated-types.ts', 'operator/infrastructure/'],
   },
   {
     place: kubernetes,
@@ -209,7 +216,7 @@ export const operatorImportRules: readonly ImportRule[] = [
   {
     place: 'operator/environments/kubernetes/api/',
     content: 'the API server: client, events, permissions',
-    mayImport: [chassis, 'operator/ir.ts', 'operator/controller/'],
+    mayImport: [chassis, 'operator/translated-types.ts', 'operator/controller/'],
   },
   {
     place: 'operator/environments/kubernetes/infrastructure/',
@@ -217,7 +224,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     mayImport: [
       'crds/cluster-config.ts',
       chassis,
-      'operator/ir.ts',
+      'operator/translated-types.ts',
       'operator/controller/',
       'operator/infrastructure/',
       'operator/services/cluster-names.ts',
@@ -229,7 +236,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     content: 'the objects of a workload. Pure',
     mayImport: [
       'crds/cluster-config.ts',
-      'operator/ir.ts',
+      'operator/translated-types.ts',
       'operator/services/cluster-names.ts',
       'operator/environments/kubernetes/api/kube-object.ts',
     ],

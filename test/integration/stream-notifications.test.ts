@@ -5,11 +5,11 @@ import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
-import type { OpenedStreamRoute } from '../../operator/ir.ts'
 import {
   encodeStreamRoute,
   streamRouteTypeUrl,
 } from '../../operator/kinds/animation-stream-route/encode-stream-route.ts'
+import type { OpenedStreamRoute } from '../../operator/translated-types.ts'
 import { Feed } from '../../operator/xds/feed.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'
 import {

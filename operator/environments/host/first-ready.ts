@@ -1,5 +1,5 @@
 import { type Infrastructure, InfrastructureError } from '../../infrastructure/provider.ts'
-import type { Workload } from '../../ir.ts'
+import type { Workload } from '../../translated-types.ts'
 
 export interface FirstReadyOptions {
   readonly host: Pick<Infrastructure, 'observe' | 'onChange'>

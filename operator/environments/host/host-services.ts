@@ -1,8 +1,8 @@
 import { isIPv6 } from 'node:net'
 import { fileURLToPath } from 'node:url'
-import { type ServiceName, serviceNames, type Workload } from '../../ir.ts'
 import { services } from '../../services/registry.ts'
 import type { HostFacts } from '../../services/service.ts'
+import { type ServiceName, serviceNames, type Workload } from '../../translated-types.ts'
 import { flagOf, type OperatorConfig } from './operator-config.ts'
 import type { ReplicaCommand } from './processes/launch-child.ts'
 

@@ -5,10 +5,10 @@ import { test } from 'node:test'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { openRememberedFile } from '../../environments/host/memory.ts'
 import { folderSecrets } from '../../environments/host/secrets.ts'
-import type { OpenedStreamRoute } from '../../ir.ts'
 import { createFedResources } from '../../reconcilers/fed-resources.ts'
 import type { SourcedResource } from '../../sources/source.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
+import type { OpenedStreamRoute } from '../../translated-types.ts'
 import { animationStreamRoutes } from './animation-stream-route.ts'
 
 /** Routes and Secrets that a test writes, and brokers that enforce at once what is published. */

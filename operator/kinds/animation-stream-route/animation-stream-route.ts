@@ -1,7 +1,7 @@
 import { animationStreamRouteKind as definition } from '@tollway/crds/animation-stream-route.ts'
-import type { OpenedStreamRoute, StreamRoute } from '../../ir.ts'
+import type { OpenedStreamRoute, StreamRoute } from '../../translated-types.ts'
 import type { RouteLoad, StreamLoads } from '../../xds/loads/stream-loads.ts'
-import type { FedKind } from '../fed-kind.ts'
+import type { FeedKind } from '../feed-kind.ts'
 import type { Completed, KindAdapter, KindColumns, UnmetDependency } from '../kind-adapter.ts'
 import { openStreamMatchClaims } from './claim-stream-matches.ts'
 import { encodeStreamRoute, showStreamRoute, streamRouteTypeUrl } from './encode-stream-route.ts'
@@ -18,7 +18,7 @@ const animationStreamRouteColumns: KindColumns = {
   ],
 }
 
-export const animationStreamRoute: FedKind<StreamRoute, OpenedStreamRoute> = {
+export const animationStreamRoute: FeedKind<StreamRoute, OpenedStreamRoute> = {
   definition,
   isContent: isStreamRoute,
   columns: animationStreamRouteColumns,

@@ -1,4 +1,4 @@
-import type { StreamMatch, StreamRoute } from '../../ir.ts'
+import type { StreamMatch, StreamRoute } from '../../translated-types.ts'
 import type { Claimant, Claims } from '../claims.ts'
 
 /**

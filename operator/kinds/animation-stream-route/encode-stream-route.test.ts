@@ -4,7 +4,7 @@ import { fromBinary } from '@bufbuild/protobuf'
 import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
 import { decodeRoute } from '../../../services/broker/routes/decode-route.ts'
 import { streamRouteTypeUrl as askedFor } from '../../../services/broker/routes/route-table.ts'
-import type { OpenedStreamRoute, StreamRoute } from '../../ir.ts'
+import type { OpenedStreamRoute, StreamRoute } from '../../translated-types.ts'
 import { encodeStreamRoute, showStreamRoute, streamRouteTypeUrl } from './encode-stream-route.ts'
 
 const route: StreamRoute = {

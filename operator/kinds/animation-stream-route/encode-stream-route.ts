@@ -1,6 +1,6 @@
 import { create, fromBinary, toBinary, toJson } from '@bufbuild/protobuf'
 import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
-import type { OpenedStreamRoute } from '../../ir.ts'
+import type { OpenedStreamRoute } from '../../translated-types.ts'
 import { createResource, type Resource } from '../../xds/snapshot.ts'
 
 /** Shown in place of a secret. */

@@ -1,4 +1,4 @@
-import type { StreamRoute } from '../../ir.ts'
+import type { StreamRoute } from '../../translated-types.ts'
 import type { Doubt } from '../kind-adapter.ts'
 
 /** The maximum of routes that a message names. */

@@ -1,5 +1,5 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
-import type { StreamRoute } from '../../ir.ts'
+import type { StreamRoute } from '../../translated-types.ts'
 
 /**
  * Returns whether a stored value, written by this version or another one, is a valid route of this version.

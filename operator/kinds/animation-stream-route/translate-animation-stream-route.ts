@@ -1,6 +1,6 @@
 import type { AnimationStreamRouteSpec } from '@tollway/crds/animation-stream-route.ts'
 import { validateAnimationStreamRoute } from '@tollway/crds/validation/validate-animation-stream-route.ts'
-import type { StreamRoute } from '../../ir.ts'
+import type { StreamRoute } from '../../translated-types.ts'
 import type { FieldProblem, Translation } from '../translation.ts'
 
 /** Translates an AnimationStreamRoute to the form of brokers, without the tokens, which are in Secrets. */

@@ -1,4 +1,4 @@
-import type { MerchantAccount } from '../../ir.ts'
+import type { MerchantAccount } from '../../translated-types.ts'
 import type { KeptCredentials } from './credential-store.ts'
 
 /**

@@ -1,4 +1,5 @@
 import { type Outcome, type RetryWaits, WorkQueue } from '../../controller/work-queue.ts'
+import type { MerchantFacts, Obstacle } from './merchant-conditions.ts'
 import {
   type MerchantOutcome,
   MerchantReconciler,
@@ -6,7 +7,6 @@ import {
   secretsOf,
 } from './merchant-reconciler.ts'
 import type { MerchantResource, MerchantResources } from './merchant-resources.ts'
-import type { MerchantFacts, Obstacle } from './merchant-status.ts'
 import {
   MerchantStatuses,
   type MerchantStatusOptions,

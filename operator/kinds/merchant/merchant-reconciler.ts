@@ -1,13 +1,13 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { hashApiKey, newApiKey, type RandomBytes } from '@tollway/payments/domain/ids.ts'
-import type { MerchantAccount } from '../../ir.ts'
+import type { MerchantAccount } from '../../translated-types.ts'
 import type { CredentialPlace, CredentialStore, KeptCredentials } from './credential-store.ts'
 import { dueInMs, graceOf, readKeys, stagedEntry, whyNewKey } from './key-plan.ts'
-import type { Obstacle } from './merchant-status.ts'
+import type { Obstacle } from './merchant-conditions.ts'
 import { attempt, foreignSecret, noPayments, ObstacleError, toObstacle } from './obstacles.ts'
-import { ProvisionRequests } from './provision-requests.ts'
 import type { Provisioned, Provisioner, ProvisionRejection } from './provisioner.ts'
 import { type ReadSecret, type References, readReferences } from './references.ts'
+import { SentRequests } from './sent-requests.ts'
 
 export interface WantedMerchant {
   readonly uid: string
@@ -87,13 +87,13 @@ interface Run {
 export class MerchantReconciler {
   readonly #options: MerchantReconcilerOptions
   readonly #intervalMs: number
-  readonly #requests: ProvisionRequests
+  readonly #requests: SentRequests
 
   constructor(options: MerchantReconcilerOptions) {
     const { intervalMs, resyncMs } = { ...defaultTiming, ...options.timing }
     this.#options = options
     this.#intervalMs = intervalMs
-    this.#requests = new ProvisionRequests(options.clock, resyncMs)
+    this.#requests = new SentRequests(options.clock, resyncMs)
   }
 
   /**

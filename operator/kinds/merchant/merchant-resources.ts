@@ -1,4 +1,4 @@
-import type { MerchantAccount } from '../../ir.ts'
+import type { MerchantAccount } from '../../translated-types.ts'
 
 /** A Merchant, as its environment stores it. */
 export interface MerchantResource {

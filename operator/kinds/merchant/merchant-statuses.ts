@@ -1,17 +1,17 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { MerchantAccount } from '../../ir.ts'
 import { type Condition, type NewCondition, withTransitionTimes } from '../../status/conditions.ts'
 import { degraded } from '../../status/resource-status.ts'
+import type { MerchantAccount } from '../../translated-types.ts'
 import type { FieldProblem } from '../translation.ts'
 import { detailsOf, type MerchantDetails } from './merchant.ts'
-import type { PaymentAddresses } from './merchant-reconciler.ts'
-import type { MerchantResource } from './merchant-resources.ts'
 import {
   deriveMerchantConditions,
   type MerchantFacts,
   pausedConditions,
   withoutDegraded,
-} from './merchant-status.ts'
+} from './merchant-conditions.ts'
+import type { PaymentAddresses } from './merchant-reconciler.ts'
+import type { MerchantResource } from './merchant-resources.ts'
 import type { Provisioned } from './provisioner.ts'
 
 /** The status of a Merchant. */

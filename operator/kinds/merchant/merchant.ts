@@ -1,6 +1,6 @@
 import { merchantKind as definition } from '@tollway/crds/merchant.ts'
 import type { ResourceKind } from '@tollway/crds/resource-kind.ts'
-import type { MerchantAccount } from '../../ir.ts'
+import type { MerchantAccount } from '../../translated-types.ts'
 import type { KindColumns } from '../kind-adapter.ts'
 import type { PaymentAddresses } from './merchant-reconciler.ts'
 import type { Provisioned } from './provisioner.ts'

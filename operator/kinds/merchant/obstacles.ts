@@ -1,9 +1,9 @@
 import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
-import type { SecretEntry } from '../../ir.ts'
 import { SecretForbiddenError } from '../../sources/secret-forbidden.ts'
+import type { SecretEntry } from '../../translated-types.ts'
 import { formatFieldProblem } from '../translation.ts'
 import type { CredentialPlace } from './credential-store.ts'
-import { immutableFieldChanged, type Obstacle } from './merchant-status.ts'
+import { immutableFieldChanged, type Obstacle } from './merchant-conditions.ts'
 import type { ProvisionRejection } from './provisioner.ts'
 
 /** Ends a reconcile with the obstacle as its outcome. */

@@ -1,4 +1,4 @@
-import type { MerchantProfile } from '../../ir.ts'
+import type { MerchantProfile } from '../../translated-types.ts'
 
 /**
  * Creates merchants: the payments service, through a separate port. One uid is always one merchant: a

@@ -1,5 +1,5 @@
 import { hashApiKey } from '@tollway/payments/domain/ids.ts'
-import type { MerchantAccount, SecretEntry } from '../../ir.ts'
+import type { MerchantAccount, SecretEntry } from '../../translated-types.ts'
 import { attempt, invalidSecret, missingSecret, ObstacleError, secretFaults } from './obstacles.ts'
 import type { ProvisionRequest } from './provisioner.ts'
 

@@ -7,7 +7,7 @@ import {
 } from '@tollway/payments/domain/input/request-bodies.ts'
 import { currencyCodes } from '@tollway/payments/domain/money/currencies.ts'
 import type { FieldError } from '@tollway/payments/domain/refusals.ts'
-import type { MerchantAccount } from '../../ir.ts'
+import type { MerchantAccount } from '../../translated-types.ts'
 import type { FieldProblem, Translation } from '../translation.ts'
 
 /**

@@ -3,13 +3,14 @@ import { test } from 'node:test'
 import { fromBinary, toJson } from '@bufbuild/protobuf'
 import { BinaryWriter } from '@bufbuild/protobuf/wire'
 import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
-import { type Feature, features } from '@tollway/ratelimit/rules/extensions/features.ts'
+import { type Feature, features } from '@tollway/ratelimit/rules/extensions/required-features.ts'
 import type {
   JsonObject,
   RateLimitDomain,
   RateLimitPolicy,
   RateLimitRule,
 } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import { units } from '@tollway/ratelimit/rules/units.ts'
 import fc from 'fast-check'
 import { decodeDomain } from '../../../services/ratelimit/feeds/domain-codec.ts'
 import { encodeRateLimitDomain } from './rate-limit-config.ts'
@@ -180,7 +181,7 @@ test('a pod rejects fields of later versions by their number, and names the mess
   assert.doesNotThrow(unknown([], 99))
 })
 
-for (const unit of ['second', 'minute', 'hour', 'day', 'week', 'month', 'year']) {
+for (const unit of units) {
   test(`the unit ${unit} keeps its name`, () => {
     const shown = JSON.stringify(decoded(domain(rule({ rateLimit: policy({ unit }) }))))
     assert.match(shown, new RegExp(`"unit":"${unit.toUpperCase()}"`))

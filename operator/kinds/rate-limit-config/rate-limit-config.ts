@@ -1,9 +1,9 @@
 import { rateLimitConfigKind as definition } from '@tollway/crds/rate-limit-config.ts'
 import { encodeDomain, showDomain } from '@tollway/ratelimit/feeds/domain-codec.ts'
-import { featuresOf } from '@tollway/ratelimit/rules/extensions/features.ts'
+import { featuresOf } from '@tollway/ratelimit/rules/extensions/required-features.ts'
 import { type RateLimitDomain, rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { createResource, type Resource } from '../../xds/snapshot.ts'
-import type { FedKind } from '../fed-kind.ts'
+import type { FeedKind } from '../feed-kind.ts'
 import type { KindAdapter, KindColumns } from '../kind-adapter.ts'
 import { openDomainClaims, type Reservations } from './claim-domains.ts'
 import { isRateLimitDomain } from './is-rate-limit-domain.ts'
@@ -32,7 +32,7 @@ export function rateLimitConfigs(reservations?: Reservations): KindAdapter<RateL
   }
 }
 
-export const rateLimitConfig: FedKind<RateLimitDomain, RateLimitDomain> = {
+export const rateLimitConfig: FeedKind<RateLimitDomain, RateLimitDomain> = {
   definition,
   isContent: isRateLimitDomain,
   columns: rateLimitConfigColumns,

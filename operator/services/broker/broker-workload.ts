@@ -1,4 +1,4 @@
-import type { Workload } from '../../ir.ts'
+import type { Workload } from '../../translated-types.ts'
 import { feedClientEnv } from '../feed-client-env.ts'
 import type { SharedState, WorkloadOptions } from '../workload-options.ts'
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
-import type { SecretFiles, ServicePort, Workload } from '../../ir.ts'
+import type { SecretFiles, ServicePort, Workload } from '../../translated-types.ts'
 import { closeMs, feedAddressOf, podEnv, secretFilesOf, sharedStateOf } from '../pod-env.ts'
 import type { ClusterService } from '../service.ts'
 import { brokerEnv } from './broker-env.ts'

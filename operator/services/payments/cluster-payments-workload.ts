@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
-import type { Workload } from '../../ir.ts'
 import type { PaymentAddresses } from '../../kinds/merchant/merchant-reconciler.ts'
+import type { Workload } from '../../translated-types.ts'
 import { feedHost, paymentsHost, paymentsSecret, rateLimitHost } from '../cluster-names.ts'
 import { closeMs, feedFilesOf, feedFolder } from '../pod-env.ts'
 import type { ClusterService } from '../service.ts'

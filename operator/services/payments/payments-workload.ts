@@ -1,4 +1,4 @@
-import type { Workload } from '../../ir.ts'
+import type { Workload } from '../../translated-types.ts'
 
 /** The options of the workload of the payments service. */
 export interface PaymentsWorkloadOptions {

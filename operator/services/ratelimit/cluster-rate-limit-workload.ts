@@ -1,5 +1,5 @@
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
-import type { Workload } from '../../ir.ts'
+import type { Workload } from '../../translated-types.ts'
 import { closeMs, feedAddressOf, podEnv, secretFilesOf, sharedStateOf } from '../pod-env.ts'
 import type { ClusterService } from '../service.ts'
 import { rateLimitEnv } from './rate-limit-env.ts'

@@ -1,4 +1,4 @@
-import { type LoggedRequest, type Progress, type RequestEnd, showEnd } from '../log/stream-log.ts'
+import { type LoggedRequest, type Progress, type RequestEnd, showEnd } from '../stream-log/stream-log.ts'
 
 /** A message for the webhook of a route. */
 export interface Notification {

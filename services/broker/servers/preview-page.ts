@@ -1,5 +1,5 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
-import type { LoggedRequest, RingCursor, StreamLog } from '../log/stream-log.ts'
+import type { LoggedRequest, RingCursor, StreamLog } from '../stream-log/stream-log.ts'
 import { json, type Page, send } from './page-server.ts'
 
 /** The last messages that a preview shows. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { StreamLog } from '../log/stream-log.ts'
+import type { StreamLog } from '../stream-log/stream-log.ts'
 import type { Broker } from '../streams/broker.ts'
 import { type FindPage, json, type Page, send } from './page-server.ts'
 import { type MakePreview, previewPage } from './preview-page.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { LoggedRequest } from '../log/stream-log.ts'
+import type { LoggedRequest } from '../stream-log/stream-log.ts'
 import { streamsText } from './streams-page.ts'
 
 /** Requests whose ids have four bytes a character. */

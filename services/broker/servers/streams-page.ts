@@ -1,5 +1,5 @@
 import { pluralize } from '@tollway/chassis/pluralize.ts'
-import { showEnd } from '../log/stream-log.ts'
+import { showEnd } from '../stream-log/stream-log.ts'
 import type { Broker, RequestView } from '../streams/broker.ts'
 
 type Shown = Pick<Broker, 'requests' | 'waitingPulls'>

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Repeat } from '../log/repeat.ts'
+import type { Repeat } from '../stream-log/repeat.ts'
 import type { Broker } from '../streams/broker.ts'
 import { send } from './page-server.ts'
 import { type StreamView, streamViews } from './streams-page.ts'

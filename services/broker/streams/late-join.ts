@@ -1,5 +1,5 @@
-import type { LoggedRequest, RingCursor } from '../log/stream-log.ts'
 import type { LateJoiners, Route } from '../routes/route.ts'
+import type { LoggedRequest, RingCursor } from '../stream-log/stream-log.ts'
 
 /** The position after the header at which a pull begins to read a request. It always gets the header. */
 export type Beginning =

@@ -1,14 +1,14 @@
 import type { MessageSink } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
-import type { LoggedRequest } from '../log/stream-log.ts'
 import type { Route } from '../routes/route.ts'
+import type { LoggedRequest } from '../stream-log/stream-log.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
 import { admits, hashToken, refusal } from './admission.ts'
 import { Delivery } from './delivery.ts'
 import { DeliveryOrder } from './delivery-order.ts'
 import { findBeginning, type Received, readReceived, receivedMetadata } from './late-join.ts'
-import { Outlet } from './outlet.ts'
 import { leftOut, nameOf, PullNotices, tooManyConsumers } from './pull-notices.ts'
+import { PullSinkMonitor } from './pull-sink-monitor.ts'
 import { type Caller, routeOf, type StreamContext } from './stream-context.ts'
 
 export type PullSink = Pick<MessageSink, 'write' | 'onReady' | 'queuedBytes' | 'discard' | 'flush'>
@@ -38,7 +38,7 @@ export class Pull {
   readonly #context: StreamContext
   readonly #sink: PullSink
   readonly #token: ReturnType<typeof hashToken>
-  readonly #outlet: Outlet
+  readonly #sinkMonitor: PullSinkMonitor
   readonly #order: DeliveryOrder
   readonly #notices = new PullNotices()
   readonly #done = Promise.withResolvers<void>()
@@ -72,7 +72,7 @@ export class Pull {
     // The rejection of a call without a consumer has no other handler.
     this.#done.promise.catch(() => {})
     this.#pulledMs = context.clock.nowMs()
-    this.#outlet = new Outlet(sink, context.log.budget)
+    this.#sinkMonitor = new PullSinkMonitor(sink, context.log.budget)
     this.#order = new DeliveryOrder(context.limits.waitingRequests)
     this.#beganMs = context.clock.monotonicMs()
     this.#idleSinceMs = this.#beganMs
@@ -152,7 +152,7 @@ export class Pull {
   }
 
   #settle(reason?: Error): void {
-    this.#outlet.close()
+    this.#sinkMonitor.close()
     if (reason === undefined) this.#done.resolve()
     else this.#done.reject(reason)
   }
@@ -287,7 +287,7 @@ export class Pull {
    * the request, when no producer can end the wait.
    */
   #assertNotStalled(nowMs: number): void {
-    const stalledMs = this.#outlet.measure(nowMs)
+    const stalledMs = this.#sinkMonitor.measure(nowMs)
     if (this.#route === undefined || stalledMs <= this.#route.limits.idleSeconds * 1000) return
     const running = this.#order.first?.request.ended === false
     if (running && this.#route.slowConsumers !== 'wait') return

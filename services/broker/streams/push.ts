@@ -1,7 +1,7 @@
 import type { Span } from '@tollway/chassis/tracing/tracing.ts'
 import { fromMetadata } from '@tollway/grpc/calls/call-headers.ts'
 import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
-import type { LoggedRequest, WriterEnd } from '../log/stream-log.ts'
+import type { LoggedRequest, WriterEnd } from '../stream-log/stream-log.ts'
 import type { Status } from '../wire/status.ts'
 import { hashToken } from './admission.ts'
 import {

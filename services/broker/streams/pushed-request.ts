@@ -1,13 +1,6 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import { pluralize } from '@tollway/chassis/pluralize.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
-import {
-  type LoggedRequest,
-  LogRefusal,
-  type RequestEnd,
-  type RequestWriter,
-  type WriterEnd,
-} from '../log/stream-log.ts'
 import type { Route } from '../routes/route.ts'
 import {
   createStreamRules,
@@ -16,6 +9,13 @@ import {
   type Violation,
 } from '../rules/stream-rules.ts'
 import type { RouteStats } from '../stats/broker-stats.ts'
+import {
+  type LoggedRequest,
+  LogRefusal,
+  type RequestEnd,
+  type RequestWriter,
+  type WriterEnd,
+} from '../stream-log/stream-log.ts'
 import { encodeStatusMessage } from '../wire/encode-status.ts'
 import { IdTooLong } from '../wire/id-limit.ts'
 import { MalformedMessage } from '../wire/malformed-message.ts'

@@ -1,5 +1,5 @@
 import type { Span } from '@tollway/chassis/tracing/tracing.ts'
-import type { LoggedRequest } from '../log/stream-log.ts'
+import type { LoggedRequest } from '../stream-log/stream-log.ts'
 import type { StreamContext } from './stream-context.ts'
 
 /**

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Metadata } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
-import type { Resumption } from '../log/stream-log.ts'
+import type { Resumption } from '../stream-log/stream-log.ts'
 import type { TokenHash } from './admission.ts'
 
 /** The metadata in which a producer sends its resume token, and gets it in the response. */

@@ -1,10 +1,10 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
-import type { LoggedRequest, StreamLog } from '../log/stream-log.ts'
 import type { Route } from '../routes/route.ts'
 import type { RouteTable } from '../routes/route-table.ts'
 import type { BrokerStats } from '../stats/broker-stats.ts'
+import type { LoggedRequest, StreamLog } from '../stream-log/stream-log.ts'
 import type { Tally } from './tally.ts'
 
 /** The environment of a broker. */

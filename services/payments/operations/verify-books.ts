@@ -3,7 +3,7 @@ import { type Book, type Finding, verify } from '../domain/ledger/verify.ts'
 import type { Merchant } from '../domain/merchant/merchant.ts'
 import { countRecords, listAllMerchants, type RecordCounts, sumOfLines } from '../storage/books.ts'
 import { storeVerification } from '../storage/last-verification.ts'
-import { planFor } from '../storage/planner.ts'
+import { planFor } from '../storage/query-plan-settings.ts'
 import type { Storage, Tx } from '../storage/storage.ts'
 import { disputesOfTransactions } from '../storage/tables/disputes.ts'
 import {

@@ -1,5 +1,5 @@
 import type { Merchant } from '../domain/merchant/merchant.ts'
-import { firstId } from './statements.ts'
+import { firstId } from './sql-statements.ts'
 import { onlyRow, type Tx } from './storage.ts'
 import { type MerchantRow, merchantColumns, merchantOf } from './tables/merchants.ts'
 

@@ -1,4 +1,4 @@
-import { toDate } from './statements.ts'
+import { toDate } from './sql-statements.ts'
 import type { Tx } from './storage.ts'
 
 /** The result of the last proof of the books. */

@@ -1,5 +1,5 @@
 import type { TimeRange } from '../domain/transaction/transaction-search.ts'
-import { toDate } from './statements.ts'
+import { toDate } from './sql-statements.ts'
 import type { SqlValue, Tx } from './storage.ts'
 
 /**

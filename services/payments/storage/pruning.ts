@@ -1,4 +1,4 @@
-import { byIndex, toDate } from './statements.ts'
+import { byIndex, toDate } from './sql-statements.ts'
 import type { Tx } from './storage.ts'
 
 /**

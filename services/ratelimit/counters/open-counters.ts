@@ -6,7 +6,7 @@ import type { TlsOptions } from './connections/connect-socket.ts'
 import { followTlsFiles } from './connections/follow-tls-files.ts'
 import type { Counters } from './counters.ts'
 import { createMemoryCounters } from './memory.ts'
-import { createPerSecondCounters } from './per-second.ts'
+import { createPerSecondCounters } from './per-second-backend.ts'
 import { createRedisCounters } from './redis/redis.ts'
 import type { RedisCountersOptions } from './redis/redis-setup.ts'
 

@@ -1,5 +1,5 @@
 import type { Counters } from '../counters/counters.ts'
-import type { Feature } from '../rules/extensions/features.ts'
+import type { Feature } from '../rules/extensions/required-features.ts'
 
 export interface ObstacleSettings {
   readonly backendType: 'redis' | 'memory' | 'memcache'

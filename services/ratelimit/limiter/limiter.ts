@@ -17,7 +17,7 @@ import {
   recordAdmission,
 } from './admission.ts'
 import { type AnswerOptions, answerExtras, hasExtras } from './answers/answer-extras.ts'
-import { appended } from './appended.ts'
+import { appendItem } from './append-item.ts'
 import { type Counting, knownOver } from './counting.ts'
 import { decide, isOverall, nearLimitThreshold, shadowedHits, type Votes } from './decide.ts'
 import {
@@ -128,7 +128,7 @@ export class RuleLimiter implements Limiter {
       const { requestsPerUnit, unitSeconds, boundaries, stats } = found.limit
       const hits = request.descriptors[index]?.hitsAddend ?? Math.max(1, request.hitsAddend)
       const key = `${this.#options.cacheKeyPrefix}${found.stem}${windowStart(nowSeconds, found.limit)}`
-      batch = appended(batch, {
+      batch = appendItem(batch, {
         key,
         hits,
         expirySeconds: expirySeconds(nowSeconds, found.limit),

@@ -9,7 +9,7 @@ import type { ObserverSlot } from '../limiter/decision-observer.ts'
 import type { OpenedLimiter } from '../limiter/open-limiter.ts'
 import type { Settings } from '../settings.ts'
 import type { Stats } from '../stats/registry/stats.ts'
-import { hideValues } from './hide-keys.ts'
+import { hideValues } from './hide-values.ts'
 import { createCallRecording } from './recording/call-recording.ts'
 import { createReportSession, type Identity } from './report-session.ts'
 

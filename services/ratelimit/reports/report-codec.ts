@@ -8,7 +8,7 @@ import {
   Subscribe_What,
 } from '@tollway/proto/tollway/operator/v1/counters'
 import type { CounterAction, CounterResult } from './counter-calls.ts'
-import type { ShowEntries } from './hide-keys.ts'
+import type { ShowEntries } from './hide-values.ts'
 import type { ReplayResult } from './recording/replay.ts'
 import type { HitTotals, TotalsReport } from './rule-totals.ts'
 import type { WatchReport, WatchRequest } from './watches.ts'

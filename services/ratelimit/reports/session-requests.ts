@@ -2,7 +2,7 @@ import { gunzip } from 'node:zlib'
 import type { ObserverSlot } from '../limiter/decision-observer.ts'
 import type { OpenedLimiter } from '../limiter/open-limiter.ts'
 import { type CounterParts, callCounter } from './counter-calls.ts'
-import type { ShowEntries } from './hide-keys.ts'
+import type { ShowEntries } from './hide-values.ts'
 import type { CallRecording } from './recording/call-recording.ts'
 import { type ReplaySettings, replay } from './recording/replay.ts'
 import {

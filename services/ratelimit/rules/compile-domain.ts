@@ -8,7 +8,7 @@ import {
   topLevel,
   unitShift,
 } from './domain-table.ts'
-import { featuresOf } from './extensions/features.ts'
+import { featuresOf } from './extensions/required-features.ts'
 import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from './rate-limit-domain.ts'
 import { parseUnit, units } from './units.ts'
 

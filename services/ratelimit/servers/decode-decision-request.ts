@@ -1,6 +1,6 @@
 import { GrpcError } from '@tollway/grpc/status.ts'
 import { maxCount } from '../counters/counters.ts'
-import { appended } from '../limiter/appended.ts'
+import { appendItem } from '../limiter/append-item.ts'
 import { type DecisionRequest, type DescriptorRequest, maxParts } from '../limiter/decision.ts'
 import type { Entry } from '../rules/match.ts'
 import { StringInterner } from './string-interner.ts'
@@ -33,7 +33,7 @@ export function decodeDecisionRequest(bytes: Uint8Array): DecisionRequest {
         break
       case 2: {
         const descriptor = readDescriptor(reader, partsLeft - 1)
-        descriptors = appended(descriptors, descriptor)
+        descriptors = appendItem(descriptors, descriptor)
         partsLeft -= 1 + descriptor.entries.length
         break
       }
@@ -58,7 +58,7 @@ function readDescriptor(reader: WireReader, entriesAllowed: number): DescriptorR
     switch (tag >>> 3) {
       case 1:
         if ((entries?.length ?? 0) === entriesAllowed) throw tooManyParts()
-        entries = appended(entries, readEntry(reader))
+        entries = appendItem(entries, readEntry(reader))
         break
       case 2:
         limit = readLimit(reader, limit)

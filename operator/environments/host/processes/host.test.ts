@@ -9,7 +9,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { InfrastructureError, type Replica } from '../../../infrastructure/provider.ts'
 import { infrastructureContract, until } from '../../../infrastructure/testing/provider.contract.ts'
-import type { Workload } from '../../../ir.ts'
+import type { Workload } from '../../../translated-types.ts'
 import { createHostInfrastructure, type HostOptions } from './host.ts'
 
 const childProgram = fileURLToPath(new URL('testing/child.ts', import.meta.url))

@@ -1,7 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { type Infrastructure, InfrastructureError } from '../../../infrastructure/provider.ts'
 import { createSerialTasks } from '../../../infrastructure/serial-tasks.ts'
-import type { OwnPorts, ServiceName, Workload } from '../../../ir.ts'
+import type { OwnPorts, ServiceName, Workload } from '../../../translated-types.ts'
 import type { ReplicaCommand } from './launch-child.ts'
 import type { LogLine } from './lines.ts'
 import { assertPortsFree, type PortRequest } from './port-probe.ts'

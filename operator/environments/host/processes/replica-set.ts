@@ -1,6 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Replica } from '../../../infrastructure/provider.ts'
-import type { Workload } from '../../../ir.ts'
+import type { Workload } from '../../../translated-types.ts'
 import type { ReplicaCommand } from './launch-child.ts'
 import type { LogLine } from './lines.ts'
 import { type ReplicaOptions, ReplicaProcess } from './replica.ts'

@@ -1,8 +1,8 @@
 import { resolve } from 'node:path'
 import type { RateLimitDomain, RateLimitRule } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import type { Replica } from '../../../infrastructure/provider.ts'
-import type { ServiceName } from '../../../ir.ts'
 import type { StatusReport } from '../../../status/status-report.ts'
+import type { ServiceName } from '../../../translated-types.ts'
 import { defaultStateDir } from '../state-dir.ts'
 import { complaintsOf } from './problem-log.ts'
 

@@ -1,4 +1,4 @@
-import { serviceNames } from '../../../ir.ts'
+import { serviceNames } from '../../../translated-types.ts'
 import { lastGoodObjectNames } from './last-good-objects.ts'
 
 /**

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
-import type { SecretFiles, Workload } from '../../../ir.ts'
+import type { SecretFiles, Workload } from '../../../translated-types.ts'
 import type { SecretContent } from '../api/secrets.ts'
 
 /**

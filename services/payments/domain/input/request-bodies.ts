@@ -1,5 +1,5 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
-import type { Bank, Company, MerchantUpdate } from '../merchant/merchant.ts'
+import type { Bank, Company, MerchantUpdate, MutableMerchantField } from '../merchant/merchant.ts'
 import { type FieldError, type Refused, refuseFields } from '../refusals.ts'
 import type { AuthorisationInput } from '../transaction/authorise.ts'
 import type { CaptureInput } from '../transaction/capture.ts'
@@ -84,19 +84,21 @@ const merchantFields = {
   bank: optional(record({ iban: optional(iban) })),
 }
 
-const immutable = new Set(['id', 'key', 'created', 'currency', 'test', 'website', 'company', 'bank'])
+const mutableFields = {
+  name: optional(name),
+  email: optional(email),
+  descriptor: optional(descriptor),
+} satisfies Record<MutableMerchantField, unknown>
 
-const merchantUpdate = record(
-  { name: optional(name), email: optional(email), descriptor: optional(descriptor) },
-  {
-    meetOther: place => {
-      if (immutable.has(place.path)) {
-        refuseValue(place, 'immutable', 'is fixed since the merchant was created')
-      } else
-        refuseValue(place, 'unknown', 'there is no such field; name, email and descriptor can be changed')
-    },
+const immutable = new Set(['id', 'key', 'created', 'currency', ...Object.keys(merchantFields)])
+
+const merchantUpdate = record(mutableFields, {
+  meetOther: place => {
+    if (immutable.has(place.path)) {
+      refuseValue(place, 'immutable', 'is fixed since the merchant was created')
+    } else refuseValue(place, 'unknown', 'there is no such field; name, email and descriptor can be changed')
   },
-)
+})
 
 const member = record({ email: required(email) })
 const association = record({ appId: required(id) })

@@ -33,11 +33,11 @@ export interface Bank {
 }
 
 /** The fields that a merchant can change. All others are fixed when it is created. */
-export interface MerchantUpdate {
-  readonly name?: string | null
-  readonly email?: string
-  readonly descriptor?: string
-}
+export const mutableMerchantFields = ['name', 'email', 'descriptor'] as const
+
+export type MutableMerchantField = (typeof mutableMerchantFields)[number]
+
+export type MerchantUpdate = Partial<Pick<Merchant, MutableMerchantField>>
 
 export function updateMerchant(merchant: Merchant, update: MerchantUpdate): Merchant {
   return { ...merchant, ...update }

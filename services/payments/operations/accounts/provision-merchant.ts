@@ -1,6 +1,6 @@
 import { derivedId } from '../../domain/ids.ts'
 import type { MerchantInput } from '../../domain/input/request-bodies.ts'
-import type { Merchant } from '../../domain/merchant/merchant.ts'
+import type { Merchant, MerchantUpdate } from '../../domain/merchant/merchant.ts'
 import {
   type FieldError,
   isRefused,
@@ -140,7 +140,8 @@ async function updateProvisioned(
   const changed = immutableChanges(merchant, input)
   if (changed.length > 0) return refuseFields(changed)
   const { name, email, descriptor } = input
-  return saveUpdate(tx, payments, merchant, { name, email, descriptor })
+  const update = { name, email, descriptor } satisfies Required<MerchantUpdate>
+  return saveUpdate(tx, payments, merchant, update)
 }
 
 /** Returns an error for each changed field of the resource that cannot change in a merchant. */

@@ -1,5 +1,10 @@
 import type { App } from '../../domain/merchant/app.ts'
-import { type Merchant, type MerchantUpdate, updateMerchant } from '../../domain/merchant/merchant.ts'
+import {
+  type Merchant,
+  type MerchantUpdate,
+  mutableMerchantFields,
+  updateMerchant,
+} from '../../domain/merchant/merchant.ts'
 import { isRefused, refuse } from '../../domain/refusals.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { lockMerchant, updateMerchant as saveMerchant } from '../../storage/tables/merchants.ts'
@@ -13,7 +18,7 @@ export interface MerchantUpdateRequest {
   readonly update: MerchantUpdate
 }
 
-/** Changes the fields that a merchant can update: name, e-mail and descriptor. */
+/** Changes the mutable fields of a merchant. */
 export async function updateOwnMerchant(
   tx: Tx,
   payments: Payments,
@@ -35,7 +40,7 @@ export async function saveUpdate(
   update: MerchantUpdate,
 ): Promise<Merchant> {
   const updated = updateMerchant(merchant, update)
-  const changed = (['name', 'email', 'descriptor'] as const).some(field => updated[field] !== merchant[field])
+  const changed = mutableMerchantFields.some(field => updated[field] !== merchant[field])
   if (!changed) return merchant
   await saveMerchant(tx, updated)
   announceMerchant(tx, payments, updated, 'merchant.updated')

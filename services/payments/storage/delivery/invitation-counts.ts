@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { toDate } from '../statements.ts'
+import { toDate } from '../sql-statements.ts'
 import { onlyRow, type Tx } from '../storage.ts'
 
 /** The subject whose invitations are counted together, over all processes. */

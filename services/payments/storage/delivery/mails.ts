@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../domain/json.ts'
-import { insertInto, toDate } from '../statements.ts'
+import { insertInto, toDate } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
 
 /** Mail that was promised by the commit that stored it. It is sent at least once. */

@@ -1,6 +1,6 @@
 import type { TrailEntry } from '../../domain/transaction/trail.ts'
 import type { Transaction } from '../../domain/transaction/transaction.ts'
-import { byIndex, insertInto, toDate } from '../statements.ts'
+import { byIndex, insertInto, toDate } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
 
 /** An instruction to the processor to carry out an entry of a trail. It is sent at least once. */

@@ -1,5 +1,5 @@
 import { type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
-import { insertAtNextPosition, toDate, toDateOrNull, toMsOrNull } from '../statements.ts'
+import { insertAtNextPosition, toDate, toDateOrNull, toMsOrNull } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
 
 export interface WebhookEndpoint {

@@ -1,4 +1,4 @@
-import { byIndex, toDate } from '../statements.ts'
+import { byIndex, toDate } from '../sql-statements.ts'
 import { onlyRow, type Tx, violates } from '../storage.ts'
 
 /** A row of the table behind `Idempotency`: one for each key and scope. */

@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { App, AppKey } from '../../domain/merchant/app.ts'
 import { opens } from '../../domain/merchant/app.ts'
-import { insertInto, toDate, toDateOrNull, toMsOrNull } from '../statements.ts'
+import { insertInto, toDate, toDateOrNull, toMsOrNull } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
 
 export async function insertApp(tx: Tx, app: App): Promise<void> {

@@ -1,5 +1,5 @@
 import type { KeyId } from '../idempotency/idempotency-keys.ts'
-import { insertInto, toDate } from '../statements.ts'
+import { insertInto, toDate } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
 
 /** An authorisation that the processor may have received, and whose outcome is not stored yet. */

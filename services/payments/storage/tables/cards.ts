@@ -1,5 +1,5 @@
 import type { SavedCard } from '../../domain/merchant/card.ts'
-import { insertAtNextPosition, toDate } from '../statements.ts'
+import { insertAtNextPosition, toDate } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
 import { type CardRow, cardColumns, cardOf, cardValues } from './card-columns.ts'
 

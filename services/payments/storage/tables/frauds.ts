@@ -1,6 +1,6 @@
 import type { FraudAlert } from '../../domain/transaction/fraud.ts'
 import { type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
-import { insertAtNextPosition, toDate, toDateOrNull, toMsOrNull } from '../statements.ts'
+import { insertAtNextPosition, toDate, toDateOrNull, toMsOrNull } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
 
 interface FraudRow {

@@ -1,7 +1,7 @@
 import type { Line, LineKind } from '../../domain/ledger/line.ts'
 import type { LineSearch } from '../../domain/transaction/transaction-search.ts'
 import { createdIn, type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
-import { insertAtNextPosition, positionOf, toDate } from '../statements.ts'
+import { insertAtNextPosition, positionOf, toDate } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
 
 interface LineRow {

@@ -1,7 +1,7 @@
 import type { App } from '../../domain/merchant/app.ts'
 import type { User } from '../../domain/merchant/user.ts'
 import { type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
-import { toDate } from '../statements.ts'
+import { toDate } from '../sql-statements.ts'
 import { onlyRow, type Tx } from '../storage.ts'
 import { appColumns, appOf, insertIdentity } from './apps.ts'
 

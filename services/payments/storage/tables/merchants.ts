@@ -1,5 +1,5 @@
 import type { Merchant } from '../../domain/merchant/merchant.ts'
-import { insertInto, toDate, toDateOrNull, toMsOrNull } from '../statements.ts'
+import { insertInto, toDate, toDateOrNull, toMsOrNull } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
 
 export interface MerchantRow {

@@ -1,4 +1,4 @@
-import { firstId, insertInto } from '../statements.ts'
+import { firstId, insertInto } from '../sql-statements.ts'
 import { onlyRow, type Tx } from '../storage.ts'
 
 /** That a line paid out for a period. A period is any name, such as a date. */

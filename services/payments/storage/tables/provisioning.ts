@@ -1,4 +1,4 @@
-import { insertInto, toDate } from '../statements.ts'
+import { insertInto, toDate } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
 
 /** One request at a time for the merchant of a resource, from here to the end of the transaction. */

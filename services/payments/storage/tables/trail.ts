@@ -1,7 +1,7 @@
 import type { DisputeOutcome } from '../../domain/transaction/dispute.ts'
 import type { TrailEntry, TrailKind, TrailTotals } from '../../domain/transaction/trail.ts'
 import { type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
-import { insertInto, toDate } from '../statements.ts'
+import { insertInto, toDate } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
 
 /**

@@ -11,7 +11,7 @@ import {
   type Page,
   type PageQuery,
 } from '../list-page.ts'
-import { insertAtNextPosition, positionOf, toDate } from '../statements.ts'
+import { insertAtNextPosition, positionOf, toDate } from '../sql-statements.ts'
 import { onlyRow, type Tx } from '../storage.ts'
 import { type CardRow, cardColumns, cardOf, cardValues } from './card-columns.ts'
 import { selectTrail, type TrailJson, trailOf } from './trail.ts'

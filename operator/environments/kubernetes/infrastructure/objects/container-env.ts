@@ -1,5 +1,5 @@
 import type { PodShape } from '@tollway/crds/cluster-config.ts'
-import type { Workload } from '../../../../ir.ts'
+import type { Workload } from '../../../../translated-types.ts'
 
 /** Fields of the pod that exist only at run time. */
 const ownFields = {

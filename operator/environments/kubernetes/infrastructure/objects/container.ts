@@ -1,5 +1,5 @@
 import type { PodShape } from '@tollway/crds/cluster-config.ts'
-import type { Probe, Workload } from '../../../../ir.ts'
+import type { Probe, Workload } from '../../../../translated-types.ts'
 import { makeEnv } from './container-env.ts'
 import { makeVolumeMounts } from './volumes.ts'
 

@@ -1,6 +1,6 @@
 import type { PodShape } from '@tollway/crds/cluster-config.ts'
-import type { Workload } from '../../../../ir.ts'
 import { objectName } from '../../../../services/cluster-names.ts'
+import type { Workload } from '../../../../translated-types.ts'
 import { makeContainer } from './container.ts'
 import { type Ingredients, objectLabels, podSelector } from './place.ts'
 import { makeVolumes } from './volumes.ts'

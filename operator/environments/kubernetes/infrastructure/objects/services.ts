@@ -1,4 +1,4 @@
-import type { ServicePort } from '../../../../ir.ts'
+import type { ServicePort } from '../../../../translated-types.ts'
 import type { KubeObject } from '../../api/kube-object.ts'
 import { type Ingredients, ownedObject, podSelector } from './place.ts'
 

@@ -1,4 +1,4 @@
-import type { SecretFiles, Workload } from '../../../../ir.ts'
+import type { SecretFiles, Workload } from '../../../../translated-types.ts'
 
 /** The only writable folder of a replica, and the size at which the pod is evicted. */
 const scratch = { name: 'tmp', path: '/tmp', sizeLimit: '256Mi' } as const

@@ -1,5 +1,5 @@
 import type { PodShape } from '@tollway/crds/cluster-config.ts'
-import type { Workload } from '../../../../ir.ts'
+import type { Workload } from '../../../../translated-types.ts'
 import type { KubeObject } from '../../api/kube-object.ts'
 import { makeDeployment } from './deployment.ts'
 import { makeHorizontalPodAutoscaler } from './horizontal-pod-autoscaler.ts'

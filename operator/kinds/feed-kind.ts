@@ -13,7 +13,7 @@ export interface KindContext {
 }
 
 /** The entry in the registry of a kind whose contents the feed carries. */
-export interface FedKind<Content extends Named, Fed>
+export interface FeedKind<Content extends Named, Fed>
   extends Pick<KindAdapter<Content, Fed>, 'definition' | 'isContent'> {
   /** The columns in tables of resources. */
   readonly columns: KindColumns

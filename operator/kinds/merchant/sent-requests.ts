@@ -12,7 +12,7 @@ interface Sent {
 }
 
 /** The requests to the payments service. An unchanged one is sent again only after `resyncMs`. */
-export class ProvisionRequests {
+export class SentRequests {
   readonly #clock: Clock
   readonly #resyncMs: number
   readonly #sent = new Map<string, Sent>()

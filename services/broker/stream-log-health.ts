@@ -1,13 +1,13 @@
 import { type BackendWatch, watchBackend } from '@tollway/chassis/health/watch-backend.ts'
 import { reportBackend } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import type { StreamLog } from './log/stream-log.ts'
+import type { StreamLog } from './stream-log/stream-log.ts'
 
 /** A log that is not healthy after this time is reported; it may have been unavailable from the start. */
 const firstHealthMs = 2_000
 
 /** Logs the failures of the stream log, and reports them to the parent process. */
-export class LogWatch {
+export class StreamLogHealth {
   readonly #streamLog: StreamLog
   /**
    * Undefined until the log has answered: before that the process is not ready, and no failure is

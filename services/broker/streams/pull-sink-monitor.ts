@@ -1,8 +1,8 @@
 import type { MessageSink } from '@tollway/grpc/server.ts'
-import type { ByteBudget } from '../log/byte-budget.ts'
+import type { ByteBudget } from '../stream-log/byte-budget.ts'
 
 /** Observes the sink of a pull: its bytes, and whether the consumer reads them. */
-export class Outlet {
+export class PullSinkMonitor {
   readonly #sink: Pick<MessageSink, 'queuedBytes'>
   readonly #budget: ByteBudget
   #counted = 0

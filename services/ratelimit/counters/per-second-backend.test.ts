@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Counters, CountersError, type Hit, maxCount } from './counters.ts'
 import { createMemoryCounters } from './memory.ts'
-import { createPerSecondCounters } from './per-second.ts'
+import { createPerSecondCounters } from './per-second-backend.ts'
 import { countersContract } from './testing/counters.contract.ts'
 import { stopWhenOverContract } from './testing/stop-when-over.contract.ts'
 

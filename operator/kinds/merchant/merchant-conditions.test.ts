@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { deriveMerchantConditions, type MerchantFacts, pausedConditions } from './merchant-status.ts'
+import { deriveMerchantConditions, type MerchantFacts, pausedConditions } from './merchant-conditions.ts'
 
 const done: MerchantFacts = { problems: [], obstacle: undefined, synced: true }
 const obstacle = { step: 'Synced', reason: 'Refused', message: 'spec.currency: no', stalled: true } as const
