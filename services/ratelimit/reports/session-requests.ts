@@ -94,6 +94,7 @@ export function createRequestHandler(
         {
           ...{ settings: parts.replaySettings, rules, signal: aborting.signal },
           calls: () => recording.of(domain),
+          decisions: () => recording.calls,
           onProgress(progress) {
             if (progress < told + progressStep) return
             told = progress

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import type { DecisionRequest } from '../../limiter/decision.ts'
 import { type CallRecording, createCallRecording } from './call-recording.ts'
+import type { ReadStep, RecordedCall } from './generation.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 200)
 const text = fc.oneof(fc.constantFrom('', 'a', 'user', 'bob'), fc.string({ unit: 'binary', maxLength: 6 }))
@@ -38,7 +39,10 @@ test('every call of a domain is read as it was recorded, and equal calls of a se
       }
       const found = recording.of('shop')
       const read = new Map(
-        [...found.records()].map(({ request, seconds, count }) => [`${seconds} ${plain(request)}`, count]),
+        callsIn(found.records()).map(({ request, seconds, count }) => [
+          `${seconds} ${plain(request)}`,
+          count,
+        ]),
       )
       assert.deepEqual([...read], [...expected])
       const total = expected.values().reduce((sum, count) => sum + count, 0)
@@ -55,7 +59,11 @@ const request = (value: string): DecisionRequest => ({
 })
 
 function recordedOf(recording: CallRecording): number {
-  return [...recording.of('shop').records()].reduce((sum, { count }) => sum + count, 0)
+  return callsIn(recording.of('shop').records()).reduce((sum, { count }) => sum + count, 0)
+}
+
+function callsIn(steps: Iterable<ReadStep>): readonly RecordedCall[] {
+  return Array.from(steps).flatMap(({ call }) => call ?? [])
 }
 
 test('the memory is fixed: the latest calls are kept, also while others are read', () => {
@@ -63,12 +71,12 @@ test('the memory is fixed: the latest calls are kept, also while others are read
   for (let call = 0; call < 50_000; call++) recording.record(request(`user ${call}`), call)
   const before = recording.of('shop')
   const reading = before.records()
-  assert.equal(reading.next().value?.seconds, before.fromSeconds)
+  assert.equal(reading.next().value?.call?.seconds, before.fromSeconds)
   for (let call = 50_000; call < 100_000; call++) recording.record(request(`user ${call}`), call)
-  const seconds = [...reading].map(found => found.seconds)
+  const seconds = callsIn(reading).map(found => found.seconds)
   assert.equal(seconds.at(-1), 49_999)
   const after = recording.of('shop')
-  const kept = [...after.records()]
+  const kept = callsIn(after.records())
   assert.equal(kept.at(-1)?.seconds, 99_999)
   assert.equal(kept.at(-1)?.request.descriptors[0]?.entries[0]?.value, 'user 99999')
   assert.ok(kept.length > 100 && kept.length < 10_000, `${kept.length}`)
@@ -88,7 +96,7 @@ test('calls after a reading began are not added to the records that it reads', (
   const before = recording.of('shop').records()
   recording.record(request('alice'), 1)
   assert.deepEqual(
-    [...before].map(({ count }) => count),
+    callsIn(before).map(({ count }) => count),
     [1],
   )
   assert.equal(recordedOf(recording), 2)
@@ -126,7 +134,7 @@ test('beyond the limits of time and memory, each key has all its calls in the re
       if (found.share < 1) sampled += 1
       const from = found.fromSeconds ?? 0
       const read = new Map<string, Map<number, number>>()
-      for (const { request: call, seconds: second, count } of found.records()) {
+      for (const { request: call, seconds: second, count } of callsIn(found.records())) {
         addTo(read, call.descriptors[0]?.entries[0]?.value ?? '', second, count)
       }
       // A generation can begin within a second, which the calls before it then lack.
@@ -168,3 +176,16 @@ function uniform(seed: number): (below: number) => number {
     return (state >>> 8) % below
   }
 }
+
+test('a reader can rest while it passes records of another domain', () => {
+  const recording = createCallRecording(16 * 1024 * 1024)
+  for (let call = 0; call < 5_000; call++) {
+    recording.record({ ...request(`user ${call}`), domain: 'other' }, call)
+  }
+  recording.record(request('alice'), 5_000)
+  const steps = [...recording.of('shop').records()]
+  assert.deepEqual(
+    steps.map(({ call, records }) => [call?.request.descriptors[0]?.entries[0]?.value, records]),
+    [...Array.from({ length: 5 }, () => [undefined, 1_000]), ['alice', 1]],
+  )
+})

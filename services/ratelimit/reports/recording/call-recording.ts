@@ -1,5 +1,5 @@
 import type { DecisionRequest } from '../../limiter/decision.ts'
-import { Generation, type RecordedCall } from './generation.ts'
+import { Generation, type ReadStep } from './generation.ts'
 import { hasSampled } from './sampling.ts'
 
 /**
@@ -13,6 +13,8 @@ import { hasSampled } from './sampling.ts'
  */
 export interface CallRecording {
   record(request: DecisionRequest, nowSeconds: number): void
+  /** The number of calls since the start, recorded or not. */
+  readonly calls: number
   /** Returns the recorded calls of a domain. A later `record` does not change the calls to iterate. */
   of(domain: string): RecordedCalls
 }
@@ -24,8 +26,11 @@ export interface RecordedCalls {
   readonly calls: number
   /** The recorded part of the keys: 1 for all, 1/2, 1/4 and so on. */
   readonly share: number
-  /** Oldest first. Releases the memory at the end, and when the iteration is closed. */
-  records(): Generator<RecordedCall, undefined>
+  /**
+   * The records of all domains, oldest first. Releases the memory at the end, and when the iteration is
+   * closed.
+   */
+  records(): Generator<ReadStep, undefined>
   /** The number of records of all domains that `records` reads. */
   readonly length: number
 }
@@ -48,6 +53,7 @@ class Recording implements CallRecording {
   readonly #limits: RecordingLimits
   #newer: Generation | undefined
   #older: Generation | undefined
+  calls = 0
   #second = 0
   #recordedInSecond = 0
 
@@ -57,6 +63,7 @@ class Recording implements CallRecording {
   }
 
   record(request: DecisionRequest, nowSeconds: number): void {
+    this.calls += 1
     if (nowSeconds !== this.#second) this.#startSecond(nowSeconds)
     const current = this.#newer ?? this.#next(nowSeconds, 0)
     current.count(request.domain)

@@ -10,6 +10,17 @@ export interface RecordedCall {
   readonly count: number
 }
 
+/** A step of a reader, which can rest after each one. */
+export interface ReadStep {
+  /** Undefined if no record of the step is a call of the domain. */
+  readonly call: RecordedCall | undefined
+  /** The number of records of all domains that were read. */
+  readonly records: number
+}
+
+/** The most records of other domains that one step reads. */
+const maxStepRecords = 1_000
+
 /** The words of a slot of the table: both halves of the hash, the text's offset plus 1, the last record. */
 const slotWords = 4
 /** The words of a record: its second, the text's offset, the number of calls. */
@@ -166,19 +177,28 @@ export class Generation {
     this.#sealed = this.length
   }
 
-  /** Yields the first `length` records of the domain, with the descriptors that remain after the halvings. */
-  *read(domain: string, length: number, halvings: number): Generator<RecordedCall, undefined> {
+  /** Reads the first `length` records, with the descriptors that remain after the halvings. */
+  *read(domain: string, length: number, halvings: number): Generator<ReadStep, undefined> {
+    let records = 0
     for (let index = 0; index < length; index++) {
-      const at = index * recordWords
-      const offset = this.#records[at + 1] ?? 0
-      if (!this.#isOf(domain, offset)) continue
-      const request = readCall(this.#texts, offset)
-      const descriptors = request.descriptors.filter(({ entries }) => isSampled(entries, halvings))
-      if (descriptors.length === 0) continue
-      const [seconds = 0, , count = 0] = this.#records.subarray(at, at + recordWords)
-      yield { request: { ...request, descriptors }, seconds, count }
+      records += 1
+      const call = this.#call(domain, index * recordWords, halvings)
+      if (call === undefined && records < maxStepRecords) continue
+      yield { call, records }
+      records = 0
     }
     return undefined
+  }
+
+  /** Returns undefined for a call of another domain, and for one without a sampled descriptor. */
+  #call(domain: string, at: number, halvings: number): RecordedCall | undefined {
+    const offset = this.#records[at + 1] ?? 0
+    if (!this.#isOf(domain, offset)) return undefined
+    const seconds = this.#records[at] ?? 0
+    const count = this.#records[at + 2] ?? 0
+    const request = readCall(this.#texts, offset)
+    const descriptors = request.descriptors.filter(({ entries }) => isSampled(entries, halvings))
+    return descriptors.length === 0 ? undefined : { request: { ...request, descriptors }, seconds, count }
   }
 
   /** A text begins with the domain. */

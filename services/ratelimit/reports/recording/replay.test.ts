@@ -72,13 +72,23 @@ async function decideAll({ algorithm, limit, calls }: Load, limits?: RecordingLi
 }
 
 /** Replays the recording with the active rules, and with a fixed window of this limit. */
-async function replayAll({ rules, recording }: Awaited<ReturnType<typeof decideAll>>, limit: number) {
+async function replayAll(
+  { rules, recording }: Pick<Awaited<ReturnType<typeof decideAll>>, 'rules' | 'recording'>,
+  limit: number,
+) {
   const rateLimit = { unit: RateLimitUnit.MINUTE, requestsPerUnit: limit }
   const resource = create(RateLimitConfigSchema, {
     ...{ name: 'shop', domain: 'shop', descriptors: [{ key: 'user', rateLimit }] },
   })
   const { signal } = new AbortController()
-  const parts = { settings, rules: () => rules, calls: () => recording.of('shop'), onProgress() {}, signal }
+  const parts = {
+    settings,
+    rules: () => rules,
+    calls: () => recording.of('shop'),
+    decisions: () => recording.calls,
+    onProgress() {},
+    signal,
+  }
   const encoded = toBinary(RateLimitConfigSchema, resource)
   const result = await replay({ domain: 'shop', resource: encoded, processes: 1 }, parts)
   assert.ok('now' in result, JSON.stringify(result))
@@ -121,8 +131,8 @@ test('the replay of a sampled recording decides every recorded key as the limite
       const decided = await decideAll({ ...one, calls: together }, { callsPerSecond: 4, seconds: 60 })
       const { now, coverage } = await replayAll(decided, one.limit)
       const recorded = new Set<string>()
-      for (const { request } of decided.recording.of('shop').records()) {
-        recorded.add(request.descriptors[0]?.entries[0]?.value ?? '')
+      for (const { call } of decided.recording.of('shop').records()) {
+        if (call !== undefined) recorded.add(call.request.descriptors[0]?.entries[0]?.value ?? '')
       }
       const expected = sum([...decided.byKey].flatMap(([key, counts]) => (recorded.has(key) ? counts : [])))
       assert.deepEqual(now[0] ?? { rule: 'shop.user', ...sum([]) }, { rule: 'shop.user', ...expected })
@@ -133,6 +143,28 @@ test('the replay of a sampled recording decides every recorded key as the limite
     { numRuns },
   )
   assert.ok(sampled > numRuns / 10, `${sampled} of ${numRuns} recordings were sampled`)
+})
+
+test('the process decides calls all the time while a replay runs', async t => {
+  const keys = Array.from({ length: 20_000 }, (_, key) => [key, key % 400 === 0 ? 1 : 0] as const)
+  const { rules, recording } = await decideAll({ algorithm: 'FixedWindow', limit: 1, calls: keys })
+  const stretches: number[] = []
+  let before = process.threadCpuUsage()
+  const turns = setInterval(() => {
+    const { user, system } = process.threadCpuUsage(before)
+    before = process.threadCpuUsage()
+    stretches.push((user + system) / 1000)
+    recording.record(
+      { domain: 'other', descriptors: [{ entries: entriesOf('user=1') }], hitsAddend: 0 },
+      1_000_100,
+    )
+  }, 1)
+  t.after(() => clearInterval(turns))
+  await replayAll({ rules, recording }, 2)
+  // The time of the CPU, so that other programs do not count. A slice takes 0.5 ms of work.
+  const [median = 0] = stretches.sort((a, b) => a - b).slice(stretches.length / 2)
+  assert.ok(stretches.length > 20, `${stretches.length} turns`)
+  assert.ok(median < 5, `the median turn took ${median} ms`)
 })
 
 function sum(counts: readonly { readonly allowed: number; readonly refused: number }[]) {

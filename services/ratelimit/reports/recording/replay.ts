@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { setTimeout as pause } from 'node:timers/promises'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createMemoryCounters } from '../../counters/memory.ts'
 import { createConfiguration } from '../../feeds/configuration.ts'
@@ -8,6 +7,7 @@ import type { DecisionRequest } from '../../limiter/decision.ts'
 import type { DecisionObserver } from '../../limiter/decision-observer.ts'
 import { type LimiterOptions, RuleLimiter } from '../../limiter/limiter.ts'
 import { openDomain, type RuleSet } from '../../rules/compile.ts'
+import type { Feature } from '../../rules/extensions/required-features.ts'
 import { formatProblem } from '../../rules/findings/format-problem.ts'
 import type { Entry } from '../../rules/match.ts'
 import { rateLimitTypeUrl } from '../../rules/rate-limit-domain.ts'
@@ -16,6 +16,8 @@ import { createStats, type Stats } from '../../stats/registry/stats.ts'
 import { limitsIn } from '../rule-totals.ts'
 import type { RecordedCalls } from './call-recording.ts'
 import type { RecordedCall } from './generation.ts'
+import { KeyComparison, type ReplayedKey } from './key-comparison.ts'
+import { createReplaySlices } from './replay-slices.ts'
 
 export interface ReplayRequest {
   readonly domain: string
@@ -34,6 +36,8 @@ export interface ReplayParts {
   readonly settings: ReplaySettings
   readonly rules: () => RuleSet<LimitStats> | undefined
   readonly calls: () => RecordedCalls
+  /** Returns the number of calls that the process has decided. */
+  readonly decisions: () => number
   /** Called with values from 0 to 1. */
   readonly onProgress: (progress: number) => void
   readonly signal: AbortSignal
@@ -42,7 +46,6 @@ export interface ReplayParts {
 export interface ReplayResult {
   readonly now: readonly ReplayedRule[]
   readonly proposed: readonly ReplayedRule[]
-  /** The keys whose refused hits change most, at most 100. */
   readonly keys: readonly ReplayedKey[]
   readonly coverage: ReplayCoverage
 }
@@ -59,22 +62,8 @@ export interface ReplayedRule {
   readonly refused: number
 }
 
-export interface ReplayedKey {
-  readonly entries: readonly Entry[]
-  readonly hits: number
-  readonly refusedNow: number
-  readonly refusedProposed: number
-}
-
-/** A slice of a replay takes this long, and decisions run for at least `pauseMs` between two slices. */
-const sliceMs = 0.5
-const pauseMs = 2
-const callsBetweenChecks = 8
 /** Equal calls of one second are replayed in at most this many parts. */
 const maxParts = 16
-const maxKeys = 100
-/** The keys that are compared. Later ones are counted in the rules only. */
-const maxComparedKeys = 50_000
 const maxCounters = 100_000
 
 /**
@@ -86,29 +75,32 @@ export async function replay(
   request: ReplayRequest,
   parts: ReplayParts,
 ): Promise<ReplayResult | { readonly problem: string }> {
-  const proposed = await openPlayer(request, parts, proposeRules)
+  const keys = new KeyComparison()
+  const proposed = await openPlayer(request, parts, { open: proposeRules, side: 'proposed', keys })
   if ('problem' in proposed) return proposed
-  const active = await openPlayer(request, parts, activeRules)
+  const active = await openPlayer(request, parts, { open: activeRules, side: 'now', keys })
   if ('problem' in active) return active
   const { signal, onProgress } = parts
   const calls = parts.calls()
-  let done = 0
+  const slices = createReplaySlices(parts.decisions, signal)
+  let read = 0
   let recorded = 0
-  let sliceEndMs = performance.now() + sliceMs
-  for (const call of calls.records()) {
-    active.play(call)
-    proposed.play(call)
-    done += 1
-    recorded += call.count
-    if (done % callsBetweenChecks !== 0 || performance.now() < sliceEndMs) continue
-    await pause(pauseMs, undefined, { signal })
-    onProgress(done / Math.max(1, calls.length))
-    sliceEndMs = performance.now() + sliceMs
+  for (const { call, records } of calls.records()) {
+    read += records
+    if (call !== undefined) {
+      active.play(call)
+      proposed.play(call)
+      recorded += call.count
+    }
+    const resting = slices.rest()
+    if (resting === undefined) continue
+    await resting
+    onProgress(read / Math.max(1, calls.length))
   }
   return {
     now: active.rules(),
     proposed: proposed.rules(),
-    keys: changedKeys(active.keys, proposed.keys, request.processes),
+    keys: await keys.changed(request.processes, slices),
     coverage: { fromSeconds: calls.fromSeconds, calls: calls.calls, share: calls.share, recorded },
   }
 }
@@ -144,21 +136,21 @@ const proposeRules: OpenRules = async ({ domain, resource }, { settings }, { sta
 
 const maxReportedProblems = 20
 
-interface PlayedKey {
-  readonly entries: readonly Entry[]
-  hits: number
-  refused: number
+interface PlayerOptions {
+  readonly open: OpenRules
+  readonly side: 'now' | 'proposed'
+  readonly keys: KeyComparison
 }
 
 /** A limiter for a replay, and the hits of its rules and keys. */
-async function openPlayer({ processes, ...request }: ReplayRequest, parts: ReplayParts, open: OpenRules) {
+async function openPlayer(request: ReplayRequest, parts: ReplayParts, { open, side, keys }: PlayerOptions) {
+  const { processes } = request
   const stats = createStats()
   const limitStats = createLimitStats(stats, () => {})
-  const rules = await open({ ...request, processes }, parts, { stats, limitStats })
+  const rules = await open(request, parts, { stats, limitStats })
   if ('problem' in rules) return rules
   let nowMs = 0
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
-  const keys = new Map<string, PlayedKey>()
   const byRule = new Map<string, { allowed: number; refused: number }>()
   const limiter = new RuleLimiter({
     ...parts.settings,
@@ -178,13 +170,14 @@ async function openPlayer({ processes, ...request }: ReplayRequest, parts: Repla
       dynamicMetadata: false,
     },
     random: () => 0,
-    observation: { observer: countHits(byRule, keys) },
+    observation: { observer: countHits(byRule, (entries, hits) => keys.add(side, entries, hits)) },
   })
+  const parted = rulesRejectWholeCalls(rules)
   return {
-    keys,
     play({ request: call, seconds, count }: RecordedCall): void {
       nowMs = seconds * 1000
-      for (const calls of partsOf(count)) limiter.decide(multiplied(call, calls * processes))
+      if (parted) for (const calls of partsOf(count)) limiter.decide(multiplied(call, calls * processes))
+      else limiter.decide(multiplied(call, count * processes))
     },
     rules: (): readonly ReplayedRule[] =>
       Array.from(byRule, ([rule, { allowed, refused }]) => ({
@@ -198,7 +191,7 @@ async function openPlayer({ processes, ...request }: ReplayRequest, parts: Repla
 /** The statistics of a limit are exact where a call is partly over; an observer sees what each call adds. */
 function countHits(
   byRule: Map<string, { allowed: number; refused: number }>,
-  keys: Map<string, PlayedKey>,
+  addKey: (entries: readonly Entry[], hits: { hits: number; refused: number }) => void,
 ): DecisionObserver {
   const before = new Map<LimitStats, { hits: number; refused: number }>()
   return {
@@ -220,27 +213,20 @@ function countHits(
           mostRefused = Math.max(mostRefused, refused)
           mostHits = Math.max(mostHits, hits)
         }
-        addKey(keys, descriptors[index]?.entries ?? [], mostHits, mostRefused)
+        addKey(descriptors[index]?.entries ?? [], { hits: mostHits, refused: mostRefused })
       }
     },
   }
 }
 
-function addKey(
-  keys: Map<string, PlayedKey>,
-  entries: readonly Entry[],
-  hits: number,
-  refused: number,
-): void {
-  const name = JSON.stringify(entries.map(({ key, value }) => [key, value]))
-  const known = keys.get(name)
-  if (known !== undefined) {
-    known.hits += hits
-    known.refused += refused
-  } else if (keys.size < maxComparedKeys) keys.set(name, { entries, hits, refused })
+const featuresThatRejectCalls: readonly Feature[] = ['algorithms', 'limits', 'allOrNothing']
+
+/** Whether equal calls count otherwise than one call with all their hits: some rules reject a call as a whole. */
+function rulesRejectWholeCalls({ domains }: RuleSet<LimitStats>): boolean {
+  const features = domains.values().flatMap(({ table }) => table.extensions.flatMap(each => each.features))
+  return features.some(feature => featuresThatRejectCalls.includes(feature))
 }
 
-/** Splits the number of equal calls, since some algorithms reject a call as a whole. */
 function partsOf(count: number): readonly number[] {
   const parts = Math.min(count, maxParts)
   const size = Math.floor(count / parts)
@@ -257,23 +243,4 @@ function multiplied(call: DecisionRequest, by: number): DecisionRequest {
       hitsAddend: hitsOf(hitsAddend),
     })),
   }
-}
-
-function changedKeys(
-  active: ReadonlyMap<string, PlayedKey>,
-  proposed: ReadonlyMap<string, PlayedKey>,
-  processes: number,
-): readonly ReplayedKey[] {
-  const changed: ReplayedKey[] = []
-  for (const name of new Set([...active.keys(), ...proposed.keys()])) {
-    const now = active.get(name)
-    const other = proposed.get(name)
-    const refusedNow = Math.round((now?.refused ?? 0) / processes)
-    const refusedProposed = Math.round((other?.refused ?? 0) / processes)
-    if (refusedNow === refusedProposed) continue
-    const hits = Math.round(Math.max(now?.hits ?? 0, other?.hits ?? 0) / processes)
-    changed.push({ entries: now?.entries ?? other?.entries ?? [], hits, refusedNow, refusedProposed })
-  }
-  const change = ({ refusedNow, refusedProposed }: ReplayedKey) => Math.abs(refusedProposed - refusedNow)
-  return changed.sort((a, b) => change(b) - change(a)).slice(0, maxKeys)
 }

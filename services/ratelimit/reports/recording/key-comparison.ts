@@ -1,0 +1,73 @@
+import type { Slices } from '@tollway/chassis/slices.ts'
+import type { Entry } from '../../rules/match.ts'
+
+/** The hits of a key with the active rules and with the proposed ones. */
+export interface ReplayedKey {
+  readonly entries: readonly Entry[]
+  readonly hits: number
+  readonly refusedNow: number
+  readonly refusedProposed: number
+}
+
+/** The keys that are compared. Later ones are counted in the rules only. */
+const maxComparedKeys = 50_000
+const maxChangedKeys = 100
+
+type Side = 'now' | 'proposed'
+
+interface Compared {
+  readonly entries: readonly Entry[]
+  readonly hits: Record<Side, number>
+  readonly refused: Record<Side, number>
+}
+
+/** Compares the refused hits of each key between two sets of rules. */
+export class KeyComparison {
+  readonly #keys = new Map<string, Compared>()
+
+  add(side: Side, entries: readonly Entry[], { hits, refused }: { hits: number; refused: number }): void {
+    const name = nameOf(entries)
+    let key = this.#keys.get(name)
+    if (key === undefined) {
+      if (this.#keys.size >= maxComparedKeys) return
+      key = { entries, hits: { now: 0, proposed: 0 }, refused: { now: 0, proposed: 0 } }
+      this.#keys.set(name, key)
+    }
+    key.hits[side] += hits
+    key.refused[side] += refused
+  }
+
+  /**
+   * Resolves with the keys whose refused hits change most, at most 100.
+   *
+   * @param processes the number of processes that each hit represents
+   */
+  async changed(processes: number, slices: Slices): Promise<readonly ReplayedKey[]> {
+    const changed: ReplayedKey[] = []
+    for (const { entries, hits, refused } of this.#keys.values()) {
+      const resting = slices.rest()
+      if (resting !== undefined) await resting
+      const refusedNow = Math.round(refused.now / processes)
+      const refusedProposed = Math.round(refused.proposed / processes)
+      if (refusedNow === refusedProposed) continue
+      const mostHits = Math.round(Math.max(hits.now, hits.proposed) / processes)
+      changed.push({ entries, hits: mostHits, refusedNow, refusedProposed })
+      if (changed.length === 4 * maxChangedKeys) keepMostChanged(changed)
+    }
+    keepMostChanged(changed)
+    return changed
+  }
+}
+
+function keepMostChanged(keys: ReplayedKey[]): void {
+  const change = ({ refusedNow, refusedProposed }: ReplayedKey) => Math.abs(refusedProposed - refusedNow)
+  keys.sort((a, b) => change(b) - change(a))
+  keys.length = Math.min(keys.length, maxChangedKeys)
+}
+
+/** The lengths make the name unambiguous. */
+function nameOf(entries: readonly Entry[]): string {
+  let name = ''
+  for (const { key, value } of entries) name += `${key.length}:${key}${value.length}:${value}`
+  return name
+}

@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createReplaySlices } from './replay-slices.ts'
+
+/** Uses up the slice, and resolves with the milliseconds until the next one. */
+async function restMsOf(rest: () => Promise<void> | undefined): Promise<number> {
+  let resting: Promise<void> | undefined
+  while (resting === undefined) resting = rest()
+  const startMs = performance.now()
+  await resting
+  return performance.now() - startMs
+}
+
+test('slices begin every 2 ms or later while calls are decided, and else in the next turn of the event loop', async () => {
+  let decisions = 0
+  const { rest } = createReplaySlices(() => decisions, new AbortController().signal)
+  let busySlices = 0
+  const startMs = performance.now()
+  while (performance.now() < startMs + 150) {
+    decisions += 1
+    busySlices += 1
+    await restMsOf(rest)
+  }
+  const mostSlices = (performance.now() - startMs) / 2 + 1
+  assert.ok(busySlices <= mostSlices, `${busySlices} of at most ${mostSlices} slices in a busy process`)
+  const quietMs: number[] = []
+  const quietFromMs = performance.now()
+  while (performance.now() < quietFromMs + 200) quietMs.push(await restMsOf(rest))
+  assert.ok(Math.min(...quietMs) < 0.9, 'a quiet process')
+})
+
+test('the end of a replay ends its rest', async () => {
+  const ending = new AbortController()
+  const { rest } = createReplaySlices(() => 0, ending.signal)
+  let resting: Promise<void> | undefined
+  while (resting === undefined) resting = rest()
+  ending.abort()
+  await assert.rejects(resting, { name: 'AbortError' })
+})
