@@ -7,7 +7,8 @@ import {
   Subscribe_What,
   SubscribeSchema,
 } from '@tollway/proto/tollway/operator/v1/counters'
-import { toAction, toWatch } from './report-codec.ts'
+import { hideValues } from './hide-values.ts'
+import { replayMessage, toAction, toWatch } from './report-codec.ts'
 
 test('a subscription with names of more than 65,536 characters is unknown', () => {
   const watch = (chars: number) =>
@@ -20,4 +21,13 @@ test('a raise by more hits than a limit can have is unknown', () => {
   const raise = (by: bigint) => toAction(create(CounterCallSchema, { action: CounterCall_Action.RAISE, by }))
   assert.deepEqual(raise(0xffffffffn), { do: 'raise', by: 0xffffffff })
   assert.equal(raise(0x100000000n), undefined)
+})
+
+test('hashed keys: the keys of a what-if do not have the values of callers', () => {
+  const keys = [{ entries: [{ key: 'user', value: 'alice' }], hits: 3, refusedNow: 0, refusedProposed: 2 }]
+  const coverage = { fromSeconds: 1, calls: 3, recorded: 3, share: 1 }
+  const { value } = replayMessage(1n, { now: [], proposed: [], keys, coverage }, hideValues('salt'))
+  const text = JSON.stringify(value, (_, part) => (typeof part === 'bigint' ? `${part}` : part))
+  assert.match(text, /"key":"user","value":"[0-9a-f]{16}"/)
+  assert.doesNotMatch(text, /alice/)
 })

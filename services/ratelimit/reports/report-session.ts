@@ -1,5 +1,4 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { type HistogramReading, histogramBuckets, quantileMs } from '@tollway/chassis/metrics/histogram.ts'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
 import {
@@ -9,19 +8,16 @@ import {
   receiveAll,
 } from '@tollway/discovery/kept-call.ts'
 import { flag, hasFlag, recordCount } from '../rules/domain-table.ts'
-import type { Stats } from '../stats/registry/stats.ts'
+import { createDecisionTimes, type DecisionTimesParts } from './decision-times.ts'
 import { OutgoingReports } from './outgoing-reports.ts'
 import { sessionCodec, sessionPath, totalsMessage } from './report-codec.ts'
 import { createTotalsReport } from './rule-totals.ts'
 import { createRequestHandler, type RequestParts } from './session-requests.ts'
 
-export interface ReportSessionOptions extends RequestParts {
+export interface ReportSessionOptions extends RequestParts, DecisionTimesParts {
   /** The connection of the feed, which closes it. */
   readonly connection: FeedConnection
   readonly identity: Identity
-  readonly stats: Pick<Stats, 'histogram' | 'histograms'>
-  /** The times of the calls of `/json`. */
-  readonly jsonTimes: Pick<HistogramReading, 'counts'>
   /** Returns the cause of a failure of the backend; empty if it answers. */
   readonly backendProblem: () => string
   /** Adds a listener that is called after each change of the rules. */
@@ -71,7 +67,7 @@ export function createReportSession(options: ReportSessionOptions): KeptCall {
 function createReporter(options: ReportSessionOptions, intervalMs: number) {
   const { connection, clock, onRules, identity, rules, backendProblem } = options
   const pause = createWakeablePause()
-  const decisions = createDurations(options)
+  const decisions = createDecisionTimes(options)
   const outgoing = new OutgoingReports()
   const handler = createRequestHandler(options, (report, isOptional) => outgoing.send(report, isOptional))
   onRules(pause.wake)
@@ -115,19 +111,4 @@ function countLimits({ table }: { readonly table: Parameters<typeof recordCount>
     if (hasFlag(table, record, flag.hasLimit)) limits += 1
   }
   return limits
-}
-
-/** Returns a function that returns the decisions since its last call, and their quantiles. */
-function createDurations({ stats, jsonTimes }: Pick<ReportSessionOptions, 'stats' | 'jsonTimes'>) {
-  const name = 'ratelimit_server.ShouldRateLimit.response_time'
-  stats.histogram(name)
-  let before = new Float64Array(histogramBuckets)
-  return () => {
-    const ofGrpc = stats.histograms.find(histogram => histogram.name === name)?.counts
-    const counts = jsonTimes.counts.map((count, bucket) => count + (ofGrpc?.[bucket] ?? 0))
-    const added = counts.map((count, bucket) => count - (before[bucket] ?? 0))
-    before = counts
-    const decisions = added.reduce((sum, count) => sum + count, 0)
-    return { decisions, p50Ms: quantileMs(added, 0.5), p99Ms: quantileMs(added, 0.99) }
-  }
 }

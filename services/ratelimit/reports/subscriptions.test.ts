@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { systemClock } from '@tollway/chassis/clock.ts'
 import { noLimit } from '../limiter/decision.ts'
 import type { ObserverSlot } from '../limiter/decision-observer.ts'
+import { hideValues, type ShowEntries } from './hide-values.ts'
 import { createSubscriptions } from './subscriptions.ts'
 import type { WatchReport } from './watches.ts'
 
@@ -10,29 +10,37 @@ const maxTapped = 50
 const ttlMs = 60_000
 
 /** Subscriptions whose second passes when `report` is called. */
-function open(t: TestContext) {
+function open(t: TestContext, show: ShowEntries = entries => entries) {
+  let nowMs = 0
+  const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
   t.mock.timers.enable({ apis: ['setInterval'] })
   const slot: ObserverSlot = { observer: undefined }
   const reports: WatchReport[] = []
   const subscriptions = createSubscriptions({
-    ...{ slot, always: undefined, allowTap: true, maxTapped, clock: systemClock, random: Math.random },
+    ...{ slot, always: undefined, allowTap: true, maxTapped, clock, random: Math.random },
     rules: () => undefined,
-    show: entries => entries,
+    show,
     onReport: report => reports.push(report),
   })
   t.after(() => subscriptions.clear())
-  const tap = (id: bigint) =>
-    subscriptions.subscribe({ id, what: 'tap', domain: 'shop', rule: '', byRefused: false }, ttlMs)
+  const subscribe = (id: bigint, what: 'tap' | 'top') =>
+    subscriptions.subscribe({ id, what, domain: 'shop', rule: '', byRefused: false }, ttlMs)
+  const tap = (id: bigint) => subscribe(id, 'tap')
   function decide(user: number): void {
     const descriptors = [{ entries: [{ key: 'user', value: `${user}` }] }]
     slot.observer?.decided({ domain: 'shop', descriptors, hitsAddend: 1 }, [undefined], [noLimit], 0)
   }
   function report() {
     reports.length = 0
+    nowMs += 1_000
     t.mock.timers.tick(1_000)
     return reports.flatMap(one => (one.what === 'tap' ? [one] : []))
   }
-  return { subscriptions, tap, decide, report }
+  function top() {
+    report()
+    return reports.find(one => one.what === 'top')
+  }
+  return { subscriptions, slot, subscribe, tap, decide, report, top }
 }
 
 test('a tap shows a sample of the whole second, in order, and counts the others', t => {
@@ -69,4 +77,37 @@ test('all taps of a process share its decisions a second, and further taps are r
   assert.equal(tap(1_000n), false)
   subscriptions.unsubscribe(1n)
   assert.ok(tap(1_000n))
+})
+
+test('a subscription that is not renewed ends after its time to live, and nothing is observed then', t => {
+  const { tap, report, slot } = open(t)
+  assert.ok(tap(1n))
+  for (let second = 1; second < 50; second++) assert.equal(report().length, 1)
+  assert.ok(tap(1n))
+  for (let second = 50; second < 109; second++) assert.equal(report().length, 1, `second ${second}`)
+  assert.equal(report().length, 0)
+  assert.equal(slot.observer, undefined)
+})
+
+test('top keys are the 100 most frequent ones, with a bound for those that are missing', t => {
+  const { subscribe, decide, top } = open(t)
+  assert.ok(subscribe(1n, 'top'))
+  for (let user = 0; user < 300; user++)
+    for (let call = 0; call <= Math.max(0, user - 250); call++) decide(user)
+  const { keys, missingAtMost } = top() ?? assert.fail()
+  assert.equal(keys.length, 100)
+  assert.equal(keys[0]?.item[0]?.value, '299')
+  assert.ok(missingAtMost > 0 && missingAtMost < 50, `${missingAtMost}`)
+})
+
+test('hashed keys: neither the tap nor the top keys have the values of callers', t => {
+  const { subscribe, tap, decide, report, top } = open(t, hideValues('salt'))
+  assert.ok(tap(1n))
+  assert.ok(subscribe(2n, 'top'))
+  decide(7)
+  decide(7)
+  const hashed = top()?.keys[0]?.item[0]
+  assert.match(`${hashed?.value}`, /^[0-9a-f]{16}$/)
+  decide(7)
+  assert.deepEqual(report()[0]?.decisions[0]?.entries, [hashed])
 })

@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { compile } from '../rules/compile.ts'
+import { match } from '../rules/match.ts'
+import { configOf } from '../rules/testing/rules-of-yaml.ts'
+import { createLimitStats } from '../stats/registry/limit-stats.ts'
+import { createStats } from '../stats/registry/stats.ts'
+import { createTotalsReport } from './rule-totals.ts'
+
+function open() {
+  const { attach } = createLimitStats(createStats(), () => {})
+  const load = (...domains: string[]) =>
+    compile(
+      domains.map(domain =>
+        configOf(
+          `{domain: ${domain}, descriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 3}}, ` +
+            '{key: path, rate_limit: {unit: minute, requests_per_unit: 5}}]}',
+          `${domain}.yaml`,
+        ),
+      ),
+      { mergeDomainConfigs: false, attach },
+    )
+  let rules = load('shop', 'other')
+  const report = createTotalsReport(
+    () => rules,
+    ({ known }) => known.length,
+  )
+  return {
+    reload(...domains: string[]) {
+      rules = load(...domains)
+    },
+    /** Returns the statistics of the rule with this key, as a decision finds them. */
+    statsOf(domain: string, key: string) {
+      return match(rules, domain, [{ key, value: 'x' }])?.limit.stats ?? assert.fail()
+    },
+    /** The lines of a report: `shop whole user+3`. */
+    report() {
+      const { domains, removedDomains } = report()
+      const lines = domains.map(({ domain, isWhole, changed }) => {
+        const rules = changed.map(({ rule, allowed, refused }) => ` ${rule}:${allowed}/${refused}`)
+        return `${domain}${isWhole ? ' whole' : ''}${rules.join('')}`
+      })
+      return [...lines, ...removedDomains.map(name => `${name} removed`)]
+    },
+  }
+}
+
+test('a report has only the rules whose totals changed since the report before', () => {
+  const { report, statsOf } = open()
+  assert.deepEqual(report(), ['shop whole', 'other whole'])
+  assert.deepEqual(report(), [])
+  statsOf('shop', 'user').withinLimit += 3
+  statsOf('shop', 'user').overLimit += 1
+  assert.deepEqual(report(), ['shop shop.user:3/1'])
+  assert.deepEqual(report(), [])
+  statsOf('other', 'path').withinLimit += 1
+  assert.deepEqual(report(), ['other other.path:1/0'])
+})
+
+test('the report after a change of the configuration has all rules with hits, and the removed domains', () => {
+  const { report, statsOf, reload } = open()
+  statsOf('shop', 'user').withinLimit += 3
+  report()
+  reload('shop')
+  assert.deepEqual(report(), ['shop whole shop.user:3/0', 'other removed'])
+  assert.deepEqual(report(), [])
+})
