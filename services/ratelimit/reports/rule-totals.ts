@@ -1,4 +1,6 @@
-import type { Domain, RuleSet } from '../rules/compile.ts'
+import { type Domain, knownRule, type RuleSet } from '../rules/compile.ts'
+import { flag, hasFlag, none } from '../rules/domain-table.ts'
+import { findSameRule } from '../rules/find-same-rule.ts'
 import type { Limit } from '../rules/limit.ts'
 import type { LimitStats } from '../stats/registry/limit-stats.ts'
 
@@ -62,7 +64,7 @@ export function totalsOf(rules: RuleSet<LimitStats> | undefined, domain: string,
 
 /**
  * Returns a function that reports the rules whose totals changed since its last call. The first call reports
- * all rules with hits; after a change of a domain's configuration, all its rules are reported.
+ * all rules with hits, and so does the first one after a change of the domain's configuration.
  */
 export function createTotalsReport(
   rules: () => RuleSet<LimitStats> | undefined,
@@ -77,6 +79,7 @@ export function createTotalsReport(
     for (const [name, domain] of active) {
       const before = reported.get(name)
       const isWhole = before?.domain !== domain
+      if (isWhole && before !== undefined) carryKnownRules(before.domain, domain)
       const known = isWhole ? { domain, rules: countLimits(domain), sums: new Map() } : before
       next.set(name, known)
       const changed = changedRules(known)
@@ -85,6 +88,28 @@ export function createTotalsReport(
     const removedDomains = [...reported.keys()].filter(name => !next.has(name))
     reported = next
     return { domains, removedDomains }
+  }
+}
+
+/**
+ * The rules with hits of an earlier configuration that the report of a new one can have. Rules beyond it are
+ * reported after their next hit.
+ */
+const maxCarriedRules = 5_000
+
+/**
+ * Opens the rules with hits of an earlier configuration in the new one, which has the same statistics for a
+ * limit of the same name: a domain's configuration has no rule with hits until a request matches it.
+ */
+function carryKnownRules(earlier: Domain<LimitStats>, domain: Domain<LimitStats>): void {
+  let carried = 0
+  for (const [record, known] of earlier.known.entries()) {
+    if (known === undefined) continue
+    if (carried === maxCarriedRules) return
+    carried += 1
+    const same = findSameRule(domain.table, earlier.table, record)
+    if (same !== none && hasFlag(domain.table, same, flag.hasLimit))
+      knownRule(domain, same).named ??= known.named
   }
 }
 

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { field, flag, hasFlag, none, recordCount, textOf } from './domain-table.ts'
+import { findSameRule } from './find-same-rule.ts'
+import { rulesOf } from './testing/rules-of-yaml.ts'
+
+const limit = 'rate_limit: {unit: minute, requests_per_unit: 1}'
+
+function tableOf(rules: string) {
+  return rulesOf(`{domain: shop, descriptors: [${rules}]}`).domains.get('shop')?.table ?? assert.fail()
+}
+
+test('a rule is found by its keys and values, at any place of another version', () => {
+  const rules = [
+    `{key: user, ${limit}}`,
+    `{key: user, value: bob, ${limit}, descriptors: [{key: path, ${limit}}, {key: path, value: "/a*", ${limit}}]}`,
+    `{key: user, value: "b*", ${limit}}`,
+    `{key: user, value: "*ob", ${limit}}`,
+    `{key: "us*", ${limit}}`,
+  ]
+  const before = tableOf(rules.join(', '))
+  const after = tableOf([...rules, `{key: other, ${limit}}`].reverse().join(', '))
+  const limits = Array.from({ length: recordCount(before) }, (_, record) => record).filter(record =>
+    hasFlag(before, record, flag.hasLimit),
+  )
+  assert.equal(limits.length, 7)
+  for (const record of limits) {
+    const same = findSameRule(after, before, record)
+    for (const part of [field.key, field.value]) {
+      assert.equal(textOf(after, same, part), textOf(before, record, part))
+    }
+    assert.equal(findSameRule(before, after, same), record)
+  }
+})
+
+test('a rule that another version lacks is not found, also if other rules match the same requests', () => {
+  const before = tableOf(`{key: user, value: "b*", ${limit}}, {key: a, descriptors: [{key: b, ${limit}}]}`)
+  const after = tableOf(`{key: user, ${limit}}, {key: user, value: bob, ${limit}}, {key: a, ${limit}}`)
+  for (let record = 0; record < recordCount(before); record++) {
+    if (hasFlag(before, record, flag.hasLimit)) assert.equal(findSameRule(after, before, record), none)
+  }
+})
