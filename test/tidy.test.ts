@@ -113,7 +113,7 @@ const packageOf = (path: string) => /^(services\/[^/]+|[^/]+)\//.exec(path)?.[1]
 
 /** A driver, and the only files that may know it. Tests may use any, as clients. */
 const homes: readonly [RegExp, RegExp][] = [
-  [/^ioredis$/, /^(test\/bench\/yardstick|services\/broker\/log)\//],
+  [/^ioredis$/, /^(test\/bench\/yardstick|services\/broker\/stream-log)\//],
   [/^@opentelemetry\//, /^services\/chassis\/tracing\/tracing\.ts$/],
   [/^@grpc\/grpc-js$/, /^services\/grpc\//],
   [/^pino$/, /^services\/chassis\/log\/log\.ts$/],

@@ -54,7 +54,7 @@ describe(`${count} resources in a cluster`, { skip, timeout: 600_000 }, () => {
 
     const running = await pods(system, operators)
     assert.equal(running.length, 2)
-    // On a busy machine the last statuses are still being written after all resources are ready.
+    // The last statuses can still be written after all resources are ready.
     let rates = await requestRates(running)
     for (let more = 0; more < 3 && rates.some(rate => rate >= 1); more++) rates = await requestRates(running)
     const shown = rates.map(rate => rate.toFixed(2)).join(' and ')

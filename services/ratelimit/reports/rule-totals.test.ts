@@ -58,7 +58,7 @@ test('a report has only the rules whose totals changed since the report before',
   assert.deepEqual(report(), ['other other.path:1/0'])
 })
 
-test('the report after a change of the configuration has all rules with hits, and the removed domains', () => {
+test('the report after a change of the rules has all those with hits, and the removed domains', () => {
   const { report, statsOf, reload } = open()
   statsOf('shop', 'user').withinLimit += 3
   report()

@@ -11,7 +11,7 @@ async function restMsOf(rest: () => Promise<void> | undefined): Promise<number> 
   return performance.now() - startMs
 }
 
-test('slices begin every 2 ms or later while calls are decided, and else in the next turn of the event loop', async () => {
+test('slices begin 2 ms apart while calls are decided, and else in the next turn of the loop', async () => {
   let decisions = 0
   const { rest } = createReplaySlices(() => decisions, new AbortController().signal)
   let busySlices = 0

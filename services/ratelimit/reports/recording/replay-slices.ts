@@ -3,7 +3,7 @@ import type { Slices } from '@tollway/chassis/slices.ts'
 
 const sliceMs = 0.5
 /**
- * The pause after a slice while calls are decided. A timer counts from the begin of the turn of the event loop,
+ * The pause after a slice while calls are decided. A timer counts from the begin of the event loop's turn,
  * which contains the slice.
  */
 const pauseMs = 2

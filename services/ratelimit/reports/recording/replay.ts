@@ -221,7 +221,7 @@ function countHits(
 
 const featuresThatRejectCalls: readonly Feature[] = ['algorithms', 'limits', 'allOrNothing']
 
-/** Whether equal calls count otherwise than one call with all their hits: some rules reject a call as a whole. */
+/** Whether some rules reject a call as a whole: equal calls then differ from one call with all their hits. */
 function rulesRejectWholeCalls({ domains }: RuleSet<LimitStats>): boolean {
   const features = domains.values().flatMap(({ table }) => table.extensions.flatMap(each => each.features))
   return features.some(feature => featuresThatRejectCalls.includes(feature))
