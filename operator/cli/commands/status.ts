@@ -147,7 +147,7 @@ async function presentReport(stateDir: string): Promise<StatusReport | undefined
 }
 
 /**
- * The conditions of kinds of the feed. The number of processes that enforce a resource replaces the third one.
+ * The conditions of kinds of the feed. The number of processes that enforce a resource replaces the third.
  */
 const stepsOfFed = [
   { field: 'Accepted', heading: 'ACCEPTED' },
