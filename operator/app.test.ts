@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
@@ -9,14 +10,22 @@ import {
   SessionReportSchema,
   SessionRequestSchema,
 } from '@tollway/proto/tollway/operator/v1/counters'
+import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { createAuthority } from '../services/grpc/server/testing/contract/certificates.ts'
 import { waitFor } from '../test/support/wait-for.ts'
+import type { ResourceList } from './api/shapes.ts'
+import { serveApi } from './api/testing/serve-api.ts'
 import { openSessions } from './app.ts'
 import { sessionPath } from './counters/session-codec.ts'
+import { Feed } from './xds/feed.ts'
+import { createPeerReporter } from './xds/peers/peer-reporter.ts'
+import { createPeers } from './xds/peers/peers.ts'
 import { createLeaderLink } from './xds/sessions/leader-link.ts'
 import { encodedCodec } from './xds/sessions/pass-on.ts'
 import { askingCodec, queryPath } from './xds/sessions/query-codec.ts'
 import { QueryError } from './xds/sessions/query-error.ts'
+import { createResource, createSnapshot } from './xds/snapshot.ts'
+import { connectPod } from './xds/testing/connect-pod.ts'
 
 const operatorName = 'operator.system.svc'
 const fleet = createAuthority('fleet')
@@ -34,24 +43,39 @@ const tlsAs = ({ cert, key }: { readonly cert: string; readonly key: string }) =
   onChange: () => () => {},
 })
 
+let streams = 0
+
 async function startOperator(t: TestContext) {
+  const shared = { ids: () => `${++streams}`, clock: systemClock, log: silentLog }
+  const peers = createPeers({ ...shared, operatorName })
+  const feed = new Feed({ ...shared, typeUrls: [rateLimitTypeUrl], remotePeers: peers })
+  const reporter = createPeerReporter({
+    ...{ ...shared, feed, tls: tlsAs(operatorLeaf), reporter: shared.ids(), random: Math.random },
+    timing: { paceMs: 5, backoff: { initialMs: 10, maxMs: 50 } },
+  })
   const leader = createLeaderLink({ tls: tlsAs(operatorLeaf), log: silentLog })
-  const { sessions, podSessions, closeSessions } = openSessions(
-    { leader, operatorName, infrastructure },
+  const { sessions, podSessions, feedStates, closeSessions } = openSessions(
+    { feed, leader, operatorName, infrastructure },
     silentLog,
   )
   const onDefect = (_: string, error: unknown) => assert.fail(`${error}`)
-  const server = createGrpcServer({ methods: sessions.methods, onDefect })
+  const server = createGrpcServer({
+    methods: [feed, peers, sessions].flatMap(({ methods }) => methods),
+    onDefect,
+  })
   const tls = { credentials: () => operatorLeaf, requireClientCert: true, onChange: () => () => {} }
   t.after(async () => {
     closeSessions()
     sessions.close()
     leader.stop()
+    peers.close()
+    feed.close()
+    await reporter.stop()
     await server.drain(0)
   })
   const bound = await server.listen({ host: '127.0.0.1', port: 0, tls })
   assert.ok('port' in bound)
-  return { address: `127.0.0.1:${bound.port}`, podSessions, leader }
+  return { address: `127.0.0.1:${bound.port}`, podSessions, feed, feedStates, reporter, leader }
 }
 
 type Report = NonNullable<MessageInitShape<typeof SessionReportSchema>['report']>
@@ -119,6 +143,35 @@ test('every operator answers for all processes, also after a change of the leade
       'both pods at the new leader',
       async () => (await podsAt(operator).catch(() => '')) === 'a,b',
     )
+  }
+})
+
+test('each operator lists the pods of all operators by version, and all of their rejections', async t => {
+  const operators = [await startOperator(t), await startOperator(t)] as const
+  const [one, two] = operators
+  two.leader.setLeader(one.address)
+  two.reporter.setLeader(one.address)
+  const name = 'shop/checkout'
+  const snapshotOf = (text: string) =>
+    createSnapshot(rateLimitTypeUrl, [createResource(name, Buffer.from(text))])
+  const [first, second] = [snapshotOf('checkout=1'), snapshotOf('checkout=2')]
+  for (const { feed } of operators) feed.publish(first)
+  const pod = { typeUrl: rateLimitTypeUrl, tls: tlsAs(podLeaf) }
+  connectPod(t, { ...pod, address: one.address, uid: 'a' })
+  connectPod(t, { ...pod, address: two.address, uid: 'b', rejects: 'checkout=2' })
+  connectPod(t, { ...pod, address: two.address, uid: 'c' })
+  for (const { feedStates } of operators) {
+    const { ask } = await serveApi(t, { feedStates })
+    const list = async () => (await ask('/resources?namespace=shop')).body as unknown as ResourceList
+    const podsOf = async ({ version }: { readonly version: string }) =>
+      (await list()).feeds[0]?.versions.find(one => one.version === version)?.pods ?? 0
+    if (feedStates === one.feedStates) {
+      await waitFor('all pods to have the first version', async () => (await podsOf(first)) === 3)
+      for (const { feed } of operators) feed.publish(second)
+    }
+    await waitFor('two pods to have the second version', async () => (await podsOf(second)) === 2)
+    assert.equal(await podsOf(first), 1)
+    assert.deepEqual((await list()).items[0]?.rejections, [{ pod: 'b-pod', message: 'checkout: is bad' }])
   }
 })
 

@@ -23,6 +23,7 @@ import {
 } from './streams/brokers.ts'
 import { type ServiceName, serviceNames } from './translated-types.ts'
 import { Feed } from './xds/feed.ts'
+import { type FeedStates, feedQueries, feedStatesOf, feedStatesViaLeader } from './xds/feed-states.ts'
 import { createStreamLoads, type StreamLoads } from './xds/loads/stream-loads.ts'
 import type { Peers } from './xds/peers/peers.ts'
 import { askLeader } from './xds/sessions/ask-leader.ts'
@@ -92,6 +93,8 @@ export interface App<Kind extends Controller> extends AppParts, FedControllers<K
   readonly podSessions: PodSessions
   /** The requests of all brokers. */
   readonly brokers: Brokers
+  /** What all pods have of the feed. */
+  readonly feedStates: FeedStates
   /** All controllers, in the order of their start. */
   readonly kinds: readonly Kind[]
   start(): Promise<void>
@@ -115,8 +118,8 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
     ...(peers && { remotePeers: peers }),
   })
   const isGone = watchGoneReplicas(infrastructure, 'ratelimit')
-  const opened = openSessions({ ...environment, isGone }, log)
-  const { sessions, podSessions, brokers, closeSessions } = opened
+  const opened = openSessions({ ...environment, feed, isGone }, log)
+  const { sessions, podSessions, brokers, feedStates, closeSessions } = opened
   const parts = { feed, loads, backends }
   const fed = Object.fromEntries(
     listed.map(([name, kind]) => [name, environment.openKind(kind, parts)]),
@@ -138,6 +141,7 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
     sessions,
     podSessions,
     brokers,
+    feedStates,
     kinds,
     async start() {
       for (const part of [feed, infrastructure, backends]) {
@@ -165,11 +169,13 @@ export interface OpenedSessions {
   readonly sessions: Sessions
   readonly podSessions: PodSessions
   readonly brokers: Brokers
+  readonly feedStates: FeedStates
   /** Ends the subscriptions. */
   closeSessions(): void
 }
 
 export interface SessionsEnvironment {
+  readonly feed: Feed
   readonly leader?: LeaderLink
   readonly operatorName?: string
   /** Whether the rate limit pod with this uid does not exist any more. */
@@ -180,7 +186,7 @@ export interface SessionsEnvironment {
 
 /** Opens the sessions of one operator; with a `leader`, of one of several. */
 export function openSessions(
-  { leader, operatorName, isGone, infrastructure }: SessionsEnvironment,
+  { feed, leader, operatorName, isGone, infrastructure }: SessionsEnvironment,
   log: Log,
 ): OpenedSessions {
   const clock = systemClock
@@ -195,7 +201,8 @@ export function openSessions(
   const expected = () => infrastructure.observe('broker')
   const pods = createPodSessions({ table: processes, clock })
   const brokers = shareLists(createBrokers({ sessions: ofBrokers.sessions, expected }), clock)
-  const served = { ...podQueries(pods), ...brokerQueries(brokers) }
+  const states = feedStatesOf(feed)
+  const served = { ...podQueries(pods), ...brokerQueries(brokers), ...feedQueries(states) }
   const queries = operatorName === undefined ? [] : queryMethods(served, operatorName)
   const asked = leader && askLeader(leader)
   return {
@@ -208,6 +215,7 @@ export function openSessions(
     },
     podSessions: asked === undefined ? pods : viaLeader(pods, asked),
     brokers: asked === undefined ? brokers : shareLists(brokersViaLeader(brokers, asked), clock),
+    feedStates: asked === undefined ? states : feedStatesViaLeader(states, asked),
     closeSessions: pods.close,
   }
 }

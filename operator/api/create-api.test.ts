@@ -9,7 +9,7 @@ import type { ApiAccess, RightPlace } from './access.ts'
 import { ApiError } from './api-error.ts'
 import { type Endpoint, endpoints } from './endpoints.ts'
 import * as examples from './examples.ts'
-import { errorAnswer, type RightList, type TryAnswer } from './shapes.ts'
+import { type DomainList, errorAnswer, type ResourceList, type RightList, type TryAnswer } from './shapes.ts'
 import { serveApi } from './testing/serve-api.ts'
 
 const alice = '/counters?domain=checkout&descriptor=user=alice'
@@ -397,6 +397,33 @@ test('rules that no pod has reported are listed without hits; unlimited ones are
   assert.deepEqual(await rulesOf('?limit=1&after=checkout.path'), [[user], undefined])
   pods.problem = new QueryError('unknown-domain', 'no process enforces checkout')
   assert.deepEqual(await rulesOf(), [[path, ['checkout.user', 0, 0]], undefined])
+})
+
+test('a domain that no pod enforces has the number of the rules of its resource', async t => {
+  const { ask } = await serveApi(t)
+  const { body } = await ask('/domains?after=checkout')
+  const [loans] = body.items as unknown as DomainList['items']
+  assert.deepEqual([loans?.domain, loans?.rules, loans?.pods], ['loans', 2, 0])
+})
+
+const itemsOf = (count: number) => Array.from({ length: count }, (_, index) => index)
+
+test('pods beyond the first 1,000 are counted, and only the first page of resources has pods', async t => {
+  const { ask, pods } = await serveApi(t)
+  const [pod] = (await pods.pods()).items
+  assert.ok(pod)
+  pods.pods = async ({ after = '0' } = {}) => {
+    const from = Number(after)
+    const items = itemsOf(1_000).map(index => ({ ...pod, pod: `pod-${from + index}` }))
+    return from === 2_000 ? { items: items.slice(0, 5) } : { items, next: `${from + 1_000}` }
+  }
+  const list = async (query: string) => {
+    const { body } = await ask(`/resources${query}`)
+    const { pods, unlistedPods } = body as unknown as ResourceList
+    return [pods.length, unlistedPods, body.next]
+  }
+  assert.deepEqual(await list('?limit=1'), [1_000, 1_005, 'bank/loans'])
+  assert.deepEqual(await list('?limit=1&after=bank/loans'), [0, 0, undefined])
 })
 
 test('lists are paginated', async t => {

@@ -154,6 +154,7 @@ export const resourceList: shapes.ResourceList = {
       counts: { rules: 2 },
       enforced: '2/2',
       rejections: [],
+      unlistedRejections: 0,
       problems: [],
       conditions: [ready],
     },
@@ -179,6 +180,7 @@ export const resourceList: shapes.ResourceList = {
       features: ['replay'],
     },
   ],
+  unlistedPods: 0,
 }
 
 export const streamList: streams.StreamList = {

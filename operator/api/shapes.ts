@@ -303,8 +303,9 @@ export const resourceList = paged(
       enforced: text('The pods that enforce the resource, of those that take calls: `2/2`.'),
       rejections: Type.Array(
         answer({ pod: text('The pod.'), message: text('The text of its NACK.') }, 'A rejection by a pod.'),
-        { description: 'The pods that rejected the resource.' },
+        { maxItems: 100, description: 'The pods that rejected the resource, at any operator.' },
       ),
+      unlistedRejections: count('The rejections beyond the first 100.'),
       problems: Type.Array(answer({ path: text('The field.'), message: text('The problem.') }, 'A problem.')),
       conditions: Type.Array(condition),
     },
@@ -317,12 +318,18 @@ export const resourceList = paged(
           kind: text('The kind whose resources the feed carries.'),
           version: text('The published version; empty before the first one.'),
           versions: Type.Array(
-            answer({ version: text('The version.'), pods: count('The pods that enforce it.') }, 'A version.'),
+            answer(
+              {
+                version: text('The version; empty for pods that enforce none.'),
+                pods: count('The pods that enforce it.'),
+              },
+              'A version.',
+            ),
           ),
         },
         'One type of the feed.',
       ),
-      { description: 'The pods by the version of the feed that they enforce.' },
+      { description: 'The pods of all operators by the version of the feed that they enforce.' },
     ),
     pods: Type.Array(
       answer(
@@ -340,8 +347,12 @@ export const resourceList = paged(
         },
         'A pod of the rate limit service.',
       ),
-      { description: 'The pods of the rate limit service, at most 1,000.' },
+      {
+        maxItems: 1_000,
+        description: 'The pods of the rate limit service. The first page has them; later ones have none.',
+      },
     ),
+    unlistedPods: count('The pods beyond the first 1,000.'),
   },
   'Resources, sorted by kind, namespace and name.',
 )

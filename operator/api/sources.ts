@@ -4,7 +4,7 @@ import type { PodSessions } from '../counters/pod-sessions.ts'
 import type { ReadBooks } from '../kinds/merchant/merchant-books.ts'
 import type { StatusReport } from '../status/status-report.ts'
 import type { Brokers } from '../streams/brokers.ts'
-import type { Feed } from '../xds/feed.ts'
+import type { FeedStates } from '../xds/feed-states.ts'
 
 /** The sources of the API's answers. */
 export interface ApiSources {
@@ -14,7 +14,7 @@ export interface ApiSources {
   readonly report: () => Pick<StatusReport, 'resources'>
   /** The domains in force, each with the `namespace/name` of its resource. */
   readonly domains: () => readonly RateLimitDomain[]
-  readonly feed: Pick<Feed, 'published' | 'clientStates' | 'enforcement' | 'clients'>
+  readonly feedStates: FeedStates
   readonly brokers: Brokers
   /**
    * Reads the balances of the merchants of resources, and the result of the last proof of the books. Rejects

@@ -34,6 +34,11 @@ export interface Acknowledgements {
    * decides. The result describes the present, so the caller must not keep it.
    */
   enforcement(uids: readonly string[]): (resource: EnforcedResource) => Enforcement
+  /**
+   * Returns the version that a client enforces, by its newest stream to any operator; empty if it enforces
+   * none, and undefined if it has not requested the type.
+   */
+  versionOf(id: string): string | undefined
   /** The state of each client by the streams of this operator alone. */
   clientStates(): readonly OwnClientState[]
 }
@@ -195,6 +200,11 @@ export function createAcknowledgements(
         const isByAll = clients.every(({ parts }) => parts.every(part => enforces(part, resource)))
         return isByAll ? byAll : enforcementOf(clients, resource)
       }
+    },
+    versionOf(id) {
+      const states = statesOf(id)
+      if (states.length === 0) return undefined
+      return states.find(({ inForce }) => inForce !== undefined)?.inForce?.version ?? ''
     },
     clientStates: () => [...clients.values()],
   }

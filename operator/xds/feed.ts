@@ -123,6 +123,21 @@ export class Feed {
     return [...own, ...remote.filter(client => !ids.has(clientId(client)))]
   }
 
+  /**
+   * Returns for each version the pods that enforce it, at this and at other operators; the version is empty for
+   * pods that enforce none. A pod with several workers counts with each version that one of them has.
+   */
+  podsByVersion(typeUrl: string): ReadonlyMap<string, ReadonlySet<string>> {
+    const { acknowledgements } = this.#typeOf(typeUrl)
+    const pods = new Map<string, Set<string>>()
+    for (const client of this.clients()) {
+      const version = acknowledgements.versionOf(clientId(client))
+      if (version === undefined) continue
+      pods.set(version, (pods.get(version) ?? new Set()).add(client.uid))
+    }
+    return pods
+  }
+
   /** Returns the state of each client of each type by the streams of this operator alone. */
   clientStates(): ReadonlyMap<string, readonly OwnClientState[]> {
     return new Map(

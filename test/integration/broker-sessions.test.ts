@@ -51,7 +51,7 @@ async function startOperator(t: TestContext, expected: readonly ExpectedBroker[]
     ratelimit: [running('limiter')],
   }
   const infrastructure = { observe: (workload: string) => replicas[workload] ?? [] }
-  const opened = openSessions({ leader, operatorName, infrastructure }, silentLog)
+  const opened = openSessions({ feed, leader, operatorName, infrastructure }, silentLog)
   const server = createGrpcServer({
     methods: [...feed.methods, ...opened.sessions.methods],
     onDefect: (_, error) => assert.fail(`${error}`),

@@ -1,16 +1,17 @@
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
-import type { DomainTotals, HitCounts, Page, Paged, RuleTotals } from '../../counters/pod-sessions.ts'
+import type { DomainTotals, HitCounts, Paged, RuleTotals } from '../../counters/pod-sessions.ts'
 import { countedRules } from '../../kinds/rate-limit-config/counted-rules.ts'
 import { QueryError } from '../../xds/sessions/query-error.ts'
 import { ApiError } from '../api-error.ts'
 import type { Parameters } from '../input/read-parameters.ts'
 import type { DomainList, RuleList } from '../shapes.ts'
-import { type ApiSources, contentOf, ownerOf, readOwner } from '../sources.ts'
+import { contentOf, ownerOf, readOwner } from '../sources.ts'
 import { type Handler, optionalText, textOf } from './handler.ts'
 import { pageOf } from './page-of.ts'
+import { readAll, withoutPods } from './read-all.ts'
 
 const noHits = { allowed: 0, refused: 0, near: 0, shadow: 0 }
-const noPods = { rules: 0, pods: 0, ...noHits, perSecond: noHits }
+const noPods = { pods: 0, ...noHits, perSecond: noHits }
 
 /** The domains of resources and of pods: one may be missing in the other for a moment. */
 export const domains: Handler = {
@@ -19,7 +20,9 @@ export const domains: Handler = {
     const { sources, parameters } = call
     const namespace = optionalText(call, 'namespace')
     const contents = new Map(sources.domains().map(content => [content.domain, content]))
-    const totals = new Map((await readAll(sources)).map(item => [item.domain, item]))
+    const totals = new Map(
+      (await readAll(page => sources.pods.domains(page))).map(item => [item.domain, item]),
+    )
     const names = [...new Set([...contents.keys(), ...totals.keys()])]
     const listed = names.map(name => ({ name, owner: ownerIn(contents.get(name)?.name) }))
     const chosen = listed.filter(({ owner }) => namespace === undefined || owner?.namespace === namespace)
@@ -29,7 +32,7 @@ export const domains: Handler = {
       items: page.items.map(({ name, owner }) => ({
         domain: name,
         owner,
-        ...describeTotals(totals.get(name)),
+        ...describeTotals(totals.get(name), contents.get(name)),
       })),
     }
   },
@@ -37,8 +40,12 @@ export const domains: Handler = {
 
 const ownerIn = (name: string | undefined) => (name === undefined ? null : readOwner(name))
 
-function describeTotals(totals: DomainTotals | undefined) {
-  const { rules, pods, ...counted } = totals ?? noPods
+/** Before a pod has reported the domain, its rules are those of the resource. */
+function describeTotals(totals: DomainTotals | undefined, content: RateLimitDomain | undefined) {
+  const { pods, rules, ...counted } = totals ?? {
+    ...noPods,
+    rules: content ? countedRules(content).length : 0,
+  }
   return { rules, pods, ...describeHits(counted) }
 }
 
@@ -51,30 +58,6 @@ function describeHits({ allowed, refused, near, shadow, perSecond }: Counted) {
     ...{ allowed, refused, near, shadow },
     callsPerSecond: perSecond.allowed + perSecond.refused + perSecond.shadow,
     refusalsPerSecond: perSecond.refused,
-  }
-}
-
-const maxPages = 20
-
-async function readAll({ pods }: ApiSources): Promise<readonly DomainTotals[]> {
-  const all: DomainTotals[] = []
-  let page: Page = {}
-  for (let count = 0; count < maxPages; count++) {
-    const { items, next } = await withoutPods(pods.domains(page))
-    all.push(...items)
-    if (next === undefined) break
-    page = { after: next }
-  }
-  return all
-}
-
-/** No pod is connected: nothing is known of decisions, which is no error for a list. */
-export async function withoutPods<Item>(asked: Promise<Paged<Item>>): Promise<Paged<Item>> {
-  try {
-    return await asked
-  } catch (error) {
-    if (error instanceof QueryError && error.code === 'no-pods') return { items: [] }
-    throw error
   }
 }
 

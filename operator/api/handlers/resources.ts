@@ -1,14 +1,14 @@
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import type { PodState } from '../../counters/pod-sessions.ts'
 import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/encode-stream-route.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
-import type { OwnClientState } from '../../xds/acknowledgements.ts'
-import type { Right } from '../endpoints.ts'
+import type { FeedRejections } from '../../xds/feed-states.ts'
+import { maxPageItems, type Right } from '../endpoints.ts'
 import type { ResourceList } from '../shapes.ts'
-import type { ApiSources } from '../sources.ts'
-import { withoutPods } from './domains.ts'
 import { type ApiCall, type Handler, optionalText, textOf } from './handler.ts'
 import { pageOf } from './page-of.ts'
+import { readAll } from './read-all.ts'
 
 const feeds = [
   { kind: 'RateLimitConfig', typeUrl: rateLimitTypeUrl },
@@ -40,61 +40,39 @@ export const resources: Handler = {
     const { sources, parameters } = call
     const kind = textOf(call, 'kind')
     const page = pageOf(chosenBy(call, kind), nameOf, parameters)
-    const typeUrl = feeds.find(feed => feed.kind === kind)?.typeUrl
-    const rejectionsOf = typeUrl === undefined ? () => [] : rejectionsIn(sources, typeUrl)
+    const { typeUrl } = feeds.find(feed => feed.kind === kind) ?? {}
+    const state = typeUrl && (await sources.feedStates.of(typeUrl, page.items.map(nameOf)))
+    const withPods = kind === 'RateLimitConfig' && parameters['after'] === undefined
+    const pods = withPods ? await readAll(page => sources.pods.pods(page)) : []
+    const shown = pods.slice(0, maxPageItems)
     return {
       ...page,
-      items: page.items.map(resource => describeResource(resource, rejectionsOf(nameOf(resource)))),
-      feeds: feeds.filter(feed => feed.kind === kind).map(feed => describeFeed(sources, feed)),
-      pods: kind === 'RateLimitConfig' ? await describePods(sources) : [],
+      items: page.items.map(resource =>
+        describeResource(resource, state ? state.rejections[nameOf(resource)] : undefined),
+      ),
+      feeds: state ? [{ kind, version: state.version, versions: [...state.versions] }] : [],
+      pods: shown.map(describePod),
+      unlistedPods: pods.length - shown.length,
     }
   },
 }
 
 function describeResource(
   { kind, namespace, name, subject, origin, observedGeneration, counts, enforced, ...rest }: ResourceStatus,
-  rejections: ResourceList['items'][number]['rejections'],
+  { shown, unlisted }: FeedRejections = { shown: [], unlisted: 0 },
 ): ResourceList['items'][number] {
   return {
-    ...{ kind, namespace, name, subject, origin, observedGeneration, enforced, rejections },
+    ...{ kind, namespace, name, subject, origin, observedGeneration, enforced },
+    ...{ rejections: [...shown], unlistedRejections: unlisted },
     counts: { ...counts },
     problems: rest.problems.map(({ path, message }) => ({ path, message })),
     conditions: [...rest.conditions],
   }
 }
 
-function rejectionsIn({ feed }: ApiSources, typeUrl: string) {
-  const uids = [...new Set(feed.clients().map(({ uid }) => uid))]
-  const enforcementOf = feed.enforcement(typeUrl, uids)
-  const published = feed.published(typeUrl)?.resources
-  return (name: string) => {
-    const resource = published?.get(name)
-    if (resource === undefined) return []
-    return enforcementOf(resource).rejections.map(({ pod, message }) => ({ pod, message }))
-  }
-}
-
-/** The pods by version. A pod with several workers counts with each version that one of them has. */
-function describeFeed({ feed }: ApiSources, { kind, typeUrl }: (typeof feeds)[number]) {
-  const states: readonly OwnClientState[] = feed.clientStates().get(typeUrl) ?? []
-  const connected = states.filter(state => state.connected)
-  const byVersion = Map.groupBy(connected, ({ inForce }) => inForce?.version ?? '')
-  return {
-    kind,
-    version: feed.published(typeUrl)?.version ?? '',
-    versions: [...byVersion].map(([version, list]) => ({
-      version,
-      pods: new Set(list.map(({ client }) => client.uid)).size,
-    })),
-  }
-}
-
-async function describePods({ pods }: ApiSources): Promise<ResourceList['pods']> {
-  const { items } = await withoutPods(pods.pods())
-  return items.map(item => ({
-    ...{ pod: item.pod, namespace: item.namespace, isReporting: item.isReporting },
-    ...{ lastReportMsAgo: Math.round(item.lastReportMsAgo), backend: item.backend },
-    ...{ backendProblem: item.backendProblem, decisionsPerSecond: item.decisionsPerSecond },
-    ...{ p50Ms: item.p50Ms, p99Ms: item.p99Ms, features: [...item.features] },
-  }))
-}
+const describePod = (item: PodState): ResourceList['pods'][number] => ({
+  ...{ pod: item.pod, namespace: item.namespace, isReporting: item.isReporting },
+  ...{ lastReportMsAgo: Math.round(item.lastReportMsAgo), backend: item.backend },
+  ...{ backendProblem: item.backendProblem, decisionsPerSecond: item.decisionsPerSecond },
+  ...{ p50Ms: item.p50Ms, p99Ms: item.p99Ms, features: [...item.features] },
+})

@@ -7,6 +7,7 @@ import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/encode-stream-route.ts'
 import { Feed } from '../../xds/feed.ts'
+import { feedStatesOf } from '../../xds/feed-states.ts'
 import { type ApiAccess, openAccess } from '../access.ts'
 import { createApi } from '../create-api.ts'
 import { streamPreview } from '../examples.ts'
@@ -52,6 +53,7 @@ interface ServedApi {
   readonly apply?: ApiSources['apply']
   readonly manifest?: ApiSources['manifest']
   readonly books?: ApiSources['books']
+  readonly feedStates?: ApiSources['feedStates'] | undefined
   /** The sessions of real processes instead of the played pods. */
   readonly sessions?: ApiSources['pods'] | undefined
 }
@@ -85,6 +87,7 @@ export async function serveApi(
     manifest = written,
     books = cafeBooks,
     sessions,
+    feedStates,
   }: ServedApi = {},
 ) {
   const lines: string[] = []
@@ -107,7 +110,7 @@ export async function serveApi(
     pods: sessions ?? pods,
     report: () => ({ resources }),
     domains: () => [checkout, { ...checkout, name: 'bank/loans', domain: 'loans' }],
-    feed,
+    feedStates: feedStates ?? feedStatesOf(feed),
     brokers: {
       list: async () => [{ address: 'broker-0', problem: 'does not answer' }],
       preview: async (key: string) =>

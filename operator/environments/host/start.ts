@@ -227,12 +227,12 @@ async function serve(
 const lastAnswersMs = 200
 
 function openApi(
-  { podSessions: pods, brokers, feed, limits }: App<Controller>,
+  { podSessions: pods, brokers, feedStates, limits }: App<Controller>,
   answering: Pick<ApiSources, 'apply' | 'books' | 'manifest' | 'report'>,
   log: Log,
 ): Api {
   return createApi({
-    sources: { clock: systemClock, pods, brokers, feed, domains: limits.inForce, ...answering },
+    sources: { clock: systemClock, pods, brokers, feedStates, domains: limits.inForce, ...answering },
     access: openAccess,
     log,
   })

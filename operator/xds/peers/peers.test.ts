@@ -1,20 +1,13 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Log, silentLog } from '@tollway/chassis/log/log.ts'
-import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
-import {
-  DiscoveryRequestSchema,
-  type DiscoveryResponse,
-  DiscoveryResponseSchema,
-} from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import { createAuthority } from '../../../services/grpc/server/testing/contract/certificates.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { discoveryPath } from '../discovery.ts'
 import { Feed } from '../feed.ts'
 import { createResource, createSnapshot, type Snapshot } from '../snapshot.ts'
+import { connectPod as connectPodTo } from '../testing/connect-pod.ts'
 import { createPeerReporter } from './peer-reporter.ts'
 import { createPeers } from './peers.ts'
 
@@ -95,35 +88,8 @@ async function startOperator(t: TestContext, name: string) {
   }
 }
 
-type Request = MessageInitShape<typeof DiscoveryRequestSchema>
-
-const codec = {
-  encode: (request: Request) => toBinary(DiscoveryRequestSchema, create(DiscoveryRequestSchema, request)),
-  decode: (bytes: Uint8Array): DiscoveryResponse => fromBinary(DiscoveryResponseSchema, bytes),
-}
-
-/** Connects a pod that acknowledges everything except what contains `rejects`. */
 function connectPod(t: TestContext, address: string, uid: string, { rejects = '!', claim = '' } = {}) {
-  const client = createGrpcClient(address, { tls: tlsAs(podLeaf) })
-  const stopping = new AbortController()
-  const stop = () => {
-    stopping.abort()
-    client.close()
-  }
-  t.after(stop)
-  const node = { id: uid, metadata: { uid, pod: `${uid}-pod`, namespace: 'shop' } }
-  const call = client.bidi<Request, DiscoveryResponse>(discoveryPath, codec, { signal: stopping.signal })
-  async function run(): Promise<void> {
-    call.write({ typeUrl, node, versionInfo: claim })
-    for await (const { versionInfo, nonce, resources } of call.messages) {
-      const bad = resources.map(({ value }) => Buffer.from(value).toString()).find(text => text === rejects)
-      const errorDetail = { code: 3, message: `${bad?.split('=')[0]}: is bad` }
-      const answer = bad === undefined ? { versionInfo } : { errorDetail }
-      call.write({ typeUrl, node, responseNonce: nonce, ...answer })
-    }
-  }
-  run().catch(() => {})
-  return { stop }
+  return connectPodTo(t, { address, typeUrl, uid, tls: tlsAs(podLeaf), rejects, claim })
 }
 
 async function startTwo(t: TestContext) {
