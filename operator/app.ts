@@ -199,7 +199,11 @@ export function openSessions(
   const processes = createSessionTable(processSessions(clock), processOptions)
   const ofBrokers = createSessionTable(brokerSessions, { ...shared, admit: admitOf('broker') })
   const expected = () => infrastructure.observe('broker')
-  const pods = createPodSessions({ table: processes, clock })
+  const pods = createPodSessions({
+    table: processes,
+    expected: () => infrastructure.observe('ratelimit'),
+    clock,
+  })
   const brokers = shareLists(createBrokers({ sessions: ofBrokers.sessions, expected }), clock)
   const states = feedStatesOf(feed)
   const served = { ...podQueries(pods), ...brokerQueries(brokers), ...feedQueries(states) }

@@ -88,8 +88,31 @@ test('a reset and a raise change the counter, and are recorded with the user', a
   const change = { user: 'a user of this machine', domain: 'checkout', rule: 'checkout.user', owner }
   assert.deepEqual(changes, [
     { ...change, action: 'raise', by: 5 },
-    { ...change, action: 'reset', by: undefined },
+    { ...change, action: 'reset' },
   ])
+})
+
+test('a change whose outcome is unknown is recorded with its cause, and the answer says so', async t => {
+  const { post, pods, changes, lines } = await serveApi(t)
+  const reset = () => post('/counters/reset', { domain: 'checkout', entries })
+  for (const [code, status] of [
+    ['deadline', 504],
+    ['backend-failed', 503],
+  ] as const) {
+    pods.problem = new QueryError(code, 'it was late')
+    const answer = await reset()
+    assert.equal(answer.status, status)
+    assert.equal(answer.body.error.message, 'it was late; the counter may have changed')
+  }
+  const owner = { namespace: 'shop', name: 'checkout' }
+  const change = { user: 'a user of this machine', action: 'reset', domain: 'checkout', rule: '', owner }
+  assert.deepEqual(changes, Array(2).fill({ ...change, unknown: 'it was late' }))
+  const warnings = lines.filter(line => line.includes('change a counter: the outcome is unknown'))
+  assert.equal(warnings.length, 2)
+  assert.match(warnings[0] ?? '', /"reason":"it was late"/)
+  pods.problem = new QueryError('no-rule', 'no rule matches', 'entries')
+  assert.equal((await reset()).status, 404)
+  assert.equal(changes.length, 2)
 })
 
 test('a reset names the pods that have not confirmed', async t => {

@@ -18,7 +18,7 @@ export interface ApiOptions {
   readonly sources: ApiSources
   readonly access: ApiAccess
   readonly log: Log
-  /** Called after each change of a counter, which is also logged. */
+  /** Called after each change of a counter, known or possible. Each is logged before. */
   readonly onCounterChange?: (change: CounterChangeEvent) => void
   readonly limits?: Partial<ApiLimits>
 }
@@ -92,9 +92,11 @@ class OperatorApi implements Api {
   }
 
   #changed(change: CounterChangeEvent): void {
-    const { owner, ...fields } = change
+    const { owner, unknown, ...fields } = change
     const resource = owner === undefined ? '' : `${owner.namespace}/${owner.name}`
-    this.#options.log.info('change a counter', { ...fields, resource })
+    const { log } = this.#options
+    if (unknown === undefined) log.info('change a counter', { ...fields, resource })
+    else log.warn('change a counter: the outcome is unknown', { ...fields, resource, reason: unknown })
     this.#options.onCounterChange?.(change)
   }
 

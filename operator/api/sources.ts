@@ -75,7 +75,10 @@ export interface CounterChangeEvent {
   readonly user: string
   readonly action: 'reset' | 'raise'
   readonly domain: string
+  /** Empty if the outcome is unknown. */
   readonly rule: string
+  /** Why it is unknown whether the counter has changed; undefined if it has. */
+  readonly unknown?: string | undefined
   /** Hits; undefined for a reset. */
   readonly by?: number | undefined
   /** The RateLimitConfig of the domain. */

@@ -4,8 +4,8 @@ import {
   CounterAnswer_Outcome as Outcome,
 } from '@tollway/proto/tollway/operator/v1/counters'
 import { askingProcesses } from '../xds/sessions/ask-processes.ts'
-import { QueryError, type QueryErrorCode } from '../xds/sessions/query-error.ts'
-import type { SessionTable } from '../xds/sessions/session-table.ts'
+import { mayHaveChanged, QueryError, type QueryErrorCode } from '../xds/sessions/query-error.ts'
+import { awayPods, type PodTable, uniqueNames } from './away-pods.ts'
 import { podNames } from './pod-names.ts'
 import {
   type CounterAddress,
@@ -30,12 +30,16 @@ export interface QueryDeadlines {
  * not answer in time, another one is asked.
  */
 export async function readCounter(
-  sessions: readonly ProcessSession[],
+  table: PodTable,
   at: CounterAddress,
   { counterMs }: QueryDeadlines,
 ): Promise<CounterReading> {
-  const ofDomain = byLatestReport(sessionsOf(sessions, at.domain))
-  const others = ofDomain.some(countsAlone) ? [] : ofDomain.slice(1)
+  const ofDomain = byLatestReport(sessionsOf(table.sessions(), at.domain))
+  if (ofDomain.some(countsAlone)) {
+    const reading = await callCounter(ofDomain, at, Action.READ, 0, counterMs)
+    return { ...reading, missing: uniqueNames([...reading.missing, ...awayPods(table)]) }
+  }
+  const others = ofDomain.slice(1)
   try {
     return await callCounter(ofDomain, at, Action.READ, 0, counterMs)
   } catch (error) {
@@ -47,11 +51,11 @@ export async function readCounter(
 }
 
 /**
- * Changes the counter, and then drops its keys from the local caches of all processes. A process that is
- * disconnected may have the key in its cache, and is missing.
+ * Changes the counter, and then drops its keys from the local caches of all processes, also if the change may
+ * have failed. A pod that is away may have the key in its cache, and is missing.
  */
 export async function changeCounter(
-  table: Pick<SessionTable<ProcessSession>, 'sessions' | 'lost'>,
+  table: PodTable,
   at: CounterAddress,
   by: number | 'reset',
   { counterMs, forgetMs }: QueryDeadlines,
@@ -61,22 +65,33 @@ export async function changeCounter(
     throw new QueryError('invalid', `by: ${by} is not a whole number from 1 to ${maxRaise}`, 'by')
   }
   const ofDomain = sessionsOf(table.sessions(), at.domain)
-  const lost = table.lost().map(({ session }) => session)
   const action = isReset ? Action.RESET : Action.RAISE
-  const reading = await callCounter(ofDomain, at, action, isReset ? 0 : by, counterMs)
-  const keys = reading.counters.map(({ key }) => key)
+  const changed = await settled(callCounter(ofDomain, at, action, isReset ? 0 : by, counterMs))
+  if ('error' in changed && !mayHaveChanged(changed.error)) throw changed.error
+  const keys = 'error' in changed ? [] : changed.value.counters.map(({ key }) => key)
+  // A process that has connected a moment ago has not reported its domains.
   const { answers, missing } = await askProcesses(
-    ofDomain,
-    id => ({ case: 'forget', value: { id, keys } }),
+    table.sessions(),
+    id => ({ case: 'forget', value: { id, keys, domain: at.domain, entries: [...at.entries] } }),
     report => (report.case === 'forgotten' ? true : undefined),
     forgetMs,
   )
-  const away = podNames([...missing, ...lost.filter(({ state }) => state.domains.has(at.domain))])
+  if ('error' in changed) throw changed.error
+  const away = uniqueNames([...podNames(missing), ...awayPods(table)])
   return {
-    ...reading,
+    ...changed.value,
     confirmed: podNames(answers.map(({ session }) => session)).filter(pod => !away.includes(pod)),
-    missing: [...new Set([...reading.missing, ...away])].sort(),
+    missing: uniqueNames([...changed.value.missing, ...away]),
   }
+}
+
+type Settled<T> = { readonly value: T } | { readonly error: unknown }
+
+function settled<T>(promise: Promise<T>): Promise<Settled<T>> {
+  return promise.then(
+    value => ({ value }),
+    (error: unknown) => ({ error }),
+  )
 }
 
 /** @throws QueryError `no-pods` or `unknown-domain` */
@@ -100,13 +115,18 @@ async function callCounter(
   const asked = own.length > 0 ? own : byLatestReport(sessions).slice(0, 1)
   const shares = new Map(asked.map((session, index) => [session, shareOf(by, asked.length, index)]))
   const { answers, missing } = await askCounters(asked, shares, { domain, entries }, action, deadlineMs)
-  const values = answers.map(({ value }) => value)
-  const failed = values.find(({ outcome }) => outcome !== Outcome.OK)
-  if (failed !== undefined) throw toError(failed)
-  if (values.length === 0) {
-    throw new QueryError('deadline', `no process answered within ${deadlineMs} ms`)
+  const [good, failed] = partition(answers, ({ value }) => value.outcome === Outcome.OK)
+  if (good.length > 0) {
+    const others = [...missing, ...failed.map(({ session }) => session)]
+    return { counters: sumCounters(good.map(({ value }) => value)), missing: podNames(others) }
   }
-  return { counters: sumCounters(values), missing: podNames(missing) }
+  const errors = failed.map(({ value }) => toError(value))
+  const late = new QueryError('deadline', `no process answered within ${deadlineMs} ms`)
+  throw errors.find(mayHaveChanged) ?? (missing.length > 0 ? late : (errors[0] ?? late))
+}
+
+function partition<T>(items: readonly T[], isFirst: (item: T) => boolean): readonly [T[], T[]] {
+  return [items.filter(isFirst), items.filter(item => !isFirst(item))]
 }
 
 /** Whether the process counts in its own memory. */

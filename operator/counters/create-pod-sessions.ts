@@ -1,6 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { QueryError } from '../xds/sessions/query-error.ts'
 import type { SessionTable } from '../xds/sessions/session-table.ts'
+import { awayPods, type ExpectedPod } from './away-pods.ts'
 import { changeCounter, type QueryDeadlines, readCounter, sessionsOf } from './counter-queries.ts'
 import { watchSeries, watchTap } from './live-queries.ts'
 import { mergeDomains, mergePods, mergeRules } from './merge-totals.ts'
@@ -13,6 +14,8 @@ import { askWhatIf, type WhatIfTiming } from './what-if.ts'
 
 export interface PodSessionsOptions {
   readonly table: SessionTable<ProcessSession>
+  /** The pods that exist, with or without sessions; none are known if left out. */
+  readonly expected?: () => readonly ExpectedPod[]
   readonly clock: Clock
   readonly deadlines?: Partial<QueryDeadlines>
   readonly topKeys?: TopKeyTiming
@@ -36,10 +39,12 @@ function keptFor<Result>(ms: number, clock: Clock, make: () => Result): () => Re
 
 /** Answers for the processes that are connected to this operator. */
 export function createPodSessions(options: PodSessionsOptions): PodSessions & { close(): void } {
-  const { table, clock } = options
+  const { clock, expected = () => [] } = options
+  const table = { ...options.table, expected }
   const deadlines = { ...defaultDeadlines, ...options.deadlines }
   const reports = createWatchedReports(table)
-  const live = { sessions: table.sessions, reports, clock }
+  const away = () => awayPods(table)
+  const live = { sessions: table.sessions, reports, clock, away }
   const topKeys = createTopKeyCounts(live, options.topKeys)
   const domains = keptFor(keepMs, clock, () => mergeDomains(table.sessions(), clock.monotonicMs()))
   const pods = keptFor(keepMs, clock, () => mergePods(table.sessions(), table.lost(), clock.monotonicMs()))
@@ -49,7 +54,7 @@ export function createPodSessions(options: PodSessionsOptions): PodSessions & { 
     if (replays > 0) throw new QueryError('too-many', 'another replay is running')
     replays += 1
     try {
-      yield* askWhatIf(table.sessions(), of, signal, options.whatIf)
+      yield* askWhatIf(table.sessions(), away(), of, signal, options.whatIf)
     } finally {
       replays -= 1
     }
@@ -67,7 +72,7 @@ export function createPodSessions(options: PodSessionsOptions): PodSessions & { 
       const merged = mergeRules(found, domain, clock.monotonicMs(), page?.sumsOnly)
       return pageOf(merged, ({ rule }) => rule, page)
     },
-    counter: async at => readCounter(table.sessions(), at, deadlines),
+    counter: async at => readCounter(table, at, deadlines),
     reset: async at => changeCounter(table, at, 'reset', deadlines),
     raise: async (at, by) => changeCounter(table, at, by, deadlines),
     top: topKeys.query,

@@ -16,7 +16,10 @@ export interface PodSessions {
   rules(domain: string, page?: RulesPage): Promise<Paged<RuleTotals>>
   /** Reads the counter of one descriptor where it lies. */
   counter(at: CounterAddress): Promise<CounterReading>
-  /** Sets the counter to 0, and drops its key from the local caches of all pods. */
+  /**
+   * Sets the counter to 0, and drops its key from the local caches of all pods. The change may have been made
+   * although the call rejects: see `mayHaveChanged`.
+   */
   reset(at: CounterAddress): Promise<CounterChange>
   /**
    * Grants `by` more hits until the window ends: an integer from 1 to `maxRaise`. Rejects with `invalid` and
@@ -133,7 +136,7 @@ export interface Entry {
 export interface CounterReading {
   /** One for each limit of the rule; most rules have one. */
   readonly counters: readonly CounterState[]
-  /** The pods with counters of their own that did not answer. */
+  /** The pods with counters of their own that did not answer, failed, or have no session. */
   readonly missing: readonly string[]
 }
 
@@ -153,7 +156,7 @@ export interface CounterState {
 
 /** The counter after a change. */
 export interface CounterChange extends CounterReading {
-  /** The pods that have dropped the key from their local caches. `missing` has the others. */
+  /** The pods that have dropped the key from their local caches. `missing` has all others that exist. */
   readonly confirmed: readonly string[]
 }
 

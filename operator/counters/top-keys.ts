@@ -1,5 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Top } from '@tollway/proto/tollway/operator/v1/counters'
+import { uniqueNames } from './away-pods.ts'
 import { sessionsOf } from './counter-queries.ts'
 import { podNames } from './pod-names.ts'
 import type { Entry, TopKeys, TopQuery } from './pod-sessions.ts'
@@ -35,6 +36,8 @@ export function createTopKeyCounts(
     readonly sessions: () => readonly ProcessSession[]
     readonly reports: WatchedReports
     readonly clock: Clock
+    /** Returns the names of the pods without a session. */
+    readonly away: () => readonly string[]
   },
   { keepMs, firstMs }: TopKeyTiming = defaultTopKeyTiming,
 ): TopKeyCounts {
@@ -89,7 +92,8 @@ export function createTopKeyCounts(
       await firstReports(count, of.domain)
       const asked = sessionsOf(parts.sessions(), of.domain)
       const tops = asked.flatMap(session => count.latest.get(session) ?? [])
-      return { ...mergeTops(tops), missing: podNames(asked.filter(session => !count.latest.has(session))) }
+      const silent = podNames(asked.filter(session => !count.latest.has(session)))
+      return { ...mergeTops(tops), missing: uniqueNames([...silent, ...parts.away()]) }
     },
     close() {
       for (const name of [...counts.keys()]) end(name)

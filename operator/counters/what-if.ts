@@ -4,6 +4,7 @@ import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import type { Replay } from '@tollway/proto/tollway/operator/v1/counters'
 import { nextId } from '../xds/sessions/ask-processes.ts'
 import { QueryError } from '../xds/sessions/query-error.ts'
+import { uniqueNames } from './away-pods.ts'
 import { podNames } from './pod-names.ts'
 import {
   maxWhatIfBytes,
@@ -25,9 +26,14 @@ export const defaultWhatIfTiming: WhatIfTiming = { deadlineMs: 120_000, progress
 const maxKeys = 100
 const compress = promisify(gzip)
 
-/** Replays a configuration at all processes, and merges their answers. */
+/**
+ * Replays a configuration at all processes, and merges their answers.
+ *
+ * @param away the names of the pods without a session
+ */
 export async function* askWhatIf(
   sessions: readonly ProcessSession[],
+  away: readonly string[],
   { domain, resource }: WhatIfQuery,
   signal: AbortSignal,
   { deadlineMs, progressMs }: WhatIfTiming = defaultWhatIfTiming,
@@ -55,7 +61,7 @@ export async function* askWhatIf(
     replays.stop()
   }
   if (signal.aborted) return
-  yield { kind: 'result', result: resultOf(sessions, replays.answers) }
+  yield { kind: 'result', result: resultOf(sessions, away, replays.answers) }
 }
 
 function startReplays(asked: readonly ProcessSession[], domain: string, resource: Uint8Array) {
@@ -93,6 +99,7 @@ function startReplays(asked: readonly ProcessSession[], domain: string, resource
 /** @throws QueryError if the configuration is invalid, and if no process has replayed it */
 function resultOf(
   sessions: readonly ProcessSession[],
+  away: readonly string[],
   answers: ReadonlyMap<ProcessSession, Replay | undefined>,
 ): WhatIfResult {
   const invalid = answers.values().find(answer => answer?.invalid)
@@ -118,7 +125,7 @@ function resultOf(
       calls: total(good.map(({ calls }) => calls)),
       share: Math.min(...good.map(({ share }) => share)),
       pods: podNames(sessions.filter(session => !missing.includes(session))).length,
-      missing: podNames(missing),
+      missing: uniqueNames([...podNames(missing), ...away]),
     },
   }
 }

@@ -90,11 +90,12 @@ async function changesEverywhere(
     assert.equal(await exhaust(pods), afterSecondRaise)
   }
   t.diagnostic(`changes with all confirmations took ${tookMs.map(ms => ms.toFixed(1)).join(', ')} ms`)
-  assert.ok(Math.max(...tookMs) < mostMs, `${tookMs}`)
+  const median = tookMs.toSorted((a, b) => a - b)[Math.floor(tookMs.length / 2)] ?? Number.NaN
+  assert.ok(median < confirmedWithinMs, `${tookMs}`)
 }
 
-/** The goal is 200 ms; other tests run beside this one. */
-const mostMs = 1_000
+/** All pods have dropped the key within this time. A single change may wait for other tests of the machine. */
+const confirmedWithinMs = 200
 
 describe('changes of counters at three pods of two workers', { skip: missingProgram('redis-server') }, () => {
   let redis: RedisServer

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import type { PodSessions } from '../../operator/counters/pod-sessions.ts'
 import { QueryError } from '../../operator/xds/sessions/query-error.ts'
+import { startBackendProxy } from '../support/backend-proxy.ts'
 import { startMemcached } from '../support/memcached-server.ts'
 import type { RateLimitProcess } from '../support/rate-limit-process.ts'
 import { startRedis } from '../support/redis-server.ts'
@@ -233,6 +234,50 @@ describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
     gone.add('b')
     await waitFor('the pod to be gone', async () => (await states()) === 'a true')
     assert.deepEqual(await reset(), [['a'], []])
+  })
+
+  test('after a restart of the operator, a reset names the pods that have not connected again', async t => {
+    const expected = () => ['a', 'b'].map(uid => ({ uid, name: `pod-${uid}` }))
+    const first = await startReportingOperator(t, limitPerDay(3), { expected })
+    const [, two] = await Promise.all(['a', 'b'].map(uid => startReportingProcess(t, first.port, uid)))
+    await connected(first.sessions, 2)
+    two?.program.process.kill('SIGSTOP')
+    t.after(() => two?.program.process.kill('SIGCONT'))
+    await first.stop()
+    const { sessions } = await startReportingOperator(t, limitPerDay(3), { port: first.port, expected })
+    await connected(sessions, 1)
+    const { confirmed, missing } = await sessions.reset(at('x'))
+    assert.deepEqual([confirmed, missing], [['a'], ['pod-b']])
+    two?.program.process.kill('SIGCONT')
+    await connected(sessions, 2)
+    const again = await sessions.reset(at('x'))
+    assert.deepEqual([again.confirmed, again.missing], [['a', 'b'], []])
+  })
+
+  test('a reset that is answered too late drops the key from the caches of all pods', {
+    skip: missingRedis,
+  }, async t => {
+    const redis = await startRedis()
+    const proxy = await startBackendProxy({ targetPort: redis.port, seed: 1 })
+    t.after(async () => {
+      await proxy.stop()
+      await redis.stop()
+    })
+    const { port, sessions } = await startReportingOperator(t, limitPerDay(1), {
+      deadlines: { counterMs: 200, forgetMs: 2_000 },
+    })
+    const env = { ...redisEnv(proxy.port), LocalCacheSizeInBytes: '1000000', BACKEND_DEADLINE: '10s' }
+    const pods = await Promise.all(['a', 'b'].map(uid => startReportingProcess(t, port, uid, env)))
+    await connected(sessions, 2)
+    for (const pod of pods) await ask(pod, 'alice', 2)
+    await proxy.setFault({ kind: 'latency', ms: 400 })
+    assert.equal(await failure(sessions.reset(at('alice'))), 'deadline')
+    await proxy.setFault()
+    const valueNow = async () => (await sessions.counter(at('alice'))).counters[0]?.value
+    await waitFor('the reset', async () => (await valueNow()) === 0)
+    const codes: number[] = []
+    for (const pod of pods) codes.push(...(await ask(pod, 'alice', 1)))
+    assert.deepEqual(codes, [200, 429])
   })
 
   test('1,000 ended watches leave no subscription, and a pod decides without its operator', async t => {

@@ -1,5 +1,10 @@
-import type { CounterAddress, CounterReading, CounterState } from '../../counters/pod-sessions.ts'
-import { QueryError } from '../../xds/sessions/query-error.ts'
+import type {
+  CounterAddress,
+  CounterReading,
+  CounterState,
+  CounterChange as PodsChange,
+} from '../../counters/pod-sessions.ts'
+import { mayHaveChanged, QueryError } from '../../xds/sessions/query-error.ts'
 import { readEntry } from '../input/read-query.ts'
 import type { Counter, CounterChange, RaiseBody, ResetBody, TopKeysAnswer } from '../shapes.ts'
 import { type CounterChangeEvent, ownerOf } from '../sources.ts'
@@ -32,8 +37,7 @@ export const reset: Handler = {
   async answer(call): Promise<CounterChange> {
     const { domain, entries } = call.body as ResetBody
     const at = { domain, entries }
-    const change = await call.sources.pods.reset(at)
-    return { ...recorded(call, at, change, 'reset'), confirmed: [...change.confirmed] }
+    return await recorded(call, at, { action: 'reset' }, () => call.sources.pods.reset(at))
   },
 }
 
@@ -42,23 +46,31 @@ export const raise: Handler = {
   async answer(call): Promise<CounterChange> {
     const { domain, entries, by } = call.body as RaiseBody
     const at = { domain, entries }
-    const change = await call.sources.pods.raise(at, by)
-    return { ...recorded(call, at, change, 'raise', by), confirmed: [...change.confirmed] }
+    return await recorded(call, at, { action: 'raise', by }, () => call.sources.pods.raise(at, by))
   },
 }
 
-function recorded(
+/** Makes a change, and records it, also if its outcome is unknown. */
+async function recorded(
   { sources, caller, changed }: ApiCall,
   at: CounterAddress,
-  change: CounterReading,
-  action: CounterChangeEvent['action'],
-  by?: number,
-): Counter {
-  const answer = describeReading(at, change)
+  change: Pick<CounterChangeEvent, 'action' | 'by'>,
+  make: () => Promise<PodsChange>,
+): Promise<CounterChange> {
   const { domain } = at
-  const owner = ownerOf(sources, domain)
-  changed({ user: caller.name, action, domain, rule: answer.rule, by, owner })
-  return answer
+  const about = { ...change, user: caller.name, domain, owner: ownerOf(sources, domain) }
+  try {
+    const made = await make()
+    const answer = describeReading(at, made)
+    changed({ ...about, rule: answer.rule })
+    return { ...answer, confirmed: [...made.confirmed] }
+  } catch (error) {
+    if (!mayHaveChanged(error)) throw error
+    const problem = error instanceof QueryError ? error.message : 'internal error'
+    changed({ ...about, rule: '', unknown: problem })
+    if (!(error instanceof QueryError)) throw error
+    throw new QueryError(error.code, `${problem}; the counter may have changed`, error.field)
+  }
 }
 
 function describeReading({ domain, entries }: CounterAddress, reading: CounterReading): Counter {

@@ -178,7 +178,7 @@ function openEvents(started: AsyncDisposableStack, client: KubeClient, pod: OwnP
     client,
     reportingInstance: pod.name,
     newId: () => randomBytes(8).toString('hex'),
-    onError: error => log.debug('record an event', { error: `${error}` }),
+    onLost: (count, cause) => log.warn('record Events: some are lost', { count, cause }),
   })
   started.defer(() => events.settled())
   return events

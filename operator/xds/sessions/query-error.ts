@@ -34,3 +34,8 @@ export class QueryError extends ExpectedError {
     this.field = field
   }
 }
+
+/** Whether a change that failed with this error may have been made: its outcome is unknown. */
+export function mayHaveChanged(error: unknown): boolean {
+  return !(error instanceof QueryError) || error.code === 'deadline' || error.code === 'backend-failed'
+}

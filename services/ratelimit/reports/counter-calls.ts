@@ -64,6 +64,17 @@ export async function callCounter(
   }
 }
 
+/** Returns the keys of the counters of one descriptor at this moment; none if no rule with a limit matches. */
+export function counterKeys(
+  { rules, cacheKeyPrefix, clock }: Pick<CounterParts, 'rules' | 'cacheKeyPrefix' | 'clock'>,
+  domain: string,
+  entries: readonly Entry[],
+): readonly string[] {
+  const nowSeconds = Math.floor(clock.nowMs() / 1000)
+  const found = locateCounters(rules(), domain, entries, { cacheKeyPrefix, nowSeconds })
+  return found?.counters.map(({ member }) => member.key) ?? []
+}
+
 async function callWindows(
   { counters, canBeNegative }: CounterParts,
   located: readonly LocatedCounter[],

@@ -1,7 +1,7 @@
 import { gunzip } from 'node:zlib'
 import type { ObserverSlot } from '../limiter/decision-observer.ts'
 import type { OpenedLimiter } from '../limiter/open-limiter.ts'
-import { type CounterParts, callCounter } from './counter-calls.ts'
+import { type CounterParts, callCounter, counterKeys } from './counter-calls.ts'
 import type { ShowEntries } from './hide-values.ts'
 import type { CallRecording } from './recording/call-recording.ts'
 import { type ReplaySettings, replay } from './recording/replay.ts'
@@ -119,8 +119,9 @@ export function createRequestHandler(
       } else if (request.case === 'unsubscribe') subscriptions.unsubscribe(request.value.id)
       else if (request.case === 'counter') void answerCounter(request.value)
       else if (request.case === 'forget') {
-        limiter.forget(request.value.keys)
-        send({ case: 'forgotten', value: { id: request.value.id } }, false)
+        const { id, keys, domain, entries } = request.value
+        limiter.forget([...keys, ...counterKeys(parts, domain, entries)])
+        send({ case: 'forgotten', value: { id } }, false)
       } else if (request.case === 'whatIf') void answerWhatIf(request.value)
       else if (request.case === 'cancelWhatIf') replays.get(request.value)?.abort()
     },

@@ -290,13 +290,13 @@ users: [{name: test, user: ${user}}]
   })
 
   it('records each event once, and cuts a long one', async () => {
-    const errors: unknown[] = []
+    const lost: string[] = []
     const ids = ['1a', '1b'].values()
     const recorder = createEventRecorder({
       client,
       reportingInstance: 'tollway-0',
       newId: () => ids.next().value ?? 'more',
-      onError: error => errors.push(error),
+      onLost: (count, cause) => lost.push(`${count} ${cause}`),
     })
     const regarding = await client.apply(configMaps, configMap('told'))
     const event = {
@@ -309,7 +309,7 @@ users: [{name: test, user: ${user}}]
     recorder.record(event)
     recorder.record(event)
     await recorder.settled()
-    assert.deepEqual(errors, [])
+    assert.deepEqual(lost, [])
     const { body } = await api.call('GET', `/apis/events.k8s.io/v1/namespaces/${namespace}/events`)
     const { items } = body as { items: { note: string; regarding: { name: string } }[] }
     assert.equal(items.length, 1)

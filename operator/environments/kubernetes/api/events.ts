@@ -1,5 +1,4 @@
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
-import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import { createPace } from '../../../controller/pace.ts'
 import type { KubeClient } from './client.ts'
 import type { ApiResource, KubeObject } from './kube-object.ts'
@@ -31,7 +30,11 @@ export interface EventRecorderOptions {
   readonly reportingInstance: string
   /** Returns a part of a name that is unique for all Events of an object: hexadecimal digits, for example. */
   readonly newId: () => string
-  readonly onError: (error: unknown) => void
+  /**
+   * Called with the number of Events that were not recorded since the last call, and the last cause: at most
+   * every 30 s.
+   */
+  readonly onLost: (count: number, cause: string) => void
   readonly clock?: Clock
 }
 
@@ -52,13 +55,16 @@ const maxPending = 50
 /** A bulk change must not double the writes to the API server: beyond that rate events are dropped. */
 const eventsPerSecond = 5
 const eventsAtOnce = 100
+/** Losses within this time are reported together. */
+const lossesMs = 30_000
 
 export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
-  const { client, clock = systemClock, onError } = options
+  const { client, clock = systemClock, onLost } = options
   /** The time of the last record of each Event, in the order of these times. */
   const recorded = new Map<string, number>()
   const pending = new Set<Promise<unknown>>()
   const pace = createPace(eventsPerSecond, eventsAtOnce, clock)
+  const losses = createLosses(onLost)
 
   function wasRecordedLately(key: string): boolean {
     const recordedMs = recorded.get(key)
@@ -80,19 +86,42 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
       const { regarding, type, reason, note } = event
       const key = JSON.stringify([regarding.metadata.uid, type, reason, note])
       if (wasRecordedLately(key)) return
-      if (pending.size >= maxPending)
-        return onError(new ExpectedError(`${pending.size} events wait; one is dropped`))
-      if (!pace.tryTurn())
-        return onError(new ExpectedError(`more than ${eventsPerSecond} events a second; one is dropped`))
+      if (pending.size >= maxPending) return losses.add(`${maxPending} Events wait for the API server`)
+      if (!pace.tryTurn()) return losses.add(`more than ${eventsPerSecond} Events a second`)
       remember(key)
       const sent = client
         .create(eventResource, toObject(event, options, clock.nowMs()))
-        .catch(onError)
+        .catch((error: unknown) => losses.add(`${error}`))
         .finally(() => pending.delete(sent))
       pending.add(sent)
     },
     async settled() {
       await Promise.all(pending)
+      losses.report()
+    },
+  }
+}
+
+/** Counts lost Events, and reports the number after `lossesMs`. */
+function createLosses(onLost: EventRecorderOptions['onLost']) {
+  let count = 0
+  let cause = ''
+  let timer: NodeJS.Timeout | undefined
+
+  function report(): void {
+    clearTimeout(timer)
+    timer = undefined
+    const lost = count
+    count = 0
+    if (lost > 0) onLost(lost, cause)
+  }
+
+  return {
+    report,
+    add(why: string): void {
+      count += 1
+      cause = why
+      timer ??= setTimeout(report, lossesMs).unref()
     },
   }
 }

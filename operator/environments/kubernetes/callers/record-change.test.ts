@@ -13,7 +13,7 @@ import { recordChange } from './record-change.ts'
 
 const path = '/apis/tollway.dev/v1alpha1/namespaces/default/ratelimitconfigs'
 
-test('a reset and a raise create Events of the resource with the name of the user', {
+test('a reset and a raise, and one with an unknown outcome, create Events with the name of the user', {
   skip: missingKubeAssets(),
 }, async t => {
   const kube = await startKubeApiServer()
@@ -33,11 +33,11 @@ test('a reset and a raise create Events of the resource with the name of the use
   const access = writeServiceAccount(temporaryFolder('operator-account'), await addressOf(kube), account)
   const client = createKubeClient(access, { random: Math.random })
   t.after(() => client.close())
-  const errors: unknown[] = []
+  const lost: string[] = []
   let ids = 0
   const events = createEventRecorder({
     ...{ client, reportingInstance: 'operator-0', newId: () => `${++ids}` },
-    onError: error => errors.push(error),
+    onLost: (count, cause) => lost.push(`${count} ${cause}`),
   })
   const limits = { list: () => [stored as StoredResource] }
   const owner = { namespace: 'default', name: 'checkout' }
@@ -45,16 +45,22 @@ test('a reset and a raise create Events of the resource with the name of the use
   const clock = { nowMs: () => Date.UTC(2026, 0, 1) }
   recordChange(events, limits, clock, { ...change, action: 'reset' })
   recordChange(events, limits, clock, { ...change, action: 'raise', by: 5 })
+  const unknown = 'no process answered within 2000 ms'
+  recordChange(events, limits, clock, { ...change, action: 'reset', rule: '', unknown })
   await events.settled()
-  assert.deepEqual(errors, [])
+  assert.deepEqual(lost, [])
   const { body } = await kube.call('GET', '/apis/events.k8s.io/v1/namespaces/default/events')
-  const { items } = body as { items: { reason: string; note: string; regarding: { name: string } }[] }
+  const { items } = body as {
+    items: { type: string; reason: string; note: string; regarding: { name: string } }[]
+  }
   const shown = items
     .filter(({ regarding }) => regarding.name === 'checkout')
-    .map(({ reason, note }) => `${reason}: ${note}`)
-  const place = 'of the rule checkout.user in the domain checkout at 2026-01-01T00:00:00.000Z'
+    .map(({ type, reason, note }) => `${type} ${reason}: ${note}`)
+  const time = 'in the domain checkout at 2026-01-01T00:00:00.000Z'
+  const place = `of the rule checkout.user ${time}`
   assert.deepEqual(shown.sort(), [
-    `CounterRaised: alice@example.com raised a counter by 5 ${place}`,
-    `CounterReset: alice@example.com reset a counter ${place}`,
+    `Normal CounterRaised: alice@example.com raised a counter by 5 ${place}`,
+    `Normal CounterReset: alice@example.com reset a counter ${place}`,
+    `Warning CounterReset: alice@example.com may have reset a counter ${time}: ${unknown}`,
   ])
 })

@@ -823,7 +823,7 @@ export declare type CounterState = Message<"tollway.operator.v1.CounterState"> &
 export declare const CounterStateSchema: GenMessage<CounterState>;
 
 /**
- * Drops keys from the local cache of the process.
+ * Drops keys from the local cache of the process: these, and those of the counters of one descriptor.
  *
  * @generated from message tollway.operator.v1.Forget
  */
@@ -837,6 +837,16 @@ export declare type Forget = Message<"tollway.operator.v1.Forget"> & {
    * @generated from field: repeated string keys = 2;
    */
   keys: string[];
+
+  /**
+   * @generated from field: string domain = 3;
+   */
+  domain: string;
+
+  /**
+   * @generated from field: repeated tollway.operator.v1.Entry entries = 4;
+   */
+  entries: Entry[];
 };
 
 /**
