@@ -21,7 +21,7 @@ export function createHttpsServer(tls: ServerTls, options: ServerOptions, listen
       rejectUnauthorized: true,
       handshakeTimeout: handshakeTimeoutMs,
     },
-    guarded(listener, () => server.address()),
+    guarded(listener),
   )
   server.prependListener('secureConnection', (socket: TLSSocket) => {
     const error = refusalOfClient(tls, socket)

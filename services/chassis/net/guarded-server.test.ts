@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { connect } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import { after, before, describe, test } from 'node:test'
 import { createGuardedServer } from './guarded-server.ts'
 import { closeHttp, listenHttp } from './listen-http.ts'
@@ -17,8 +18,13 @@ before(async () => {
 after(() => Promise.all([loopback, everywhere].map(server => closeHttp(server, 0))))
 
 /** Sends the bytes of a request, and resolves with the status and the body of the answer. */
-async function send(port: number, start: string, headers: readonly string[]): Promise<string> {
-  const socket = connect(port, '127.0.0.1')
+async function send(
+  port: number,
+  start: string,
+  headers: readonly string[],
+  address = '127.0.0.1',
+): Promise<string> {
+  const socket = connect(port, address)
   socket.end(`${[start, ...headers, 'Connection: close', '', ''].join('\r\n')}`)
   let answer = ''
   for await (const piece of socket.setEncoding('utf8')) answer += piece
@@ -28,48 +34,64 @@ async function send(port: number, start: string, headers: readonly string[]): Pr
 
 const get = 'GET / HTTP/1.1'
 
-describe('a server that is bound to a loopback address', () => {
-  for (const host of [
-    '127.0.0.1',
-    'LOCALHOST:6070',
-    '[::1]:80',
-    'tollway.localhost',
-    'localhost.',
-    '127.9.9.9:1',
-  ])
-    test(`answers the Host ${host}`, async () => {
-      assert.equal(await send(ports.loopback, get, [`Host: ${host}`]), '200 OK')
-    })
+const localHosts = [
+  '127.0.0.1',
+  'LOCALHOST:6070',
+  '[::1]:80',
+  'tollway.localhost',
+  'localhost.',
+  '127.9.9.9:1',
+]
+const foreignHosts = [
+  'evil.example',
+  '127.0.0.1.evil.example:6070',
+  'localhost.evil.example',
+  '10.0.0.1',
+  '[::2]',
+  '',
+]
 
-  for (const host of [
-    'evil.example',
-    '127.0.0.1.evil.example:6070',
-    'localhost.evil.example',
-    '10.0.0.1',
-    '[::2]',
-    '',
-  ])
-    test(`rejects the Host "${host}", and names the address to use`, async () => {
-      const answer = await send(ports.loopback, get, [`Host: ${host}`])
-      assert.match(answer, /^403 the Host header is ".*", and this port is bound to a loopback address: use /)
-      assert.ok(answer.endsWith(`http://localhost:${ports.loopback}`), answer)
-    })
+// A connection of `kubectl port-forward` reaches a server that is bound to all addresses.
+for (const bound of ['loopback', 'everywhere'] as const)
+  describe(`a connection at a loopback address to a server that is bound to ${bound}`, () => {
+    for (const host of localHosts)
+      test(`answers the Host ${host}`, async () => {
+        assert.equal(await send(ports[bound], get, [`Host: ${host}`]), '200 OK')
+      })
 
-  test('answers a request of HTTP/1.0, which has no Host', async () => {
-    assert.equal(await send(ports.loopback, 'GET / HTTP/1.0', []), '200 OK')
+    for (const host of foreignHosts)
+      test(`rejects the Host "${host}", and names the address to use`, async () => {
+        const answer = await send(ports[bound], get, [`Host: ${host}`])
+        assert.match(
+          answer,
+          /^403 the Host header is ".*", and the connection arrives at a loopback address: use /,
+        )
+        const port = host.endsWith(':6070') ? ':6070' : ''
+        assert.ok(answer.endsWith(`http://localhost${port}`), answer)
+      })
+
+    test('answers a request of HTTP/1.0, which has no Host', async () => {
+      assert.equal(await send(ports[bound], 'GET / HTTP/1.0', []), '200 OK')
+    })
   })
-})
 
-test('a server that is bound to every address answers any Host', async () => {
-  assert.equal(await send(ports.everywhere, get, ['Host: broker.internal']), '200 OK')
+/** An address of this machine by which others reach it, as those of pods; undefined without a network. */
+const address = Object.values(networkInterfaces())
+  .flatMap(found => found ?? [])
+  .find(({ internal, family }) => !internal && family === 'IPv4')?.address
+const skip = address === undefined ? 'this machine has no other address' : false
+
+test('a connection at another address is answered with any Host', { skip }, async () => {
+  for (const host of ['broker.internal', '10.0.0.1:8000', 'tollway-operator.tollway-system.svc:8000'])
+    assert.equal(await send(ports.everywhere, get, [`Host: ${host}`], address), '200 OK')
 })
 
 describe('a request that changes something', () => {
-  const host = 'Host: broker.internal:6072'
+  const host = 'Host: broker.localhost:6072'
   const refused: readonly (readonly [method: string, ...headers: string[]])[] = [
     ['DELETE', 'Origin: https://evil.example'],
     ['POST', 'Origin: null'],
-    ['POST', 'Origin: http://broker.internal:8080'],
+    ['POST', 'Origin: http://broker.localhost:8080'],
     ['PUT', 'Sec-Fetch-Site: cross-site'],
     ['PATCH', 'Sec-Fetch-Site: same-site'],
   ]
@@ -81,8 +103,8 @@ describe('a request that changes something', () => {
 
   const allowed: readonly (readonly [method: string, ...headers: string[]])[] = [
     ['DELETE'],
-    ['DELETE', 'Origin: http://broker.internal:6072'],
-    ['POST', 'Origin: https://BROKER.internal:6072', 'Sec-Fetch-Site: same-origin'],
+    ['DELETE', 'Origin: http://broker.localhost:6072'],
+    ['POST', 'Origin: https://BROKER.localhost:6072', 'Sec-Fetch-Site: same-origin'],
     ['GET', 'Origin: https://evil.example', 'Sec-Fetch-Site: cross-site'],
   ]
   for (const [method, ...headers] of allowed)

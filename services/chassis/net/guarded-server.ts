@@ -1,5 +1,4 @@
 import type { IncomingMessage, RequestListener, Server, ServerOptions } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { isLoopback } from './is-loopback.ts'
 import { createServer } from './node-http.ts'
 
@@ -8,21 +7,13 @@ import { createServer } from './node-http.ts'
  * requests that a foreign web page makes in the browser of a user who can reach the server.
  */
 export function createGuardedServer(listener: RequestListener, options: ServerOptions = {}): Server {
-  const server: Server = createServer(
-    options,
-    guarded(listener, () => server.address()),
-  )
-  return server
+  return createServer(options, guarded(listener))
 }
 
-/**
- * Returns a listener that answers 403 to foreign requests.
- *
- * @param address the address to which the server is bound
- */
-export function guarded(listener: RequestListener, address: Server['address']): RequestListener {
+/** Returns a listener that answers 403 to foreign requests. */
+export function guarded(listener: RequestListener): RequestListener {
   return (request, response) => {
-    const problem = foreignHost(request, address()) ?? crossSiteChange(request)
+    const problem = foreignHost(request) ?? crossSiteChange(request)
     if (problem === undefined) return listener(request, response)
     const body = `${problem}\n`
     request.resume()
@@ -36,16 +27,18 @@ export function guarded(listener: RequestListener, address: Server['address']): 
 }
 
 /**
- * A name that resolves to a loopback address belongs to this machine or to an attacker (DNS rebinding). A
- * server that is bound to another address cannot know its names. HTTP/1.0 has no Host.
+ * A name that resolves to a loopback address belongs to this machine or to an attacker (DNS rebinding). The
+ * connections of `kubectl port-forward` arrive at a loopback address too, also if the server is bound to all.
+ * At another address a server cannot know its names. HTTP/1.0 has no Host.
  */
-function foreignHost({ headers }: IncomingMessage, address: AddressInfo | string | null): string | undefined {
+function foreignHost({ headers, socket }: IncomingMessage): string | undefined {
   const { host } = headers
-  const isLocal = typeof address === 'object' && address !== null && isLoopback(address.address)
-  if (!isLocal || host === undefined || isLoopback(hostnameOf(host))) return undefined
+  if (host === undefined || !isLoopback(socket.localAddress ?? '')) return undefined
+  const { hostname, port } = splitHost(host)
+  if (isLoopback(hostname)) return undefined
   return (
-    `the Host header is ${quote(host)}, and this port is bound to a loopback address: ` +
-    `use http://localhost:${address.port}`
+    `the Host header is ${quote(host)}, and the connection arrives at a loopback address: ` +
+    `use http://localhost${port}`
   )
 }
 
@@ -62,10 +55,10 @@ function crossSiteChange({ headers, method }: IncomingMessage): string | undefin
   return `a ${method} request of another site is not allowed: ${found}`
 }
 
-/** `[::1]:8080` is `::1`; `localhost.:80` is `localhost`. */
-function hostnameOf(host: string): string {
-  const [, bracketed, plain = ''] = /^(?:\[([^\]]*)\]|([^:]*))(?::\d*)?$/.exec(host) ?? []
-  return bracketed ?? plain.replace(/\.$/, '')
+/** `[::1]:8080` has the hostname `::1` and the port `:8080`; `localhost.` has `localhost` and no port. */
+function splitHost(host: string): { readonly hostname: string; readonly port: string } {
+  const [, bracketed, plain = '', port = ''] = /^(?:\[([^\]]*)\]|([^:]*))(:\d*)?$/.exec(host) ?? []
+  return { hostname: bracketed ?? plain.replace(/\.$/, ''), port }
 }
 
 function authorityOf(origin: string): string | undefined {
