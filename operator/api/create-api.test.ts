@@ -9,11 +9,19 @@ import type { ApiAccess, RightPlace } from './access.ts'
 import { ApiError } from './api-error.ts'
 import { type Endpoint, endpoints } from './endpoints.ts'
 import * as examples from './examples.ts'
-import { type DomainList, errorAnswer, type ResourceList, type RightList, type TryAnswer } from './shapes.ts'
+import {
+  type DomainList,
+  errorAnswer,
+  type ResourceList,
+  type RightList,
+  type TryAnswer,
+  type WhatIfAnswer,
+} from './shapes.ts'
 import { serveApi } from './testing/serve-api.ts'
 
 const alice = '/counters?domain=checkout&descriptor=user=alice'
 const entries = [{ key: 'user', value: 'alice' }]
+const itemsOf = (count: number) => Array.from({ length: count }, (_, index) => index)
 
 /** A call of each endpoint that answers with JSON. */
 const calls: Readonly<Record<string, readonly [path: string, body?: unknown]>> = {
@@ -113,6 +121,37 @@ test('a change whose outcome is unknown is recorded with its cause, and the answ
   pods.problem = new QueryError('no-rule', 'no rule matches', 'entries')
   assert.equal((await reset()).status, 404)
   assert.equal(changes.length, 2)
+})
+
+test('a reset accepts `by` without a number, since a raise has the same body', async t => {
+  const { post } = await serveApi(t)
+  const { status, body } = await post('/counters/reset', { domain: 'checkout', entries, by: null })
+  assert.deepEqual([status, body.value], [200, 0])
+})
+
+test('the longest value is read and reset, also if each of its characters needs an escape', async t => {
+  const { ask, post } = await serveApi(t)
+  for (const character of ['x', '\u0001']) {
+    const value = character.repeat(65_536)
+    const entries = [{ key: 'user', value }]
+    assert.equal((await post('/counters/reset', { domain: 'checkout', entries })).status, 200)
+    const { status, body } = await ask(
+      `/counters?domain=checkout&descriptor=user=${encodeURIComponent(value)}`,
+    )
+    assert.deepEqual([status, body.value, body.entries[0]?.value === value], [200, 0, true])
+  }
+})
+
+test('rules of a what-if beyond 10,000 are counted', async t => {
+  const { post, pods } = await serveApi(t)
+  const now = itemsOf(10_003).map(index => ({ rule: `r${index}`, allowed: 1, refused: 0 }))
+  pods.whatIf = async function* () {
+    const coverage = { recordedCalls: 1, calls: 1, share: 1, pods: 1, missing: [] }
+    yield { kind: 'result', result: { now, proposed: [], keys: [], coverage } }
+  }
+  const { rules, unlistedRules } = (await post('/whatif', examples.whatIfBody))
+    .body as unknown as WhatIfAnswer
+  assert.deepEqual([rules.length, unlistedRules], [10_000, 3])
 })
 
 test('a reset names the pods that have not confirmed', async t => {
@@ -225,7 +264,48 @@ describe('an error names the field, the value and the allowed values', () => {
     ['a raise by a text', '/counters/raise', { ...raise, by: '5' }, 400, 'by', 'without quotes'],
     ['a raise by nothing', '/counters/raise', { domain: 'checkout', entries }, 400, 'by', 'is missing'],
     ['no entries', '/counters/reset', { domain: 'checkout', entries: [] }, 400, 'entries', '1 to 64 items'],
-    ['an unknown field', '/counters/reset', { ...raise, domian: 'x' }, 400, 'by', 'no such field'],
+    ['an unknown field', '/counters/reset', { ...raise, domian: 'x' }, 400, 'domian', 'no such field'],
+    [
+      'a reset by a number',
+      '/counters/reset',
+      raise,
+      400,
+      'by',
+      '1 is not allowed; a reset sets the counter to 0',
+    ],
+    [
+      'a try of an unknown domain',
+      '/try',
+      { domain: 'x', descriptors: [entries] },
+      404,
+      'domain',
+      'in force',
+    ],
+    [
+      'a value that is too long',
+      '/counters/reset',
+      { domain: 'checkout', entries: [{ key: 'user', value: 'x'.repeat(65_537) }] },
+      400,
+      'entries[0].value',
+      'at most 65536',
+    ],
+    [
+      'a body that is too large',
+      '/counters/reset',
+      { domain: 'checkout', entries, pad: 'x'.repeat(600_000) },
+      413,
+      'body',
+      'the body is larger than 524288 bytes',
+    ],
+    ['a long rule', `/domains/x/top?rule=${'r'.repeat(16_385)}`, undefined, 400, 'rule', '1 to 16384 characters'],
+    [
+      'a descriptor that is longer than the headers of a call',
+      `${alice}${'x'.repeat(2 * 1024 * 1024)}`,
+      undefined,
+      431,
+      undefined,
+      'shorten the parameters, such as descriptor',
+    ],
     ['a list', '/counters/reset', [], 400, '', 'expected a map'],
     ['no JSON', '/counters/reset', '{"domain": "hunter2', 400, '', 'the body is not JSON'],
     ['an unknown domain', '/counters/reset', { domain: 'x', entries }, 404, 'domain', 'no such domain'],
@@ -428,8 +508,6 @@ test('a domain that no pod enforces has the number of the rules of its resource'
   const [loans] = body.items as unknown as DomainList['items']
   assert.deepEqual([loans?.domain, loans?.rules, loans?.pods], ['loans', 2, 0])
 })
-
-const itemsOf = (count: number) => Array.from({ length: count }, (_, index) => index)
 
 test('pods beyond the first 1,000 are counted, and only the first page of resources has pods', async t => {
   const { ask, pods } = await serveApi(t)

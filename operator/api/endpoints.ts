@@ -1,6 +1,7 @@
 import Type, { type TSchema } from 'typebox'
 import * as examples from './examples.ts'
 import * as manifests from './manifest-shapes.ts'
+import { maxDomainLength } from './shape-parts.ts'
 import * as shapes from './shapes.ts'
 import * as streams from './stream-shapes.ts'
 
@@ -47,8 +48,8 @@ const listRules: Right = { verb: 'list', resource: 'ratelimitconfigs' }
 /** The most items of a page. */
 export const maxPageItems = 1_000
 const pageItems = 100
-/** The largest body of a change of a counter. */
-const maxChangeBytes = 128 * 1024
+/** The largest body of a change of a counter: one value of the longest length fits, also with escapes. */
+const maxChangeBytes = 512 * 1024
 const maxTryBytes = 1024 * 1024
 const maxApplyBytes = 4 * 1024 * 1024
 /** The largest proposed resource. */
@@ -62,9 +63,11 @@ const query = (name: string, schema: TSchema, description: string, required = fa
   schema,
 })
 
-const text = (maxLength = 65_536) => Type.String({ minLength: 1, maxLength })
+const text = (maxLength: number) => Type.String({ minLength: 1, maxLength })
+/** No domain, rule or key of a page is longer; all of them fit in the address, percent-encoded. */
+const maxNameLength = 16_384
 const page = [
-  query('after', text(1024 * 1024), 'The `next` of the page before.'),
+  query('after', text(maxNameLength), 'The `next` of the page before.'),
   query(
     'limit',
     Type.Integer({ minimum: 1, maximum: maxPageItems, default: pageItems }),
@@ -72,16 +75,16 @@ const page = [
   ),
 ]
 const inNamespace = query('namespace', text(253), 'Only this namespace. All namespaces if left out.')
-const domain = query('domain', text(), 'The domain.', true)
+const domain = query('domain', text(maxDomainLength), 'The domain.', true)
 const domainInPath: Parameter = {
   name: 'domain',
   in: 'path',
   required: true,
   description: 'The domain.',
-  schema: text(),
+  schema: text(maxDomainLength),
 }
 const rule = (required: boolean, description: string) =>
-  query('rule', text(1024 * 1024), description, required)
+  query('rule', text(maxNameLength), description, required)
 
 const kind = query(
   'kind',

@@ -138,6 +138,7 @@ export const whatIfAnswer: shapes.WhatIfAnswer = {
       proposed: { allowed: 900, refused: 334 },
     },
   ],
+  unlistedRules: 0,
   keys: [{ entries, hits: 44, refusedNow: 34, refusedProposed: 39 }],
   coverage: { fromMs: 1_795_453_000_000, recordedCalls: 1234, calls: 1234, share: 1, pods: 2, missing: [] },
 }

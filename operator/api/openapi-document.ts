@@ -1,3 +1,4 @@
+import { maxHeaderBytes } from './answers/answer-client-error.ts'
 import { type Endpoint, endpoints } from './endpoints.ts'
 import { errorAnswer as errorExample } from './examples.ts'
 import { errorAnswer } from './shapes.ts'
@@ -15,7 +16,8 @@ export function openApiDocument() {
       version: '1',
       description:
         'Counters and live decisions of the rate limit service, and the state of all resources. In a cluster a ' +
-        'call needs a bearer token of the cluster. A POST needs the content type application/json.',
+        'call needs a bearer token of the cluster. A POST needs the content type application/json. The address and ' +
+        `the headers of a call have at most ${maxHeaderBytes} bytes; more are answered by 431.`,
     },
     components: {
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
@@ -45,6 +47,7 @@ function operation({ id, summary, parameters, body, answer, events, example, rig
     ...(body && {
       requestBody: {
         required: true,
+        description: `At most ${body.maxBytes} bytes; a larger body is answered by 413.`,
         content: { 'application/json': { schema: body.schema, example: body.example } },
       },
     }),

@@ -36,22 +36,37 @@ export const missing = {
   missing: Type.Array(Type.String(), { description: 'The names of the pods that did not answer in time.' }),
 }
 
-export const entry = Type.Object(
+/** The longest domain that a call names. Those of RateLimitConfigs are shorter. */
+export const maxDomainLength = 1_024
+
+/** An entry in a body. Envoy's requests have at most 60 KiB of headers by default. */
+const sentEntry = Type.Object(
   {
-    key: Type.String({ minLength: 1, maxLength: 65_536, description: 'The key, such as `user`.' }),
-    value: Type.String({ maxLength: 1_048_576, description: 'The value, such as `alice`.' }),
+    key: Type.String({ minLength: 1, maxLength: 4_096, description: 'The key, such as `user`.' }),
+    value: Type.String({ maxLength: 65_536, description: 'The value, such as `alice`.' }),
   },
   { description: 'One entry of a descriptor.' },
 )
 
-export const entries = Type.Array(entry, {
+/** The entries of one descriptor in a body. */
+export const sentEntries = Type.Array(sentEntry, {
   minItems: 1,
   maxItems: 64,
   description: 'The entries of one descriptor, in order.',
 })
 
-export const domain = Type.String({
+/** A domain in a body. */
+export const sentDomain = Type.String({
   minLength: 1,
-  maxLength: 65_536,
+  maxLength: maxDomainLength,
   description: 'The domain, such as `checkout`.',
 })
+
+export const entry = answer(
+  { key: text('The key, such as `user`.'), value: text('The value, such as `alice`.') },
+  'One entry of a descriptor.',
+)
+
+export const entries = Type.Array(entry, { description: 'The entries of one descriptor, in order.' })
+
+export const domain = text('The domain, such as `checkout`.')

@@ -9,6 +9,8 @@ import {
   missing,
   paged,
   rate,
+  sentDomain,
+  sentEntries,
   text,
   unixMs,
 } from './shape-parts.ts'
@@ -21,12 +23,19 @@ import {
 /** The largest grant of a raise: a limit has 32 bits. */
 export const maxRaise = 0xffffffff
 
-export const resetBody = Type.Object({ domain, entries }, { description: 'The counter of one descriptor.' })
+const sentCounter = { domain: sentDomain, entries: sentEntries }
+
+export const resetBody = Type.Object(
+  {
+    ...sentCounter,
+    by: Type.Optional(Type.Null({ description: 'A reset has no number, so this is null or missing.' })),
+  },
+  { description: 'The counter of one descriptor.' },
+)
 
 export const raiseBody = Type.Object(
   {
-    domain,
-    entries,
+    ...sentCounter,
     by: Type.Integer({
       minimum: 1,
       maximum: maxRaise,
@@ -41,8 +50,8 @@ const maxTryDescriptors = 64
 
 export const tryBody = Type.Object(
   {
-    domain,
-    descriptors: Type.Array(entries, {
+    domain: sentDomain,
+    descriptors: Type.Array(sentEntries, {
       minItems: 1,
       maxItems: maxTryDescriptors,
       description: 'The descriptors of one request, each a list of entries in order.',
@@ -254,8 +263,9 @@ export const whatIfAnswer = answer(
         },
         'The hits of one rule.',
       ),
-      { description: 'Sorted by name. At most 10,000 rules: those with hits.' },
+      { maxItems: 10_000, description: 'The rules with hits, sorted by name.' },
     ),
+    unlistedRules: count('The rules with hits beyond the first 10,000.'),
     keys: Type.Array(
       answer(
         {

@@ -5,6 +5,7 @@ import type {
   CounterChange as PodsChange,
 } from '../../counters/pod-sessions.ts'
 import { mayHaveChanged, QueryError } from '../../xds/sessions/query-error.ts'
+import { invalid } from '../api-error.ts'
 import { readEntry } from '../input/read-query.ts'
 import type { Counter, CounterChange, RaiseBody, ResetBody, TopKeysAnswer } from '../shapes.ts'
 import { type CounterChangeEvent, ownerOf } from '../sources.ts'
@@ -35,11 +36,17 @@ function inParameters(error: unknown): unknown {
 export const reset: Handler = {
   placeOf: call => placeOf(call, (call.body as ResetBody).domain),
   async answer(call): Promise<CounterChange> {
-    const { domain, entries } = call.body as ResetBody
+    const { domain, entries, by } = call.body as ResetBody
+    // The schema cannot require null: validation takes null for a field that is left out.
+    if (by !== undefined) throw invalid([{ path: 'by', message: noNumber(by) }])
     const at = { domain, entries }
     return await recorded(call, at, { action: 'reset' }, () => call.sources.pods.reset(at))
   },
 }
+
+const noNumber = (by: unknown) =>
+  `${JSON.stringify(by).slice(0, 100)} is not allowed; a reset sets the counter to 0, ` +
+  'and POST /counters/raise grants hits'
 
 export const raise: Handler = {
   placeOf: call => placeOf(call, (call.body as RaiseBody).domain),

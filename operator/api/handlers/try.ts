@@ -16,7 +16,7 @@ export const tryRequest: Handler = {
     const domains = call.sources.domains().filter(content => content.domain === domain)
     if (domains.length === 0) {
       const message = `domain: no RateLimitConfig in force defines ${JSON.stringify(domain.slice(0, 100))}`
-      throw new ApiError(404, 'unknown-domain', message)
+      throw new ApiError(404, 'unknown-domain', message, { problems: [{ path: 'domain', message }] })
     }
     const { explanations, isAtomic } = explainRequest(domains, domain, descriptors)
     const nowSeconds = Math.floor(call.sources.clock.nowMs() / 1000)

@@ -2,6 +2,7 @@ import type { ReplayedRule, WhatIfResult } from '../../counters/pod-sessions.ts'
 import { encodeRateLimitDomain } from '../../kinds/rate-limit-config/rate-limit-config.ts'
 import { ApiError } from '../api-error.ts'
 import { maxWhatIfBytes } from '../endpoints.ts'
+import { bodyTooLarge } from '../input/read-body.ts'
 import type { WhatIfAnswer } from '../shapes.ts'
 import { ownerOf } from '../sources.ts'
 import type { ApiCall, Handler } from './handler.ts'
@@ -19,7 +20,8 @@ export const whatIf: Handler = {
   async answer(call): Promise<WhatIfAnswer> {
     const proposal = proposalIn(call)
     const { bytes } = encodeRateLimitDomain(proposal)
-    if (bytes.length > maxWhatIfBytes) throw new ApiError(413, 'too-large', 'the resource is too large')
+    if (bytes.length > maxWhatIfBytes)
+      throw bodyTooLarge(`the encoded resource is larger than ${maxWhatIfBytes} bytes`)
     const resource = Buffer.from(bytes).toString('base64')
     const steps = call.sources.pods.whatIf({ domain: proposal.domain, resource }, call.signal)
     for await (const step of steps) {
@@ -44,6 +46,7 @@ function describeResult(domain: string, { now, proposed, keys, coverage }: WhatI
       now: share(nowByRule.get(rule)),
       proposed: share(proposedByRule.get(rule)),
     })),
+    unlistedRules: Math.max(0, names.length - maxRules),
     keys: keys.map(({ entries, hits, refusedNow, refusedProposed }) => ({
       ...{ entries: [...entries], hits, refusedNow, refusedProposed },
     })),

@@ -30,10 +30,15 @@ export async function readBody(
   return checked.value
 }
 
-async function readText(request: IncomingMessage, maxBytes: number): Promise<string> {
-  const tooLarge = new ApiError(413, 'too-large', `the body is larger than ${maxBytes} bytes`, {
+/** The error of a body, or of what it contains, that is too large. */
+export const bodyTooLarge = (message: string) =>
+  new ApiError(413, 'too-large', message, {
+    problems: [{ path: 'body', message }],
     headers: { connection: 'close' },
   })
+
+async function readText(request: IncomingMessage, maxBytes: number): Promise<string> {
+  const tooLarge = bodyTooLarge(`the body is larger than ${maxBytes} bytes`)
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge
   const { promise, resolve, reject } = Promise.withResolvers<string>()
   const chunks: Buffer[] = []

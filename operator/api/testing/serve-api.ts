@@ -1,10 +1,11 @@
+import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { createLog } from '@tollway/chassis/log/log.ts'
-import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import { createOperatorServer } from '../../environments/host/pages.ts'
 import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/encode-stream-route.ts'
 import { Feed } from '../../xds/feed.ts'
 import { feedStatesOf } from '../../xds/feed-states.ts'
@@ -121,9 +122,7 @@ export async function serveApi(
     manifest,
   }
   const api = createApi({ sources, access, log, limits, onCounterChange: change => changes.push(change) })
-  const server = createGuardedServer((request, response) => {
-    if (!api.handle(request, response)) response.writeHead(404).end()
-  })
+  const server = createOperatorServer(() => assert.fail('the status'), api)
   const port = await listenHttp(server, { host: '127.0.0.1', port: 0 })
   t.after(() => closeHttp(server, 0))
   const url = `http://127.0.0.1:${port}${apiPath}`

@@ -1,6 +1,7 @@
-import type { Server } from 'node:http'
+import type { RequestListener, Server } from 'node:http'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { sendPage, targetOf } from '@tollway/chassis/net/page.ts'
+import { answerClientErrors, maxHeaderBytes } from '../../api/answers/answer-client-error.ts'
 import type { Api } from '../../api/create-api.ts'
 import { createConsole } from '../../console/create-console.ts'
 import type { StatusReport } from '../../status/status-report.ts'
@@ -21,7 +22,7 @@ export interface OperatorPages {
  */
 export function createOperatorPages(pages: OperatorPages): Server {
   const site = createConsole()
-  return createGuardedServer((request, response) => {
+  const answer: RequestListener = (request, response) => {
     const send = sendPage.bind(undefined, response)
     if (pages.api.handle(request, response) || site.handle(request, response)) return
     if (request.method !== 'GET' && request.method !== 'HEAD') return send(405, 'only GET is answered\n')
@@ -46,5 +47,6 @@ export function createOperatorPages(pages: OperatorPages): Server {
           'no such page; there are /healthz, /readyz, /metrics, /status, /api/v1 and /console\n',
         )
     }
-  })
+  }
+  return answerClientErrors(createGuardedServer(answer, { maxHeaderSize: maxHeaderBytes }))
 }

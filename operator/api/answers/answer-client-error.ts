@@ -1,0 +1,45 @@
+import type { Server } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { STATUS_CODES } from '@tollway/chassis/net/node-http.ts'
+import type { ErrorAnswer } from '../shapes.ts'
+import { answerHeaders } from './send-json.ts'
+
+/** The most bytes of the address and the headers of a request: the longest rule name, percent-encoded, fits. */
+export const maxHeaderBytes = 256 * 1024
+
+/** The errors of Node for connections without a valid request, by their codes. */
+const answers: Readonly<Record<string, readonly [status: number, code: string, message: string]>> = {
+  HPE_HEADER_OVERFLOW: [
+    431,
+    'too-large',
+    `the address and the headers have more than ${maxHeaderBytes} bytes; ` +
+      'shorten the parameters, such as descriptor, rule or after',
+  ],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'deadline', 'the request took too long'],
+}
+
+const dropMs = 5_000
+
+/** Lets the server answer bytes that are no valid request in the form of other errors. */
+export function answerClientErrors(server: Server): Server {
+  const answered = new WeakSet<Duplex>()
+  return server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
+    // The rest of the request is an error, too. It is read, since a client that sends may not read the answer.
+    if (answered.has(socket)) return
+    answered.add(socket)
+    socket.on('error', () => {})
+    if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
+    const [status, code, message] = answers[error.code ?? ''] ?? [400, 'invalid', 'this is no HTTP request']
+    const body = JSON.stringify({ error: { code, message } } satisfies ErrorAnswer)
+    const headers = {
+      ...answerHeaders,
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(body),
+      connection: 'close',
+    }
+    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
+    const timer = setTimeout(() => socket.destroy(), dropMs).unref()
+    socket.once('close', () => clearTimeout(timer))
+    socket.end([`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, '', body].join('\r\n'))
+  })
+}
