@@ -1,14 +1,19 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
+import { gunzipSync } from 'node:zlib'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import {
+  CounterCall_Action as Action,
   CounterAnswer_Outcome as Outcome,
   SessionReportSchema,
+  type SessionRequest,
   SessionRequestSchema,
+  Subscribe_What as What,
 } from '@tollway/proto/tollway/operator/v1/counters'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { createAuthority } from '../services/grpc/server/testing/contract/certificates.ts'
@@ -16,6 +21,7 @@ import { waitFor } from '../test/support/wait-for.ts'
 import type { ResourceList } from './api/shapes.ts'
 import { serveApi } from './api/testing/serve-api.ts'
 import { openSessions } from './app.ts'
+import { maxWhatIfBytes } from './counters/pod-sessions.ts'
 import { sessionPath } from './counters/session-codec.ts'
 import { Feed } from './xds/feed.ts'
 import { createPeerReporter } from './xds/peers/peer-reporter.ts'
@@ -24,6 +30,7 @@ import { createLeaderLink } from './xds/sessions/leader-link.ts'
 import { encodedCodec } from './xds/sessions/pass-on.ts'
 import { askingCodec, queryPath } from './xds/sessions/query-codec.ts'
 import { QueryError } from './xds/sessions/query-error.ts'
+import { maxQueryBytes } from './xds/sessions/serve-queries.ts'
 import { createResource, createSnapshot } from './xds/snapshot.ts'
 import { connectPod } from './xds/testing/connect-pod.ts'
 
@@ -61,6 +68,7 @@ async function startOperator(t: TestContext) {
   const onDefect = (_: string, error: unknown) => assert.fail(`${error}`)
   const server = createGrpcServer({
     methods: [feed, peers, sessions].flatMap(({ methods }) => methods),
+    limits: { maxReceiveBytes: maxQueryBytes },
     onDefect,
   })
   const tls = { credentials: () => operatorLeaf, requireClientCert: true, onChange: () => () => {} }
@@ -80,9 +88,32 @@ async function startOperator(t: TestContext) {
 
 type Report = NonNullable<MessageInitShape<typeof SessionReportSchema>['report']>
 
-/** A process with one domain, which answers reads of a counter, and connects again when its stream ends. */
+/** The answer of a played process to a request; undefined for requests without one. */
+function answerOf({ case: name, value }: SessionRequest['request']): Report | undefined {
+  if (name === 'counter') {
+    const isReset = value.action === Action.RESET
+    const counters = [{ rule: 'shop.user', key: 'k', value: isReset ? 0n : 7n, limit: 10n }]
+    return { case: 'counter', value: { id: value.id, outcome: Outcome.OK, counters } }
+  }
+  if (name === 'forget') return { case: 'forgotten', value: { id: value.id } }
+  if (name === 'subscribe') {
+    const { id } = value
+    const entries = [{ key: 'user', value: 'alice' }]
+    if (value.what === What.TOP) return { case: 'top', value: { id, keys: [{ entries, count: 2n }] } }
+    if (value.what === What.TAP)
+      return { case: 'tap', value: { id, decisions: [{ entries, rule: 'shop.user' }] } }
+    return { case: 'series', value: { id, allowed: 3n } }
+  }
+  if (name === 'whatIf') {
+    const recordedCalls = BigInt(gunzipSync(value.resource).length)
+    return { case: 'replay', value: { id: value.id, done: true, recordedCalls, share: 1 } }
+  }
+  return undefined
+}
+
+/** A process with one domain, which connects again when its stream ends. */
 function connectProcess(t: TestContext, address: string, uid: string): void {
-  const client = createGrpcClient(address, { tls: tlsAs(podLeaf) })
+  const client = createGrpcClient(address, { tls: tlsAs(podLeaf), maxReceiveBytes: 64 * 1024 * 1024 })
   const stopping = new AbortController()
   const { signal } = stopping
   t.after(() => {
@@ -93,16 +124,11 @@ function connectProcess(t: TestContext, address: string, uid: string): void {
     const call = client.bidi(sessionPath, encodedCodec, { signal })
     const send = (report: Report) =>
       void call.write(toBinary(SessionReportSchema, create(SessionReportSchema, { report })))
-    send({ case: 'hello', value: { uid, pod: uid, backend: 'redis', features: ['replay'] } })
+    send({ case: 'hello', value: { uid, pod: uid, backend: 'redis', features: ['replay', 'tap'] } })
     send({ case: 'totals', value: { domains: [{ domain: 'shop', rules: 1, whole: true }] } })
     for await (const bytes of call.messages) {
-      const { request } = fromBinary(SessionRequestSchema, bytes)
-      if (request.case === 'counter') {
-        const counters = [{ rule: 'shop.user', key: 'k', value: 7n, limit: 10n }]
-        send({ case: 'counter', value: { id: request.value.id, outcome: Outcome.OK, counters } })
-      } else if (request.case === 'subscribe') {
-        send({ case: 'series', value: { id: request.value.id, allowed: 3n } })
-      }
+      const answer = answerOf(fromBinary(SessionRequestSchema, bytes).request)
+      if (answer !== undefined) send(answer)
     }
   }
   const repeat = async () => {
@@ -144,6 +170,45 @@ test('every operator answers for all processes, also after a change of the leade
       async () => (await podsAt(operator).catch(() => '')) === 'a,b',
     )
   }
+})
+
+test('an operator without the Lease resets, lists top keys, taps, and replays 10 MiB', async t => {
+  const [one, two] = [await startOperator(t), await startOperator(t)]
+  two.leader.setLeader(one.address)
+  connectProcess(t, one.address, 'a')
+  connectProcess(t, two.address, 'b')
+  const { podSessions } = two
+  await waitFor('both pods', async () => (await podSessions.domains()).items[0]?.pods === 2)
+  const { counters, confirmed, missing } = await podSessions.reset(at)
+  assert.deepEqual([counters[0]?.value, confirmed, missing], [0, ['a', 'b'], []])
+  const { keys } = await podSessions.top({ domain: 'shop', rule: 'shop.user', by: 'hits' })
+  assert.deepEqual([keys[0]?.entries[0]?.value, keys[0]?.count], ['alice', 4])
+  const ending = new AbortController()
+  const tapped = new Set<string>()
+  for await (const { decisions } of podSessions.tap({ domain: 'shop' }, ending.signal)) {
+    for (const { pod } of decisions) tapped.add(pod)
+    if (tapped.size === 2) break
+  }
+  // Random bytes, which no connection compresses.
+  const resource = randomBytes(maxWhatIfBytes).toString('base64')
+  const steps = await Array.fromAsync(podSessions.whatIf({ domain: 'shop', resource }, ending.signal))
+  const result = steps.find(step => step.kind === 'result')?.result
+  assert.deepEqual([result?.coverage.recordedCalls, result?.coverage.pods], [2 * maxWhatIfBytes, 2])
+})
+
+test('after a change of the leader, a reset names pods that have no session with the new one', async t => {
+  const [one, two] = [await startOperator(t), await startOperator(t)]
+  two.leader.setLeader(one.address)
+  connectProcess(t, two.address, 'a')
+  connectProcess(t, one.address, 'b')
+  await waitFor('both pods', async () => (await two.podSessions.domains()).items[0]?.pods === 2)
+  // Two has the Lease, and One has not learnt it: the session of b is not passed on.
+  two.leader.setLeader(undefined)
+  await waitFor('the session of a', async () => (await two.podSessions.domains()).items.length === 1)
+  const alone = await two.podSessions.reset(at)
+  assert.deepEqual([alone.confirmed, alone.missing], [['a'], ['b']])
+  one.leader.setLeader(two.address)
+  await waitFor('both pods to confirm', async () => (await one.podSessions.reset(at)).missing.length === 0)
 })
 
 test('each operator lists the pods of all operators by version, and all of their rejections', async t => {

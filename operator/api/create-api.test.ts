@@ -297,7 +297,14 @@ describe('an error names the field, the value and the allowed values', () => {
       'body',
       'the body is larger than 524288 bytes',
     ],
-    ['a long rule', `/domains/x/top?rule=${'r'.repeat(16_385)}`, undefined, 400, 'rule', '1 to 16384 characters'],
+    [
+      'a long rule',
+      `/domains/x/top?rule=${'r'.repeat(16_385)}`,
+      undefined,
+      400,
+      'rule',
+      '1 to 16384 characters',
+    ],
     [
       'a descriptor that is longer than the headers of a call',
       `${alice}${'x'.repeat(2 * 1024 * 1024)}`,

@@ -63,7 +63,7 @@ function readResource(path: string): unknown {
   }
 }
 
-function describe({ rules, keys, coverage }: WhatIfAnswer): string {
+function describe({ rules, unlistedRules, keys, coverage }: WhatIfAnswer): string {
   const rows = rules.map(({ rule, now, proposed }) => [
     ...[rule, `${now.allowed}`, `${now.refused}`, `${proposed.allowed}`, `${proposed.refused}`],
   ])
@@ -73,6 +73,7 @@ function describe({ rules, keys, coverage }: WhatIfAnswer): string {
   ])
   return [
     renderTable(['RULE', 'ALLOWED', 'REFUSED', 'ALLOWED WITH IT', 'REFUSED WITH IT'], rows),
+    ...(unlistedRules > 0 ? [`${unlistedRules} more rules are not listed.\n`] : []),
     ...(changed.length > 0 ? [renderTable(['KEY', 'HITS', 'REFUSED', 'REFUSED WITH IT'], changed)] : []),
     `${describeCoverage(coverage)}\n`,
   ].join('\n')

@@ -24,6 +24,7 @@ import type { LeaderCall } from '../../xds/peers/leader-call.ts'
 import { createPeerReporter } from '../../xds/peers/peer-reporter.ts'
 import { createPeers, type Peers } from '../../xds/peers/peers.ts'
 import { createLeaderLink } from '../../xds/sessions/leader-link.ts'
+import { maxQueryBytes } from '../../xds/sessions/serve-queries.ts'
 import { createKubeClient, type KubeClient } from './api/client.ts'
 import type { ApiAccess } from './api/connection/access.ts'
 import { createEventRecorder, type EventRecorder } from './api/events.ts'
@@ -420,8 +421,6 @@ const lastWritesMs = 2_000
 
 /** A connection keeps its first certificates, which are renewed within weeks, so its age is limited. */
 const feedConnection = { maxConnectionAgeMs: 24 * 3_600_000, maxConnectionAgeGraceMs: 3_600_000 }
-/** The maximum size of a message. Another operator passes on a what-if, with the configuration in base64. */
-const maxReceiveBytes = 16 * 1024 * 1024
 
 interface ServedParts extends Pick<App<ClusterController>, 'feed' | 'loads' | 'sessions'> {
   readonly peers: Peers
@@ -436,7 +435,7 @@ async function serveFeed(
   await certificates.ready()
   const grpc = createGrpcServer({
     methods: [feed, peers, loads, sessions].flatMap(({ methods }) => methods),
-    limits: { ...feedConnection, maxReceiveBytes },
+    limits: { ...feedConnection, maxReceiveBytes: maxQueryBytes },
     onDefect: (path, error) => log.error('call failed: internal error', { path, error: `${error}` }),
   })
   await grpc.listen({ host: pod.host, port: config.feedPort, tls: certificates.serverTls })
