@@ -88,7 +88,8 @@ class OperatorApi implements Api {
     if (!('stream' in handler)) return sendJson(response, 200, await handler.answer(call))
     response.writeHead(200, { ...answerHeaders, ...streamHeaders })
     const reasonOf = (): StreamEnd => (closing.aborted ? 'stopping' : renew.aborted ? 'renew' : 'finished')
-    await sendEvents(response, handler.event, handler.stream(call), reasonOf)
+    const { slowReaderMs: slowMs } = this.#limits
+    await sendEvents(response, handler.event, handler.stream(call), { reasonOf, slowMs })
   }
 
   #changed(change: CounterChangeEvent): void {

@@ -9,6 +9,8 @@ export interface ApiLimits {
   readonly maxWhatIfs: number
   /** A stream ends after this time, so that the rights of its caller are checked again. */
   readonly maxStreamMs: number
+  /** A client of a stream that reads nothing for this time is disconnected. */
+  readonly slowReaderMs: number
 }
 
 export const defaultApiLimits: ApiLimits = {
@@ -16,6 +18,7 @@ export const defaultApiLimits: ApiLimits = {
   maxCalls: 200,
   maxWhatIfs: 2,
   maxStreamMs: 300_000,
+  slowReaderMs: 10_000,
 }
 
 type CallKind = 'calls' | 'streams' | 'whatIfs'

@@ -7,13 +7,12 @@ import { eventText } from '../openapi-document.ts'
 export type StreamEnd = 'stopping' | 'renew' | 'finished' | 'slow'
 
 const reconnectMs = 1_000
-const slowMs = 10_000
 /** A proxy may end a connection that is silent for a minute. */
 const heartbeatMs = 15_000
 
 /**
  * Sends items as events of the given name until the source ends, with an event `error` or `end` as the last
- * one. A client that reads nothing for 10 s is disconnected.
+ * one. A client that reads nothing for `slowMs` is disconnected.
  *
  * @param reasonOf returns why the signal of the source was aborted
  */
@@ -21,14 +20,14 @@ export async function sendEvents(
   response: ServerResponse,
   event: string,
   items: AsyncIterable<unknown>,
-  reasonOf: () => StreamEnd,
+  { reasonOf, slowMs }: { readonly reasonOf: () => StreamEnd; readonly slowMs: number },
 ): Promise<void> {
   response.write(`retry: ${reconnectMs}\n\n`)
   const heartbeat = setInterval(() => response.write(': the stream is open\n\n'), heartbeatMs).unref()
   try {
     for await (const item of items) {
       if (response.destroyed) return
-      if (!response.write(eventText(event, item))) await drained(response)
+      if (!response.write(eventText(event, item))) await drained(response, slowMs)
     }
     response.end(eventText('end', { reason: reasonOf() }))
   } catch (error) {
@@ -42,7 +41,7 @@ export async function sendEvents(
 }
 
 /** Resolves when the client has read. Destroys the connection if it does not read. */
-async function drained(response: ServerResponse): Promise<void> {
+async function drained(response: ServerResponse, slowMs: number): Promise<void> {
   const slow = setTimeout(() => response.destroy(), slowMs)
   try {
     await Promise.race([once(response, 'drain'), once(response, 'close')])

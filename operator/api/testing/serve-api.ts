@@ -7,6 +7,7 @@ import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { createOperatorServer } from '../../environments/host/pages.ts'
 import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/encode-stream-route.ts'
+import type { BrokerLook } from '../../streams/stream-rows.ts'
 import { Feed } from '../../xds/feed.ts'
 import { feedStatesOf } from '../../xds/feed-states.ts'
 import { type ApiAccess, openAccess } from '../access.ts'
@@ -35,7 +36,8 @@ const condition = (type: string) => ({
   ...{ observedGeneration: 1, lastTransitionTime: '2026-01-01T00:00:00Z' },
 })
 
-const status = (kind: string, namespace: string, name: string) => ({
+/** A resource whose processes all enforce it. */
+export const playedResource = (kind: string, namespace: string, name: string) => ({
   ...{ kind, namespace, name, uid: `uid-of-${name}`, origin: `${name}.yaml`, observedGeneration: 1 },
   ...{ subject: name, counts: { rules: 1 }, enforced: '2/2', problems: [] },
   conditions: [condition('Ready'), condition('CredentialsReady')],
@@ -54,6 +56,9 @@ interface ServedApi {
   readonly apply?: ApiSources['apply']
   readonly manifest?: ApiSources['manifest']
   readonly books?: ApiSources['books']
+  /** Resources beside those that are always there. */
+  readonly more?: readonly ReturnType<typeof playedResource>[]
+  readonly brokers?: readonly BrokerLook[]
   readonly feedStates?: ApiSources['feedStates'] | undefined
   /** The sessions of real processes instead of the played pods. */
   readonly sessions?: ApiSources['pods'] | undefined
@@ -89,6 +94,8 @@ export async function serveApi(
     books = cafeBooks,
     sessions,
     feedStates,
+    more = [],
+    brokers = [{ address: 'broker-0', problem: 'does not answer' }],
   }: ServedApi = {},
 ) {
   const lines: string[] = []
@@ -102,9 +109,10 @@ export async function serveApi(
     log,
   })
   const resources = [
-    status('RateLimitConfig', 'shop', 'checkout'),
-    status('RateLimitConfig', 'bank', 'loans'),
-    status('Merchant', 'shop', 'cafe'),
+    playedResource('RateLimitConfig', 'shop', 'checkout'),
+    playedResource('RateLimitConfig', 'bank', 'loans'),
+    playedResource('Merchant', 'shop', 'cafe'),
+    ...more,
   ]
   const sources = {
     clock: systemClock,
@@ -113,7 +121,7 @@ export async function serveApi(
     domains: () => [checkout, { ...checkout, name: 'bank/loans', domain: 'loans' }],
     feedStates: feedStates ?? feedStatesOf(feed),
     brokers: {
-      list: async () => [{ address: 'broker-0', problem: 'does not answer' }],
+      list: async () => brokers,
       preview: async (key: string) =>
         key === streamPreview.key ? { preview: streamPreview } : ({ unknown: true } as const),
     },
