@@ -9,19 +9,11 @@ import type { ApiAccess, RightPlace } from './access.ts'
 import { ApiError } from './api-error.ts'
 import { type Endpoint, endpoints } from './endpoints.ts'
 import * as examples from './examples.ts'
-import {
-  type DomainList,
-  errorAnswer,
-  type ResourceList,
-  type RightList,
-  type TryAnswer,
-  type WhatIfAnswer,
-} from './shapes.ts'
+import { errorAnswer, type RightList, type TryAnswer } from './shapes.ts'
 import { serveApi } from './testing/serve-api.ts'
 
 const alice = '/counters?domain=checkout&descriptor=user=alice'
 const entries = [{ key: 'user', value: 'alice' }]
-const itemsOf = (count: number) => Array.from({ length: count }, (_, index) => index)
 
 /** A call of each endpoint that answers with JSON. */
 const calls: Readonly<Record<string, readonly [path: string, body?: unknown]>> = {
@@ -127,31 +119,6 @@ test('a reset accepts `by` without a number, since a raise has the same body', a
   const { post } = await serveApi(t)
   const { status, body } = await post('/counters/reset', { domain: 'checkout', entries, by: null })
   assert.deepEqual([status, body.value], [200, 0])
-})
-
-test('the longest value is read and reset, also if each of its characters needs an escape', async t => {
-  const { ask, post } = await serveApi(t)
-  for (const character of ['x', '\u0001']) {
-    const value = character.repeat(65_536)
-    const entries = [{ key: 'user', value }]
-    assert.equal((await post('/counters/reset', { domain: 'checkout', entries })).status, 200)
-    const { status, body } = await ask(
-      `/counters?domain=checkout&descriptor=user=${encodeURIComponent(value)}`,
-    )
-    assert.deepEqual([status, body.value, body.entries[0]?.value === value], [200, 0, true])
-  }
-})
-
-test('rules of a what-if beyond 10,000 are counted', async t => {
-  const { post, pods } = await serveApi(t)
-  const now = itemsOf(10_003).map(index => ({ rule: `r${index}`, allowed: 1, refused: 0 }))
-  pods.whatIf = async function* () {
-    const coverage = { recordedCalls: 1, calls: 1, share: 1, pods: 1, missing: [] }
-    yield { kind: 'result', result: { now, proposed: [], keys: [], coverage } }
-  }
-  const { rules, unlistedRules } = (await post('/whatif', examples.whatIfBody))
-    .body as unknown as WhatIfAnswer
-  assert.deepEqual([rules.length, unlistedRules], [10_000, 3])
 })
 
 test('a reset names the pods that have not confirmed', async t => {
@@ -439,18 +406,6 @@ describe('an error names the field, the value and the allowed values', () => {
     })
 })
 
-test('a body of more than 10 MB is rejected with 413, with or without its length', async t => {
-  const { post, url } = await serveApi(t)
-  const large = { ...examples.whatIfBody, pad: 'x'.repeat(10 * 1024 * 1024) }
-  const { status, body: answer } = await post('/whatif', large)
-  assert.equal(status, 413)
-  assert.match(answer.error.message, /^the body is larger than \d{8} bytes$/)
-  const body = new Blob([JSON.stringify(large)]).stream()
-  const headers = { 'content-type': 'application/json' }
-  const sent = await fetch(`${url}/whatif`, { method: 'POST', body, headers, duplex: 'half' } as RequestInit)
-  assert.equal(sent.status, 413)
-})
-
 test('a POST is rejected without the content type that pages of other sites cannot send', async t => {
   const { post, changes } = await serveApi(t)
   const body = { domain: 'checkout', entries }
@@ -479,59 +434,6 @@ test('a request of a page of another site is rejected and changes nothing', asyn
   assert.equal(await status(get, 'Host: localhost', 'Sec-Fetch-Site: same-origin'), '200')
   assert.equal(await status(reset, 'Host: localhost', 'Origin: https://evil.example'), '403')
   assert.deepEqual(changes, [])
-})
-
-test('rules leave out the totals of each pod if only sums are requested', async t => {
-  const { ask } = await serveApi(t)
-  const podsOf = async (query: string) => {
-    const { body } = await ask(`/domains/checkout/rules${query}`)
-    return (body.items as unknown as { pods: object }[]).map(({ pods }) => Object.keys(pods))
-  }
-  assert.deepEqual(await podsOf(''), [[], ['a']])
-  assert.deepEqual(await podsOf('?totals=sum'), [[], []])
-})
-
-test('rules that no pod has reported are listed without hits; unlimited ones are left out', async t => {
-  const { ask, pods } = await serveApi(t)
-  const rulesOf = async (query = '') => {
-    const { body } = await ask(`/domains/checkout/rules${query}`)
-    const items = body.items as unknown as { rule: string; allowed: number; callsPerSecond: number }[]
-    return [items.map(({ rule, allowed, callsPerSecond }) => [rule, allowed, callsPerSecond]), body.next]
-  }
-  const [path, user] = [
-    ['checkout.path', 0, 0],
-    ['checkout.user', 12, 4],
-  ]
-  assert.deepEqual(await rulesOf(), [[path, user], undefined])
-  assert.deepEqual(await rulesOf('?limit=1'), [[path], 'checkout.path'])
-  assert.deepEqual(await rulesOf('?limit=1&after=checkout.path'), [[user], undefined])
-  pods.problem = new QueryError('unknown-domain', 'no process enforces checkout')
-  assert.deepEqual(await rulesOf(), [[path, ['checkout.user', 0, 0]], undefined])
-})
-
-test('a domain that no pod enforces has the number of the rules of its resource', async t => {
-  const { ask } = await serveApi(t)
-  const { body } = await ask('/domains?after=checkout')
-  const [loans] = body.items as unknown as DomainList['items']
-  assert.deepEqual([loans?.domain, loans?.rules, loans?.pods], ['loans', 2, 0])
-})
-
-test('pods beyond the first 1,000 are counted, and only the first page of resources has pods', async t => {
-  const { ask, pods } = await serveApi(t)
-  const [pod] = (await pods.pods()).items
-  assert.ok(pod)
-  pods.pods = async ({ after = '0' } = {}) => {
-    const from = Number(after)
-    const items = itemsOf(1_000).map(index => ({ ...pod, pod: `pod-${from + index}` }))
-    return from === 2_000 ? { items: items.slice(0, 5) } : { items, next: `${from + 1_000}` }
-  }
-  const list = async (query: string) => {
-    const { body } = await ask(`/resources${query}`)
-    const { pods, unlistedPods } = body as unknown as ResourceList
-    return [pods.length, unlistedPods, body.next]
-  }
-  assert.deepEqual(await list('?limit=1'), [1_000, 1_005, 'bank/loans'])
-  assert.deepEqual(await list('?limit=1&after=bank/loans'), [0, 0, undefined])
 })
 
 test('lists are paginated', async t => {
@@ -591,35 +493,5 @@ describe('an error of the pods', () => {
     pods.problem = new QueryError('no-pods', 'no pod is connected')
     const { status, body } = await ask('/domains')
     assert.deepEqual([status, body.items[0]?.callsPerSecond], [200, 0])
-  })
-})
-
-test('streams beyond the maximum are rejected, and the end of one admits another', async t => {
-  const { url, pods } = await serveApi(t, { limits: { maxStreams: 2 } })
-  const ends = [new AbortController(), new AbortController()]
-  for (const { signal } of ends) await fetch(`${url}/series?domain=checkout`, { signal })
-  const refused = await fetch(`${url}/series?domain=checkout`)
-  assert.equal(refused.status, 429)
-  assert.equal(refused.headers.get('retry-after'), '1')
-  ends[0]?.abort()
-  await waitFor('the stream to end', async () => pods.open === 1)
-  const again = await fetch(`${url}/series?domain=checkout`, ends[1] && { signal: ends[1].signal })
-  assert.equal(again.status, 200)
-  ends[1]?.abort()
-})
-
-describe('a stream ends with an event', () => {
-  test('when the operator stops', async t => {
-    const { url, api } = await serveApi(t)
-    const response = await fetch(`${url}/series?domain=checkout`)
-    api.close()
-    assert.match(await response.text(), /event: end\ndata: {"reason":"stopping"}\n\n$/)
-    assert.equal((await fetch(`${url}/domains`)).status, 503)
-  })
-
-  test('after the maximum duration, so that the next one checks the rights again', async t => {
-    const { url } = await serveApi(t, { limits: { maxStreamMs: 50 } })
-    const text = await (await fetch(`${url}/series?domain=checkout`)).text()
-    assert.match(text, /^retry: 1000\n\nevent: point\n.*event: end\ndata: {"reason":"renew"}\n\n$/s)
   })
 })

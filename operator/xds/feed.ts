@@ -124,8 +124,8 @@ export class Feed {
   }
 
   /**
-   * Returns for each version the pods that enforce it, at this and at other operators; the version is empty for
-   * pods that enforce none. A pod with several workers counts with each version that one of them has.
+   * Returns for each version the pods that enforce it, at this and at other operators; the version is empty
+   * for pods that enforce none. A pod with several workers counts with each version that one of them has.
    */
   podsByVersion(typeUrl: string): ReadonlyMap<string, ReadonlySet<string>> {
     const { acknowledgements } = this.#typeOf(typeUrl)

@@ -94,7 +94,7 @@ async function changesEverywhere(
   assert.ok(median < confirmedWithinMs, `${tookMs}`)
 }
 
-/** All pods have dropped the key within this time. A single change may wait for other tests of the machine. */
+/** All pods have dropped the key within this time. One change may wait for other tests. */
 const confirmedWithinMs = 200
 
 describe('changes of counters at three pods of two workers', { skip: missingProgram('redis-server') }, () => {

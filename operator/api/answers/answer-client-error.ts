@@ -4,7 +4,7 @@ import { STATUS_CODES } from '@tollway/chassis/net/node-http.ts'
 import type { ErrorAnswer } from '../shapes.ts'
 import { answerHeaders } from './send-json.ts'
 
-/** The most bytes of the address and the headers of a request: the longest rule name, percent-encoded, fits. */
+/** The most bytes of the address and the headers of a request. The longest name of a rule fits. */
 export const maxHeaderBytes = 256 * 1024
 
 /** The errors of Node for connections without a valid request, by their codes. */
@@ -24,12 +24,16 @@ const dropMs = 5_000
 export function answerClientErrors(server: Server): Server {
   const answered = new WeakSet<Duplex>()
   return server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
-    // The rest of the request is an error, too. It is read, since a client that sends may not read the answer.
+    // The rest of the request is an error, too. It is read, since a client may read the answer after it.
     if (answered.has(socket)) return
     answered.add(socket)
     socket.on('error', () => {})
     if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
-    const [status, code, message] = answers[error.code ?? ''] ?? [400, 'invalid', 'this is no HTTP request']
+    const [status, code, message] = answers[error.code ?? ''] ?? [
+      400,
+      'invalid',
+      'the request is not valid HTTP',
+    ]
     const body = JSON.stringify({ error: { code, message } } satisfies ErrorAnswer)
     const headers = {
       ...answerHeaders,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { test } from 'node:test'
+import { describe, test } from 'node:test'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { serveApi } from '../testing/serve-api.ts'
 
@@ -54,4 +54,34 @@ test('a client that reads gets all events, and their end', async t => {
   const text = await (await fetch(`${url}/tap?domain=checkout`)).text()
   assert.equal(text.match(/event: decisions/g)?.length, batches)
   assert.match(text, /event: end\ndata: {"reason":"finished"}\n\n$/)
+})
+
+test('streams beyond the maximum are rejected, and the end of one admits another', async t => {
+  const { url, pods } = await serveApi(t, { limits: { maxStreams: 2 } })
+  const ends = [new AbortController(), new AbortController()]
+  for (const { signal } of ends) await fetch(`${url}/series?domain=checkout`, { signal })
+  const refused = await fetch(`${url}/series?domain=checkout`)
+  assert.equal(refused.status, 429)
+  assert.equal(refused.headers.get('retry-after'), '1')
+  ends[0]?.abort()
+  await waitFor('the stream to end', async () => pods.open === 1)
+  const again = await fetch(`${url}/series?domain=checkout`, ends[1] && { signal: ends[1].signal })
+  assert.equal(again.status, 200)
+  ends[1]?.abort()
+})
+
+describe('a stream ends with an event', () => {
+  test('when the operator stops', async t => {
+    const { url, api } = await serveApi(t)
+    const response = await fetch(`${url}/series?domain=checkout`)
+    api.close()
+    assert.match(await response.text(), /event: end\ndata: {"reason":"stopping"}\n\n$/)
+    assert.equal((await fetch(`${url}/domains`)).status, 503)
+  })
+
+  test('after the maximum duration, so that the next one checks the rights again', async t => {
+    const { url } = await serveApi(t, { limits: { maxStreamMs: 50 } })
+    const text = await (await fetch(`${url}/series?domain=checkout`)).text()
+    assert.match(text, /^retry: 1000\n\nevent: point\n.*event: end\ndata: {"reason":"renew"}\n\n$/s)
+  })
 })

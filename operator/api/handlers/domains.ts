@@ -1,5 +1,6 @@
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import type { DomainTotals, HitCounts, Paged, RuleTotals } from '../../counters/pod-sessions.ts'
+import { readAll, withoutPods } from '../../counters/read-all.ts'
 import { countedRules } from '../../kinds/rate-limit-config/counted-rules.ts'
 import { QueryError } from '../../xds/sessions/query-error.ts'
 import { ApiError } from '../api-error.ts'
@@ -8,7 +9,6 @@ import type { DomainList, RuleList } from '../shapes.ts'
 import { contentOf, ownerOf, readOwner } from '../sources.ts'
 import { type Handler, optionalText, textOf } from './handler.ts'
 import { pageOf } from './page-of.ts'
-import { readAll, withoutPods } from './read-all.ts'
 
 const noHits = { allowed: 0, refused: 0, near: 0, shadow: 0 }
 const noPods = { pods: 0, ...noHits, perSecond: noHits }

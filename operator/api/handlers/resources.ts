@@ -1,6 +1,7 @@
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import type { PodState } from '../../counters/pod-sessions.ts'
+import { readAll } from '../../counters/read-all.ts'
 import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/encode-stream-route.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import type { FeedRejections } from '../../xds/feed-states.ts'
@@ -8,7 +9,6 @@ import { maxPageItems, type Right } from '../endpoints.ts'
 import type { ResourceList } from '../shapes.ts'
 import { type ApiCall, type Handler, optionalText, textOf } from './handler.ts'
 import { pageOf } from './page-of.ts'
-import { readAll } from './read-all.ts'
 
 const feeds = [
   { kind: 'RateLimitConfig', typeUrl: rateLimitTypeUrl },

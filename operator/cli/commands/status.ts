@@ -146,9 +146,7 @@ async function presentReport(stateDir: string): Promise<StatusReport | undefined
   }
 }
 
-/**
- * The conditions of kinds of the feed. The number of processes that enforce a resource replaces the third.
- */
+/** The conditions of kinds of the feed. The number of enforcing processes replaces the third one. */
 const stepsOfFed = [
   { field: 'Accepted', heading: 'ACCEPTED' },
   { field: 'Programmed', heading: 'PROGRAMMED' },

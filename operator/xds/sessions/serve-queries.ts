@@ -10,7 +10,7 @@ export type ServeQuery = (args: readonly never[], signal: AbortSignal) => AsyncI
 /** The queries that operators answer for each other, by their names. */
 export type ServedQueries = Readonly<Record<string, ServeQuery>>
 
-/** The largest message that an operator receives: a query with a what-if, whose configuration is in base64. */
+/** The largest message that an operator receives: a what-if, whose configuration is in base64. */
 export const maxQueryBytes = 16 * 1024 * 1024
 
 export async function* oneAnswer<T>(result: Promise<T>): AsyncGenerator<T> {

@@ -64,7 +64,7 @@ export async function callCounter(
   }
 }
 
-/** Returns the keys of the counters of one descriptor at this moment; none if no rule with a limit matches. */
+/** Returns the keys of the counters of one descriptor; none if no rule with a limit matches. */
 export function counterKeys(
   { rules, cacheKeyPrefix, clock }: Pick<CounterParts, 'rules' | 'cacheKeyPrefix' | 'clock'>,
   domain: string,

@@ -1,5 +1,5 @@
-import type { Page, Paged } from '../../counters/pod-sessions.ts'
-import { QueryError } from '../../xds/sessions/query-error.ts'
+import { QueryError } from '../xds/sessions/query-error.ts'
+import type { Page, Paged } from './pod-sessions.ts'
 
 const maxPages = 100
 

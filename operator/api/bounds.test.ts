@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import * as examples from './examples.ts'
+import type { ResourceList, WhatIfAnswer } from './shapes.ts'
+import { serveApi } from './testing/serve-api.ts'
+
+const itemsOf = (count: number) => Array.from({ length: count }, (_, index) => index)
+
+test('the longest value is read and reset, also if each of its characters needs an escape', async t => {
+  const { ask, post } = await serveApi(t)
+  for (const character of ['x', '\u0001']) {
+    const value = character.repeat(65_536)
+    const entries = [{ key: 'user', value }]
+    assert.equal((await post('/counters/reset', { domain: 'checkout', entries })).status, 200)
+    const { status, body } = await ask(
+      `/counters?domain=checkout&descriptor=user=${encodeURIComponent(value)}`,
+    )
+    assert.deepEqual([status, body.value, body.entries[0]?.value === value], [200, 0, true])
+  }
+})
+
+test('rules of a what-if beyond 10,000 are counted', async t => {
+  const { post, pods } = await serveApi(t)
+  const now = itemsOf(10_003).map(index => ({ rule: `r${index}`, allowed: 1, refused: 0 }))
+  pods.whatIf = async function* () {
+    const coverage = { recordedCalls: 1, calls: 1, share: 1, pods: 1, missing: [] }
+    yield { kind: 'result', result: { now, proposed: [], keys: [], coverage } }
+  }
+  const { rules, unlistedRules } = (await post('/whatif', examples.whatIfBody))
+    .body as unknown as WhatIfAnswer
+  assert.deepEqual([rules.length, unlistedRules], [10_000, 3])
+})
+
+test('pods beyond the first 1,000 are counted, and only the first page of resources has pods', async t => {
+  const { ask, pods } = await serveApi(t)
+  const [pod] = (await pods.pods()).items
+  assert.ok(pod)
+  pods.pods = async ({ after = '0' } = {}) => {
+    const from = Number(after)
+    const items = itemsOf(1_000).map(index => ({ ...pod, pod: `pod-${from + index}` }))
+    return from === 2_000 ? { items: items.slice(0, 5) } : { items, next: `${from + 1_000}` }
+  }
+  const list = async (query: string) => {
+    const { body } = await ask(`/resources${query}`)
+    const { pods, unlistedPods } = body as unknown as ResourceList
+    return [pods.length, unlistedPods, body.next]
+  }
+  assert.deepEqual(await list('?limit=1'), [1_000, 1_005, 'bank/loans'])
+  assert.deepEqual(await list('?limit=1&after=bank/loans'), [0, 0, undefined])
+})
+
+test('a body of more than 10 MB is rejected with 413, with or without its length', async t => {
+  const { post, url } = await serveApi(t)
+  const large = { ...examples.whatIfBody, pad: 'x'.repeat(10 * 1024 * 1024) }
+  const { status, body: answer } = await post('/whatif', large)
+  assert.equal(status, 413)
+  assert.match(answer.error.message, /^the body is larger than \d{8} bytes$/)
+  const body = new Blob([JSON.stringify(large)]).stream()
+  const headers = { 'content-type': 'application/json' }
+  const sent = await fetch(`${url}/whatif`, { method: 'POST', body, headers, duplex: 'half' } as RequestInit)
+  assert.equal(sent.status, 413)
+})
