@@ -56,7 +56,8 @@ spec:
 
 /** A cluster in which kubectl has applied the rules. */
 const appliedByKubectl: ApiSources['apply'] = async ({ force, version: read }) => {
-  if (read !== version) throw new ApiError(409, 'changed', `version: ${read} was read; expected ${version}`)
+  if (read !== undefined && read !== version)
+    throw new ApiError(409, 'changed', `version: ${read} was read; expected ${version}`)
   if (!force) throw new ApiError(409, 'conflict', conflict)
   return { created: false, origin: 'cluster', version: '2' }
 }

@@ -246,6 +246,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     content: 'one file for each command in `commands/`, and what they share',
     mayImport: [
       ...operatorParts,
+      'operator/console/browser/data/deadlines.ts',
       'operator/streams/',
       'proto/',
       host,

@@ -1,23 +1,24 @@
 import { apiPath } from '../../api/openapi-document.ts'
 import type { ErrorAnswer } from '../../api/shapes.ts'
+import { deadlines } from '../../console/browser/data/deadlines.ts'
 import { printable } from '../render.ts'
 import type { OperatorAddress } from './find-operator.ts'
-
-const answerMs = 60_000
 
 /**
  * Calls the API of an operator, and resolves with its answer.
  *
  * @param path below /api/v1, with its query
  * @param body sent as JSON by POST; GET without it
+ * @param deadlineMs the time for the whole answer
  * @throws Error with the address and the cause, and never a token
  */
 export async function callApi<Answer>(
   address: OperatorAddress,
   path: string,
   body?: unknown,
+  deadlineMs: number = deadlines.change,
 ): Promise<Answer> {
-  const response = await send(address, path, AbortSignal.timeout(answerMs), body)
+  const response = await send(address, path, AbortSignal.timeout(deadlineMs), body)
   const answer = (await response.json().catch(() => undefined)) as Answer | undefined
   if (answer === undefined) throw new Error(`${address.url.origin}: the answer is not JSON`)
   return answer

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { serveApi } from '../../api/testing/serve-api.ts'
+import { defaultWhatIfTiming } from '../../counters/what-if.ts'
 import { runCommand } from '../run-command.ts'
 
 const alice = ['--domain', 'checkout', '--entries', 'user=alice']
@@ -95,6 +96,15 @@ describe('tollway whatif', () => {
     assert.equal(code, 0)
     assert.match(printed, /\ncheckout\.user +12 +3 +5 +10\n/)
     assert.match(printed, /Based on 15 of 15 calls since 1970-01-01T00:00:01\.000Z, recorded by 2 pods\.\n$/)
+  })
+
+  test('waits longer than the operator waits for its pods', async t => {
+    const { run } = await open(t)
+    const { mock } = t.mock.method(AbortSignal, 'timeout')
+    writeFileSync(file, manifest('minute'))
+    assert.equal((await run('whatif', '-f', file)).code, 0)
+    const longest = Math.max(...mock.calls.map(({ arguments: [ms] }) => ms))
+    assert.ok(longest > defaultWhatIfTiming.deadlineMs, `${longest} ms`)
   })
 
   test('names the invalid line of the file', async t => {

@@ -2,6 +2,7 @@ import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { maxWhatIfBytes } from '../../api/endpoints.ts'
 import type { WhatIfAnswer } from '../../api/shapes.ts'
+import { deadlines } from '../../console/browser/data/deadlines.ts'
 import { callApi } from '../api/call-api.ts'
 import { type OperatorAddress, operatorSource } from '../api/find-operator.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'
@@ -45,7 +46,8 @@ namespace of the resource.`,
     const format = values.output
     if (values.file === undefined) throw new UsageError('name the file with -f')
     const resource = readResource(values.file)
-    const answer = await callApi<WhatIfAnswer>(await source.open(sourceValues, output), '/whatif', resource)
+    const operator = await source.open(sourceValues, output)
+    const answer = await callApi<WhatIfAnswer>(operator, '/whatif', resource, deadlines.whatIf)
     output.print(format === 'table' ? describe(answer) : render(answer, format))
     const { missing } = answer.coverage
     for (const pod of missing) output.printError(`${printable(pod)}: did not answer, or has no recording\n`)

@@ -1,4 +1,5 @@
 import type { ErrorAnswer } from '../../../api/shapes.ts'
+import { deadlines } from '../data/deadlines.ts'
 import { access, authorization, lastAnswerMs, outage, rejectLogin } from './session.ts'
 
 /** An answer of the API with an error, or no answer: status 0. */
@@ -33,24 +34,32 @@ export function addressOf(path: string, parameters: Parameters = {}): string {
   return `/api/v1${path}${query === '' ? '' : `?${query}`}`
 }
 
-const answerMs = 10_000
+interface CallInit extends RequestInit {
+  readonly parameters?: Parameters
+  /** The time for the whole answer. */
+  readonly deadlineMs?: number
+}
 
 /** Calls the API. Rejects with a `CallError`, or the reason of the signal. */
 export async function call<Answer>(
   path: string,
-  { parameters, signal, ...init }: RequestInit & { readonly parameters?: Parameters } = {},
+  { parameters, signal, deadlineMs = deadlines.read, ...init }: CallInit = {},
 ): Promise<Answer> {
-  const deadline = AbortSignal.timeout(answerMs)
+  const deadline = AbortSignal.timeout(deadlineMs)
   const either = signal ? AbortSignal.any([signal, deadline]) : deadline
   const response = await request(addressOf(path, parameters), { ...init, signal: either }, signal)
   return (await response.json()) as Answer
 }
 
-export function post<Answer>(path: string, body: unknown, signal?: AbortSignal): Promise<Answer> {
+export function post<Answer>(
+  path: string,
+  body: unknown,
+  init: Pick<CallInit, 'signal' | 'deadlineMs'> = {},
+): Promise<Answer> {
   const headers = { 'content-type': 'application/json' }
   return call<Answer>(path, {
-    ...{ method: 'POST', body: JSON.stringify(body), headers },
-    ...(signal && { signal }),
+    ...{ method: 'POST', body: JSON.stringify(body), headers, deadlineMs: deadlines.change },
+    ...init,
   })
 }
 

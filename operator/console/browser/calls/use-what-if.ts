@@ -1,48 +1,68 @@
 import { useSignal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
+import type { ApplyAnswer } from '../../../api/manifest-shapes.ts'
 import type { WhatIfAnswer } from '../../../api/shapes.ts'
+import { deadlines } from '../data/deadlines.ts'
 import { readYaml } from '../data/read-yaml.ts'
 import { CallError, type Problem, post } from './api.ts'
 import { pause } from './event-stream.ts'
 
+/** A text of the editor: its mistakes, and the replay of recorded calls, which may fail for a valid text. */
 export interface Proposal {
-  /** `asking` until the answer of the present text is there. */
-  readonly state: 'empty' | 'asking' | 'wrong' | 'answered'
-  readonly answer: WhatIfAnswer | undefined
+  /** Whether the operator has found the present text valid. */
+  readonly isValid: boolean
+  /** Those of the last checked text while the present one is checked. */
   readonly problems: readonly Problem[]
   /** The line of a mistake in the YAML. */
   readonly line: number | undefined
-  /** Another error, such as a missing right. */
-  readonly error: unknown
+  readonly replay: Replay
+  /** The answer of the last replay, also while another one runs. */
+  readonly answer: WhatIfAnswer | undefined
 }
 
+export type Replay =
+  | { readonly state: 'none' | 'done' | 'cancelled' }
+  | { readonly state: 'running'; readonly beganMs: number }
+  | { readonly state: 'failed'; readonly error: unknown }
+
 const nothing: Proposal = {
-  state: 'empty',
-  answer: undefined,
+  isValid: false,
   problems: [],
   line: undefined,
-  error: undefined,
+  replay: { state: 'none' },
+  answer: undefined,
 }
 const typingMs = 500
 const busyMs = 1_000
 
+export interface WhatIf {
+  readonly proposal: Proposal
+  /** Replays the calls that are recorded by now. */
+  again(): void
+  /** Ends the replay that runs. */
+  cancel(): void
+}
+
 /** Validates a text and replays recorded calls with it, a while after the last key, and again on demand. */
-export function useWhatIf(text: string): { readonly proposal: Proposal; again(): void } {
+export function useWhatIf(text: string): WhatIf {
   const proposal = useSignal<Proposal>(nothing)
   const attempts = useSignal(0)
+  const running = useRef(new AbortController())
   useEffect(() => {
     if (text.trim() === '') {
       proposal.value = nothing
       return
     }
     const typed = new AbortController()
-    proposal.value = { ...proposal.value, state: 'asking' }
+    running.current = typed
+    const before = proposal.value
+    proposal.value = { ...before, isValid: false, replay: { state: 'running', beganMs: performance.now() } }
     void ask(text, typed.signal).then(
       result => {
         if (!typed.signal.aborted) proposal.value = result
       },
       (error: unknown) => {
-        if (!typed.signal.aborted) proposal.value = { ...nothing, state: 'wrong', error }
+        if (!typed.signal.aborted) proposal.value = { ...nothing, replay: { state: 'failed', error } }
       },
     )
     return () => typed.abort()
@@ -51,6 +71,11 @@ export function useWhatIf(text: string): { readonly proposal: Proposal; again():
     proposal: proposal.value,
     again() {
       attempts.value += 1
+    },
+    cancel() {
+      running.current.abort()
+      // The answer before was about another text.
+      proposal.value = { ...proposal.value, answer: undefined, replay: { state: 'cancelled' } }
     },
   }
 }
@@ -62,23 +87,47 @@ async function ask(text: string, signal: AbortSignal): Promise<Proposal> {
   if ('message' in read) {
     const { message, line } = read
     const field = line === undefined ? 'YAML' : `line ${line}`
-    return { ...nothing, state: 'wrong', line, problems: [{ field, message }] }
+    return { ...nothing, line, problems: [{ field, message }] }
   }
+  try {
+    const answer = await replay(read.value, signal)
+    return { ...nothing, isValid: true, replay: { state: 'done' }, answer }
+  } catch (error) {
+    signal.throwIfAborted()
+    const problems = problemsIn(error)
+    if (problems.length > 0) return { ...nothing, problems }
+    const checked = await checkByDryRun(read.value, text, signal)
+    return { ...nothing, ...checked, replay: { state: 'failed', error } }
+  }
+}
+
+const problemsIn = (error: unknown) =>
+  error instanceof CallError && error.status === 400 ? error.problems : []
+
+async function replay(resource: unknown, signal: AbortSignal): Promise<WhatIfAnswer> {
   for (;;) {
     try {
-      return {
-        ...nothing,
-        state: 'answered',
-        answer: await post<WhatIfAnswer>('/whatif', read.value, signal),
-      }
+      return await post<WhatIfAnswer>('/whatif', resource, { signal, deadlineMs: deadlines.whatIf })
     } catch (error) {
-      if (!(error instanceof CallError)) throw error
-      if (error.status === 400 && error.problems.length > 0)
-        return { ...nothing, state: 'wrong', problems: error.problems }
-      if (error.status !== 429) throw error
+      if (!(error instanceof CallError) || error.status !== 429) throw error
       // The operator replays two proposals at a time.
       await pause(busyMs, signal)
       signal.throwIfAborted()
     }
+  }
+}
+
+/** Without pods, recordings or the right to read counters, an apply that writes nothing finds the mistakes. */
+async function checkByDryRun(
+  resource: unknown,
+  manifest: string,
+  signal: AbortSignal,
+): Promise<Pick<Proposal, 'isValid' | 'problems'>> {
+  try {
+    await post<ApplyAnswer>('/apply', { resource, manifest, dryRun: true }, { signal })
+    return { isValid: true, problems: [] }
+  } catch (error) {
+    // A conflict is found after the mistakes. Without the right to apply, nothing is known.
+    return { isValid: error instanceof CallError && error.status === 409, problems: problemsIn(error) }
   }
 }

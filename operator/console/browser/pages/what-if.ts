@@ -1,9 +1,12 @@
+import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
 import type { ResourceList } from '../../../api/shapes.ts'
+import { CallError } from '../calls/api.ts'
 import { inScope } from '../calls/session.ts'
 import { type ResourceName, useDraft } from '../calls/use-draft.ts'
 import { usePoll } from '../calls/use-poll.ts'
-import { type Proposal, useWhatIf } from '../calls/use-what-if.ts'
-import { displayText, findMarks } from '../data/format.ts'
+import { type Proposal, useWhatIf, type WhatIf as WhatIfState } from '../calls/use-what-if.ts'
+import { displayText, findMarks, formatAge } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { linkTo, route } from '../data/route.ts'
 import { Choice } from '../parts/choice.ts'
@@ -65,7 +68,7 @@ const titleOf = ({ namespace, name }: ResourceName) => `${namespace}/${name}`
 function WhatIf({ resource }: { readonly resource: ResourceName | undefined }) {
   const open = useDraft(resource, template)
   const { draft } = open
-  const { proposal, again } = useWhatIf(draft?.text ?? '')
+  const { proposal, ...replays } = useWhatIf(draft?.text ?? '')
   const isReading = draft === undefined && open.problem === undefined
   return html`
     <${ErrorNote} error=${open.problem} />
@@ -78,10 +81,10 @@ function WhatIf({ resource }: { readonly resource: ResourceName | undefined }) {
             wrongLine=${proposal.line} onInput=${open.edit} />
           <${Mistakes} proposal=${proposal} />
           <${HiddenMarks} text=${draft.text} />
-          <${ProposalActions} draft=${draft} isValid=${proposal.state === 'answered'}
+          <${ProposalActions} draft=${draft} isWrong=${proposal.problems.length > 0}
             onReadAgain=${open.readAgain} onApplied=${open.applied} />
         </section>
-        <${Picture} proposal=${proposal} onAgain=${again} />
+        <${Picture} proposal=${proposal} ...${replays} />
       </div>`
     }
   `
@@ -96,32 +99,67 @@ function HiddenMarks({ text }: { readonly text: string }) {
   </p>`
 }
 
-interface PictureProps {
-  readonly proposal: Proposal
-  /** Replays the calls that are recorded by now. */
-  readonly onAgain: () => void
-}
-
-function Picture({ proposal, onAgain }: PictureProps) {
-  const { state, answer, error } = proposal
-  const absent =
-    state === 'asking' ? 'Replaying …' : 'Correct the text: the effect of a valid resource appears here.'
+function Picture({ proposal, again, cancel }: WhatIfState) {
+  const { replay, answer } = proposal
+  const canRepeat = replay.state !== 'running' && replay.state !== 'none'
   return html`<section class="card" aria-labelledby="picture">
     <div class="heading">
       <h2 id="picture">Before and after</h2>
-      ${answer && html`<button type="button" onClick=${onAgain}>Replay again</button>`}
+      ${canRepeat && html`<button type="button" onClick=${again}>Replay again</button>`}
     </div>
-    <${ErrorNote} error=${error} />
-    ${answer ? html`<${BeforeAfter} answer=${answer} />` : html`<${Empty}>${absent}<//>`}
+    ${replay.state === 'running' && html`<${Running} beganMs=${replay.beganMs} onCancel=${cancel} />`}
+    ${replay.state === 'cancelled' && html`<${Empty}>The replay is cancelled.<//>`}
+    ${replay.state === 'failed' && html`<${ReplayError} error=${replay.error} />`}
+    ${
+      replay.state === 'none' &&
+      html`<${Empty}>Correct the text: the effect of a valid resource appears here.<//>`
+    }
+    ${answer && html`<${BeforeAfter} answer=${answer} />`}
   </section>`
 }
+
+interface RunningProps {
+  readonly beganMs: number
+  readonly onCancel: () => void
+}
+
+const tickMs = 1_000
+
+/** A replay that runs. A screen reader does not read each second. */
+function Running({ beganMs, onCancel }: RunningProps) {
+  const nowMs = useSignal(performance.now())
+  useEffect(() => {
+    const timer = setInterval(() => {
+      nowMs.value = performance.now()
+    }, tickMs)
+    return () => clearInterval(timer)
+  }, [])
+  const age = formatAge(nowMs.value - beganMs)
+  return html`<p class="line running">
+    <span role="status">Replaying the recorded calls …,</span> <span>${age}</span>
+    <button type="button" onClick=${onCancel}>Cancel</button>
+  </p>`
+}
+
+function ReplayError({ error }: { readonly error: unknown }) {
+  const isOff = error instanceof CallError && error.code === 'switched-off'
+  return html`
+    <${ErrorNote} error=${error} />
+    ${isOff && html`<p class="fine">${howToRecord}</p>`}
+    <p class="fine">You can apply a valid resource without a replay.</p>
+  `
+}
+
+const howToRecord =
+  'Start the rate limit service with DECISION_RECORDING_BYTES=16777216, or without this setting: ' +
+  'its pods then record their calls, and this page replays them.'
 
 const maxMessage = 400
 
 function Mistakes({ proposal }: { readonly proposal: Proposal }) {
-  const { problems, state } = proposal
+  const { problems, isValid } = proposal
   return html`<div id="mistakes" role="status">
-    ${state === 'answered' && html`<p class="done">The resource is valid.</p>`}
+    ${isValid && html`<p class="done">The resource is valid.</p>`}
     ${
       problems.length > 0 &&
       html`<ul class="mistakes">

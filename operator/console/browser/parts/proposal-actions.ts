@@ -28,13 +28,14 @@ const rightsMs = 10_000
 
 export interface ProposalActionsProps {
   readonly draft: Draft
-  readonly isValid: boolean
+  /** Whether problems of the text are known. */
+  readonly isWrong: boolean
   readonly onReadAgain: () => void
   readonly onApplied: (text: string, answer: ApplyAnswer) => void
 }
 
 /** The buttons below the editor. Users without the right in the namespace of the text have no Apply. */
-export function ProposalActions({ draft, isValid, onReadAgain, onApplied }: ProposalActionsProps) {
+export function ProposalActions({ draft, isWrong, onReadAgain, onApplied }: ProposalActionsProps) {
   const { text, source } = draft
   const namespace = proposedName(text).namespace
   const { answer: rights } = usePoll<RightList>('/rights', { namespace }, rightsMs)
@@ -79,7 +80,7 @@ export function ProposalActions({ draft, isValid, onReadAgain, onApplied }: Prop
     <p class="buttons">
       ${
         canApply &&
-        html`<button type="button" class="primary" disabled=${!isValid} onClick=${check}>Apply</button>`
+        html`<button type="button" class="primary" disabled=${isWrong || text.trim() === ''} onClick=${check}>Apply</button>`
       }
       <button type="button" onClick=${copy}>Copy</button>
       ${source && html`<button type="button" onClick=${readAgain}>Read again</button>`}
