@@ -9,14 +9,17 @@ export type PlayedAnswer =
   | undefined
 
 /** Answers the calls of a page in place of the operator. An event stream has one event. */
-export async function playAnswers(page: Page, answerOf: (of: Endpoint) => PlayedAnswer): Promise<void> {
+export async function playAnswers(
+  page: Page,
+  answerOf: (of: Endpoint, parameters: URLSearchParams) => PlayedAnswer,
+): Promise<void> {
   await page.route(`**${apiPath}/**`, route => {
-    const { pathname } = new URL(route.request().url())
+    const { pathname, searchParams } = new URL(route.request().url())
     const found = (endpoints as readonly Endpoint[]).find(({ path, method }) => {
       const pattern = new RegExp(`^${apiPath}${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`)
       return method === route.request().method() && pattern.test(pathname)
     })
-    return found === undefined ? route.abort() : send(route, found, answerOf(found))
+    return found === undefined ? route.abort() : send(route, found, answerOf(found, searchParams))
   })
 }
 

@@ -34,7 +34,7 @@ export function addressOf(path: string, parameters: Parameters = {}): string {
   return `/api/v1${path}${query === '' ? '' : `?${query}`}`
 }
 
-interface CallInit extends RequestInit {
+export interface CallInit extends RequestInit {
   readonly parameters?: Parameters
   /** The time for the whole answer. */
   readonly deadlineMs?: number

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { addressOf, type CallError, call, type Parameters } from './api.ts'
+import { addressOf, type CallError, type CallInit, call, type Parameters } from './api.ts'
 import { pause } from './event-stream.ts'
 
 export interface Polled<Answer> {
@@ -11,8 +11,18 @@ export interface Polled<Answer> {
 
 const hiddenFactor = 5
 
-/** Repeats a call while the component is shown, with pauses of `everyMs`; longer ones in a hidden tab. */
-export function usePoll<Answer>(path: string, parameters: Parameters, everyMs: number): Polled<Answer> {
+/**
+ * Repeats a call while the component is shown, with pauses of `everyMs`; longer ones in a hidden tab, and as
+ * long as the answer took.
+ *
+ * @param read makes the call, or several of them; the same function each time
+ */
+export function usePoll<Answer>(
+  path: string,
+  parameters: Parameters,
+  everyMs: number,
+  read: (path: string, init: CallInit) => Promise<Answer> = call,
+): Polled<Answer> {
   const polled = useSignal<Polled<Answer> & { readonly key?: string }>({
     answer: undefined,
     problem: undefined,
@@ -22,15 +32,17 @@ export function usePoll<Answer>(path: string, parameters: Parameters, everyMs: n
     const closed = new AbortController()
     const poll = async () => {
       while (!closed.signal.aborted) {
+        const begin = performance.now()
         try {
-          const answer = await call<Answer>(path, { parameters, signal: closed.signal })
+          const answer = await read(path, { parameters, signal: closed.signal })
           if (!closed.signal.aborted) polled.value = { answer, problem: undefined, key }
         } catch (error) {
           if (closed.signal.aborted) return
           const last = polled.value.key === key ? polled.value.answer : undefined
           polled.value = { answer: last, problem: error as CallError, key }
         }
-        await pause(document.hidden ? everyMs * hiddenFactor : everyMs, closed.signal)
+        const patientMs = document.hidden ? everyMs * hiddenFactor : everyMs
+        await pause(Math.max(patientMs, performance.now() - begin), closed.signal)
       }
     }
     void poll()

@@ -1,4 +1,5 @@
 import type { ResourceList } from '../../../api/shapes.ts'
+import { troublesOf } from './troubles-of.ts'
 
 /** The problems that need a person's attention. */
 export interface FoundProblem {
@@ -13,7 +14,11 @@ type Pod = ResourceList['pods'][number]
 
 /** Finds the problems of resources and pods; errors first. */
 export function findProblems(resources: readonly Resource[], pods: readonly Pod[]): readonly FoundProblem[] {
-  const found = [...pods.flatMap(problemsOfPod), ...resources.flatMap(problemsOfResource)]
+  const found = [
+    ...pods.flatMap(problemsOfPod),
+    ...resources.flatMap(problemsOfResource),
+    ...findTroubles(resources),
+  ]
   return found.sort((a, b) => rank(a) - rank(b))
 }
 
@@ -39,8 +44,7 @@ function problemsOfPod(pod: Pod): readonly FoundProblem[] {
 }
 
 function problemsOfResource(resource: Resource): readonly FoundProblem[] {
-  const { kind, namespace, name } = resource
-  const subject = `${kind} ${namespace}/${name}`
+  const subject = subjectOf(resource)
   const error = (message: string) => ({ subject, message, severity: 'error' as const })
   const listed = [
     ...resource.problems.map(({ path, message }) => error(`${path}: ${message}`)),
@@ -51,4 +55,28 @@ function problemsOfResource(resource: Resource): readonly FoundProblem[] {
   if (ready?.status === 'True') return []
   const { reason = 'NoCondition', message = 'it has no condition Ready' } = ready ?? {}
   return [{ subject, message: `${reason}: ${message}`, severity: 'warning' }]
+}
+const nameOf = ({ namespace, name }: Resource) => `${namespace}/${name}`
+const subjectOf = (resource: Resource) => `${resource.kind} ${nameOf(resource)}`
+
+/** All resources of a kind report the same failure of their backend, which is one problem. */
+function findTroubles(resources: readonly Resource[]): readonly FoundProblem[] {
+  const found = new Map<string, FoundProblem & { readonly first: Resource; count: number }>()
+  for (const resource of resources) {
+    for (const { reason, message, severity } of troublesOf(resource.conditions)) {
+      const text = `${reason}: ${message}`
+      const key = JSON.stringify([resource.kind, text])
+      const same = found.get(key)
+      if (same !== undefined) same.count += 1
+      else
+        found.set(key, {
+          ...{ subject: subjectOf(resource), message: text, severity },
+          ...{ first: resource, count: 1 },
+        })
+    }
+  }
+  return [...found.values()].map(({ first, count, ...problem }) => ({
+    ...problem,
+    subject: count === 1 ? problem.subject : `${count} of ${first.kind}, such as ${nameOf(first)}`,
+  }))
 }

@@ -1,6 +1,7 @@
 import { useMemo, useRef } from 'preact/hooks'
 import type { DomainList, ResourceList, RuleList } from '../../../api/shapes.ts'
 import { inScope } from '../calls/session.ts'
+import { usePages } from '../calls/use-pages.ts'
 import { usePoll } from '../calls/use-poll.ts'
 import { useSeries } from '../calls/use-series.ts'
 import { currentPods } from '../data/current-pods.ts'
@@ -23,13 +24,14 @@ import { RuleTree } from '../tables/rule-tree.ts'
 
 const everyMs = 1_000
 const slowMs = 3_000
-const page = { limit: 1_000 }
-const summed = { ...page, totals: 'sum' }
+const summed = { totals: 'sum' }
+/** The pods are in each answer. */
+const podsOnly = { kind: 'RateLimitConfig', limit: 1 }
 
 /** The rules of one domain with their counts; a choice of the domain if the address names none. */
 export function DomainPage() {
   const { domain } = route.value.parameters
-  const domains = usePoll<DomainList>('/domains', { ...page, ...inScope.value }, slowMs)
+  const domains = usePages<DomainList>('/domains', inScope.value, slowMs)
   const names = domains.answer?.items.map(item => item.domain) ?? []
   const chosen = domain ?? names[0]
   const owner = domains.answer?.items.find(item => item.domain === chosen)?.owner
@@ -38,7 +40,7 @@ export function DomainPage() {
   const isKnown = domains.answer !== undefined || domains.problem !== undefined
   return html`
     <${ErrorNote} error=${domains.problem} />
-    <${DomainChoice} names=${names} chosen=${chosen} />
+    <${DomainChoice} list=${domains.answer} chosen=${chosen} />
     ${isKnown && html`<${OneDomain} key=${chosen} domain=${chosen} owner=${owner} />`}
   `
 }
@@ -50,17 +52,16 @@ interface OneDomainProps {
 }
 
 function OneDomain({ domain, owner }: OneDomainProps) {
-  const rules = usePoll<RuleList>(`/domains/${encodeURIComponent(domain)}/rules`, summed, everyMs)
-  const resources = usePoll<ResourceList>(
-    '/resources',
-    { kind: 'RateLimitConfig', ...page, ...inScope.value },
-    everyMs,
-  )
+  const rules = usePages<RuleList>(`/domains/${encodeURIComponent(domain)}/rules`, summed, everyMs)
+  const resources = usePoll<ResourceList>('/resources', { ...podsOnly, ...inScope.value }, everyMs)
   const items = rules.answer?.items ?? []
   const history = useHistory(items)
   const first = useFirstRule(items)
   const rule = route.value.parameters['rule'] ?? first
-  const tree = { domain, rules: items, isKnown: rules.answer !== undefined, chosen: rule, history }
+  const tree = {
+    ...{ domain, rules: items, isKnown: rules.answer !== undefined, chosen: rule, history },
+    hasMore: rules.answer?.next !== undefined,
+  }
   const backends = findProblems([], currentPods(resources.answer?.pods ?? []))
   return html`
     <${ErrorNote} error=${rules.problem} />

@@ -3,14 +3,15 @@ import { useEffect, useMemo, useRef } from 'preact/hooks'
 import type { DomainList, ResourceList, SeriesPointEvent } from '../../../api/shapes.ts'
 import { openStream } from '../calls/event-stream.ts'
 import { inScope } from '../calls/session.ts'
-import { usePoll } from '../calls/use-poll.ts'
+import { usePages } from '../calls/use-pages.ts'
 import { currentPods } from '../data/current-pods.ts'
 import { findProblems } from '../data/find-problems.ts'
 import { html } from '../data/html.ts'
 import { createSeriesBuffer } from '../data/series-buffer.ts'
-import { ErrorNote } from '../parts/notes.ts'
+import { ErrorNotes } from '../parts/notes.ts'
 import { ProblemList } from '../parts/problem-list.ts'
 import { Plot } from '../plots/plot.ts'
+import { BackendTable } from '../tables/backend-table.ts'
 import { DomainTable } from '../tables/domain-table.ts'
 import { FeedVersions } from '../tables/feed-versions.ts'
 import { PodTable } from '../tables/pod-table.ts'
@@ -21,32 +22,35 @@ type Pod = ResourceList['pods'][number]
 
 const everyMs = 1_000
 const slowMs = 3_000
-const page = { limit: 200 }
 
 /** Problems first, then what runs. */
 export function Overview() {
-  const shown = { ...page, ...inScope.value }
-  const limits = usePoll<ResourceList>('/resources', { kind: 'RateLimitConfig', ...shown }, everyMs)
-  const routes = usePoll<ResourceList>('/resources', { kind: 'AnimationStreamRoute', ...shown }, slowMs)
-  const merchants = usePoll<ResourceList>('/resources', { kind: 'Merchant', ...shown }, slowMs)
-  const domains = usePoll<DomainList>('/domains', shown, everyMs)
-  const all = [limits, routes, merchants].flatMap(({ answer }) => answer?.items ?? [])
+  const shown = inScope.value
+  const limits = usePages<ResourceList>('/resources', { kind: 'RateLimitConfig', ...shown }, everyMs)
+  const routes = usePages<ResourceList>('/resources', { kind: 'AnimationStreamRoute', ...shown }, slowMs)
+  const merchants = usePages<ResourceList>('/resources', { kind: 'Merchant', ...shown }, slowMs)
+  const domains = usePages<DomainList>('/domains', shown, everyMs)
+  const lists = [limits, routes, merchants]
+  const all = lists.flatMap(({ answer }) => answer?.items ?? [])
+  const hasMore = lists.some(({ answer }) => answer?.next !== undefined)
   const listed = limits.answer?.pods
   const pods = useMemo(() => currentPods(listed ?? []), [listed])
   const isKnown = limits.answer !== undefined
+  const isPartial = hasMore || lists.some(({ answer }) => answer === undefined)
   const problem = limits.problem ?? domains.problem
   return html`
-    <${ErrorNote} error=${problem} />
+    <${ErrorNotes} errors=${[...lists, domains].map(polled => polled.problem)} />
     ${
       (isKnown || problem === undefined) &&
-      html`<${ProblemList} problems=${findProblems(all, pods)} isKnown=${isKnown} />`
+      html`<${ProblemList} problems=${findProblems(all, pods)} ...${{ isKnown, isPartial }} />`
     }
     <section class="plots" aria-label="Live figures">
       <${Traffic} domains=${domains.answer?.items ?? []} />
       <${Latency} pods=${pods} />
     </section>
     <${DomainTable} list=${domains.answer} />
-    <${ResourceTable} resources=${all} isKnown=${isKnown} />
+    <${ResourceTable} resources=${all} ...${{ hasMore, isKnown }} />
+    <${BackendTable} resources=${all} pods=${pods} />
     <section class="columns">
       <${PodTable} pods=${pods} isKnown=${isKnown} />
       <${FeedVersions} feeds=${[limits, routes].flatMap(({ answer }) => answer?.feeds ?? [])} />
@@ -58,13 +62,14 @@ export function Overview() {
 const maxStreams = 3
 const capacity = 300
 const trafficLines = [
+  { label: 'calls', color: 'muted' as const },
   { label: 'allowed', color: 'allowed' as const },
   { label: 'refused', color: 'refused' as const, isDashed: true },
 ]
 
 /** The hits of the busiest domains by the second, and those of the others as a rate of 5 s. */
 function Traffic({ domains }: { readonly domains: readonly Domain[] }) {
-  const buffer = useMemo(() => createSeriesBuffer(2, capacity), [])
+  const buffer = useMemo(() => createSeriesBuffer(trafficLines.length, capacity), [])
   const version = useSignal(0)
   const watched = useWatched(domains)
   const listed = useRef(domains)
@@ -86,14 +91,14 @@ function Traffic({ domains }: { readonly domains: readonly Domain[] }) {
   return html`<${Plot} ...${props} columns=${buffer.columns} version=${version.value} />`
 }
 
-/** Returns the allowed and the refused hits of a second; a shadow mode allows hits, too. */
+/** Returns all, the allowed and the refused hits of a second; a shadow mode allows hits, too. */
 function sumHits(domains: readonly Domain[], live: ReadonlyMap<string, SeriesPointEvent>) {
   const rates = domains
     .filter(({ domain }) => !live.has(domain))
     .map(({ callsPerSecond, refusalsPerSecond }) => [callsPerSecond - refusalsPerSecond, refusalsPerSecond])
   const points = [...live.values()].map(({ allowed, shadow, refused }) => [allowed + shadow, refused])
   const sum = (of: 0 | 1) => [...rates, ...points].reduce((total, hits) => total + (hits[of] ?? 0), 0)
-  return [sum(0), sum(1)]
+  return [sum(0) + sum(1), sum(0), sum(1)]
 }
 
 /** The first choice stays until the list of domains changes, so that streams do not come and go. */

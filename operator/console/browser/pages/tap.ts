@@ -3,7 +3,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import type { DomainList, TapBatchEvent } from '../../../api/shapes.ts'
 import { type EventStream, openStream } from '../calls/event-stream.ts'
 import { inScope } from '../calls/session.ts'
-import { usePoll } from '../calls/use-poll.ts'
+import { usePages } from '../calls/use-pages.ts'
 import { displayText, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { route } from '../data/route.ts'
@@ -13,17 +13,16 @@ import { Empty, ErrorNote, State } from '../parts/notes.ts'
 import { DecisionTable } from '../tables/decision-table.ts'
 
 const slowMs = 3_000
-const page = { limit: 1_000 }
 
 /** Live decisions of one domain, sampled by the pods. */
 export function TapPage() {
-  const domains = usePoll<DomainList>('/domains', { ...page, ...inScope.value }, slowMs)
+  const domains = usePages<DomainList>('/domains', inScope.value, slowMs)
   const names = domains.answer?.items.map(({ domain }) => domain) ?? []
   const chosen = route.value.parameters['domain'] ?? names[0]
   if (chosen === undefined) return html`<${DomainsNote} ...${domains} />`
   return html`
     <${ErrorNote} error=${domains.problem} />
-    <${DomainChoice} names=${names} chosen=${chosen} />
+    <${DomainChoice} list=${domains.answer} chosen=${chosen} />
     <${Tap} key=${chosen} domain=${chosen} />
   `
 }

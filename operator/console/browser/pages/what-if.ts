@@ -4,7 +4,7 @@ import type { ResourceList } from '../../../api/shapes.ts'
 import { CallError } from '../calls/api.ts'
 import { inScope } from '../calls/session.ts'
 import { type ResourceName, useDraft } from '../calls/use-draft.ts'
-import { usePoll } from '../calls/use-poll.ts'
+import { listedOf, usePages } from '../calls/use-pages.ts'
 import { type Proposal, useWhatIf, type WhatIf as WhatIfState } from '../calls/use-what-if.ts'
 import { displayText, findMarks, formatAge } from '../data/format.ts'
 import { html } from '../data/html.ts'
@@ -28,12 +28,12 @@ spec:
 `
 
 const slowMs = 3_000
-const page = { kind: 'RateLimitConfig', limit: 1_000 }
+const kind = { kind: 'RateLimitConfig' }
 const newResource = ''
 
 /** The choice of a resource, and its proposal. The first resource is chosen if the address has none. */
 export function WhatIfPage() {
-  const { answer, problem } = usePoll<ResourceList>('/resources', { ...page, ...inScope.value }, slowMs)
+  const { answer, problem } = usePages<ResourceList>('/resources', { ...kind, ...inScope.value }, slowMs)
   const { namespace = '', name } = route.value.parameters
   const named = name === undefined ? undefined : { namespace, name }
   const resource = named ?? (route.value.parameters['new'] === undefined ? answer?.items[0] : undefined)
@@ -55,7 +55,8 @@ export function WhatIfPage() {
     <${ErrorNote} error=${problem} />
     ${
       isKnown
-        ? html`<${Choice} id="resource" label="Resource" ...${{ options, chosen }} onChoose=${choose} />
+        ? html`<${Choice} id="resource" label="Resource" ...${{ options, chosen }} onChoose=${choose}
+              listed=${answer && listedOf(answer)} />
             <${WhatIf} key=${chosen} resource=${resource} />`
         : html`<${Asking} />`
     }

@@ -1,4 +1,4 @@
-import { displayText } from '../data/format.ts'
+import { displayText, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
 
 export interface ChoiceProps {
@@ -8,10 +8,12 @@ export interface ChoiceProps {
   readonly options: readonly { readonly value: string; readonly text?: string }[]
   readonly chosen: string
   readonly onChoose: (value: string) => void
+  /** How many of more values are listed; undefined if all are. */
+  readonly listed?: number | undefined
 }
 
 /** A choice in one line. The chosen value is listed even if it is no option any more. */
-export function Choice({ id, label, options, chosen, onChoose }: ChoiceProps) {
+export function Choice({ id, label, options, chosen, onChoose, listed }: ChoiceProps) {
   const all = options.some(({ value }) => value === chosen) ? options : [{ value: chosen }, ...options]
   return html`<p class="choice">
     <label for=${id}>${label}</label>
@@ -22,5 +24,11 @@ export function Choice({ id, label, options, chosen, onChoose }: ChoiceProps) {
         </option>`,
       )}
     </select>
+    ${
+      listed !== undefined &&
+      html`<span class="fine">
+        The first ${formatCount(listed)} are listed; a link or an address with the name opens others.
+      </span>`
+    }
   </p>`
 }

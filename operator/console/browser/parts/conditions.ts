@@ -1,16 +1,22 @@
 import type { ResourceList } from '../../../api/shapes.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
+import { troublesOf } from '../data/troubles-of.ts'
 import { State } from './notes.ts'
 
 type Condition = ResourceList['items'][number]['conditions'][number]
 
-/** The condition Ready in a word; the others are in its description. */
+/** The condition Ready in a word, and those that report a trouble of a resource that is ready. */
 export function ReadyState({ conditions }: { readonly conditions: readonly Condition[] }) {
   const ready = conditions.find(({ type }) => type === 'Ready')
   if (ready === undefined) return html`<${State} tone="quiet">unknown<//>`
-  const tone = ready.status === 'True' ? 'good' : ready.status === 'False' ? 'error' : 'warning'
-  return html`<${State} tone=${tone}>${ready.status === 'True' ? 'Ready' : displayText(ready.reason)}<//>`
+  if (ready.status !== 'True') {
+    const tone = ready.status === 'False' ? 'error' : 'warning'
+    return html`<${State} tone=${tone}>${displayText(ready.reason)}<//>`
+  }
+  const troubles = troublesOf(conditions)
+  const tone = troubles.length === 0 ? 'good' : 'warning'
+  return html`<${State} tone=${tone}>${['Ready', ...troubles.map(({ type }) => type)].join(', ')}<//>`
 }
 
 const maxMessage = 400

@@ -1,23 +1,24 @@
 import type { DomainList } from '../../../api/shapes.ts'
+import { listedOf } from '../calls/use-pages.ts'
 import type { Polled } from '../calls/use-poll.ts'
 import { html } from '../data/html.ts'
 import { linkTo, route } from '../data/route.ts'
 import { Choice } from './choice.ts'
 import { Asking, ErrorNote, NoDomain } from './notes.ts'
 
-/** The choice of the domain that the present page shows. */
-export function DomainChoice({
-  names,
-  chosen,
-}: {
-  readonly names: readonly string[]
+interface DomainChoiceProps {
+  readonly list: DomainList | undefined
   readonly chosen: string
-}) {
+}
+
+/** The choice of the domain that the present page shows. */
+export function DomainChoice({ list, chosen }: DomainChoiceProps) {
   const choose = (domain: string) => {
     location.hash = linkTo(route.value.page, { domain })
   }
-  const options = names.map(value => ({ value }))
-  return html`<${Choice} id="domain" label="Domain" ...${{ options, chosen }} onChoose=${choose} />`
+  const options = (list?.items ?? []).map(({ domain: value }) => ({ value }))
+  return html`<${Choice} id="domain" label="Domain" ...${{ options, chosen }} onChoose=${choose}
+    listed=${list && listedOf(list)} />`
 }
 
 /** The note of a page that has no domain to show. */

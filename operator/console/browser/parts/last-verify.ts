@@ -37,7 +37,8 @@ function Result({ passed, beganMs, endedMs, findings, records, shown }: Verify) 
     items: shown,
     keyOf: ({ record, message }) => `${record} ${message}`,
     columns,
-    more: shown.length < findings ? 'More exist; tollway payments verify lists all.' : '',
+    hasMore: shown.length < findings,
+    rest: 'tollway payments verify lists all.',
   }
   return html`
     <p class="facts">

@@ -20,6 +20,30 @@ export function ErrorNote({ error }: { readonly error: unknown }) {
   </p>`
 }
 
+/**
+ * The errors of several calls in one note for rights and one for everything else, each message once: a user
+ * may lack the right to several kinds.
+ */
+export function ErrorNotes({ errors }: { readonly errors: readonly (CallError | undefined)[] }) {
+  const found = errors.filter(error => error !== undefined)
+  const [forbidden, others] = [found.filter(isForbidden), found.filter(error => !isForbidden(error))]
+  return [forbidden, others].map(some => {
+    const [first] = some
+    if (first === undefined) return null
+    const { status, code } = first
+    const message = [...new Set(some.map(error => error.message))].join('; ')
+    return html`<${ErrorNote} error=${new CallError(status, code, message)} />`
+  })
+}
+
+const isForbidden = ({ status }: CallError) => status === 403
+
+/** How to see what a list of resources leaves out. */
+export const seeStatus = () =>
+  isLoggedIn.value
+    ? 'Choose a namespace above, or read all with kubectl tollway status.'
+    : 'tollway status lists all.'
+
 /** The note of a list without rows. It says what to do. */
 export const Empty = ({ children }: { readonly children?: ComponentChildren }) =>
   html`<p class="empty">${children}</p>`

@@ -6,16 +6,19 @@ export interface ProblemListProps {
   readonly problems: readonly FoundProblem[]
   /** Whether the operator has answered. */
   readonly isKnown: boolean
+  /** Whether some resources are not known. */
+  readonly isPartial?: boolean
 }
 
 const maxShown = 20
 const maxMessage = 500
 
 /** The problems, announced when their number changes. */
-export function ProblemList({ problems, isKnown }: ProblemListProps) {
+export function ProblemList({ problems, isKnown, isPartial = false }: ProblemListProps) {
   const shown = problems.slice(0, maxShown)
   const count = problems.length
-  const summary = count === 0 ? 'No problems' : `${count} ${count === 1 ? 'problem' : 'problems'}`
+  const found = count === 0 ? 'No problems' : `${count} ${count === 1 ? 'problem' : 'problems'}`
+  const summary = isPartial ? `${found} so far: not all resources are read` : found
   return html`<section class="problems ${count === 0 ? 'none' : 'some'}" aria-labelledby="problems">
     <h2 id="problems" aria-live="polite">${isKnown ? summary : 'Asking the operator …'}</h2>
     ${

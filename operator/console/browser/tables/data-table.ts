@@ -1,5 +1,6 @@
+import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
-import { displayText } from '../data/format.ts'
+import { displayText, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
 
 export interface Column<Item> {
@@ -19,15 +20,27 @@ export interface DataTableProps<Item> {
   /** The cells of the first column are the headers of their rows. */
   readonly columns: readonly Column<Item>[]
   readonly isCurrent?: (item: Item) => boolean
-  /** Where the items are that the table does not have; empty if it has all. */
-  readonly more?: string | undefined
+  /** Whether more items exist than the table has. */
+  readonly hasMore?: boolean
+  /** How to see these items, in a sentence. */
+  readonly rest?: string
 }
+
+/** More rows are shown on demand: a browser needs seconds for thousands of them. */
+const rowsAtOnce = 200
 
 /**
  * A table that scrolls in its own region. In a narrow window the style sheet shows each row as a block of
  * labelled values; the roles keep it a table for screen readers.
  */
-export function DataTable<Item>({ title, items, keyOf, columns, isCurrent, more }: DataTableProps<Item>) {
+export function DataTable<Item>(properties: DataTableProps<Item>) {
+  const { title, items, keyOf, columns, isCurrent, hasMore = false, rest = '' } = properties
+  const maxRows = useSignal(rowsAtOnce)
+  const shown = items.slice(0, maxRows.value)
+  const more = hasMore ? ' more than' : ''
+  const showMore = () => {
+    maxRows.value += rowsAtOnce
+  }
   return html`<div class="scroll" role="region" aria-label=${title} tabindex="0">
     <table role="table">
       <caption>${title}</caption>
@@ -41,10 +54,20 @@ export function DataTable<Item>({ title, items, keyOf, columns, isCurrent, more 
         </tr>
       </thead>
       <tbody role="rowgroup">
-        ${items.map(item => html`<${Row} key=${keyOf(item)} ...${{ item, columns, isCurrent }} />`)}
+        ${shown.map(item => html`<${Row} key=${keyOf(item)} ...${{ item, columns, isCurrent }} />`)}
       </tbody>
     </table>
-    ${more && html`<p class="more">${more}</p>`}
+    ${
+      (shown.length < items.length || hasMore) &&
+      html`<p class="more">
+        The first ${formatCount(shown.length)} of${more} ${formatCount(items.length)} are shown.
+        ${
+          shown.length < items.length
+            ? html`${' '}<button type="button" onClick=${showMore}>Show ${rowsAtOnce} more</button>`
+            : ` ${rest}`
+        }
+      </p>`
+    }
   </div>`
 }
 

@@ -2,7 +2,7 @@ import type { DomainList } from '../../../api/shapes.ts'
 import { displayText, formatCount, formatRate } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { linkTo } from '../data/route.ts'
-import { NoDomain } from '../parts/notes.ts'
+import { NoDomain, seeStatus } from '../parts/notes.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
 type Domain = DomainList['items'][number]
@@ -29,8 +29,11 @@ const columns: readonly Column<Domain>[] = [
 export function DomainTable({ list }: { readonly list: DomainList | undefined }) {
   if (list === undefined) return null
   if (list.items.length === 0) return html`<${NoDomain} />`
-  const more = list.next === undefined ? '' : 'More domains exist; tollway counters lists all.'
   const keyOf = ({ domain }: Domain) => domain
-  const table: DataTableProps<Domain> = { title: 'Domains', items: list.items, keyOf, columns, more }
+  const table: DataTableProps<Domain> = {
+    ...{ title: 'Domains', items: list.items, keyOf, columns },
+    hasMore: list.next !== undefined,
+    rest: seeStatus(),
+  }
   return html`<${DataTable} ...${table} />`
 }

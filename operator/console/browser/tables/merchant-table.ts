@@ -58,7 +58,8 @@ export function MerchantTable({ list }: { readonly list: MerchantList }) {
     items: list.items,
     keyOf: ({ namespace, name }) => `${namespace}/${name}`,
     columns,
-    more: list.next === undefined ? '' : 'More merchants exist; tollway status lists all.',
+    hasMore: list.next !== undefined,
+    rest: 'tollway status lists all.',
   }
   return html`<${DataTable} ...${table} />`
 }

@@ -14,6 +14,8 @@ type Rule = RuleList['items'][number]
 export interface RuleTreeProps {
   readonly domain: string
   readonly rules: readonly Rule[]
+  /** Whether more exist. */
+  readonly hasMore: boolean
   readonly isKnown: boolean
   readonly chosen: string | undefined
   /** The rates of each rule. */
@@ -26,7 +28,7 @@ interface TreeRow {
 }
 
 /** The rules as a tree, in the rows of a table: a rule below another one is indented. */
-export function RuleTree({ domain, rules, isKnown, chosen, history }: RuleTreeProps) {
+export function RuleTree({ domain, rules, hasMore, isKnown, chosen, history }: RuleTreeProps) {
   if (!isKnown) return html`<${Asking} />`
   if (rules.length === 0) return html`<${Empty}>No rule of the domain has a limit.<//>`
   const table: DataTableProps<TreeRow> = {
@@ -35,6 +37,8 @@ export function RuleTree({ domain, rules, isKnown, chosen, history }: RuleTreePr
     keyOf: ({ node }) => node.rule.rule,
     columns: columnsOf(domain, history),
     isCurrent: ({ node }) => node.rule.rule === chosen,
+    hasMore,
+    rest: `The API lists all: GET /api/v1/domains/${encodeURIComponent(domain)}/rules`,
   }
   return html`<${DataTable} ...${table} />`
 }

@@ -63,7 +63,8 @@ export function StreamTable({ list, shown }: StreamTableProps) {
     keyOf: ({ key }) => key,
     columns,
     isCurrent: ({ key }) => key === shown,
-    more: list.next === undefined ? '' : 'More requests exist; tollway streams list has all.',
+    hasMore: list.next !== undefined,
+    rest: 'tollway streams list has all.',
   }
   return html`<${DataTable} ...${table} />`
 }

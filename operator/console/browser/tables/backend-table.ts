@@ -1,0 +1,70 @@
+import type { ResourceList } from '../../../api/shapes.ts'
+import { displayText } from '../data/format.ts'
+import { html } from '../data/html.ts'
+import { State } from '../parts/notes.ts'
+import { type Column, DataTable, type DataTableProps } from './data-table.ts'
+
+type Resource = ResourceList['items'][number]
+type Pod = ResourceList['pods'][number]
+
+interface Backend {
+  readonly service: string
+  readonly name: string
+  readonly problem: string
+}
+
+/** The services whose pods report no backend: their resources have the condition Degraded while it fails. */
+const degradedServices = [
+  { kind: 'AnimationStreamRoute', service: 'Brokers', name: 'streams' },
+  { kind: 'Merchant', service: 'Payments service', name: 'database' },
+]
+
+const columns: readonly Column<Backend>[] = [
+  { label: 'Service', cell: ({ service }) => service },
+  { label: 'Backend', cell: ({ name }) => displayText(name) },
+  {
+    label: 'State',
+    cell: ({ problem }) =>
+      problem === '' ? html`<${State} tone="good">answers<//>` : html`<${State} tone="error">fails<//>`,
+  },
+  { label: 'Cause', cell: ({ problem }) => problem || '–' },
+]
+
+export interface BackendTableProps {
+  readonly resources: readonly Resource[]
+  readonly pods: readonly Pod[]
+}
+
+/** The backends of the services that have pods or resources. */
+export function BackendTable({ resources, pods }: BackendTableProps) {
+  const items = [...backendsOfPods(pods), ...degradedServices.flatMap(each => backendOf(each, resources))]
+  if (items.length === 0) return null
+  const keyOf = ({ service, name }: Backend) => `${service} ${name}`
+  const table: DataTableProps<Backend> = { title: 'Backends', items, keyOf, columns }
+  return html`<${DataTable} ...${table} />`
+}
+
+function backendsOfPods(pods: readonly Pod[]): readonly Backend[] {
+  return [...Map.groupBy(pods, ({ backend }) => backend)].map(([name, users]) => {
+    const failing = users.filter(({ backendProblem }) => backendProblem !== '')
+    const [first] = failing
+    const where = `at ${failing.length} of ${users.length} pods`
+    return {
+      service: 'Rate limit service',
+      name,
+      problem: first === undefined ? '' : `${where}: ${first.backendProblem}`,
+    }
+  })
+}
+
+function backendOf(
+  { kind, service, name }: (typeof degradedServices)[number],
+  resources: readonly Resource[],
+): readonly Backend[] {
+  const some = resources.filter(resource => resource.kind === kind)
+  if (some.length === 0) return []
+  const degraded = some
+    .flatMap(({ conditions }) => conditions)
+    .find(({ type, status }) => type === 'Degraded' && status === 'True')
+  return [{ service, name, problem: degraded?.message ?? '' }]
+}
