@@ -129,8 +129,16 @@ export const whatIfBody = {
   },
 }
 
+const warnings = [
+  {
+    field: 'spec.descriptors[0].limits[1].name',
+    message: "the limits share the name 'short', and therefore their statistics",
+  },
+]
+
 export const whatIfAnswer: shapes.WhatIfAnswer = {
   domain: 'checkout',
+  warnings,
   rules: [
     {
       rule: 'checkout.user',
@@ -265,6 +273,7 @@ export const applyBody: manifests.ApplyBody = { resource: whatIfBody, dryRun: tr
 export const applyAnswer: manifests.ApplyAnswer = {
   ...{ namespace: 'shop', name: 'checkout', created: false, origin: 'checkout.yaml', dryRun: true },
   version: '5c3d0a1e7b9f4c2288d1a6f0e2b47c93',
+  warnings,
 }
 
 export const manifestAnswer: manifests.ManifestAnswer = {

@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { answer, text } from './shape-parts.ts'
+import { answer, text, warnings } from './shape-parts.ts'
 
 /** The JSON of calls that read and write resources as their authors write them. */
 
@@ -44,6 +44,7 @@ export const applyAnswer = answer(
     origin: text('The file, or `cluster`.'),
     version: text('The version of the manifest after the change.'),
     dryRun: Type.Boolean({ description: 'Whether nothing was written.' }),
+    warnings,
   },
   'The applied resource.',
 )

@@ -25,6 +25,11 @@ export const paged = <Item extends TSchema, More extends TProperties>(
     { description },
   )
 
+export const warnings = Type.Array(
+  answer({ field: text('The field.'), message: text('The reason.') }, 'A warning.'),
+  { description: 'Settings of the resource that are valid and probably mistakes.' },
+)
+
 export const hits = {
   allowed: count('Allowed hits.'),
   refused: count('Refused hits.'),

@@ -13,6 +13,7 @@ import {
   sentEntries,
   text,
   unixMs,
+  warnings,
 } from './shape-parts.ts'
 
 /**
@@ -254,6 +255,7 @@ const share = (description: string) => answer({ allowed: hits.allowed, refused: 
 export const whatIfAnswer = answer(
   {
     domain,
+    warnings,
     rules: Type.Array(
       answer(
         {

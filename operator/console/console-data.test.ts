@@ -4,6 +4,7 @@ import { readEntry } from '../api/input/read-query.ts'
 import { currentPods } from './browser/data/current-pods.ts'
 import { descriptorParameters, parseEntries, writeEntries } from './browser/data/entries.ts'
 import { displayText, findMarks, formatMoney } from './browser/data/format.ts'
+import { readYaml } from './browser/data/read-yaml.ts'
 import { flatten, ruleTree } from './browser/data/rule-tree.ts'
 import { createSeriesBuffer } from './browser/data/series-buffer.ts'
 import { createTapBuffer, matches } from './browser/data/tap-buffer.ts'
@@ -27,6 +28,13 @@ test('entries are formatted and parsed without a loss, and the API reads their p
     ['=x', /is not KEY=VALUE/],
   ] as const)
     assert.match(`${parseEntries(text)}`, message)
+})
+
+test('YAML has the schema of manifests: merge keys, and dates and yes as texts', () => {
+  const text = 'a: &a {unit: hour}\nb: {<<: *a, on: yes}\nc: 2026-01-01\n'
+  assert.deepEqual(readYaml(text), {
+    value: { a: { unit: 'hour' }, b: { unit: 'hour', on: 'yes' }, c: '2026-01-01' },
+  })
 })
 
 test('a rule is nested below the rule whose name it continues', () => {

@@ -123,6 +123,28 @@ describe('What-if in Chromium', { skip: missingChromium }, () => {
       assert.equal(await apply.isDisabled(), true)
     })
 
+  test('mistakes and warnings are those of validate: claims, merge keys, doubtful settings', async () => {
+    const page = await openEditor()
+    await page.getByText('The resource is valid.').waitFor()
+    const editor = page.getByLabel('RateLimitConfig in YAML')
+    const text = await editor.inputValue()
+    await editor.fill(text.replace('domain: checkout', 'domain: loans'))
+    await page.getByText('spec.domain: "loans" belongs to bank/loans').waitFor()
+    assert.equal(await page.getByRole('button', { name: 'Apply' }).isDisabled(), true)
+    const merged =
+      '- {key: user, limits: [&a {name: n, unit: hour, requestsPerUnit: 5}, {<<: *a, unit: day}]}'
+    await editor.fill(text.replace(/- \{key: user.*/, merged))
+    await page.getByText('The resource is valid.').waitFor()
+    await page.getByText(/^warning: spec\.descriptors\[0\]\.limits\[1\]\.name: the limits share/).waitFor()
+    site.pods.problem = new QueryError('no-pods', 'no process')
+    await page.getByRole('button', { name: 'Replay again' }).click()
+    await page.getByText('no process').waitFor()
+    assert.deepEqual(await accessibilityFaults(page), [])
+    await page.getByRole('button', { name: 'Apply' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText(/^warning: spec\.descriptors\[0\]\.limits\[1\]\.name/).waitFor()
+  })
+
   test('the text is copied', async () => {
     const page = await openEditor()
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])

@@ -246,7 +246,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     content: 'one file for each command in `commands/`, and what they share',
     mayImport: [
       ...operatorParts,
-      'operator/console/browser/data/deadlines.ts',
+      'operator/console/browser/data/',
       'operator/streams/',
       'proto/',
       host,

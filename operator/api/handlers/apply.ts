@@ -1,20 +1,23 @@
 import type { ApplyAnswer, ApplyBody } from '../manifest-shapes.ts'
 import { readOwner } from '../sources.ts'
 import type { ApiCall, Handler } from './handler.ts'
-import { proposalOf } from './proposal.ts'
+import { assertClaim, describeWarnings, proposalOf } from './proposal.ts'
 
 const bodyOf = ({ body }: ApiCall) => body as ApplyBody
-const placeOf = (call: ApiCall) => readOwner(proposalOf(bodyOf(call).resource).name)
+const placeOf = (call: ApiCall) => readOwner(proposalOf(bodyOf(call).resource).domain.name)
 
 /** Applies a RateLimitConfig with the rights of the caller: in its file, or in the cluster. */
 export const apply: Handler = {
   placeOf,
   async answer(call): Promise<ApplyAnswer> {
     const { resource, manifest, dryRun = false, force = false, version } = bodyOf(call)
+    const proposal = proposalOf(resource)
+    assertClaim(proposal, call.sources)
+    const warnings = describeWarnings(proposal)
     const { namespace, name } = placeOf(call)
     const place = { namespace, name }
     const { token } = call.caller
     const request = { resource, manifest, version, ...place, dryRun, force, token, signal: call.signal }
-    return { ...place, dryRun, ...(await call.sources.apply(request)) }
+    return { ...place, dryRun, warnings, ...(await call.sources.apply(request)) }
   },
 }

@@ -1,18 +1,27 @@
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import { openDomainClaims } from '../../kinds/rate-limit-config/claim-domains.ts'
 import { translateRateLimitConfig } from '../../kinds/rate-limit-config/translate-rate-limit-config.ts'
+import type { FieldProblem } from '../../kinds/translation.ts'
 import { invalid } from '../api-error.ts'
+import { type ApiSources, contentOf, readOwner } from '../sources.ts'
 
 const apiVersion = 'tollway.dev/v1alpha1'
 
 /** The translation of a large resource takes a second, and two functions need it. */
-const proposals = new WeakMap<object, RateLimitDomain>()
+const proposals = new WeakMap<object, Proposal>()
+
+export interface Proposal {
+  readonly domain: RateLimitDomain
+  /** Settings that are valid and probably mistakes. */
+  readonly warnings: readonly FieldProblem[]
+}
 
 /**
  * Translates a proposed RateLimitConfig.
  *
  * @throws ApiError with all problems of the resource
  */
-export function proposalOf(resource: Readonly<Record<string, unknown>>): RateLimitDomain {
+export function proposalOf(resource: Readonly<Record<string, unknown>>): Proposal {
   const known = proposals.get(resource)
   if (known !== undefined) return known
   const problems = [
@@ -29,9 +38,30 @@ export function proposalOf(resource: Readonly<Record<string, unknown>>): RateLim
   }
   const translation = translateRateLimitConfig(`${namespace}/${name}`, resource)
   if ('problems' in translation) throw invalid(translation.problems)
-  proposals.set(resource, translation.value)
-  return translation.value
+  const proposal = { domain: translation.value, warnings: translation.warnings }
+  proposals.set(resource, proposal)
+  return proposal
 }
+
+/**
+ * Rejects a proposal whose domain belongs to another resource. Call it for callers with the right to act: the
+ * message names the other resource.
+ *
+ * @throws ApiError with the problem as `tollway validate` reports it
+ */
+export function assertClaim({ domain }: Proposal, sources: Pick<ApiSources, 'domains'>): void {
+  const inForce = contentOf(sources, domain.domain)
+  if (inForce === undefined || inForce.name === domain.name) return
+  const claims = openDomainClaims()
+  const claimantOf = ({ name }: RateLimitDomain) => ({ name, namespace: readOwner(name).namespace })
+  claims.grant(inForce, claimantOf(inForce))
+  const denial = claims.denialOf(domain, claimantOf(domain))
+  if (denial !== undefined) throw invalid([denial])
+}
+
+/** The warnings of a proposal, as answers have them. */
+export const describeWarnings = ({ warnings }: Proposal) =>
+  warnings.map(({ path, message }) => ({ field: path, message }))
 
 function unlike(path: string, found: unknown, expected: string) {
   return found === expected ? [] : [{ path, message: `${shown(found)} is not ${expected}` }]

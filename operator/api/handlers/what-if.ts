@@ -6,26 +6,28 @@ import { bodyTooLarge } from '../input/read-body.ts'
 import type { WhatIfAnswer } from '../shapes.ts'
 import { ownerOf } from '../sources.ts'
 import type { ApiCall, Handler } from './handler.ts'
-import { proposalOf } from './proposal.ts'
+import { assertClaim, describeWarnings, type Proposal, proposalOf } from './proposal.ts'
 
 const maxRules = 10_000
 
 /** A proposal is validated before the right is checked, because its domain says where the right is needed. */
 export const whatIf: Handler = {
   placeOf(call) {
-    const { domain, name } = proposalIn(call)
+    const { domain, name } = proposalIn(call).domain
     const [namespace = ''] = name.split('/')
     return ownerOf(call.sources, domain) ?? { namespace }
   },
   async answer(call): Promise<WhatIfAnswer> {
     const proposal = proposalIn(call)
-    const { bytes } = encodeRateLimitDomain(proposal)
+    assertClaim(proposal, call.sources)
+    const { domain } = proposal.domain
+    const { bytes } = encodeRateLimitDomain(proposal.domain)
     if (bytes.length > maxWhatIfBytes)
       throw bodyTooLarge(`the encoded resource is larger than ${maxWhatIfBytes} bytes`)
     const resource = Buffer.from(bytes).toString('base64')
-    const steps = call.sources.pods.whatIf({ domain: proposal.domain, resource }, call.signal)
+    const steps = call.sources.pods.whatIf({ domain, resource }, call.signal)
     for await (const step of steps) {
-      if (step.kind === 'result') return describeResult(proposal.domain, step.result)
+      if (step.kind === 'result') return describeResult(proposal, step.result)
     }
     throw new ApiError(504, 'deadline', 'no pod has finished the replay')
   },
@@ -33,14 +35,15 @@ export const whatIf: Handler = {
 
 const proposalIn = ({ body }: ApiCall) => proposalOf(body as Readonly<Record<string, unknown>>)
 
-function describeResult(domain: string, { now, proposed, keys, coverage }: WhatIfResult): WhatIfAnswer {
+function describeResult(proposal: Proposal, { now, proposed, keys, coverage }: WhatIfResult): WhatIfAnswer {
   const none: Omit<ReplayedRule, 'rule'> = { allowed: 0, refused: 0 }
   const nowByRule = new Map(now.map(rule => [rule.rule, rule]))
   const proposedByRule = new Map(proposed.map(rule => [rule.rule, rule]))
   const names = [...new Set([...nowByRule.keys(), ...proposedByRule.keys()])].sort()
   const share = ({ allowed, refused } = none) => ({ allowed, refused })
   return {
-    domain,
+    domain: proposal.domain.domain,
+    warnings: describeWarnings(proposal),
     rules: names.slice(0, maxRules).map(rule => ({
       rule,
       now: share(nowByRule.get(rule)),

@@ -107,6 +107,21 @@ describe('tollway whatif', () => {
     assert.ok(longest > defaultWhatIfTiming.deadlineMs, `${longest} ms`)
   })
 
+  test('reads merge keys as the operator does, and prints the warnings of the resource', async t => {
+    const { run } = await open(t)
+    const merged = manifest('minute').replace(
+      /spec: .*/,
+      `spec: {domain: checkout, descriptors: [{key: user, limits: [&a {name: n, unit: hour, requestsPerUnit: 5}, {<<: *a, unit: day}]}]}`,
+    )
+    writeFileSync(file, merged)
+    const { code, complaints } = await run('whatif', '-f', file)
+    assert.equal(code, 0)
+    assert.match(
+      complaints,
+      /^warning: spec\.descriptors\[0\]\.limits\[1\]\.name: the limits share the name/m,
+    )
+  })
+
   test('names the invalid line of the file', async t => {
     const { run } = await open(t)
     writeFileSync(file, manifest('minuet'))

@@ -1,8 +1,9 @@
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
-import { CORE_SCHEMA, load } from 'js-yaml'
 import { maxWhatIfBytes } from '../../api/endpoints.ts'
 import type { WhatIfAnswer } from '../../api/shapes.ts'
 import { deadlines } from '../../console/browser/data/deadlines.ts'
+import { readYaml } from '../../console/browser/data/read-yaml.ts'
+import { formatFieldProblem } from '../../kinds/translation.ts'
 import { callApi } from '../api/call-api.ts'
 import { type OperatorAddress, operatorSource } from '../api/find-operator.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'
@@ -49,6 +50,9 @@ namespace of the resource.`,
     const operator = await source.open(sourceValues, output)
     const answer = await callApi<WhatIfAnswer>(operator, '/whatif', resource, deadlines.whatIf)
     output.print(format === 'table' ? describe(answer) : render(answer, format))
+    // An earlier operator sends no warnings.
+    for (const { field, message } of answer.warnings ?? [])
+      output.printError(`warning: ${printable(formatFieldProblem({ path: field, message }))}\n`)
     const { missing } = answer.coverage
     for (const pod of missing) output.printError(`${printable(pod)}: did not answer, or has no recording\n`)
     return missing.length > 0 ? exitCodes.wrong : exitCodes.ok
@@ -58,8 +62,15 @@ namespace of the resource.`,
 export const whatIf = createWhatIf(operatorSource)
 
 function readResource(path: string): unknown {
+  const read = readYaml(readFile(path))
+  if ('value' in read) return read.value
+  const { message, line } = read
+  throw new UsageError(`-f ${path}: ${line === undefined ? '' : `line ${line}: `}${message}`)
+}
+
+function readFile(path: string): string {
   try {
-    return load(readBoundedFile(path, maxWhatIfBytes).toString('utf8'), { schema: CORE_SCHEMA })
+    return readBoundedFile(path, maxWhatIfBytes).toString('utf8')
   } catch (error) {
     throw new UsageError(`-f ${path}: ${(error as Error).message}`)
   }

@@ -13,6 +13,8 @@ export interface Proposal {
   readonly isValid: boolean
   /** Those of the last checked text while the present one is checked. */
   readonly problems: readonly Problem[]
+  /** Settings that are valid and probably mistakes. */
+  readonly warnings: readonly Problem[]
   /** The line of a mistake in the YAML. */
   readonly line: number | undefined
   readonly replay: Replay
@@ -28,6 +30,7 @@ export type Replay =
 const nothing: Proposal = {
   isValid: false,
   problems: [],
+  warnings: [],
   line: undefined,
   replay: { state: 'none' },
   answer: undefined,
@@ -91,7 +94,8 @@ async function ask(text: string, signal: AbortSignal): Promise<Proposal> {
   }
   try {
     const answer = await replay(read.value, signal)
-    return { ...nothing, isValid: true, replay: { state: 'done' }, answer }
+    const { warnings } = answer
+    return { ...nothing, isValid: true, warnings, replay: { state: 'done' }, answer }
   } catch (error) {
     signal.throwIfAborted()
     const problems = problemsIn(error)
@@ -122,12 +126,13 @@ async function checkByDryRun(
   resource: unknown,
   manifest: string,
   signal: AbortSignal,
-): Promise<Pick<Proposal, 'isValid' | 'problems'>> {
+): Promise<Pick<Proposal, 'isValid' | 'problems' | 'warnings'>> {
   try {
-    await post<ApplyAnswer>('/apply', { resource, manifest, dryRun: true }, { signal })
-    return { isValid: true, problems: [] }
+    const { warnings } = await post<ApplyAnswer>('/apply', { resource, manifest, dryRun: true }, { signal })
+    return { isValid: true, problems: [], warnings }
   } catch (error) {
     // A conflict is found after the mistakes. Without the right to apply, nothing is known.
-    return { isValid: error instanceof CallError && error.status === 409, problems: problemsIn(error) }
+    const isValid = error instanceof CallError && error.status === 409
+    return { isValid, problems: problemsIn(error), warnings: [] }
   }
 }

@@ -11,7 +11,7 @@ import { html } from '../data/html.ts'
 import { linkTo, route } from '../data/route.ts'
 import { Choice } from '../parts/choice.ts'
 import { Editor } from '../parts/editor.ts'
-import { Asking, Empty, ErrorNote } from '../parts/notes.ts'
+import { Asking, Empty, ErrorNote, FieldList } from '../parts/notes.ts'
 import { ProposalActions } from '../parts/proposal-actions.ts'
 import { BeforeAfter } from '../tables/before-after.ts'
 
@@ -155,21 +155,11 @@ const howToRecord =
   'Start the rate limit service with DECISION_RECORDING_BYTES=16777216, or without this setting: ' +
   'its pods then record their calls, and this page replays them.'
 
-const maxMessage = 400
-
 function Mistakes({ proposal }: { readonly proposal: Proposal }) {
-  const { problems, isValid } = proposal
+  const { problems, warnings, isValid } = proposal
   return html`<div id="mistakes" role="status">
+    <${FieldList} style="mistakes" items=${problems} />
     ${isValid && html`<p class="done">The resource is valid.</p>`}
-    ${
-      problems.length > 0 &&
-      html`<ul class="mistakes">
-        ${problems.map(
-          ({ field, message }) => html`<li>
-            <code>${displayText(field)}</code>: ${displayText(message, maxMessage)}
-          </li>`,
-        )}
-      </ul>`
-    }
+    <${FieldList} style="mistakes doubts" label="warning: " items=${warnings} />
   </div>`
 }

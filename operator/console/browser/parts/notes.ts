@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { CallError } from '../calls/api.ts'
+import { CallError, type Problem } from '../calls/api.ts'
 import { isLoggedIn, namespace } from '../calls/session.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
@@ -61,3 +61,21 @@ export type Tone = 'good' | 'warning' | 'error' | 'quiet'
 /** A state as a word with a colored dot. */
 export const State = ({ tone, children }: { readonly tone: Tone; readonly children?: ComponentChildren }) =>
   html`<span class="state ${tone}">${children}</span>`
+
+interface FieldListProps {
+  readonly style: string
+  readonly label?: string
+  readonly items: readonly Problem[]
+}
+
+/** Problems or warnings of fields, one a line. */
+export function FieldList({ style, label = '', items }: FieldListProps) {
+  if (items.length === 0) return null
+  return html`<ul class=${style}>
+    ${items.map(
+      ({ field, message }) => html`<li>
+        ${label}<code>${displayText(field)}</code>: ${displayText(message, maxMessage)}
+      </li>`,
+    )}
+  </ul>`
+}

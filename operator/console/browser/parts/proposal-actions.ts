@@ -10,7 +10,7 @@ import { hasRight } from '../data/has-right.ts'
 import { html } from '../data/html.ts'
 import { readYaml } from '../data/read-yaml.ts'
 import { ConfirmDialog } from './confirm-dialog.ts'
-import { ErrorNote } from './notes.ts'
+import { ErrorNote, FieldList } from './notes.ts'
 
 /** A change that the API has checked, and that the user has not confirmed yet. */
 interface CheckedChange {
@@ -162,6 +162,7 @@ function Confirmation({ change, onConfirm, onCancel }: ConfirmationProps) {
   const props = { title: 'Apply the text?', action, onCancel, onConfirm: () => onConfirm(change) }
   return html`<${ConfirmDialog} ...${props}>
     <p>${describe(checked, 'will be')}.</p>
+    <${FieldList} style="mistakes doubts" label="warning: " items=${checked.warnings} />
     ${
       takesOver &&
       html`<p>Another manager has applied these fields. You take them over:</p>

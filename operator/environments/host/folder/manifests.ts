@@ -1,13 +1,6 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
-import {
-  CORE_SCHEMA,
-  constructFromEvents,
-  EVENT_ID,
-  type Event,
-  mergeTag,
-  parseEvents,
-  YAMLException,
-} from 'js-yaml'
+import { constructFromEvents, EVENT_ID, type Event, parseEvents, YAMLException } from 'js-yaml'
+import { manifestSchema as schema } from '../../../console/browser/data/read-yaml.ts'
 import { readAnnotations, type SourcedResource, type SourceProblem } from '../../../sources/source.ts'
 import { tollwayNamespace, uuid5 } from './uuid5.ts'
 
@@ -58,12 +51,6 @@ export const manifestLimits: ManifestLimits = {
   maxMergeKeys: 1_000,
   maxProblems: 100,
 }
-
-/**
- * The core schema of YAML 1.2, in which only `true` and `false` are booleans and a date is a text, with the
- * merge key, which `kubectl` accepts too.
- */
-const schema = CORE_SCHEMA.withTags(mergeTag)
 
 /**
  * Reads a file of Kubernetes manifests. An `error` means that the text is not YAML, or exceeds a limit, so
