@@ -19,7 +19,7 @@ import { createSubscriptions, type SubscriptionOptions } from './subscriptions.t
 /** The parts of the service that requests of the operator use. */
 export interface RequestParts
   extends CounterParts,
-    Pick<SubscriptionOptions, 'allowTap' | 'maxTapped' | 'random'> {
+    Pick<SubscriptionOptions, 'allowTap' | 'maxTapped' | 'worker' | 'random'> {
   readonly limiter: OpenedLimiter
   readonly slot: ObserverSlot
   /** Undefined if calls are not recorded. */
@@ -50,11 +50,11 @@ export function createRequestHandler(
   parts: RequestParts,
   send: (report: Report, isOptional: boolean) => void,
 ): RequestHandler {
-  const { limiter, recording, rules, clock, show, slot, allowTap, maxTapped, random } = parts
+  const { limiter, recording, rules, clock, show, slot, allowTap, maxTapped, worker, random } = parts
   const replays = new Map<bigint, AbortController>()
   let counterCalls = 0
   const subscriptions = createSubscriptions({
-    ...{ rules, clock, show, slot, allowTap, maxTapped, random },
+    ...{ rules, clock, show, slot, allowTap, maxTapped, worker, random },
     always: recording && recorderOf(recording),
     onReport: report => send(watchMessage(report), true),
   })

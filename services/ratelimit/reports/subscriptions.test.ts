@@ -5,19 +5,23 @@ import type { ObserverSlot } from '../limiter/decision-observer.ts'
 import { hideValues, type ShowEntries } from './hide-values.ts'
 import { createSubscriptions } from './subscriptions.ts'
 import type { WatchReport } from './watches.ts'
+import type { WorkerPlace } from './worker-share.ts'
 
 const maxTapped = 50
 const ttlMs = 60_000
 
-/** Subscriptions whose second passes when `report` is called. */
-function open(t: TestContext, show: ShowEntries = entries => entries) {
-  let nowMs = 0
-  const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
-  t.mock.timers.enable({ apis: ['setInterval'] })
+/** The subscriptions of one worker. Its second passes with the played timers. */
+function openWorker(
+  t: TestContext,
+  worker: WorkerPlace,
+  nowMs: () => number,
+  show: ShowEntries = entries => entries,
+) {
   const slot: ObserverSlot = { observer: undefined }
   const reports: WatchReport[] = []
   const subscriptions = createSubscriptions({
-    ...{ slot, always: undefined, allowTap: true, maxTapped, clock, random: Math.random },
+    ...{ slot, always: undefined, allowTap: true, maxTapped, worker, random: Math.random },
+    clock: { nowMs, monotonicMs: nowMs },
     rules: () => undefined,
     show,
     onReport: report => reports.push(report),
@@ -30,17 +34,27 @@ function open(t: TestContext, show: ShowEntries = entries => entries) {
     const descriptors = [{ entries: [{ key: 'user', value: `${user}` }] }]
     slot.observer?.decided({ domain: 'shop', descriptors, hitsAddend: 1 }, [undefined], [noLimit], 0)
   }
-  function report() {
-    reports.length = 0
+  /** Returns the reports since the last call. */
+  const taken = () => reports.splice(0)
+  return { subscriptions, slot, subscribe, tap, decide, taken }
+}
+
+const tapsIn = (reports: readonly WatchReport[]) => reports.flatMap(one => (one.what === 'tap' ? [one] : []))
+
+/** Subscriptions whose second passes when `report` or `top` is called. */
+function open(t: TestContext, show?: ShowEntries) {
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  let nowMs = 0
+  const { taken, ...opened } = openWorker(t, { index: 0, of: 1 }, () => nowMs, show)
+  function second() {
+    taken()
     nowMs += 1_000
     t.mock.timers.tick(1_000)
-    return reports.flatMap(one => (one.what === 'tap' ? [one] : []))
+    return taken()
   }
-  function top() {
-    report()
-    return reports.find(one => one.what === 'top')
-  }
-  return { subscriptions, slot, subscribe, tap, decide, report, top }
+  const report = () => tapsIn(second())
+  const top = () => second().find(one => one.what === 'top')
+  return { ...opened, report, top }
 }
 
 test('a tap shows a sample of the whole second, in order, and counts the others', t => {
@@ -111,3 +125,30 @@ test('hashed keys: neither the tap nor the top keys have the values of callers',
   decide(7)
   assert.deepEqual(report()[0]?.decisions[0]?.entries, [hashed])
 })
+
+for (const workers of [3, 64])
+  test(`${workers} workers of a pod report at most ${maxTapped} decisions a second, each in its turn`, t => {
+    let second = 0
+    t.mock.timers.enable({ apis: ['setInterval'] })
+    const pod = Array.from({ length: workers }, (_, index) =>
+      openWorker(t, { index, of: workers }, () => second * 1_000),
+    )
+    for (const { tap } of pod) assert.ok(tap(1n))
+    const shown = pod.map(() => 0)
+    for (second = 1; second <= workers; second++) {
+      for (const { decide } of pod) for (let user = 0; user < 100; user++) decide(user)
+      t.mock.timers.tick(1_000)
+      const counts = pod.map(({ taken }) =>
+        tapsIn(taken()).reduce((sum, { decisions }) => sum + decisions.length, 0),
+      )
+      assert.equal(
+        counts.reduce((sum, count) => sum + count, 0),
+        maxTapped,
+      )
+      for (const [index, count] of counts.entries()) shown[index] = (shown[index] ?? 0) + count
+    }
+    assert.ok(
+      shown.every(count => count > 0),
+      `${shown}`,
+    )
+  })

@@ -1,5 +1,6 @@
 import type { DecisionObserver, ObserverSlot } from '../limiter/decision-observer.ts'
 import { openWatch, type Watch, type WatchParts, type WatchReport, type WatchRequest } from './watches.ts'
+import { shareOfWorker } from './worker-share.ts'
 
 /** The running subscriptions of the operator. They end by themselves, unless they are renewed. */
 export interface Subscriptions {
@@ -31,7 +32,7 @@ export interface SubscriptionOptions extends WatchParts {
 
 /** No timer runs and no decision is observed without a subscription. */
 export function createSubscriptions(options: SubscriptionOptions): Subscriptions {
-  const { slot, always, onReport, allowTap, clock, maxTapped } = options
+  const { slot, always, onReport, allowTap, clock, maxTapped, worker } = options
   const running = new Map<bigint, Running>()
   let timer: NodeJS.Timeout | undefined
   slot.observer = always
@@ -51,7 +52,8 @@ export function createSubscriptions(options: SubscriptionOptions): Subscriptions
   function reportAll(): void {
     const nowMs = clock.monotonicMs()
     for (const [id, { endMs }] of running) if (nowMs >= endMs) running.delete(id)
-    const tapShare = Math.floor(maxTapped / Math.max(1, countTaps()))
+    const ofEachTap = Math.floor(maxTapped / Math.max(1, countTaps()))
+    const tapShare = shareOfWorker(ofEachTap, worker, Math.floor(clock.nowMs() / 1_000))
     for (const { watch } of running.values()) onReport(watch.report(tapShare))
     observe()
   }

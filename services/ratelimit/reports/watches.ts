@@ -9,6 +9,7 @@ import type { ShowEntries } from './hide-values.ts'
 import { type HitTotals, noHits, totalsOf } from './rule-totals.ts'
 import { Sample } from './sample.ts'
 import { type CountedItem, SpaceSaving } from './space-saving.ts'
+import type { WorkerPlace } from './worker-share.ts'
 
 /** A subscription of the operator. */
 export interface WatchRequest {
@@ -63,8 +64,9 @@ export interface WatchParts {
   readonly rules: () => RuleSet<LimitStats> | undefined
   readonly clock: Clock
   readonly show: ShowEntries
-  /** The most decisions that all taps of this process report in a second. */
+  /** The most decisions that all taps of all workers of the pod report in a second. */
   readonly maxTapped: number
+  readonly worker: WorkerPlace
   /** Returns numbers from 0 to below 1. */
   readonly random: () => number
 }
@@ -121,8 +123,9 @@ function openTop({ id, domain, rule, byRefused }: WatchRequest, { clock, show }:
 }
 
 /** Shows a sample of the decisions of the whole second, not its first ones. */
-function openTap({ id, domain, rule }: WatchRequest, { clock, show, maxTapped, random }: WatchParts): Watch {
-  const sample = new Sample<TappedDecision>(maxTapped, random)
+function openTap({ id, domain, rule }: WatchRequest, parts: WatchParts): Watch {
+  const { clock, show, maxTapped, worker, random } = parts
+  const sample = new Sample<TappedDecision>(Math.ceil(maxTapped / worker.of), random)
   return {
     observer: {
       decided(request, matches, statuses) {

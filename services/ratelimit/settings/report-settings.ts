@@ -20,7 +20,9 @@ export const reportSettings = settingsTable({
     name: 'DECISION_RECORDING_BYTES',
     kind: integer(0, 2 ** 30),
     fallback: `${16 * 1024 * 1024}`,
-    help: 'The memory in bytes for the latest calls, which a what-if replays. 0 disables the recording.',
+    help:
+      'The memory in bytes for the latest calls, which a what-if replays, of all workers together. ' +
+      '0 disables the recording.',
   },
   hashReportedKeys: {
     name: 'DECISION_KEYS_HASHED',

@@ -41,9 +41,16 @@ for (const [rule, env, expected] of cases) {
   })
 }
 
-test('a worker shares the ports and the local share of limits, and reports its number', () => {
+test('a worker shares the ports, the local share of limits and the memory of recordings, and reports its number', () => {
   const env = { WORKERS: '4', BACKEND_FAILURE_LOCAL_SHARE: '0.5', CONFIG_GRPC_XDS_NODE_METADATA: 'uid:1' }
-  const { reusePort, backendFailureLocalShare, xdsNodeMetadata } = settingsOfWorker(read(env), 3)
+  const { reusePort, backendFailureLocalShare, decisionRecordingBytes, xdsNodeMetadata } = settingsOfWorker(
+    read(env),
+    3,
+  )
+  assert.equal(decisionRecordingBytes, 4 * 1024 * 1024)
+  const recordingOf = (bytes: string) =>
+    settingsOfWorker(read({ ...env, DECISION_RECORDING_BYTES: bytes }), 0).decisionRecordingBytes
+  assert.deepEqual([recordingOf('0'), recordingOf('3')], [0, 1])
   assert.equal(reusePort, true)
   assert.equal(backendFailureLocalShare, 0.125)
   assert.deepEqual(Object.fromEntries(xdsNodeMetadata), { uid: '1', worker: '3', workers: '4' })

@@ -25,15 +25,17 @@ export function findWorkerProblems(settings: Settings): readonly SettingProblem[
 }
 
 /**
- * Returns the settings of one worker: it shares the ports, has its part of the local share of limits, and
- * sends its number and the number of workers to the management server.
+ * Returns the settings of one worker: it shares the ports, has its part of the local share of limits and
+ * of the memory of recordings, and sends its number and the number of workers to the management server.
  */
 export function settingsOfWorker(settings: Settings, index: number): Settings {
-  const { workers, backendFailureLocalShare, xdsNodeMetadata } = settings
+  const { workers, backendFailureLocalShare, decisionRecordingBytes, xdsNodeMetadata } = settings
   return {
     ...settings,
     reusePort: true,
     backendFailureLocalShare: backendFailureLocalShare / workers,
+    // 0 disables the recording, which a small part must not do.
+    decisionRecordingBytes: Math.ceil(decisionRecordingBytes / workers),
     xdsNodeMetadata: new Map([...xdsNodeMetadata, ['worker', `${index}`], ['workers', `${workers}`]]),
   }
 }
