@@ -90,6 +90,7 @@ export const topKeys: shapes.TopKeysAnswer = {
   keys: [{ entries, count: 34, error: 0 }],
   missingAtMost: 0,
   sinceMs: 60_000,
+  hashed: false,
   missing: [],
 }
 
@@ -117,6 +118,7 @@ export const tapBatch: shapes.TapBatchEvent = {
     },
   ],
   skipped: 0,
+  hashed: false,
 }
 
 export const whatIfBody = {

@@ -41,6 +41,10 @@ export const missing = {
   missing: Type.Array(Type.String(), { description: 'The names of the pods that did not answer in time.' }),
 }
 
+export const hashed = Type.Boolean({
+  description: 'Whether pods report hashes instead of values (DECISION_KEYS_HASHED): no key of a counter.',
+})
+
 /** The longest domain that a call names. Those of RateLimitConfigs are shorter. */
 export const maxDomainLength = 1_024
 

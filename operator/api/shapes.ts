@@ -5,6 +5,7 @@ import {
   domain,
   entries,
   entry,
+  hashed,
   hits,
   missing,
   paged,
@@ -217,6 +218,7 @@ export const topKeys = answer(
     ),
     missingAtMost: count('The most hits that a key can have that is not listed.'),
     sinceMs: count('For how many milliseconds the keys have been counted.'),
+    hashed,
     ...missing,
   },
   'The keys of a rule with the most hits.',
@@ -246,6 +248,7 @@ export const tapBatch = answer(
       ),
     ),
     skipped: count('The decisions of this second that were not sampled.'),
+    hashed,
   },
   'Sampled decisions: the data of an event `decisions`.',
 )

@@ -1,11 +1,14 @@
 import type { Entry } from '@tollway/ratelimit/rules/match.ts'
+import * as written from '../console/browser/data/entries.ts'
 import { UsageError } from './command.ts'
 
-/** One descriptor as it is written in a command: KEY=VALUE[,KEY=VALUE...], a comma in a value as `\,`. */
+/**
+ * Reads one descriptor as it is written in a command, in the syntax of the console.
+ *
+ * @throws UsageError that names the text
+ */
 export function parseEntries(text: string): readonly Entry[] {
-  return text.split(/(?<!\\),/).map(pair => {
-    const [key = '', ...rest] = pair.split('=')
-    if (key === '' || rest.length === 0) throw new UsageError(`--entries ${text}: "${pair}" is not KEY=VALUE`)
-    return { key, value: rest.join('=').replaceAll('\\,', ',') }
-  })
+  const entries = written.parseEntries(text)
+  if (typeof entries === 'string') throw new UsageError(`--entries ${text}: ${entries}`)
+  return entries
 }

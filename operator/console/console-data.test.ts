@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import fc from 'fast-check'
 import { readEntry } from '../api/input/read-query.ts'
+import { parseEntries as parseArgument } from '../cli/entries.ts'
 import { currentPods } from './browser/data/current-pods.ts'
 import { descriptorParameters, parseEntries, writeEntries } from './browser/data/entries.ts'
 import { displayText, findMarks, formatMoney } from './browser/data/format.ts'
@@ -22,12 +24,39 @@ test('entries are formatted and parsed without a loss, and the API reads their p
     const [sent = ''] = descriptorParameters(entries)
     assert.deepEqual(readEntry(new URLSearchParams({ d: sent }).toString().slice(2), 'd'), { key, value })
   }
+  assert.deepEqual(parseEntries('user=alice, path=C:\\temp\\,x,100%=a=b '), [
+    { key: 'user', value: 'alice' },
+    { key: 'path', value: 'C:\\temp,x' },
+    { key: '100%', value: 'a=b ' },
+  ])
   for (const [text, message] of [
     ['', /are empty/],
+    ['user=a,', /"" is not KEY=VALUE/],
     ['user', /"user" is not KEY=VALUE/],
     ['=x', /is not KEY=VALUE/],
   ] as const)
     assert.match(`${parseEntries(text)}`, message)
+})
+
+test('all entries are written and parsed without a loss, by the console and by commands', () => {
+  const text = fc.oneof(
+    fc.string({ unit: fc.constantFrom(...' =,%\\\n\t+"%3Dab\u00a0é'), maxLength: 12 }),
+    fc.string({ unit: 'binary', maxLength: 8 }),
+  )
+  const key = text.filter(each => each !== '')
+  const entries = fc.array(fc.record({ key, value: text }), { minLength: 1, maxLength: 4 })
+  fc.assert(
+    fc.property(entries, all => {
+      const plain = all.map(({ key, value }) => ({ key, value }))
+      assert.deepEqual(parseEntries(writeEntries(plain)), plain)
+      assert.deepEqual(parseArgument(writeEntries(plain)), plain)
+      for (const [index, sent] of descriptorParameters(plain).entries()) {
+        const raw = new URLSearchParams({ d: sent }).toString().slice(2)
+        assert.deepEqual(readEntry(raw, 'd'), plain[index])
+      }
+    }),
+    { numRuns: 2_000 },
+  )
 })
 
 test('YAML has the schema of manifests: merge keys, and dates and yes as texts', () => {

@@ -3,7 +3,7 @@ import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import { QueryError } from '../xds/sessions/query-error.ts'
 import { sessionsOf } from './counter-queries.ts'
 import type { SeriesPoint, TapBatch, TappedDecision, Watched } from './pod-sessions.ts'
-import type { ProcessSession } from './process-session.ts'
+import { hashesValues, type ProcessSession } from './process-session.ts'
 import type { WatchedReports } from './watched-reports.ts'
 
 interface LiveParts {
@@ -98,7 +98,8 @@ export async function* watchTap(
     for (;;) {
       await pause.wait(intervalMs, signal)
       if (signal.aborted) return
-      const batch = { decisions, skipped }
+      const hashed = sessions().some(session => session.state.domains.has(domain) && hashesValues(session))
+      const batch = { decisions, skipped, hashed }
       decisions = []
       skipped = 0
       share = shareOfEach()

@@ -178,6 +178,8 @@ export interface TopKeys {
   readonly missingAtMost: number
   /** The time that was counted. */
   readonly sinceMs: number
+  /** Whether pods report hashes instead of values. Undefined from an earlier version with the Lease. */
+  readonly hashed?: boolean
   readonly missing: readonly string[]
 }
 
@@ -198,6 +200,8 @@ export interface TapBatch {
   readonly decisions: readonly TappedDecision[]
   /** Decisions that were not sampled. */
   readonly skipped: number
+  /** Whether pods report hashes instead of values. Undefined from an earlier version with the Lease. */
+  readonly hashed?: boolean
 }
 
 export interface TappedDecision {

@@ -150,3 +150,7 @@ export function countsOf({ allowed, refused, near, shadow }: WireCounts): HitCou
     shadow: Number(shadow),
   }
 }
+
+/** Returns whether the process reports hashes instead of the values of descriptors. */
+export const hashesValues = ({ identity }: Pick<ProcessSession, 'identity'>) =>
+  identity.features.includes('hashed-keys')

@@ -4,7 +4,7 @@ import { uniqueNames } from './away-pods.ts'
 import { sessionsOf } from './counter-queries.ts'
 import { podNames } from './pod-names.ts'
 import type { Entry, TopKeys, TopQuery } from './pod-sessions.ts'
-import type { ProcessSession } from './process-session.ts'
+import { hashesValues, type ProcessSession } from './process-session.ts'
 import type { WatchedReports } from './watched-reports.ts'
 
 /** The top keys of rules, which are counted from the first query until a while after the last one. */
@@ -93,7 +93,8 @@ export function createTopKeyCounts(
       const asked = sessionsOf(parts.sessions(), of.domain)
       const tops = asked.flatMap(session => count.latest.get(session) ?? [])
       const silent = podNames(asked.filter(session => !count.latest.has(session)))
-      return { ...mergeTops(tops), missing: uniqueNames([...silent, ...parts.away()]) }
+      const missing = uniqueNames([...silent, ...parts.away()])
+      return { ...mergeTops(tops), missing, hashed: asked.some(hashesValues) }
     },
     close() {
       for (const name of [...counts.keys()]) end(name)
@@ -107,7 +108,7 @@ export function createTopKeyCounts(
  */
 export function mergeTops(
   tops: readonly Pick<Top, 'keys' | 'missingAtMost' | 'sinceMs'>[],
-): Omit<TopKeys, 'missing'> {
+): Omit<TopKeys, 'missing' | 'hashed'> {
   const missingAtMost = tops.reduce((sum, top) => sum + Number(top.missingAtMost), 0)
   const merged = new Map<string, { readonly entries: readonly Entry[]; count: number; error: number }>()
   for (const { keys, missingAtMost: own } of tops) {

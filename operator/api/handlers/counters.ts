@@ -101,9 +101,10 @@ export const top: Handler = {
     const domain = textOf(call, 'domain')
     const rule = textOf(call, 'rule')
     const by = textOf(call, 'by') as 'refused' | 'hits'
-    const { keys, missingAtMost, sinceMs, missing } = await call.sources.pods.top({ domain, rule, by })
+    const found = await call.sources.pods.top({ domain, rule, by })
+    const { keys, missingAtMost, sinceMs, missing, hashed = false } = found
     return {
-      ...{ domain, rule, by, missingAtMost, sinceMs },
+      ...{ domain, rule, by, missingAtMost, sinceMs, hashed },
       keys: keys.map(({ entries, count, error }) => ({ entries: [...entries], count, error })),
       missing: [...missing],
     }

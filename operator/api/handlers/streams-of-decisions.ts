@@ -16,5 +16,8 @@ export const series: StreamHandler = {
 export const tap: StreamHandler = {
   event: 'decisions',
   placeOf,
-  stream: call => call.sources.pods.tap(watchedBy(call), call.signal),
+  async *stream(call) {
+    const batches = call.sources.pods.tap(watchedBy(call), call.signal)
+    for await (const { hashed = false, ...batch } of batches) yield { ...batch, hashed }
+  },
 }

@@ -84,7 +84,7 @@ export function playPods(): PlayedPods {
     },
     async *tap({ domain }, signal) {
       check(domain)
-      yield* each({ decisions: [], skipped: 0 }, signal)
+      yield* each({ decisions: [], skipped: 0, hashed: false }, signal)
     },
     async *whatIf({ domain }) {
       check(domain)

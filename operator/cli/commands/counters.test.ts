@@ -66,7 +66,72 @@ describe('tollway counters', () => {
     assert.equal(printed, 'KEY         REFUSED  ERROR\nuser=alice  3        0\ncounted for 1 s\n')
   })
 
+  test('top takes the rule that the entries match', async t => {
+    const { run, pods } = await open(t)
+    const asked: string[] = []
+    const { top } = pods
+    pods.top = of => {
+      asked.push(of.rule)
+      return top(of)
+    }
+    assert.equal((await run('counters', 'top', ...alice)).code, 0)
+    assert.deepEqual(asked, ['checkout.user'])
+  })
+
+  test('top says that hashed keys are no entries, and prints entries as --entries takes them', async t => {
+    const { run, pods } = await open(t)
+    const entries = [{ key: 'a=b', value: 'x,y' }]
+    pods.top = async () => ({
+      ...{ keys: [{ entries, count: 3, error: 0 }], missingAtMost: 0, sinceMs: 1_000, missing: [] },
+      hashed: true,
+    })
+    const { printed, complaints } = await run('counters', 'top', '-d', 'checkout', '--rule', 'checkout.user')
+    assert.match(printed, /^a%3Db=x\\,y +3/m)
+    assert.match(complaints, /^values are hashes, because DECISION_KEYS_HASHED=true/)
+  })
+
+  test('tap prints the decisions that have the entries, and no hash matches any', async t => {
+    const { run, pods } = await open(t)
+    const decisionOf = (user: string) => ({
+      ...{
+        atMs: 1,
+        pod: 'pod-a',
+        rule: 'checkout.user',
+        over: false,
+        reason: '',
+        hits: 1,
+        limit: 3,
+        remaining: 2,
+      },
+      entries: [
+        { key: 'user', value: user },
+        { key: 'plan', value: 'free' },
+      ],
+    })
+    const play = (hashed: boolean) => {
+      pods.tap = async function* () {
+        yield { decisions: ['bob', 'alice'].map(decisionOf), skipped: 0, hashed }
+        pods.tap = async function* () {
+          // The end of the command, in place of Ctrl-C.
+          process.emit('SIGTERM')
+          yield* []
+        }
+      }
+    }
+    play(false)
+    const { code, printed } = await run('counters', 'tap', ...alice)
+    assert.equal(code, 0)
+    assert.match(printed, /^\S+ pod-a user=alice,plan=free checkout\.user OK\n$/)
+    play(true)
+    const hidden = await run('counters', 'tap', ...alice)
+    assert.deepEqual([hidden.code, hidden.printed], [2, ''])
+    assert.match(hidden.complaints, /--entries: values are hashes/)
+  })
+
   for (const [args, message] of [
+    [['top', ...alice, '--rule', 'checkout.user'], /name the rule or the entries, not both/],
+    [['top', '-d', 'checkout'], /--rule is missing/],
+    [['tap', '-d', 'checkout', '-e', 'user'], /--entries user: "user" is not KEY=VALUE/],
     [
       ['raise', ...alice, '--by', '-1'],
       /by: -1 is not allowed; expected a whole number from 1 to 4294967295/,

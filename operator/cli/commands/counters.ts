@@ -1,4 +1,5 @@
 import type { Counter, CounterChange, TapBatchEvent, TopKeysAnswer } from '../../api/shapes.ts'
+import { type Entry, writeEntries } from '../../console/browser/data/entries.ts'
 import { callApi, followApi } from '../api/call-api.ts'
 import { type OperatorAddress, operatorSource } from '../api/find-operator.ts'
 import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
@@ -18,13 +19,14 @@ const raiseOptions = { domain: domainOption, entries: entryOption, by, ...common
 const topOptions = {
   domain: domainOption,
   rule,
+  entries: entryOption,
   by: oneOf(['refused', 'hits'], {
     placeholder: 'WHAT',
     help: 'top: the order of the keys, by refused or by hits',
   }),
   ...common,
 }
-const tapOptions = { domain: domainOption, rule, ...common }
+const tapOptions = { domain: domainOption, rule, entries: entryOption, ...common }
 
 /** Returns the command for an operator. */
 export const createCounters = (source: SourceOf<OperatorAddress>): Command => ({
@@ -43,16 +45,18 @@ export const createCounters = (source: SourceOf<OperatorAddress>): Command => ({
       'get --domain D --entries KEY=VALUE[,KEY=VALUE...]',
       'reset --domain D --entries KEY=VALUE[,KEY=VALUE...]',
       'raise --domain D --entries KEY=VALUE[,KEY=VALUE...] --by N',
-      'top --domain D --rule RULE [--by refused|hits]',
-      'tap --domain D [--rule RULE]',
+      'top --domain D --rule RULE|--entries KEY=VALUE[,KEY=VALUE...] [--by refused|hits]',
+      'tap --domain D [--rule RULE] [--entries KEY=VALUE[,KEY=VALUE...]]',
     ],
     description: `\
 Queries the rate limit processes through their operator.
   get    prints the counter of one descriptor: its value, its limit, and the seconds until its window ends
   reset  sets the counter to 0, also in the local caches of all processes
   raise  grants N more hits until the window ends; adds N tokens to a token bucket
-  top    prints the keys of a rule with the most hits; the first call starts the count
-  tap    prints sampled decisions until Ctrl-C; requires DECISION_TAP=true of the service
+  top    prints the keys of a rule with the most hits, of the named one or of that which the entries match; the
+         first call starts the count
+  tap    prints sampled decisions until Ctrl-C, with --entries those whose descriptor has all of them; requires
+         DECISION_TAP=true of the service
 
 In a cluster, get, top and tap need the right to get ratelimitconfigs/counters of tollway.dev in the namespace
 of the resource, and reset and raise the right to update it.`,
@@ -64,6 +68,7 @@ of the resource, and reset and raise the right to update it.`,
       'tollway counters raise -d checkout -e user=alice --by 50 -o json',
       'tollway counters top -d checkout --rule checkout.user',
       'tollway counters tap -d checkout',
+      'tollway counters tap -d checkout -e user=alice',
       'kubectl create token alice > token',
       'tollway counters get -d checkout -e user=alice --operator http://localhost:8000 --token-file token',
     ],
@@ -146,24 +151,32 @@ async function top(
   const { values, sourceValues } = parseWithSource(args, topOptions, source.options)
   const format = values.output
   const domain = required('--domain', values.domain)
-  const query = new URLSearchParams({ rule: required('--rule', values.rule), by: values.by })
+  const entries = values.entries === undefined ? undefined : parseEntries(values.entries)
+  if (entries && values.rule !== undefined)
+    throw new UsageError('--entries: name the rule or the entries, not both')
+  const named = entries ? '' : required('--rule', values.rule)
+  const operator = await source.open(sourceValues, output)
+  const matched = entries && (await callApi<Counter>(operator, `/counters?${queryOf(domain, entries)}`))
+  const rule = matched?.rule ?? named
+  const query = new URLSearchParams({ rule, by: values.by })
   const path = `/domains/${encodeURIComponent(domain)}/top?${query}`
-  const answer = await callApi<TopKeysAnswer>(await source.open(sourceValues, output), path)
+  const answer = await callApi<TopKeysAnswer>(operator, path)
   if (format !== 'table') output.print(render(answer, format))
   else {
     const rows = answer.keys.map(({ entries, count, error }) => [
-      showEntries(entries),
+      writeEntries(entries),
       `${count}`,
       `${error}`,
     ])
     output.print(renderTable(['KEY', answer.by === 'hits' ? 'HITS' : 'REFUSED', 'ERROR'], rows))
     output.print(`counted for ${Math.round(answer.sinceMs / 1000)} s\n`)
   }
+  if (answer.hashed) output.printError(hashedNote)
   return complain(answer.missing, 'did not answer', output)
 }
 
-const showEntries = (entries: readonly { readonly key: string; readonly value: string }[]) =>
-  entries.map(({ key, value }) => `${key}=${value}`).join(',')
+const hashedNote =
+  'values are hashes, because DECISION_KEYS_HASHED=true hides them; a hash cannot be used with --entries\n'
 
 async function tap(
   args: readonly string[],
@@ -174,6 +187,7 @@ async function tap(
   const format = values.output
   const query = new URLSearchParams({ domain: required('--domain', values.domain) })
   if (values.rule !== undefined) query.set('rule', values.rule)
+  const wanted = values.entries === undefined ? [] : parseEntries(values.entries)
   const enough = new AbortController()
   const end = () => enough.abort()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, end)
@@ -184,8 +198,13 @@ async function tap(
     enough.signal,
   )
   try {
-    for await (const { decisions } of batches) {
-      const lines = decisions.map(one => (format === 'json' ? JSON.stringify(one) : describeDecision(one)))
+    let isHashed = false
+    for await (const { decisions, hashed } of batches) {
+      if (hashed && wanted.length > 0) throw new UsageError(`--entries: ${hashedNote.trim()}`)
+      if (hashed && !isHashed) output.printError(hashedNote)
+      isHashed = hashed
+      const shown = decisions.filter(({ entries }) => hasEntries(entries, wanted))
+      const lines = shown.map(one => (format === 'json' ? JSON.stringify(one) : describeDecision(one)))
       output.print(lines.map(line => `${line}\n`).join(''))
     }
   } catch (error) {
@@ -194,9 +213,12 @@ async function tap(
   return exitCodes.ok
 }
 
+const hasEntries = (entries: readonly Entry[], wanted: readonly Entry[]) =>
+  wanted.every(({ key, value }) => entries.some(entry => entry.key === key && entry.value === value))
+
 function describeDecision(decision: TapBatchEvent['decisions'][number]): string {
   const { atMs, pod, entries, rule, over, reason } = decision
   const time = new Date(atMs).toISOString()
   const answer = over ? 'OVER' : 'OK'
-  return printable(`${time} ${pod} ${showEntries(entries)} ${rule || '-'} ${answer} ${reason}`.trimEnd())
+  return printable(`${time} ${pod} ${writeEntries(entries)} ${rule || '-'} ${answer} ${reason}`.trimEnd())
 }

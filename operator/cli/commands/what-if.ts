@@ -2,6 +2,7 @@ import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import { maxWhatIfBytes } from '../../api/endpoints.ts'
 import type { WhatIfAnswer } from '../../api/shapes.ts'
 import { deadlines } from '../../console/browser/data/deadlines.ts'
+import { writeEntries } from '../../console/browser/data/entries.ts'
 import { readYaml } from '../../console/browser/data/read-yaml.ts'
 import { formatFieldProblem } from '../../kinds/translation.ts'
 import { callApi } from '../api/call-api.ts'
@@ -81,7 +82,7 @@ function describe({ rules, unlistedRules, keys, coverage }: WhatIfAnswer): strin
     ...[rule, `${now.allowed}`, `${now.refused}`, `${proposed.allowed}`, `${proposed.refused}`],
   ])
   const changed = keys.map(({ entries, hits, refusedNow, refusedProposed }) => [
-    entries.map(({ key, value }) => `${key}=${value}`).join(','),
+    writeEntries(entries),
     ...[`${hits}`, `${refusedNow}`, `${refusedProposed}`],
   ])
   return [

@@ -41,16 +41,18 @@ export const domainOption = text({
   completion: aDomain,
 })
 
+const spelling = 'A comma in a value is written \\,, a backslash \\\\, and = in a key %3D'
+
 /** One descriptor. */
 export const entryOption = text({
   short: 'e',
   placeholder: 'LIST',
-  help: 'the keys and values of the descriptor. A comma in a value is written \\,',
+  help: `the keys and values of the descriptor. ${spelling}`,
 })
 
 /** The descriptors of a request. */
 export const entriesOption = texts({
   short: 'e',
   placeholder: 'LIST',
-  help: 'the keys and values of a descriptor; repeat it for each one. A comma in a value is written \\,',
+  help: `the keys and values of a descriptor; repeat it for each one. ${spelling}`,
 })

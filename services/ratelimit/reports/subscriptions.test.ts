@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import type { Clock } from '@tollway/chassis/clock.ts'
 import { noLimit } from '../limiter/decision.ts'
 import type { ObserverSlot } from '../limiter/decision-observer.ts'
 import { hideValues, type ShowEntries } from './hide-values.ts'
@@ -14,14 +15,14 @@ const ttlMs = 60_000
 function openWorker(
   t: TestContext,
   worker: WorkerPlace,
-  nowMs: () => number,
+  clock: Clock,
   show: ShowEntries = entries => entries,
 ) {
   const slot: ObserverSlot = { observer: undefined }
   const reports: WatchReport[] = []
   const subscriptions = createSubscriptions({
     ...{ slot, always: undefined, allowTap: true, maxTapped, worker, random: Math.random },
-    clock: { nowMs, monotonicMs: nowMs },
+    clock,
     rules: () => undefined,
     show,
     onReport: report => reports.push(report),
@@ -45,7 +46,12 @@ const tapsIn = (reports: readonly WatchReport[]) => reports.flatMap(one => (one.
 function open(t: TestContext, show?: ShowEntries) {
   t.mock.timers.enable({ apis: ['setInterval'] })
   let nowMs = 0
-  const { taken, ...opened } = openWorker(t, { index: 0, of: 1 }, () => nowMs, show)
+  const { taken, ...opened } = openWorker(
+    t,
+    { index: 0, of: 1 },
+    { nowMs: () => nowMs, monotonicMs: () => nowMs },
+    show,
+  )
   function second() {
     taken()
     nowMs += 1_000
@@ -131,7 +137,7 @@ for (const workers of [3, 64])
     let second = 0
     t.mock.timers.enable({ apis: ['setInterval'] })
     const pod = Array.from({ length: workers }, (_, index) =>
-      openWorker(t, { index, of: workers }, () => second * 1_000),
+      openWorker(t, { index, of: workers }, { nowMs: () => second * 1_000, monotonicMs: () => 0 }),
     )
     for (const { tap } of pod) assert.ok(tap(1n))
     const shown = pod.map(() => 0)

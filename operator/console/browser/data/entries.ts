@@ -5,24 +5,51 @@ export interface Entry {
 }
 
 /**
- * Reads the entries of one descriptor as the command `tollway` does: `user=alice,path=/pay`, with `\,` for a
- * comma and `\\` for a backslash. Returns a text that names what is wrong if it cannot.
+ * Reads the entries of one descriptor as people write them in the console and in commands:
+ * `user=alice,path=/pay`. A comma in a value is `\,` and a backslash `\\`; `=`, `,` and `%` in a key are
+ * percent-encoded. Spaces before a key are ignored, and all others count. Returns a text that names what is
+ * wrong if it cannot.
  */
 export function parseEntries(text: string): readonly Entry[] | string {
   if (text.trim() === '') return 'the entries are empty; expected KEY=VALUE, such as user=alice'
   const entries: Entry[] = []
-  for (const part of text.match(/(?:\\.|[^,\\])+|\\$/gs) ?? []) {
-    const plain = part.replaceAll(/\\(.)/gs, '$1').trim()
-    const at = plain.indexOf('=')
-    if (at < 1) return `${JSON.stringify(plain.slice(0, 50))} is not KEY=VALUE`
-    entries.push({ key: plain.slice(0, at), value: plain.slice(at + 1) })
+  for (const part of splitParts(text)) {
+    const at = part.indexOf('=')
+    const key = decodeKey(withoutEscapes(part.slice(0, at)).trimStart())
+    if (at < 0 || key === '') return `${JSON.stringify(part.slice(0, 50))} is not KEY=VALUE`
+    entries.push({ key, value: withoutEscapes(part.slice(at + 1)) })
   }
   return entries
 }
 
+/** Splits at commas without a backslash before them. */
+function splitParts(text: string): readonly string[] {
+  const parts = ['']
+  for (const [piece] of text.matchAll(/\\[\\,]|,|\\|[^\\,]+/g)) {
+    if (piece === ',') parts.push('')
+    else parts.push(`${parts.pop()}${piece}`)
+  }
+  return parts
+}
+
+/** Another character after a backslash is an ordinary one, as in `C:\temp`. */
+const withoutEscapes = (text: string) => text.replaceAll(/\\([\\,])/g, '$1')
+
+/** A percent sign that begins no encoded text is an ordinary one. */
+const decodeKey = (key: string) =>
+  key.replaceAll(/(?:%[\da-f]{2})+/gi, encoded => {
+    try {
+      return decodeURIComponent(encoded)
+    } catch {
+      return encoded
+    }
+  })
+
 /** Returns a text that `parseEntries` reads as these entries. */
 export const writeEntries = (entries: readonly Entry[]) =>
-  entries.map(({ key, value }) => `${key}=${value}`.replaceAll(/[\\,]/g, '\\$&')).join(',')
+  entries.map(({ key, value }) => `${writeKey(key)}=${value.replaceAll(/[\\,]/g, '\\$&')}`).join(',')
+
+const writeKey = (key: string) => key.replaceAll(/[%=,]|^\s+/g, encodeURIComponent).replaceAll('\\', '\\\\')
 
 /** The parameters `descriptor` of a call for a counter. */
 export const descriptorParameters = (entries: readonly Entry[]) =>

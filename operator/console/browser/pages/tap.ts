@@ -9,7 +9,7 @@ import { html } from '../data/html.ts'
 import { route } from '../data/route.ts'
 import { createTapBuffer, type Decision, matches, type TapFilter } from '../data/tap-buffer.ts'
 import { DomainChoice, DomainsNote } from '../parts/domain-choice.ts'
-import { Empty, ErrorNote, State } from '../parts/notes.ts'
+import { Empty, ErrorNote, HashedNote, State } from '../parts/notes.ts'
 import { DecisionTable } from '../tables/decision-table.ts'
 
 const slowMs = 3_000
@@ -30,7 +30,7 @@ export function TapPage() {
 function Tap({ domain }: { readonly domain: string }) {
   const filter = useSignal<TapFilter>({ text: '', isRefusedOnly: false })
   const isPaused = useSignal(false)
-  const { decisions, skipped, stream } = useTap(domain, isPaused)
+  const { decisions, skipped, hashed, stream } = useTap(domain, isPaused)
   const shown = decisions.filter(decision => matches(decision, filter.value))
   const problem = stream?.problem.value ?? ''
   const isLive = stream?.state.value === 'live'
@@ -63,6 +63,7 @@ function Tap({ domain }: { readonly domain: string }) {
     </p>
     ${problem !== '' && html`<${ErrorNote} error=${problem} />`}
     ${problem.includes('DECISION_TAP') && html`<p class="fine">${advice}</p>`}
+    ${hashed && html`<${HashedNote} />`}
     ${shown.length === 0 && html`<${Empty}>${absent}<//>`}
     ${shown.length > 0 && html`<${DecisionTable} decisions=${shown} />`}
   `
@@ -74,19 +75,20 @@ const advice =
 interface TapState {
   readonly decisions: readonly Decision[]
   readonly skipped: number
+  readonly hashed: boolean
   readonly stream: EventStream | undefined
 }
 
 /** The newest decisions first. While it is paused, new ones are dropped. */
 function useTap(domain: string, isPaused: { readonly value: boolean }): TapState {
-  const state = useSignal<TapState>({ decisions: [], skipped: 0, stream: undefined })
+  const state = useSignal<TapState>({ decisions: [], skipped: 0, hashed: false, stream: undefined })
   const buffer = useRef(createTapBuffer())
   useEffect(() => {
-    const stream = openStream<TapBatchEvent>('/tap', { domain }, ({ decisions, skipped }) => {
+    const stream = openStream<TapBatchEvent>('/tap', { domain }, ({ decisions, skipped, hashed }) => {
       if (isPaused.value) return
-      state.value = { decisions: buffer.current.add(decisions), skipped, stream }
+      state.value = { decisions: buffer.current.add(decisions), skipped, hashed, stream }
     })
-    state.value = { decisions: [], skipped: 0, stream }
+    state.value = { decisions: [], skipped: 0, hashed: false, stream }
     return () => stream.close()
   }, [domain])
   return state.value

@@ -51,6 +51,12 @@ export const Empty = ({ children }: { readonly children?: ComponentChildren }) =
 /** The note while the first answer is awaited. */
 export const Asking = () => html`<${Empty}>Asking the operator …<//>`
 
+/** The note beside keys that are hashes. */
+export const HashedNote = () => html`<p class="fine">
+  Values are hashes, because DECISION_KEYS_HASHED=true hides them. A hash is not the key of a counter: enter the
+  entries as Envoy sends them to read it.
+</p>`
+
 /** The note where a RateLimitConfig is missing. */
 export const NoDomain = () => html`<${Empty}>
   No domain is in force. Apply a RateLimitConfig, or <a href=${linkTo('what-if', { new: '1' })}>write one</a>.

@@ -7,7 +7,7 @@ import { html } from '../data/html.ts'
 import { type Column, DataTable, type DataTableProps } from '../tables/data-table.ts'
 import { Choice } from './choice.ts'
 import { chosenEntries } from './key-counter.ts'
-import { Empty, ErrorNote } from './notes.ts'
+import { Empty, ErrorNote, HashedNote } from './notes.ts'
 
 export interface TopKeysProps {
   readonly domain: string
@@ -39,27 +39,31 @@ const options = [{ value: 'hits' }, { value: 'refused', text: 'refused hits' }]
 
 type Key = TopKeysAnswer['keys'][number]
 
-const columns: readonly Column<Key>[] = [
+/** A hash is no key of a counter. */
+const columnsOf = (hashed: boolean): readonly Column<Key>[] => [
   {
     label: 'Key',
-    cell: ({ entries }) =>
-      html`<button type="button" class="link" onClick=${() => {
-        chosenEntries.value = writeEntries(entries)
-      }}>${displayEntries(entries)}</button>`,
+    cell: ({ entries }) => (hashed ? displayEntries(entries) : html`<${KeyLink} entries=${entries} />`),
   },
   { label: 'Hits', kind: 'number', cell: ({ count }) => formatCount(count) },
   { label: 'Error at most', kind: 'number', cell: ({ error }) => formatCount(error) },
 ]
 
+function KeyLink({ entries }: Pick<Key, 'entries'>) {
+  return html`<button type="button" class="link" onClick=${() => {
+    chosenEntries.value = writeEntries(entries)
+  }}>${displayEntries(entries)}</button>`
+}
+
 function Keys({ answer }: { readonly answer: TopKeysAnswer }) {
-  const { keys, sinceMs } = answer
+  const { keys, sinceMs, hashed } = answer
   const since = `counted for ${formatAge(sinceMs)}`
   if (keys.length === 0) return html`<${Empty}>No key yet, ${since}.<//>`
   const table: DataTableProps<Key> = {
     title: `Top keys, ${since}`,
     items: keys.slice(0, maxShown),
     keyOf: ({ entries }) => JSON.stringify(entries),
-    columns,
+    columns: columnsOf(hashed),
   }
-  return html`<${DataTable} ...${table} />`
+  return html`<${DataTable} ...${table} />${hashed && html`<${HashedNote} />`}`
 }
