@@ -351,7 +351,7 @@ export const resourceList = paged(
         {
           pod: text('The name.'),
           namespace: text('The namespace.'),
-          isReporting: Type.Boolean({ description: 'False if the pod has not reported for 8.5 s.' }),
+          isReporting: Type.Boolean({ description: 'False if the pod has not reported for 7.5 s.' }),
           lastReportMsAgo: count('Milliseconds since its last report.'),
           backend: text('`memory`, `redis` or `memcache`.'),
           backendProblem: text('The cause of a failure of the backend; empty if it answers.'),

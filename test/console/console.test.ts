@@ -297,15 +297,18 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
       .waitFor()
   })
 
-  test('the keyboard reaches everything on every page, with a visible focus', async () => {
-    for (const [index, place] of places.entries()) {
-      await open(place)
-      // A new page takes the focus when it sets the title.
-      await waitFor('the new page', async () => (await page.title()).startsWith(titles[index] ?? ''))
-      await page.locator('table, .empty, .note, textarea').first().waitFor()
-      assert.deepEqual(await walkByKeyboard(page), [], place)
-    }
-  })
+  for (const options of [{}, { colorScheme: 'dark', viewport: { width: 360, height: 800 } }] as const)
+    test(`the keyboard reaches everything with a visible focus: ${JSON.stringify(options)}`, async () => {
+      const walked = await site.newPage(options)
+      for (const [index, place] of places.entries()) {
+        await open(place, walked)
+        // A new page takes the focus when it sets the title.
+        await waitFor('the new page', async () => (await walked.title()).startsWith(titles[index] ?? ''))
+        await walked.locator('table, .empty, .note, textarea').first().waitFor()
+        assert.deepEqual(await walkByKeyboard(walked), [], place)
+      }
+      await walked.context().close()
+    })
 
   for (const width of [360, 1600]) {
     for (const colorScheme of ['light', 'dark'] as const) {

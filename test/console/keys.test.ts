@@ -55,7 +55,7 @@ describe('keys of counters in Chromium', { skip: missingChromium }, () => {
     }
   })
 
-  test('a hash of a value is no link to a counter, and the page says why', async () => {
+  test('a hashed value is not a link to a counter, and the page names the setting', async () => {
     playKeys(['5f2c3a'], true)
     const page = await open('domain')
     await page.getByRole('rowheader', { name: 'user=5f2c3a' }).waitFor()

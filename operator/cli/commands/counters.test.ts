@@ -78,7 +78,7 @@ describe('tollway counters', () => {
     assert.deepEqual(asked, ['checkout.user'])
   })
 
-  test('top says that hashed keys are no entries, and prints entries as --entries takes them', async t => {
+  test('top reports hashed keys, and prints entries as --entries reads them', async t => {
     const { run, pods } = await open(t)
     const entries = [{ key: 'a=b', value: 'x,y' }]
     pods.top = async () => ({

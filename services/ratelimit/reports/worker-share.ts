@@ -5,8 +5,9 @@ export interface WorkerPlace {
 }
 
 /**
- * Returns the part of a worker in a total of all workers, as whole numbers whose sum is the total. The workers
- * take turns with each second, so that each of them has a part also if there are more workers than the total.
+ * Returns the part of a worker in a total of all workers, as whole numbers whose sum is the total. The
+ * workers take turns with each second: each has a part at times, also if there are more workers than the
+ * total.
  */
 export function shareOfWorker(total: number, { index, of }: WorkerPlace, second: number): number {
   const turn = (index + second) % of

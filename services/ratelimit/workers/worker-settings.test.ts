@@ -41,7 +41,7 @@ for (const [rule, env, expected] of cases) {
   })
 }
 
-test('a worker shares the ports, the local share of limits and the memory of recordings, and reports its number', () => {
+test('a worker has its part of limits and recordings, shares the ports and reports its number', () => {
   const env = { WORKERS: '4', BACKEND_FAILURE_LOCAL_SHARE: '0.5', CONFIG_GRPC_XDS_NODE_METADATA: 'uid:1' }
   const { reusePort, backendFailureLocalShare, decisionRecordingBytes, xdsNodeMetadata } = settingsOfWorker(
     read(env),

@@ -128,7 +128,8 @@ async function checkByDryRun(
   signal: AbortSignal,
 ): Promise<Pick<Proposal, 'isValid' | 'problems' | 'warnings'>> {
   try {
-    const { warnings } = await post<ApplyAnswer>('/apply', { resource, manifest, dryRun: true }, { signal })
+    const body = { resource, manifest, dryRun: true }
+    const { warnings } = await post<ApplyAnswer>('/apply', body, { signal })
     return { isValid: true, problems: [], warnings }
   } catch (error) {
     // A conflict is found after the mistakes. Without the right to apply, nothing is known.

@@ -53,8 +53,8 @@ export const Asking = () => html`<${Empty}>Asking the operator …<//>`
 
 /** The note beside keys that are hashes. */
 export const HashedNote = () => html`<p class="fine">
-  Values are hashes, because DECISION_KEYS_HASHED=true hides them. A hash is not the key of a counter: enter the
-  entries as Envoy sends them to read it.
+  Values are hashes, because DECISION_KEYS_HASHED=true hides them. A hash is not the key of a counter: to read
+  one, enter the entries as Envoy sends them.
 </p>`
 
 /** The note where a RateLimitConfig is missing. */

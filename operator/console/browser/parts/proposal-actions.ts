@@ -75,12 +75,13 @@ export function ProposalActions({ draft, isWrong, onReadAgain, onApplied }: Prop
   }
 
   const canApply = hasRight(rights, 'patch', 'ratelimitconfigs')
+  const isApplicable = !isWrong && text.trim() !== ''
   const isEdited = source !== undefined && source.manifest !== text
   return html`<div class="actions">
     <p class="buttons">
       ${
         canApply &&
-        html`<button type="button" class="primary" disabled=${isWrong || text.trim() === ''} onClick=${check}>Apply</button>`
+        html`<button type="button" class="primary" disabled=${!isApplicable} onClick=${check}>Apply</button>`
       }
       <button type="button" onClick=${copy}>Copy</button>
       ${source && html`<button type="button" onClick=${readAgain}>Read again</button>`}
