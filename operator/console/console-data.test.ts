@@ -30,7 +30,7 @@ test('entries are formatted and parsed without a loss, and the API reads their p
     { key: '100%', value: 'a=b ' },
   ])
   for (const [text, message] of [
-    ['', /are empty/],
+    ['', /^"" is not KEY=VALUE, such as user=alice$/],
     ['user=a,', /"" is not KEY=VALUE/],
     ['user', /"user" is not KEY=VALUE/],
     ['=x', /is not KEY=VALUE/],

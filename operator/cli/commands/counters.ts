@@ -53,9 +53,9 @@ Queries the rate limit processes through their operator.
   get    prints the counter of one descriptor: its value, its limit, and the seconds until its window ends
   reset  sets the counter to 0, also in the local caches of all processes
   raise  grants N more hits until the window ends; adds N tokens to a token bucket
-  top    prints the keys with the most hits of the named rule, or of the rule that counts the entries; the first
-         call starts the count
-  tap    prints sampled decisions until Ctrl-C, with --entries those whose descriptor has all of these entries;
+  top    prints the keys with the most hits of the named rule, or of the rule that counts the entries; the
+         first call starts the count
+  tap    prints sampled decisions until Ctrl-C, with --entries those whose descriptor has all of them;
          requires DECISION_TAP=true of the service
 
 In a cluster, get, top and tap need the right to get ratelimitconfigs/counters of tollway.dev in the namespace

@@ -121,14 +121,14 @@ async function replay(resource: unknown, signal: AbortSignal): Promise<WhatIfAns
   }
 }
 
-/** Without pods, recordings or the right to read counters, an apply that writes nothing finds the mistakes. */
+/** After a failed replay, an apply that writes nothing finds the mistakes. */
 async function checkByDryRun(
   resource: unknown,
   manifest: string,
   signal: AbortSignal,
 ): Promise<Pick<Proposal, 'isValid' | 'problems' | 'warnings'>> {
   try {
-    const body = { resource, manifest, dryRun: true }
+    const body = { resource, manifest, dryRun: true, force: true }
     const { warnings } = await post<ApplyAnswer>('/apply', body, { signal })
     return { isValid: true, problems: [], warnings }
   } catch (error) {

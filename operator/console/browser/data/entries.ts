@@ -11,12 +11,12 @@ export interface Entry {
  * wrong if it cannot.
  */
 export function parseEntries(text: string): readonly Entry[] | string {
-  if (text.trim() === '') return 'the entries are empty; expected KEY=VALUE, such as user=alice'
   const entries: Entry[] = []
   for (const part of splitParts(text)) {
     const at = part.indexOf('=')
     const key = decodeKey(withoutEscapes(part.slice(0, at)).trimStart())
-    if (at < 0 || key === '') return `${JSON.stringify(part.slice(0, 50))} is not KEY=VALUE`
+    if (at < 0 || key === '')
+      return `${JSON.stringify(part.slice(0, 50))} is not KEY=VALUE, such as user=alice`
     entries.push({ key, value: withoutEscapes(part.slice(at + 1)) })
   }
   return entries

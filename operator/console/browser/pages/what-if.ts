@@ -147,7 +147,7 @@ function ReplayError({ error }: { readonly error: unknown }) {
   return html`
     <${ErrorNote} error=${error} />
     ${isOff && html`<p class="fine">${howToRecord}</p>`}
-    <p class="fine">You can apply a valid resource without a replay.</p>
+    <p class="fine">A valid resource can be applied without a replay.</p>
   `
 }
 

@@ -15,8 +15,7 @@ export function ErrorNote({ error }: { readonly error: unknown }) {
     return html`<p class="note error" role="alert">${message}</p>`
   const canChoose = isLoggedIn.value && namespace.value === ''
   return html`<p class="note warning" role="alert">
-    You do not have this right. ${message}
-    ${canChoose && ' If you have it in one namespace, choose that above.'}
+    You do not have this right. ${message}${canChoose && '. If you have it in one namespace, choose that above.'}
   </p>`
 }
 
