@@ -6,6 +6,7 @@ import { html } from '../data/html.ts'
 import { linkTo } from '../data/route.ts'
 
 const maxMessage = 400
+const chooseNamespace = 'If you have it in one namespace, choose that above.'
 
 /** An error of a call, in words for people. */
 export function ErrorNote({ error }: { readonly error: unknown }) {
@@ -15,7 +16,7 @@ export function ErrorNote({ error }: { readonly error: unknown }) {
     return html`<p class="note error" role="alert">${message}</p>`
   const canChoose = isLoggedIn.value && namespace.value === ''
   return html`<p class="note warning" role="alert">
-    You do not have this right. ${message}${canChoose && '. If you have it in one namespace, choose that above.'}
+    You do not have this right. ${message}${canChoose && `. ${chooseNamespace}`}
   </p>`
 }
 
