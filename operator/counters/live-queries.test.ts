@@ -9,12 +9,15 @@ import { openProcessSession } from './process-session.ts'
 test('a tap of many pods shows a share of the decisions of each, and counts the others', async t => {
   const pods = 100
   const subscribed: bigint[] = []
+  const askedFor = new Set<number>()
   const sessions = Array.from({ length: pods }, (_, index) => {
     const hello = create(HelloSchema, { uid: `${index}`, pod: `${index}`, features: ['tap'] })
     const session = openProcessSession(
       hello,
       request => {
-        if (request.case === 'subscribe') subscribed[index] = BigInt(request.value.id ?? 0)
+        if (request.case !== 'subscribe') return
+        subscribed[index] = BigInt(request.value.id ?? 0)
+        askedFor.add(request.value.maxTapped ?? 0)
       },
       systemClock,
     )
@@ -31,6 +34,8 @@ test('a tap of many pods shows a share of the decisions of each, and counts the 
   const batches = podSessions.tap({ domain: 'shop' }, end.signal)[Symbol.asyncIterator]()
   const first = batches.next()
   await new Promise(setImmediate)
+  assert.deepEqual([...askedFor], [5])
+  // Pods of an earlier version send more.
   const decisions = Array.from({ length: 50 }, () => ({ rule: 'shop.user' }))
   for (const [index, session] of sessions.entries()) {
     session.receive({ case: 'tap', value: create(TapSchema, { id: subscribed[index] ?? 0n, decisions }) })

@@ -4,7 +4,7 @@ import { QueryError } from '../xds/sessions/query-error.ts'
 import { sessionsOf } from './counter-queries.ts'
 import type { SeriesPoint, TapBatch, TappedDecision, Watched } from './pod-sessions.ts'
 import { hashesValues, type ProcessSession } from './process-session.ts'
-import type { WatchedReports } from './watched-reports.ts'
+import { tapShareOf, type WatchedReports } from './watched-reports.ts'
 
 interface LiveParts {
   readonly sessions: () => readonly ProcessSession[]
@@ -16,8 +16,8 @@ const intervalMs = 1_000
 /** A reader that is slower gets the newest decisions, and the number of the others. */
 const maxTapped = 1_000
 
-/** The limit of all pods together: users cannot read more, and each decision is sent to each reader. */
-const maxTappedPerSecond = 500
+/** The reports of many processes are one batch: each batch is sent to each reader. */
+const gatherMs = 100
 
 /** A process reports each second; one that is late is not waited for longer. */
 const maxWaitMs = 1_250
@@ -58,7 +58,7 @@ export async function* watchSeries(
   }
 }
 
-/** Yields sampled decisions as they arrive, and an empty batch after a second without any. */
+/** Yields the sampled decisions of the last 0.1 s, and an empty batch after a second without any. */
 export async function* watchTap(
   { sessions, reports }: LiveParts,
   { domain, rule = '' }: Watched,
@@ -67,16 +67,17 @@ export async function* watchTap(
   if (!sessionsOf(sessions(), domain).some(({ identity }) => identity.features.includes('tap'))) {
     throw new QueryError('switched-off', 'DECISION_TAP of the rate limit processes does not allow it')
   }
-  const shareOfEach = () => {
-    return Math.max(1, Math.floor(maxTappedPerSecond / countProcesses(sessions(), domain)))
-  }
-  let share = shareOfEach()
+  // Processes of earlier versions send more than the share for which the subscription asks.
+  let share = tapShareOf(sessions(), domain)
   let decisions: TappedDecision[] = []
   let skipped = 0
+  let hashed = false
   const pause = createWakeablePause()
-  const stop = reports.watch({ what: 'tap', domain, rule, byRefused: false }, ({ identity }, report) => {
+  const gathering = createWakeablePause()
+  const stop = reports.watch({ what: 'tap', domain, rule, byRefused: false }, (session, report) => {
     if (report.case !== 'tap') return
-    const { pod } = identity
+    const { pod } = session.identity
+    hashed ||= hashesValues(session)
     const shown = spread(report.value.decisions, share)
     skipped += report.value.decisions.length - shown.length
     for (const { atMs, hits, limit, remaining, entries, rule, over, reason } of shown) {
@@ -97,12 +98,12 @@ export async function* watchTap(
   try {
     for (;;) {
       await pause.wait(intervalMs, signal)
+      if (decisions.length > 0) await gathering.wait(gatherMs, signal)
       if (signal.aborted) return
-      const hashed = sessions().some(session => session.state.domains.has(domain) && hashesValues(session))
       const batch = { decisions, skipped, hashed }
       decisions = []
       skipped = 0
-      share = shareOfEach()
+      share = tapShareOf(sessions(), domain)
       yield batch
     }
   } finally {

@@ -15,6 +15,18 @@ export interface WatchKey {
 
 export type OnWatched = (session: ProcessSession, report: Report) => void
 
+/**
+ * The most decisions of a tap that reach its readers in a second, of all processes together: users cannot read
+ * more, and each decision is sent to each reader.
+ */
+const maxTappedPerSecond = 500
+
+/** Returns the most decisions of one process. */
+export function tapShareOf(sessions: readonly ProcessSession[], domain: string): number {
+  const processes = sessions.filter(({ state }) => state.domains.has(domain)).length
+  return Math.max(1, Math.floor(maxTappedPerSecond / Math.max(1, processes)))
+}
+
 /** Subscribes to all processes, also to those that connect later, for as long as there is a listener. */
 export interface WatchedReports {
   /**
@@ -35,7 +47,7 @@ const kinds = { series: What.SERIES, top: What.TOP, tap: What.TAP } as const
 
 interface Watch {
   readonly id: bigint
-  readonly request: Request
+  readonly request: () => Request
   readonly listeners: Set<OnWatched>
   readonly stops: Map<ProcessSession, () => void>
 }
@@ -47,7 +59,7 @@ export function createWatchedReports(
   let timer: NodeJS.Timeout | undefined
 
   function subscribe(watch: Watch, session: ProcessSession): void {
-    const stop = session.follow(watch.id, watch.request, report => {
+    const stop = session.follow(watch.id, watch.request(), report => {
       if (report === undefined) watch.stops.delete(session)
       else for (const listener of watch.listeners) listener(session, report)
     })
@@ -56,7 +68,8 @@ export function createWatchedReports(
 
   function renew(): void {
     for (const { request, stops } of watches.values()) {
-      for (const session of stops.keys()) session.send(request)
+      const renewal = request()
+      for (const session of stops.keys()) session.send(renewal)
     }
   }
 
@@ -65,7 +78,11 @@ export function createWatchedReports(
       throw new QueryError('too-many', `there are ${maxWatches} subscriptions already`)
     }
     const id = nextId()
-    const request: Request = { case: 'subscribe', value: { id, what: kinds[what], ...key, ttlMs } }
+    const maxTapped = () => (what === 'tap' ? tapShareOf(table.sessions(), key.domain) : 0)
+    const request = (): Request => ({
+      case: 'subscribe',
+      value: { id, what: kinds[what], ...key, ttlMs, maxTapped: maxTapped() },
+    })
     const watch: Watch = { id, request, listeners: new Set(), stops: new Map() }
     watches.set(name, watch)
     for (const session of table.sessions()) subscribe(watch, session)

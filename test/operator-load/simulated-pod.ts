@@ -5,6 +5,7 @@ import {
   SessionReportSchema,
   type SessionRequest,
   SessionRequestSchema,
+  type Subscribe,
   Subscribe_What as What,
 } from '@tollway/proto/tollway/operator/v1/counters'
 import { sessionPath } from '../../operator/counters/session-codec.ts'
@@ -48,7 +49,7 @@ export async function simulatePod(
   const client = createGrpcClient(`127.0.0.1:${feedPort}`, { connectTimeoutMs: startDeadlineMs })
   const call = client.bidi(sessionPath, codec, { signal })
   const send = (report: NonNullable<Report['report']>) => void call.write({ report })
-  const subscriptions = new Map<bigint, What>()
+  const subscriptions = new Map<bigint, Subscribe>()
   let hits = 0n
 
   function totals(rules: number, whole: boolean): void {
@@ -63,9 +64,12 @@ export async function simulatePod(
     send({ case: 'totals', value })
   }
 
-  function watched(id: bigint, what: What): void {
+  function watched(id: bigint, { what, maxTapped }: Subscribe): void {
     if (what === What.SERIES) send({ case: 'series', value: { id, allowed: 100n, refused: 10n } })
-    if (what === What.TAP) send({ case: 'tap', value: { id, decisions: decisionsOf(uid), skipped: 50n } })
+    if (what === What.TAP) {
+      const decisions = decisionsOf(uid, Math.min(sampledDecisions, maxTapped || sampledDecisions))
+      send({ case: 'tap', value: { id, decisions, skipped: BigInt(100 - decisions.length) } })
+    }
     if (what === What.TOP) send({ case: 'top', value: { id, keys: [], sinceMs: 1_000n } })
   }
 
@@ -76,12 +80,12 @@ export async function simulatePod(
     setTimeout(() => timers.push(setInterval(() => totals(changedRules, false), totalsMs)), delayMs),
   )
   const report = () => {
-    for (const [id, what] of subscriptions) watched(id, what)
+    for (const [id, subscription] of subscriptions) watched(id, subscription)
   }
   timers.push(setTimeout(() => timers.push(setInterval(report, watchedMs)), delayMs % watchedMs))
   try {
     for await (const { request } of call.messages) {
-      if (request.case === 'subscribe') subscriptions.set(request.value.id, request.value.what)
+      if (request.case === 'subscribe') subscriptions.set(request.value.id, request.value)
       if (request.case === 'unsubscribe') subscriptions.delete(request.value.id)
     }
   } catch (error) {
@@ -94,8 +98,8 @@ export async function simulatePod(
 
 const sampledDecisions = 50
 
-function decisionsOf(uid: string) {
-  return Array.from({ length: sampledDecisions }, (_, index) => ({
+function decisionsOf(uid: string, count: number) {
+  return Array.from({ length: count }, (_, index) => ({
     ...{ atMs: 1n, entries: [{ key: 'user0', value: `${uid}-${index}` }], rule: 'load0.user0' },
     ...{ over: index % 10 === 0, reason: 'below the limit of 100 per minute', hits: 1n, limit: 100n },
   }))

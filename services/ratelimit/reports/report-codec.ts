@@ -97,9 +97,9 @@ const maxWatchedChars = 65_536
 
 /** Returns undefined for a subscription that this version does not know, and for one with longer names. */
 export function toWatch(message: (Request & { case: 'subscribe' })['value']): WatchRequest | undefined {
-  const { id, domain, rule, byRefused } = message
+  const { id, domain, rule, byRefused, maxTapped } = message
   const what = domain.length + rule.length > maxWatchedChars ? undefined : watchKinds[message.what]
-  return what && { id, what, domain, rule, byRefused }
+  return what && { id, what, domain, rule, byRefused, maxTapped: maxTapped || Number.POSITIVE_INFINITY }
 }
 
 /** Returns undefined for an action that this version does not know, and for a raise by too many hits. */

@@ -28,9 +28,9 @@ function openWorker(
     onReport: report => reports.push(report),
   })
   t.after(() => subscriptions.clear())
-  const subscribe = (id: bigint, what: 'tap' | 'top') =>
-    subscriptions.subscribe({ id, what, domain: 'shop', rule: '', byRefused: false }, ttlMs)
-  const tap = (id: bigint) => subscribe(id, 'tap')
+  const subscribe = (id: bigint, what: 'tap' | 'top', most = Number.POSITIVE_INFINITY) =>
+    subscriptions.subscribe({ id, what, domain: 'shop', rule: '', byRefused: false, maxTapped: most }, ttlMs)
+  const tap = (id: bigint, most?: number) => subscribe(id, 'tap', most)
   function decide(user: number): void {
     const descriptors = [{ entries: [{ key: 'user', value: `${user}` }] }]
     slot.observer?.decided({ domain: 'shop', descriptors, hitsAddend: 1 }, [undefined], [noLimit], 0)
@@ -97,6 +97,18 @@ test('all taps of a process share its decisions a second, and further taps are r
   assert.equal(tap(1_000n), false)
   subscriptions.unsubscribe(1n)
   assert.ok(tap(1_000n))
+})
+
+test('a tap reports no more decisions than its subscription asks for, which a renewal can change', t => {
+  const { tap, decide, report } = open(t)
+  const shown = () => {
+    for (let user = 0; user < 100; user++) decide(user)
+    return report().map(({ decisions, skipped }) => [decisions.length, skipped])
+  }
+  assert.ok(tap(1n, 5))
+  assert.deepEqual(shown(), [[5, 95]])
+  assert.ok(tap(1n, 7))
+  assert.deepEqual(shown(), [[7, 93]])
 })
 
 test('a subscription that is not renewed ends after its time to live, and nothing is observed then', t => {

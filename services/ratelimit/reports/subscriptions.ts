@@ -17,6 +17,7 @@ const reportIntervalMs = 1_000
 interface Running {
   readonly watch: Watch
   readonly isTap: boolean
+  maxTapped: number
   endMs: number
 }
 
@@ -54,7 +55,7 @@ export function createSubscriptions(options: SubscriptionOptions): Subscriptions
     for (const [id, { endMs }] of running) if (nowMs >= endMs) running.delete(id)
     const ofEachTap = Math.floor(maxTapped / Math.max(1, countTaps()))
     const tapShare = shareOfWorker(ofEachTap, worker, Math.floor(clock.nowMs() / 1_000))
-    for (const { watch } of running.values()) onReport(watch.report(tapShare))
+    for (const { watch, maxTapped } of running.values()) onReport(watch.report(Math.min(tapShare, maxTapped)))
     observe()
   }
 
@@ -64,12 +65,18 @@ export function createSubscriptions(options: SubscriptionOptions): Subscriptions
       const known = running.get(request.id)
       if (known !== undefined) {
         known.endMs = endMs
+        known.maxTapped = request.maxTapped
         return true
       }
       if (running.size >= maxSubscriptions) return false
       const isTap = request.what === 'tap'
       if (isTap && (!allowTap || countTaps() >= maxTapped)) return false
-      running.set(request.id, { watch: openWatch(request, options), isTap, endMs })
+      running.set(request.id, {
+        watch: openWatch(request, options),
+        isTap,
+        maxTapped: request.maxTapped,
+        endMs,
+      })
       observe()
       return true
     },

@@ -20,6 +20,8 @@ export interface WatchRequest {
   readonly rule: string
   /** The keys of `top` are counted by their refused hits, and otherwise by all hits. */
   readonly byRefused: boolean
+  /** The most decisions of a tap that its reader can use in a second. */
+  readonly maxTapped: number
 }
 
 export type WatchReport =

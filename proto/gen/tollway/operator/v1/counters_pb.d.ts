@@ -371,6 +371,13 @@ export declare type Subscribe = Message<"tollway.operator.v1.Subscribe"> & {
    * @generated from field: uint32 ttl_ms = 6;
    */
   ttlMs: number;
+
+  /**
+   * The most decisions of a TAP in a report; 0 for the limit of the process. A renewal can change it.
+   *
+   * @generated from field: uint32 max_tapped = 7;
+   */
+  maxTapped: number;
 };
 
 /**
