@@ -110,8 +110,13 @@ function resultOf(
     return answer !== undefined && answer.problem === '' ? [answer] : []
   })
   if (good.length === 0) {
-    const problem = answers.values().find(answer => answer !== undefined)?.problem
-    throw new QueryError(problem === undefined ? 'deadline' : 'too-many', problem ?? 'no process answered')
+    const failed = [...answers.values()].flatMap(answer => answer ?? [])
+    const busy = failed.find(answer => answer.busy)
+    if (busy) throw new QueryError('too-many', busy.problem)
+    const [first] = failed
+    throw first
+      ? new QueryError('not-supported', first.problem)
+      : new QueryError('deadline', 'no process answered')
   }
   const starts = good.map(({ fromMs }) => Number(fromMs)).filter(fromMs => fromMs > 0)
   const total = (numbers: readonly bigint[]) => numbers.reduce((sum, number) => sum + Number(number), 0)

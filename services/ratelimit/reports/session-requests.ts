@@ -80,10 +80,10 @@ export function createRequestHandler(
 
   async function answerWhatIf(request: (Request & { case: 'whatIf' })['value']): Promise<void> {
     const { id, domain, processes } = request
-    const refuse = (problem: string, invalid = false) =>
-      send({ case: 'replay', value: { id, done: true, problem, invalid } }, false)
+    const refuse = (problem: string, cause?: 'invalid' | 'busy') =>
+      send({ case: 'replay', value: { id, done: true, problem, ...(cause && { [cause]: true }) } }, false)
     if (recording === undefined) return refuse('DECISION_RECORDING_BYTES is 0: no calls are recorded')
-    if (replays.size > 0) return refuse('another replay is running')
+    if (replays.size > 0) return refuse('another replay is running', 'busy')
     const aborting = new AbortController()
     replays.set(id, aborting)
     let told = 0
@@ -102,7 +102,7 @@ export function createRequestHandler(
           },
         },
       )
-      if ('problem' in result) refuse(result.problem, true)
+      if ('problem' in result) refuse(result.problem, 'invalid')
       else send(replayMessage(id, result, show), false)
     } catch (error) {
       if (!aborting.signal.aborted) refuse((error as Error).message)

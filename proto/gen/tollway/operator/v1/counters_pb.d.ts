@@ -994,6 +994,13 @@ export declare type Replay = Message<"tollway.operator.v1.Replay"> & {
    * @generated from field: double share = 12;
    */
   share: number;
+
+  /**
+   * The process runs another replay.
+   *
+   * @generated from field: bool busy = 13;
+   */
+  busy: boolean;
 };
 
 /**
