@@ -1,18 +1,27 @@
 import { conditionOf, type StatusReport } from '../../status/status-report.ts'
 
-/** Returns how many resources have each reason not to be ready, and how many processes are not. */
+/** Returns the number of resources for each reason of a problem, and the number of processes with problems. */
 export function countProblems({ resources, replicas, problems }: StatusReport) {
-  const reasons: Record<string, number> = {}
-  for (const resource of resources) {
-    const { status, reason } = conditionOf(resource, 'Ready')
-    if (status !== 'True') reasons[reason || 'Unknown'] = (reasons[reason || 'Unknown'] ?? 0) + 1
-  }
   return {
     resources: resources.length,
-    notReady: reasons,
+    notReady: countReasons(resources, 'Ready', status => status !== 'True'),
+    degraded: countReasons(resources, 'Degraded', status => status === 'True'),
     processes: replicas.length,
     processesNotReady: replicas.filter(({ ready }) => !ready).length,
     restarts: replicas.reduce((total, { restarts }) => total + restarts, 0),
     problems: problems.length,
   }
+}
+
+function countReasons(
+  resources: StatusReport['resources'],
+  type: string,
+  isProblem: (status: string) => boolean,
+): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {}
+  for (const resource of resources) {
+    const { status, reason } = conditionOf(resource, type)
+    if (isProblem(status)) counts[reason || 'Unknown'] = (counts[reason || 'Unknown'] ?? 0) + 1
+  }
+  return counts
 }
