@@ -16,8 +16,8 @@ export interface WatchKey {
 export type OnWatched = (session: ProcessSession, report: Report) => void
 
 /**
- * The most decisions of a tap that reach its readers in a second, of all processes together: users cannot read
- * more, and each decision is sent to each reader.
+ * The most decisions of a tap that reach its readers in a second, of all processes together: users cannot
+ * read more, and each decision is sent to each reader.
  */
 const maxTappedPerSecond = 500
 

@@ -38,7 +38,7 @@ test('a pod that is busy or fails is missing while another one has replayed its 
 })
 
 test('only pods that run another replay answer that there are too many, which callers repeat', async () => {
-  const broken = { problem: 'read the configuration: it is no gzip' }
+  const broken = { problem: 'read the configuration: incorrect header check' }
   await assert.rejects(askPods(broken, { problem: 'another replay is running', busy: true }), {
     code: 'too-many',
     message: 'another replay is running',

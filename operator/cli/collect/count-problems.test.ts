@@ -8,7 +8,7 @@ type Conditions = StatusReport['resources'][number]['conditions']
 const resourceWith = (...conditions: readonly Partial<Conditions[number]>[]) =>
   ({ conditions }) as StatusReport['resources'][number]
 
-test('resources are counted by the reason why they are not ready, and by the one why they are degraded', () => {
+test('resources are counted by the reason why they are not ready or are degraded', () => {
   const ready = { type: 'Ready', status: 'True', reason: 'Ready' } as const
   const resources = [
     resourceWith(ready),

@@ -1,6 +1,6 @@
 import { conditionOf, type StatusReport } from '../../status/status-report.ts'
 
-/** Returns the number of resources for each reason of a problem, and the number of processes with problems. */
+/** Returns the number of resources for each reason of a problem, and the numbers of processes. */
 export function countProblems({ resources, replicas, problems }: StatusReport) {
   return {
     resources: resources.length,
