@@ -4,7 +4,7 @@ import type { ApiAccess } from './access.ts'
 import { ApiError } from './api-error.ts'
 import { whatIfBody } from './examples.ts'
 import type { WhatIfAnswer } from './shapes.ts'
-import { serveApi } from './testing/serve-api.ts'
+import { playedResource, serveApi } from './testing/serve-api.ts'
 
 const rival = { ...whatIfBody, metadata: { namespace: 'bank', name: 'rival' } }
 const taken = '"checkout" belongs to shop/checkout, which is older; name another'
@@ -23,6 +23,15 @@ for (const { path, bodyOf } of calls) {
     assert.equal(status, 400)
     assert.deepEqual(body.error.problems, [{ field: 'spec.domain', message: taken }])
     assert.equal((await post(path, bodyOf(whatIfBody))).status, 200, 'its own domain')
+  })
+
+  test(`${path}: an existing resource, which may be older, gets a warning for a domain of another one`, async t => {
+    const { post } = await serveApi(t, { more: [playedResource('RateLimitConfig', 'bank', 'rival')] })
+    const { status, body } = await post(path, bodyOf(rival))
+    assert.equal(status, 200, JSON.stringify(body))
+    const { warnings } = body as unknown as WhatIfAnswer
+    const message = '"checkout" belongs to shop/checkout, unless this resource is older'
+    assert.deepEqual(warnings, [{ field: 'spec.domain', message }])
   })
 
   test(`${path}: a caller without the right does not learn the owner`, async t => {

@@ -1,7 +1,7 @@
 import type { ApplyAnswer, ApplyBody } from '../manifest-shapes.ts'
 import { readOwner } from '../sources.ts'
 import type { ApiCall, Handler } from './handler.ts'
-import { assertClaim, describeWarnings, proposalOf } from './proposal.ts'
+import { checkClaim, describeWarnings, proposalOf } from './proposal.ts'
 
 const bodyOf = ({ body }: ApiCall) => body as ApplyBody
 const placeOf = (call: ApiCall) => readOwner(proposalOf(bodyOf(call).resource).domain.name)
@@ -11,9 +11,7 @@ export const apply: Handler = {
   placeOf,
   async answer(call): Promise<ApplyAnswer> {
     const { resource, manifest, dryRun = false, force = false, version } = bodyOf(call)
-    const proposal = proposalOf(resource)
-    assertClaim(proposal, call.sources)
-    const warnings = describeWarnings(proposal)
+    const warnings = describeWarnings(checkClaim(proposalOf(resource), call.sources))
     const { namespace, name } = placeOf(call)
     const place = { namespace, name }
     const { token } = call.caller

@@ -44,20 +44,30 @@ export function proposalOf(resource: Readonly<Record<string, unknown>>): Proposa
 }
 
 /**
- * Rejects a proposal whose domain belongs to another resource. Call it for callers with the right to act: the
- * message names the other resource.
+ * Checks whether the domain belongs to another resource. Returns the proposal, with a warning if its resource
+ * exists: it gets the domain if it is older. Call it for callers with the right to act, since the message
+ * names the other resource.
  *
- * @throws ApiError with the problem as `tollway validate` reports it
+ * @throws ApiError with the problem as `tollway validate` reports it, for a new resource
  */
-export function assertClaim({ domain }: Proposal, sources: Pick<ApiSources, 'domains'>): void {
+export function checkClaim(proposal: Proposal, sources: Pick<ApiSources, 'domains' | 'report'>): Proposal {
+  const { domain } = proposal
   const inForce = contentOf(sources, domain.domain)
-  if (inForce === undefined || inForce.name === domain.name) return
+  if (inForce === undefined || inForce.name === domain.name) return proposal
   const claims = openDomainClaims()
   const claimantOf = ({ name }: RateLimitDomain) => ({ name, namespace: readOwner(name).namespace })
   claims.grant(inForce, claimantOf(inForce))
   const denial = claims.denialOf(domain, claimantOf(domain))
-  if (denial !== undefined) throw invalid([denial])
+  if (denial === undefined) return proposal
+  if (!isKnown(domain.name, sources)) throw invalid([denial])
+  const message = `"${domain.domain}" belongs to ${inForce.name}, unless this resource is older`
+  return { domain, warnings: [...proposal.warnings, { path: denial.path, message }] }
 }
+
+const isKnown = (name: string, { report }: Pick<ApiSources, 'report'>): boolean =>
+  report().resources.some(
+    each => each.kind === 'RateLimitConfig' && `${each.namespace}/${each.name}` === name,
+  )
 
 /** The warnings of a proposal, as answers have them. */
 export const describeWarnings = ({ warnings }: Proposal) =>

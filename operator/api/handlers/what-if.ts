@@ -6,7 +6,7 @@ import { bodyTooLarge } from '../input/read-body.ts'
 import type { WhatIfAnswer } from '../shapes.ts'
 import { ownerOf } from '../sources.ts'
 import type { ApiCall, Handler } from './handler.ts'
-import { assertClaim, describeWarnings, type Proposal, proposalOf } from './proposal.ts'
+import { checkClaim, describeWarnings, type Proposal, proposalOf } from './proposal.ts'
 
 const maxRules = 10_000
 
@@ -18,8 +18,7 @@ export const whatIf: Handler = {
     return ownerOf(call.sources, domain) ?? { namespace }
   },
   async answer(call): Promise<WhatIfAnswer> {
-    const proposal = proposalIn(call)
-    assertClaim(proposal, call.sources)
+    const proposal = checkClaim(proposalIn(call), call.sources)
     const { domain } = proposal.domain
     const { bytes } = encodeRateLimitDomain(proposal.domain)
     if (bytes.length > maxWhatIfBytes)
