@@ -25,7 +25,7 @@ for (const { path, bodyOf } of calls) {
     assert.equal((await post(path, bodyOf(whatIfBody))).status, 200, 'its own domain')
   })
 
-  test(`${path}: an existing resource, which may be older, gets a warning for a domain of another one`, async t => {
+  test(`${path}: an existing resource, which may be older, is warned about a domain of another`, async t => {
     const { post } = await serveApi(t, { more: [playedResource('RateLimitConfig', 'bank', 'rival')] })
     const { status, body } = await post(path, bodyOf(rival))
     assert.equal(status, 200, JSON.stringify(body))
