@@ -1,11 +1,10 @@
 /**
  * `node test/bench/shadow-proxy.ts` measures what `tollway compare --listen` adds to calls of the reference,
- * with a candidate that runs, takes only idle time (nice 19) as if another machine ran it, is stopped
+ * with a candidate that runs, takes only idle time (SCHED_IDLE) as if another machine ran it, is stopped
  * (SIGSTOP) and is killed. Calls go to the reference directly and through the proxy in turn, at 500 calls/s
  * on 100 connections. It prints a row for each state.
  */
-import { readdirSync } from 'node:fs'
-import { setPriority } from 'node:os'
+import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { startReference } from '../differential/start-reference.ts'
 import { freePorts } from '../support/free-ports.ts'
@@ -55,7 +54,7 @@ async function measure(): Promise<void> {
   const { process: candidateProcess, pid: candidatePid } = candidate.program
   const states: readonly (readonly [string, () => unknown])[] = [
     ['runs', () => {}],
-    ['nice 19', () => giveWay(candidatePid)],
+    ['idle', () => giveWay(candidatePid)],
     ['stopped', () => candidateProcess.kill('SIGSTOP')],
     ['killed', () => candidateProcess.kill('SIGKILL')],
   ]
@@ -75,9 +74,9 @@ async function measure(): Promise<void> {
   }
 }
 
-/** Gives each thread of the process the lowest priority; Linux has one for each thread. */
+/** All threads of the process run only while no other program wants the core. A program of util-linux. */
 function giveWay(pid: number): void {
-  for (const thread of readdirSync(`/proc/${pid}/task`)) setPriority(Number(thread), 19)
+  execFileSync('chrt', ['--all-tasks', '--idle', '--pid', '0', `${pid}`])
 }
 
 type Figures = ReturnType<typeof latencyFigures>

@@ -129,7 +129,13 @@ describe('What-if in Chromium', { skip: missingChromium }, () => {
     const editor = page.getByLabel('RateLimitConfig in YAML')
     const text = await editor.inputValue()
     await editor.fill(text.replace('domain: checkout', 'domain: loans'))
-    await page.getByText('spec.domain: "loans" belongs to bank/loans').waitFor()
+    // The edited resource gets the domain if it is older.
+    await page.getByText('warning: spec.domain: "loans" belongs to bank/loans, unless').waitFor()
+    assert.equal(await page.getByRole('button', { name: 'Apply' }).isDisabled(), false)
+    await editor.fill(
+      text.replace('domain: checkout', 'domain: loans').replace('name: checkout', 'name: rival'),
+    )
+    await page.getByText('spec.domain: "loans" belongs to bank/loans, which is older').waitFor()
     assert.equal(await page.getByRole('button', { name: 'Apply' }).isDisabled(), true)
     const merged =
       '- {key: user, limits: [&a {name: n, unit: hour, requestsPerUnit: 5}, {<<: *a, unit: day}]}'
