@@ -42,6 +42,11 @@ test('a tap of many pods shows a share of the decisions of each, and counts the 
   }
   const { value } = await first
   assert.deepEqual([value?.decisions.length, value?.skipped], [500, 4_500])
+  // The next batch has the next reports, and is not an empty one after those that came together.
+  const next = batches.next()
+  await new Promise(setImmediate)
+  sessions[0]?.receive({ case: 'tap', value: create(TapSchema, { id: subscribed[0] ?? 0n, decisions }) })
+  assert.equal((await next).value?.decisions.length, 5)
   end.abort()
   await batches.next()
 })

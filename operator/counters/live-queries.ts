@@ -77,6 +77,7 @@ export async function* watchTap(
   const stop = reports.watch({ what: 'tap', domain, rule, byRefused: false }, (session, report) => {
     if (report.case !== 'tap') return
     const { pod } = session.identity
+    const wasEmpty = decisions.length === 0
     hashed ||= hashesValues(session)
     const shown = spread(report.value.decisions, share)
     skipped += report.value.decisions.length - shown.length
@@ -93,7 +94,7 @@ export async function* watchTap(
       decisions = decisions.slice(surplus)
       skipped += surplus
     }
-    if (decisions.length > 0) pause.wake()
+    if (wasEmpty && decisions.length > 0) pause.wake()
   })
   try {
     for (;;) {

@@ -1,5 +1,6 @@
 import type { Feed } from './feed.ts'
 import type { LeaderQueries } from './sessions/ask-leader.ts'
+import { QueryError } from './sessions/query-error.ts'
 import { oneAnswer, type ServedQueries } from './sessions/serve-queries.ts'
 
 /** What the pods of all operators have of the feed. Every operator answers for all of them. */
@@ -28,8 +29,9 @@ export interface FeedRejections {
   readonly unlisted: number
 }
 
-/** The most rejections of one resource: a thousand pods may reject each of a thousand resources. */
+/** The most rejections of one resource, and of one answer: a thousand pods may reject a thousand resources. */
 export const maxRejections = 100
+const maxRejectionsOfAnswer = 1_000
 
 /** Answers by the streams of this operator, and by the reports of others to it. */
 export function feedStatesOf(
@@ -40,10 +42,14 @@ export function feedStatesOf(
       const { version = '', resources } = feed.published(typeUrl) ?? {}
       const uids = [...new Set(feed.clients().map(({ uid }) => uid))]
       const enforcementOf = feed.enforcement(typeUrl, uids)
+      let left = maxRejectionsOfAnswer
       const rejections = names.flatMap(name => {
         const resource = resources?.get(name)
         const found = resource === undefined ? [] : enforcementOf(resource).rejections
-        return found.length === 0 ? [] : [[name, describe(found)] as const]
+        if (found.length === 0) return []
+        const described = describe(found, Math.min(left, maxRejections))
+        left -= described.shown.length
+        return [[name, described] as const]
       })
       return {
         version,
@@ -57,8 +63,11 @@ export function feedStatesOf(
   }
 }
 
-function describe(found: readonly { readonly pod: string; readonly message: string }[]): FeedRejections {
-  const shown = found.slice(0, maxRejections).map(({ pod, message }) => ({ pod, message }))
+function describe(
+  found: readonly { readonly pod: string; readonly message: string }[],
+  most: number,
+): FeedRejections {
+  const shown = found.slice(0, most).map(({ pod, message }) => ({ pod, message }))
   return { shown, unlisted: found.length - shown.length }
 }
 
@@ -68,9 +77,20 @@ export const feedQueries = (states: FeedStates) =>
     feedState: ([typeUrl, names]) => oneAnswer(states.of(typeUrl as never, names as never)),
   }) satisfies ServedQueries
 
-/** Answers by the operator with the Lease, which has the reports of all others; without one, locally. */
+/**
+ * Answers by the operator with the Lease, which has the reports of all others. Answers locally without one,
+ * and while it does not answer or does not know the query, as during an upgrade.
+ */
 export function feedStatesViaLeader(local: FeedStates, { isLocal, askOnce }: LeaderQueries): FeedStates {
   return {
-    of: (typeUrl, names) => (isLocal() ? local.of(typeUrl, names) : askOnce('feedState', typeUrl, names)),
+    async of(typeUrl, names) {
+      if (isLocal()) return local.of(typeUrl, names)
+      try {
+        return await askOnce<FeedState>('feedState', typeUrl, names)
+      } catch (error) {
+        if (error instanceof QueryError && error.code === 'deadline') return local.of(typeUrl, names)
+        throw error
+      }
+    },
   }
 }

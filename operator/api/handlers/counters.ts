@@ -66,18 +66,16 @@ async function recorded(
 ): Promise<CounterChange> {
   const { domain } = at
   const about = { ...change, user: caller.name, domain, owner: ownerOf(sources, domain) }
-  try {
-    const made = await make()
-    const answer = describeReading(at, made)
-    changed({ ...about, rule: answer.rule })
-    return { ...answer, confirmed: [...made.confirmed] }
-  } catch (error) {
+  const made = await make().catch(error => {
     if (!mayHaveChanged(error)) throw error
     const problem = error instanceof QueryError ? error.message : 'internal error'
     changed({ ...about, rule: '', unknown: problem })
     if (!(error instanceof QueryError)) throw error
     throw new QueryError(error.code, `${problem}; the counter may have changed`, error.field)
-  }
+  })
+  const answer = describeReading(at, made)
+  changed({ ...about, rule: answer.rule })
+  return { ...answer, confirmed: [...made.confirmed] }
 }
 
 function describeReading({ domain, entries }: CounterAddress, reading: CounterReading): Counter {

@@ -67,6 +67,35 @@ test('the report after a change of the rules has all those with hits, and the re
   assert.deepEqual(report(), [])
 })
 
+test('hits that are named after requests count in one rule after a change that gives them another', () => {
+  const { attach } = createLimitStats(createStats(), () => {})
+  const limit = 'rate_limit: {unit: minute, requests_per_unit: 3}'
+  const load = (more: string) =>
+    compile(
+      [configOf(`{domain: shop, descriptors: [{key: user, detailed_metric: true, ${limit}}${more}]}`)],
+      {
+        ...{ mergeDomainConfigs: false, attach },
+      },
+    )
+  let rules = load('')
+  const report = createTotalsReport(
+    () => rules,
+    () => 2,
+  )
+  const allowed = () =>
+    report().domains.flatMap(({ changed }) => changed.map(each => [each.rule, each.allowed] as const))
+  const call = () => {
+    const found = match(rules, 'shop', [{ key: 'user', value: 'bob' }], attach) ?? assert.fail()
+    found.limit.stats.withinLimit += 1
+  }
+  call()
+  assert.deepEqual(allowed(), [['shop.user', 1]])
+  rules = load(`, {key: user, value: bob, ${limit}}`)
+  allowed()
+  call()
+  assert.deepEqual(allowed(), [['shop.user_bob', 2]])
+})
+
 test('a report of 1,000 changed rules takes less than 1 % of a core at one report in 5 s', () => {
   const { attach } = createLimitStats(createStats(), () => {})
   const values = Array.from({ length: 1_000 }, (_, index) => `user-${index}`)

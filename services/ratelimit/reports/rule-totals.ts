@@ -1,6 +1,6 @@
 import { type Domain, knownRule, type RuleSet } from '../rules/compile.ts'
 import { flag, hasFlag, none } from '../rules/domain-table.ts'
-import { findSameRule } from '../rules/find-same-rule.ts'
+import { createRuleFinder } from '../rules/find-same-rule.ts'
 import type { Limit } from '../rules/limit.ts'
 import type { LimitStats } from '../stats/registry/limit-stats.ts'
 
@@ -100,16 +100,18 @@ const maxCarriedRules = 5_000
 /**
  * Opens the rules with hits of an earlier configuration in the new one, which has the same statistics for a
  * limit of the same name: a domain's configuration has no rule with hits until a request matches it.
+ * Statistics that are named after requests are left out until the next such request, since another rule may
+ * have them now.
  */
 function carryKnownRules(earlier: Domain<LimitStats>, domain: Domain<LimitStats>): void {
+  const find = createRuleFinder(domain.table, earlier.table)
   let carried = 0
   for (const [record, known] of earlier.known.entries()) {
     if (known === undefined) continue
     if (carried === maxCarriedRules) return
     carried += 1
-    const same = findSameRule(domain.table, earlier.table, record)
-    if (same !== none && hasFlag(domain.table, same, flag.hasLimit))
-      knownRule(domain, same).named ??= known.named
+    const same = find(record)
+    if (same !== none && hasFlag(domain.table, same, flag.hasLimit)) knownRule(domain, same)
   }
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { field, flag, hasFlag, none, recordCount, textOf } from './domain-table.ts'
-import { findSameRule } from './find-same-rule.ts'
+import { createRuleFinder } from './find-same-rule.ts'
 import { rulesOf } from './testing/rules-of-yaml.ts'
 
 const limit = 'rate_limit: {unit: minute, requests_per_unit: 1}'
@@ -24,19 +24,21 @@ test('a rule is found by its keys and values, at any place of another version', 
     hasFlag(before, record, flag.hasLimit),
   )
   assert.equal(limits.length, 7)
+  const [find, findBack] = [createRuleFinder(after, before), createRuleFinder(before, after)]
   for (const record of limits) {
-    const same = findSameRule(after, before, record)
+    const same = find(record)
     for (const part of [field.key, field.value]) {
       assert.equal(textOf(after, same, part), textOf(before, record, part))
     }
-    assert.equal(findSameRule(before, after, same), record)
+    assert.equal(findBack(same), record)
   }
 })
 
 test('a rule that another version lacks is not found, also if other rules match the same requests', () => {
   const before = tableOf(`{key: user, value: "b*", ${limit}}, {key: a, descriptors: [{key: b, ${limit}}]}`)
   const after = tableOf(`{key: user, ${limit}}, {key: user, value: bob, ${limit}}, {key: a, ${limit}}`)
+  const find = createRuleFinder(after, before)
   for (let record = 0; record < recordCount(before); record++) {
-    if (hasFlag(before, record, flag.hasLimit)) assert.equal(findSameRule(after, before, record), none)
+    if (hasFlag(before, record, flag.hasLimit)) assert.equal(find(record), none)
   }
 })

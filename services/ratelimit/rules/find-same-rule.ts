@@ -1,19 +1,37 @@
 import { type DomainTable, field, findRecord, none, textOf, topLevel, wordOf } from './domain-table.ts'
 
 /**
- * Returns the record of the rule with the same keys and values at each level as a rule of another version of
- * the domain, or `none`.
+ * Returns a function that finds a rule of another version of the domain in this one, by its keys and values at
+ * each level. It returns the record of the rule, or `none`.
  */
-export function findSameRule(table: DomainTable, other: DomainTable, record: number): number {
-  let level = topLevel
-  let found = none
-  for (const step of pathTo(other, record)) {
-    if (level === 0) return none
-    found = findInLevel(table, level, textOf(other, step, field.key), textOf(other, step, field.value))
-    if (found === none) return none
-    level = wordOf(table, found, field.below)
+export function createRuleFinder(table: DomainTable, other: DomainTable): (record: number) => number {
+  const wildcardLists = new Map<number, ReadonlyMap<string, number>>()
+
+  function findWildcard(head: number, key: string, value: string): number {
+    if (head === none) return none
+    const list = wildcardLists.get(head) ?? wildcardsOf(table, head)
+    wildcardLists.set(head, list)
+    return list.get(nameOf(key, value)) ?? none
   }
-  return found
+
+  function findInLevel(level: number, key: string, value: string): number {
+    const exact = findRecord(table, level, key, value)
+    if (exact !== none || !(key.includes('*') || value.includes('*'))) return exact
+    const inValue = findWildcard(findRecord(table, -level, key, ''), key, value)
+    return inValue === none ? findWildcard(findRecord(table, -level, '', ''), key, value) : inValue
+  }
+
+  return record => {
+    let level = topLevel
+    let found = none
+    for (const step of pathTo(other, record)) {
+      if (level === 0) return none
+      found = findInLevel(level, textOf(other, step, field.key), textOf(other, step, field.value))
+      if (found === none) return none
+      level = wordOf(table, found, field.below)
+    }
+    return found
+  }
 }
 
 /** Returns the records from the top to this one. */
@@ -23,18 +41,13 @@ function pathTo(table: DomainTable, record: number): readonly number[] {
   return path
 }
 
-function findInLevel(table: DomainTable, level: number, key: string, value: string): number {
-  const exact = findRecord(table, level, key, value)
-  if (exact !== none) return exact
-  return [findRecord(table, -level, key, ''), findRecord(table, -level, '', '')]
-    .map(head => findInList(table, head, key, value))
-    .reduce((found, other) => (found === none ? other : found), none)
+/** Returns the records of the list of wildcard rules with this head. */
+function wildcardsOf(table: DomainTable, head: number): ReadonlyMap<string, number> {
+  const records = new Map<string, number>()
+  for (let rule = wordOf(table, head, field.next); rule !== none; rule = wordOf(table, rule, field.next)) {
+    records.set(nameOf(textOf(table, rule, field.key), textOf(table, rule, field.value)), rule)
+  }
+  return records
 }
 
-function findInList(table: DomainTable, head: number, key: string, value: string): number {
-  if (head === none) return none
-  for (let rule = wordOf(table, head, field.next); rule !== none; rule = wordOf(table, rule, field.next)) {
-    if (textOf(table, rule, field.key) === key && textOf(table, rule, field.value) === value) return rule
-  }
-  return none
-}
+const nameOf = (key: string, value: string) => `${key.length}:${key}${value}`
