@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { test } from 'node:test'
+import { waitFor } from '../../test/support/wait-for.ts'
 import * as examples from './examples.ts'
 import type { ResourceList, WhatIfAnswer } from './shapes.ts'
 import { serveApi } from './testing/serve-api.ts'
@@ -59,4 +62,23 @@ test('a body of more than 10 MB is rejected with 413, with or without its length
   const headers = { 'content-type': 'application/json' }
   const sent = await fetch(`${url}/whatif`, { method: 'POST', body, headers, duplex: 'half' } as RequestInit)
   assert.equal(sent.status, 413)
+})
+
+test('invalid bytes end a stream, and are answered with 400 after a complete answer', async t => {
+  const { url } = await serveApi(t)
+  const { hostname, port, pathname } = new URL(url)
+  const send = async (path: string, until: string) => {
+    const socket = connect(Number(port), hostname).setEncoding('utf8')
+    let heard = ''
+    socket.on('data', piece => (heard += piece))
+    socket.on('error', () => {})
+    socket.write(`GET ${pathname}${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
+    await waitFor('the answer', () => heard.includes(until))
+    const closed = once(socket, 'close')
+    socket.write('garbage\r\n\r\n')
+    await closed
+    return heard.match(/^HTTP\/1\.1 \d+|HTTP\/1\.1 400/gm)
+  }
+  assert.deepEqual(await send('/tap?domain=checkout', 'text/event-stream'), ['HTTP/1.1 200'])
+  assert.deepEqual(await send('/openapi.json', '"openapi"'), ['HTTP/1.1 200', 'HTTP/1.1 400'])
 })

@@ -29,7 +29,7 @@ export interface FeedRejections {
   readonly unlisted: number
 }
 
-/** The most rejections of one resource, and of one answer: a thousand pods may reject a thousand resources. */
+/** The most rejections of one resource: a thousand pods may reject each of a thousand resources. */
 export const maxRejections = 100
 const maxRejectionsOfAnswer = 1_000
 

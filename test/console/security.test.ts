@@ -18,7 +18,8 @@ const recordWidths = `(() => {
     if (scrollWidth > innerWidth) window.wide.push(scrollWidth + ' px: ' + widest?.outerHTML.slice(0, 300))
   }
   const observer = new MutationObserver(record)
-  document.addEventListener('DOMContentLoaded', () => observer.observe(document, { childList: true, subtree: true }))
+  const begin = () => observer.observe(document, { childList: true, subtree: true })
+  document.addEventListener('DOMContentLoaded', begin)
 })()`
 
 describe('the console of a cluster in Chromium', { skip: missingChromium }, () => {

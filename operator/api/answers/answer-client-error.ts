@@ -1,4 +1,4 @@
-import type { Server } from 'node:http'
+import type { Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { STATUS_CODES } from '@tollway/chassis/net/node-http.ts'
 import type { ErrorAnswer } from '../shapes.ts'
@@ -8,7 +8,7 @@ import { answerHeaders } from './send-json.ts'
 export const maxHeaderBytes = 256 * 1024
 
 /** The errors of Node for connections without a valid request, by their codes. */
-const answers: Readonly<Record<string, readonly [status: number, code: string, message: string]>> = {
+const answersByCode: Readonly<Record<string, readonly [status: number, code: string, message: string]>> = {
   HPE_HEADER_OVERFLOW: [
     431,
     'too-large',
@@ -23,13 +23,18 @@ const dropMs = 5_000
 /** Lets the server answer bytes that are no valid request in the form of other errors. */
 export function answerClientErrors(server: Server): Server {
   const answered = new WeakSet<Duplex>()
+  /** The last answer of each connection. */
+  const answers = new WeakMap<Duplex, ServerResponse>()
+  server.on('request', ({ socket }, response) => answers.set(socket, response))
   return server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
     // The rest of the request is an error, too. It is read, since a client may read the answer after it.
     if (answered.has(socket)) return
     answered.add(socket)
     socket.on('error', () => {})
-    if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
-    const [status, code, message] = answers[error.code ?? ''] ?? [
+    const last = answers.get(socket)
+    const isAnswering = last?.headersSent === true && !last.writableFinished
+    if (error.code === 'ECONNRESET' || !socket.writable || isAnswering) return void socket.destroy()
+    const [status, code, message] = answersByCode[error.code ?? ''] ?? [
       400,
       'invalid',
       'the request is not valid HTTP',

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { connect } from 'node:net'
-import { networkInterfaces } from 'node:os'
+import { hostname, networkInterfaces } from 'node:os'
 import { after, before, describe, test } from 'node:test'
 import { createGuardedServer } from './guarded-server.ts'
 import { closeHttp, listenHttp } from './listen-http.ts'
@@ -41,13 +41,15 @@ const localHosts = [
   'tollway.localhost',
   'localhost.',
   '127.9.9.9:1',
+  '10.0.0.1:6070',
+  '[::2]',
+  hostname(),
 ]
 const foreignHosts = [
   'evil.example',
   '127.0.0.1.evil.example:6070',
   'localhost.evil.example',
-  '10.0.0.1',
-  '[::2]',
+  '10.0.0.1.evil.example',
   '',
 ]
 

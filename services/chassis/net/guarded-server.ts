@@ -1,4 +1,6 @@
 import type { IncomingMessage, RequestListener, Server, ServerOptions } from 'node:http'
+import { isIP } from 'node:net'
+import { hostname as machineName } from 'node:os'
 import { isLoopback } from './is-loopback.ts'
 import { createServer } from './node-http.ts'
 
@@ -29,13 +31,15 @@ export function guarded(listener: RequestListener): RequestListener {
 /**
  * A name that resolves to a loopback address belongs to this machine or to an attacker (DNS rebinding). The
  * connections of `kubectl port-forward` arrive at a loopback address too, also if the server is bound to all.
- * At another address a server cannot know its names. HTTP/1.0 has no Host.
+ * At another address a server cannot know its names. An IP address is no name: a proxy beside this process
+ * keeps that of the pod. HTTP/1.0 has no Host.
  */
 function foreignHost({ headers, socket }: IncomingMessage): string | undefined {
   const { host } = headers
   if (host === undefined || !isLoopback(socket.localAddress ?? '')) return undefined
   const { hostname, port } = splitHost(host)
-  if (isLoopback(hostname)) return undefined
+  const isOwnName = hostname.toLowerCase() === machineName().toLowerCase()
+  if (isLoopback(hostname) || isIP(hostname) !== 0 || isOwnName) return undefined
   return (
     `the Host header is ${quote(host)}, and the connection arrives at a loopback address: ` +
     `use http://localhost${port}`

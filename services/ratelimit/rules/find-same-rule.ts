@@ -1,8 +1,8 @@
 import { type DomainTable, field, findRecord, none, textOf, topLevel, wordOf } from './domain-table.ts'
 
 /**
- * Returns a function that finds a rule of another version of the domain in this one, by its keys and values at
- * each level. It returns the record of the rule, or `none`.
+ * Returns a function that finds a rule of another version of the domain in this one, by its keys and values
+ * at each level. It returns the record of the rule, or `none`.
  */
 export function createRuleFinder(table: DomainTable, other: DomainTable): (record: number) => number {
   const wildcardLists = new Map<number, ReadonlyMap<string, number>>()
