@@ -15,7 +15,7 @@ const feed = {
   enforcement: () => () => ({ rejections }),
 } as unknown as Feed
 
-test('an answer has at most 100 rejections of a resource, 1,000 in all, and the number of others', async () => {
+test('an answer has at most 100 rejections of a resource, 1,000 in all, and their number', async () => {
   const { rejections: found, ...state } = await feedStatesOf(feed).of('type', names)
   assert.deepEqual(state, { version: 'v1', versions: [{ version: 'v1', pods: 2 }] })
   const counts = names.map(name => found[name] ?? assert.fail(name))
