@@ -23,10 +23,13 @@ test('slices begin 2 ms apart while calls are decided, and else in the next turn
   }
   const mostSlices = (performance.now() - startMs) / 2 + 1
   assert.ok(busySlices <= mostSlices, `${busySlices} of at most ${mostSlices} slices in a busy process`)
-  const quietMs: number[] = []
-  const quietFromMs = performance.now()
-  while (performance.now() < quietFromMs + 200) quietMs.push(await restMsOf(rest))
-  assert.ok(Math.min(...quietMs) < 0.9, 'a quiet process')
+  // Many turns of the event loop take longer on a busy machine.
+  const untilMs = performance.now() + 20_000
+  let shortestMs = Number.POSITIVE_INFINITY
+  while (shortestMs >= 0.9 && performance.now() < untilMs) {
+    shortestMs = Math.min(shortestMs, await restMsOf(rest))
+  }
+  assert.ok(shortestMs < 0.9, `${shortestMs} ms in a quiet process`)
 })
 
 test('the end of a replay ends its rest', async () => {
