@@ -21,7 +21,8 @@ test('slices begin 2 ms apart while calls are decided, and else in the next turn
     busySlices += 1
     await restMsOf(rest)
   }
-  const mostSlices = (performance.now() - startMs) / 2 + 1
+  // A timer can be a millisecond early.
+  const mostSlices = performance.now() - startMs + 1
   assert.ok(busySlices <= mostSlices, `${busySlices} of at most ${mostSlices} slices in a busy process`)
   // Many turns of the event loop take longer on a busy machine.
   const untilMs = performance.now() + 20_000
