@@ -13,6 +13,7 @@ import {
 import { refundableAmount } from '../transaction/transaction.ts'
 import { currencyCodes } from './currencies.ts'
 import { exchange } from './exchange.ts'
+import { maxJsonAmount } from './money.ts'
 import { scale } from './ratio.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 300)
@@ -96,7 +97,9 @@ test('the parts of an amount are worth the same as the whole, between any curren
         authorise(history, total, from)
         for (const amount of amounts) operate(history, 0, 'capture', amount)
         const worth = exchange(pricing.rates, { currency: from, amount: total }, to)
-        assert.notEqual(worth, undefined)
+        assert.ok(worth !== undefined)
+        // Captures beyond the largest balance are refused, which the next test shows.
+        fc.pre(worth <= maxJsonAmount)
         assert.equal(balanceOf(history), worth, `${total} ${from} in ${to}`)
         for (const amount of amounts) operate(history, 0, 'refund', amount)
         assert.equal(balanceOf(history), 0n, `${total} ${from} in ${to}`)
@@ -111,6 +114,19 @@ interface Exact {
   readonly numerator: bigint
   readonly denominator: bigint
 }
+
+test('a capture beyond the largest balance is refused, and changes nothing', () => {
+  const pricing = pricingUnderTest({}, { XOF: '0.00001', KWD: '82940.00000', EUR: '1' })
+  const history = createHistory({ ...merchantUnderTest, currency: 'KWD' }, pricing)
+  authorise(history, 1086n, 'XOF')
+  assert.ok(!isRefused(operate(history, 0, 'capture', 940n) ?? assert.fail()))
+  const before = balanceOf(history)
+  assert.equal(before, exchange(pricing.rates, { currency: 'XOF', amount: 940n }, 'KWD'))
+  assert.ok(isRefused(operate(history, 0, 'capture', 146n) ?? assert.fail()))
+  assert.equal(balanceOf(history), before)
+  const worth = exchange(pricing.rates, { currency: 'XOF', amount: 1086n }, 'KWD') ?? 0n
+  assert.ok(before <= maxJsonAmount && worth > maxJsonAmount)
+})
 
 test('operations in any order keep the value within half a minor unit of the exact one', () => {
   const steps = fc.array(
