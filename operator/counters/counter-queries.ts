@@ -14,7 +14,7 @@ import {
   type CounterState,
   maxRaise,
 } from './pod-sessions.ts'
-import type { ProcessSession } from './process-session.ts'
+import { enforcing, type ProcessSession } from './process-session.ts'
 import type { Report, Request } from './session-codec.ts'
 
 const askProcesses = askingProcesses<Report, Request>()
@@ -99,7 +99,7 @@ export function sessionsOf(sessions: readonly ProcessSession[], domain: string):
   if (sessions.length === 0) {
     throw new QueryError('no-pods', 'no rate limit process reports its decisions to an operator')
   }
-  const found = sessions.filter(({ state }) => state.domains.has(domain))
+  const found = enforcing(sessions, domain)
   if (found.length > 0) return found
   throw new QueryError('unknown-domain', `domain: no process enforces '${domain}'`, 'domain')
 }

@@ -3,7 +3,7 @@ import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import { QueryError } from '../xds/sessions/query-error.ts'
 import { sessionsOf } from './counter-queries.ts'
 import type { SeriesPoint, TapBatch, TappedDecision, Watched } from './pod-sessions.ts'
-import { hashesValues, type ProcessSession } from './process-session.ts'
+import { enforcing, hashesValues, type ProcessSession } from './process-session.ts'
 import { tapShareOf, type WatchedReports } from './watched-reports.ts'
 
 interface LiveParts {
@@ -29,7 +29,7 @@ export async function* watchSeries(
   signal: AbortSignal,
 ): AsyncGenerator<SeriesPoint> {
   sessionsOf(sessions(), domain)
-  let connected = countProcesses(sessions(), domain)
+  let connected = enforcing(sessions(), domain).length
   let sum = { allowed: 0, refused: 0, near: 0, shadow: 0 }
   let reported = new Set<ProcessSession>()
   const pause = createWakeablePause()
@@ -51,7 +51,7 @@ export async function* watchSeries(
       yield { atMs: clock.nowMs(), ...sum, pods: pods.size }
       sum = { allowed: 0, refused: 0, near: 0, shadow: 0 }
       reported = new Set()
-      connected = countProcesses(sessions(), domain)
+      connected = enforcing(sessions(), domain).length
     }
   } finally {
     stop()
@@ -111,10 +111,6 @@ export async function* watchTap(
     stop()
   }
 }
-
-/** Counts the processes that enforce the domain. */
-const countProcesses = (sessions: readonly ProcessSession[], domain: string) =>
-  sessions.filter(({ state }) => state.domains.has(domain)).length
 
 /** Returns at most `count` items, at equal distances. */
 function spread<T>(items: readonly T[], count: number): readonly T[] {

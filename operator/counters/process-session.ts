@@ -154,3 +154,7 @@ export function countsOf({ allowed, refused, near, shadow }: WireCounts): HitCou
 /** Returns whether the process reports hashes instead of the values of descriptors. */
 export const hashesValues = ({ identity }: Pick<ProcessSession, 'identity'>) =>
   identity.features.includes('hashed-keys')
+
+/** Returns the sessions of the processes that enforce the domain. */
+export const enforcing = (sessions: readonly ProcessSession[], domain: string): readonly ProcessSession[] =>
+  sessions.filter(({ state }) => state.domains.has(domain))

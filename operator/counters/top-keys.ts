@@ -4,7 +4,7 @@ import { uniqueNames } from './away-pods.ts'
 import { sessionsOf } from './counter-queries.ts'
 import { podNames } from './pod-names.ts'
 import type { Entry, TopKeys, TopQuery } from './pod-sessions.ts'
-import { hashesValues, type ProcessSession } from './process-session.ts'
+import { enforcing, hashesValues, type ProcessSession } from './process-session.ts'
 import type { WatchedReports } from './watched-reports.ts'
 
 /** The top keys of rules, which are counted from the first query until a while after the last one. */
@@ -67,7 +67,7 @@ export function createTopKeyCounts(
   async function firstReports(count: Count, domain: string): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     const look = () => {
-      const asked = parts.sessions().filter(({ state }) => state.domains.has(domain))
+      const asked = enforcing(parts.sessions(), domain)
       if (asked.every(session => count.latest.has(session))) resolve()
     }
     const before = count.onReport

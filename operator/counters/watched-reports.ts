@@ -2,7 +2,7 @@ import { Subscribe_What as What } from '@tollway/proto/tollway/operator/v1/count
 import { nextId } from '../xds/sessions/ask-processes.ts'
 import { QueryError } from '../xds/sessions/query-error.ts'
 import type { SessionTable } from '../xds/sessions/session-table.ts'
-import type { ProcessSession } from './process-session.ts'
+import { enforcing, type ProcessSession } from './process-session.ts'
 import type { Report, Request } from './session-codec.ts'
 
 /** The subject of a watch. Equal watches share one subscription at the processes. */
@@ -23,7 +23,7 @@ const maxTappedPerSecond = 500
 
 /** Returns the most decisions of one process. */
 export function tapShareOf(sessions: readonly ProcessSession[], domain: string): number {
-  const processes = sessions.filter(({ state }) => state.domains.has(domain)).length
+  const processes = enforcing(sessions, domain).length
   return Math.max(1, Math.floor(maxTappedPerSecond / Math.max(1, processes)))
 }
 

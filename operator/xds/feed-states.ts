@@ -30,7 +30,7 @@ export interface FeedRejections {
 }
 
 /** The most rejections of one resource: a thousand pods may reject each of a thousand resources. */
-export const maxRejections = 100
+const maxRejections = 100
 const maxRejectionsOfAnswer = 1_000
 
 /** Answers by the streams of this operator, and by the reports of others to it. */

@@ -1,5 +1,5 @@
 import type { Counters } from '../counters/counters.ts'
-import type { Feature } from '../rules/extensions/required-features.ts'
+import { countsInOneStep, type Feature } from '../rules/extensions/required-features.ts'
 
 export interface ObstacleSettings {
   readonly backendType: 'redis' | 'memory' | 'memcache'
@@ -10,9 +10,6 @@ export interface ObstacleSettings {
 /** A backend that does not answer for this long is not checked. */
 const patienceMs = 3_000
 
-/** The features that count a call in one step of the backend. */
-const inOneStep: readonly Feature[] = ['algorithms', 'limits', 'allOrNothing']
-
 /**
  * Returns the reason why these settings and counters cannot enforce the features, or the empty string. The
  * backend is asked only for features that it counts in one step.
@@ -22,7 +19,7 @@ export async function findObstacle(
   counters: Pick<Counters, 'findObstacle' | 'healthy' | 'onHealth'>,
   features: readonly Feature[],
 ): Promise<string> {
-  const needed = features.filter(feature => inOneStep.includes(feature))
+  const needed = features.filter(countsInOneStep)
   if (needed.length === 0) return ''
   const needs = `it needs ${needed.join(', ')}, which`
   if (backendType === 'memcache') return `${needs} memcached cannot count; use BACKEND_TYPE redis or memory`

@@ -1,6 +1,7 @@
 import type { ResourceList } from '../../../api/shapes.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
+import { troublesOf } from '../data/troubles-of.ts'
 import { State } from '../parts/notes.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
@@ -64,7 +65,7 @@ function backendOf(
   const some = resources.filter(resource => resource.kind === kind)
   if (some.length === 0) return []
   const degraded = some
-    .flatMap(({ conditions }) => conditions)
-    .find(({ type, status }) => type === 'Degraded' && status === 'True')
+    .flatMap(({ conditions }) => troublesOf(conditions))
+    .find(({ type }) => type === 'Degraded')
   return [{ service, name, problem: degraded?.message ?? '' }]
 }

@@ -7,7 +7,7 @@ import type { DecisionRequest } from '../../limiter/decision.ts'
 import type { DecisionObserver } from '../../limiter/decision-observer.ts'
 import { type LimiterOptions, RuleLimiter } from '../../limiter/limiter.ts'
 import { openDomain, type RuleSet } from '../../rules/compile.ts'
-import type { Feature } from '../../rules/extensions/required-features.ts'
+import { countsInOneStep } from '../../rules/extensions/required-features.ts'
 import { formatProblem } from '../../rules/findings/format-problem.ts'
 import type { Entry } from '../../rules/match.ts'
 import { rateLimitTypeUrl } from '../../rules/rate-limit-domain.ts'
@@ -219,12 +219,10 @@ function countHits(
   }
 }
 
-const featuresThatRejectCalls: readonly Feature[] = ['algorithms', 'limits', 'allOrNothing']
-
 /** Whether some rules reject a call as a whole: equal calls then differ from one call with all their hits. */
 function rulesRejectWholeCalls({ domains }: RuleSet<LimitStats>): boolean {
   const features = domains.values().flatMap(({ table }) => table.extensions.flatMap(each => each.features))
-  return features.some(feature => featuresThatRejectCalls.includes(feature))
+  return features.some(countsInOneStep)
 }
 
 function partsOf(count: number): readonly number[] {

@@ -8,6 +8,11 @@ export const features = ['windows', 'calendar', 'algorithms', 'limits', 'allOrNo
 
 export type Feature = (typeof features)[number]
 
+const inOneStep: readonly Feature[] = ['algorithms', 'limits', 'allOrNothing']
+
+/** Whether the feature counts a call in one step of the backend, as a whole or not at all. */
+export const countsInOneStep = (feature: Feature): boolean => inOneStep.includes(feature)
+
 /** The features that a process needs to enforce the domain, in the order of `features`. */
 export function featuresOf({
   descriptors,
