@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
@@ -106,6 +107,14 @@ export async function eventually(
   deadlineMs = 90_000,
 ): Promise<void> {
   await waitFor(what, condition, deadlineMs)
+}
+
+/** Waits until the logs that `kubectl logs` selects match; fails with these logs. */
+export function logged(namespace: string, selected: readonly string[], line: RegExp): Promise<void> {
+  return eventually(`the log of ${selected.join(' ')} in ${namespace}`, async () => {
+    assert.match(await kubectl('-n', namespace, 'logs', ...selected), line)
+    return true
+  })
 }
 
 /** The labels of a namespace that takes only pods that are restricted, as Pod Security means it. */

@@ -9,13 +9,14 @@ import type { StoredResource } from '../../operator/environments/kubernetes/stat
 import { openPostgres } from '../../services/payments/storage/engine/postgres.ts'
 import type { Storage } from '../../services/payments/storage/storage.ts'
 import { root } from '../support/tollway.ts'
-import { apply, eventually, isReady, kubectl, type Pod, pods, read, restart } from './cluster.ts'
+import { apply, eventually, isReady, kubectl, logged, type Pod, pods, read, restart } from './cluster.ts'
 import { createFigures } from './figures.ts'
 import { ensureInstalled, system } from './release.ts'
 import { withTestImages } from './test-images.ts'
 import { startTill, type Till } from './till-pod.ts'
 
 const shop = 'bakery'
+const example = 'florist'
 const payments = 'app.kubernetes.io/name=payments'
 const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no cluster'
 
@@ -31,7 +32,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
   })
   after(async () => {
     await storage?.close()
-    await kubectl('delete', 'namespace', shop, '--wait=false')
+    await kubectl('delete', 'namespace', shop, example, '--ignore-not-found', '--wait=false')
     figures.write()
   })
 
@@ -92,7 +93,6 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
   })
 
   it('captures with the unchanged application of examples/kubernetes/payments', async () => {
-    const example = 'florist'
     await apply(
       withTestImages(readFileSync(join(root, 'examples/kubernetes/payments/payments.yaml'), 'utf8')),
     )
@@ -109,10 +109,7 @@ describe('payments in a cluster', { skip, timeout: 600_000 }, () => {
       redirect: 'manual',
     })
     assert.equal(paid.status, 303, await paid.text())
-    await eventually('the capture', async () =>
-      /^captured 10000 DKK of [0-9a-f-]{36}$/m.test(await kubectl('-n', example, 'logs', 'deploy/florist')),
-    )
-    await kubectl('delete', 'namespace', example, '--wait=false')
+    await logged(example, ['deploy/florist'], /^captured 10000 DKK of [0-9a-f-]{36}$/m)
   })
 
   it('rejects a change of a fixed field', async () => {

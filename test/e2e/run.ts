@@ -1,9 +1,9 @@
 /** `make e2e`: makes the images, loads them into a cluster, and runs the tests of this folder there. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { findProgram } from '../support/require-server.ts'
 import { root } from '../support/tollway.ts'
@@ -45,6 +45,7 @@ Examples:
 `
 
 const name = 'tollway-e2e'
+const failuresReporter = join(import.meta.dirname, 'failures-reporter.ts')
 const archives = join(root, 'out/images')
 
 interface Cluster {
@@ -171,8 +172,21 @@ async function runStages(cluster: Cluster): Promise<void> {
   if (problems.length > 0) throw new Error(problems.map(({ message }) => message).join('\n'))
 }
 
-const runTests = (files: readonly string[], concurrency: number) =>
-  run(process.execPath, '--test', `--test-concurrency=${concurrency}`, ...files)
+/** Runs these files. Rejects with the errors of the tests that failed, which a long output may hide. */
+async function runTests(files: readonly string[], concurrency: number): Promise<void> {
+  const failures = join(tmpdir(), `${name}-${process.pid}-${basename(files[0] ?? '')}.txt`)
+  const reporters = [
+    ...['--test-reporter=spec', '--test-reporter-destination=stdout'],
+    ...[`--test-reporter=${failuresReporter}`, `--test-reporter-destination=${failures}`],
+  ]
+  try {
+    await run(process.execPath, '--test', `--test-concurrency=${concurrency}`, ...reporters, ...files)
+  } catch (error) {
+    throw new Error(`${(error as Error).message}\n${readFileSync(failures, 'utf8')}`)
+  } finally {
+    rmSync(failures, { force: true })
+  }
+}
 
 async function loadImages(cluster: Cluster): Promise<void> {
   await run(process.execPath, 'images/main.ts')

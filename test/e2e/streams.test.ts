@@ -6,7 +6,7 @@ import type { StreamList, StreamPreview } from '../../operator/api/stream-shapes
 import { apiVersion } from '../../operator/environments/kubernetes/api/custom-resources.ts'
 import { root } from '../support/tollway.ts'
 import { makeAccount } from './accounts.ts'
-import { apply, eventually, isReady, kubectl, pods, restart } from './cluster.ts'
+import { apply, eventually, isReady, kubectl, logged, pods, restart } from './cluster.ts'
 import { createFigures } from './figures.ts'
 import { addressOf, brokers, followReadyBrokers, readyBrokers } from './ready-brokers.ts'
 import { ensureInstalled, system } from './release.ts'
@@ -66,27 +66,19 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
       await kubectl('-n', example, 'rollout', 'status', `deploy/${name}`, '--timeout=90s')
     const consumers = await pods(example, 'app=consumer')
     assert.equal(consumers.length, 2)
-    for (const { metadata } of consumers) {
-      await eventually(`an utterance at ${metadata.name}`, async () =>
-        /^received utterance-\w+: 60 frames, 2\.0 s of sound, SUCCESS "all is said"$/m.test(
-          await kubectl('-n', example, 'logs', metadata.name),
-        ),
-      )
-    }
+    const utterance = /^received utterance-\w+: 60 frames, 2\.0 s of sound, SUCCESS "all is said"$/m
+    for (const { metadata } of consumers) await logged(example, [metadata.name], utterance)
   })
 
   it('accepts a rotated token of a route, and rejects the previous one', async () => {
     const stringData = { push: randomUUID() }
     await kubectl('-n', example, 'patch', 'secret', 'kiosk-tokens', '-p', JSON.stringify({ stringData }))
-    const producerPrints = (line: RegExp) =>
-      eventually(`${line} of the producer`, async () =>
-        line.test(await kubectl('-n', example, 'logs', '-l', 'app=producer', '--tail=2')),
-      )
-    await producerPrints(/^gRPC status 7 the route kiosk\/kiosk does not admit this token$/m)
+    const producer = ['-l', 'app=producer', '--tail=2']
+    await logged(example, producer, /^gRPC status 7 the route kiosk\/kiosk does not admit this token$/m)
     // The environment of the producer has the token, so that only a new pod uses the new one.
     await kubectl('-n', example, 'rollout', 'restart', 'deploy/producer')
     await kubectl('-n', example, 'rollout', 'status', 'deploy/producer', '--timeout=90s')
-    await producerPrints(/^pushed utterance-\w+: SUCCESS "62 messages"$/m)
+    await logged(example, producer, /^pushed utterance-\w+: SUCCESS "62 messages"$/m)
   })
 
   it('restarts its brokers without a lost message', async t => {

@@ -17,8 +17,8 @@ const skip = process.env['KUBECONFIG'] === undefined && 'KUBECONFIG names no clu
 describe('services that are disabled, and a release that is uninstalled', { skip, timeout: 600_000 }, () => {
   before(async () => {
     await ensureInstalled()
-    // The namespace of an earlier file may still be on its way out.
-    await kubectl('wait', '--for=delete', `namespace/${namespace}`, '--timeout=120s')
+    // An earlier file may have left it, or its deletion may not have ended.
+    await kubectl('delete', 'namespace', namespace, '--ignore-not-found', '--timeout=120s')
     const example = join(root, 'examples/kubernetes/payments/payments.yaml')
     await apply(withTestImages(readFileSync(example, 'utf8')))
     await apply({ apiVersion: 'v1', kind: 'List', items: [limits, route] })

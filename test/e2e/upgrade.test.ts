@@ -37,6 +37,8 @@ describe(`an upgrade from ${version} in a cluster, and the rollback`, { skip, ti
   let requests = 0
 
   before(async () => {
+    // An earlier file that failed has left its release.
+    await helm('uninstall', 'tollway', '-n', system, '--ignore-not-found', '--wait')
     await prepare()
     for (const name of namespaces) await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
     await helm('install', 'tollway', previousChart(), ...optionsOf('previous', 'previous'))
