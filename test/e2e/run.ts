@@ -1,9 +1,12 @@
 /** `make e2e`: makes the images, loads them into a cluster, and runs the tests of this folder there. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { basename, join } from 'node:path'
+import { join, relative } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { run as startTests } from 'node:test'
+import { spec } from 'node:test/reporters'
 import { parseArgs } from 'node:util'
 import { findProgram } from '../support/require-server.ts'
 import { root } from '../support/tollway.ts'
@@ -45,7 +48,6 @@ Examples:
 `
 
 const name = 'tollway-e2e'
-const failuresReporter = join(import.meta.dirname, 'failures-reporter.ts')
 const archives = join(root, 'out/images')
 
 interface Cluster {
@@ -174,18 +176,15 @@ async function runStages(cluster: Cluster): Promise<void> {
 
 /** Runs these files. Rejects with the errors of the tests that failed, which a long output may hide. */
 async function runTests(files: readonly string[], concurrency: number): Promise<void> {
-  const failures = join(tmpdir(), `${name}-${process.pid}-${basename(files[0] ?? '')}.txt`)
-  const reporters = [
-    ...['--test-reporter=spec', '--test-reporter-destination=stdout'],
-    ...[`--test-reporter=${failuresReporter}`, `--test-reporter-destination=${failures}`],
-  ]
-  try {
-    await run(process.execPath, '--test', `--test-concurrency=${concurrency}`, ...reporters, ...files)
-  } catch (error) {
-    throw new Error(`${(error as Error).message}\n${readFileSync(failures, 'utf8')}`)
-  } finally {
-    rmSync(failures, { force: true })
-  }
+  const failures: string[] = []
+  const events = startTests({ files: files.map(file => join(root, file)), concurrency })
+  events.on('test:fail', ({ file = '', name, details: { error } }) => {
+    const { failureType }: Error & { readonly failureType?: string } = error
+    const { message } = error.cause instanceof Error ? error.cause : error
+    if (failureType !== 'subtestsFailed') failures.push(`${relative(root, file)} > ${name}: ${message}`)
+  })
+  await pipeline(events, new spec(), process.stdout, { end: false })
+  if (failures.length > 0) throw new Error(failures.join('\n'))
 }
 
 async function loadImages(cluster: Cluster): Promise<void> {
