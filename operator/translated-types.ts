@@ -2,19 +2,10 @@
  * The types into which custom resources are translated. Only these reach the feed and the infrastructure. A
  * RateLimitConfig becomes a `RateLimitDomain` of the rate limit service, which has the only type of a rule.
  */
+import type { Route } from '@tollway/broker/routes/route.ts'
 
-/** The content of a valid AnimationStreamRoute, with its defaults. */
-export interface StreamRoute {
-  /** The `namespace/name` of its custom resource, which is also its name in the feed. */
-  readonly name: string
-  readonly match: StreamMatch
-  readonly rules: StreamRules
-  readonly lateJoiners:
-    | { readonly from: 'now' | 'start' }
-    | { readonly from: 'last'; readonly seconds: number }
-  readonly slowConsumers: 'wait' | 'drop-oldest' | 'cut-off'
-  readonly concurrentRequests: 'queue' | 'newest' | 'refuse'
-  readonly limits: StreamLimits
+/** The content of a valid AnimationStreamRoute: a route of brokers that names its Secrets. */
+export interface StreamRoute extends Omit<Route, 'createdMs' | 'guards' | 'tokens' | 'webhook'> {
   /** The Secrets with the tokens: for both rights, for pushes only, and for pulls only. */
   readonly tokenSecret?: SecretEntry
   readonly pushTokenSecret?: SecretEntry
@@ -23,54 +14,17 @@ export interface StreamRoute {
   readonly webhook?: { readonly url: string; readonly secret: SecretEntry }
 }
 
-/** Empty fields match any value. */
-export interface StreamMatch {
-  readonly sourceServiceId: string
-  readonly streamIdPrefix: string
-  readonly targetObjectId: string
-}
-
-/** The rules for messages. A violation is ignored, reported to consumers, or ends the request. */
-export interface StreamRules {
-  readonly order: RuleMode
-  readonly timeCodes: RuleMode
-  readonly counts: RuleMode
-  readonly audio: RuleMode
-  /** The accepted audio formats; 0 matches any value. */
-  readonly audioFormats: readonly {
-    readonly channelCount: number
-    readonly samplesPerSecond: number
-    readonly bitsPerSample: number
-  }[]
-}
-
-export type RuleMode = 'off' | 'warn' | 'reject'
-
-export interface StreamLimits {
-  readonly messageBytes: number
-  readonly bufferBytes: number
-  readonly bufferSeconds: number
-  readonly idleSeconds: number
-  readonly totalSeconds: number
-  readonly consumers: number
-  readonly streams: number
-}
-
 /** An entry of a Secret in the namespace of the resource that names it. */
 export interface SecretEntry {
   readonly name: string
   readonly key: string
 }
 
-/** A route with everything that a broker needs. */
-export interface OpenedStreamRoute {
+/**
+ * A route with everything that a broker needs. The webhook is left out while its signing secret is missing.
+ */
+export interface OpenedStreamRoute extends Pick<Route, 'createdMs' | 'tokens' | 'webhook'> {
   readonly route: StreamRoute
-  /** The creation time in milliseconds since the epoch. Of equally specific routes the oldest applies. */
-  readonly createdMs: number
-  /** The SHA-256 of each token that has the right, 32 bytes each; empty if the right needs no token. */
-  readonly tokens: { readonly push: readonly Uint8Array[]; readonly pull: readonly Uint8Array[] }
-  /** The webhook; left out while its signing secret is missing. */
-  readonly webhook?: { readonly url: string; readonly secrets: readonly string[] }
 }
 
 /** The content of a valid Merchant, with its defaults. */

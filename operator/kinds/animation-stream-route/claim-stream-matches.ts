@@ -1,4 +1,4 @@
-import type { StreamMatch, StreamRoute } from '../../translated-types.ts'
+import type { StreamRoute } from '../../translated-types.ts'
 import type { Claimant, Claims } from '../claims.ts'
 
 /**
@@ -69,6 +69,6 @@ function startsOf(prefix: string): readonly string[] {
   return Array.from({ length: prefix.length }, (_, index) => prefix.slice(0, index + 1))
 }
 
-function keyOf({ sourceServiceId, streamIdPrefix, targetObjectId }: StreamMatch): string {
+function keyOf({ sourceServiceId, streamIdPrefix, targetObjectId }: StreamRoute['match']): string {
   return JSON.stringify([sourceServiceId, streamIdPrefix, targetObjectId])
 }
