@@ -11,6 +11,7 @@ import { watchGoneReplicas } from './infrastructure/gone-replicas.ts'
 import type { Infrastructure } from './infrastructure/provider.ts'
 import type { RouteSecrets } from './kinds/animation-stream-route/route-secrets.ts'
 import type { KindAdapter, Named } from './kinds/kind-adapter.ts'
+import type { Reservations } from './kinds/rate-limit-config/claim-domains.ts'
 import { type KindAdapters, openKindAdapters } from './kinds/registry.ts'
 import { brokerSessions } from './streams/broker-session.ts'
 import type { Brokers } from './streams/brokers.ts'
@@ -61,7 +62,7 @@ export interface Environment<Kind extends Controller> {
   /** The tokens and keys that routes name. */
   readonly routeSecrets: RouteSecrets
   /** The namespaces that may use a domain, by its name. */
-  readonly domainGrants?: ReadonlyMap<string, readonly string[]>
+  readonly domainGrants?: Reservations
   /** The name by which clients of the feed verify this operator. Left out without TLS. */
   readonly operatorName?: string
   /** The acknowledgements of other operators' pods. Left out if there is one operator. */
@@ -95,6 +96,8 @@ export interface App<Kind extends Controller> extends AppParts, FedControllers<K
   readonly brokers: Brokers
   /** What all pods have of the feed. */
   readonly feedStates: FeedStates
+  /** The namespaces that may use a domain. */
+  readonly domainGrants: Reservations
   /** All controllers, in the order of their start. */
   readonly kinds: readonly Kind[]
   start(): Promise<void>
@@ -104,7 +107,14 @@ export interface App<Kind extends Controller> extends AppParts, FedControllers<K
 
 /** Opens the parts that every operator has. */
 export function openApp<Kind extends Controller>(environment: Environment<Kind>, log: Log): App<Kind> {
-  const { infrastructure, services, domainGrants, routeSecrets, operatorName, peers } = environment
+  const {
+    infrastructure,
+    services,
+    domainGrants = new Map(),
+    routeSecrets,
+    operatorName,
+    peers,
+  } = environment
   const backends = watchBackendFailures({ infrastructure, workloads: services })
   const loads = createStreamLoads(operatorName === undefined ? {} : { operatorName })
   const feedKinds = openKindAdapters({ domainGrants, routeSecrets, loads })
@@ -142,6 +152,7 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
     podSessions,
     brokers,
     feedStates,
+    domainGrants,
     kinds,
     async start() {
       for (const part of [feed, infrastructure, backends]) {

@@ -34,6 +34,15 @@ for (const { path, bodyOf } of calls) {
     assert.deepEqual(warnings, [{ field: 'spec.domain', message }])
   })
 
+  test(`${path}: a domain that is kept for other namespaces is a problem, also for its owner`, async t => {
+    const { post } = await serveApi(t, { domainGrants: new Map([['checkout', ['bank', 'till']]]) })
+    const { status, body } = await post(path, bodyOf(whatIfBody))
+    assert.equal(status, 400)
+    const message =
+      '"checkout" is kept for the namespaces bank, till; name another, or ask who runs the operator'
+    assert.deepEqual(body.error.problems, [{ field: 'spec.domain', message }])
+  })
+
   test(`${path}: a caller without the right does not learn the owner`, async t => {
     const access: ApiAccess = {
       authenticate: async () => ({

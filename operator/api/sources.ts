@@ -2,6 +2,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import type { PodSessions } from '../counters/pod-sessions.ts'
 import type { ReadBooks } from '../kinds/merchant/merchant-books.ts'
+import type { Reservations } from '../kinds/rate-limit-config/claim-domains.ts'
 import type { StatusReport } from '../status/status-report.ts'
 import type { Brokers } from '../streams/brokers.ts'
 import type { FeedStates } from '../xds/feed-states.ts'
@@ -14,6 +15,8 @@ export interface ApiSources {
   readonly report: () => Pick<StatusReport, 'resources'>
   /** The domains in force, each with the `namespace/name` of its resource. */
   readonly domains: () => readonly RateLimitDomain[]
+  /** The namespaces that may use a domain. Every namespace may use a domain that is not listed. */
+  readonly domainGrants: Reservations
   readonly feedStates: FeedStates
   readonly brokers: Brokers
   /**

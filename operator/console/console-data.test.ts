@@ -66,6 +66,19 @@ test('YAML has the schema of manifests: merge keys, and dates and yes as texts',
   })
 })
 
+test('a document of YAML has limits, since a few aliases can stand for more than any memory can hold', () => {
+  const levels = Array.from(
+    { length: 20 },
+    (_, level) => `l${level + 1}: &l${level + 1} [*l${level}, *l${level}]`,
+  )
+  const [bomb, deep] = [readYaml(`l0: &l0 ${'x'.repeat(100)}\n${levels.join('\n')}`), '['.repeat(70)]
+  assert.match(JSON.stringify(bomb), /with its aliases written out the document has over 4000000 characters/)
+  const aliases = readYaml(`a: &a 1\nb: [${'*a, '.repeat(101)}]`)
+  for (const rejected of [aliases, readYaml(deep + ']'.repeat(70))]) {
+    assert.ok('message' in rejected && rejected.line !== undefined, JSON.stringify(rejected).slice(0, 200))
+  }
+})
+
 test('a rule is nested below the rule whose name it continues', () => {
   const names = ['shop.path_/pay*', 'shop.path_/pay*.plan_free', 'shop.path_/pay*s', 'shop.a.b', 'shop.path']
   const rows = flatten(

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
 import type { Endpoint } from '../../operator/api/endpoints.ts'
-import { domainList, resourceList, ruleList } from '../../operator/api/examples.ts'
+import { domainList, merchantList, resourceList, ruleList, streamList } from '../../operator/api/examples.ts'
 import type { ResourceList } from '../../operator/api/shapes.ts'
 import { accessibilityFaults, launchChromium, missingChromium, newPage } from '../support/browser.ts'
 import { type PlayedAnswer, playAnswers } from './played-answers.ts'
@@ -13,7 +13,9 @@ type Resource = ResourceList['items'][number]
 const [checkout] = resourceList.items
 const [domain] = domainList.items
 const [rule] = ruleList.items
-assert.ok(checkout && domain && rule)
+const [merchant] = merchantList.items
+const [stream] = streamList.items
+assert.ok(checkout && domain && rule && merchant && stream)
 
 const condition = (type: string, reason: string, message: string) => ({
   type,
@@ -42,6 +44,8 @@ interface Played {
   readonly resources?: readonly Resource[]
   readonly domains?: readonly string[]
   readonly rules?: readonly string[]
+  readonly merchants?: readonly string[]
+  readonly streams?: readonly string[]
   /** Answers in place of others. */
   readonly errorOf?: (of: Endpoint, parameters: URLSearchParams) => PlayedAnswer
 }
@@ -63,7 +67,8 @@ describe('lists of the console in Chromium', { skip: missingChromium }, () => {
   })
   afterEach(() => Promise.all(browser.contexts().map(context => context.close())))
 
-  async function open(place: string, { resources = [], domains, rules, errorOf }: Played): Promise<Page> {
+  async function open(place: string, played: Played): Promise<Page> {
+    const { resources = [], domains, rules, merchants, streams, errorOf } = played
     const page = await newPage(browser, complaints)
     await playAnswers(page, (of, parameters) => {
       const error = errorOf?.(of, parameters)
@@ -79,6 +84,16 @@ describe('lists of the console in Chromium', { skip: missingChromium }, () => {
       if (of.id === 'rules' && rules) {
         const page = pageOf(rules, name => name, parameters)
         return { data: { ...ruleList, ...page, items: page.items.map(name => ({ ...rule, rule: name })) } }
+      }
+      if (of.id === 'merchants' && merchants) {
+        const page = pageOf(merchants, name => `shop/${name}`, parameters)
+        const items = page.items.map(name => ({ ...merchant, namespace: 'shop', name }))
+        return { data: { ...merchantList, ...page, items } }
+      }
+      if (of.id === 'streams' && streams) {
+        const page = pageOf(streams, key => key, parameters)
+        const items = page.items.map(key => ({ ...stream, key, streamId: key }))
+        return { data: { ...streamList, ...page, items } }
       }
       return { data: of.id === 'domains' ? { items: [domain] } : of.example }
     })
@@ -147,6 +162,15 @@ describe('lists of the console in Chromium', { skip: missingChromium }, () => {
     await page.getByText('The first 200 of 1,100 are shown.').waitFor()
     const long = await open('tap', { domains: numbered(5_001, 'domain') })
     await long.getByText('The first 5,000 are listed').waitFor()
+  })
+
+  test('merchants and requests of brokers beyond the first page are shown', async () => {
+    const merchants = await open('merchants', { merchants: numbered(1_300, 'cafe') })
+    await merchants.getByText('The first 200 of 1,300 are shown.').waitFor()
+    const streams = await open('streams', { streams: numbered(1_100, 'request') })
+    await streams.getByText('The first 200 of 1,100 are shown.').waitFor()
+    await streams.getByRole('button', { name: 'Show 200 more' }).click()
+    await streams.getByRole('row', { name: /request-00399/ }).waitFor()
   })
 
   test('What-if offers the resources of all pages', async () => {

@@ -44,18 +44,24 @@ export function proposalOf(resource: Readonly<Record<string, unknown>>): Proposa
 }
 
 /**
- * Checks whether the domain belongs to another resource. Returns the proposal, with a warning if its resource
- * exists: it gets the domain if it is older. Call it for callers with the right to act, since the message
- * names the other resource.
+ * Checks whether the domain is kept for other namespaces, or belongs to another resource. Returns the
+ * proposal, with a warning if its resource exists: it gets the domain if it is older. Call it for callers
+ * with the right to act, since the message names the other resource.
  *
- * @throws ApiError with the problem as `tollway validate` reports it, for a new resource
+ * @throws ApiError with the problem as `tollway validate` reports it, for a new resource, and for each
+ *   resource if the domain is kept for other namespaces
  */
-export function checkClaim(proposal: Proposal, sources: Pick<ApiSources, 'domains' | 'report'>): Proposal {
+export function checkClaim(
+  proposal: Proposal,
+  sources: Pick<ApiSources, 'domainGrants' | 'domains' | 'report'>,
+): Proposal {
   const { domain } = proposal
+  const claims = openDomainClaims(sources.domainGrants)
+  const claimantOf = ({ name }: RateLimitDomain) => ({ name, namespace: readOwner(name).namespace })
+  const notGranted = claims.denialOf(domain, claimantOf(domain))
+  if (notGranted !== undefined) throw invalid([notGranted])
   const inForce = contentOf(sources, domain.domain)
   if (inForce === undefined || inForce.name === domain.name) return proposal
-  const claims = openDomainClaims()
-  const claimantOf = ({ name }: RateLimitDomain) => ({ name, namespace: readOwner(name).namespace })
   claims.grant(inForce, claimantOf(inForce))
   const denial = claims.denialOf(domain, claimantOf(domain))
   if (denial === undefined) return proposal

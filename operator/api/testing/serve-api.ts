@@ -56,6 +56,7 @@ interface ServedApi {
   readonly apply?: ApiSources['apply']
   readonly manifest?: ApiSources['manifest']
   readonly books?: ApiSources['books']
+  readonly domainGrants?: ApiSources['domainGrants']
   /** Resources beside those that are always there. */
   readonly more?: readonly ReturnType<typeof playedResource>[]
   readonly brokers?: readonly BrokerLook[]
@@ -95,6 +96,7 @@ export async function serveApi(
     sessions,
     feedStates,
     more = [],
+    domainGrants = new Map(),
     brokers = [{ address: 'broker-0', problem: 'does not answer' }],
   }: ServedApi = {},
 ) {
@@ -119,6 +121,7 @@ export async function serveApi(
     pods: sessions ?? pods,
     report: () => ({ resources }),
     domains: () => [checkout, { ...checkout, name: 'bank/loans', domain: 'loans' }],
+    domainGrants,
     feedStates: feedStates ?? feedStatesOf(feed),
     brokers: {
       list: async () => brokers,

@@ -227,12 +227,20 @@ async function serve(
 const lastAnswersMs = 200
 
 function openApi(
-  { podSessions: pods, brokers, feedStates, limits }: App<Controller>,
+  { podSessions: pods, brokers, feedStates, domainGrants, limits }: App<Controller>,
   answering: Pick<ApiSources, 'apply' | 'books' | 'manifest' | 'report'>,
   log: Log,
 ): Api {
   return createApi({
-    sources: { clock: systemClock, pods, brokers, feedStates, domains: limits.inForce, ...answering },
+    sources: {
+      clock: systemClock,
+      pods,
+      brokers,
+      feedStates,
+      domainGrants,
+      domains: limits.inForce,
+      ...answering,
+    },
     access: openAccess,
     log,
   })

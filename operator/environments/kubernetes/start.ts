@@ -377,12 +377,12 @@ interface ApiParts {
 }
 
 function openApi(app: App<ClusterController>, { access, client, events, report, books, log }: ApiParts): Api {
-  const { podSessions: pods, brokers, feedStates, limits } = app
+  const { podSessions: pods, brokers, feedStates, domainGrants, limits } = app
   const apply = applyAsCaller(access, { random: Math.random })
   const manifest = readAsCaller(access, { random: Math.random })
   return createApi({
     sources: {
-      ...{ clock: systemClock, pods, brokers, feedStates, domains: limits.inForce, report },
+      ...{ clock: systemClock, pods, brokers, feedStates, domainGrants, domains: limits.inForce, report },
       ...{ books, apply, manifest },
     },
     access: reviewedAccess({ client, clock: systemClock }),

@@ -1,4 +1,5 @@
 import { CORE_SCHEMA, load, mergeTag, YAMLException } from 'js-yaml'
+import { checkExpanded, yamlLimits } from './yaml-limits.ts'
 
 /**
  * The schema of manifests, for the console, commands and the operator: the core schema of YAML 1.2, in which
@@ -10,10 +11,17 @@ export type ReadYaml =
   | { readonly value: unknown }
   | { readonly message: string; readonly line: number | undefined }
 
-/** Reads one document. A mistake has the number of its line, from 1, if the parser knows it. */
+/**
+ * Reads one document within `yamlLimits`. A mistake has the number of its line, from 1, if the parser knows
+ * it.
+ */
 export function readYaml(text: string): ReadYaml {
   try {
-    return { value: load(text, { schema: manifestSchema }) }
+    const { maxAliases, maxDepth, maxMergeKeys } = yamlLimits
+    const limits = { maxAliases, maxDepth, maxTotalMergeKeys: maxMergeKeys }
+    const value = load(text, { schema: manifestSchema, ...limits })
+    checkExpanded(value, yamlLimits)
+    return { value }
   } catch (error) {
     if (!(error instanceof YAMLException)) throw error
     const at = error.mark?.line

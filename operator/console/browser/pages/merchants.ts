@@ -1,6 +1,6 @@
 import type { MerchantList } from '../../../api/shapes.ts'
 import { inScope } from '../calls/session.ts'
-import { usePoll } from '../calls/use-poll.ts'
+import { usePages } from '../calls/use-pages.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { LastVerify } from '../parts/last-verify.ts'
@@ -9,11 +9,10 @@ import { MerchantTable } from '../tables/merchant-table.ts'
 
 const everyMs = 2_000
 const none = 'There is no Merchant. Apply one, and its credentials and balances appear here.'
-const page = { limit: 200 }
 
 /** The merchants with credentials and balances, and the last proof of the books. */
 export function MerchantsPage() {
-  const { answer, problem } = usePoll<MerchantList>('/merchants', { ...page, ...inScope.value }, everyMs)
+  const { answer, problem } = usePages<MerchantList>('/merchants', inScope.value, everyMs)
   return html`
     <${ErrorNote} error=${problem} />
     ${answer === undefined && problem === undefined && html`<${Asking} />`}

@@ -1,5 +1,5 @@
 import type { StreamList } from '../../../api/stream-shapes.ts'
-import { usePoll } from '../calls/use-poll.ts'
+import { usePages } from '../calls/use-pages.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { route } from '../data/route.ts'
@@ -8,13 +8,11 @@ import { PreviewOfStream } from '../parts/stream-preview.ts'
 import { StreamTable } from '../tables/stream-table.ts'
 
 const everyMs = 1_000
-const page = { limit: 200 }
-
 const none = 'No broker has a request. Requests appear here while producers send them.'
 
 /** The requests of all brokers, and the preview of the one in the address. */
 export function StreamsPage() {
-  const { answer, problem } = usePoll<StreamList>('/streams', page, everyMs)
+  const { answer, problem } = usePages<StreamList>('/streams', {}, everyMs)
   const { key } = route.value.parameters
   return html`
     <${ErrorNote} error=${problem} />

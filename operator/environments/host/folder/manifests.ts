@@ -1,6 +1,7 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { constructFromEvents, EVENT_ID, type Event, parseEvents, YAMLException } from 'js-yaml'
 import { manifestSchema as schema } from '../../../console/browser/data/read-yaml.ts'
+import { checkExpanded, type YamlLimits, yamlLimits } from '../../../console/browser/data/yaml-limits.ts'
 import { readAnnotations, type SourcedResource, type SourceProblem } from '../../../sources/source.ts'
 import { tollwayNamespace, uuid5 } from './uuid5.ts'
 
@@ -25,30 +26,16 @@ export interface Manifests {
   readonly ignored: readonly string[]
 }
 
-export interface ManifestLimits {
+export interface ManifestLimits extends YamlLimits {
   /** The maximum of documents in a file, empty ones included; and of the items of all Lists together. */
   readonly maxDocuments: number
-  /** The maximum of aliases (`*name`) in a document. */
-  readonly maxAliases: number
-  /** The maximum depth of collections, with every alias replaced by the value of its anchor. */
-  readonly maxDepth: number
-  /**
-   * The maximum of characters of all keys and scalars of a document, plus one for each node, with every alias
-   * replaced.
-   */
-  readonly maxExpandedSize: number
-  /** The maximum of keys that merges (`<<`) add to one document. */
-  readonly maxMergeKeys: number
   /** The maximum of invalid documents in a file. With more of them the whole file is rejected. */
   readonly maxProblems: number
 }
 
 export const manifestLimits: ManifestLimits = {
+  ...yamlLimits,
   maxDocuments: 10_000,
-  maxAliases: 100,
-  maxDepth: 64,
-  maxExpandedSize: 4_000_000,
-  maxMergeKeys: 1_000,
   maxProblems: 100,
 }
 
@@ -146,7 +133,7 @@ function construct(text: string, events: readonly Event[], limits: ManifestLimit
     maxAliases: limits.maxAliases,
     maxTotalMergeKeys: limits.maxMergeKeys,
   })
-  measure(value, 0, limits, new Map())
+  checkExpanded(value, limits)
   return value
 }
 
@@ -157,49 +144,6 @@ function saysNothing(text: string, events: readonly Event[]): boolean {
   return /^(~|null|Null|NULL)?$/.test(
     text.slice(content.valueStart, Math.max(content.valueStart, content.valueEnd)),
   )
-}
-
-interface Measured {
-  readonly size: number
-  readonly depth: number
-}
-
-/**
- * Measures a value with its aliases replaced: a few nested aliases can stand for more than any memory can
- * hold. Each collection is visited once, however often it is named, so that the measurement costs no more
- * than parsing the text.
- */
-function measure(
-  value: unknown,
-  depth: number,
-  limits: ManifestLimits,
-  known: Map<object, Measured | 'open'>,
-): Measured {
-  if (typeof value !== 'object' || value === null) return { size: 1 + String(value).length, depth: 0 }
-  let found = known.get(value)
-  if (found === 'open') throw new YAMLException('an alias inside its own anchor is not allowed')
-  if (found === undefined) {
-    if (depth > limits.maxDepth) throw tooDeep(limits)
-    known.set(value, 'open')
-    found = { size: 1, depth: 1 }
-    for (const [key, item] of Object.entries(value)) {
-      const part = measure(item, depth + 1, limits, known)
-      found = { size: found.size + key.length + part.size, depth: Math.max(found.depth, 1 + part.depth) }
-    }
-    known.set(value, found)
-  }
-  if (depth + found.depth > limits.maxDepth) throw tooDeep(limits)
-  if (found.size > limits.maxExpandedSize) {
-    throw new YAMLException(
-      `with its aliases written out the document has over ${limits.maxExpandedSize} characters, ` +
-        'which is what is allowed',
-    )
-  }
-  return found
-}
-
-function tooDeep(limits: ManifestLimits): YAMLException {
-  return new YAMLException(`nested deeper than the ${limits.maxDepth} levels that are allowed`)
 }
 
 type Envelope = Manifest | { readonly ignored: string } | { readonly problem: string }

@@ -1,0 +1,65 @@
+import { YAMLException } from 'js-yaml'
+
+/** The limits of one YAML document. A few nested aliases can stand for more than any memory can hold. */
+export interface YamlLimits {
+  /** The maximum of aliases (`*name`). */
+  readonly maxAliases: number
+  /** The maximum depth of collections, with every alias replaced by the value of its anchor. */
+  readonly maxDepth: number
+  /** The maximum of characters of all keys and scalars, plus one for each node, with every alias replaced. */
+  readonly maxExpandedSize: number
+  /** The maximum of keys that merges (`<<`) add. */
+  readonly maxMergeKeys: number
+}
+
+export const yamlLimits: YamlLimits = {
+  maxAliases: 100,
+  maxDepth: 64,
+  maxExpandedSize: 4_000_000,
+  maxMergeKeys: 1_000,
+}
+
+interface Measured {
+  readonly size: number
+  readonly depth: number
+}
+
+/**
+ * Checks the depth and the size of a document with its aliases replaced. Each collection is visited once,
+ * however often it is named, so that the check costs no more than parsing the text.
+ *
+ * @throws YAMLException without a position for a document that exceeds a limit
+ */
+export function checkExpanded(document: unknown, limits: Pick<YamlLimits, 'maxDepth' | 'maxExpandedSize'>) {
+  const known = new Map<object, Measured | 'open'>()
+
+  function measure(value: unknown, depth: number): Measured {
+    if (typeof value !== 'object' || value === null) return { size: 1 + String(value).length, depth: 0 }
+    let found = known.get(value)
+    if (found === 'open') throw new YAMLException('an alias inside its own anchor is not allowed')
+    if (found === undefined) {
+      if (depth > limits.maxDepth) throw tooDeep(limits)
+      known.set(value, 'open')
+      found = { size: 1, depth: 1 }
+      for (const [key, item] of Object.entries(value)) {
+        const part = measure(item, depth + 1)
+        found = { size: found.size + key.length + part.size, depth: Math.max(found.depth, 1 + part.depth) }
+      }
+      known.set(value, found)
+    }
+    if (depth + found.depth > limits.maxDepth) throw tooDeep(limits)
+    if (found.size > limits.maxExpandedSize) {
+      throw new YAMLException(
+        `with its aliases written out the document has over ${limits.maxExpandedSize} characters, ` +
+          'which is what is allowed',
+      )
+    }
+    return found
+  }
+
+  measure(document, 0)
+}
+
+function tooDeep({ maxDepth }: Pick<YamlLimits, 'maxDepth'>): YAMLException {
+  return new YAMLException(`nested deeper than the ${maxDepth} levels that are allowed`)
+}
