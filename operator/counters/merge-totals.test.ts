@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { create } from '@bufbuild/protobuf'
-import { HelloSchema, TotalsSchema } from '@tollway/proto/tollway/operator/v1/counters'
+import { DomainTotalsSchema, HelloSchema, TotalsSchema } from '@tollway/proto/tollway/operator/v1/counters'
 import { mergeDomains, mergePods, mergeRules } from './merge-totals.ts'
 import { type OpenProcessSession, openProcessSession } from './process-session.ts'
 
@@ -11,8 +11,8 @@ function open(t: { nowMs: number }, uid: string, worker = 0, workers = 0) {
 }
 
 function report(session: OpenProcessSession, allowed: number, whole = false): void {
-  const changed = [{ rule: 'shop.user', allowed: BigInt(allowed), refused: 1n }]
-  const domains = [{ domain: 'shop', rules: 2, whole, changed }]
+  const hits = { changed: ['shop.user'], allowed: [allowed], refused: [1] }
+  const domains = [create(DomainTotalsSchema, { domain: 'shop', rules: 2, whole, ...hits })]
   session.receive({
     case: 'totals',
     value: create(TotalsSchema, { domains, intervalMs: 5_000n, decisions: 50n }),

@@ -90,14 +90,14 @@ interface Sum extends Hits {
 const noHits = (): Hits => ({ allowed: 0, refused: 0, near: 0, shadow: 0 })
 const nothing = (): Sum => ({ ...noHits(), perSecond: noHits() })
 
-function addHits(sum: Hits, { allowed, refused, near, shadow }: HitCounts): void {
-  sum.allowed += allowed
-  sum.refused += refused
-  sum.near += near
-  sum.shadow += shadow
+function addHits(sum: Hits, { allowed, refused, near, shadow }: HitCounts, seconds = 1): void {
+  sum.allowed += allowed / seconds
+  sum.refused += refused / seconds
+  sum.near += near / seconds
+  sum.shadow += shadow / seconds
 }
 
 function addRule(sum: Sum, rule: ReportedRule, nowMs: number): void {
   addHits(sum, rule)
-  if (nowMs - rule.changedMs <= rateMs) addHits(sum.perSecond, rule.perSecond)
+  if (nowMs - rule.changedMs <= rateMs) addHits(sum.perSecond, rule.last, rule.intervalMs / 1000)
 }

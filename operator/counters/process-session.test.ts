@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { create } from '@bufbuild/protobuf'
-import { HelloSchema, TotalsSchema } from '@tollway/proto/tollway/operator/v1/counters'
+import { DomainTotalsSchema, HelloSchema, TotalsSchema } from '@tollway/proto/tollway/operator/v1/counters'
 import { openProcessSession } from './process-session.ts'
 
 const clock = { nowMs: () => 0, monotonicMs: () => 0 }
@@ -10,16 +10,14 @@ const most = 100_000
 function open() {
   const session = openProcessSession(create(HelloSchema, { uid: 'a' }), () => {}, clock)
   const receive = (
-    domains: readonly { domain: string; rules: readonly string[] }[],
-    removed: string[] = [],
-  ) =>
-    session.receive({
-      case: 'totals',
-      value: create(TotalsSchema, {
-        domains: domains.map(({ domain, rules }) => ({ domain, changed: rules.map(rule => ({ rule })) })),
-        removedDomains: removed,
-      }),
-    })
+    domains: readonly { domain: string; rules: string[]; allowed?: number[] }[],
+    removedDomains: string[] = [],
+  ) => {
+    const reported = domains.map(({ domain, rules, allowed = [] }) =>
+      create(DomainTotalsSchema, { domain, changed: rules, allowed }),
+    )
+    session.receive({ case: 'totals', value: create(TotalsSchema, { domains: reported, removedDomains }) })
+  }
   return { session, receive }
 }
 
@@ -30,6 +28,15 @@ test('rules beyond the maximum are dropped until a domain is removed', () => {
   assert.equal(session.state.domains.get('large')?.rules.size, most)
   receive([{ domain: 'small', rules: ['rule'] }], ['large'])
   assert.equal(session.state.domains.get('small')?.rules.size, 1)
+})
+
+test('numbers that no process counts are 0, and so are numbers that are left out', () => {
+  const { session, receive } = open()
+  const wrong = [Number.NaN, Number.POSITIVE_INFINITY, -1, 0.5, 2 ** 53]
+  const rules = [...wrong, 7, 'left out'].map(String)
+  receive([{ domain: 'shop', rules, allowed: [...wrong, 7] }])
+  const counts = [...(session.state.domains.get('shop')?.rules.values() ?? [])].map(({ allowed }) => allowed)
+  assert.deepEqual(counts, [0, 0, 0, 0, 0, 7, 0])
 })
 
 test('domains beyond the maximum are dropped', () => {

@@ -1,6 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
-import type { Hello, Totals } from '@tollway/proto/tollway/operator/v1/counters'
+import type { DomainTotals, Hello, Totals } from '@tollway/proto/tollway/operator/v1/counters'
 import { type AskedProcess, Followers } from '../xds/sessions/followers.ts'
 import type { OpenSession } from '../xds/sessions/session-registry.ts'
 import type { ReceivingSession, SessionKind } from '../xds/sessions/session-table.ts'
@@ -32,8 +32,10 @@ export interface ReportedDomain {
 }
 
 export interface ReportedRule extends HitCounts {
-  /** Hits in the last interval, as rates. */
-  readonly perSecond: HitCounts
+  /** Hits between the last two reports with this rule; none if there was one. */
+  readonly last: HitCounts
+  /** The milliseconds in which these hits arrived, at least 1. */
+  readonly intervalMs: number
   /** When it changed last, by the monotonic clock. */
   readonly changedMs: number
 }
@@ -78,10 +80,10 @@ export function openProcessSession(
   let hasTotals = false
 
   function takeTotals(totals: Totals): void {
-    const nowMs = clock.monotonicMs()
-    const seconds = Number(totals.intervalMs) / 1000
-    const rateOf = (count: number) => (seconds > 0 && hasTotals ? Math.max(0, count) / seconds : 0)
-    state.decisionsPerSecond = rateOf(Number(totals.decisions))
+    const nowMs = Math.round(clock.monotonicMs())
+    const intervalMs = Number(totals.intervalMs)
+    const hasInterval = hasTotals && intervalMs > 0
+    state.decisionsPerSecond = hasInterval ? Number(totals.decisions) / (intervalMs / 1000) : 0
     state.p50Ms = totals.p50Ms
     state.p99Ms = totals.p99Ms
     state.backendProblem = totals.backendProblem
@@ -90,24 +92,23 @@ export function openProcessSession(
       rules -= domains.get(name)?.rules.size ?? 0
       domains.delete(name)
     }
-    for (const { domain, rules: limits, changed, whole } of totals.domains) {
+    for (const reported of totals.domains) {
+      const { domain, rules: limits, changed, whole } = reported
       if (!domains.has(domain) && domains.size >= maxDomains) continue
       const before = domains.get(domain)?.rules ?? new Map<string, KeptRule>()
       const after = whole ? new Map<string, KeptRule>() : before
       if (whole) rules -= before.size
-      for (const { rule, ...hits } of changed) {
-        if (!after.has(rule)) {
+      for (const [index, rule] of changed.entries()) {
+        const known = after.get(rule)
+        const kept = known ?? before.get(rule) ?? newRule()
+        if (known === undefined) {
           if (rules >= maxRules) continue
           rules += 1
+          after.set(rule, kept)
         }
-        const kept = before.get(rule) ?? newRule()
-        const counts = countsOf(hits)
-        for (const name of ['allowed', 'refused', 'near', 'shadow'] as const) {
-          kept.perSecond[name] = rateOf(counts[name] - kept[name])
-          kept[name] = counts[name]
-        }
+        take(kept, reported, index, hasInterval)
+        kept.intervalMs = hasInterval ? intervalMs : 1
         kept.changedMs = nowMs
-        after.set(rule, kept)
       }
       domains.set(domain, { limits, rules: after })
     }
@@ -132,23 +133,36 @@ export function openProcessSession(
 
 /**
  * A rule is changed in place: 100 processes report thousands of rules a second, and new objects would stay
- * until the next collection of the whole heap.
+ * until the next collection of the whole heap. For the same reason it has whole numbers: V8 allocates an
+ * object for each fraction.
  */
 type Kept<Type> = { -readonly [Name in keyof Type]: Type[Name] }
-type KeptRule = Kept<Omit<ReportedRule, 'perSecond'>> & { readonly perSecond: Kept<HitCounts> }
+type KeptRule = Kept<Omit<ReportedRule, 'last'>> & { readonly last: Kept<HitCounts> }
 
 const noHits = (): Kept<HitCounts> => ({ allowed: 0, refused: 0, near: 0, shadow: 0 })
-const newRule = (): KeptRule => ({ ...noHits(), perSecond: noHits(), changedMs: 0 })
+const newRule = (): KeptRule => ({ ...noHits(), last: noHits(), intervalMs: 1, changedMs: 0 })
 
-type WireCounts = { readonly [Name in keyof HitCounts]: bigint }
+/** Sets the counts of a rule to those of a report, and its last hits to the difference. */
+function take(kept: KeptRule, reported: DomainTotals, index: number, hasInterval: boolean): void {
+  const allowed = countAt(reported.allowed, index)
+  const refused = countAt(reported.refused, index)
+  const near = countAt(reported.near, index)
+  const shadow = countAt(reported.shadow, index)
+  const since = (count: number, before: number) => (hasInterval ? Math.max(0, count - before) : 0)
+  kept.last.allowed = since(allowed, kept.allowed)
+  kept.last.refused = since(refused, kept.refused)
+  kept.last.near = since(near, kept.near)
+  kept.last.shadow = since(shadow, kept.shadow)
+  kept.allowed = allowed
+  kept.refused = refused
+  kept.near = near
+  kept.shadow = shadow
+}
 
-export function countsOf({ allowed, refused, near, shadow }: WireCounts): HitCounts {
-  return {
-    allowed: Number(allowed),
-    refused: Number(refused),
-    near: Number(near),
-    shadow: Number(shadow),
-  }
+/** Returns 0 for what no process counts: a fraction, a negative number, or one beyond 2^53. */
+function countAt(counts: readonly number[], index: number): number {
+  const count = counts[index] ?? 0
+  return Number.isSafeInteger(count) && count > 0 ? count : 0
 }
 
 /** Returns whether the process reports hashes instead of the values of descriptors. */

@@ -19,6 +19,7 @@ const id = fc.bigInt({ min: 0n, max: 40n })
 const whole = fc.oneof(fc.bigInt({ min: 0n, max: 9n }), fc.constantFrom(2n ** 53n, 2n ** 64n - 1n))
 const number = fc.oneof(fc.double(), fc.constantFrom(-1, 0, 1, Number.NaN, Number.POSITIVE_INFINITY))
 const entries = fc.array(fc.record({ key: text, value: text }), { maxLength: 4 })
+const counts = fc.array(number, { maxLength: 7 })
 const hits = { allowed: whole, refused: whole, near: whole, shadow: whole }
 
 function oneOf<Case extends string, Value>(name: Case, value: fc.Arbitrary<Value>) {
@@ -33,7 +34,8 @@ const totals = fc.record({
   domains: fc.array(
     fc.record({
       ...{ domain: text, rules: fc.nat(), whole: fc.boolean() },
-      changed: fc.array(fc.record({ rule: text, ...hits }), { maxLength: 5 }),
+      changed: fc.array(text, { maxLength: 5 }),
+      ...{ allowed: counts, refused: counts, near: counts, shadow: counts },
     }),
     { maxLength: 4 },
   ),

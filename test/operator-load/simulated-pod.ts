@@ -2,6 +2,7 @@ import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/p
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import type { Codec } from '@tollway/grpc/server.ts'
 import {
+  DomainTotalsSchema,
   SessionReportSchema,
   type SessionRequest,
   SessionRequestSchema,
@@ -50,16 +51,17 @@ export async function simulatePod(
   const call = client.bidi(sessionPath, codec, { signal })
   const send = (report: NonNullable<Report['report']>) => void call.write({ report })
   const subscriptions = new Map<bigint, Subscribe>()
-  let hits = 0n
+  let hits = 0
 
   function totals(rules: number, whole: boolean): void {
-    hits += 10n
-    const changed = (domain: string) =>
-      Array.from({ length: rules }, (_, rule) => ({
-        ...{ rule: `${domain}.user${rule}`, allowed: hits, refused: hits / 10n, near: 1n },
-      }))
-    const names = Array.from({ length: domains }, (_, index) => domainName(index))
-    const list = names.map(domain => ({ domain, rules: rulesPerDomain, whole, changed: changed(domain) }))
+    hits += 10
+    const all = (count: number) => Array.from({ length: rules }, () => count)
+    const list = Array.from({ length: domains }, (_, index) => {
+      const domain = domainName(index)
+      const changed = all(0).map((_, rule) => `${domain}.user${rule}`)
+      const counts = { allowed: all(hits), refused: all(hits / 10), near: all(1) }
+      return create(DomainTotalsSchema, { domain, rules: rulesPerDomain, whole, changed, ...counts })
+    })
     const value = { domains: list, decisions: 5_000n, p50Ms: 0.2, p99Ms: 1, intervalMs: BigInt(totalsMs) }
     send({ case: 'totals', value })
   }

@@ -47,7 +47,11 @@ export function totalsMessage({ domains, removedDomains }: TotalsReport, state: 
       ...same,
       domains: domains.map(({ domain, rules, isWhole, changed }) => ({
         ...{ domain, rules, whole: isWhole },
-        changed: changed.map(({ rule, ...hits }) => ({ rule, ...wholeHits(hits) })),
+        changed: changed.map(({ rule }) => rule),
+        allowed: changed.map(({ allowed }) => Math.round(allowed)),
+        refused: changed.map(({ refused }) => Math.round(refused)),
+        near: changed.map(({ near }) => Math.round(near)),
+        shadow: changed.map(({ shadow }) => Math.round(shadow)),
       })),
       removedDomains: [...removedDomains],
       decisions: whole(decisions),

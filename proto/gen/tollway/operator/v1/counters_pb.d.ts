@@ -270,9 +270,11 @@ export declare type DomainTotals = Message<"tollway.operator.v1.DomainTotals"> &
   rules: number;
 
   /**
-   * @generated from field: repeated tollway.operator.v1.RuleTotals changed = 3;
+   * The changed rules, named `domain.key_value.key2` as in listings of the configuration.
+   *
+   * @generated from field: repeated string changed = 3;
    */
-  changed: RuleTotals[];
+  changed: string[];
 
   /**
    * The configuration of the domain is new to this stream: rules of earlier messages may not exist any more.
@@ -280,6 +282,33 @@ export declare type DomainTotals = Message<"tollway.operator.v1.DomainTotals"> &
    * @generated from field: bool whole = 4;
    */
   whole: boolean;
+
+  /**
+   * The hits of each changed rule, in the same order; whole numbers. A list of numbers is decoded in a third of the
+   * time of a list of messages.
+   *
+   * @generated from field: repeated double allowed = 5;
+   */
+  allowed: number[];
+
+  /**
+   * @generated from field: repeated double refused = 6;
+   */
+  refused: number[];
+
+  /**
+   * Allowed hits near the limit.
+   *
+   * @generated from field: repeated double near = 7;
+   */
+  near: number[];
+
+  /**
+   * Hits over the limit that were allowed because of the shadow mode.
+   *
+   * @generated from field: repeated double shadow = 8;
+   */
+  shadow: number[];
 };
 
 /**
@@ -287,50 +316,6 @@ export declare type DomainTotals = Message<"tollway.operator.v1.DomainTotals"> &
  * Use `create(DomainTotalsSchema)` to create a new message.
  */
 export declare const DomainTotalsSchema: GenMessage<DomainTotals>;
-
-/**
- * Numbers of hits.
- *
- * @generated from message tollway.operator.v1.RuleTotals
- */
-export declare type RuleTotals = Message<"tollway.operator.v1.RuleTotals"> & {
-  /**
-   * `domain.key_value.key2`, as in listings of the configuration.
-   *
-   * @generated from field: string rule = 1;
-   */
-  rule: string;
-
-  /**
-   * @generated from field: uint64 allowed = 2;
-   */
-  allowed: bigint;
-
-  /**
-   * @generated from field: uint64 refused = 3;
-   */
-  refused: bigint;
-
-  /**
-   * Allowed hits near the limit.
-   *
-   * @generated from field: uint64 near = 4;
-   */
-  near: bigint;
-
-  /**
-   * Hits over the limit that were allowed because of the shadow mode.
-   *
-   * @generated from field: uint64 shadow = 5;
-   */
-  shadow: bigint;
-};
-
-/**
- * Describes the message tollway.operator.v1.RuleTotals.
- * Use `create(RuleTotalsSchema)` to create a new message.
- */
-export declare const RuleTotalsSchema: GenMessage<RuleTotals>;
 
 /**
  * The process reports on it every second until the time to live has passed. The same id again renews it.
@@ -354,7 +339,7 @@ export declare type Subscribe = Message<"tollway.operator.v1.Subscribe"> & {
   domain: string;
 
   /**
-   * The rule as in RuleTotals; empty for the whole domain.
+   * The rule as in DomainTotals; empty for the whole domain.
    *
    * @generated from field: string rule = 4;
    */

@@ -10,7 +10,7 @@ import { enumDesc, fileDesc, messageDesc, serviceDesc, tsEnum } from "@bufbuild/
  * Describes the file tollway/operator/v1/counters.proto.
  */
 export const file_tollway_operator_v1_counters = /*@__PURE__*/
-  fileDesc("CiJ0b2xsd2F5L29wZXJhdG9yL3YxL2NvdW50ZXJzLnByb3RvEhN0b2xsd2F5Lm9wZXJhdG9yLnYxIpEDCg1TZXNzaW9uUmVwb3J0EisKBWhlbGxvGAEgASgLMhoudG9sbHdheS5vcGVyYXRvci52MS5IZWxsb0gAEi0KBnRvdGFscxgCIAEoCzIbLnRvbGx3YXkub3BlcmF0b3IudjEuVG90YWxzSAASLQoGc2VyaWVzGAMgASgLMhsudG9sbHdheS5vcGVyYXRvci52MS5TZXJpZXNIABInCgN0b3AYBCABKAsyGC50b2xsd2F5Lm9wZXJhdG9yLnYxLlRvcEgAEicKA3RhcBgFIAEoCzIYLnRvbGx3YXkub3BlcmF0b3IudjEuVGFwSAASNQoHY291bnRlchgGIAEoCzIiLnRvbGx3YXkub3BlcmF0b3IudjEuQ291bnRlckFuc3dlckgAEjMKCWZvcmdvdHRlbhgHIAEoCzIeLnRvbGx3YXkub3BlcmF0b3IudjEuRm9yZ290dGVuSAASLQoGcmVwbGF5GAggASgLMhsudG9sbHdheS5vcGVyYXRvci52MS5SZXBsYXlIAEIICgZyZXBvcnQitwIKDlNlc3Npb25SZXF1ZXN0EjMKCXN1YnNjcmliZRgBIAEoCzIeLnRvbGx3YXkub3BlcmF0b3IudjEuU3Vic2NyaWJlSAASNwoLdW5zdWJzY3JpYmUYAiABKAsyIC50b2xsd2F5Lm9wZXJhdG9yLnYxLlVuc3Vic2NyaWJlSAASMwoHY291bnRlchgDIAEoCzIgLnRvbGx3YXkub3BlcmF0b3IudjEuQ291bnRlckNhbGxIABItCgZmb3JnZXQYBCABKAsyGy50b2xsd2F5Lm9wZXJhdG9yLnYxLkZvcmdldEgAEi4KB3doYXRfaWYYBSABKAsyGy50b2xsd2F5Lm9wZXJhdG9yLnYxLldoYXRJZkgAEhgKDmNhbmNlbF93aGF0X2lmGAYgASgESABCCQoHcmVxdWVzdCKJAQoFSGVsbG8SCwoDdWlkGAEgASgJEgsKA3BvZBgCIAEoCRIRCgluYW1lc3BhY2UYAyABKAkSDwoHbm9kZV9pZBgEIAEoCRIOCgZ3b3JrZXIYBSABKA0SDwoHd29ya2VycxgGIAEoDRIQCghmZWF0dXJlcxgHIAMoCRIPCgdiYWNrZW5kGAggASgJIs8BCgZUb3RhbHMSMgoHZG9tYWlucxgBIAMoCzIhLnRvbGx3YXkub3BlcmF0b3IudjEuRG9tYWluVG90YWxzEhcKD3JlbW92ZWRfZG9tYWlucxgCIAMoCRIRCglkZWNpc2lvbnMYAyABKAQSDgoGcDUwX21zGAQgASgBEg4KBnA5OV9tcxgFIAEoARIXCg9iYWNrZW5kX3Byb2JsZW0YBiABKAkSFwoPZHJvcHBlZF9yZXBvcnRzGAcgASgEEhMKC2ludGVydmFsX21zGAggASgEIm4KDERvbWFpblRvdGFscxIOCgZkb21haW4YASABKAkSDQoFcnVsZXMYAiABKA0SMAoHY2hhbmdlZBgDIAMoCzIfLnRvbGx3YXkub3BlcmF0b3IudjEuUnVsZVRvdGFscxINCgV3aG9sZRgEIAEoCCJaCgpSdWxlVG90YWxzEgwKBHJ1bGUYASABKAkSDwoHYWxsb3dlZBgCIAEoBBIPCgdyZWZ1c2VkGAMgASgEEgwKBG5lYXIYBCABKAQSDgoGc2hhZG93GAUgASgEItwBCglTdWJzY3JpYmUSCgoCaWQYASABKAQSMQoEd2hhdBgCIAEoDjIjLnRvbGx3YXkub3BlcmF0b3IudjEuU3Vic2NyaWJlLldoYXQSDgoGZG9tYWluGAMgASgJEgwKBHJ1bGUYBCABKAkSEgoKYnlfcmVmdXNlZBgFIAEoCBIOCgZ0dGxfbXMYBiABKA0SEgoKbWF4X3RhcHBlZBgHIAEoDSI6CgRXaGF0EhQKEFdIQVRfVU5TUEVDSUZJRUQQABIKCgZTRVJJRVMQARIHCgNUT1AQAhIHCgNUQVAQAyIZCgtVbnN1YnNjcmliZRIKCgJpZBgBIAEoBCJUCgZTZXJpZXMSCgoCaWQYASABKAQSDwoHYWxsb3dlZBgCIAEoBBIPCgdyZWZ1c2VkGAMgASgEEgwKBG5lYXIYBCABKAQSDgoGc2hhZG93GAUgASgEImcKA1RvcBIKCgJpZBgBIAEoBBIpCgRrZXlzGAIgAygLMhsudG9sbHdheS5vcGVyYXRvci52MS5Ub3BLZXkSEAoIc2luY2VfbXMYAyABKAQSFwoPbWlzc2luZ19hdF9tb3N0GAQgASgEIlMKBlRvcEtleRIrCgdlbnRyaWVzGAEgAygLMhoudG9sbHdheS5vcGVyYXRvci52MS5FbnRyeRINCgVjb3VudBgCIAEoBBINCgVlcnJvchgDIAEoBCIjCgVFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAkiVAoDVGFwEgoKAmlkGAEgASgEEjAKCWRlY2lzaW9ucxgCIAMoCzIdLnRvbGx3YXkub3BlcmF0b3IudjEuRGVjaXNpb24SDwoHc2tpcHBlZBgDIAEoBCKiAQoIRGVjaXNpb24SDQoFYXRfbXMYASABKAQSKwoHZW50cmllcxgCIAMoCzIaLnRvbGx3YXkub3BlcmF0b3IudjEuRW50cnkSDAoEcnVsZRgDIAEoCRIMCgRvdmVyGAQgASgIEg4KBnJlYXNvbhgFIAEoCRIMCgRoaXRzGAYgASgEEg0KBWxpbWl0GAcgASgEEhEKCXJlbWFpbmluZxgIIAEoBCLdAQoLQ291bnRlckNhbGwSCgoCaWQYASABKAQSNwoGYWN0aW9uGAIgASgOMicudG9sbHdheS5vcGVyYXRvci52MS5Db3VudGVyQ2FsbC5BY3Rpb24SDgoGZG9tYWluGAMgASgJEisKB2VudHJpZXMYBCADKAsyGi50b2xsd2F5Lm9wZXJhdG9yLnYxLkVudHJ5EgoKAmJ5GAUgASgEIkAKBkFjdGlvbhIWChJBQ1RJT05fVU5TUEVDSUZJRUQQABIICgRSRUFEEAESCQoFUkVTRVQQAhIJCgVSQUlTRRADIqICCg1Db3VudGVyQW5zd2VyEgoKAmlkGAEgASgEEjsKB291dGNvbWUYAiABKA4yKi50b2xsd2F5Lm9wZXJhdG9yLnYxLkNvdW50ZXJBbnN3ZXIuT3V0Y29tZRIPCgdwcm9ibGVtGAMgASgJEjMKCGNvdW50ZXJzGAQgAygLMiEudG9sbHdheS5vcGVyYXRvci52MS5Db3VudGVyU3RhdGUigQEKB091dGNvbWUSFwoTT1VUQ09NRV9VTlNQRUNJRklFRBAAEgYKAk9LEAESEgoOVU5LTk9XTl9ET01BSU4QAhILCgdOT19SVUxFEAMSDQoJVU5MSU1JVEVEEAQSEgoOQkFDS0VORF9GQUlMRUQQBRIRCg1OT1RfU1VQUE9SVEVEEAYiXgoMQ291bnRlclN0YXRlEgwKBHJ1bGUYASABKAkSCwoDa2V5GAIgASgJEg0KBXZhbHVlGAMgASgSEg0KBWxpbWl0GAQgASgEEhUKDXJlc2V0X3NlY29uZHMYBSABKAQiXwoGRm9yZ2V0EgoKAmlkGAEgASgEEgwKBGtleXMYAiADKAkSDgoGZG9tYWluGAMgASgJEisKB2VudHJpZXMYBCADKAsyGi50b2xsd2F5Lm9wZXJhdG9yLnYxLkVudHJ5IhcKCUZvcmdvdHRlbhIKCgJpZBgBIAEoBCJJCgZXaGF0SWYSCgoCaWQYASABKAQSDgoGZG9tYWluGAIgASgJEhAKCHJlc291cmNlGAMgASgMEhEKCXByb2Nlc3NlcxgEIAEoDSLAAgoGUmVwbGF5EgoKAmlkGAEgASgEEhAKCHByb2dyZXNzGAIgASgBEgwKBGRvbmUYAyABKAgSDwoHcHJvYmxlbRgEIAEoCRIuCgNub3cYBSADKAsyIS50b2xsd2F5Lm9wZXJhdG9yLnYxLlJlcGxheWVkUnVsZRIzCghwcm9wb3NlZBgGIAMoCzIhLnRvbGx3YXkub3BlcmF0b3IudjEuUmVwbGF5ZWRSdWxlEi4KBGtleXMYByADKAsyIC50b2xsd2F5Lm9wZXJhdG9yLnYxLlJlcGxheWVkS2V5Eg8KB2Zyb21fbXMYCCABKAQSFgoOcmVjb3JkZWRfY2FsbHMYCSABKAQSDQoFY2FsbHMYCiABKAQSDwoHaW52YWxpZBgLIAEoCBINCgVzaGFyZRgMIAEoARIMCgRidXN5GA0gASgIIj4KDFJlcGxheWVkUnVsZRIMCgRydWxlGAEgASgJEg8KB2FsbG93ZWQYAiABKAQSDwoHcmVmdXNlZBgDIAEoBCJ3CgtSZXBsYXllZEtleRIrCgdlbnRyaWVzGAEgAygLMhoudG9sbHdheS5vcGVyYXRvci52MS5FbnRyeRITCgtyZWZ1c2VkX25vdxgCIAEoBBIYChByZWZ1c2VkX3Byb3Bvc2VkGAMgASgEEgwKBGhpdHMYBCABKAQiMQoMUXVlcnlSZXF1ZXN0Eg4KBm1ldGhvZBgBIAEoCRIRCglhcmd1bWVudHMYAiABKAkiHQoLUXVlcnlBbnN3ZXISDgoGcmVzdWx0GAEgASgJMrgBCg5Db3VudGVyU2VydmljZRJWCgdTZXNzaW9uEiIudG9sbHdheS5vcGVyYXRvci52MS5TZXNzaW9uUmVwb3J0GiMudG9sbHdheS5vcGVyYXRvci52MS5TZXNzaW9uUmVxdWVzdCgBMAESTgoFUXVlcnkSIS50b2xsd2F5Lm9wZXJhdG9yLnYxLlF1ZXJ5UmVxdWVzdBogLnRvbGx3YXkub3BlcmF0b3IudjEuUXVlcnlBbnN3ZXIwAWIGcHJvdG8z");
+  fileDesc("CiJ0b2xsd2F5L29wZXJhdG9yL3YxL2NvdW50ZXJzLnByb3RvEhN0b2xsd2F5Lm9wZXJhdG9yLnYxIpEDCg1TZXNzaW9uUmVwb3J0EisKBWhlbGxvGAEgASgLMhoudG9sbHdheS5vcGVyYXRvci52MS5IZWxsb0gAEi0KBnRvdGFscxgCIAEoCzIbLnRvbGx3YXkub3BlcmF0b3IudjEuVG90YWxzSAASLQoGc2VyaWVzGAMgASgLMhsudG9sbHdheS5vcGVyYXRvci52MS5TZXJpZXNIABInCgN0b3AYBCABKAsyGC50b2xsd2F5Lm9wZXJhdG9yLnYxLlRvcEgAEicKA3RhcBgFIAEoCzIYLnRvbGx3YXkub3BlcmF0b3IudjEuVGFwSAASNQoHY291bnRlchgGIAEoCzIiLnRvbGx3YXkub3BlcmF0b3IudjEuQ291bnRlckFuc3dlckgAEjMKCWZvcmdvdHRlbhgHIAEoCzIeLnRvbGx3YXkub3BlcmF0b3IudjEuRm9yZ290dGVuSAASLQoGcmVwbGF5GAggASgLMhsudG9sbHdheS5vcGVyYXRvci52MS5SZXBsYXlIAEIICgZyZXBvcnQitwIKDlNlc3Npb25SZXF1ZXN0EjMKCXN1YnNjcmliZRgBIAEoCzIeLnRvbGx3YXkub3BlcmF0b3IudjEuU3Vic2NyaWJlSAASNwoLdW5zdWJzY3JpYmUYAiABKAsyIC50b2xsd2F5Lm9wZXJhdG9yLnYxLlVuc3Vic2NyaWJlSAASMwoHY291bnRlchgDIAEoCzIgLnRvbGx3YXkub3BlcmF0b3IudjEuQ291bnRlckNhbGxIABItCgZmb3JnZXQYBCABKAsyGy50b2xsd2F5Lm9wZXJhdG9yLnYxLkZvcmdldEgAEi4KB3doYXRfaWYYBSABKAsyGy50b2xsd2F5Lm9wZXJhdG9yLnYxLldoYXRJZkgAEhgKDmNhbmNlbF93aGF0X2lmGAYgASgESABCCQoHcmVxdWVzdCKJAQoFSGVsbG8SCwoDdWlkGAEgASgJEgsKA3BvZBgCIAEoCRIRCgluYW1lc3BhY2UYAyABKAkSDwoHbm9kZV9pZBgEIAEoCRIOCgZ3b3JrZXIYBSABKA0SDwoHd29ya2VycxgGIAEoDRIQCghmZWF0dXJlcxgHIAMoCRIPCgdiYWNrZW5kGAggASgJIs8BCgZUb3RhbHMSMgoHZG9tYWlucxgBIAMoCzIhLnRvbGx3YXkub3BlcmF0b3IudjEuRG9tYWluVG90YWxzEhcKD3JlbW92ZWRfZG9tYWlucxgCIAMoCRIRCglkZWNpc2lvbnMYAyABKAQSDgoGcDUwX21zGAQgASgBEg4KBnA5OV9tcxgFIAEoARIXCg9iYWNrZW5kX3Byb2JsZW0YBiABKAkSFwoPZHJvcHBlZF9yZXBvcnRzGAcgASgEEhMKC2ludGVydmFsX21zGAggASgEIo0BCgxEb21haW5Ub3RhbHMSDgoGZG9tYWluGAEgASgJEg0KBXJ1bGVzGAIgASgNEg8KB2NoYW5nZWQYAyADKAkSDQoFd2hvbGUYBCABKAgSDwoHYWxsb3dlZBgFIAMoARIPCgdyZWZ1c2VkGAYgAygBEgwKBG5lYXIYByADKAESDgoGc2hhZG93GAggAygBItwBCglTdWJzY3JpYmUSCgoCaWQYASABKAQSMQoEd2hhdBgCIAEoDjIjLnRvbGx3YXkub3BlcmF0b3IudjEuU3Vic2NyaWJlLldoYXQSDgoGZG9tYWluGAMgASgJEgwKBHJ1bGUYBCABKAkSEgoKYnlfcmVmdXNlZBgFIAEoCBIOCgZ0dGxfbXMYBiABKA0SEgoKbWF4X3RhcHBlZBgHIAEoDSI6CgRXaGF0EhQKEFdIQVRfVU5TUEVDSUZJRUQQABIKCgZTRVJJRVMQARIHCgNUT1AQAhIHCgNUQVAQAyIZCgtVbnN1YnNjcmliZRIKCgJpZBgBIAEoBCJUCgZTZXJpZXMSCgoCaWQYASABKAQSDwoHYWxsb3dlZBgCIAEoBBIPCgdyZWZ1c2VkGAMgASgEEgwKBG5lYXIYBCABKAQSDgoGc2hhZG93GAUgASgEImcKA1RvcBIKCgJpZBgBIAEoBBIpCgRrZXlzGAIgAygLMhsudG9sbHdheS5vcGVyYXRvci52MS5Ub3BLZXkSEAoIc2luY2VfbXMYAyABKAQSFwoPbWlzc2luZ19hdF9tb3N0GAQgASgEIlMKBlRvcEtleRIrCgdlbnRyaWVzGAEgAygLMhoudG9sbHdheS5vcGVyYXRvci52MS5FbnRyeRINCgVjb3VudBgCIAEoBBINCgVlcnJvchgDIAEoBCIjCgVFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAkiVAoDVGFwEgoKAmlkGAEgASgEEjAKCWRlY2lzaW9ucxgCIAMoCzIdLnRvbGx3YXkub3BlcmF0b3IudjEuRGVjaXNpb24SDwoHc2tpcHBlZBgDIAEoBCKiAQoIRGVjaXNpb24SDQoFYXRfbXMYASABKAQSKwoHZW50cmllcxgCIAMoCzIaLnRvbGx3YXkub3BlcmF0b3IudjEuRW50cnkSDAoEcnVsZRgDIAEoCRIMCgRvdmVyGAQgASgIEg4KBnJlYXNvbhgFIAEoCRIMCgRoaXRzGAYgASgEEg0KBWxpbWl0GAcgASgEEhEKCXJlbWFpbmluZxgIIAEoBCLdAQoLQ291bnRlckNhbGwSCgoCaWQYASABKAQSNwoGYWN0aW9uGAIgASgOMicudG9sbHdheS5vcGVyYXRvci52MS5Db3VudGVyQ2FsbC5BY3Rpb24SDgoGZG9tYWluGAMgASgJEisKB2VudHJpZXMYBCADKAsyGi50b2xsd2F5Lm9wZXJhdG9yLnYxLkVudHJ5EgoKAmJ5GAUgASgEIkAKBkFjdGlvbhIWChJBQ1RJT05fVU5TUEVDSUZJRUQQABIICgRSRUFEEAESCQoFUkVTRVQQAhIJCgVSQUlTRRADIqICCg1Db3VudGVyQW5zd2VyEgoKAmlkGAEgASgEEjsKB291dGNvbWUYAiABKA4yKi50b2xsd2F5Lm9wZXJhdG9yLnYxLkNvdW50ZXJBbnN3ZXIuT3V0Y29tZRIPCgdwcm9ibGVtGAMgASgJEjMKCGNvdW50ZXJzGAQgAygLMiEudG9sbHdheS5vcGVyYXRvci52MS5Db3VudGVyU3RhdGUigQEKB091dGNvbWUSFwoTT1VUQ09NRV9VTlNQRUNJRklFRBAAEgYKAk9LEAESEgoOVU5LTk9XTl9ET01BSU4QAhILCgdOT19SVUxFEAMSDQoJVU5MSU1JVEVEEAQSEgoOQkFDS0VORF9GQUlMRUQQBRIRCg1OT1RfU1VQUE9SVEVEEAYiXgoMQ291bnRlclN0YXRlEgwKBHJ1bGUYASABKAkSCwoDa2V5GAIgASgJEg0KBXZhbHVlGAMgASgSEg0KBWxpbWl0GAQgASgEEhUKDXJlc2V0X3NlY29uZHMYBSABKAQiXwoGRm9yZ2V0EgoKAmlkGAEgASgEEgwKBGtleXMYAiADKAkSDgoGZG9tYWluGAMgASgJEisKB2VudHJpZXMYBCADKAsyGi50b2xsd2F5Lm9wZXJhdG9yLnYxLkVudHJ5IhcKCUZvcmdvdHRlbhIKCgJpZBgBIAEoBCJJCgZXaGF0SWYSCgoCaWQYASABKAQSDgoGZG9tYWluGAIgASgJEhAKCHJlc291cmNlGAMgASgMEhEKCXByb2Nlc3NlcxgEIAEoDSLAAgoGUmVwbGF5EgoKAmlkGAEgASgEEhAKCHByb2dyZXNzGAIgASgBEgwKBGRvbmUYAyABKAgSDwoHcHJvYmxlbRgEIAEoCRIuCgNub3cYBSADKAsyIS50b2xsd2F5Lm9wZXJhdG9yLnYxLlJlcGxheWVkUnVsZRIzCghwcm9wb3NlZBgGIAMoCzIhLnRvbGx3YXkub3BlcmF0b3IudjEuUmVwbGF5ZWRSdWxlEi4KBGtleXMYByADKAsyIC50b2xsd2F5Lm9wZXJhdG9yLnYxLlJlcGxheWVkS2V5Eg8KB2Zyb21fbXMYCCABKAQSFgoOcmVjb3JkZWRfY2FsbHMYCSABKAQSDQoFY2FsbHMYCiABKAQSDwoHaW52YWxpZBgLIAEoCBINCgVzaGFyZRgMIAEoARIMCgRidXN5GA0gASgIIj4KDFJlcGxheWVkUnVsZRIMCgRydWxlGAEgASgJEg8KB2FsbG93ZWQYAiABKAQSDwoHcmVmdXNlZBgDIAEoBCJ3CgtSZXBsYXllZEtleRIrCgdlbnRyaWVzGAEgAygLMhoudG9sbHdheS5vcGVyYXRvci52MS5FbnRyeRITCgtyZWZ1c2VkX25vdxgCIAEoBBIYChByZWZ1c2VkX3Byb3Bvc2VkGAMgASgEEgwKBGhpdHMYBCABKAQiMQoMUXVlcnlSZXF1ZXN0Eg4KBm1ldGhvZBgBIAEoCRIRCglhcmd1bWVudHMYAiABKAkiHQoLUXVlcnlBbnN3ZXISDgoGcmVzdWx0GAEgASgJMrgBCg5Db3VudGVyU2VydmljZRJWCgdTZXNzaW9uEiIudG9sbHdheS5vcGVyYXRvci52MS5TZXNzaW9uUmVwb3J0GiMudG9sbHdheS5vcGVyYXRvci52MS5TZXNzaW9uUmVxdWVzdCgBMAESTgoFUXVlcnkSIS50b2xsd2F5Lm9wZXJhdG9yLnYxLlF1ZXJ5UmVxdWVzdBogLnRvbGx3YXkub3BlcmF0b3IudjEuUXVlcnlBbnN3ZXIwAWIGcHJvdG8z");
 
 /**
  * Describes the message tollway.operator.v1.SessionReport.
@@ -48,24 +48,17 @@ export const DomainTotalsSchema = /*@__PURE__*/
   messageDesc(file_tollway_operator_v1_counters, 4);
 
 /**
- * Describes the message tollway.operator.v1.RuleTotals.
- * Use `create(RuleTotalsSchema)` to create a new message.
- */
-export const RuleTotalsSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 5);
-
-/**
  * Describes the message tollway.operator.v1.Subscribe.
  * Use `create(SubscribeSchema)` to create a new message.
  */
 export const SubscribeSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 6);
+  messageDesc(file_tollway_operator_v1_counters, 5);
 
 /**
  * Describes the enum tollway.operator.v1.Subscribe.What.
  */
 export const Subscribe_WhatSchema = /*@__PURE__*/
-  enumDesc(file_tollway_operator_v1_counters, 6, 0);
+  enumDesc(file_tollway_operator_v1_counters, 5, 0);
 
 /**
  * @generated from enum tollway.operator.v1.Subscribe.What
@@ -78,62 +71,62 @@ export const Subscribe_What = /*@__PURE__*/
  * Use `create(UnsubscribeSchema)` to create a new message.
  */
 export const UnsubscribeSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 7);
+  messageDesc(file_tollway_operator_v1_counters, 6);
 
 /**
  * Describes the message tollway.operator.v1.Series.
  * Use `create(SeriesSchema)` to create a new message.
  */
 export const SeriesSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 8);
+  messageDesc(file_tollway_operator_v1_counters, 7);
 
 /**
  * Describes the message tollway.operator.v1.Top.
  * Use `create(TopSchema)` to create a new message.
  */
 export const TopSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 9);
+  messageDesc(file_tollway_operator_v1_counters, 8);
 
 /**
  * Describes the message tollway.operator.v1.TopKey.
  * Use `create(TopKeySchema)` to create a new message.
  */
 export const TopKeySchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 10);
+  messageDesc(file_tollway_operator_v1_counters, 9);
 
 /**
  * Describes the message tollway.operator.v1.Entry.
  * Use `create(EntrySchema)` to create a new message.
  */
 export const EntrySchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 11);
+  messageDesc(file_tollway_operator_v1_counters, 10);
 
 /**
  * Describes the message tollway.operator.v1.Tap.
  * Use `create(TapSchema)` to create a new message.
  */
 export const TapSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 12);
+  messageDesc(file_tollway_operator_v1_counters, 11);
 
 /**
  * Describes the message tollway.operator.v1.Decision.
  * Use `create(DecisionSchema)` to create a new message.
  */
 export const DecisionSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 13);
+  messageDesc(file_tollway_operator_v1_counters, 12);
 
 /**
  * Describes the message tollway.operator.v1.CounterCall.
  * Use `create(CounterCallSchema)` to create a new message.
  */
 export const CounterCallSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 14);
+  messageDesc(file_tollway_operator_v1_counters, 13);
 
 /**
  * Describes the enum tollway.operator.v1.CounterCall.Action.
  */
 export const CounterCall_ActionSchema = /*@__PURE__*/
-  enumDesc(file_tollway_operator_v1_counters, 14, 0);
+  enumDesc(file_tollway_operator_v1_counters, 13, 0);
 
 /**
  * @generated from enum tollway.operator.v1.CounterCall.Action
@@ -146,13 +139,13 @@ export const CounterCall_Action = /*@__PURE__*/
  * Use `create(CounterAnswerSchema)` to create a new message.
  */
 export const CounterAnswerSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 15);
+  messageDesc(file_tollway_operator_v1_counters, 14);
 
 /**
  * Describes the enum tollway.operator.v1.CounterAnswer.Outcome.
  */
 export const CounterAnswer_OutcomeSchema = /*@__PURE__*/
-  enumDesc(file_tollway_operator_v1_counters, 15, 0);
+  enumDesc(file_tollway_operator_v1_counters, 14, 0);
 
 /**
  * @generated from enum tollway.operator.v1.CounterAnswer.Outcome
@@ -165,63 +158,63 @@ export const CounterAnswer_Outcome = /*@__PURE__*/
  * Use `create(CounterStateSchema)` to create a new message.
  */
 export const CounterStateSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 16);
+  messageDesc(file_tollway_operator_v1_counters, 15);
 
 /**
  * Describes the message tollway.operator.v1.Forget.
  * Use `create(ForgetSchema)` to create a new message.
  */
 export const ForgetSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 17);
+  messageDesc(file_tollway_operator_v1_counters, 16);
 
 /**
  * Describes the message tollway.operator.v1.Forgotten.
  * Use `create(ForgottenSchema)` to create a new message.
  */
 export const ForgottenSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 18);
+  messageDesc(file_tollway_operator_v1_counters, 17);
 
 /**
  * Describes the message tollway.operator.v1.WhatIf.
  * Use `create(WhatIfSchema)` to create a new message.
  */
 export const WhatIfSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 19);
+  messageDesc(file_tollway_operator_v1_counters, 18);
 
 /**
  * Describes the message tollway.operator.v1.Replay.
  * Use `create(ReplaySchema)` to create a new message.
  */
 export const ReplaySchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 20);
+  messageDesc(file_tollway_operator_v1_counters, 19);
 
 /**
  * Describes the message tollway.operator.v1.ReplayedRule.
  * Use `create(ReplayedRuleSchema)` to create a new message.
  */
 export const ReplayedRuleSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 21);
+  messageDesc(file_tollway_operator_v1_counters, 20);
 
 /**
  * Describes the message tollway.operator.v1.ReplayedKey.
  * Use `create(ReplayedKeySchema)` to create a new message.
  */
 export const ReplayedKeySchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 22);
+  messageDesc(file_tollway_operator_v1_counters, 21);
 
 /**
  * Describes the message tollway.operator.v1.QueryRequest.
  * Use `create(QueryRequestSchema)` to create a new message.
  */
 export const QueryRequestSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 23);
+  messageDesc(file_tollway_operator_v1_counters, 22);
 
 /**
  * Describes the message tollway.operator.v1.QueryAnswer.
  * Use `create(QueryAnswerSchema)` to create a new message.
  */
 export const QueryAnswerSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 24);
+  messageDesc(file_tollway_operator_v1_counters, 23);
 
 /**
  * @generated from service tollway.operator.v1.CounterService
