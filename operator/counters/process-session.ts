@@ -32,9 +32,9 @@ export interface ReportedDomain {
 }
 
 export interface ReportedRule extends HitCounts {
-  /** Hits between the last two reports with this rule; none if there was one. */
+  /** Hits in the interval before the last report with this rule; 0 after the first report of the process. */
   readonly last: HitCounts
-  /** The milliseconds in which these hits arrived, at least 1. */
+  /** The length of that interval in milliseconds, at least 1. */
   readonly intervalMs: number
   /** When it changed last, by the monotonic clock. */
   readonly changedMs: number

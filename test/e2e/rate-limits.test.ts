@@ -124,16 +124,17 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     assert.ok(pod)
     const beganMs = performance.now()
     const stop = await refuseAs(pod, 'shop/checkout: there is no room for it here')
-    t.after(stop)
+    t.after(async () => {
+      await stop()
+      // The newest stream of a pod decides, and that was the one of this test.
+      await kubectl('-n', system, 'delete', 'pod', pod.metadata.name)
+      await eventually('its successor', async () => (await readyPods(ratelimit)).length === 3)
+    })
     await eventually('the rejection in the status', async () => {
       const message = messageOf(limits, 'shop', 'checkout', 'Programmed')
       return message.includes(pod.metadata.name) && message.includes('there is no room for it here')
     })
     figures.note('the status has a rejection', '< 2 s', seconds(performance.now() - beganMs))
-    await stop()
-    // The newest stream of a pod decides, and that was the one of this test.
-    await kubectl('-n', system, 'delete', 'pod', pod.metadata.name)
-    await eventually('its successor', async () => (await readyPods(ratelimit)).length === 3)
   })
 
   it('restarts its pods without a failed call, or a call beyond two limits of a descriptor', async t => {

@@ -233,12 +233,7 @@ function openApi(
 ): Api {
   return createApi({
     sources: {
-      clock: systemClock,
-      pods,
-      brokers,
-      feedStates,
-      domainGrants,
-      domains: limits.inForce,
+      ...{ clock: systemClock, pods, brokers, feedStates, domainGrants, domains: limits.inForce },
       ...answering,
     },
     access: openAccess,

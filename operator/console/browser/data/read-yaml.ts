@@ -17,9 +17,7 @@ export type ReadYaml =
  */
 export function readYaml(text: string): ReadYaml {
   try {
-    const { maxAliases, maxDepth, maxMergeKeys } = yamlLimits
-    const limits = { maxAliases, maxDepth, maxTotalMergeKeys: maxMergeKeys }
-    const value = load(text, { schema: manifestSchema, ...limits })
+    const value = load(text, { schema: manifestSchema, ...yamlLimits })
     checkExpanded(value, yamlLimits)
     return { value }
   } catch (error) {

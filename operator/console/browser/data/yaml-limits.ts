@@ -1,6 +1,9 @@
 import { YAMLException } from 'js-yaml'
 
-/** The limits of one YAML document. A few nested aliases can stand for more than any memory can hold. */
+/**
+ * The limits of one YAML document. Those of the parser have its names. A few nested aliases can stand for
+ * more than any memory can hold.
+ */
 export interface YamlLimits {
   /** The maximum of aliases (`*name`). */
   readonly maxAliases: number
@@ -9,14 +12,14 @@ export interface YamlLimits {
   /** The maximum of characters of all keys and scalars, plus one for each node, with every alias replaced. */
   readonly maxExpandedSize: number
   /** The maximum of keys that merges (`<<`) add. */
-  readonly maxMergeKeys: number
+  readonly maxTotalMergeKeys: number
 }
 
 export const yamlLimits: YamlLimits = {
   maxAliases: 100,
   maxDepth: 64,
   maxExpandedSize: 4_000_000,
-  maxMergeKeys: 1_000,
+  maxTotalMergeKeys: 1_000,
 }
 
 interface Measured {

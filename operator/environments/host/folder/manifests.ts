@@ -131,7 +131,7 @@ function construct(text: string, events: readonly Event[], limits: ManifestLimit
     source: text,
     schema,
     maxAliases: limits.maxAliases,
-    maxTotalMergeKeys: limits.maxMergeKeys,
+    maxTotalMergeKeys: limits.maxTotalMergeKeys,
   })
   checkExpanded(value, limits)
   return value
