@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { Agent, get, type IncomingMessage } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 
 export interface Load {
@@ -15,7 +17,10 @@ export interface Period {
   readonly endMs: number
 }
 
-/** Sends sequential calls on each of `connections`, at this rate in total. */
+/**
+ * Sends sequential calls on each of the callers' connections, at this rate in total. It uses node:http, since
+ * fetch takes more than twice the CPU time, and the tested pods run on the same machine.
+ */
 export function startLoad(
   url: string,
   { user = '', callers = 8, callsPerSecond = 200, lateMs = Number.POSITIVE_INFINITY } = {},
@@ -23,14 +28,17 @@ export function startLoad(
   const codes = new Map<number, number>()
   const late: Period[] = []
   const spacingMs = (1000 * callers) / callsPerSecond
+  const agent = new Agent({ keepAlive: true, maxSockets: callers })
+  const headers = user === '' ? {} : { 'x-user': user }
   let stopped = false
 
   async function call(): Promise<number> {
     try {
-      const headers = user === '' ? {} : { 'x-user': user }
-      const response = await fetch(url, { headers, signal: AbortSignal.timeout(10_000) })
-      await response.arrayBuffer()
-      return response.status
+      const sent = get(url, { agent, headers, timeout: 10_000 })
+      sent.on('timeout', () => sent.destroy()).on('error', () => {})
+      const [response] = (await once(sent, 'response')) as [IncomingMessage]
+      await once(response.resume(), 'end')
+      return response.statusCode ?? 0
     } catch {
       return 0
     }
@@ -54,6 +62,7 @@ export function startLoad(
     async stop() {
       stopped = true
       await Promise.all(running)
+      agent.destroy()
     },
   }
 }

@@ -20,7 +20,7 @@ import { percentile } from '../bench/percentiles.ts'
 import { askRedis } from '../support/redis-command.ts'
 import { root } from '../support/tollway.ts'
 import { apply, eventually, helm, isReady, kubectl, type Pod, pods, read, restart } from './cluster.ts'
-import { controlName, controlService } from './control-service.ts'
+import { startControl } from './control-service.ts'
 import { callsTo, decides } from './decides.ts'
 import { envoyUrl, startDecisions } from './decisions.ts'
 import { documentedEnvoy } from './documented-envoy.ts'
@@ -73,8 +73,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
 
   it('limits the requests through an Envoy', async () => {
     await apply(checkout(3))
-    await apply(controlService('shop'))
-    await kubectl('-n', 'shop', 'rollout', 'status', `deploy/${controlName}`, '--timeout=120s')
+    await startControl('shop')
     await apply(documentedEnvoy('shop'))
     await apply(readFileSync(join(import.meta.dirname, 'envoy.yaml'), 'utf8'))
     await kubectl('-n', 'shop', 'wait', '--for=condition=Ready', 'rlc/checkout', '--timeout=120s')
@@ -353,6 +352,8 @@ function secondRedis(password: string) {
           image: 'tollway/test-redis:dev',
           args: ['--protected-mode', 'no', '--save', '', '--dir', '/tmp', ...login],
           imagePullPolicy: 'Never',
+          // As the chart's own Redis. Without a request, a Redis waits for a CPU behind all other pods.
+          resources: { requests: { cpu: '50m', memory: '64Mi' } },
           readinessProbe: { tcpSocket: { port: 6379 }, periodSeconds: 1 },
           securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
         },

@@ -8,7 +8,7 @@ import { root } from '../support/tollway.ts'
 import { previousImage } from '../versions/previous-images.ts'
 import { missingPreviousRelease, previousChart, previousRelease } from '../versions/previous-release.ts'
 import { apply, eventually, helm, kubectl, type Pod, pods, read } from './cluster.ts'
-import { controlName, controlService } from './control-service.ts'
+import { startControl } from './control-service.ts'
 import { callsTo, decides } from './decides.ts'
 import { envoyUrl, startDecisions } from './decisions.ts'
 import { documentedEnvoy } from './documented-envoy.ts'
@@ -44,8 +44,7 @@ describe(`an upgrade from ${version} in a cluster, and the rollback`, { skip, ti
     await helm('install', 'tollway', previousChart(), ...optionsOf('previous', 'previous'))
     await apply({ apiVersion: 'v1', kind: 'List', items: [checkout, avatars] })
     await apply(readFileSync(join(root, 'examples/payments/bakery.yaml'), 'utf8'))
-    await apply(controlService('shop'))
-    await kubectl('-n', 'shop', 'rollout', 'status', `deploy/${controlName}`, '--timeout=60s')
+    await startControl('shop')
     await apply(documentedEnvoy('shop'))
     await apply(readFileSync(join(import.meta.dirname, 'envoy.yaml'), 'utf8'))
     await allReady()
