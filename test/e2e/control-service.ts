@@ -21,9 +21,9 @@ const bridgeFilter = {
 }
 
 /**
- * Starts a rate limit service that does nothing: Envoys in as many pods with the same requests as the service,
- * which ask another Envoy for each answer, as the service asks Redis. So a call to it passes as many processes
- * as a call to the service, and a call that is late shows that the machine is late.
+ * Starts a rate limit service that does nothing: Envoys in as many pods with the same requests as the
+ * service, which ask another Envoy for each answer, as the service asks Redis. So a call to it passes as many
+ * processes as a call to the service, and a call that is late shows that the machine is late.
  */
 export async function startControl(namespace: string): Promise<void> {
   // The control resolves the name of the store at its start, and again only after seconds.

@@ -352,7 +352,7 @@ function secondRedis(password: string) {
           image: 'tollway/test-redis:dev',
           args: ['--protected-mode', 'no', '--save', '', '--dir', '/tmp', ...login],
           imagePullPolicy: 'Never',
-          // As the chart's own Redis. Without a request, a Redis waits for a CPU behind all other pods.
+          // The request of the chart's own Redis. A Redis without one waits for a CPU behind all other pods.
           resources: { requests: { cpu: '50m', memory: '64Mi' } },
           readinessProbe: { tcpSocket: { port: 6379 }, periodSeconds: 1 },
           securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
