@@ -261,7 +261,7 @@ function openInfrastructure(
     shapeFor: service => podShapeOf(config, service),
     mayWrite,
     onProblem: message => log.warn(message),
-    onContest({ object: regarding, message: note }) {
+    onContested({ object: regarding, message: note }) {
       events.record({ regarding, type: 'Warning', reason: 'Contested', action: 'Repair', note })
     },
     random: Math.random,
@@ -302,13 +302,13 @@ interface MeasuredParts {
   readonly feed: Feed
   readonly kinds: readonly ClusterController[]
   readonly certificates: Certificates
-  readonly infrastructure: Pick<KubernetesInfrastructure, 'contests' | 'observe'>
+  readonly infrastructure: Pick<KubernetesInfrastructure, 'contestedObjects' | 'observe'>
 }
 
 /** @param parts called when the metrics are read */
 function openMetrics(parts: () => MeasuredParts): OperatorMetrics {
   return createOperatorMetrics({
-    contestedObjects: () => parts().infrastructure.contests().length,
+    contestedObjects: () => parts().infrastructure.contestedObjects().length,
     failingBackends: () =>
       Object.fromEntries(
         serviceNames.map(name => [name, failingReplicas(parts().infrastructure.observe(name)).length]),
@@ -354,7 +354,7 @@ function reportOf(
       ...kinds.flatMap(({ kind, problem }) =>
         problem() === '' ? [] : [{ origin: kind.definition.kind, message: problem() }],
       ),
-      ...infrastructure.contests().map(({ object, message }) => ({
+      ...infrastructure.contestedObjects().map(({ object, message }) => ({
         ...{ origin: object.metadata.name, message, isWarning: true },
       })),
       ...(certificateProblem === '' ? [] : [{ origin: 'certificates', message: certificateProblem }]),

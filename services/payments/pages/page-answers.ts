@@ -5,7 +5,7 @@ import type { Checkout, PaymentOutcome } from './checkout.ts'
 import { bindingOf, type FaultyLink, type Link, type PaymentLink, queryOf } from './link.ts'
 import type { Seal } from './seal.ts'
 import type { Problem } from './texts/texts.ts'
-import { challengeTicket, formToken, lookTicket, outcomeSeal, type Ticket } from './tickets.ts'
+import { challengeTicket, formToken, inquiryTicket, outcomeSeal, type Ticket } from './tickets.ts'
 import { amountPage } from './views/amount-page.ts'
 import { type CardPage, cardPage } from './views/card-page.ts'
 import { challengePage } from './views/challenge-page.ts'
@@ -92,7 +92,7 @@ export function createPageAnswers({ checkout, seal, clock, randomBytes }: PageAn
     },
 
     unknownOutcome(link, ticket, error) {
-      const sealed = seal.close(lookTicket, bindingOf(link), ticket)
+      const sealed = seal.close(inquiryTicket, bindingOf(link), ticket)
       const page = unknownOutcomePage(link, sealed)
       return { status: 503, page, ...(error === undefined ? {} : { error }) }
     },

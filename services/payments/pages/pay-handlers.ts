@@ -17,7 +17,7 @@ import { createPaymentAttempts } from './payment-attempts.ts'
 import { createSeal, type SealOptions } from './seal.ts'
 import { parseAmount } from './texts/money-text.ts'
 import { textsOf } from './texts/texts.ts'
-import { challengeTicket, formToken, lookTicket, oldTicket, outcomeSeal } from './tickets.ts'
+import { challengeTicket, formToken, inquiryTicket, outcomeSeal, previousVersionTicket } from './tickets.ts'
 import { outcomePage } from './views/outcome-pages.ts'
 import { problemPage } from './views/problem-page.ts'
 
@@ -97,16 +97,16 @@ export function createPayHandlers(options: PayHandlersOptions): PayHandlers {
       withPayment(query, link => {
         const answer = textIn(body, 'answer')
         const sealed = body['ticket']
-        const looked = seal.open(lookTicket, bindingOf(link), sealed)
-        if (looked !== undefined && answer === 'again') return attempts.lookAgain(link, looked)
+        const looked = seal.open(inquiryTicket, bindingOf(link), sealed)
+        if (looked !== undefined && answer === 'again') return attempts.inquire(link, looked)
         const asked = seal.open(challengeTicket, bindingOf(link), sealed)
         if (asked !== undefined && ['yes', 'no'].includes(answer)) {
           return attempts.answerChallenge(link, asked, answer === 'yes')
         }
-        const old = seal.open(oldTicket, bindingOf(link), sealed)
+        const old = seal.open(previousVersionTicket, bindingOf(link), sealed)
         if (old !== undefined) {
           const { idempotencyKey } = old
-          return attempts.lookAgain(link, { idempotencyKey, authentication: '', card: '' })
+          return attempts.inquire(link, { idempotencyKey, authentication: '', card: '' })
         }
         return formExpired(link)
       }),

@@ -21,7 +21,7 @@ export interface PaymentAttempts {
   begin(link: PaymentLink, idempotencyKey: string, card: CardInput): Promise<PageAnswer>
   answerChallenge(link: PaymentLink, ticket: Ticket, confirmed: boolean): Promise<PageAnswer>
   /** Finds the outcome. Resumes a payment that began and was not stored. */
-  lookAgain(link: PaymentLink, ticket: Ticket): Promise<PageAnswer>
+  inquire(link: PaymentLink, ticket: Ticket): Promise<PageAnswer>
 }
 
 export function createPaymentAttempts(options: PaymentAttemptsOptions): PaymentAttempts {
@@ -70,7 +70,7 @@ export function createPaymentAttempts(options: PaymentAttemptsOptions): PaymentA
       return proceed(link, ticket, () => checkout.answerChallenge(answer))
     },
 
-    async lookAgain(link, ticket) {
+    async inquire(link, ticket) {
       const { card } = ticket
       try {
         const found = await find(link, ticket)

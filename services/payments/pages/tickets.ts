@@ -26,9 +26,9 @@ export const formToken: Purpose<{ readonly idempotencyKey: string }> = {
 /** Limits the time to answer a challenge. */
 export const challengeTicket: Purpose<Ticket> = { name: 'challenge', maxAgeMs: 15 * minuteMs }
 /** Finds the outcome of a payment, for as long as idempotency keys are kept. */
-export const lookTicket: Purpose<Ticket> = { name: 'look', maxAgeMs: 24 * 60 * minuteMs }
+export const inquiryTicket: Purpose<Ticket> = { name: 'look', maxAgeMs: 24 * 60 * minuteMs }
 /** The ticket of processes of the previous version. Its card is not used: it only finds the payment. */
-export const oldTicket: Purpose<{ readonly idempotencyKey: string }> = {
+export const previousVersionTicket: Purpose<{ readonly idempotencyKey: string }> = {
   name: 'step',
   maxAgeMs: 24 * 60 * minuteMs,
 }

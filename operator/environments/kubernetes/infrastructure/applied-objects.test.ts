@@ -75,7 +75,7 @@ test('a third repair within a minute waits, but a new desired state is applied i
     write(wanted)
     pass(1_000)
   }
-  assert.deepEqual(nextStep('a', wanted, theirs()), { what: 'wait', ms: 58_000, why: 'contest' })
+  assert.deepEqual(nextStep('a', wanted, theirs()), { what: 'wait', ms: 58_000, why: 'contested' })
   assert.equal(nextStep('a', object(3), theirs()).what, 'apply')
   pass(58_000)
   assert.equal(nextStep('a', wanted, theirs()).what, 'apply')

@@ -23,7 +23,7 @@ export type NextStep =
   | { readonly what: 'leave' }
   /** `isRepair`: another program changed or deleted the applied object. */
   | { readonly what: 'apply'; readonly isRepair: boolean }
-  | { readonly what: 'wait'; readonly ms: number; readonly why: 'unseen' | 'contest' }
+  | { readonly what: 'wait'; readonly ms: number; readonly why: 'unseen' | 'contested' }
 
 /** The time within which the watch must show an apply; later the apply counts as lost. */
 export const unseenMs = 5_000
@@ -59,7 +59,7 @@ export function createAppliedObjects(clock: Clock): AppliedObjects {
     }
     const ms = pace.waitMs(key)
     if (ms <= 0) return { what: 'apply', isRepair: !isBehind }
-    return { what: 'wait', ms, why: isBehind ? 'unseen' : 'contest' }
+    return { what: 'wait', ms, why: isBehind ? 'unseen' : 'contested' }
   }
 
   return {

@@ -7,7 +7,7 @@ import { waitFor } from '../../../../test/support/wait-for.ts'
 import { InfrastructureError } from '../../../infrastructure/provider.ts'
 import { infrastructureContract } from '../../../infrastructure/testing/provider.contract.ts'
 import type { KubeObject } from '../api/kube-object.ts'
-import type { Contest } from './contests.ts'
+import type { ContestedObject } from './contested-objects.ts'
 import { kinds } from './kinds.ts'
 import {
   autoscaling,
@@ -147,8 +147,8 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
 
   it('get two repairs a minute, and a report that names the other program', async t => {
     const { infrastructure, edit, get, problems } = await cluster.openNamespace(t)
-    const begun: Contest[] = []
-    const made = infrastructure({ onContest: contest => begun.push(contest) })
+    const begun: ContestedObject[] = []
+    const made = infrastructure({ onContested: contested => begun.push(contested) })
     await made.apply(rateLimit())
     const before = writes()
     const isTheirs = async () => replicasOf(await get('Deployment')) === 7
@@ -173,7 +173,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     assert.doesNotMatch(problems[0] ?? '', /"tollway"|"unknown"/)
     const uid = (await get('Deployment'))?.metadata.uid
     assert.deepEqual(
-      made.contests().map(({ object }) => [object.kind, object.metadata.uid]),
+      made.contestedObjects().map(({ object }) => [object.kind, object.metadata.uid]),
       [['Deployment', uid]],
     )
   })

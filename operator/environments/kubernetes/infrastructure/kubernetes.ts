@@ -11,7 +11,7 @@ import type { KubeClient } from '../api/client.ts'
 import { isConflict } from '../api/connection/api-error.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import { type BackendPoll, type BackendPollTiming, type PolledPod, pollBackends } from './backend-poll.ts'
-import { type Contest, type Contests, createContests } from './contests.ts'
+import { type ContestedObject, type ContestedObjects, createContestedObjects } from './contested-objects.ts'
 import { ObjectWriter } from './object-writer.ts'
 import { labelNames, type Place } from './objects/place.ts'
 import { secretsAnnotation } from './objects/pod-template.ts'
@@ -31,7 +31,7 @@ export interface KubernetesOptions {
   /** Called with lasting problems for the log, such as an API server that does not answer. */
   readonly onProblem: (message: string) => void
   /** Called when another program begins to undo repairs of an object again and again. */
-  readonly onContest?: (contest: Contest) => void
+  readonly onContested?: (contested: ContestedObject) => void
   /** Uniform in [0, 1). */
   readonly random: () => number
   readonly clock?: Clock
@@ -74,7 +74,7 @@ export class KubernetesInfrastructure implements Infrastructure {
   readonly #expectations = new Expectations()
   readonly #obstacles: LastErrors
   readonly #own: OwnObjects
-  readonly #contests: Contests
+  readonly #contestedObjects: ContestedObjects
   readonly #writer: ObjectWriter
   readonly #repairs: WorkQueue
   readonly #backends: BackendPoll
@@ -90,12 +90,12 @@ export class KubernetesInfrastructure implements Infrastructure {
     const { reflector, backends } = this.#timing
     const onError = (error: unknown, retryMs: number) => this.#reportRetry((error as Error).message, retryMs)
     this.#own = followOwnObjects({ client, place, random, clock, timing: reflector, onError })
-    this.#contests = createContests(clock, contest => {
-      onProblem(contest.message)
-      options.onContest?.(contest)
+    this.#contestedObjects = createContestedObjects(clock, contested => {
+      onProblem(contested.message)
+      options.onContested?.(contested)
     })
     this.#writer = new ObjectWriter({
-      ...{ client, clock, mayWrite, onProblem, contests: this.#contests },
+      ...{ client, clock, mayWrite, onProblem, contestedObjects: this.#contestedObjects },
       find: this.#own.get,
       signal: () => this.#term.signal,
     })
@@ -147,8 +147,8 @@ export class KubernetesInfrastructure implements Infrastructure {
   }
 
   /** Returns the objects that another program changes as often as this operator repairs them. */
-  contests(): readonly Contest[] {
-    return this.#contests.current()
+  contestedObjects(): readonly ContestedObject[] {
+    return this.#contestedObjects.current()
   }
 
   /**
@@ -158,7 +158,7 @@ export class KubernetesInfrastructure implements Infrastructure {
   async standDown(): Promise<void> {
     this.#desired.clear()
     this.#obstacles.clear()
-    this.#contests.clear()
+    this.#contestedObjects.clear()
     this.#term.abort(notLeading('a workload'))
     await this.#tasks.settled()
     this.#term = new AbortController()

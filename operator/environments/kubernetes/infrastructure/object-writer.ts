@@ -3,7 +3,7 @@ import { InfrastructureError } from '../../../infrastructure/provider.ts'
 import type { KubeClient } from '../api/client.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import { type AppliedObjects, createAppliedObjects, type NextStep, unseenMs } from './applied-objects.ts'
-import type { Contests } from './contests.ts'
+import type { ContestedObjects } from './contested-objects.ts'
 import { handOverReplicas, mustHandOver } from './hand-over-replicas.ts'
 import { type Kind, kindOf, kinds } from './kinds.ts'
 import { labelNames } from './objects/place.ts'
@@ -18,7 +18,7 @@ export interface ObjectWriterOptions {
   readonly clock: Clock
   readonly mayWrite: () => boolean
   readonly onProblem: (message: string) => void
-  readonly contests: Pick<Contests, 'changed'>
+  readonly contestedObjects: Pick<ContestedObjects, 'changed'>
   /** Returns the signal of the present term, which ends each active call. */
   readonly signal: () => AbortSignal
 }
@@ -86,9 +86,10 @@ export class ObjectWriter {
     }
     const step = this.#applied.nextStep(key, desired, live)
     // A change whose repair has to wait is counted once.
-    if (isForeignChange(step) && !this.#withheld.has(key)) this.#options.contests.changed(desired, live)
+    if (isForeignChange(step) && !this.#withheld.has(key))
+      this.#options.contestedObjects.changed(desired, live)
     if (step.what === 'wait') {
-      if (step.why === 'contest') this.#withheld.add(key)
+      if (step.why === 'contested') this.#withheld.add(key)
       return step.ms
     }
     this.#reported.delete(key)
@@ -115,7 +116,7 @@ export class ObjectWriter {
     if (waitMs > 0) return waitMs
     await this.#client.delete(kinds[kindOf(live)], { ...live.metadata, uid })
     this.#removedMs.set(uid, this.#options.clock.monotonicMs())
-    if (this.#removals.count(key) > 1) this.#options.contests.changed(live, live)
+    if (this.#removals.count(key) > 1) this.#options.contestedObjects.changed(live, live)
     this.#applied.forget(key)
     return undefined
   }
@@ -155,7 +156,7 @@ function leadersClient({ client, mayWrite, signal }: ObjectWriterOptions): Objec
 
 /** Returns whether another program changed an applied object. */
 function isForeignChange(step: NextStep): boolean {
-  if (step.what === 'wait') return step.why === 'contest'
+  if (step.what === 'wait') return step.why === 'contested'
   return step.what === 'apply' && step.isRepair
 }
 

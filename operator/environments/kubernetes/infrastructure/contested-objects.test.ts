@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { KubeObject } from '../api/kube-object.ts'
-import { createContests } from './contests.ts'
+import { createContestedObjects } from './contested-objects.ts'
 
 const minuteMs = 60_000
 
 function open() {
   const clock = { nowMs: 0, monotonicMs: () => clock.nowMs }
   const begun: string[] = []
-  const contests = createContests(clock, ({ message }) => begun.push(message))
-  return { clock, begun, contests }
+  const contestedObjects = createContestedObjects(clock, ({ message }) => begun.push(message))
+  return { clock, begun, contestedObjects }
 }
 
 const service: KubeObject = { apiVersion: 'v1', kind: 'Service', metadata: { name: 'a' } }
@@ -25,11 +25,11 @@ const changedBy = (
 })
 
 test('a program that changes an object every five minutes is reported once, until it stops', () => {
-  const { clock, begun, contests } = open()
+  const { clock, begun, contestedObjects } = open()
   for (let time = 0; time < 6; time++) {
     clock.nowMs = time * 5 * minuteMs
-    contests.changed(service, changedBy(['gitops', '2026-01-01T00:00:00Z']))
-    assert.equal(contests.current().length, time < 2 ? 0 : 1)
+    contestedObjects.changed(service, changedBy(['gitops', '2026-01-01T00:00:00Z']))
+    assert.equal(contestedObjects.current().length, time < 2 ? 0 : 1)
   }
   const [message = ''] = begun
   assert.equal(begun.length, 1)
@@ -37,18 +37,18 @@ test('a program that changes an object every five minutes is reported once, unti
     message,
     /^Service "a" was changed 3 times .*: the manager "gitops" changes it\. Make it leave/,
   )
-  assert.equal(contests.current()[0]?.object.metadata.uid, 'one')
+  assert.equal(contestedObjects.current()[0]?.object.metadata.uid, 'one')
   clock.nowMs += 10 * minuteMs
-  assert.deepEqual(contests.current(), [])
+  assert.deepEqual(contestedObjects.current(), [])
 })
 
 test('three changes within an hour are not reported', () => {
-  const { clock, begun, contests } = open()
+  const { clock, begun, contestedObjects } = open()
   for (const minutes of [0, 20, 40]) {
     clock.nowMs = minutes * minuteMs
-    contests.changed(service, undefined)
+    contestedObjects.changed(service, undefined)
   }
-  assert.deepEqual([begun, contests.current()], [[], []])
+  assert.deepEqual([begun, contestedObjects.current()], [[], []])
 })
 
 const culprits: readonly [KubeObject | undefined, string][] = [
@@ -61,15 +61,15 @@ const culprits: readonly [KubeObject | undefined, string][] = [
 ]
 for (const [live, expected] of culprits) {
   test(`a report names ${expected} as the author of changes`, () => {
-    const { begun, contests } = open()
-    for (let time = 0; time < 3; time++) contests.changed(service, live)
+    const { begun, contestedObjects } = open()
+    for (let time = 0; time < 3; time++) contestedObjects.changed(service, live)
     assert.ok(begun[0]?.includes(`: ${expected}.`), begun[0])
   })
 }
 
 test('an operator that no longer leads reports nothing', () => {
-  const { contests } = open()
-  for (let time = 0; time < 3; time++) contests.changed(service, undefined)
-  contests.clear()
-  assert.deepEqual(contests.current(), [])
+  const { contestedObjects } = open()
+  for (let time = 0; time < 3; time++) contestedObjects.changed(service, undefined)
+  contestedObjects.clear()
+  assert.deepEqual(contestedObjects.current(), [])
 })

@@ -5,24 +5,24 @@ import type { KubeObject } from '../api/kube-object.ts'
 import { replicasOwner } from './hand-over-replicas.ts'
 
 /** An object that another program changes as often as the operator repairs it. */
-export interface Contest {
+export interface ContestedObject {
   /** The object with its `apiVersion`, `kind` and metadata. */
   readonly object: KubeObject
   /** The text for people: the change, and the program that makes it. */
   readonly message: string
 }
 
-export interface Contests {
+export interface ContestedObjects {
   /** Another program changed an object that the operator applied. `live` is undefined when it was deleted. */
   changed(object: KubeObject, live: KubeObject | undefined): void
   /** The objects that are contested now. */
-  current(): readonly Contest[]
+  current(): readonly ContestedObject[]
   /** This operator no longer leads. */
   clear(): void
 }
 
-/** This number of changes within the window counts as a contest, at any pace. */
-export const contestLimits = { changes: 3, windowMs: 30 * 60_000, overAfterMs: 10 * 60_000 } as const
+/** This number of changes within the window makes an object contested, at any pace. */
+export const contestedLimits = { changes: 3, windowMs: 30 * 60_000, overAfterMs: 10 * 60_000 } as const
 
 interface History {
   readonly object: KubeObject
@@ -30,19 +30,21 @@ interface History {
   readonly timesMs: readonly number[]
 }
 
-export function createContests(
+export function createContestedObjects(
   clock: Pick<Clock, 'monotonicMs'>,
-  onBegin: (contest: Contest) => void,
-): Contests {
+  onBegin: (contested: ContestedObject) => void,
+): ContestedObjects {
   const histories = new Map<string, History>()
 
   function isContested({ timesMs }: History): boolean {
     const last = timesMs.at(-1) ?? 0
-    return timesMs.length >= contestLimits.changes && clock.monotonicMs() - last < contestLimits.overAfterMs
+    return (
+      timesMs.length >= contestedLimits.changes && clock.monotonicMs() - last < contestedLimits.overAfterMs
+    )
   }
 
   function forgetOld(): void {
-    const oldestMs = clock.monotonicMs() - contestLimits.windowMs
+    const oldestMs = clock.monotonicMs() - contestedLimits.windowMs
     for (const [key, history] of histories) {
       const timesMs = history.timesMs.filter(ms => ms > oldestMs)
       if (timesMs.length === 0) histories.delete(key)
@@ -61,19 +63,19 @@ export function createContests(
       const regarding = { ...object, metadata: { ...object.metadata, ...(uid && { uid }) } }
       const history = { object: regarding, manager: managerOf(live), timesMs }
       histories.set(key, history)
-      if (!wasContested && isContested(history)) onBegin(toContest(history))
+      if (!wasContested && isContested(history)) onBegin(toContested(history))
     },
     current() {
       forgetOld()
-      return [...histories.values()].filter(isContested).map(toContest)
+      return [...histories.values()].filter(isContested).map(toContested)
     },
     clear: () => histories.clear(),
   }
 }
 
-function toContest({ object, manager, timesMs }: History): Contest {
+function toContested({ object, manager, timesMs }: History): ContestedObject {
   const { kind, metadata } = object
-  const minutes = contestLimits.windowMs / 60_000
+  const minutes = contestedLimits.windowMs / 60_000
   const changes = `${timesMs.length} times within ${minutes} minutes after the operator applied it`
   const message = `${kind} "${metadata.name}" was changed ${changes}: ${manager}. ${advice}`
   return { object, message }
