@@ -59,7 +59,8 @@ export async function startDecisions(t: Cleanup, envoyIp: string, users: Decided
       const late = [load, refused, limited].flatMap(one => one.late)
       const beyond = Math.max(0, failed - overlapping(late, control.late))
       const shown =
-        `${describeCodes(load.codes)}, without a decision: ${failed}, beyond the control: ${beyond}; ` +
+        `${describeCodes(load.codes)}, ${late.length} of them late, ` +
+        `without a decision: ${failed}, beyond the control: ${beyond}; ` +
         `control ${describeCodes(control.codes)}, without a decision: ${failedControl}`
       assert.deepEqual([...load.codes.keys()], [200], shown)
       assert.equal(beyond, 0, shown)
