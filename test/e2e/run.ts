@@ -4,7 +4,6 @@ import { once } from 'node:events'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
-import { pipeline } from 'node:stream/promises'
 import { run as startTests } from 'node:test'
 import { spec } from 'node:test/reporters'
 import { parseArgs } from 'node:util'
@@ -183,7 +182,7 @@ async function runTests(files: readonly string[], concurrency: number): Promise<
     const { message } = error.cause instanceof Error ? error.cause : error
     if (failureType !== 'subtestsFailed') failures.push(`${relative(root, file)} > ${name}: ${message}`)
   })
-  await pipeline(events, new spec(), process.stdout, { end: false })
+  for await (const text of events.compose(new spec())) process.stdout.write(text)
   if (failures.length > 0) throw new Error(failures.join('\n'))
 }
 
