@@ -16,7 +16,7 @@ import { judgeOperatorConfig, parseOperatorConfig } from '../operator/environmen
 import { translateAnimationStreamRoute } from '../operator/kinds/animation-stream-route/translate-animation-stream-route.ts'
 import { translateMerchant } from '../operator/kinds/merchant/translate-merchant.ts'
 import { translateRateLimitConfig } from '../operator/kinds/rate-limit-config/translate-rate-limit-config.ts'
-import { codePaths, isTest, textOf } from './house/source-files.ts'
+import { codePaths, isTest, paths, proseLines, textOf } from './house/source-files.ts'
 import { temporaryFolder } from './support/temporary-folder.ts'
 import { root } from './support/tollway.ts'
 
@@ -114,6 +114,21 @@ test('decision records have consecutive numbers, a title with the number, and a 
     return `| [${number}](${name}) | ${title} |`
   })
   assert.deepEqual(read(`${folder}/README.md`).match(/^\| \[.*$/gm), rows)
+})
+
+test('pages name source files that exist', () => {
+  const pages = paths.filter(path => path.endsWith('.md'))
+  const missing = pages.flatMap(page => {
+    const named = [
+      ...proseLines(page)
+        .join('\n')
+        .matchAll(/`([\w@./-]+\.(?:ts|py|go|proto))`/g),
+    ]
+    return named.flatMap(([, name = '']) =>
+      paths.some(path => path === name || path.endsWith(`/${name}`)) ? [] : [`${page}: ${name}`],
+    )
+  })
+  assert.deepEqual(missing, [])
 })
 
 test('the operations pages search logs for texts that the code writes', () => {
