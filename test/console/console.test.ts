@@ -6,6 +6,7 @@ import type { Page } from 'playwright-core'
 import { accessibilityFaults, missingChromium, tabTo } from '../support/browser.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { checkout, type OpenConsole, openConsole } from './open-console.ts'
+import { shownPages, waitForContent } from './shown-pages.ts'
 import { walkByKeyboard } from './walk-by-keyboard.ts'
 
 /**
@@ -13,27 +14,6 @@ import { walkByKeyboard } from './walk-by-keyboard.ts'
  * the deadlines are five times as long, and the times are printed.
  */
 const sharedCores = 5
-
-/**
- * The pages, each with what it shows after the answers to its calls: a table that comes later is neither
- * reached by a walk nor seen by axe.
- */
-const pages = [
-  { place: '', title: 'Overview', content: ['Domains', 'Resources', 'Rate limit pods'].map(regionOf) },
-  {
-    place: 'domain?domain=checkout',
-    title: 'Domain',
-    content: [regionOf('Rules'), '#by', '#try', '#counter'],
-  },
-  { place: 'what-if', title: 'What-if', content: ['#resource', '#editor', '#picture'] },
-  { place: 'tap', title: 'Tap', content: ['#domain', '#filter', 'main .state.good'] },
-  { place: 'streams', title: 'Streams', content: [regionOf('Requests')] },
-  { place: 'merchants', title: 'Merchants', content: [regionOf('Merchants')] },
-]
-
-function regionOf(title: string) {
-  return `[role="region"][aria-label="${title}"]`
-}
 
 /** An expression of the number of pixels that a canvas has drawn. */
 const inkOf = (selector: string) => `(() => {
@@ -318,12 +298,12 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
   for (const options of [{}, { colorScheme: 'dark', viewport: { width: 360, height: 800 } }] as const)
     test(`the keyboard reaches everything with a visible focus: ${JSON.stringify(options)}`, async () => {
       const walked = await site.newPage(options)
-      for (const { place, title, content } of pages) {
-        await open(place, walked)
+      for (const shown of shownPages) {
+        await open(shown.place, walked)
         // A new page takes the focus when it sets the title.
-        await waitFor('the new page', async () => (await walked.title()).startsWith(title))
-        for (const each of content) await walked.locator(each).waitFor()
-        assert.deepEqual(await walkByKeyboard(walked), [], place)
+        await waitFor('the new page', async () => (await walked.title()).startsWith(shown.title))
+        await waitForContent(walked, shown)
+        assert.deepEqual(await walkByKeyboard(walked), [], shown.title)
       }
       await walked.context().close()
     })
@@ -333,15 +313,14 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
       const isFull = (width === 360) === (colorScheme === 'light')
       test(`axe finds no problem, and no page is too wide: ${width} px, ${colorScheme}`, async () => {
         const wide = await site.newPage({ colorScheme, viewport: { width, height: 800 } })
-        for (const { place, title, content } of pages) {
-          await open(place, wide)
-          await wide.getByRole('heading', { level: 1, name: title }).waitFor()
-          for (const each of content) await wide.locator(each).waitFor()
+        for (const shown of shownPages) {
+          await open(shown.place, wide)
+          await waitForContent(wide, shown)
           // Only this rule depends on the scheme.
           const rules = isFull ? undefined : ['color-contrast']
-          assert.deepEqual(await accessibilityFaults(wide, rules), [], place)
+          assert.deepEqual(await accessibilityFaults(wide, rules), [], shown.title)
           const found = await wide.evaluate<number>('document.documentElement.scrollWidth')
-          assert.ok(found <= width, `${place} has ${found} px`)
+          assert.ok(found <= width, `${shown.title} has ${found} px`)
         }
         await wide.context().close()
       })

@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { CDPSession, Page } from 'playwright-core'
 import { residentMiB } from '../support/resident-memory.ts'
 import type { OpenConsole } from './open-console.ts'
+import { overview, type ShownPage, shownPages, waitForContent } from './shown-pages.ts'
 
 export interface SoakOptions {
   /** The least time in which the buffers of plots and lists fill, and that of the measurement after it. */
@@ -34,10 +35,10 @@ const tapIndex = 3
 const fillMs = 500
 
 /** The pages, of streams with the preview of a request. */
-async function placesOf({ origin }: OpenConsole): Promise<readonly string[]> {
+async function pagesOf({ origin }: OpenConsole): Promise<readonly ShownPage[]> {
   const streams = (await (await fetch(`${origin}/api/v1/streams`)).json()) as { items: { key: string }[] }
   const preview = `streams?key=${streams.items[0]?.key}`
-  return ['', 'domain?domain=checkout&rule=checkout.user', 'what-if', 'tap', preview, 'merchants']
+  return shownPages.map(shown => (shown.place === 'streams' ? { ...shown, place: preview } : shown))
 }
 
 /**
@@ -46,17 +47,16 @@ async function placesOf({ origin }: OpenConsole): Promise<readonly string[]> {
  */
 export async function measureSoak(site: OpenConsole, options: SoakOptions) {
   const { warmUpMs, measureMs, leastMoves, sampleMs, moveMs, callMs, onSample } = options
-  const places = await placesOf(site)
-  const tabs = await Promise.all([...places, ''].map(place => openTab(site, place)))
+  const pages = await pagesOf(site)
+  const moving = await openTab(site, overview)
+  const tabs = [...(await Promise.all(pages.map(shown => openTab(site, shown)))), moving]
   const startMs = performance.now()
-  const moving = tabs.at(-1)
-  if (moving === undefined) throw new Error('there is no tab')
   let moves = 0
   let visitors = 0
 
   async function move(): Promise<void> {
     moves += 1
-    await show(moving?.page, places[moves % places.length] ?? '')
+    await show(moving.page, pages[moves % pages.length] ?? overview)
     await pause(moveMs)
   }
 
@@ -68,7 +68,7 @@ export async function measureSoak(site: OpenConsole, options: SoakOptions) {
   }
 
   async function sample(): Promise<SoakSample> {
-    await show(moving?.page, '')
+    await show(moving.page, overview)
     const all: Metrics[] = []
     for (const tab of tabs) all.push(await metricsOf(tab.session))
     const total = (of: (metrics: Metrics) => number) => all.reduce((sum, each) => sum + of(each), 0)
@@ -104,19 +104,19 @@ export async function measureSoak(site: OpenConsole, options: SoakOptions) {
   return { first, last }
 }
 
-async function openTab(site: OpenConsole, place: string) {
+async function openTab(site: OpenConsole, shown: ShownPage) {
   const page = await site.newPage()
   await page.goto(`${site.origin}/console`)
-  await show(page, place)
+  await show(page, shown)
   const session = await page.context().newCDPSession(page)
   await session.send('Performance.enable')
   return { page, session }
 }
 
-/** Moves to a page as a link does, without a load. */
-async function show(page: Page | undefined, place: string): Promise<void> {
-  await page?.evaluate(`location.hash = '#/${place}'`)
-  await page?.locator('main h1').waitFor()
+/** Moves to a page as a link does, without a load, and waits for its content. */
+async function show(page: Page, shown: ShownPage): Promise<void> {
+  await page.evaluate(`location.hash = '#/${shown.place}'`)
+  await waitForContent(page, shown)
 }
 
 async function metricsOf(session: CDPSession): Promise<Metrics> {
