@@ -1,13 +1,8 @@
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { freePorts } from '../support/free-ports.ts'
-import { startProgram } from '../support/program.ts'
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
-import { waitFor } from '../support/wait-for.ts'
 import type { BenchCase, CaseResult, Extent } from './bench-case.ts'
 import { generous, userQuestions, userRule } from './configurations.ts'
-import { type EnvoyPorts, envoyConfig } from './envoy-config.ts'
+import { envoyConfig } from './envoy-config.ts'
 import { formatNumber } from './format-number.ts'
 import { inTurn } from './in-turn.ts'
 import { driveAtRate } from './load/at-rate.ts'
@@ -17,6 +12,7 @@ import type { Load, LoadResult } from './load/load-connection.ts'
 import { uniform, userRequest } from './load/requests.ts'
 import { type LatencyFigures, latencyFigures, median } from './percentiles.ts'
 import { type MeasuredServer, startOurs, startYardstick } from './servers.ts'
+import { startEnvoy } from './start-envoy.ts'
 
 /** The latency that the rate limit call adds to a call through Envoy. */
 export const envoyCase: BenchCase = {
@@ -56,33 +52,12 @@ async function measureBehindEnvoy(
     const rateLimit = asked[place]
     return { name, port: ports[place] ?? 0, ...(rateLimit !== undefined && { rateLimit }) }
   })
-  const envoy = await startEnvoy({ admin, app, listeners })
+  const envoy = await startEnvoy(envoyConfig({ admin, app, listeners }), admin)
   try {
     return await measureListeners(extent, ports)
   } finally {
     await envoy.end()
   }
-}
-
-async function startEnvoy(ports: EnvoyPorts): Promise<{ end(): Promise<void> }> {
-  const place = temporaryFolder('bench-envoy')
-  const file = join(place, 'envoy.json')
-  writeFileSync(file, JSON.stringify(envoyConfig(ports)))
-  const args = ['-c', file, '--use-dynamic-base-id', '--concurrency', '1', '-l', 'warn']
-  const program = startProgram('envoy', args)
-  const end = async () => {
-    await program.end('SIGKILL')
-  }
-  try {
-    await waitFor('Envoy to accept calls', async () => {
-      if (program.process.exitCode !== null) throw new Error(program.output())
-      return (await fetch(`http://127.0.0.1:${ports.admin}/ready`)).ok
-    })
-  } catch (error) {
-    await end()
-    throw error
-  }
-  return { end }
 }
 
 /** All run at the same rate, half of the rate with the yardstick, so that queues are not measured. */

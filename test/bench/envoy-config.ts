@@ -43,6 +43,25 @@ export function envoyConfig({ admin, app, listeners }: EnvoyPorts): unknown {
   }
 }
 
+export interface MirrorPorts {
+  readonly admin: number
+  readonly listen: number
+  readonly reference: number
+  readonly candidate: number
+}
+
+/** A proxy that sends each gRPC call to the reference, and a copy of it to the candidate. */
+export function mirrorConfig({ admin, listen, reference, candidate }: MirrorPorts): unknown {
+  const mirrored = { cluster: 'reference', timeout, request_mirror_policies: [{ cluster: 'candidate' }] }
+  return {
+    admin: { address: address(admin) },
+    static_resources: {
+      listeners: [listener('mirror', listen, { route: mirrored }, [])],
+      clusters: [cluster('reference', reference, http2), cluster('candidate', candidate, http2)],
+    },
+  }
+}
+
 function address(port: number) {
   return { socket_address: { address: '127.0.0.1', port_value: port } }
 }

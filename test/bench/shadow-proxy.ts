@@ -1,8 +1,9 @@
 /**
  * `node test/bench/shadow-proxy.ts` measures what `tollway compare --listen` adds to calls of the reference,
  * with a candidate that runs, takes only idle time (SCHED_IDLE) as if another machine ran it, is stopped
- * (SIGSTOP) and is killed. Calls go to the reference directly and through the proxy in turn, at 500 calls/s
- * on 100 connections. It prints a row for each state.
+ * (SIGSTOP) and is killed. The yardstick is an Envoy that mirrors the calls to the candidate
+ * (`request_mirror_policies`). Calls go to the reference directly, through the proxy and through Envoy in
+ * turn, at 500 calls/s on 100 connections. It prints a row for each state.
  */
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
@@ -15,11 +16,13 @@ import { startRedis } from '../support/redis-server.ts'
 import { root } from '../support/tollway.ts'
 import { generous, userQuestions, userRule } from './configurations.ts'
 import { shouldRateLimit } from './decision-load.ts'
+import { mirrorConfig } from './envoy-config.ts'
 import { driveAtRate } from './load/at-rate.ts'
 import { grpcLoad } from './load/grpc-connection.ts'
 import { grpcRequest } from './load/requests.ts'
 import { latencyFigures, median } from './percentiles.ts'
 import { rssMiB } from './process-usage.ts'
+import { startEnvoy } from './start-envoy.ts'
 
 const callsPerSecond = 500
 const connections = 100
@@ -48,9 +51,13 @@ async function measure(): Promise<void> {
   const proxy = startProgram(process.execPath, [command, 'compare', ...peers, '--listen', at(port)])
   cleanup.after(() => proxy.end('SIGINT').finally(() => console.log(proxy.output())))
   await proxy.said('listening on')
-  await drive(reference.grpcPort)
-  await drive(port)
-  console.log('candidate  direct p50, p99  through p50, p99  added p50, p99 (medians, ms)  RSS MiB')
+  const [mirror = 0, admin = 0] = await freePorts(2)
+  const peerPorts = { reference: reference.grpcPort, candidate: candidate.grpcPort }
+  const envoy = await startEnvoy(mirrorConfig({ admin, listen: mirror, ...peerPorts }), admin)
+  cleanup.after(() => envoy.end())
+  for (const each of [reference.grpcPort, port, mirror]) await drive(each)
+  const titles = ['candidate', 'direct', 'through the proxy', 'added', 'through Envoy', 'added']
+  console.log(`${titles.join(' | ')} | RSS of the proxy (medians of p50 and p99 in ms; MiB)`)
   const { process: candidateProcess, pid: candidatePid } = candidate.program
   const states: readonly (readonly [string, () => unknown])[] = [
     ['runs', () => {}],
@@ -60,17 +67,20 @@ async function measure(): Promise<void> {
   ]
   for (const [state, enter] of states) {
     enter()
-    const pairs: { readonly direct: Figures; readonly through: Figures }[] = []
+    const taken: { readonly direct: Figures; readonly proxied: Figures; readonly mirrored: Figures }[] = []
     for (let round = 0; round < rounds; round++)
-      pairs.push({ direct: await drive(reference.grpcPort), through: await drive(port) })
-    const mid = (figure: (pair: (typeof pairs)[number]) => number) => median(pairs.map(figure)).toFixed(2)
-    const columns = [
-      ...[mid(({ direct }) => direct.p50Ms), mid(({ direct }) => direct.p99Ms)],
-      ...[mid(({ through }) => through.p50Ms), mid(({ through }) => through.p99Ms)],
-      mid(({ direct, through }) => through.p50Ms - direct.p50Ms),
-      mid(({ direct, through }) => through.p99Ms - direct.p99Ms),
-    ]
-    console.log(state, ...columns, Math.round(rssMiB(proxy.pid)))
+      taken.push({
+        direct: await drive(reference.grpcPort),
+        proxied: await drive(port),
+        mirrored: await drive(mirror),
+      })
+    const mid = (figure: (round: (typeof taken)[number]) => number) => median(taken.map(figure)).toFixed(2)
+    const shown = (way: keyof (typeof taken)[number]) =>
+      `${mid(round => round[way].p50Ms)}, ${mid(round => round[way].p99Ms)}`
+    const added = (way: keyof (typeof taken)[number]) =>
+      `${mid(round => round[way].p50Ms - round.direct.p50Ms)}, ${mid(round => round[way].p99Ms - round.direct.p99Ms)}`
+    const columns = [shown('proxied'), added('proxied'), shown('mirrored'), added('mirrored')]
+    console.log([state, shown('direct'), ...columns, Math.round(rssMiB(proxy.pid))].join(' | '))
   }
 }
 

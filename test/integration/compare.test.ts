@@ -19,6 +19,7 @@ import {
 import { callRateLimit } from '../support/rate-limit-process.ts'
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
 import { missingProgram } from '../support/require-server.ts'
+import { childrenOf, isRunning } from '../support/running-processes.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import type { Cleanup } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -181,6 +182,25 @@ suite('compare with the real reference', { skip: missing }, () => {
     assert.ok((report.candidate.errors['UNAVAILABLE'] ?? 0) > 0, JSON.stringify(report.candidate))
     assert.equal(report.reference.errors['UNKNOWN'], 1)
     assert.equal(report.reference.answers, 902)
+  })
+
+  test('a proxy serves without the process that compares, and that one does not outlive it', async t => {
+    const service = await start(t, 'candidate', '1000/day', 'kp:')
+    const args = peersOf(service, service)
+    const proxy = await startCompareProxy(t, args)
+    const { shouldRateLimit } = callRateLimit(t, proxy.port)
+    await shouldRateLimit(request('alice'))
+    for (const pid of childrenOf(proxy.program.pid)) process.kill(pid, 'SIGKILL')
+    const said = 'its process has ended with SIGKILL; calls still go to the reference'
+    await proxy.program.said(said)
+    await shouldRateLimit(request('alice'))
+    assert.equal(await proxy.program.end('SIGTERM'), 2)
+
+    const killed = await startCompareProxy(t, args)
+    const comparing = childrenOf(killed.program.pid)
+    assert.equal(comparing.length, 1)
+    killed.program.process.kill('SIGKILL')
+    await waitFor('the process that compares to end', () => !comparing.some(isRunning))
   })
 
   test('a migration by shadow, compare, cut over and back keeps the counters of one Redis', async t => {

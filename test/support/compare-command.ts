@@ -83,7 +83,9 @@ export async function startCompareProxy(t: Cleanup, args: readonly string[]) {
   const [port = 0] = await freePorts(1)
   // The default timeout of the candidate's calls is too short for a machine that runs other tests.
   const listen = ['--listen', `127.0.0.1:${port}`, '-o', 'json', '--timeout', '30']
-  const program = startProgram(process.execPath, [programs.tollway, 'compare', ...args, ...listen])
+  const command = [programs.tollway, 'compare', ...args, ...listen]
+  // Its signals reach its whole group, as those of a terminal do.
+  const program = startProgram(process.execPath, command, { detached: true })
   t.after(async () => {
     await program.end('SIGKILL')
   })

@@ -5,7 +5,6 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
-  readFileSync,
   renameSync,
   rmSync,
   writeFileSync,
@@ -15,6 +14,7 @@ import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { freePorts } from './free-ports.ts'
 import { findProgram } from './require-server.ts'
+import { childrenOf, isRunning } from './running-processes.ts'
 import { type ServerProcess, startServerProcess } from './server-process.ts'
 import { temporaryFolder } from './temporary-folder.ts'
 import { root } from './tollway.ts'
@@ -174,29 +174,6 @@ async function signalAll(server: ServerProcess, signal: 'SIGKILL' | 'SIGSTOP' | 
   }
   if (signal !== 'SIGKILL') return
   await waitFor('the end of all processes of PostgreSQL', () => children.every(child => !isRunning(child)))
-}
-
-function childrenOf(pid: number): number[] {
-  return readdirSync('/proc')
-    .filter(name => /^\d+$/.test(name) && statOf(Number(name))?.parent === pid)
-    .map(Number)
-}
-
-/** A zombie process uses no resources any more. */
-function isRunning(pid: number): boolean {
-  const stat = statOf(pid)
-  return stat !== undefined && stat.state !== 'Z'
-}
-
-function statOf(pid: number): { readonly state: string; readonly parent: number } | undefined {
-  try {
-    const [state = '', parent] = readFileSync(`/proc/${pid}/stat`, 'utf8')
-      .replace(/^.*\) /s, '')
-      .split(' ')
-    return { state, parent: Number(parent) }
-  } catch {
-    return undefined
-  }
 }
 
 async function startProcess(args: readonly string[], options: object): Promise<ChildProcess> {

@@ -17,7 +17,7 @@ export interface PeerTls {
   readonly serverName: string
 }
 
-/** One of the two services, as the options name it. A thread can receive it. */
+/** One of the two services, as the options name it. A process can receive it. */
 export interface Peer extends HostPort {
   readonly name: 'reference' | 'candidate'
   /** Connections are not encrypted without it. */

@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { startShadowFeed, startShadowThread } from './shadow-feed.ts'
+import { startShadowFeed, startShadowProcess } from './shadow-feed.ts'
 
 async function start(t: TestContext) {
-  const thread = startShadowThread({
+  const child = startShadowProcess({
     candidate: { name: 'candidate', host: '127.0.0.1', port: 1, tls: undefined },
     sharedCounters: false,
     timeoutMs: 100,
     compared: { remaining: false, reset: false },
   })
-  t.after(() => thread.terminate())
+  t.after(() => child.kill('SIGKILL'))
   const defects: string[] = []
-  const feed = await startShadowFeed(thread, error => defects.push(`${error}`))
-  return { thread, feed, defects }
+  const feed = await startShadowFeed(child, error => defects.push(`${error}`))
+  return { child, feed, defects }
 }
 
 /** The beginning of an HTTP/2 connection, and frames without an effect: this many MiB in sum. */
@@ -30,7 +30,7 @@ const mebibytes = (count: number) => new Uint8Array(count * 1024 * 1024)
 test('the report counts the bytes that a connection forwards after they exceed the memory', async t => {
   const { feed, defects } = await start(t)
   const [full, other] = [feed.open(), feed.open()]
-  // The event loop does not turn meanwhile, so that no byte counts as read by the thread.
+  // The event loop does not turn meanwhile, so that no byte counts as read by the process.
   full.add('request', emptySettings(32))
   full.add('request', mebibytes(1))
   full.add('answer', mebibytes(2))
@@ -54,18 +54,19 @@ test('the report counts the bytes of a connection that is not HTTP/2', async t =
   assert.equal(defects.length, 1)
 })
 
-test('the end of the thread rejects pending reports, and connections stay open', async t => {
-  const { thread, feed, defects } = await start(t)
+test('the end of the process rejects pending reports, and connections stay open', async t => {
+  const { child, feed, defects } = await start(t)
   const connection = feed.open()
-  // A thread that is to end answers no message.
-  const ended = thread.terminate()
-  await assert.rejects(feed.report(), /^Error: the comparison has failed: its thread has ended$/)
-  await ended
+  child.kill('SIGKILL')
+  await assert.rejects(
+    feed.report(),
+    /^Error: the comparison has failed: its process has ended with SIGKILL$/,
+  )
   connection.add('request', new Uint8Array(1))
   connection.end()
   await assert.rejects(feed.report(), /the comparison has failed/)
   await assert.rejects(feed.close(1_000), /the comparison has failed/)
   assert.deepEqual(defects, [
-    'the comparison has failed: its thread has ended; calls still go to the reference',
+    'the comparison has failed: its process has ended with SIGKILL; calls still go to the reference',
   ])
 })

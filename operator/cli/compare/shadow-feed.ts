@@ -1,47 +1,58 @@
+import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { Worker } from 'node:worker_threads'
 import type { Direction } from '@tollway/grpc/http2/call-tap.ts'
 import type { ComparisonReport } from './comparison.ts'
-import type { FromShadowThread, Piece, ShadowTask, ToShadowThread } from './shadow-messages.ts'
+import type { FromShadowProcess, Piece, ShadowTask, ToShadowProcess } from './shadow-messages.ts'
 
-/** The bytes that may wait for the thread. The rest of a connection that exceeds it is not compared. */
+/** The bytes that may wait for the process. The rest of a connection that exceeds it is not compared. */
 const maxWaitingBytes = 32 * 1024 * 1024
 
-/** The bytes of one connection, on their way to the thread. */
+/** The bytes of one connection, on their way to the process. */
 export interface ConnectionFeed {
   /** Copies the bytes in a later turn of the event loop. */
   add(direction: Direction, bytes: Uint8Array): void
   end(): void
 }
 
-/** The bytes of this time go to the thread together, since each message costs the event loop some time. */
+/** The bytes of this time go to the process together, since each message costs the event loop some time. */
 const batchMs = 5
 
-/** The thread that reads calls and sends them to the candidate. */
+/** The process that reads calls and sends them to the candidate. */
 export interface ShadowFeed {
   open(): ConnectionFeed
-  /** Rejects if the thread has failed. */
+  /** Rejects if the process has failed. */
   report(): Promise<ComparisonReport>
   /**
-   * Waits for the calls of the candidate, at most this long, and ends the thread. Rejects if the thread has
-   * failed.
+   * Waits for the calls of the candidate, at most this long, and ends the process. Rejects if the
+   * process has failed.
    */
   close(graceMs: number): Promise<ComparisonReport>
 }
 
-/** Starts the thread that `startShadowFeed` uses. */
-export function startShadowThread(task: ShadowTask): Worker {
-  return new Worker(new URL('./shadow-thread.ts', import.meta.url), { workerData: task })
+/**
+ * The garbage collector of the process stays on the thread that allocates, and collects little at a time: its
+ * helper threads, and long collections, would take a core that the forwarding process waits for.
+ */
+const collectorOptions = ['--single-threaded-gc', '--max-semi-space-size=1']
+
+/** Starts the process that `startShadowFeed` uses. It ends with this one. */
+export function startShadowProcess(task: ShadowTask): ChildProcess {
+  const child = fork(new URL('./shadow-process.ts', import.meta.url), {
+    execArgv: collectorOptions,
+    serialization: 'advanced',
+  })
+  child.send(task)
+  return child
 }
 
 /**
- * Resolves when the thread reads. If the thread fails later, its comparison is lost, and the bytes of
+ * Resolves when the process reads. If the process fails later, its comparison is lost, and the bytes of
  * connections are dropped.
  *
- * @param onDefect receives errors of the thread, and of what it could not read or call
+ * @param onDefect receives errors of the process, and of what it could not read or call
  */
 export async function startShadowFeed(
-  thread: Worker,
+  child: ChildProcess,
   onDefect: (error: unknown) => void,
 ): Promise<ShadowFeed> {
   const waiters: PromiseWithResolvers<ComparisonReport>[] = []
@@ -52,21 +63,25 @@ export async function startShadowFeed(
   let cutBytes = 0
   let failure: Error | undefined
 
-  await once(thread, 'message')
-  thread.on('message', (message: FromShadowThread) => {
+  const exited = Promise.withResolvers<string>()
+  child.once('exit', (code, signal) =>
+    exited.resolve(`its process has ended with ${signal ?? `code ${code}`}`),
+  )
+  const early = await Promise.race([once(child, 'message'), exited.promise])
+  if (typeof early === 'string') throw new Error(`the comparison has failed: ${early}`)
+  child.on('message', (message: FromShadowProcess) => {
     if (message.kind === 'taken') waitingBytes -= message.bytes
     else if (message.kind === 'defect') onDefect(message.text)
     else if (message.kind === 'report') waiters.shift()?.resolve(message.report)
   })
-  const exited = new Promise<void>(resolve => thread.once('exit', resolve))
   let closing = false
-  thread.once('error', fail)
-  thread.once('exit', () => fail(new Error('its thread has ended')))
-  const post = (message: ToShadowThread) => thread.postMessage(message)
+  exited.promise.then(fail)
+  // The process has ended if it receives no message.
+  const post = (message: ToShadowProcess) => child.send(message, () => {})
 
-  function fail({ message }: Error): void {
+  function fail(reason: string): void {
     if (failure !== undefined || (closing && waiters.length === 0)) return
-    failure = new Error(`the comparison has failed: ${message}`)
+    failure = new Error(`the comparison has failed: ${reason}`)
     onDefect(`${failure.message}; calls still go to the reference`)
     pieces = []
     for (const { reject } of waiters.splice(0)) reject(failure)
@@ -86,7 +101,7 @@ export async function startShadowFeed(
     batch ??= setTimeout(flush, batchMs)
   }
 
-  async function ask(message: ToShadowThread): Promise<ComparisonReport> {
+  async function ask(message: ToShadowProcess): Promise<ComparisonReport> {
     if (failure !== undefined) throw failure
     flush()
     const waiter = Promise.withResolvers<ComparisonReport>()
@@ -109,7 +124,7 @@ export async function startShadowFeed(
         add(direction, bytes) {
           if (failure !== undefined) return
           if (open && waitingBytes + bytes.length > maxWaitingBytes) {
-            onDefect(`compare calls of a connection: stopped, ${waitingBytes} bytes wait for the thread`)
+            onDefect(`compare calls of a connection: stopped, ${waitingBytes} bytes wait for the comparison`)
             end('cut')
           }
           if (!open) {
@@ -125,7 +140,7 @@ export async function startShadowFeed(
     async close(graceMs) {
       closing = true
       const report = await ask({ kind: 'close', cutBytes, graceMs })
-      await exited
+      await exited.promise
       return report
     },
   }

@@ -3,7 +3,7 @@ import type { ComparisonReport } from './comparison.ts'
 import type { ComparedFields } from './find-differences.ts'
 import type { Peer } from './peer.ts'
 
-/** The input of the thread that calls the candidate. */
+/** The input of the process that calls the candidate, and the first message to it. */
 export interface ShadowTask {
   readonly candidate: Peer
   /** The candidate reads the counters after the reference has counted in them. */
@@ -14,7 +14,7 @@ export interface ShadowTask {
 }
 
 /**
- * Bytes of a connection, or its end; the time is that of the sending thread. After `cut` the sending thread
+ * Bytes of a connection, or its end; the time is that of the sending process. After `cut` the sending process
  * passes no more bytes of the connection.
  */
 export interface Piece {
@@ -23,17 +23,17 @@ export interface Piece {
   readonly read: { readonly direction: Direction; readonly bytes: Uint8Array } | 'end' | 'cut'
 }
 
-export type ToShadowThread =
+export type ToShadowProcess =
   | { readonly kind: 'pieces'; readonly pieces: readonly Piece[] }
   /** `cutBytes` is the sum of the bytes of connections after their cuts. */
   | { readonly kind: 'report'; readonly cutBytes: number }
-  /** Waits for the calls of the candidate at most `graceMs`, answers with the report, and ends the thread. */
+  /** Waits for the calls of the candidate at most `graceMs`, answers with the report, and ends the process. */
   | { readonly kind: 'close'; readonly cutBytes: number; readonly graceMs: number }
 
-export type FromShadowThread =
-  /** The first message. */
+export type FromShadowProcess =
+  /** The first message to the parent. */
   | { readonly kind: 'ready' }
-  /** The bytes of pieces that the thread has read. */
+  /** The bytes of pieces that the process has read. */
   | { readonly kind: 'taken'; readonly bytes: number }
   | { readonly kind: 'report'; readonly report: ComparisonReport }
   | { readonly kind: 'defect'; readonly text: string }

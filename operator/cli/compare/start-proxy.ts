@@ -7,7 +7,7 @@ import { createHandshakes } from '@tollway/grpc/server/tls-handshakes.ts'
 import { defaultLimits, type ServerTls } from '@tollway/grpc/server.ts'
 import type { ComparisonReport } from './comparison.ts'
 import { addressOf, connectionProblem, connectToPeer, type HostPort, type Peer } from './peer.ts'
-import { type ConnectionFeed, startShadowFeed, startShadowThread } from './shadow-feed.ts'
+import { type ConnectionFeed, startShadowFeed, startShadowProcess } from './shadow-feed.ts'
 import type { ShadowTask } from './shadow-messages.ts'
 
 const drainMs = 5_000
@@ -36,12 +36,12 @@ export interface Proxy {
 
 /**
  * Starts a proxy that passes the bytes of each connection to the reference and back, without reading them.
- * With TLS they are decrypted in between. A thread gets a copy, reads the calls in it, and sends them to the
+ * With TLS they are decrypted in between. A child process gets a copy, reads the calls in it, and sends them to the
  * candidate. Rejects when the address cannot be bound.
  */
 export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   const { listen, listenTls, reference, referenceTls: tls, onDefect, ...task } = options
-  const feed = await startShadowFeed(startShadowThread(task), onDefect)
+  const feed = await startShadowFeed(startShadowProcess(task), onDefect)
   const pairs = new Set<ConnectionPair>()
 
   function join(caller: Socket): void {

@@ -9,6 +9,7 @@ import { rateLimitFiles, userLimit } from '../../../test/support/rate-limit-file
 import { callRateLimit, startRateLimit } from '../../../test/support/rate-limit-process.ts'
 import { startRedis } from '../../../test/support/redis-server.ts'
 import { requireProgram } from '../../../test/support/require-server.ts'
+import { childrenOf } from '../../../test/support/running-processes.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 
 type Settings = Readonly<Record<string, string>>
@@ -35,12 +36,6 @@ async function startTwo(t: TestContext, limit: number, more: Settings = {}) {
 const ask = { domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] }
 const hits = 'ratelimit.service.rate_limit.shop.user.total_hits'
 const requests = 'ratelimit_server.ShouldRateLimit.total_requests'
-
-/** Returns the running child processes of a process. */
-function childrenOf(pid: number): number[] {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
-  return children.split(' ').filter(Boolean).map(Number)
-}
 
 /** Returns the number of callers' connections that a process has on the port. */
 function connectionsOf(pid: number, port: number): number {

@@ -1,19 +1,23 @@
-/** The thread of `tollway compare --listen`: it reads the calls, and sends them to the candidate. */
+/** The child process of `tollway compare --listen`: it reads the calls, and sends them to the candidate. */
+import { once } from 'node:events'
 import { setPriority } from 'node:os'
-import { parentPort, workerData } from 'node:worker_threads'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import { CallTap, TapMemory, type TappedCall } from '@tollway/grpc/http2/call-tap.ts'
 import { askPeer, decisionPath, isDecided } from './ask-peer.ts'
 import { Comparison } from './comparison.ts'
 import { addressOf, openPeerTls } from './peer.ts'
 import { withoutHits } from './read-requests.ts'
-import type { FromShadowThread, Piece, ShadowTask, ToShadowThread } from './shadow-messages.ts'
+import type { FromShadowProcess, Piece, ShadowTask, ToShadowProcess } from './shadow-messages.ts'
 import { ShadowQueue } from './shadow-queue.ts'
 
 /** The memory of the calls in progress, of all connections. */
 const maxCallBytes = 64 * 1024 * 1024
 
-const { candidate, sharedCounters, timeoutMs, compared } = workerData as ShadowTask
+// Ctrl-C in a terminal also signals this process, which must report first. It ends with its parent.
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => {})
+process.once('disconnect', () => process.exit())
+
+const [{ candidate, sharedCounters, timeoutMs, compared }] = (await once(process, 'message')) as [ShadowTask]
 const comparison = new Comparison(compared)
 const tls = openPeerTls(candidate, report)
 const client = createGrpcClient(addressOf(candidate), { tls })
@@ -26,12 +30,12 @@ let unreadConnections = 0
 let unreadCalls = 0
 let unreadBytes = 0
 
-// Linux has a priority for each thread. The thread that forwards bytes comes first when they share a core.
-// This one keeps a third of its share of a busy machine, so that its own delays stay below the timeout.
+// The process that forwards bytes comes first when they share a core. This one keeps a third of its share of a
+// busy machine, so that its own delays stay below the timeout.
 setPriority(5)
 
-function post(message: FromShadowThread): void {
-  parentPort?.postMessage(message)
+function post(message: FromShadowProcess, onSent?: () => void): void {
+  process.send?.(message, undefined, undefined, onSent)
 }
 
 function report(error: unknown): void {
@@ -74,7 +78,7 @@ function take({ connection, atMs, read }: Piece): void {
   }
   const { direction, bytes } = read
   try {
-    tap?.read(direction, Buffer.from(bytes.buffer), atMs)
+    tap?.read(direction, Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), atMs)
   } catch (error) {
     if (tap !== undefined) giveUp(tap)
     taps.set(connection, undefined)
@@ -83,7 +87,7 @@ function take({ connection, atMs, read }: Piece): void {
   if (taps.get(connection) === undefined) unreadBytes += bytes.length
 }
 
-parentPort?.on('message', async (message: ToShadowThread) => {
+process.on('message', async (message: ToShadowProcess) => {
   if (message.kind === 'pieces') {
     for (const piece of message.pieces) take(piece)
     const sizes = message.pieces.map(({ read }) => (typeof read === 'string' ? 0 : read.bytes.length))
@@ -93,11 +97,7 @@ parentPort?.on('message', async (message: ToShadowThread) => {
   if (message.kind === 'close') await shadows.close(message.graceMs)
   const bytes = unreadBytes + message.cutBytes
   const unread = { connections: unreadConnections, bytes, calls: unreadCalls }
-  post({ kind: 'report', report: { ...comparison.report(), unread } })
-  if (message.kind === 'close') {
-    client.close()
-    tls?.close()
-    parentPort?.close()
-  }
+  const report = { ...comparison.report(), unread }
+  post({ kind: 'report', report }, message.kind === 'close' ? () => process.disconnect() : undefined)
 })
 post({ kind: 'ready' })
