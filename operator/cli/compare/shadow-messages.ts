@@ -27,7 +27,7 @@ export type ToShadowProcess =
   | { readonly kind: 'pieces'; readonly pieces: readonly Piece[] }
   /** `cutBytes` is the sum of the bytes of connections after their cuts. */
   | { readonly kind: 'report'; readonly cutBytes: number }
-  /** Waits for the calls of the candidate at most `graceMs`, answers with the report, and ends the process. */
+  /** Waits for the candidate at most `graceMs`, answers with the report, and ends the process. */
   | { readonly kind: 'close'; readonly cutBytes: number; readonly graceMs: number }
 
 export type FromShadowProcess =

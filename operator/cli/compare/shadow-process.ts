@@ -30,8 +30,8 @@ let unreadConnections = 0
 let unreadCalls = 0
 let unreadBytes = 0
 
-// The process that forwards bytes comes first when they share a core. This one keeps a third of its share of a
-// busy machine, so that its own delays stay below the timeout.
+// The process that forwards bytes comes first when they share a core. This one keeps a third of its share of
+// a busy machine, so that its own delays stay below the timeout.
 setPriority(5)
 
 function post(message: FromShadowProcess, onSent?: () => void): void {

@@ -36,8 +36,8 @@ export interface Proxy {
 
 /**
  * Starts a proxy that passes the bytes of each connection to the reference and back, without reading them.
- * With TLS they are decrypted in between. A child process gets a copy, reads the calls in it, and sends them to the
- * candidate. Rejects when the address cannot be bound.
+ * With TLS they are decrypted in between. A child process gets a copy, reads the calls in it, and sends them
+ * to the candidate. Rejects when the address cannot be bound.
  */
 export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   const { listen, listenTls, reference, referenceTls: tls, onDefect, ...task } = options
