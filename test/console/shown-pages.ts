@@ -23,7 +23,7 @@ export const shownPages: readonly ShownPage[] = [
     content: [regionOf('Rules'), '#by', '#try', '#counter'],
   },
   { place: 'what-if', title: 'What-if', content: ['#resource', '#editor', '#picture'] },
-  { place: 'tap', title: 'Tap', content: ['#domain', '#filter', 'main .state.good'] },
+  { place: 'tap', title: 'Tap', content: ['#domain', '#filter', '.facts .state.good'] },
   { place: 'streams', title: 'Streams', content: [regionOf('Requests')] },
   { place: 'merchants', title: 'Merchants', content: [regionOf('Merchants')] },
 ]
@@ -34,5 +34,5 @@ export const shownPages: readonly ShownPage[] = [
  */
 export async function waitForContent(page: Page, { title, content }: ShownPage): Promise<void> {
   await page.getByRole('heading', { level: 1, name: title }).waitFor()
-  for (const selector of content) await page.locator(selector).waitFor()
+  for (const selector of content) await page.locator(selector).first().waitFor()
 }

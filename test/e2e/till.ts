@@ -8,19 +8,16 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
-import { createRetryingClient, type RetryingClient } from '../payments/retrying-client.ts'
+import { type Counts, createRetryingClient, type RetryingClient } from '../payments/retrying-client.ts'
 
 export interface Sale {
   readonly transaction: SoldTransaction
   readonly lines: readonly Line[]
 }
 
-export interface Rush {
+export interface Rush extends Counts {
   readonly transactions: number
   readonly captures: number
-  readonly sent: number
-  readonly replayed: number
-  readonly longestMs: number
   /** The transactions that differ from their answers. */
   readonly wrong: readonly string[]
 }

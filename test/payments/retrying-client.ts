@@ -6,14 +6,25 @@ import { setTimeout as pause } from 'node:timers/promises'
 export interface RetryingClient {
   /** Repeats a POST with one key until an answer has the outcome. */
   post(path: string, json: object): Promise<Answer>
-  /** The number of sent requests and of replayed answers, and the longest wait. */
-  counts(): { readonly sent: number; readonly replayed: number; readonly longestMs: number }
+  counts(): Counts
+}
+
+export interface Counts {
+  readonly sent: number
+  /** The number of replayed answers. */
+  readonly replayed: number
+  /** The longest wait for an outcome. */
+  readonly longestMs: number
+  /** The requests of that wait, for a person. */
+  readonly longest: string
 }
 
 export interface Answer {
   readonly status: number
   readonly body: string
   readonly replayed: boolean
+  /** The time until the connection was open. */
+  readonly connectedMs: number
 }
 
 export interface RetryingClientOptions {
@@ -30,16 +41,22 @@ export function createRetryingClient(options: RetryingClientOptions): RetryingCl
   let sent = 0
   let replayed = 0
   let longestMs = 0
+  let longest = ''
   return {
     async post(path, json) {
       const key = randomUUID()
       const startMs = performance.now()
+      const requests: string[] = []
       for (;;) {
         sent += 1
+        const sentMs = performance.now()
         const answer = await postOnce(options, path, json, key)
+        requests.push(describe(answer, performance.now() - sentMs))
         if (answer !== undefined && isFinal(answer)) {
           if (answer.replayed) replayed += 1
-          longestMs = Math.max(longestMs, performance.now() - startMs)
+          const waitedMs = performance.now() - startMs
+          if (waitedMs > longestMs) longest = requests.join(', then ')
+          longestMs = Math.max(longestMs, waitedMs)
           return answer
         }
         const waitedMs = performance.now() - startMs
@@ -51,8 +68,13 @@ export function createRetryingClient(options: RetryingClientOptions): RetryingCl
         await pause(waitMs)
       }
     },
-    counts: () => ({ sent, replayed, longestMs: Math.round(longestMs) }),
+    counts: () => ({ sent, replayed, longestMs: Math.round(longestMs), longest }),
   }
+}
+
+function describe(answer: Answer | undefined, tookMs: number): string {
+  if (answer === undefined) return `no answer in ${Math.round(tookMs)} ms`
+  return `${answer.status} in ${Math.round(tookMs)} ms (connected after ${Math.round(answer.connectedMs)} ms)`
 }
 
 /** A 500 would be a defect, and is not retried. */
@@ -79,6 +101,8 @@ export function postOnce(
     'content-length': Buffer.byteLength(body),
     'idempotency-key': key,
   }
+  const startMs = performance.now()
+  let connectedMs = Number.NaN
   return new Promise(resolve => {
     const options = { method: 'POST', agent: false, timeout: timeoutMs, headers }
     const outgoing = request(url + path, options, async response => {
@@ -86,11 +110,16 @@ export function postOnce(
         let text = ''
         for await (const chunk of response) text += chunk
         const wasReplayed = response.headers['idempotency-replayed'] === 'true'
-        resolve({ status: response.statusCode ?? 0, body: text, replayed: wasReplayed })
+        resolve({ status: response.statusCode ?? 0, body: text, replayed: wasReplayed, connectedMs })
       } catch {
         resolve(undefined)
       }
     })
+    outgoing.on('socket', socket =>
+      socket.once('connect', () => {
+        connectedMs = performance.now() - startMs
+      }),
+    )
     outgoing.on('timeout', () => outgoing.destroy())
     outgoing.on('error', () => resolve(undefined)).on('close', () => resolve(undefined))
     outgoing.end(body)
