@@ -1,5 +1,7 @@
+import { runEnvoy } from '../support/envoy.ts'
 import { freePorts } from '../support/free-ports.ts'
-import { type RedisServer, startRedis } from '../support/redis-server.ts'
+import { startRedis } from '../support/redis-server.ts'
+import type { Cleanup } from '../support/tollway.ts'
 import type { BenchCase, CaseResult, Extent } from './bench-case.ts'
 import { generous, userQuestions, userRule } from './configurations.ts'
 import { envoyConfig } from './envoy-config.ts'
@@ -11,8 +13,7 @@ import { httpLoad } from './load/http-connection.ts'
 import type { Load, LoadResult } from './load/load-connection.ts'
 import { uniform, userRequest } from './load/requests.ts'
 import { type LatencyFigures, latencyFigures, median } from './percentiles.ts'
-import { type MeasuredServer, startOurs, startYardstick } from './servers.ts'
-import { startEnvoy } from './start-envoy.ts'
+import { startOurs, startYardstick } from './servers.ts'
 
 /** The latency that the rate limit call adds to a call through Envoy. */
 export const envoyCase: BenchCase = {
@@ -27,37 +28,30 @@ const keys = 10_000
 const names = ['nothing asked', 'ours', 'yardstick'] as const
 
 async function run(extent: Extent): Promise<CaseResult> {
-  const redis = await startRedis()
-  const servers: MeasuredServer[] = []
+  const ends: (() => Promise<unknown>)[] = []
   try {
-    return await measureBehindEnvoy(extent, redis, servers)
+    return await measureBehindEnvoy(extent, { after: end => void ends.push(end) })
   } finally {
-    await Promise.all(servers.map(server => server.end()))
-    await redis.stop()
+    for (const end of ends.reverse()) await end()
   }
 }
 
-async function measureBehindEnvoy(
-  extent: Extent,
-  redis: RedisServer,
-  servers: MeasuredServer[],
-): Promise<CaseResult> {
+async function measureBehindEnvoy(extent: Extent, cleanup: Cleanup): Promise<CaseResult> {
+  const redis = await startRedis()
+  cleanup.after(() => redis.stop())
   const ours = await startOurs({ rules: userRule(generous), redisPort: redis.port })
-  servers.push(ours)
+  cleanup.after(() => ours.end())
   const yardstick = await startYardstick('grpc', redis.port, generous)
-  servers.push(yardstick)
+  cleanup.after(() => yardstick.end())
   const [admin = 0, app = 0, ...ports] = await freePorts(2 + names.length)
   const asked = [undefined, ours.port, yardstick.port]
   const listeners = names.map((name, place) => {
     const rateLimit = asked[place]
     return { name, port: ports[place] ?? 0, ...(rateLimit !== undefined && { rateLimit }) }
   })
-  const envoy = await startEnvoy(envoyConfig({ admin, app, listeners }), admin)
-  try {
-    return await measureListeners(extent, ports)
-  } finally {
-    await envoy.end()
-  }
+  const config = JSON.stringify(envoyConfig({ admin, app, listeners }))
+  await runEnvoy(cleanup, config, { adminPort: admin, concurrency: 1 })
+  return measureListeners(extent, ports)
 }
 
 /** All run at the same rate, half of the rate with the yardstick, so that queues are not measured. */

@@ -8,6 +8,7 @@
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { startReference } from '../differential/start-reference.ts'
+import { runEnvoy } from '../support/envoy.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { startProgram } from '../support/program.ts'
 import { rateLimitFiles } from '../support/rate-limit-files.ts'
@@ -22,7 +23,6 @@ import { grpcLoad } from './load/grpc-connection.ts'
 import { grpcRequest } from './load/requests.ts'
 import { latencyFigures, median } from './percentiles.ts'
 import { rssMiB } from './process-usage.ts'
-import { startEnvoy } from './start-envoy.ts'
 
 const callsPerSecond = 500
 const connections = 100
@@ -53,8 +53,8 @@ async function measure(): Promise<void> {
   await proxy.said('listening on')
   const [mirror = 0, admin = 0] = await freePorts(2)
   const peerPorts = { reference: reference.grpcPort, candidate: candidate.grpcPort }
-  const envoy = await startEnvoy(mirrorConfig({ admin, listen: mirror, ...peerPorts }), admin)
-  cleanup.after(() => envoy.end())
+  const mirroring = JSON.stringify(mirrorConfig({ admin, listen: mirror, ...peerPorts }))
+  await runEnvoy(cleanup, mirroring, { adminPort: admin, concurrency: 1 })
   for (const each of [reference.grpcPort, port, mirror]) await drive(each)
   const titles = ['candidate', 'direct', 'through the proxy', 'added', 'through Envoy', 'added']
   console.log(`${titles.join(' | ')} | RSS of the proxy (medians of p50 and p99 in ms; MiB)`)
@@ -74,11 +74,13 @@ async function measure(): Promise<void> {
         proxied: await drive(port),
         mirrored: await drive(mirror),
       })
-    const mid = (figure: (round: (typeof taken)[number]) => number) => median(taken.map(figure)).toFixed(2)
-    const shown = (way: keyof (typeof taken)[number]) =>
-      `${mid(round => round[way].p50Ms)}, ${mid(round => round[way].p99Ms)}`
+    const both = (figure: (round: (typeof taken)[number], name: 'p50Ms' | 'p99Ms') => number) =>
+      (['p50Ms', 'p99Ms'] as const)
+        .map(name => median(taken.map(round => figure(round, name))).toFixed(2))
+        .join(', ')
+    const shown = (way: keyof (typeof taken)[number]) => both((round, name) => round[way][name])
     const added = (way: keyof (typeof taken)[number]) =>
-      `${mid(round => round[way].p50Ms - round.direct.p50Ms)}, ${mid(round => round[way].p99Ms - round.direct.p99Ms)}`
+      both((round, name) => round[way][name] - round.direct[name])
     const columns = [shown('proxied'), added('proxied'), shown('mirrored'), added('mirrored')]
     console.log([state, shown('direct'), ...columns, Math.round(rssMiB(proxy.pid))].join(' | '))
   }

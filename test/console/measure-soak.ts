@@ -34,11 +34,14 @@ const tapIndex = 3
 /** The time of calls between two checks whether the list of decisions is full. */
 const fillMs = 500
 
-/** The pages, of streams with the preview of a request. */
+/** The pages: that of the domain with a rule, and that of streams with the preview of a request. */
 async function pagesOf({ origin }: OpenConsole): Promise<readonly ShownPage[]> {
   const streams = (await (await fetch(`${origin}/api/v1/streams`)).json()) as { items: { key: string }[] }
-  const preview = `streams?key=${streams.items[0]?.key}`
-  return shownPages.map(shown => (shown.place === 'streams' ? { ...shown, place: preview } : shown))
+  const more: Readonly<Record<string, string>> = {
+    Domain: '&rule=checkout.user',
+    Streams: `?key=${streams.items[0]?.key}`,
+  }
+  return shownPages.map(shown => ({ ...shown, place: shown.place + (more[shown.title] ?? '') }))
 }
 
 /**

@@ -12,7 +12,11 @@ const regionOf = (title: string) => `[role="region"][aria-label="${title}"]`
 
 export const overview: ShownPage = {
   ...{ place: '', title: 'Overview' },
-  content: ['Domains', 'Resources', 'Rate limit pods'].map(regionOf),
+  content: [
+    ...['Domains', 'Rate limit pods'].map(regionOf),
+    // Each kind is a call.
+    ...['checkout', 'kiosks', 'bakery'].map(name => `${regionOf('Resources')} :text("${name}")`),
+  ],
 }
 
 /** The pages of a console with resources of each kind, and a request of a broker. */
@@ -20,9 +24,12 @@ export const shownPages: readonly ShownPage[] = [
   overview,
   {
     ...{ place: 'domain?domain=checkout', title: 'Domain' },
-    content: [regionOf('Rules'), '#by', '#try', '#counter'],
+    content: [regionOf('Rules'), 'text=/^(Top keys|No key yet), counted/', '#try', '#counter'],
   },
-  { place: 'what-if', title: 'What-if', content: ['#resource', '#editor', '#picture'] },
+  {
+    ...{ place: 'what-if', title: 'What-if' },
+    content: ['#resource', '#editor', 'button:text-is("Apply")', 'text=/^(Based on|No call of the domain)/'],
+  },
   { place: 'tap', title: 'Tap', content: ['#domain', '#filter', '.facts .state.good'] },
   { place: 'streams', title: 'Streams', content: [regionOf('Requests')] },
   { place: 'merchants', title: 'Merchants', content: [regionOf('Merchants')] },

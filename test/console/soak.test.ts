@@ -11,7 +11,7 @@ test('no page leaks memory while calls arrive and pages change', { skip: missing
   t.after(() => site.close())
   await site.stream('utterance-1')
   const { first, last } = await measureSoak(site, {
-    ...{ warmUpMs: 0, measureMs: 0, leastMoves: 30, sampleMs: 3_000, moveMs: 0, callMs: 50 },
+    ...{ warmUpMs: 0, measureMs: 0, leastMoves: 40, sampleMs: 3_000, moveMs: 0, callMs: 50 },
     onSample: sample => t.diagnostic(JSON.stringify(sample)),
   })
   assert.deepEqual(growthFaults(first, last), [])

@@ -51,15 +51,17 @@ export function createRetryingClient(options: RetryingClientOptions): RetryingCl
         sent += 1
         const sentMs = performance.now()
         const answer = await postOnce(options, path, json, key)
-        requests.push(describe(answer, performance.now() - sentMs))
+        const nowMs = performance.now()
+        const waitedMs = nowMs - startMs
+        requests.push(describe(answer, nowMs - sentMs))
         if (answer !== undefined && isFinal(answer)) {
           if (answer.replayed) replayed += 1
-          const waitedMs = performance.now() - startMs
-          if (waitedMs > longestMs) longest = requests.join(', then ')
-          longestMs = Math.max(longestMs, waitedMs)
+          if (waitedMs > longestMs) {
+            longestMs = waitedMs
+            longest = requests.join(', then ')
+          }
           return answer
         }
-        const waitedMs = performance.now() - startMs
         const last = answer === undefined ? 'none' : `${answer.status} ${answer.body}`
         assert.ok(
           waitedMs < options.deadlineMs,

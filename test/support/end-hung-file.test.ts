@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
+import { isRunning } from './running-processes.ts'
 import { temporaryFolder } from './temporary-folder.ts'
 import { waitFor } from './wait-for.ts'
 
@@ -23,14 +24,11 @@ function runTestFile(source: string, graceMs: number) {
   })
 }
 
-/** Waits until the process that the file left has ended; its new parent may reap it later. */
+/** Waits until the process that the file left has ended. */
 async function assertEnded(output: string): Promise<void> {
   const [, pid] = /left process (\d+)/.exec(output) ?? []
   assert.ok(pid !== undefined, output)
-  await waitFor('the end of the process', () => {
-    const path = `/proc/${pid}/stat`
-    return !existsSync(path) || / Z /.test(readFileSync(path, 'utf8'))
-  })
+  await waitFor('the end of the process', () => !isRunning(Number(pid)))
 }
 
 test('a file whose failed test leaves handles open ends, fails, and reports each of them', async () => {

@@ -25,21 +25,32 @@ export interface EnvoyOptions {
 export async function startEnvoy(t: Cleanup, servicePort: number, options: EnvoyOptions): Promise<Envoy> {
   const { concurrency, change = config => config } = options
   const [ingress = 0, admin = 0, app = 0] = await freePorts(3)
-  const place = temporaryFolder('envoy')
   const config = readFileSync(join(root, 'examples/envoy/envoy.yaml'), 'utf8')
     .replaceAll('port_value: 10001', `port_value: ${app}`)
     .replace('port_value: 10000', `port_value: ${ingress}`)
     .replace('port_value: 9901', `port_value: ${admin}`)
     .replace('port_value: 8081', `port_value: ${servicePort}`)
-  writeFileSync(join(place, 'envoy.yaml'), change(config))
-  const args = ['-c', join(place, 'envoy.yaml'), '--use-dynamic-base-id', '-l', 'error']
-  const envoy = startProgram('envoy', [...args, '--concurrency', `${concurrency}`])
+  await runEnvoy(t, change(config), { adminPort: admin, concurrency })
+  return { ingressPort: ingress, adminPort: admin }
+}
+
+/**
+ * Starts Envoy with this configuration in YAML or JSON, until the test ends. Resolves when it accepts calls.
+ */
+export async function runEnvoy(
+  t: Cleanup,
+  config: string,
+  { adminPort, concurrency }: Pick<Envoy, 'adminPort'> & Pick<EnvoyOptions, 'concurrency'>,
+): Promise<void> {
+  const file = join(temporaryFolder('envoy'), 'envoy.yaml')
+  writeFileSync(file, config)
+  const args = ['-c', file, '--use-dynamic-base-id', '-l', 'error', '--concurrency', `${concurrency}`]
+  const envoy = startProgram('envoy', args)
   t.after(async () => {
     await envoy.end('SIGKILL')
   })
   await waitFor('Envoy to accept calls', async () => {
     if (envoy.process.exitCode !== null) throw new Error(envoy.output())
-    return (await fetch(`http://127.0.0.1:${admin}/ready`)).ok
+    return (await fetch(`http://127.0.0.1:${adminPort}/ready`)).ok
   })
-  return { ingressPort: ingress, adminPort: admin }
 }

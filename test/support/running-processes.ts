@@ -7,10 +7,14 @@ export function childrenOf(pid: number): number[] {
     .map(Number)
 }
 
-/** Whether a process runs. A zombie process does not: it uses no resources any more. */
+/** Whether a process runs. A zombie does not: it has ended, and waits until its parent reads its status. */
 export function isRunning(pid: number): boolean {
-  const stat = statOf(pid)
-  return stat !== undefined && stat.state !== 'Z'
+  if (process.platform === 'linux') return (statOf(pid)?.state ?? 'Z') !== 'Z'
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
 }
 
 function statOf(pid: number): { readonly state: string; readonly parent: number } | undefined {

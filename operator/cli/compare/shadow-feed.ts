@@ -1,5 +1,4 @@
 import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
 import type { Direction } from '@tollway/grpc/http2/call-tap.ts'
 import type { ComparisonReport } from './comparison.ts'
 import type { FromShadowProcess, Piece, ShadowTask, ToShadowProcess } from './shadow-messages.ts'
@@ -63,28 +62,30 @@ export async function startShadowFeed(
   let cutBytes = 0
   let failure: Error | undefined
 
-  const exited = Promise.withResolvers<string>()
-  child.once('exit', (code, signal) =>
-    exited.resolve(`its process has ended with ${signal ?? `code ${code}`}`),
-  )
-  const early = await Promise.race([once(child, 'message'), exited.promise])
-  if (typeof early === 'string') throw new Error(`the comparison has failed: ${early}`)
+  const ended = Promise.withResolvers<Error>()
+  const endWith = (reason: string) => ended.resolve(new Error(`the comparison has failed: ${reason}`))
+  child.once('exit', (code, signal) => endWith(`its process has ended with ${signal ?? `code ${code}`}`))
+  child.on('error', ({ message }) => endWith(message))
+  await new Promise((resolve, reject) => {
+    child.once('message', resolve)
+    ended.promise.then(reject)
+  })
   child.on('message', (message: FromShadowProcess) => {
     if (message.kind === 'taken') waitingBytes -= message.bytes
     else if (message.kind === 'defect') onDefect(message.text)
     else if (message.kind === 'report') waiters.shift()?.resolve(message.report)
   })
   let closing = false
-  exited.promise.then(fail)
+  ended.promise.then(fail)
   // The process has ended if it receives no message.
   const post = (message: ToShadowProcess) => child.send(message, () => {})
 
-  function fail(reason: string): void {
+  function fail(error: Error): void {
     if (failure !== undefined || (closing && waiters.length === 0)) return
-    failure = new Error(`the comparison has failed: ${reason}`)
-    onDefect(`${failure.message}; calls still go to the reference`)
+    failure = error
+    onDefect(`${error.message}; calls still go to the reference`)
     pieces = []
-    for (const { reject } of waiters.splice(0)) reject(failure)
+    for (const { reject } of waiters.splice(0)) reject(error)
   }
 
   function flush(): void {
@@ -140,7 +141,7 @@ export async function startShadowFeed(
     async close(graceMs) {
       closing = true
       const report = await ask({ kind: 'close', cutBytes, graceMs })
-      await exited.promise
+      await ended.promise
       return report
     },
   }

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { createInterface } from 'node:readline'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { isRunning } from '../../../../test/support/running-processes.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { InfrastructureError, type Replica } from '../../../infrastructure/provider.ts'
 import { infrastructureContract, until } from '../../../infrastructure/testing/provider.contract.ts'
@@ -80,16 +80,6 @@ async function open(t: TestContext, more: Partial<HostOptions> = {}) {
     return (await answer.json()) as { pid: number; env: Record<string, string> }
   }
   return { host, workload, lines, firstPort, observe, see, ready, ask }
-}
-
-/** An ended process whose parent has not read its exit status yet does not count. */
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return process.platform !== 'linux' || !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
-  } catch {
-    return false
-  }
 }
 
 infrastructureContract('host', async t => {
@@ -256,7 +246,7 @@ test('a replica that ignores SIGTERM is killed after its grace period', async t 
   await h.ready(1)
   const { pid } = await h.ask(0)
   await h.host.remove('ratelimit')
-  assert.ok(!isAlive(pid))
+  assert.ok(!isRunning(pid))
   assert.ok(h.lines.includes('ratelimit-0 | SIGTERM? no'))
 })
 
@@ -327,7 +317,7 @@ test('close ends all replicas and releases the state folder', async t => {
   const pids = await Promise.all([h.ask(0), h.ask(1)])
   await assert.rejects(open(t, { stateDir: folder }), /is in use by process \d+/)
   await h.host.close()
-  assert.ok(pids.every(({ pid }) => !isAlive(pid)))
+  assert.ok(pids.every(({ pid }) => !isRunning(pid)))
   await assert.rejects(h.host.apply(h.workload(1)), /the operator is ending/)
   const next = await open(t, { stateDir: folder })
   await next.host.close()
@@ -349,7 +339,7 @@ test('no process outlives a killed operator, and the state folder is free immedi
     if (pid !== undefined) pids.push(Number(pid))
     if (pids.length === 2) break
   }
-  assert.ok(pids.every(isAlive))
+  assert.ok(pids.every(isRunning))
   await assert.rejects(open(t, { stateDir: folder }), {
     name: 'InfrastructureError',
     message:
@@ -359,9 +349,9 @@ test('no process outlives a killed operator, and the state folder is free immedi
   parent.kill('SIGKILL')
   await until(
     'all have ended',
-    () => !pids.some(isAlive),
+    () => !pids.some(isRunning),
     deadlineMs,
-    () => pids.filter(isAlive),
+    () => pids.filter(isRunning),
   )
   const next = await open(t, { stateDir: folder })
   await next.host.close()
