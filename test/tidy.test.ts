@@ -1,26 +1,12 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { importRules } from './house/import-rules.ts'
 import { importRuleFor, importTable } from './house/import-table.ts'
-import {
-  commentsWithPhrases,
-  fragmentComments,
-  pagesWithPhrases,
-  testTextsWithPhrases,
-  textsWithPhrases,
-} from './house/phrases.ts'
-import { codePaths, functionLengths, isTest, paths, proseLines, root, textOf } from './house/source-files.ts'
+import { codePaths, isTest, root, textOf } from './house/source-files.ts'
 
-/**
- * The house's rules that a program can check: where imports may go, how long things may be, how they are
- * named.
- */
-const maxFileLines = 500
-const maxFolderFiles = 15
-const maxFunctionLines = 70
-const maxColumns = 110
+/** The rules of imports between folders, packages and drivers. */
 
 const importStatement = /^(?:import|export) (?:(?:type )?[\w\s{},*]*?from )?'([^']+)'|\bimport\('([^']+)'\)/gm
 
@@ -169,121 +155,6 @@ test('each third-party driver has one home', () => {
     for (const imported of importsOf(path)) {
       const home = homes.find(([driver]) => driver.test(imported))?.[1]
       if (home !== undefined && !home.test(path)) wrong.push(`${path} imports ${imported}`)
-    }
-  }
-  assert.deepEqual(wrong, [])
-})
-
-test('files and lines are short', () => {
-  const wrong: string[] = []
-  for (const path of codePaths) {
-    const lines = textOf(path).split('\n')
-    if (lines.length > maxFileLines) wrong.push(`${path} has ${lines.length} lines`)
-    for (const [index, line] of lines.entries()) {
-      if (line.length > maxColumns && !/https?:|^import |^\s*('|`|"|\/(?![/*]))/.test(line)) {
-        wrong.push(`${path}:${index + 1} has ${line.length} columns`)
-      }
-    }
-  }
-  assert.deepEqual(wrong, [])
-})
-
-test('a folder has at most 15 files of production code', () => {
-  const sizes = Map.groupBy(
-    codePaths.filter(path => !isTest(path)),
-    dirname,
-  )
-  const wrong = [...sizes].filter(([, files]) => files.length > maxFolderFiles)
-  assert.deepEqual(
-    wrong.map(([folder, files]) => `${folder} has ${files.length}`),
-    [],
-  )
-})
-
-test('the parts of an environment have the same file names in both', () => {
-  const parts = 'controller credentials environment memory merchants pages resources secrets start'.split(' ')
-  const folders = ['operator/environments/host', 'operator/environments/kubernetes']
-  const expected = folders.flatMap(folder => parts.map(part => `${folder}/${part}.ts`))
-  assert.deepEqual(
-    expected.filter(path => !codePaths.includes(path)),
-    [],
-  )
-})
-
-test('functions fit a screen', () => {
-  const wrong: string[] = []
-  for (const path of codePaths.filter(file => !isTest(file))) {
-    for (const { line, ownLines } of functionLengths(path)) {
-      if (ownLines > maxFunctionLines) wrong.push(`${path}:${line} has ${ownLines} lines`)
-    }
-  }
-  assert.deepEqual(wrong, [])
-})
-
-test('files are named in kebab-case, and no folder or file is a junk drawer', () => {
-  const wrong = codePaths.filter(path => {
-    const parts = path.split('/').map(part => part.replace(/(\.test|\.contract|\.d)?\.ts$/, ''))
-    return (
-      parts.some(part => /^(utils?|common|helpers?|misc|types|shared|lib)$/.test(part)) ||
-      !/^[a-z0-9]+(-[a-z0-9]+)*(\.test|\.contract)?\.ts$/.test(basename(path))
-    )
-  })
-  assert.deepEqual(wrong, [])
-})
-
-test('code of tests is in testing/ and *.contract.ts, data in testdata/, and each suite runs', () => {
-  const imported = new Set(
-    codePaths.flatMap(path =>
-      [...textOf(path).matchAll(/['"]([^'"\n]*\.contract\.ts)['"]/g)].map(([, target = '']) =>
-        basename(target),
-      ),
-    ),
-  )
-  const wrong = codePaths.filter(
-    path =>
-      /\/testdata\//.test(path) ||
-      (/-under-test\.ts$|-contract\.ts$/.test(path) && !path.includes('/testing/')) ||
-      (path.endsWith('.contract.ts') && !imported.has(basename(path))),
-  )
-  assert.deepEqual(wrong, [])
-})
-
-test('there are no default exports, enums, non-null assertions or forgotten notes', () => {
-  const wrong: string[] = []
-  const forbidden =
-    /^export default|^\s*(export )?(const )?enum |\b(TODO|FIXME|XXX)\b|@ts-(ignore|nocheck)|\.only\(/
-  for (const path of codePaths.filter(file => file !== 'test/tidy.test.ts')) {
-    for (const [index, line] of textOf(path).split('\n').entries()) {
-      if (forbidden.test(line)) wrong.push(`${path}:${index + 1}: ${line.trim()}`)
-    }
-  }
-  assert.deepEqual(wrong, [])
-})
-
-test('comments, pages and texts have no phrase that hides the subject or the verb', () => {
-  assert.deepEqual([...commentsWithPhrases(), ...pagesWithPhrases(), ...textsWithPhrases()], [])
-})
-
-test('titles and other texts of tests have no phrase that hides the subject or the verb', () => {
-  assert.deepEqual(testTextsWithPhrases(), [])
-})
-
-test('comments are sentences or name their subject, and do not begin with a preposition', () => {
-  assert.deepEqual(fragmentComments(), [])
-})
-
-test('the rows of a Markdown table have as many cells as its head', () => {
-  const wrong: string[] = []
-  for (const path of paths.filter(name => name.endsWith('.md'))) {
-    let cells: number | undefined
-    for (const [index, line] of proseLines(path).entries()) {
-      if (!line.startsWith('|')) {
-        cells = undefined
-        continue
-      }
-      const bars = line.replaceAll(/`[^`]*`|\\\|/g, '').split('|').length
-      cells ??= bars
-      if (bars !== cells || !line.trimEnd().endsWith('|')) wrong.push(`${path}:${index + 1}`)
     }
   }
   assert.deepEqual(wrong, [])

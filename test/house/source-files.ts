@@ -32,34 +32,3 @@ export function proseLines(path: string): readonly string[] {
     .replaceAll(/^```.*?^```/gms, block => block.replaceAll(/[^\n]/g, ''))
     .split('\n')
 }
-
-const functionStart = /^(\s*)(?:.*\bfunction\b.*\{|.*=> \{|(?:async |readonly |static |#)?[\w$]+\(.*\).*\{)$/
-
-export interface FunctionLength {
-  /** The number of its first line, from 1. */
-  readonly line: number
-  readonly lines: number
-  /** The lines without those of the functions inside it. */
-  readonly ownLines: number
-}
-
-/** Returns the length of each function of a file, by its formatting. */
-export function functionLengths(path: string): readonly FunctionLength[] {
-  const lengths: FunctionLength[] = []
-  const open: { line: number; indent: string; inner: number }[] = []
-  for (const [index, line] of textOf(path).split('\n').entries()) {
-    const last = open.at(-1)
-    if (last !== undefined && line.startsWith(`${last.indent}}`)) {
-      open.pop()
-      const lines = index - last.line + 1
-      lengths.push({ line: last.line + 1, lines, ownLines: lines - last.inner })
-      const outer = open.at(-1)
-      if (outer !== undefined) outer.inner += lines
-    }
-    const indent = functionStart.exec(line)?.[1]
-    if (indent !== undefined && !/^\s*(if|for|while|switch|return|\}) /.test(line)) {
-      open.push({ line: index, indent, inner: 0 })
-    }
-  }
-  return lengths
-}
