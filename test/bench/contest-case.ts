@@ -1,14 +1,7 @@
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
 import type { BenchCase, CaseResult, Extent, GoalRow } from './bench-case.ts'
 import { type Comparison, compareRounds, roundRatios } from './compare.ts'
-import {
-  bareAnswers,
-  bareDecisions,
-  type Contestant,
-  reference,
-  startBareNode,
-  yardstick,
-} from './contestants.ts'
+import { bareDecisions, type Contestant, reference, startBareNode, yardstick } from './contestants.ts'
 import { createDecisionLoads, type DecisionLoads, type LoadShape } from './decision-load.ts'
 import { formatNumber } from './format-number.ts'
 import { inTurn } from './in-turn.ts'
@@ -131,10 +124,7 @@ async function driverOf(
 }
 
 /** Programs that only read and answer, and the contestants that they are compared with. */
-const floors = [
-  { floor: bareAnswers, other: yardstick },
-  { floor: bareDecisions, other: reference },
-]
+const floors = [{ floor: bareDecisions, other: reference }]
 
 type Rounds = Readonly<Record<string, readonly Measurement[]>>
 

@@ -12,7 +12,6 @@ import {
   type MeasuredServer,
   measured,
   onServerCore,
-  startBareAnswers,
   startBareDecisions,
   startOurs,
   startYardstick,
@@ -41,8 +40,6 @@ export const yardstick: Contestant = {
   start: ({ protocol, redisPort, limit }) =>
     startYardstick(protocol === 'json' ? 'http' : 'grpc', redisPort, limit),
 }
-
-export const bareAnswers: Contestant = { name: 'bare answers', start: startBareAnswers }
 
 /** The cost of a decision with bare sockets of Node. */
 export const bareDecisions: Contestant = {

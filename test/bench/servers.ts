@@ -142,9 +142,6 @@ export function startYardstick(
   return startContestant('yardstick', `${kind}.ts`, [`${redisPort}`, `${limit}`])
 }
 
-/** Answers every read with the same bytes. */
-export const startBareAnswers = () => startContestant('bare answers', 'bare-answers.ts')
-
 /** Answers every gRPC request with the same bytes, after Redis has counted. */
 export const startBareDecisions = (redisPort: number) =>
   startContestant('bare decisions', 'bare-decisions.ts', [`${redisPort}`])

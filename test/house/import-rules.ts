@@ -22,16 +22,6 @@ export const importRules: readonly ImportRule[] = [
     mayImport: [],
   },
   {
-    place: 'services/chassis/http1/',
-    content: 'an HTTP/1.1 server on sockets',
-    mayImport: [
-      'services/chassis/clock.ts',
-      'services/chassis/expected-error.ts',
-      'services/chassis/net/node-http.ts',
-      'services/chassis/request-memory.ts',
-    ],
-  },
-  {
     place: 'services/grpc/',
     content:
       '`server.ts`, the contract of a gRPC server, implemented with HTTP/2 over sockets (`server/`, `calls/`, `http2/`); the contract suite also runs on grpc-js, as a reference. `client/` is grpc-js',

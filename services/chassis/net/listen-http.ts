@@ -2,14 +2,17 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { PortAddress } from './taken-ports.ts'
 
+/** Other processes may bind a port with `reusePort`; the kernel spreads connections among all of them. */
+export type SharedAddress = PortAddress & { readonly reusePort?: boolean }
+
 /**
  * Listens on the address. Resolves with the port, which the system chooses for 0. Rejects with a system error
  * (`EADDRINUSE`, …) when the address cannot be bound.
  */
-export function listenHttp(server: Server, { host, port }: PortAddress): Promise<number> {
+export function listenHttp(server: Server, address: SharedAddress): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once('error', reject)
-    server.listen({ host, port }, () => {
+    server.listen(address, () => {
       server.off('error', reject)
       resolve((server.address() as AddressInfo).port)
     })

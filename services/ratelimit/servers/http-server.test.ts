@@ -5,13 +5,24 @@ import { connect } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { createHistogram } from '@tollway/chassis/metrics/histogram.ts'
+import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { maxParts } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import { createHttpServer, maxBodyBytes } from './http-server.ts'
 import { openLimiter } from './testing/open-limiter.ts'
 
+const parts = {
+  limiter: openLimiter().limiter,
+  clock: systemClock,
+  times: createHistogram(),
+  healthy: () => true,
+  draining: () => false,
+  onDefect() {},
+}
+
 interface Options {
+  readonly memory?: RequestMemory
   readonly limiter?: Limiter
   readonly healthy?: () => boolean
   readonly draining?: () => boolean
@@ -42,7 +53,7 @@ async function start(t: TestContext, options: Options = {}) {
       body: await response.text(),
     }
   }
-  return { port, address, ask, defects, refused, times }
+  return { server, port, address, ask, defects, refused, times }
 }
 
 const user = (value: string) =>
@@ -211,6 +222,43 @@ test('a caller that disconnects within its body does not affect others', async t
   assert.deepEqual(defects, [])
 })
 
+test('the newest unfinished bodies beyond the memory get 503; the oldest is answered', async t => {
+  const memory = new RequestMemory(1024 * 1024)
+  const { port, ask } = await start(t, { memory })
+  const body = user('a').padEnd(200_000)
+  const send = async () => {
+    const before = memory.bytes
+    const call = request({ port, path: '/json', method: 'POST', headers: { 'Content-Length': body.length } })
+    call.on('error', () => {})
+    t.after(() => call.destroy())
+    const answer = once(call, 'response')
+    call.write(body.slice(0, -1))
+    const status = answer.then(([{ statusCode }]) => statusCode)
+    await Promise.race([
+      status,
+      waitFor('the body to arrive', () => memory.bytes >= before + body.length - 1),
+    ])
+    return { call, status }
+  }
+  const oldest = await send()
+  for (let count = 0; count < 4; count += 1) await send()
+  assert.equal(await (await send()).status, 503)
+  assert.equal((await ask(user('short'))).status, 200)
+  oldest.call.end(' ')
+  assert.equal(await oldest.status, 200)
+})
+
+test('processes may share the port; otherwise an address in use is an error', async t => {
+  const { server, port } = await start(t)
+  await assert.rejects(server.listen({ host: '127.0.0.1', port }), { code: 'ERR_SERVER_ALREADY_LISTEN' })
+  const options = { ...parts, healthy: () => true }
+  await assert.rejects(createHttpServer(options).listen({ host: '127.0.0.1', port }), { code: 'EADDRINUSE' })
+  const [first, second] = [createHttpServer(options), createHttpServer(options)]
+  t.after(() => Promise.all([first.drain(0), second.drain(0)]))
+  const shared = await first.listen({ host: '127.0.0.1', port: 0, reusePort: true })
+  assert.equal(await second.listen({ host: '127.0.0.1', port: shared, reusePort: true }), shared)
+})
+
 test('connections are kept while the process serves, healthy or not, and closed by a drain', async t => {
   let draining = false
   const { address } = await start(t, { healthy: () => false, draining: () => draining })
@@ -235,21 +283,42 @@ test('a drain waits for running calls, up to its limit', async () => {
       return new Promise(() => {})
     },
   }
-  const options = {
-    limiter,
-    clock: systemClock,
-    times: createHistogram(),
-    healthy: () => true,
-    draining: () => false,
-    onDefect() {},
-  }
-  const server = createHttpServer(options)
+  const server = createHttpServer({ ...parts, limiter })
   const port = await server.listen({ host: '127.0.0.1', port: 0 })
   const call = request({ port, path: '/json', method: 'POST' }).end(user('a'))
   const cut = once(call, 'error')
   await waitFor('the call to run', () => running === 1)
   await server.drain(20)
   assert.equal((await cut)[0].code, 'ECONNRESET')
+})
+
+test('a drain under load loses no call', async t => {
+  let decided = 0
+  const limiter: Limiter = {
+    async decide(call) {
+      decided += 1
+      await new Promise(resolve => setImmediate(resolve))
+      return parts.limiter.decide(call)
+    },
+  }
+  const { server, port } = await start(t, { limiter })
+  const agent = new Agent({ keepAlive: true })
+  t.after(() => agent.destroy())
+  let answered = 0
+  const caller = async () => {
+    for (;;) {
+      const call = request({ port, agent, path: '/json', method: 'POST' }).end(user('drained'))
+      const [response] = await once(call, 'response')
+      response.resume()
+      await once(response, 'end')
+      answered += 1
+      if (response.headers.connection === 'close') return
+    }
+  }
+  const callers = Array.from({ length: 20 }, caller)
+  await waitFor('calls to run', () => answered > 200)
+  await Promise.all([...callers, server.drain(60_000)])
+  assert.equal(answered, decided)
 })
 
 test('each call of /json is timed, also a bad one', async t => {

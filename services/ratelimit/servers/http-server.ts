@@ -1,9 +1,10 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { answerHead, type Http1Answer } from '@tollway/chassis/http1/answer.ts'
-import type { Http1Request } from '@tollway/chassis/http1/requests/request.ts'
-import { createHttp1Server, type Http1Server } from '@tollway/chassis/http1/server.ts'
 import type { Histogram } from '@tollway/chassis/metrics/histogram.ts'
-import type { RequestMemory } from '@tollway/chassis/request-memory.ts'
+import { closeHttp, listenHttp, type SharedAddress } from '@tollway/chassis/net/listen-http.ts'
+import { createServer } from '@tollway/chassis/net/node-http.ts'
+import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import { CountersError } from '../counters/counters.ts'
 import { type Decision, type DecisionRequest, RequestError } from '../limiter/decision.ts'
@@ -15,8 +16,22 @@ import { encodeDecisionJson } from './encode-decision-json.ts'
 /** A longer body is rejected. */
 export const maxBodyBytes = 1024 * 1024
 
+/** Node answers a longer head with 431, and a slower request with 408. */
+const requestLimits = {
+  maxHeaderSize: 16 * 1024,
+  headersTimeout: 10_000,
+  requestTimeout: 40_000,
+  connectionsCheckingInterval: 1_000,
+}
+/** A connection that carries nothing for this time is closed: while a request runs, and between two. */
+const stalledTimeoutMs = 30_000
+const idleTimeoutMs = 75_000
+const maxConnections = 65_536
+/** Callers that are busy get an answer that closes their connection: their next request may be on its way. */
+const drainNoticeMs = 200
+
 export interface HttpServerOptions {
-  /** Limits the memory of unfinished requests; see `Http1ServerOptions`. */
+  /** Limits the memory of unfinished requests; those beyond it get 503. Other servers may share it. */
   readonly memory?: RequestMemory
   readonly limiter: Limiter
   readonly clock: Pick<Clock, 'monotonicMs'>
@@ -32,84 +47,179 @@ export interface HttpServerOptions {
   onRefused?(problem: string): void
 }
 
+export interface HttpServer {
+  /** Returns the bound port. Rejects with a system error, such as `EADDRINUSE`. */
+  listen(address: SharedAddress): Promise<number>
+  /** Closes all connections, each after its answer, and aborts the requests that still run after the grace period. */
+  drain(graceMs: number): Promise<void>
+}
+
+interface Answer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
 /**
  * Creates the server of `/json` and `/healthcheck`, with the reference's status codes and bodies, for any
- * method.
+ * method and any Host: a proxy on the same machine may pass on the Host of its callers.
  */
-export function createHttpServer(options: HttpServerOptions): Http1Server {
-  return createHttp1Server({
-    handle: createHandler(options),
-    onDefect: options.onDefect,
-    closing: options.draining,
-    bodyTooLong: badRequest,
-    limits: { maxBodyBytes },
-    ...(options.memory && { memory: options.memory }),
+export function createHttpServer(options: HttpServerOptions): HttpServer {
+  const { memory = new RequestMemory(), onDefect } = options
+  let drains = false
+  const draining = () => drains || options.draining()
+  const handle = createHandler(options)
+
+  function serve(request: IncomingMessage, response: ServerResponse): void {
+    const send = (answer: Answer) => {
+      writeHead(response, answer, draining())
+      response.end(answer.body)
+    }
+    const fail = (error: unknown) => {
+      onDefect(pathOf(request), error)
+      send(internalError)
+    }
+    readBody(request, memory, {
+      onBody(body) {
+        try {
+          const answer = handle(request, body)
+          if (answer instanceof Promise) answer.then(send, fail)
+          else send(answer)
+        } catch (error) {
+          fail(error)
+        }
+      },
+      // The answer ends with the request: a caller that still sends would lose both.
+      onReject(answer) {
+        writeHead(response, answer, true)
+        response.write(answer.body)
+        request.once('end', () => response.end())
+      },
+    })
+  }
+
+  const server = createServer({ ...requestLimits, keepAliveTimeout: idleTimeoutMs }, serve)
+  server.timeout = stalledTimeoutMs
+  server.maxConnections = maxConnections
+  return {
+    listen: address => listenHttp(server, address),
+    async drain(graceMs) {
+      drains = true
+      await sleep(Math.min(graceMs, drainNoticeMs))
+      await closeHttp(server, graceMs)
+    },
+  }
+}
+
+interface BodyListener {
+  onBody(body: Buffer): void
+  /** The body is too long, or no memory is left for it. The rest of it is dropped. */
+  onReject(answer: Answer): void
+}
+
+const noBody = Buffer.alloc(0)
+
+function readBody(request: IncomingMessage, memory: RequestMemory, listener: BodyListener): void {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  let rejected = false
+  function reject(answer: Answer): void {
+    if (rejected) return
+    rejected = true
+    chunks.length = 0
+    held.resize(0)
+    listener.onReject(answer)
+  }
+  const held = memory.open(() => reject(noMemory))
+  request.on('data', (chunk: Buffer) => {
+    if (rejected) return
+    bytes += chunk.length
+    if (bytes > maxBodyBytes) return reject(badRequest)
+    chunks.push(chunk)
+    held.resize(bytes)
   })
+  request.on('end', () => {
+    if (rejected) return
+    held.resize(0)
+    const [first = noBody] = chunks
+    listener.onBody(chunks.length > 1 ? Buffer.concat(chunks, bytes) : first)
+  })
+  request.on('close', () => held.resize(0))
+  // The caller is gone, and with it the need for an answer.
+  request.on('error', () => {})
 }
 
 /** Synchronous where possible: a decision that the limiter makes synchronously is answered synchronously. */
 function createHandler({ limiter, clock, times, tracing, healthy, onRefused }: HttpServerOptions) {
-  function timed(incoming: Http1Request): Http1Answer | Promise<Http1Answer> {
+  function timed(request: IncomingMessage, body: Buffer): Answer | Promise<Answer> {
     const startedMs = clock.monotonicMs()
     const record = () => times.record(clock.monotonicMs() - startedMs)
-    const answer = json(incoming)
+    const answer = json(request, body)
     if (answer instanceof Promise) return answer.finally(record)
     record()
     return answer
   }
 
-  function json(incoming: Http1Request): Http1Answer | Promise<Http1Answer> {
+  function json({ headers }: IncomingMessage, body: Buffer): Answer | Promise<Answer> {
     try {
-      const request = decodeDecisionJson(incoming.body)
-      if (tracing !== undefined) return traced(tracing, request, incoming)
+      const request = decodeDecisionJson(body)
+      if (tracing !== undefined) return traced(tracing, request, headers)
       const decision = limiter.decide(request)
-      return decision instanceof Promise ? decision.then(toAnswer, refuse) : toAnswer(decision)
+      return decision instanceof Promise ? decision.then(toAnswer, reject) : toAnswer(decision)
     } catch (error) {
-      return refuse(error)
+      return reject(error)
     }
   }
 
   function traced(
     tracing: Tracing,
     request: DecisionRequest,
-    incoming: Http1Request,
-  ): Http1Answer | Promise<Http1Answer> {
-    const span = startDecision(tracing, request, name => incoming.header(name))
+    headers: IncomingMessage['headers'],
+  ): Answer | Promise<Answer> {
+    const span = startDecision(tracing, request, name => headers[name]?.toString())
     const answer = (decision: Decision) =>
       span === undefined ? toAnswer(decision) : startJsonAnswer(span).run(() => toAnswer(decision))
     const decision = span ? span.run(() => limiter.decide(request, span)) : limiter.decide(request)
-    return decision instanceof Promise ? decision.then(answer, refuse) : answer(decision)
+    return decision instanceof Promise ? decision.then(answer, reject) : answer(decision)
   }
 
   /** Any other error is an internal error. */
-  function refuse(error: unknown): Http1Answer {
+  function reject(error: unknown): Answer {
     if (!(error instanceof RequestError || error instanceof CountersError)) throw error
     onRefused?.(error.message)
     return badRequest
   }
 
-  return (request: Http1Request) => {
-    const { path } = request
-    if (path === '/json') return timed(request)
+  return (request: IncomingMessage, body: Buffer) => {
+    const path = pathOf(request)
+    if (path === '/json') return timed(request, body)
     if (path === '/healthcheck') return healthy() ? isHealthy : isUnhealthy
     return notFound
   }
 }
 
-const jsonType = { 'Content-Type': 'application/json' }
-const okHead = answerHead(200, jsonType)
-const overLimitHead = answerHead(429, jsonType)
-
-function toAnswer(decision: Decision): Http1Answer {
-  return { head: decision.over ? overLimitHead : okHead, body: encodeDecisionJson(decision) }
+/** Returns the path of a target, which may begin with a scheme and a host. */
+function pathOf({ url = '' }: IncomingMessage): string {
+  return /^(?:https?:\/\/[^/?#]*)?([^?#]*)/i.exec(url)?.[1] || '/'
 }
 
-const isHealthy = text(200, 'OK')
-const isUnhealthy: Http1Answer = { head: answerHead(500) }
-const badRequest = text(400, 'Bad Request\n')
-const notFound = text(404, '404 page not found\n')
+const textHeaders = { 'Content-Type': 'text/plain; charset=utf-8', 'X-Content-Type-Options': 'nosniff' }
+const jsonHeaders = { 'Content-Type': 'application/json' }
+const isHealthy: Answer = { status: 200, headers: textHeaders, body: 'OK' }
+const isUnhealthy: Answer = { status: 500, headers: {}, body: '' }
+const badRequest: Answer = { status: 400, headers: textHeaders, body: 'Bad Request\n' }
+const notFound: Answer = { status: 404, headers: textHeaders, body: '404 page not found\n' }
+const internalError: Answer = { status: 500, headers: textHeaders, body: 'Internal Server Error\n' }
+const noMemory: Answer = { status: 503, headers: textHeaders, body: 'Service Unavailable\n' }
 
-function text(status: number, body: string): Http1Answer {
-  const headers = { 'Content-Type': 'text/plain; charset=utf-8', 'X-Content-Type-Options': 'nosniff' }
-  return { head: answerHead(status, headers), body }
+function toAnswer(decision: Decision): Answer {
+  return { status: decision.over ? 429 : 200, headers: jsonHeaders, body: encodeDecisionJson(decision) }
+}
+
+function writeHead(response: ServerResponse, { status, headers, body }: Answer, closes: boolean): void {
+  response.writeHead(status, {
+    ...headers,
+    'Content-Length': Buffer.byteLength(body),
+    ...(closes && { Connection: 'close' }),
+  })
 }
