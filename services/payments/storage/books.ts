@@ -1,7 +1,8 @@
 import type { Merchant } from '../domain/merchant/merchant.ts'
 import { firstId } from './sql-statements.ts'
 import { onlyRow, type Tx } from './storage.ts'
-import { type MerchantRow, merchantColumns, merchantOf } from './tables/merchants.ts'
+import type { Row } from './table.ts'
+import { merchants } from './tables/merchants.ts'
 
 /**
  * Reading everything, part by part, to prove it. Each part is in the order of ids, after the last of the one
@@ -12,11 +13,11 @@ export async function listAllMerchants(
   afterId: string | null,
   limit: number,
 ): Promise<readonly Merchant[]> {
-  const rows = await tx.query<MerchantRow>(
-    `SELECT ${merchantColumns} FROM merchants WHERE id > coalesce($1, '${firstId}'::uuid) ORDER BY id LIMIT $2`,
+  const rows = await tx.query<Row>(
+    `SELECT ${merchants.columns} FROM merchants WHERE id > coalesce($1, '${firstId}'::uuid) ORDER BY id LIMIT $2`,
     [afterId, limit],
   )
-  return rows.map(merchantOf)
+  return rows.map(merchants.read)
 }
 
 const counted = ['merchants', 'transactions', 'disputes', 'lines', 'entries'] as const

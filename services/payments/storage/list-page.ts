@@ -1,6 +1,7 @@
 import type { TimeRange } from '../domain/transaction/transaction-search.ts'
 import { toDate } from './sql-statements.ts'
 import type { SqlValue, Tx } from './storage.ts'
+import type { RecordOf, Row, Table } from './table.ts'
 
 /**
  * A part of a list. Without cursors it begins with the newest element. `before` selects older elements than
@@ -37,6 +38,20 @@ export interface ListSource<Row, Item> {
   /** Additional conditions of each element. */
   readonly conditions?: readonly Condition[]
   readonly item: (row: Row) => Item
+}
+
+/** Returns the list of a merchant's records. */
+export function listOfMerchant<Defined extends ConstructorParameters<typeof Table>[1]>(
+  table: Table<Defined>,
+): ListSource<Row, RecordOf<Defined>> {
+  return {
+    columns: table.columns,
+    from: table.name,
+    owner: 'merchant_id',
+    id: 'id',
+    position: 'position',
+    item: table.read,
+  }
 }
 
 /** A condition in SQL. It names each of its values by what `parameter` returns for it. */

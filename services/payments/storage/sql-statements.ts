@@ -1,32 +1,5 @@
-/** `INSERT` of one row: the parameters are the columns' values in their order. */
-export function insertInto(table: string, columns: readonly string[]): string {
-  return `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${parameters(columns)})`
-}
-
-/**
- * The same for an element of a list, at the next position of its owner, which is the first column. The owner
- * is locked from then on, so this comes late in a transaction. Refused when the owner has no list.
- */
-export function insertAtNextPosition(table: string, columns: readonly string[]): string {
-  return `WITH place AS (UPDATE positions SET last = last + 1 WHERE owner = $1 RETURNING last)
-    INSERT INTO ${table} (${columns.join(', ')}, position)
-    VALUES (${parameters(columns)}, (SELECT last FROM place))`
-}
-
-function parameters(columns: readonly string[]): string {
-  return columns.map((_, index) => `$${index + 1}`).join(', ')
-}
-
 export function toDate(ms: number): Date {
   return new Date(ms)
-}
-
-export function toDateOrNull(ms: number | null): Date | null {
-  return ms === null ? null : new Date(ms)
-}
-
-export function toMsOrNull(date: Date | null): number | null {
-  return date === null ? null : date.getTime()
 }
 
 /**

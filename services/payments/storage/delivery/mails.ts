@@ -1,6 +1,7 @@
 import type { JsonObject } from '../../domain/json.ts'
-import { insertInto, toDate } from '../sql-statements.ts'
+import { toDate } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
+import { column, instant, json, type Row, Table } from '../table.ts'
 
 /** Mail that was promised by the commit that stored it. It is sent at least once. */
 export interface Mail {
@@ -14,22 +15,18 @@ export interface Mail {
   readonly attempts: number
 }
 
-interface MailRow {
-  readonly id: string
-  readonly created: Date
-  readonly template: string
-  readonly recipient: string
-  readonly content: JsonObject
-  readonly attempts: number
-}
-
-const insert = insertInto('mails', ['id', 'created', 'template', 'recipient', 'content', 'due'])
+const mails = new Table('mails', {
+  id: column<string>('id'),
+  createdMs: instant('created'),
+  template: column<string>('template'),
+  recipient: column<string>('recipient'),
+  content: json<JsonObject>('content'),
+})
+const insert = mails.insert(['due'])
 
 /** It is due at once. */
 export async function insertMail(tx: Tx, mail: Omit<Mail, 'attempts'>): Promise<void> {
-  const created = toDate(mail.createdMs)
-  const content = JSON.stringify(mail.content)
-  await tx.query(insert, [mail.id, created, mail.template, mail.recipient, content, created])
+  await tx.query(insert.sql, [...insert.values(mail), toDate(mail.createdMs)])
 }
 
 /**
@@ -42,14 +39,14 @@ export async function claimDueMails(
   leaseUntilMs: number,
   limit: number,
 ): Promise<readonly Mail[]> {
-  const rows = await tx.query<MailRow>(
+  const rows = await tx.query<Row & { readonly attempts: number }>(
     `UPDATE mails SET attempts = attempts + 1, due = $2 WHERE id IN (
        SELECT id FROM mails WHERE due <= $1 AND sent IS NULL AND given_up IS NULL ORDER BY due LIMIT $3
        FOR UPDATE SKIP LOCKED
-     ) RETURNING id, created, template, recipient, content, attempts`,
+     ) RETURNING ${mails.columns}, attempts`,
     [toDate(nowMs), toDate(leaseUntilMs), limit],
   )
-  return rows.map(({ created, ...rest }) => ({ ...rest, createdMs: created.getTime() }))
+  return rows.map(row => ({ ...mails.read(row), attempts: row.attempts }))
 }
 
 export async function markMailSent(tx: Tx, id: string, sentMs: number): Promise<void> {

@@ -1,7 +1,8 @@
 import type { TrailEntry } from '../../domain/transaction/trail.ts'
 import type { Transaction } from '../../domain/transaction/transaction.ts'
-import { byIndex, insertInto, toDate } from '../sql-statements.ts'
+import { byIndex, toDate } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
+import { column, type Row, Table } from '../table.ts'
 
 /** An instruction to the processor to carry out an entry of a trail. It is sent at least once. */
 export interface ProcessorInstruction {
@@ -20,17 +21,17 @@ export interface ProcessorInstruction {
   readonly attempts: number
 }
 
-const insert = insertInto('processor_instructions', [
-  'transaction_id',
-  'number',
-  'operation_id',
-  'kind',
-  'test',
-  'reference',
-  'amount',
-  'currency',
-  'due',
-])
+const instructions = new Table('processor_instructions', {
+  transactionId: column<string>('transaction_id'),
+  number: column<number>('number'),
+  operationId: column<string>('operation_id'),
+  kind: column<ProcessorInstruction['kind']>('kind'),
+  test: column<boolean>('test'),
+  reference: column<string>('reference'),
+  amount: column<bigint>('amount'),
+  currency: column<string>('currency'),
+})
+const insert = instructions.insert(['due'])
 
 /**
  * Enqueues an instruction for the newest entry of the transaction's trail, due at once. A transaction without
@@ -39,29 +40,17 @@ const insert = insertInto('processor_instructions', [
 export function insertInstruction(tx: Tx, transaction: Transaction, entry: TrailEntry): void {
   const { id, test, processorReference, currency, totals } = transaction
   if (entry.kind === 'dispute' || processorReference === null) return
-  tx.send(insert, [
-    id,
-    totals.entries - 1,
-    entry.id,
-    entry.kind,
+  const instruction = {
+    transactionId: id,
+    number: totals.entries - 1,
+    operationId: entry.id,
+    kind: entry.kind,
     test,
-    processorReference,
-    entry.amount,
+    reference: processorReference,
+    amount: entry.amount,
     currency,
-    toDate(entry.createdMs),
-  ])
-}
-
-interface InstructionRow {
-  readonly transaction_id: string
-  readonly number: number
-  readonly operation_id: string
-  readonly kind: ProcessorInstruction['kind']
-  readonly test: boolean
-  readonly reference: string
-  readonly amount: bigint
-  readonly currency: string
-  readonly attempts: number
+  }
+  tx.send(insert.sql, [...insert.values(instruction), toDate(entry.createdMs)])
 }
 
 const claimDue = `UPDATE processor_instructions SET attempts = attempts + 1, due = $2
@@ -73,7 +62,7 @@ const claimDue = `UPDATE processor_instructions SET attempts = attempts + 1, due
     )
     ORDER BY i.due LIMIT $3 FOR UPDATE OF i SKIP LOCKED
   )
-  RETURNING transaction_id, number, operation_id, kind, test, reference, amount, currency, attempts`
+  RETURNING ${instructions.columns}, attempts`
 
 /**
  * Claims due instructions for this process alone until `leaseUntilMs`: of each transaction, only the first
@@ -85,12 +74,12 @@ export async function claimDueInstructions(
   leaseUntilMs: number,
   limit: number,
 ): Promise<readonly ProcessorInstruction[]> {
-  const rows = await tx.query<InstructionRow>(claimDue, [toDate(nowMs), toDate(leaseUntilMs), limit])
-  return rows.map(({ transaction_id, operation_id, ...rest }) => ({
-    ...rest,
-    transactionId: transaction_id,
-    operationId: operation_id,
-  }))
+  const rows = await tx.query<Row & { readonly attempts: number }>(claimDue, [
+    toDate(nowMs),
+    toDate(leaseUntilMs),
+    limit,
+  ])
+  return rows.map(row => ({ ...instructions.read(row), attempts: row.attempts }))
 }
 
 type InstructionId = Pick<ProcessorInstruction, 'transactionId' | 'number'>

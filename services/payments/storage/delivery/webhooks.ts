@@ -1,6 +1,7 @@
-import { type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
-import { insertAtNextPosition, toDate, toDateOrNull, toMsOrNull } from '../sql-statements.ts'
+import { listOfMerchant, listPage, type Page, type PageQuery } from '../list-page.ts'
+import { toDate } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
+import { column, instant, nullableInstant, type Row, Table } from '../table.ts'
 
 export interface WebhookEndpoint {
   readonly id: string
@@ -29,77 +30,39 @@ export interface WebhookEvent {
   readonly body: string
 }
 
-interface EndpointRow {
-  readonly id: string
-  readonly merchant_id: string
-  readonly created: Date
-  readonly url: string
-  readonly events: readonly string[]
-  readonly secrets: readonly string[]
-  readonly disabled: Date | null
-}
+const endpoints = new Table('webhook_endpoints', {
+  merchantId: column<string>('merchant_id'),
+  id: column<string>('id'),
+  createdMs: instant('created'),
+  url: column<string>('url'),
+  events: column<readonly string[]>('events'),
+  secrets: column<readonly string[]>('secrets'),
+  disabledMs: nullableInstant('disabled'),
+})
 
-interface EventRow {
-  readonly id: string
-  readonly merchant_id: string
-  readonly created: Date
-  readonly type: string
-  readonly subject_id: string
-  readonly body: string
-}
+const events = new Table('webhook_events', {
+  merchantId: column<string>('merchant_id'),
+  id: column<string>('id'),
+  createdMs: instant('created'),
+  type: column<string>('type'),
+  subjectId: column<string>('subject_id'),
+  body: column<string>('body'),
+})
 
-const endpointColumns = ['merchant_id', 'id', 'created', 'url', 'events', 'secrets', 'disabled']
-const eventColumns = ['merchant_id', 'id', 'created', 'type', 'subject_id', 'body']
-
-function endpointOf(row: EndpointRow): WebhookEndpoint {
-  const { id, url, events, secrets } = row
-  const merchantId = row.merchant_id
-  return {
-    id,
-    merchantId,
-    createdMs: row.created.getTime(),
-    url,
-    events,
-    secrets,
-    disabledMs: toMsOrNull(row.disabled),
-  }
-}
-
-function eventOf(row: EventRow): WebhookEvent {
-  const { id, type, body } = row
-  return {
-    id,
-    merchantId: row.merchant_id,
-    createdMs: row.created.getTime(),
-    type,
-    subjectId: row.subject_id,
-    body,
-  }
-}
-
-const insertEndpointRow = `${insertAtNextPosition('webhook_endpoints', endpointColumns)}
-  ON CONFLICT (id) DO UPDATE SET url = excluded.url, events = excluded.events, secrets = excluded.secrets,
-    disabled = excluded.disabled, deleted = NULL`
+const insertEndpoint = endpoints.insertAtNextPosition()
+const restoreEndpoint = `ON CONFLICT (id) DO UPDATE SET url = excluded.url, events = excluded.events,
+  secrets = excluded.secrets, disabled = excluded.disabled, deleted = NULL`
 
 /** Inserts an endpoint. A deleted endpoint returns under its id, at its old place. */
 export async function insertWebhookEndpoint(tx: Tx, endpoint: WebhookEndpoint): Promise<void> {
-  await tx.query(insertEndpointRow, [
-    endpoint.merchantId,
-    endpoint.id,
-    toDate(endpoint.createdMs),
-    endpoint.url,
-    endpoint.events,
-    endpoint.secrets,
-    toDateOrNull(endpoint.disabledMs),
-  ])
+  await tx.query(`${insertEndpoint.sql} ${restoreEndpoint}`, insertEndpoint.values(endpoint))
 }
+
+const updateEndpoint = endpoints.update('url', 'events', 'secrets', 'disabledMs')
 
 /** Stores the fields that change: URL, events, secrets, and whether it is disabled. */
 export async function updateWebhookEndpoint(tx: Tx, endpoint: WebhookEndpoint): Promise<void> {
-  await tx.query(
-    'UPDATE webhook_endpoints SET url = $2, events = $3, secrets = $4, disabled = $5 WHERE id = $1',
-    [endpoint.id, endpoint.url, endpoint.events, endpoint.secrets, toDateOrNull(endpoint.disabledMs)],
-  )
+  await tx.query(updateEndpoint.sql, updateEndpoint.values(endpoint))
 }
 
 /**
@@ -131,21 +94,17 @@ export async function findWebhookEndpoint(tx: Tx, id: string): Promise<WebhookEn
   return find(tx, findEndpoint, id)
 }
 
-const findEndpoint = `SELECT ${endpointColumns.join(', ')} FROM webhook_endpoints
+const findEndpoint = `SELECT ${endpoints.columns} FROM webhook_endpoints
   WHERE id = $1 AND deleted IS NULL`
 
 async function find(tx: Tx, sql: string, id: string): Promise<WebhookEndpoint | undefined> {
-  const [row] = await tx.query<EndpointRow>(sql, [id])
-  return row === undefined ? undefined : endpointOf(row)
+  const [row] = await tx.query<Row>(sql, [id])
+  return row === undefined ? undefined : endpoints.read(row)
 }
 
-const endpointsOfMerchant: ListSource<EndpointRow, WebhookEndpoint> = {
-  columns: endpointColumns.join(', '),
+const endpointsOfMerchant = {
+  ...listOfMerchant(endpoints),
   from: '(SELECT * FROM webhook_endpoints WHERE deleted IS NULL) AS endpoints',
-  owner: 'merchant_id',
-  id: 'id',
-  position: 'position',
-  item: endpointOf,
 }
 
 export function listWebhookEndpoints(
@@ -156,14 +115,7 @@ export function listWebhookEndpoints(
   return listPage(tx, endpointsOfMerchant, merchantId, page)
 }
 
-const eventsOfMerchant: ListSource<EventRow, WebhookEvent> = {
-  columns: eventColumns.join(', '),
-  from: 'webhook_events',
-  owner: 'merchant_id',
-  id: 'id',
-  position: 'position',
-  item: eventOf,
-}
+const eventsOfMerchant = listOfMerchant(events)
 
 export function listWebhookEvents(
   tx: Tx,
@@ -177,7 +129,7 @@ export function listWebhookEvents(
 
 const insertEvent = `WITH place AS (UPDATE positions SET last = last + 1 WHERE owner = $1 RETURNING last),
     event AS (
-      INSERT INTO webhook_events (merchant_id, id, created, type, subject_id, body, position)
+      INSERT INTO webhook_events (${events.columns}, position)
       VALUES ($1, $2, $3, $4, $5, $6, (SELECT last FROM place)) RETURNING id, position
     )
   INSERT INTO webhook_deliveries (endpoint_id, event_id, subject_id, position, due)
@@ -185,11 +137,11 @@ const insertEvent = `WITH place AS (UPDATE positions SET last = last + 1 WHERE o
   WHERE endpoint.merchant_id = $1 AND endpoint.disabled IS NULL
     AND (cardinality(endpoint.events) = 0 OR $4 = ANY (endpoint.events))`
 
-const findEvent = `SELECT ${eventColumns.join(', ')} FROM webhook_events WHERE id = $1`
+const findEvent = `SELECT ${events.columns} FROM webhook_events WHERE id = $1`
 
 export async function findWebhookEvent(tx: Tx, id: string): Promise<WebhookEvent | undefined> {
-  const [row] = await tx.query<EventRow>(findEvent, [id])
-  return row === undefined ? undefined : eventOf(row)
+  const [row] = await tx.query<Row>(findEvent, [id])
+  return row === undefined ? undefined : events.read(row)
 }
 
 /**
@@ -197,6 +149,5 @@ export async function findWebhookEvent(tx: Tx, id: string): Promise<WebhookEvent
  * merchant's lists.
  */
 export function insertWebhookEvent(tx: Tx, event: WebhookEvent): void {
-  const { merchantId, id, createdMs, type, subjectId, body } = event
-  tx.send(insertEvent, [merchantId, id, toDate(createdMs), type, subjectId, body])
+  tx.send(insertEvent, events.values(event))
 }

@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { App, AppKey } from '../../domain/merchant/app.ts'
 import { opens } from '../../domain/merchant/app.ts'
-import { insertInto, toDate, toDateOrNull, toMsOrNull } from '../sql-statements.ts'
+import { toDate } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
 
 export async function insertApp(tx: Tx, app: App): Promise<void> {
@@ -16,17 +16,21 @@ export async function insertIdentity(
   kind: 'app' | 'user',
   createdMs: number,
 ): Promise<void> {
-  await tx.query(insertInto('identities', ['id', 'kind', 'created']), [id, kind, toDate(createdMs)])
+  await tx.query('INSERT INTO identities (id, kind, created) VALUES ($1, $2, $3)', [
+    id,
+    kind,
+    toDate(createdMs),
+  ])
   await tx.query('INSERT INTO positions (owner) VALUES ($1)', [id])
 }
 
 /** @throws StorageError `constraint` `app_keys_pkey` when the key is that of an app already */
 export async function insertAppKey(tx: Tx, key: AppKey): Promise<void> {
-  await tx.query(insertInto('app_keys', ['hash', 'app_id', 'created', 'expires']), [
+  await tx.query('INSERT INTO app_keys (hash, app_id, created, expires) VALUES ($1, $2, $3, $4)', [
     Buffer.from(key.hash, 'hex'),
     key.appId,
     toDate(key.createdMs),
-    toDateOrNull(key.expiresMs),
+    key.expiresMs === null ? null : toDate(key.expiresMs),
   ])
 }
 
@@ -72,7 +76,7 @@ export async function findAppByKeyHash(tx: Tx, hash: string, nowMs: number): Pro
   )
   const row = rows.find(candidate => timingSafeEqual(candidate.hash, wanted))
   if (row === undefined) return undefined
-  const expiresMs = toMsOrNull(row.expires)
+  const expiresMs = row.expires?.getTime() ?? null
   const key = { appId: row.id, hash, createdMs: row.key_created.getTime(), expiresMs }
   return opens(key, nowMs) ? appOf(row) : undefined
 }

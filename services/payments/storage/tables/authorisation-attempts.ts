@@ -1,6 +1,7 @@
 import type { KeyId } from '../idempotency/idempotency-keys.ts'
-import { insertInto, toDate } from '../sql-statements.ts'
+import { toDate } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
+import { column, object, type Row, Table } from '../table.ts'
 
 /** An authorisation that the processor may have received, and whose outcome is not stored yet. */
 export interface AuthorisationAttempt {
@@ -15,9 +16,15 @@ export interface AuthorisationAttempt {
   readonly currency: string
 }
 
-const columns = ['reference', 'scope', 'key_hash', 'merchant_id', 'test', 'amount', 'currency']
-const insert = `${insertInto('authorisation_attempts', [...columns, 'created', 'due'])}
-  ON CONFLICT (reference) DO NOTHING`
+const attempts = new Table('authorisation_attempts', {
+  reference: column<string>('reference'),
+  keyId: object({ scope: column<string>('scope'), hash: column<Uint8Array>('key_hash') }),
+  merchantId: column<string>('merchant_id'),
+  test: column<boolean>('test'),
+  amount: column<bigint>('amount'),
+  currency: column<string>('currency'),
+})
+const insert = attempts.insert(['created', 'due'])
 
 /**
  * Stores an attempt before the call to the processor. A repeated attempt with the same reference changes
@@ -27,20 +34,11 @@ const insert = `${insertInto('authorisation_attempts', [...columns, 'created', '
  */
 export async function insertAttempt(
   tx: Tx,
-  { reference, keyId, merchantId, test, amount, currency }: AuthorisationAttempt,
+  attempt: AuthorisationAttempt,
   { nowMs, dueMs }: { readonly nowMs: number; readonly dueMs: number },
 ): Promise<void> {
-  await tx.query(insert, [
-    reference,
-    keyId.scope,
-    keyId.hash,
-    merchantId,
-    test,
-    amount,
-    currency,
-    toDate(nowMs),
-    toDate(dueMs),
-  ])
+  const values = [...insert.values(attempt), toDate(nowMs), toDate(dueMs)]
+  await tx.query(`${insert.sql} ON CONFLICT (reference) DO NOTHING`, values)
 }
 
 /** Removes an attempt whose outcome is known. */
@@ -53,22 +51,11 @@ export interface DueAttempt extends AuthorisationAttempt {
   readonly tries: number
 }
 
-interface AttemptRow {
-  readonly reference: string
-  readonly scope: string
-  readonly key_hash: Uint8Array
-  readonly merchant_id: string
-  readonly test: boolean
-  readonly amount: bigint
-  readonly currency: string
-  readonly tries: number
-}
-
 const claim = `UPDATE authorisation_attempts SET tries = tries + 1, due = $2
   WHERE reference IN (
     SELECT reference FROM authorisation_attempts WHERE due <= $1 ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED
   )
-  RETURNING ${columns.join(', ')}, tries`
+  RETURNING ${attempts.columns}, tries`
 
 /** Claims due attempts for this process alone until `leaseUntilMs`. */
 export async function claimDueAttempts(
@@ -77,12 +64,12 @@ export async function claimDueAttempts(
   leaseUntilMs: number,
   limit: number,
 ): Promise<readonly DueAttempt[]> {
-  const rows = await tx.query<AttemptRow>(claim, [toDate(nowMs), toDate(leaseUntilMs), limit])
-  return rows.map(({ scope, key_hash: hash, merchant_id: merchantId, ...rest }) => ({
-    ...rest,
-    merchantId,
-    keyId: { scope, hash },
-  }))
+  const rows = await tx.query<Row & { readonly tries: number }>(claim, [
+    toDate(nowMs),
+    toDate(leaseUntilMs),
+    limit,
+  ])
+  return rows.map(row => ({ ...attempts.read(row), tries: row.tries }))
 }
 
 /** @param dueMs when the sweep checks the attempt again */

@@ -1,37 +1,25 @@
 import type { SavedCard } from '../../domain/merchant/card.ts'
-import { insertAtNextPosition, toDate } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
-import { type CardRow, cardColumns, cardOf, cardValues } from './card-columns.ts'
+import { column, instant, type Row, Table } from '../table.ts'
+import { card, cardReference } from './card-columns.ts'
 
-interface SavedCardRow extends CardRow {
-  readonly id: string
-  readonly merchant_id: string
-  readonly created: Date
-  readonly notes: string | null
-}
+const cards = new Table('cards', {
+  merchantId: column<string>('merchant_id'),
+  id: column<string>('id'),
+  createdMs: instant('created'),
+  card,
+  reference: cardReference,
+  notes: column<string | null>('notes'),
+})
 
-const columns = ['merchant_id', 'id', 'created', ...cardColumns, 'notes']
-
-function savedCardOf(row: SavedCardRow): SavedCard {
-  const { id, merchant_id: merchantId, created, notes } = row
-  const { card, cardReference: reference } = cardOf(row)
-  return { id, merchantId, createdMs: created.getTime(), card, reference, notes }
-}
-
-const insert = insertAtNextPosition('cards', columns)
+const insert = cards.insertAtNextPosition()
 
 /** Holds the merchant's lists until this database transaction ends. */
 export async function insertCard(tx: Tx, card: SavedCard): Promise<void> {
-  await tx.query(insert, [
-    card.merchantId,
-    card.id,
-    toDate(card.createdMs),
-    ...cardValues(card.card, card.reference),
-    card.notes,
-  ])
+  await tx.query(insert.sql, insert.values(card))
 }
 
 export async function findCard(tx: Tx, id: string): Promise<SavedCard | undefined> {
-  const [row] = await tx.query<SavedCardRow>(`SELECT ${columns.join(', ')} FROM cards WHERE id = $1`, [id])
-  return row === undefined ? undefined : savedCardOf(row)
+  const [row] = await tx.query<Row>(`SELECT ${cards.columns} FROM cards WHERE id = $1`, [id])
+  return row === undefined ? undefined : cards.read(row)
 }

@@ -1,10 +1,11 @@
 import type { Merchant } from '../../domain/merchant/merchant.ts'
 import { type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
 import type { Tx } from '../storage.ts'
-import { type MerchantRow, merchantColumns, merchantOf } from './merchants.ts'
+import type { Row } from '../table.ts'
+import { merchants } from './merchants.ts'
 
 const from = 'merchant_apps m JOIN merchants ON merchants.id = m.merchant_id'
-const find = `SELECT ${merchantColumns} FROM ${from} WHERE m.merchant_id = $1 AND m.app_id = $2`
+const find = `SELECT ${merchants.columnsOf('merchants')} FROM ${from} WHERE m.merchant_id = $1 AND m.app_id = $2`
 
 /** The merchant, if the app has it: to others it is as if it did not exist. */
 export async function findMerchantOfApp(
@@ -12,8 +13,8 @@ export async function findMerchantOfApp(
   merchantId: string,
   appId: string,
 ): Promise<Merchant | undefined> {
-  const [row] = await tx.query<MerchantRow>(find, [merchantId, appId])
-  return row === undefined ? undefined : merchantOf(row)
+  const [row] = await tx.query<Row>(find, [merchantId, appId])
+  return row === undefined ? undefined : merchants.read(row)
 }
 
 const findOfTransaction = find.replace(
@@ -27,17 +28,17 @@ export async function findMerchantOfTransaction(
   transactionId: string,
   appId: string,
 ): Promise<Merchant | undefined> {
-  const [row] = await tx.query<MerchantRow>(findOfTransaction, [transactionId, appId])
-  return row === undefined ? undefined : merchantOf(row)
+  const [row] = await tx.query<Row>(findOfTransaction, [transactionId, appId])
+  return row === undefined ? undefined : merchants.read(row)
 }
 
-const ofApp: ListSource<MerchantRow, Merchant> = {
-  columns: merchantColumns,
+const ofApp: ListSource<Row, Merchant> = {
+  columns: merchants.columnsOf('merchants'),
   from,
   owner: 'm.app_id',
   id: 'm.merchant_id',
   position: 'm.identity_position',
-  item: merchantOf,
+  item: merchants.read,
 }
 
 export function listFilteredMerchantsOfApp(

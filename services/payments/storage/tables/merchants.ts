@@ -1,57 +1,29 @@
-import type { Merchant } from '../../domain/merchant/merchant.ts'
-import { insertInto, toDate, toDateOrNull, toMsOrNull } from '../sql-statements.ts'
+import { type Bank, type Merchant, mutableMerchantFields } from '../../domain/merchant/merchant.ts'
 import type { Tx } from '../storage.ts'
+import { column, type Field, instant, nullableInstant, object, type Row, Table } from '../table.ts'
 
-export interface MerchantRow {
-  readonly id: string
-  readonly key: string
-  readonly created: Date
-  readonly name: string | null
-  readonly currency: string
-  readonly test: boolean
-  readonly email: string
-  readonly website: string
-  readonly descriptor: string
-  readonly country: string
-  readonly company_number: string | null
-  readonly iban: string | null
-  readonly closed: Date | null
+const bank: Field<Bank | null> = {
+  columns: ['iban'],
+  write: value => [value?.iban ?? null],
+  read: ({ iban }) => (typeof iban === 'string' ? { iban } : null),
 }
 
-const columns = [
-  'id',
-  'key',
-  'created',
-  'name',
-  'currency',
-  'test',
-  'email',
-  'website',
-  'descriptor',
-  'country',
-  'company_number',
-  'iban',
-  'closed',
-]
-export const merchantColumns = columns.map(column => `merchants.${column}`).join(', ')
+export const merchants = new Table('merchants', {
+  id: column<string>('id'),
+  key: column<string>('key'),
+  createdMs: instant('created'),
+  name: column<string | null>('name'),
+  currency: column<string>('currency'),
+  test: column<boolean>('test'),
+  email: column<string>('email'),
+  website: column<string>('website'),
+  descriptor: column<string>('descriptor'),
+  company: object({ country: column<string>('country'), number: column<string | null>('company_number') }),
+  bank,
+  closedMs: nullableInstant('closed'),
+})
 
-export function merchantOf(row: MerchantRow): Merchant {
-  const { id, key, name, currency, test, email, website, descriptor, country, iban } = row
-  return {
-    id,
-    key,
-    createdMs: row.created.getTime(),
-    name,
-    currency,
-    test,
-    email,
-    website,
-    descriptor,
-    company: { country, number: row.company_number },
-    bank: iban === null ? null : { iban },
-    closedMs: toMsOrNull(row.closed),
-  }
-}
+const insert = merchants.insert(['provision_uid'])
 
 /**
  * Inserts a merchant, and begins its lists.
@@ -64,26 +36,10 @@ export async function insertMerchant(
   merchant: Merchant,
   provisionUid: string | null = null,
 ): Promise<boolean> {
-  const { company, bank } = merchant
-  const inserted = await tx.query(
-    `${insertInto('merchants', [...columns, 'provision_uid'])} ON CONFLICT (provision_uid) DO NOTHING RETURNING id`,
-    [
-      merchant.id,
-      merchant.key,
-      toDate(merchant.createdMs),
-      merchant.name,
-      merchant.currency,
-      merchant.test,
-      merchant.email,
-      merchant.website,
-      merchant.descriptor,
-      company.country,
-      company.number,
-      bank === null ? null : bank.iban,
-      toDateOrNull(merchant.closedMs),
-      provisionUid,
-    ],
-  )
+  const inserted = await tx.query(`${insert.sql} ON CONFLICT (provision_uid) DO NOTHING RETURNING id`, [
+    ...insert.values(merchant),
+    provisionUid,
+  ])
   if (inserted.length === 0) return false
   await tx.query('INSERT INTO positions (owner) VALUES ($1)', [merchant.id])
   return true
@@ -107,11 +63,11 @@ export async function findMerchantsByProvisionUids(
   tx: Tx,
   uids: readonly string[],
 ): Promise<ReadonlyMap<string, Merchant>> {
-  const rows = await tx.query<MerchantRow & { readonly provision_uid: string }>(
-    `SELECT ${merchantColumns}, provision_uid FROM merchants WHERE provision_uid = ANY ($1::text[])`,
+  const rows = await tx.query<Row & { readonly provision_uid: string }>(
+    `SELECT ${merchants.columns}, provision_uid FROM merchants WHERE provision_uid = ANY ($1::text[])`,
     [uids],
   )
-  return new Map(rows.map(row => [row.provision_uid, merchantOf(row)]))
+  return new Map(rows.map(row => [row.provision_uid, merchants.read(row)]))
 }
 
 /** Returns the uids of the resources of merchants by the ids of these. Merchants without one are left out. */
@@ -135,19 +91,15 @@ export async function lockMerchant(tx: Tx, id: string): Promise<Merchant | undef
   return find(tx, 'id = $1 FOR NO KEY UPDATE', id)
 }
 
-/** Stores the fields that change: name, e-mail, descriptor, and when it was closed. */
+const update = merchants.update(...mutableMerchantFields, 'closedMs')
+
+/** Stores the fields that can change, and when the merchant was closed. */
 export async function updateMerchant(tx: Tx, merchant: Merchant): Promise<void> {
-  await tx.query('UPDATE merchants SET name = $2, email = $3, descriptor = $4, closed = $5 WHERE id = $1', [
-    merchant.id,
-    merchant.name,
-    merchant.email,
-    merchant.descriptor,
-    toDateOrNull(merchant.closedMs),
-  ])
+  await tx.query(update.sql, update.values(merchant))
 }
 
 async function find(tx: Tx, condition: string, value: string): Promise<Merchant | undefined> {
-  const sql = `SELECT ${merchantColumns} FROM merchants WHERE ${condition}`
-  const [row] = await tx.query<MerchantRow>(sql, [value])
-  return row === undefined ? undefined : merchantOf(row)
+  const sql = `SELECT ${merchants.columns} FROM merchants WHERE ${condition}`
+  const [row] = await tx.query<Row>(sql, [value])
+  return row === undefined ? undefined : merchants.read(row)
 }

@@ -1,4 +1,4 @@
-import { firstId, insertInto } from '../sql-statements.ts'
+import { firstId } from '../sql-statements.ts'
 import { onlyRow, type Tx } from '../storage.ts'
 
 /** That a line paid out for a period. A period is any name, such as a date. */
@@ -8,7 +8,7 @@ export interface PayoutRecord {
   readonly lineId: string
 }
 
-const insert = insertInto('payouts', ['merchant_id', 'period', 'line_id'])
+const insert = 'INSERT INTO payouts (merchant_id, period, line_id) VALUES ($1, $2, $3)'
 
 /** @throws StorageError `constraint` `payouts_once` when the merchant was paid for the period already */
 export async function insertPayout(tx: Tx, { merchantId, period, lineId }: PayoutRecord): Promise<void> {

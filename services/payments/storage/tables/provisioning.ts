@@ -1,4 +1,4 @@
-import { insertInto, toDate } from '../sql-statements.ts'
+import { toDate } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
 
 /** One request at a time for the merchant of a resource, from here to the end of the transaction. */
@@ -11,7 +11,8 @@ export interface KnownKey {
   readonly expiresMs: number | null
 }
 
-const insertKey = `${insertInto('app_keys', ['hash', 'app_id', 'created'])} ON CONFLICT (hash) DO NOTHING`
+const insertKey =
+  'INSERT INTO app_keys (hash, app_id, created) VALUES ($1, $2, $3) ON CONFLICT (hash) DO NOTHING'
 const findKey = 'SELECT app_id, expires FROM app_keys WHERE hash = $1'
 
 /** Gives the app a key, unless the key is some app's already, and answers whose it now is. */

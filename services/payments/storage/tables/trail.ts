@@ -1,8 +1,9 @@
 import type { DisputeOutcome } from '../../domain/transaction/dispute.ts'
 import type { TrailEntry, TrailKind, TrailTotals } from '../../domain/transaction/trail.ts'
 import { type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
-import { insertInto, toDate } from '../sql-statements.ts'
 import type { Tx } from '../storage.ts'
+import { column, type Field, instant, Table } from '../table.ts'
+import { fee } from './fee-columns.ts'
 
 /**
  * A transaction's trail as one JSON value, so that it is read in the same statement, and thus in the same
@@ -112,21 +113,28 @@ export function listTrail(tx: Tx, transactionId: string, page: PageQuery): Promi
   return listPage(tx, ofTransaction, transactionId, page)
 }
 
-const insert = insertInto('trail_entries', [
-  'transaction_id',
-  'number',
-  'id',
-  'kind',
-  'dispute_id',
-  'dispute_outcome',
-  'created',
-  'amount',
-  'balance',
-  'fee_flat',
-  'fee_rate',
-  'descriptor',
-  'line_id',
-])
+const dispute: Field<TrailEntry['dispute']> = {
+  columns: ['dispute_id', 'dispute_outcome'],
+  write: value => [value?.id ?? null, value?.outcome ?? null],
+  read: ({ dispute_id: id, dispute_outcome: outcome }) =>
+    id === null ? null : { id: id as string, outcome: outcome as DisputeOutcome },
+}
+
+const trailEntries = new Table('trail_entries', {
+  transactionId: column<string>('transaction_id'),
+  number: column<number>('number'),
+  id: column<string>('id'),
+  kind: column<TrailKind>('kind'),
+  dispute,
+  createdMs: instant('created'),
+  amount: column<bigint>('amount'),
+  balance: column<bigint>('balance'),
+  fee,
+  descriptor: column<string>('descriptor'),
+  lineId: column<string | null>('line_id'),
+})
+
+const insert = trailEntries.insert()
 
 /**
  * Adds an entry. The transaction fails with the constraint `trail_entries_order` when the trail had more
@@ -135,19 +143,5 @@ const insert = insertInto('trail_entries', [
  * @param number how many entries the trail had before
  */
 export function appendTrail(tx: Tx, entry: TrailEntry, number: number): void {
-  tx.send(insert, [
-    entry.transactionId,
-    number,
-    entry.id,
-    entry.kind,
-    entry.dispute === null ? null : entry.dispute.id,
-    entry.dispute === null ? null : entry.dispute.outcome,
-    toDate(entry.createdMs),
-    entry.amount,
-    entry.balance,
-    entry.fee.flat,
-    entry.fee.rate,
-    entry.descriptor,
-    entry.lineId,
-  ])
+  tx.send(insert.sql, insert.values({ ...entry, number }))
 }

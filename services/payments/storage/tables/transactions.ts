@@ -11,133 +11,58 @@ import {
   type Page,
   type PageQuery,
 } from '../list-page.ts'
-import { insertAtNextPosition, positionOf, toDate } from '../sql-statements.ts'
+import { positionOf, toDate } from '../sql-statements.ts'
 import { onlyRow, type Tx } from '../storage.ts'
-import { type CardRow, cardColumns, cardOf, cardValues } from './card-columns.ts'
+import { column, instant, json, type Row, Table } from '../table.ts'
+import { card, cardReference } from './card-columns.ts'
 import { selectTrail, type TrailJson, trailOf } from './trail.ts'
 
-interface TransactionRow extends CardRow {
-  readonly id: string
-  readonly merchant_id: string
-  readonly test: boolean
-  readonly created: Date
-  readonly currency: string
-  readonly amount: bigint
-  readonly descriptor: string
-  readonly pending_amount: bigint
-  readonly captured_amount: bigint
-  readonly refunded_amount: bigint
-  readonly voided_amount: bigint
-  readonly disputed_amount: bigint
-  readonly excess_disputed_amount: bigint
-  readonly refundable_value: bigint
-  readonly refundable_rest: bigint
-  readonly custom: JsonObject | null
-  readonly reference: string | null
-  readonly tds: Tds | null
-  readonly recurring: boolean
-  readonly error: ProcessingErrorCode | null
-  readonly expires: Date
-  readonly processor_reference: string | null
-}
+const transactions = new Table('transactions', {
+  merchantId: column<string>('merchant_id'),
+  id: column<string>('id'),
+  test: column<boolean>('test'),
+  createdMs: instant('created'),
+  currency: column<string>('currency'),
+  amount: column<bigint>('amount'),
+  descriptor: column<string>('descriptor'),
+  pendingAmount: column<bigint>('pending_amount'),
+  capturedAmount: column<bigint>('captured_amount'),
+  refundedAmount: column<bigint>('refunded_amount'),
+  voidedAmount: column<bigint>('voided_amount'),
+  disputedAmount: column<bigint>('disputed_amount'),
+  excessDisputedAmount: column<bigint>('excess_disputed_amount'),
+  refundableValue: column<bigint>('refundable_value'),
+  refundableRest: column<bigint>('refundable_rest'),
+  card,
+  cardReference,
+  custom: json<JsonObject | null>('custom'),
+  reference: column<string | null>('reference'),
+  tds: column<Tds | null>('tds'),
+  recurring: column<boolean>('recurring'),
+  error: column<ProcessingErrorCode | null>('error'),
+  expiresMs: instant('expires'),
+  processorReference: column<string | null>('processor_reference'),
+})
 
-interface TransactionRowWithTrail extends TransactionRow {
-  readonly trail: TrailJson
-}
+type TransactionRow = Row & { readonly id: string }
+type TransactionRowWithTrail = TransactionRow & { readonly trail: TrailJson }
 
-const columns = [
-  'merchant_id',
-  'id',
-  'test',
-  'created',
-  'currency',
-  'amount',
-  'descriptor',
-  'pending_amount',
-  'captured_amount',
-  'refunded_amount',
-  'voided_amount',
-  'disputed_amount',
-  'excess_disputed_amount',
-  'refundable_value',
-  'refundable_rest',
-  ...cardColumns,
-  'custom',
-  'reference',
-  'tds',
-  'recurring',
-  'error',
-  'expires',
-  'processor_reference',
-]
-const selected = columns.map(column => `t.${column}`).join(', ')
+const selected = transactions.columnsOf('t')
 const withTrail = (newest: number | null) => `${selected}, (${selectTrail('t.id', newest)}) AS trail`
 const selectedWithTrail = withTrail(maxShownTrail)
 
 function transactionOf(row: TransactionRowWithTrail): Transaction {
-  const { card, cardReference } = cardOf(row)
-  const { id, test, currency, amount, descriptor, custom, reference, tds, recurring, error } = row
-  return {
-    id,
-    merchantId: row.merchant_id,
-    test,
-    createdMs: row.created.getTime(),
-    currency,
-    amount,
-    descriptor,
-    pendingAmount: row.pending_amount,
-    capturedAmount: row.captured_amount,
-    refundedAmount: row.refunded_amount,
-    voidedAmount: row.voided_amount,
-    disputedAmount: row.disputed_amount,
-    excessDisputedAmount: row.excess_disputed_amount,
-    refundableValue: row.refundable_value,
-    refundableRest: row.refundable_rest,
-    card,
-    cardReference,
-    custom,
-    reference,
-    tds,
-    recurring,
-    error,
-    expiresMs: row.expires.getTime(),
-    processorReference: row.processor_reference,
-    ...trailOf(id, row.trail),
-  }
+  return { ...transactions.read(row), ...trailOf(row.id, row.trail) }
 }
 
-const insert = insertAtNextPosition('transactions', columns)
+const insert = transactions.insertAtNextPosition()
 
 /**
  * Inserts a transaction that has no trail yet. Holds the merchant's lists until this database transaction
  * ends.
  */
 export async function insertTransaction(tx: Tx, transaction: Transaction): Promise<void> {
-  await tx.query(insert, [
-    transaction.merchantId,
-    transaction.id,
-    transaction.test,
-    toDate(transaction.createdMs),
-    transaction.currency,
-    transaction.amount,
-    transaction.descriptor,
-    transaction.pendingAmount,
-    transaction.capturedAmount,
-    transaction.refundedAmount,
-    transaction.voidedAmount,
-    transaction.disputedAmount,
-    transaction.excessDisputedAmount,
-    transaction.refundableValue,
-    transaction.refundableRest,
-    ...cardValues(transaction.card, transaction.cardReference),
-    transaction.custom === null ? null : JSON.stringify(transaction.custom),
-    transaction.reference,
-    transaction.tds,
-    transaction.recurring,
-    transaction.error,
-    toDate(transaction.expiresMs),
-    transaction.processorReference,
-  ])
+  await tx.query(insert.sql, insert.values(transaction))
 }
 
 const find = `SELECT ${selectedWithTrail} FROM transactions t WHERE t.id = $1`
@@ -176,24 +101,20 @@ export async function lockTransaction(tx: Tx, id: string): Promise<Transaction |
   return row && transactionOf({ ...row, trail: onlyRow(trails).trail })
 }
 
+const update = transactions.update(
+  'pendingAmount',
+  'capturedAmount',
+  'refundedAmount',
+  'voidedAmount',
+  'disputedAmount',
+  'excessDisputedAmount',
+  'refundableValue',
+  'refundableRest',
+)
+
 /** Stores the amounts, which are all that changes. The caller holds the lock. */
 export function updateAmounts(tx: Tx, transaction: Transaction): void {
-  tx.send(
-    `UPDATE transactions SET pending_amount = $2, captured_amount = $3, refunded_amount = $4, voided_amount = $5,
-       disputed_amount = $6, refundable_value = $7, excess_disputed_amount = $8, refundable_rest = $9
-     WHERE id = $1`,
-    [
-      transaction.id,
-      transaction.pendingAmount,
-      transaction.capturedAmount,
-      transaction.refundedAmount,
-      transaction.voidedAmount,
-      transaction.disputedAmount,
-      transaction.refundableValue,
-      transaction.excessDisputedAmount,
-      transaction.refundableRest,
-    ],
-  )
+  tx.send(update.sql, update.values(transaction))
 }
 
 const ofMerchant: ListSource<TransactionRowWithTrail, Transaction> = {

@@ -1,0 +1,147 @@
+import { toDate } from './sql-statements.ts'
+import type { SqlValue } from './storage.ts'
+
+export type Row = Readonly<Record<string, unknown>>
+
+/** How a table stores a field of its records: in one column, or in several. */
+export interface Field<Value> {
+  readonly columns: readonly string[]
+  /** Returns the values of the columns, in their order. */
+  write(value: Value): readonly SqlValue[]
+  read(row: Row): Value
+}
+
+type Fields = Readonly<Record<string, Field<unknown>>>
+
+/** The record that has these fields. */
+export type RecordOf<Defined extends Fields> = {
+  readonly [Name in keyof Defined]: Defined[Name] extends Field<infer Value> ? Value : never
+}
+
+/** A column whose values need no conversion. */
+export function column<Value extends SqlValue>(name: string): Field<Value> {
+  return { columns: [name], write: value => [value], read: row => row[name] as Value }
+}
+
+/** A time in milliseconds since the epoch. */
+export function instant(name: string): Field<number> {
+  return {
+    columns: [name],
+    write: ms => [toDate(ms)],
+    read: row => (row[name] as Date).getTime(),
+  }
+}
+
+export function nullableInstant(name: string): Field<number | null> {
+  return {
+    columns: [name],
+    write: ms => [ms === null ? null : toDate(ms)],
+    read: row => (row[name] as Date | null)?.getTime() ?? null,
+  }
+}
+
+/** A JSON value, which the database parses. */
+export function json<Value>(name: string): Field<Value> {
+  return {
+    columns: [name],
+    write: value => [value === null ? null : JSON.stringify(value)],
+    read: row => row[name] as Value,
+  }
+}
+
+/** An object whose fields are columns. */
+export function object<Inner extends Fields>(fields: Inner): Field<RecordOf<Inner>> {
+  const entries = Object.entries(fields)
+  return {
+    columns: entries.flatMap(([, field]) => field.columns),
+    write: value => entries.flatMap(([name, field]) => field.write(value[name])),
+    read: row =>
+      Object.fromEntries(entries.map(([name, field]) => [name, field.read(row)])) as RecordOf<Inner>,
+  }
+}
+
+/** A statement whose parameters are fields of a record. */
+export interface RecordStatement<Shape> {
+  readonly sql: string
+  values(record: Shape): readonly SqlValue[]
+}
+
+/**
+ * The columns of a table, and the record that each row is. Statements name columns only through it, so that a
+ * new field is one line here and one in a migration.
+ */
+export class Table<Defined extends Fields> {
+  readonly name: string
+  /** All columns, as a SELECT or RETURNING lists them. */
+  readonly columns: string
+  readonly #fields: Defined
+  readonly #names: readonly string[]
+
+  /** @param fields in a list of an owner, the first is the owner's id */
+  constructor(name: string, fields: Defined) {
+    this.name = name
+    this.#fields = fields
+    this.#names = Object.values(fields).flatMap(field => field.columns)
+    this.columns = this.#names.join(', ')
+  }
+
+  /** Returns the columns for a statement that gives the table another name, or joins it. */
+  columnsOf(alias: string): string {
+    return this.#names.map(name => `${alias}.${name}`).join(', ')
+  }
+
+  /** Returns the record of a row. */
+  readonly read = (row: Row): RecordOf<Defined> => {
+    const record: Record<string, unknown> = {}
+    for (const name in this.#fields) record[name] = this.#fields[name]?.read(row)
+    return record as RecordOf<Defined>
+  }
+
+  /** @param more columns that the record does not have, whose values follow those of the record */
+  insert(more: readonly string[] = []): RecordStatement<RecordOf<Defined>> {
+    const columns = [...this.#names, ...more]
+    return {
+      sql: `INSERT INTO ${this.name} (${columns.join(', ')}) VALUES (${parameters(columns)})`,
+      values: record => this.values(record),
+    }
+  }
+
+  /**
+   * Inserts an element of a list at the next position of its owner. The owner is locked from then on, so this
+   * comes late in a transaction. The database rejects it when the owner has no list.
+   */
+  insertAtNextPosition(): RecordStatement<RecordOf<Defined>> {
+    return {
+      sql: `WITH place AS (UPDATE positions SET last = last + 1 WHERE owner = $1 RETURNING last)
+        INSERT INTO ${this.name} (${this.columns}, position)
+        VALUES (${parameters(this.#names)}, (SELECT last FROM place))`,
+      values: record => this.values(record),
+    }
+  }
+
+  /** Stores these fields of the record with its id. */
+  update<Name extends keyof Defined & string>(
+    ...names: readonly Name[]
+  ): RecordStatement<Pick<RecordOf<Defined>, Name | 'id'>> {
+    const columns = names.flatMap(name => this.#fields[name]?.columns ?? [])
+    const settings = columns.map((name, index) => `${name} = $${index + 2}`)
+    return {
+      sql: `UPDATE ${this.name} SET ${settings.join(', ')} WHERE id = $1`,
+      values: record => this.#write(record, ['id', ...names]),
+    }
+  }
+
+  /** Returns the values of all columns, in their order. */
+  values(record: RecordOf<Defined>): readonly SqlValue[] {
+    return this.#write(record, Object.keys(this.#fields))
+  }
+
+  #write(record: object, names: readonly string[]): readonly SqlValue[] {
+    const values = record as Readonly<Record<string, unknown>>
+    return names.flatMap(name => this.#fields[name]?.write(values[name]) ?? [])
+  }
+}
+
+function parameters(columns: readonly string[]): string {
+  return columns.map((_, index) => `$${index + 1}`).join(', ')
+}
