@@ -7,7 +7,7 @@ import type { Once, OnceRequest } from '../storage/idempotency/answers.ts'
 import type { Tx } from '../storage/storage.ts'
 import type { Answer } from './answer.ts'
 
-/** A request as an endpoint receives it: the API key is checked if one is needed, and the input is not. */
+/** A request to an endpoint, before its input is read. */
 export interface Call {
   readonly payments: Payments
   /** The parameters of the path. A text that is not an id matches no record. */
@@ -20,33 +20,40 @@ export interface Call {
   readonly wantsChanged: boolean
 }
 
-export interface AppCall extends Call {
+/** What `act` gets: the call with its input, which is valid. */
+export interface ParsedCall<Input extends object = object> extends Call {
+  readonly input: Input
+}
+
+export interface AppCall<Input extends object = object> extends ParsedCall<Input> {
   readonly app: App
 }
 
-interface Documented {
+interface Documented<Input extends object> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   /** The path in the notation of OpenAPI: `/merchants/{merchantId}`. */
   readonly path: string
   readonly document: EndpointDocument
+  /** Reads the input before a transaction begins. A caller whose key is wrong does not learn its faults. */
+  parse?(call: Call): Input | Refused
 }
 
 /** An endpoint that runs in one transaction, which is rolled back if `act` returns a refusal. */
-export interface AppEndpoint extends Documented {
+export interface AppEndpoint<Input extends object = object> extends Documented<Input> {
   readonly kind: 'app'
-  readonly act: (tx: Tx, call: AppCall) => Promise<Answer | Refused>
+  act(tx: Tx, call: AppCall<Input>): Promise<Answer | Refused>
 }
 
 /** An endpoint that calls the processor, outside of transactions. */
-export interface ProcessorEndpoint extends Documented {
+export interface ProcessorEndpoint<Input extends object = object> extends Documented<Input> {
   readonly kind: 'processor'
-  readonly act: (call: AppCall, once: OnceRequest) => Promise<Once | Refused>
+  act(call: AppCall<Input>, once: OnceRequest): Promise<Once | Refused>
 }
 
 /** An endpoint without a key, whose answer is a secret. */
-export interface SignUpEndpoint extends Documented {
+export interface SignUpEndpoint<Input extends object = object> extends Documented<Input> {
   readonly kind: 'sign-up'
-  readonly act: (tx: Tx, call: Call) => Promise<Answer | Refused>
+  act(tx: Tx, call: ParsedCall<Input>): Promise<Answer | Refused>
 }
 
 export type Endpoint = AppEndpoint | ProcessorEndpoint | SignUpEndpoint

@@ -6,7 +6,14 @@ import type { Once, OnceRequest } from '../storage/idempotency/answers.ts'
 import { requestFingerprint } from '../storage/idempotency/sealed-answer.ts'
 import type { Tx } from '../storage/storage.ts'
 import { type Answer, settle } from './answer.ts'
-import type { AppCall, AppEndpoint, Call, Endpoint, ProcessorEndpoint, SignUpEndpoint } from './endpoint.ts'
+import type {
+  AppEndpoint,
+  Call,
+  Endpoint,
+  ParsedCall,
+  ProcessorEndpoint,
+  SignUpEndpoint,
+} from './endpoint.ts'
 import { type Body, readForm } from './request/read-body.ts'
 
 /** A request, before anything of it was checked. */
@@ -40,24 +47,30 @@ const ownKeyBytes = 24
  */
 export async function runEndpoint(payments: Payments, endpoint: Endpoint, request: Request): Promise<Reply> {
   const { idempotencyKey } = request
+  const call = prepare(payments, endpoint, request)
   if (endpoint.method === 'POST' && idempotencyKey !== null && !idempotencyKeyPattern.test(idempotencyKey)) {
     return { outcome: refuse('invalid_idempotency_key') }
   }
   switch (endpoint.kind) {
     case 'app':
-      return runForApp(payments, endpoint, request)
+      return runForApp(payments, endpoint, request, call)
     case 'processor':
-      return runWithProcessor(payments, endpoint, request)
+      return runWithProcessor(payments, endpoint, request, call)
     case 'sign-up':
-      return runSignUp(payments, endpoint, request)
+      return runSignUp(payments, endpoint, request, call)
   }
 }
 
-async function runForApp(payments: Payments, endpoint: AppEndpoint, request: Request): Promise<Reply> {
-  const act = async (tx: Tx, app: App): Outcome<Answer> => {
-    const call = callOf(payments, request)
-    return isRefused(call) ? call : endpoint.act(tx, { ...call, app })
-  }
+type Prepared = ParsedCall | Refused
+
+async function runForApp(
+  payments: Payments,
+  endpoint: AppEndpoint,
+  request: Request,
+  call: Prepared,
+): Promise<Reply> {
+  const act = async (tx: Tx, app: App): Outcome<Answer> =>
+    isRefused(call) ? call : endpoint.act(tx, { ...call, app })
   const answer = async (tx: Tx) => {
     const app = await authenticate(tx, payments, request.apiKey)
     return isRefused(app) ? app : act(tx, app)
@@ -83,16 +96,15 @@ async function runWithProcessor(
   payments: Payments,
   endpoint: ProcessorEndpoint,
   request: Request,
+  call: Prepared,
 ): Promise<Reply> {
   const app = await payments.storage.read(tx => authenticate(tx, payments, request.apiKey))
   if (isRefused(app)) return { outcome: app }
-  const call = callOf(payments, request)
   if (isRefused(call)) return { outcome: call }
   const ownKey = () => Buffer.from(payments.randomBytes(ownKeyBytes)).toString('base64url')
   const scope = request.idempotencyKey === null ? `own:${app.id}` : `app:${app.id}`
   const once = onceOf(endpoint, request, scope, request.idempotencyKey ?? ownKey())
-  const appCall: AppCall = { ...call, app }
-  const outcome = await endpoint.act(appCall, once)
+  const outcome = await endpoint.act({ ...call, app }, once)
   return isRefusedOnce(outcome) ? { outcome } : replyOf(outcome)
 }
 
@@ -100,21 +112,30 @@ async function runWithProcessor(
  * Runs an endpoint for callers without an account. Any of them may send the same idempotency key, so that an
  * answer with a secret is stored encrypted, and repeated only to a caller who can decrypt it.
  */
-async function runSignUp(payments: Payments, endpoint: SignUpEndpoint, request: Request): Promise<Reply> {
-  const act = async (tx: Tx): Outcome<Answer> => {
-    const call = callOf(payments, request)
-    return isRefused(call) ? call : endpoint.act(tx, call)
-  }
+async function runSignUp(
+  payments: Payments,
+  endpoint: SignUpEndpoint,
+  request: Request,
+  call: Prepared,
+): Promise<Reply> {
+  const act = async (tx: Tx): Outcome<Answer> => (isRefused(call) ? call : endpoint.act(tx, call))
   if (request.idempotencyKey === null) return { outcome: await perform(payments, act) }
   const once = { ...onceOf(endpoint, request, 'sign-up', request.idempotencyKey), secret: true }
   return replyOf(await payments.idempotency.runOnce(once, async tx => settle(await act(tx))))
 }
 
-function callOf(payments: Payments, { params, query, body, wantsChanged }: Request): Call | Refused {
+/** Reads the query and the input. A refusal is for callers who are authenticated. */
+function prepare(
+  payments: Payments,
+  endpoint: Endpoint,
+  { params, query, body, wantsChanged }: Request,
+): Prepared {
   const fields = readForm(query)
   if ('refused' in fields) return fields.refused
   const { value, encoding } = body
-  return { payments, params, query: fields.value, body: value, encoding, wantsChanged }
+  const call: Call = { payments, params, query: fields.value, body: value, encoding, wantsChanged }
+  const input = endpoint.parse?.(call) ?? {}
+  return isRefused(input) ? input : { ...call, input }
 }
 
 function onceOf({ method, path }: Endpoint, request: Request, scope: string, key: string): OnceRequest {

@@ -2,19 +2,24 @@ import { isObject } from '@tollway/chassis/is-object.ts'
 import type { JsonObject, JsonValue } from '../json.ts'
 import { hasCardNumber } from '../merchant/card-number.ts'
 import { refuseCardNumber } from './fields.ts'
-import { quote, type Reader, refuseValue } from './record.ts'
+import { quote, type Reader, reader, refuseValue } from './record.ts'
 
 /** How deep lists and objects may lie in each other, the custom object itself being the first. */
 export const maxCustomDepth = 8
 /** The limit of all names and values together, as JSON text in UTF-8. */
 export const maxCustomBytes = 8192
 
+const schema = {
+  type: 'object',
+  description: `Any JSON with at most ${maxCustomBytes} bytes, which is returned unchanged`,
+}
+
 /**
  * Reads any JSON object within the limits. The service stores and returns it without interpreting its
  * content. It refuses values that databases and programs handle badly: the character U+0000, unpaired
  * surrogates, numbers that JSON cannot express, and the name `__proto__`.
  */
-export const custom: Reader<JsonObject> = (value, place) => {
+export const custom: Reader<JsonObject> = reader(schema, (value, place) => {
   if (!isObject(value)) return refuseValue(place, 'type', `${quote(value)} is not an object`)
   const fault = faultOf(value, 1)
   if (fault === 'depth') {
@@ -28,7 +33,7 @@ export const custom: Reader<JsonObject> = (value, place) => {
     return refuseValue(place, 'too_long', `has ${bytes} bytes; ${maxCustomBytes} are allowed`)
   }
   return value as JsonObject
-}
+})
 
 function faultOf(value: unknown, depth: number): string | undefined {
   if (typeof value === 'string') return faultOfText(value)

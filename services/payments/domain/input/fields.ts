@@ -1,11 +1,21 @@
 import { isId } from '../ids.ts'
+import type { JsonObject } from '../json.ts'
 import { hasCardNumber } from '../merchant/card-number.ts'
 import { isCountry } from '../merchant/countries.ts'
 import { descriptorPattern } from '../merchant/descriptor.ts'
 import { isIban, normaliseIban } from '../merchant/iban.ts'
 import { isCurrency } from '../money/currencies.ts'
 import { maxAmount } from '../money/money.ts'
-import { type Invalid, invalid, type Place, quote, type Reader, refuseValue } from './record.ts'
+import {
+  described,
+  type Invalid,
+  invalid,
+  type Place,
+  quote,
+  type Reader,
+  reader,
+  refuseValue,
+} from './record.ts'
 
 export const maxEmailCharacters = 254
 export const maxUrlCharacters = 2048
@@ -24,7 +34,7 @@ const wholeNumber = /^(?:0|[1-9][0-9]{0,15})$/
 
 /** Reads a text of 1 to `maxCharacters` characters, without control characters. */
 export function text(maxCharacters: number): Reader<string> {
-  return (value, place) => {
+  return reader({ type: 'string', minLength: 1, maxLength: maxCharacters }, (value, place) => {
     if (typeof value !== 'string') return refuseValue(place, 'type', `${quote(value)} is not a string`)
     if (value.length > maxCharacters) {
       return refuseValue(place, 'too_long', `has ${value.length} characters; ${maxCharacters} are allowed`)
@@ -33,16 +43,16 @@ export function text(maxCharacters: number): Reader<string> {
     return isStorable(value)
       ? value
       : refuseValue(place, 'format', 'has control characters or broken Unicode')
-  }
+  })
 }
 
 /** Text that people write and read. The number of a card is rejected. */
 export function wording(maxCharacters: number): Reader<string> {
   const read = text(maxCharacters)
-  return (value, place) => {
+  return reader(read.schema, (value, place) => {
     const found = read(value, place)
     return found === invalid ? invalid : withoutCardNumber(found, place)
-  }
+  })
 }
 
 export function withoutCardNumber(value: string, place: Place): string | Invalid {
@@ -58,28 +68,30 @@ export function isStorable(value: string): boolean {
   return value.isWellFormed() && !controls.test(value)
 }
 
-function matching<T extends string>(
+/** @param schema what a string that matches is, and its `maxLength` if that is not in the pattern */
+function matching(
+  schema: JsonObject,
   maxCharacters: number,
   matches: (value: string) => boolean,
   expected: string,
-  code: 'format' | 'unsupported' = 'format',
-): Reader<T> {
+): Reader<string> {
   const read = text(maxCharacters)
-  return (value, place) => {
+  return reader({ type: 'string', ...schema }, (value, place) => {
     const found = read(value, place)
-    if (found === invalid || matches(found)) return found as T | Invalid
-    return refuseValue(place, code, `${quote(found)} is ${expected}`)
-  }
+    if (found === invalid || matches(found)) return found
+    return refuseValue(place, 'format', `${quote(found)} is ${expected}`)
+  })
 }
 
 /** A whole number from `min` to `max`; in a form, as its digits. */
 export function integer(min: bigint, max: bigint): Reader<bigint> {
-  return (value, place) => {
+  const schema = { type: 'integer', minimum: Number(min), maximum: Number(max) }
+  return reader(schema, (value, place) => {
     const found = place.encoding === 'form' ? fromDigits(value) : fromNumber(value)
     if (found === undefined) return refuseValue(place, 'type', `${quote(value)} is not a whole number`)
     if (found < min) return refuseValue(place, 'too_small', `${quote(value)} is below ${min}`)
     return found > max ? refuseValue(place, 'too_large', `${quote(value)} is above ${max}`) : found
-  }
+  })
 }
 
 function fromDigits(value: unknown): bigint | undefined {
@@ -91,7 +103,7 @@ function fromNumber(value: unknown): bigint | undefined {
 }
 
 /** An amount in minor units: a whole number from 1. */
-export const amount = integer(1n, maxAmount)
+export const amount = described(integer(1n, maxAmount), 'The amount in minor units of the currency')
 
 const words: ReadonlyMap<string, boolean> = new Map([
   ...['yes', 'y', 'true', '1'].map(word => [word, true] as const),
@@ -99,18 +111,24 @@ const words: ReadonlyMap<string, boolean> = new Map([
 ])
 
 /** true or false; in a form yes or no, and the other usual words for them. */
-export const flag: Reader<boolean> = (value: unknown, place: Place) => {
+export const flag: Reader<boolean> = reader({ type: 'boolean' }, (value, place) => {
   const found = place.encoding === 'form' ? words.get(String(value)) : value
   if (typeof found === 'boolean') return found
   const expected = place.encoding === 'form' ? 'neither yes nor no' : 'neither true nor false'
   return refuseValue(place, 'type', `${quote(value)} is ${expected}`)
-}
+})
 
-export const currency = matching<string>(3, isCurrency, 'not a currency of ISO 4217, such as DKK')
+export const currency = matching(
+  { pattern: '^[A-Z]{3}$', description: 'The ISO 4217 code of the currency' },
+  3,
+  isCurrency,
+  'not a currency of ISO 4217, such as DKK',
+)
 
 /** A currency that merchants are paid in. */
 export function fundingCurrency(codes: readonly string[]): Reader<string> {
-  return (value, place) => {
+  const description = 'The funding currency, one of the configured currencies'
+  return reader({ ...currency.schema, description }, (value, place) => {
     const found = currency(value, place)
     if (found === invalid || codes.includes(found)) return found
     return refuseValue(
@@ -118,30 +136,43 @@ export function fundingCurrency(codes: readonly string[]): Reader<string> {
       'unsupported',
       `${found} is not a funding currency; these are ${codes.join(', ')}`,
     )
-  }
+  })
 }
 
-export const country = matching<string>(2, isCountry, 'not a country of ISO 3166, such as DK')
+export const country = matching(
+  { pattern: '^[A-Z]{2}$', description: 'The ISO 3166 alpha-2 code of the country' },
+  2,
+  isCountry,
+  'not a country of ISO 3166, such as DK',
+)
 
-export const email = matching<string>(
+export const email = matching(
+  { format: 'email', maxLength: maxEmailCharacters },
   maxEmailCharacters,
   value => emailPattern.test(value),
   'no e-mail address, such as john@example.com',
 )
 
-export const id = matching<string>(36, isId, 'not an id of this service')
+export const id = matching({ format: 'uuid' }, 36, isId, 'not an id of this service')
 
-export const descriptor: Reader<string> = (value, place) => {
+const descriptorSchema = {
+  type: 'string',
+  pattern: '^[ -~]{0,22}$',
+  description: 'The text on the payer’s bank statement',
+}
+
+export const descriptor: Reader<string> = reader(descriptorSchema, (value, place) => {
   if (typeof value !== 'string') return refuseValue(place, 'type', `${quote(value)} is not a string`)
   if (value.length > 22) {
     return refuseValue(place, 'too_long', `has ${value.length} characters; 22 are allowed`)
   }
   if (descriptorPattern.test(value)) return withoutCardNumber(value, place)
   return refuseValue(place, 'format', `${quote(value)} has other than printable characters of ASCII`)
-}
+})
 
 /** An address of the web, http or https, as it was written. */
-export const webAddress = matching<string>(
+export const webAddress = matching(
+  { format: 'uri', maxLength: maxUrlCharacters },
   maxUrlCharacters,
   isWebAddress,
   'no address such as https://example.com',
@@ -155,7 +186,7 @@ function isWebAddress(value: string): boolean {
 
 const ibanText = text(64)
 
-export const iban: Reader<string> = (value, place) => {
+export const iban: Reader<string> = reader({ type: 'string' }, (value, place) => {
   const found = ibanText(value, place)
   if (found === invalid) return invalid
   const normalised = normaliseIban(found)
@@ -163,4 +194,15 @@ export const iban: Reader<string> = (value, place) => {
   return isIban(normalised)
     ? normalised
     : refuseValue(place, 'format', 'is not an IBAN, or has a wrong digit')
+})
+
+/** One of these texts. */
+export function oneOf<T extends string>(
+  values: readonly T[],
+  code: 'format' | 'unsupported' = 'unsupported',
+): Reader<T> {
+  return reader({ enum: values }, (value, place) => {
+    const found = values.find(one => one === value)
+    return found ?? refuseValue(place, code, `${quote(value)} is not one of ${values.join(', ')}`)
+  })
 }

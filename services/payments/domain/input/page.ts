@@ -2,7 +2,17 @@ import { isObject } from '@tollway/chassis/is-object.ts'
 import { isId } from '../ids.ts'
 import { isRefused, type Refused } from '../refusals.ts'
 import { integer } from './fields.ts'
-import { optional, parseInput, quote, type Reader, record, refuseValue, required } from './record.ts'
+import {
+  described,
+  optional,
+  parseInput,
+  quote,
+  type Reader,
+  reader,
+  record,
+  refuseValue,
+  required,
+} from './record.ts'
 
 /** The most elements that a list gives at once. */
 export const maxPageItems = 100n
@@ -25,49 +35,68 @@ export type Cursor = { readonly id: string } | { readonly timeMs: number }
 /** A time in the form of the public API's ids: seconds since the epoch in 8 hex digits, the rest zeros. */
 const timePattern = /^([0-9a-f]{8})0{16}$/
 
-const cursor: Reader<Cursor> = (value, place) => {
+const cursorForm = 'An id, or a time as seconds since 1970 in 8 hex digits and 16 zeros.'
+const cursorSchema = {
+  type: 'string',
+  pattern: '^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8}0{16})?$',
+}
+
+const cursor: Reader<Cursor> = reader(cursorSchema, (value, place) => {
   if (typeof value !== 'string') return refuseValue(place, 'type', `${quote(value)} is not an id`)
   if (isId(value)) return { id: value }
   const [, seconds] = timePattern.exec(value) ?? []
   if (seconds !== undefined) return { timeMs: Number.parseInt(seconds, 16) * 1000 }
   return refuseValue(place, 'format', `${quote(value)} is not an id of this service`)
+})
+
+const orders: Readonly<Record<string, Order>> = {
+  '1': 'oldest',
+  asc: 'oldest',
+  '-1': 'newest',
+  desc: 'newest',
 }
+const orderNames = Object.keys(orders)
 
-const orders: ReadonlyMap<unknown, Order> = new Map([
-  ['-1', 'newest'],
-  ['desc', 'newest'],
-  ['1', 'oldest'],
-  ['asc', 'oldest'],
-])
+const order: Reader<Order> = reader({ enum: orderNames }, (value, place) => {
+  const name = orderNames.find(one => one === value)
+  const found = name === undefined ? undefined : orders[name]
+  return found ?? refuseValue(place, 'format', `${quote(value)} is not one of ${orderNames.join(', ')}`)
+})
 
-const order: Reader<Order> = (value, place) => {
-  const found = orders.get(value)
-  return (
-    found ?? refuseValue(place, 'format', `${quote(value)} is not one of ${[...orders.keys()].join(', ')}`)
-  )
-}
-
-const sort = record({ created: optional(order), id: optional(order) })
+const sort = record({
+  created: optional(
+    described(
+      order,
+      'Another order than the cursors give: 1 or asc for the oldest first, -1 or desc for the newest.',
+    ),
+  ),
+  id: optional(described(order, 'The same as sort[created].')),
+})
 
 /**
  * The query of a list: limit (required), after, before, sort by creation and filters. Lists without filters
  * pass a reader of no fields: `record({})`.
  */
+export function pageReader<Filter>(filter: Reader<Filter>, maxItems: bigint = maxPageItems) {
+  return record({
+    limit: required(described(integer(1n, maxItems), 'The most elements that come.')),
+    before: optional(described(cursor, `The last id received: what is older comes. ${cursorForm}`)),
+    after: optional(
+      described(cursor, `Returns the entries that are newer than this one, the oldest first. ${cursorForm}`),
+    ),
+    sort: optional(sort),
+    filter: required(filter),
+  })
+}
+
 export function parsePage<Filter>(
   query: unknown,
   filter: Reader<Filter>,
-  maxItems: bigint = maxPageItems,
+  maxItems?: bigint,
 ): PageInput<Filter> | Refused {
-  const shape = {
-    limit: required(integer(1n, maxItems)),
-    after: optional(cursor),
-    before: optional(cursor),
-    sort: optional(sort),
-    filter: required(filter),
-  }
   // Reports the required field of the filter instead of a missing filter.
   const complete = isObject(query) ? { filter: {}, ...query } : query
-  const parsed = parseInput(record(shape), complete, 'form')
+  const parsed = parseInput(pageReader(filter, maxItems), complete, 'form')
   if (isRefused(parsed)) return parsed
   const { limit, after, before, sort: sorted } = parsed
   return {

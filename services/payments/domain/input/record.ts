@@ -1,4 +1,5 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
+import type { JsonObject, JsonValue } from '../json.ts'
 import { type FieldError, type FieldErrorCode, type Refused, refuseFields } from '../refusals.ts'
 
 /** How an input was written: in a form every value is text. */
@@ -15,13 +16,26 @@ export interface Place {
 export const invalid = Symbol('invalid')
 export type Invalid = typeof invalid
 
-/** Converts an input to a value, or returns its problem. */
-export type Reader<T> = (value: unknown, place: Place) => T | Invalid
+/** Converts an input to a value, or reports its problem at the place. */
+export type Read<T> = (value: unknown, place: Place) => T | Invalid
+
+/** It has the JSON Schema (2020-12) of what it reads from JSON, for the OpenAPI document. */
+export type Reader<T> = Read<T> & { readonly schema: JsonObject }
+
+export function reader<T>(schema: JsonObject, read: Read<T>): Reader<T> {
+  return Object.assign((value: unknown, place: Place) => read(value, place), { schema })
+}
+
+/** Returns the reader with a description in its schema. */
+export function described<T>(read: Reader<T>, description: string): Reader<T> {
+  return reader({ ...read.schema, description }, read)
+}
 
 export interface Field<T> {
   /** The value of a missing field; `invalid` if the field is required. */
   readonly absent: T | Invalid
-  readonly read: Reader<T>
+  readonly read: Read<T>
+  readonly schema: JsonObject
 }
 
 /** The most fields that one input reports. The first ones are the useful ones. */
@@ -31,16 +45,20 @@ export const maxFieldErrors = 50
 const maxQuoted = 60
 
 export function required<T>(read: Reader<T>): Field<T> {
-  return { absent: invalid, read }
+  return { absent: invalid, read, schema: read.schema }
 }
 
 /** A field that is not there, or is null, becomes null. */
 export function optional<T>(read: Reader<T>): Field<T | null> {
-  return { absent: null, read }
+  return { absent: null, read, schema: orNull(read.schema) }
 }
 
-export function withDefault<T>(read: Reader<T>, value: T): Field<T> {
-  return { absent: value, read }
+export function withDefault<T extends JsonValue>(read: Reader<T>, value: T): Field<T> {
+  return { absent: value, read, schema: { ...orNull(read.schema), default: value } }
+}
+
+function orNull(schema: JsonObject): JsonObject {
+  return { anyOf: [schema, { type: 'null' }] }
 }
 
 export function refuseValue(place: Place, code: FieldErrorCode, message: string): Invalid {
@@ -82,7 +100,7 @@ export interface RecordOptions {
  */
 export function record<S extends Shape>(shape: S, options: RecordOptions = {}): Reader<Values<S>> {
   const { meetOther = place => refuseUnknown(place, Object.keys(shape)) } = options
-  return (value, place) => {
+  return reader(schemaOf(shape), (value, place) => {
     if (!isObject(value)) return refuseValue(place, 'type', `${quote(value)} is not an object with fields`)
     const before = place.errors.length
     const result: Record<string, unknown> = {}
@@ -91,6 +109,16 @@ export function record<S extends Shape>(shape: S, options: RecordOptions = {}): 
     }
     for (const name of Object.keys(value)) if (!Object.hasOwn(shape, name)) meetOther(at(place, name))
     return place.errors.length > before ? invalid : (result as Values<S>)
+  })
+}
+
+function schemaOf(shape: Shape): JsonObject {
+  const fields = Object.entries(shape)
+  return {
+    type: 'object',
+    additionalProperties: false,
+    required: fields.filter(([, field]) => field.absent === invalid).map(([name]) => name),
+    properties: Object.fromEntries(fields.map(([name, { schema }]) => [name, schema])),
   }
 }
 
@@ -110,7 +138,7 @@ function at(place: Place, name: string): Place {
 }
 
 /** Reads a whole input. All problems are reported at once. */
-export function parseInput<T>(read: Reader<T>, value: unknown, encoding: Encoding): T | Refused {
+export function parseInput<T>(read: Read<T>, value: unknown, encoding: Encoding): T | Refused {
   const errors: FieldError[] = []
   const result = read(value ?? {}, { path: '', encoding, errors })
   return result === invalid || errors.length > 0 ? refuseFields(errors) : result

@@ -21,7 +21,16 @@ import {
   webAddress,
   wording,
 } from './fields.ts'
-import { type Encoding, optional, parseInput, record, refuseValue, required, withDefault } from './record.ts'
+import {
+  described,
+  type Encoding,
+  optional,
+  parseInput,
+  record,
+  refuseValue,
+  required,
+  withDefault,
+} from './record.ts'
 
 /** The longest name of an app or a merchant, and company number, in characters. */
 export const maxNameCharacters = 100
@@ -104,8 +113,10 @@ const member = record({ email: required(email) })
 const association = record({ appId: required(id) })
 
 const transaction = record({
-  transactionId: optional(id),
-  cardId: optional(id),
+  transactionId: optional(
+    described(id, 'The id of an earlier transaction. Either transactionId or cardId is required'),
+  ),
+  cardId: optional(described(id, 'The id of a saved card. Either transactionId or cardId is required')),
   descriptor: optional(descriptor),
   currency: required(currency),
   amount: required(amount),
@@ -114,7 +125,7 @@ const transaction = record({
 
 const capture = record({
   amount: required(amount),
-  currency: optional(currency),
+  currency: optional(described(currency, 'A check: it must be the currency of the transaction')),
   descriptor: optional(descriptor),
 })
 
@@ -136,6 +147,25 @@ const link = record(
   { meetOther: () => {} },
 )
 
+const merchant = (fundingCurrencies: readonly string[]) =>
+  record({ ...merchantFields, currency: required(fundingCurrency(fundingCurrencies)) })
+
+/** The JSON Schemas of the bodies, by their names in the OpenAPI document. */
+export const bodySchemas = {
+  AppInput: app.schema,
+  MerchantInput: merchant([]).schema,
+  MerchantUpdate: merchantUpdate.schema,
+  Invitation: member.schema,
+  Association: association.schema,
+  TransactionInput: {
+    ...transaction.schema,
+    oneOf: [{ required: ['transactionId'] }, { required: ['cardId'] }],
+  },
+  CaptureInput: capture.schema,
+  VoidInput: cancellation.schema,
+  CardInput: card.schema,
+}
+
 /** POST /apps. */
 export function parseApp(body: unknown, encoding: Encoding): AppInput | Refused {
   return parseInput(app, body, encoding)
@@ -147,8 +177,7 @@ export function parseMerchant(
   encoding: Encoding,
   fundingCurrencies: readonly string[],
 ): MerchantInput | Refused {
-  const fields = { ...merchantFields, currency: required(fundingCurrency(fundingCurrencies)) }
-  const parsed = parseInput(record(fields), body, encoding)
+  const parsed = parseInput(merchant(fundingCurrencies), body, encoding)
   if ('refusal' in parsed) return parsed
   const bank = parsed.bank?.iban == null ? null : { iban: parsed.bank.iban }
   return { ...parsed, bank }

@@ -7,14 +7,16 @@ import {
   type TransactionSearch,
   transactionStatuses,
 } from '../transaction/transaction-search.ts'
-import { id, text } from './fields.ts'
+import { id, oneOf, text } from './fields.ts'
 import {
+  described,
   type Invalid,
   invalid,
   optional,
   type Place,
   quote,
   type Reader,
+  reader,
   record,
   refuseValue,
 } from './record.ts'
@@ -27,29 +29,33 @@ export const maxCustomCharacters = 200
 const dayMs = 24 * 60 * 60 * 1000
 const instantPattern = /^(\d{4}-\d{2}-\d{2})(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2}))?$/
 
+const instantSchema = {
+  type: 'string',
+  pattern:
+    '^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,3})?)?(Z|[+-][0-9]{2}:[0-9]{2}))?$',
+}
+
 /** A date, which is its first moment in UTC, or a time of RFC 3339. As milliseconds since the epoch. */
-export const instant: Reader<number> = (value, place) => {
+export const instant: Reader<number> = reader(instantSchema, (value, place) => {
   const date = typeof value === 'string' ? instantPattern.exec(value)?.[1] : undefined
   const ms = date === undefined ? Number.NaN : Date.parse(value as string)
   // Date.parse takes 2026-02-30 for the second of March.
   const isDay = !Number.isNaN(ms) && new Date(`${date}T00:00:00Z`).toISOString().startsWith(`${date}`)
   if (isDay) return ms
   return refuseValue(place, 'format', `${quote(value)} is not a date or time such as 2026-07-01T08:30:00Z`)
-}
-
-const status: Reader<(typeof transactionStatuses)[number]> = (value, place) => {
-  const found = transactionStatuses.find(name => name === value)
-  return (
-    found ??
-    refuseValue(place, 'unsupported', `${quote(value)} is not one of ${transactionStatuses.join(', ')}`)
-  )
-}
+})
 
 /** Text of a search, which must be text that a record can have. */
 const searched = text(maxCustomCharacters)
 
 /** Fields of `custom` with the values that they must have. */
-const customFields: Reader<Readonly<Record<string, string>>> = (value, place) => {
+const customSchema = {
+  type: 'object',
+  maxProperties: maxCustomFields,
+  additionalProperties: { type: 'string', maxLength: maxCustomCharacters },
+}
+
+const customFields: Reader<Readonly<Record<string, string>>> = reader(customSchema, (value, place) => {
   if (!isObject(value)) {
     return refuseValue(place, 'type', `${quote(value)} names no field, as filter[custom][order]=A-17 does`)
   }
@@ -63,35 +69,69 @@ const customFields: Reader<Readonly<Record<string, string>>> = (value, place) =>
   })
   const good = read.filter((entry): entry is readonly [string, string] => !entry.includes(invalid))
   return good.length < entries.length ? invalid : Object.fromEntries(good)
-}
+})
 
-const created = record({ from: optional(instant), to: optional(instant) })
+const created = record({
+  from: optional(
+    described(
+      instant,
+      'Only what was created at this time or later: a date, which is its start in UTC, or a time of RFC 3339. The ' +
+        'list is then in the order of creation.',
+    ),
+  ),
+  to: optional(
+    described(
+      instant,
+      `Only what was created before this date or time, at most ${maxSearchDays} days after the start.`,
+    ),
+  ),
+})
 
 const searchFields = record({
-  reference: optional(text(maxLinkTextCharacters)),
-  custom: optional(customFields),
-  status: optional(status),
+  reference: optional(
+    described(
+      text(maxLinkTextCharacters),
+      'Only transactions whose payment link had exactly this reference.',
+    ),
+  ),
+  custom: optional(
+    described(
+      customFields,
+      `Only transactions whose custom data has these fields with these values, as filter[custom][order]=A-17. At ` +
+        `most ${maxCustomFields} fields of the first level; values are compared as text. Needs filter[created][from].`,
+    ),
+  ),
+  status: optional(
+    described(
+      oneOf(transactionStatuses),
+      'Only transactions of which an amount is pending, or was captured, refunded, voided or disputed, or that ' +
+        'were declined. Needs filter[created][from].',
+    ),
+  ),
   created: optional(created),
 })
 
 /** The filter of a list of transactions. A search that no index serves needs the start of a range of time. */
-export const transactionSearch: Reader<TransactionSearch> = (value, place) => {
+export const transactionSearch: Reader<TransactionSearch> = reader(searchFields.schema, (value, place) => {
   const found = searchFields(value, place)
   if (found === invalid) return invalid
   const { reference, custom, status } = found
   const bounded = timeRange(found.created, custom !== null || status !== null, place)
   return bounded === invalid ? invalid : { reference, custom, status, ...bounded }
-}
+})
 
-const lineFields = record({ transactionId: optional(id), created: optional(created) })
+/** The filter of lists whose elements can belong to a transaction. */
+export const transactionId = described(id, 'Only records of this transaction.')
+
+const lineFields = record({ transactionId: optional(transactionId), created: optional(created) })
 
 /** The filter of a list of lines. */
-export const lineSearch: Reader<LineSearch> = (value, place) => {
+export const lineSearch: Reader<LineSearch> = reader(lineFields.schema, (value, place) => {
   const found = lineFields(value, place)
   if (found === invalid) return invalid
   const bounded = timeRange(found.created, false, place)
   return bounded === invalid ? invalid : { transactionId: found.transactionId, ...bounded }
-}
+})
 
 interface Range {
   readonly from: number | null

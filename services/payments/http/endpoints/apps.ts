@@ -1,8 +1,7 @@
 import { flag } from '../../domain/input/fields.ts'
-import { optional, record } from '../../domain/input/record.ts'
-import { parseApp } from '../../domain/input/request-bodies.ts'
+import { described, optional, record } from '../../domain/input/record.ts'
+import { type AppInput, parseApp } from '../../domain/input/request-bodies.ts'
 import { presentApp, presentMerchant, presentNewApp } from '../../domain/present.ts'
-import { isRefused } from '../../domain/refusals.ts'
 import { createApp } from '../../operations/accounts/create-app.ts'
 import { listOwnMerchants } from '../../operations/lists.ts'
 import { answer } from '../answer.ts'
@@ -13,7 +12,7 @@ import { ref, wrapped } from '../openapi/schemas.ts'
 
 const tag = 'Apps'
 
-const create: SignUpEndpoint = {
+const create: SignUpEndpoint<AppInput> = {
   kind: 'sign-up',
   method: 'POST',
   path: '/apps',
@@ -27,9 +26,8 @@ const create: SignUpEndpoint = {
     body: { schema: ref('AppInput'), example: { name: exampleApp.name }, required: false },
     answers: { 201: { schema: wrapped('app', ref('NewApp')), example: { app: exampleNewApp } } },
   },
-  async act(tx, { payments, body, encoding }) {
-    const input = parseApp(body, encoding)
-    if (isRefused(input)) return input
+  parse: ({ body, encoding }) => parseApp(body, encoding),
+  async act(tx, { payments, input }) {
     const { app, key } = await createApp(tx, payments, input)
     return answer(201, { app: presentNewApp(app, key) })
   },
@@ -53,17 +51,11 @@ const merchants = listEndpoint({
   operationId: 'listMerchants',
   tag,
   summary: 'List the merchants of an app',
-  filter: record({ test: optional(flag) }),
-  filters: [
-    {
-      name: 'filter[test]',
-      description: 'Only test accounts (yes), or only live accounts (no).',
-      required: false,
-      schema: { enum: ['yes', 'no', 'y', 'n', 'true', 'false', '1', '0'] },
-    },
-  ],
+  filter: record({
+    test: optional(described(flag, 'Only test accounts (yes), or only live accounts (no).')),
+  }),
   item: { schema: ref('Merchant'), example: exampleMerchant },
-  owner: ({ params }) => params['appId'] ?? '',
+  owner: params => params['appId'] ?? '',
   list: listOwnMerchants,
   present: presentMerchant,
 })

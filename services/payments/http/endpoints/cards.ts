@@ -1,4 +1,4 @@
-import { parseCard } from '../../domain/input/request-bodies.ts'
+import { type CardInput, parseCard } from '../../domain/input/request-bodies.ts'
 import { presentCard } from '../../domain/present.ts'
 import { isRefused } from '../../domain/refusals.ts'
 import { ownCard } from '../../operations/accounts/access.ts'
@@ -10,7 +10,7 @@ import { ref, wrapped } from '../openapi/schemas.ts'
 
 const tag = 'Cards'
 
-const save: AppEndpoint = {
+const save: AppEndpoint<CardInput> = {
   kind: 'app',
   method: 'POST',
   path: '/merchants/{merchantId}/cards',
@@ -25,9 +25,8 @@ const save: AppEndpoint = {
     },
     answers: { 201: { schema: wrapped('card', ref('Card')), example: { card: exampleCard } } },
   },
-  async act(tx, { payments, app, params, body, encoding }) {
-    const input = parseCard(body, encoding)
-    if (isRefused(input)) return input
+  parse: ({ body, encoding }) => parseCard(body, encoding),
+  async act(tx, { payments, app, params, input }) {
     const card = await saveCard(tx, payments, { app, merchantId: params['merchantId'] ?? '', input })
     return isRefused(card) ? card : answer(201, { card: presentCard(card) })
   },

@@ -1,32 +1,26 @@
-import { id } from '../../domain/input/fields.ts'
-import { optional, quote, type Reader, record, refuseValue, required } from '../../domain/input/record.ts'
+import { id, oneOf } from '../../domain/input/fields.ts'
+import { described, optional, record, required } from '../../domain/input/record.ts'
+import { transactionId } from '../../domain/input/search.ts'
 import { presentDispute, presentFraudAlert } from '../../domain/present.ts'
 import { isRefused } from '../../domain/refusals.ts'
 import { disputeStatuses } from '../../domain/transaction/dispute.ts'
 import { ownDispute, ownFraud } from '../../operations/accounts/access.ts'
 import { listOwnDisputes, listOwnFrauds } from '../../operations/lists.ts'
 import { answer } from '../answer.ts'
-import type { AppEndpoint, Endpoint, QueryParameter } from '../endpoint.ts'
+import type { AppEndpoint, Endpoint } from '../endpoint.ts'
 import { listEndpoint } from '../list-endpoint.ts'
 import { exampleDispute, exampleFraud } from '../openapi/examples.ts'
 import { ref, wrapped } from '../openapi/schemas.ts'
-import { transactionFilter } from './merchants.ts'
 
 const tag = 'Frauds and disputes'
-const merchantFilter: QueryParameter = {
-  name: 'filter[merchantId]',
-  description: 'The id of the merchant.',
-  required: true,
-  schema: { type: 'string', format: 'uuid' },
-}
+const merchantId = described(id, 'The id of the merchant.')
 
 const frauds = listEndpoint({
   path: '/frauds',
   operationId: 'listFrauds',
   tag,
   summary: 'List the fraud alerts of a merchant',
-  filter: record({ merchantId: required(id), transactionId: optional(id) }),
-  filters: [merchantFilter, transactionFilter],
+  filter: record({ merchantId: required(merchantId), transactionId: optional(transactionId) }),
   item: { schema: ref('Fraud'), example: exampleFraud },
   owner: (_, { merchantId }) => merchantId,
   list: listOwnFrauds,
@@ -49,27 +43,16 @@ const fraud: AppEndpoint = {
   },
 }
 
-const status: Reader<(typeof disputeStatuses)[number]> = (value, place) => {
-  const found = disputeStatuses.find(one => one === value)
-  return found ?? refuseValue(place, 'format', `${quote(value)} is not one of ${disputeStatuses.join(', ')}`)
-}
-
 const disputes = listEndpoint({
   path: '/disputes',
   operationId: 'listDisputes',
   tag,
   summary: 'List the disputes of a merchant',
-  filter: record({ merchantId: required(id), transactionId: optional(id), status: optional(status) }),
-  filters: [
-    merchantFilter,
-    transactionFilter,
-    {
-      name: 'filter[status]',
-      description: 'Only disputes with this status.',
-      required: false,
-      schema: { enum: disputeStatuses },
-    },
-  ],
+  filter: record({
+    merchantId: required(merchantId),
+    transactionId: optional(transactionId),
+    status: optional(described(oneOf(disputeStatuses, 'format'), 'Only disputes with this status.')),
+  }),
   item: { schema: ref('Dispute'), example: exampleDispute },
   owner: (_, { merchantId }) => merchantId,
   list: listOwnDisputes,

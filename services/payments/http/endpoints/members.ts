@@ -11,9 +11,9 @@ import { exampleApp, exampleUser } from '../openapi/examples.ts'
 import { ref, wrapped } from '../openapi/schemas.ts'
 
 const tag = 'Members'
-const merchantIdOf = ({ params }: Pick<AppCall, 'params'>) => params['merchantId'] ?? ''
+const merchantIdOf = (params: AppCall['params']) => params['merchantId'] ?? ''
 
-const invite: AppEndpoint = {
+const invite: AppEndpoint<{ readonly email: string }> = {
   kind: 'app',
   method: 'POST',
   path: '/merchants/{merchantId}/users',
@@ -25,11 +25,9 @@ const invite: AppEndpoint = {
     body: { schema: ref('Invitation'), example: { email: exampleUser.email }, required: true },
     answers: { 201: { schema: wrapped('user', ref('User')), example: { user: exampleUser } } },
   },
-  async act(tx, call) {
-    const input = parseMember(call.body, call.encoding)
-    if (isRefused(input)) return input
-    const request = { app: call.app, merchantId: merchantIdOf(call), email: input.email }
-    const user = await inviteUser(tx, call.payments, request)
+  parse: ({ body, encoding }) => parseMember(body, encoding),
+  async act(tx, { payments, app, params, input: { email } }) {
+    const user = await inviteUser(tx, payments, { app, merchantId: merchantIdOf(params), email })
     return isRefused(user) ? user : answer(201, { user: presentUser(user) })
   },
 }
@@ -44,9 +42,9 @@ const revokeUser: AppEndpoint = {
     summary: 'End a person’s membership',
     answers: { 204: null },
   },
-  async act(tx, call) {
-    const userId = call.params['userId'] ?? ''
-    const outcome = await removeUser(tx, { app: call.app, merchantId: merchantIdOf(call), userId })
+  async act(tx, { app, params }) {
+    const userId = params['userId'] ?? ''
+    const outcome = await removeUser(tx, { app, merchantId: merchantIdOf(params), userId })
     return isRefused(outcome) ? outcome : noContent
   },
 }
@@ -63,7 +61,7 @@ const users = listEndpoint({
   present: presentUser,
 })
 
-const addApp: AppEndpoint = {
+const addApp: AppEndpoint<{ readonly appId: string }> = {
   kind: 'app',
   method: 'POST',
   path: '/merchants/{merchantId}/apps',
@@ -74,12 +72,10 @@ const addApp: AppEndpoint = {
     body: { schema: ref('Association'), example: { appId: exampleApp.id }, required: true },
     answers: { 201: { schema: wrapped('app', ref('App')), example: { app: exampleApp } } },
   },
-  async act(tx, call) {
-    const input = parseAssociation(call.body, call.encoding)
-    if (isRefused(input)) return input
-    const request = { app: call.app, merchantId: merchantIdOf(call), appId: input.appId }
-    const app = await associateApp(tx, request)
-    return isRefused(app) ? app : answer(201, { app: presentApp(app) })
+  parse: ({ body, encoding }) => parseAssociation(body, encoding),
+  async act(tx, { app, params, input: { appId } }) {
+    const added = await associateApp(tx, { app, merchantId: merchantIdOf(params), appId })
+    return isRefused(added) ? added : answer(201, { app: presentApp(added) })
   },
 }
 
@@ -93,9 +89,9 @@ const revokeApp: AppEndpoint = {
     summary: 'End an app’s access to a merchant',
     answers: { 204: null },
   },
-  async act(tx, call) {
-    const appId = call.params['appId'] ?? ''
-    const outcome = await dissociateApp(tx, { app: call.app, merchantId: merchantIdOf(call), appId })
+  async act(tx, { app, params }) {
+    const appId = params['appId'] ?? ''
+    const outcome = await dissociateApp(tx, { app, merchantId: merchantIdOf(params), appId })
     return isRefused(outcome) ? outcome : noContent
   },
 }

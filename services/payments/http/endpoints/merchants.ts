@@ -1,6 +1,7 @@
 import { exportCsv, lineColumns } from '../../domain/export.ts'
-import { parseMerchant, parseMerchantUpdate } from '../../domain/input/request-bodies.ts'
+import { type MerchantInput, parseMerchant, parseMerchantUpdate } from '../../domain/input/request-bodies.ts'
 import { lineSearch } from '../../domain/input/search.ts'
+import type { MerchantUpdate } from '../../domain/merchant/merchant.ts'
 import { presentBalances, presentLine, presentMerchant } from '../../domain/present.ts'
 import { isRefused } from '../../domain/refusals.ts'
 import { ownLine, ownMerchant } from '../../operations/accounts/access.ts'
@@ -9,9 +10,8 @@ import { updateOwnMerchant } from '../../operations/accounts/update-merchant.ts'
 import { listOwnLines } from '../../operations/lists.ts'
 import { merchantBalances } from '../../storage/tables/ledger.ts'
 import { answer, noContent } from '../answer.ts'
-import type { AppEndpoint, Endpoint, Example, QueryParameter } from '../endpoint.ts'
+import type { AppEndpoint, Endpoint, Example } from '../endpoint.ts'
 import { exportEndpoint, listEndpoint } from '../list-endpoint.ts'
-import { createdFilters } from '../list-filters.ts'
 import { exampleBalance, exampleLine, exampleMerchant, exampleMerchantInput } from '../openapi/examples.ts'
 import { ref, wrapped } from '../openapi/schemas.ts'
 
@@ -21,7 +21,7 @@ const merchant: Example = {
   example: { merchant: exampleMerchant },
 }
 
-const create: AppEndpoint = {
+const create: AppEndpoint<MerchantInput> = {
   kind: 'app',
   method: 'POST',
   path: '/merchants',
@@ -35,9 +35,8 @@ const create: AppEndpoint = {
     body: { schema: ref('MerchantInput'), example: exampleMerchantInput, required: true },
     answers: { 201: merchant },
   },
-  async act(tx, { payments, app, body, encoding }) {
-    const input = parseMerchant(body, encoding, payments.fundingCurrencies)
-    if (isRefused(input)) return input
+  parse: ({ body, encoding, payments }) => parseMerchant(body, encoding, payments.fundingCurrencies),
+  async act(tx, { payments, app, input }) {
     const made = await createMerchant(tx, payments, { app, input })
     return isRefused(made) ? made : answer(201, { merchant: presentMerchant(made) })
   },
@@ -54,7 +53,7 @@ const read: AppEndpoint = {
   },
 }
 
-const update: AppEndpoint = {
+const update: AppEndpoint<MerchantUpdate> = {
   kind: 'app',
   method: 'PUT',
   path: '/merchants/{merchantId}',
@@ -68,10 +67,9 @@ const update: AppEndpoint = {
     body: { schema: ref('MerchantUpdate'), example: { name: exampleMerchant.name }, required: true },
     answers: { 200: merchant, 204: null },
   },
-  async act(tx, { payments, app, params, body, encoding, wantsChanged }) {
-    const changes = parseMerchantUpdate(body, encoding)
-    if (isRefused(changes)) return changes
-    const request = { app, merchantId: params['merchantId'] ?? '', update: changes }
+  parse: ({ body, encoding }) => parseMerchantUpdate(body, encoding),
+  async act(tx, { payments, app, params, input, wantsChanged }) {
+    const request = { app, merchantId: params['merchantId'] ?? '', update: input }
     const updated = await updateOwnMerchant(tx, payments, request)
     if (isRefused(updated)) return updated
     return wantsChanged ? answer(200, { merchant: presentMerchant(updated) }) : noContent
@@ -96,23 +94,14 @@ const balance: AppEndpoint = {
   },
 }
 
-/** The filter of lists whose elements can belong to a transaction. */
-export const transactionFilter: QueryParameter = {
-  name: 'filter[transactionId]',
-  description: 'Only records of this transaction.',
-  required: false,
-  schema: { type: 'string', format: 'uuid' },
-}
-
 const lines = listEndpoint({
   path: '/merchants/{merchantId}/lines',
   operationId: 'listLines',
   tag,
   summary: 'List the lines of a merchant’s balance',
   filter: lineSearch,
-  filters: [transactionFilter, ...createdFilters],
   item: { schema: ref('Line'), example: exampleLine },
-  owner: ({ params }) => params['merchantId'] ?? '',
+  owner: params => params['merchantId'] ?? '',
   list: listOwnLines,
   present: presentLine,
 })
@@ -123,8 +112,7 @@ const exported = exportEndpoint({
   tag,
   summary: 'Export the lines of a merchant as CSV',
   filter: lineSearch,
-  filters: [transactionFilter, ...createdFilters],
-  owner: ({ params }) => params['merchantId'] ?? '',
+  owner: params => params['merchantId'] ?? '',
   list: listOwnLines,
   write: items => exportCsv(lineColumns, items),
 })

@@ -24,9 +24,8 @@ import {
 import { createTransaction } from '../../operations/transactions/create-transaction.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { type Answer, answer, answerRefusal } from '../answer.ts'
-import type { AppEndpoint, Endpoint, Example, ProcessorEndpoint } from '../endpoint.ts'
+import type { AppEndpoint, Call, Endpoint, Example, ProcessorEndpoint } from '../endpoint.ts'
 import { exportEndpoint, listEndpoint } from '../list-endpoint.ts'
-import { transactionFilters } from '../list-filters.ts'
 import { exampleIds, exampleTrailEntry, exampleTransaction } from '../openapi/examples.ts'
 import { ref, wrapped } from '../openapi/schemas.ts'
 
@@ -36,7 +35,7 @@ const transaction: Example = {
   example: { transaction: exampleTransaction },
 }
 
-const create: ProcessorEndpoint = {
+const create: ProcessorEndpoint<TransactionInput> = {
   kind: 'processor',
   method: 'POST',
   path: '/merchants/{merchantId}/transactions',
@@ -63,16 +62,15 @@ const create: ProcessorEndpoint = {
     },
     declines: true,
   },
-  async act({ payments, app, params, body, encoding }, once) {
-    const input = parseCreation(body, encoding)
-    if (isRefused(input)) return input
+  parse: parseCreation,
+  async act({ payments, app, params, input }, once) {
     const merchantId = params['merchantId'] ?? ''
     return createTransaction(payments, { app, merchantId, input, once, present: presentCreation })
   },
 }
 
 /** The public client sends `cardId: false` beside every transactionId. */
-function parseCreation(body: unknown, encoding: Encoding): TransactionInput | Refused {
+function parseCreation({ body, encoding }: Call): TransactionInput | Refused {
   if (!isObject(body) || body['cardId'] !== false) return parseTransaction(body, encoding)
   const { cardId, ...rest } = body
   return parseTransaction(rest, encoding)
@@ -88,9 +86,8 @@ const list = listEndpoint({
   tag,
   summary: 'List the transactions of a merchant',
   filter: transactionSearch,
-  filters: transactionFilters,
   item: { schema: ref('Transaction'), example: exampleTransaction },
-  owner: ({ params }) => params['merchantId'] ?? '',
+  owner: params => params['merchantId'] ?? '',
   list: listOwnTransactions,
   present: transaction => presentTransaction(transaction),
 })
@@ -101,8 +98,7 @@ const exported = exportEndpoint({
   tag,
   summary: 'Export the transactions of a merchant as CSV',
   filter: transactionSearch,
-  filters: transactionFilters,
-  owner: ({ params }) => params['merchantId'] ?? '',
+  owner: params => params['merchantId'] ?? '',
   list: exportOwnTransactions,
   write: items => exportCsv(transactionColumns, items),
 })
@@ -114,7 +110,7 @@ const trail = listEndpoint({
   summary: 'List the captures, refunds, voids and disputes of a transaction',
   filter: record({}),
   item: { schema: ref('TrailEntry'), example: exampleTrailEntry },
-  owner: ({ params }) => params['transactionId'] ?? '',
+  owner: params => params['transactionId'] ?? '',
   list: listOwnTrail,
   present: presentTrailEntry,
 })
@@ -144,7 +140,7 @@ interface ChangeEndpoint<Input> {
   readonly change: (tx: Tx, payments: Payments, request: ChangeRequest<Input>) => Outcome<Transaction>
 }
 
-function changeEndpoint<Input extends object>(endpoint: ChangeEndpoint<Input>): AppEndpoint {
+function changeEndpoint<Input extends object>(endpoint: ChangeEndpoint<Input>): AppEndpoint<Input> {
   const { path, operationId, summary, schema, parse, change } = endpoint
   return {
     kind: 'app',
@@ -157,9 +153,8 @@ function changeEndpoint<Input extends object>(endpoint: ChangeEndpoint<Input>): 
       body: { schema: ref(schema), example: { amount: 10_000, currency: 'DKK' }, required: true },
       answers: { 201: transaction },
     },
-    async act(tx, { payments, app, params, body, encoding }) {
-      const input = parse(body, encoding)
-      if (isRefused(input)) return input
+    parse: ({ body, encoding }) => parse(body, encoding),
+    async act(tx, { payments, app, params, input }) {
       const changed = await change(tx, payments, { app, transactionId: params['transactionId'] ?? '', input })
       return isRefused(changed) ? changed : answer(201, { transaction: presentTransaction(changed) })
     },

@@ -1,9 +1,15 @@
 import { id } from '../../domain/input/fields.ts'
-import { optional, record } from '../../domain/input/record.ts'
+import { described, optional, record } from '../../domain/input/record.ts'
 import type { JsonObject } from '../../domain/json.ts'
 import { isRefused } from '../../domain/refusals.ts'
 import { ownEvent } from '../../operations/accounts/access.ts'
-import { eventType, parseWebhook, parseWebhookUpdate } from '../../operations/accounts/webhook-input.ts'
+import {
+  eventType,
+  type NewWebhookInput,
+  parseWebhook,
+  parseWebhookUpdate,
+  type WebhookUpdate,
+} from '../../operations/accounts/webhook-input.ts'
 import {
   createWebhook,
   deleteWebhook,
@@ -13,7 +19,6 @@ import {
   rotateSecret,
   updateWebhook,
 } from '../../operations/accounts/webhooks.ts'
-import { eventTypes } from '../../operations/announce.ts'
 import { listOwnEvents, listOwnWebhooks } from '../../operations/lists.ts'
 import type { WebhookEndpoint, WebhookEvent } from '../../storage/delivery/webhooks.ts'
 import { answer, noContent } from '../answer.ts'
@@ -52,7 +57,7 @@ function presentEvent({ body }: WebhookEvent): JsonObject {
   return JSON.parse(body) as JsonObject
 }
 
-const create: AppEndpoint = {
+const create: AppEndpoint<NewWebhookInput> = {
   kind: 'app',
   method: 'POST',
   path: '/merchants/{merchantId}/webhooks',
@@ -66,9 +71,8 @@ const create: AppEndpoint = {
     body: { schema: ref('WebhookInput'), example: { url: exampleWebhook.url }, required: true },
     answers: { 201: withSecret },
   },
-  async act(tx, { payments, app, params, body, encoding }) {
-    const input = parseWebhook(body, encoding, payments.webhookPolicy)
-    if (isRefused(input)) return input
+  parse: ({ body, encoding, payments }) => parseWebhook(body, encoding, payments.webhookPolicy),
+  async act(tx, { payments, app, params, input }) {
     const made = await createWebhook(tx, payments, { app, merchantId: params['merchantId'] ?? '', input })
     return isRefused(made) ? made : answer(201, { webhook: presentWithSecret(made) })
   },
@@ -81,7 +85,7 @@ const webhooks = listEndpoint({
   summary: 'List the webhooks of a merchant',
   filter: record({}),
   item: { schema: ref('Webhook'), example: exampleWebhook },
-  owner: ({ params }) => params['merchantId'] ?? '',
+  owner: params => params['merchantId'] ?? '',
   list: listOwnWebhooks,
   present: presentWebhook,
 })
@@ -109,7 +113,7 @@ const read: AppEndpoint = {
   },
 }
 
-const update: AppEndpoint = {
+const update: AppEndpoint<WebhookUpdate> = {
   kind: 'app',
   method: 'PUT',
   path: '/webhooks/{webhookId}',
@@ -123,10 +127,9 @@ const update: AppEndpoint = {
     body: { schema: ref('WebhookUpdate'), example: { disabled: false }, required: true },
     answers: { 200: webhook, 204: null },
   },
+  parse: ({ body, encoding, payments }) => parseWebhookUpdate(body, encoding, payments.webhookPolicy),
   async act(tx, call) {
-    const changes = parseWebhookUpdate(call.body, call.encoding, call.payments.webhookPolicy)
-    if (isRefused(changes)) return changes
-    const updated = await updateWebhook(tx, call.payments, { ...ofWebhook(call), update: changes })
+    const updated = await updateWebhook(tx, call.payments, { ...ofWebhook(call), update: call.input })
     if (isRefused(updated)) return updated
     return call.wantsChanged ? answer(200, { webhook: presentWebhook(updated) }) : noContent
   },
@@ -201,23 +204,12 @@ const events = listEndpoint({
   operationId: 'listEvents',
   tag,
   summary: 'List the events',
-  filter: record({ type: optional(eventType), subjectId: optional(id) }),
-  filters: [
-    {
-      name: 'filter[type]',
-      description: 'Only events of this type.',
-      required: false,
-      schema: { enum: eventTypes },
-    },
-    {
-      name: 'filter[subjectId]',
-      description: 'Only events of this transaction or other record.',
-      required: false,
-      schema: { type: 'string', format: 'uuid' },
-    },
-  ],
+  filter: record({
+    type: optional(described(eventType, 'Only events of this type.')),
+    subjectId: optional(described(id, 'Only events of this transaction or other record.')),
+  }),
   item: { schema: ref('Event'), example: exampleEvent },
-  owner: ({ params }) => params['merchantId'] ?? '',
+  owner: params => params['merchantId'] ?? '',
   list: listOwnEvents,
   present: presentEvent,
 })

@@ -1,62 +1,43 @@
-import { maxCustomBytes } from '../../domain/input/custom.ts'
-import { maxEmailCharacters, maxUrlCharacters } from '../../domain/input/fields.ts'
-import { maxNameCharacters, maxNotesCharacters } from '../../domain/input/request-bodies.ts'
+import { custom } from '../../domain/input/custom.ts'
+import * as fields from '../../domain/input/fields.ts'
+import { bodySchemas, maxNameCharacters } from '../../domain/input/request-bodies.ts'
 import type { JsonObject } from '../../domain/json.ts'
 import { lineKinds } from '../../domain/ledger/line.ts'
 import { cardSchemes } from '../../domain/merchant/card.ts'
-import { maxAmount } from '../../domain/money/money.ts'
 import { maxShownTrail } from '../../domain/present.ts'
 import { fieldErrorCodes, refusals } from '../../domain/refusals.ts'
 import { disputeStatuses } from '../../domain/transaction/dispute.ts'
 import { processingErrorCodes } from '../../domain/transaction/processing-errors.ts'
 import { trailKinds } from '../../domain/transaction/trail.ts'
 import { tdsResults } from '../../domain/transaction/transaction.ts'
+import { webhookSchemas } from '../../operations/accounts/webhook-input.ts'
 import { eventTypes } from '../../operations/announce.ts'
 
 /** JSON Schemas (2020-12) of requests and answers, by their names in the OpenAPI document. */
-const id = { type: 'string', format: 'uuid' }
 const date = { type: 'string', format: 'date-time' }
 const flag = { type: 'boolean' }
 const text = { type: 'string' }
 const name = { type: 'string', minLength: 1, maxLength: maxNameCharacters }
-const currency = { type: 'string', pattern: '^[A-Z]{3}$', description: 'The ISO 4217 code of the currency' }
-const country = {
-  type: 'string',
-  pattern: '^[A-Z]{2}$',
-  description: 'The ISO 3166 alpha-2 code of the country',
-}
-const descriptor = {
-  type: 'string',
-  pattern: '^[ -~]{0,22}$',
-  description: 'The text on the payer’s bank statement',
-}
-const email = { type: 'string', format: 'email', maxLength: maxEmailCharacters }
-const website = { type: 'string', format: 'uri', maxLength: maxUrlCharacters }
-const amount = {
-  type: 'integer',
-  minimum: 1,
-  maximum: Number(maxAmount),
-  description: 'The amount in minor units of the currency',
-}
+const { schema: id } = fields.id
+const { schema: currency } = fields.currency
+const { schema: country } = fields.country
+const { schema: descriptor } = fields.descriptor
+const { schema: email } = fields.email
+const { schema: website } = fields.webAddress
 const minorUnits = { type: 'integer', description: 'The amount in minor units' }
 const money = object({ currency, amount: minorUnits })
-const custom = {
-  type: 'object',
-  description: `Any JSON with at most ${maxCustomBytes} bytes, which is returned unchanged`,
-}
-
 function orNull(schema: JsonObject): JsonObject {
   return { anyOf: [schema, { type: 'null' }] }
 }
 
 /** An object with these fields and no others. Those whose names end with `?` may be missing. */
-function object(fields: Readonly<Record<string, JsonObject>>): JsonObject {
-  const names = Object.keys(fields)
+function object(properties: Readonly<Record<string, JsonObject>>): JsonObject {
+  const names = Object.keys(properties)
   return {
     type: 'object',
     additionalProperties: false,
     required: names.filter(field => !field.endsWith('?')),
-    properties: Object.fromEntries(names.map(field => [field.replace(/\?$/, ''), fields[field] ?? {}])),
+    properties: Object.fromEntries(names.map(field => [field.replace(/\?$/, ''), properties[field] ?? {}])),
   }
 }
 
@@ -79,13 +60,6 @@ const card = {
   scheme: { enum: cardSchemes },
 }
 
-const webhookUrl = { ...website, description: 'An https URL with a public address' }
-const webhookEvents = {
-  type: 'array',
-  items: { enum: eventTypes },
-  maxItems: eventTypes.length,
-  description: 'The types of events to deliver. Empty means all. In a form, they are separated by commas',
-}
 const webhook = {
   id,
   merchantId: id,
@@ -95,56 +69,7 @@ const webhook = {
   disabled: orNull(date),
 }
 
-const inputs = {
-  AppInput: object({ 'name?': orNull(name) }),
-  MerchantInput: object({
-    'name?': orNull(name),
-    currency: { ...currency, description: 'The funding currency, one of the configured currencies' },
-    'test?': { ...flag, default: false },
-    email,
-    website,
-    descriptor,
-    company: object({ country, 'number?': orNull(name) }),
-    'bank?': orNull(object({ 'iban?': orNull(text) })),
-  }),
-  MerchantUpdate: object({
-    'name?': orNull(name),
-    'email?': orNull(email),
-    'descriptor?': orNull(descriptor),
-  }),
-  Invitation: object({ email }),
-  Association: object({ appId: id }),
-  TransactionInput: {
-    ...object({
-      'transactionId?': {
-        ...id,
-        description: 'The id of an earlier transaction. Either transactionId or cardId is required',
-      },
-      'cardId?': { ...id, description: 'The id of a saved card. Either transactionId or cardId is required' },
-      'descriptor?': orNull(descriptor),
-      currency,
-      amount,
-      'custom?': orNull(custom),
-    }),
-    oneOf: [{ required: ['transactionId'] }, { required: ['cardId'] }],
-  },
-  CaptureInput: object({
-    amount,
-    'currency?': orNull({ ...currency, description: 'A check: it must be the currency of the transaction' }),
-    'descriptor?': orNull(descriptor),
-  }),
-  VoidInput: object({ amount, 'currency?': orNull(currency) }),
-  WebhookInput: object({ url: webhookUrl, 'events?': orNull(webhookEvents) }),
-  WebhookUpdate: object({
-    'url?': orNull(webhookUrl),
-    'events?': orNull(webhookEvents),
-    'disabled?': orNull(flag),
-  }),
-  CardInput: object({
-    transactionId: id,
-    'notes?': orNull({ type: 'string', minLength: 1, maxLength: maxNotesCharacters }),
-  }),
-} satisfies Readonly<Record<string, JsonObject>>
+const inputs = { ...bodySchemas, ...webhookSchemas }
 
 const dispute = object({ id, 'won?': { const: true }, 'lost?': { const: true } })
 const fee = object({ flat: minorUnits, rate: minorUnits, total: minorUnits })
@@ -210,7 +135,7 @@ const records = {
     voidedAmount: minorUnits,
     disputedAmount: { ...minorUnits, description: 'The amount in open and lost disputes' },
     card: object(card),
-    'custom?': custom,
+    'custom?': custom.schema,
     'reference?': text,
     'tds?': { enum: tdsResults, description: 'The result of 3-D Secure' },
     recurring: flag,

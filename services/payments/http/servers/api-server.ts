@@ -20,6 +20,13 @@ import {
   sendRefusal,
 } from './server.ts'
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The API key of the caller, if there is one. It is not authenticated yet. */
+    apiKey: string | null
+  }
+}
+
 export interface ApiServerOptions extends JsonServerOptions {
   readonly payments: Payments
   /** The limit by address; null if the API creates no apps. */
@@ -38,6 +45,7 @@ export interface ApiServerOptions extends JsonServerOptions {
 export function createApiServer(options: ApiServerOptions): JsonServer {
   const server = createJsonServer(options)
   const { app } = server
+  app.decorateRequest('apiKey', null)
   const paths = new Map<string, Set<string>>()
   for (const endpoint of endpoints) {
     const url = routeOf(endpoint.path)
@@ -75,12 +83,13 @@ async function checkDoor(
   { signUps, guard }: ApiServerOptions,
 ): Promise<FastifyReply | undefined> {
   const { accept, authorization } = request.headers
-  const refusal = await guard?.admit(request.ip, kind === 'sign-up' ? null : readApiKey(authorization))
+  request.apiKey = readApiKey(authorization)
+  const refusal = await guard?.admit(request.ip, kind === 'sign-up' ? null : request.apiKey)
   if (refusal) return sendRefusal(reply, refuse('too_many_requests'), refusal.waitMs)
   const type = document.produces ?? 'application/json'
   if (!accepts(type, accept)) throw new RefusedError(refuse('not_acceptable', `Answers are ${type}.`))
   if (kind !== 'sign-up') {
-    if (readApiKey(authorization) === null) throw new RefusedError(refuse('unauthorized'))
+    if (request.apiKey === null) throw new RefusedError(refuse('unauthorized'))
   } else if (signUps === null) throw new RefusedError(refuse('signup_closed'))
   return undefined
 }
@@ -120,7 +129,7 @@ function read(request: FastifyRequest): Request {
   const { headers, url } = request
   const question = url.indexOf('?')
   return {
-    apiKey: readApiKey(headers.authorization),
+    apiKey: request.apiKey,
     idempotencyKey: headerOf(headers['idempotency-key']),
     params: request.params as Readonly<Record<string, string>>,
     query: question === -1 ? '' : url.slice(question + 1),

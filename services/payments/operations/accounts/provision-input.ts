@@ -6,6 +6,7 @@ import {
   optional,
   parseInput,
   type Reader,
+  reader,
   record,
   refuseValue,
   required,
@@ -57,22 +58,22 @@ const maxWebhooks = 20
 const maxSecrets = 2
 const maxGraceMs = 365 * 24 * 60 * 60 * 1000
 
-const hash: Reader<string> = (value, place) => {
+const hash: Reader<string> = reader({ type: 'string' }, (value, place) => {
   if (typeof value === 'string' && /^[0-9a-f]{64}$/.test(value)) return value
   return refuseValue(place, 'format', 'is not a SHA-256 in 64 hexadecimal digits')
-}
+})
 
-const milliseconds: Reader<number> = (value, place) => {
+const milliseconds: Reader<number> = reader({ type: 'integer' }, (value, place) => {
   if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= maxGraceMs) return value
   return refuseValue(place, 'type', `is not a whole number of milliseconds from 0 to ${maxGraceMs}`)
-}
+})
 
 /** An error message never quotes the secret. */
-const secret: Reader<string> = (value, place) => {
+const secret: Reader<string> = reader({ type: 'string' }, (value, place) => {
   const fault = typeof value === 'string' ? webhookSecretFault(value) : 'is not a string'
   if (typeof value === 'string' && fault === undefined) return value
   return refuseValue(place, 'format', `${fault}; allowed is ${webhookSecretForm}`)
-}
+})
 
 const webhook = record({
   url: required(webAddress),
@@ -81,7 +82,7 @@ const webhook = record({
 })
 
 /** The parser of merchants validates the value. */
-const anything: Reader<unknown> = value => value
+const anything: Reader<unknown> = reader({}, value => value)
 
 const provision = record({
   merchant: required(anything),

@@ -1,14 +1,15 @@
 import { type AddressPolicy, createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { checkWebhookUrl } from '@tollway/chassis/webhooks/webhook-url.ts'
-import { flag, maxUrlCharacters, text } from '../../domain/input/fields.ts'
+import { flag, maxUrlCharacters, oneOf, text, webAddress } from '../../domain/input/fields.ts'
 import { list } from '../../domain/input/list.ts'
 import {
+  described,
   type Encoding,
   invalid,
   optional,
   parseInput,
-  quote,
   type Reader,
+  reader,
   record,
   refuseValue,
   required,
@@ -33,28 +34,41 @@ export interface WebhookUpdate {
 /** Public addresses by https only. */
 export const strictPolicy: AddressPolicy = createAddressPolicy([], false)
 
-export const eventType: Reader<EventType> = (value, place) => {
-  const found = eventTypes.find(type => type === value)
-  return found ?? refuseValue(place, 'unsupported', `${quote(value)} is not one of ${eventTypes.join(', ')}`)
-}
+export const eventType: Reader<EventType> = oneOf(eventTypes)
 
-const typeList = list(eventType, eventTypes.length)
+const typeList = described(
+  list(eventType, eventTypes.length),
+  'The types of events to deliver. Empty means all. In a form, they are separated by commas',
+)
 
 /** A list; in a form, the types separated by commas. */
-const types: Reader<readonly EventType[]> = (value, place) => {
+const types: Reader<readonly EventType[]> = reader(typeList.schema, (value, place) => {
   const isText = place.encoding === 'form' && typeof value === 'string'
   return typeList(isText ? value.split(',') : value, place)
-}
+})
 
 const urlText = text(maxUrlCharacters)
+const urlSchema = { ...webAddress.schema, description: 'An https URL with a public address' }
 
 function webhookUrl(policy: AddressPolicy): Reader<string> {
-  return (value, place) => {
+  return reader(urlSchema, (value, place) => {
     const found = urlText(value, place)
     if (found === invalid) return invalid
     const checked = checkWebhookUrl(found, policy)
     return 'url' in checked ? found : refuseValue(place, 'format', checked.problem)
-  }
+  })
+}
+
+const webhookBody = (policy: AddressPolicy) =>
+  record({ url: required(webhookUrl(policy)), events: withDefault(types, []) })
+
+const updateBody = (policy: AddressPolicy) =>
+  record({ url: optional(webhookUrl(policy)), events: optional(types), disabled: optional(flag) })
+
+/** The JSON Schemas of the bodies. */
+export const webhookSchemas = {
+  WebhookInput: webhookBody(strictPolicy).schema,
+  WebhookUpdate: updateBody(strictPolicy).schema,
 }
 
 /** POST /merchants/<id>/webhooks. */
@@ -63,8 +77,7 @@ export function parseWebhook(
   encoding: Encoding,
   policy: AddressPolicy = strictPolicy,
 ): NewWebhookInput | Refused {
-  const shape = { url: required(webhookUrl(policy)), events: withDefault(types, []) }
-  return parseInput(record(shape), body, encoding)
+  return parseInput(webhookBody(policy), body, encoding)
 }
 
 /** PUT /webhooks/<id>. */
@@ -73,6 +86,5 @@ export function parseWebhookUpdate(
   encoding: Encoding,
   policy: AddressPolicy = strictPolicy,
 ): WebhookUpdate | Refused {
-  const shape = { url: optional(webhookUrl(policy)), events: optional(types), disabled: optional(flag) }
-  return parseInput(record(shape), body, encoding)
+  return parseInput(updateBody(policy), body, encoding)
 }
