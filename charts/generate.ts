@@ -10,10 +10,10 @@ import { type GeneratedFile, writeGenerated } from '@tollway/crds/generation/wri
 import type { JsonObject } from '@tollway/crds/schema.ts'
 import {
   makeRules,
-  mountedSecretNames,
   ownSecretNames,
+  permissions,
 } from '@tollway/operator/environments/kubernetes/api/permissions.ts'
-import { serviceNames } from '@tollway/operator/translated-types.ts'
+import { madePods } from '@tollway/operator/environments/kubernetes/workloads/made-pods.ts'
 import { dump } from 'js-yaml'
 import { dashboard } from './dashboard.ts'
 import { valuesSchema } from './values-schema.ts'
@@ -24,11 +24,16 @@ const note = '# Made by charts/generate.ts from the code; run: make generate\n'
 /** Stands in the rules where the chart puts the name of the installation. */
 const installation = '$NAME'
 const namesOf = (names: readonly string[]) => names.map(name => `${installation}-${name}`)
-const permissions = dump(
+/** The names of the objects of a resource that the operator creates and updates in its namespace. */
+const updatedNames = (resource: string) =>
+  permissions
+    .filter(one => one.resource === resource && one.scope === 'own' && one.verbs.includes('update'))
+    .flatMap(({ names = [] }) => names)
+const permissionsText = dump(
   {
-    accounts: namesOf(serviceNames),
     ownSecrets: namesOf(ownSecretNames),
-    mountedSecrets: namesOf(mountedSecretNames),
+    ownNames: namesOf([...updatedNames('configmaps'), ...updatedNames('leases')]),
+    pods: madePods(),
     own: makeRules('own', { installation }),
     watched: makeRules('watched'),
     granted: makeRules('granted'),
@@ -39,7 +44,7 @@ const permissions = dump(
 )
 const files: readonly GeneratedFile[] = [
   ...definitionFiles().map(({ name, text }) => ({ name: join('files/crds', name), text })),
-  { name: 'files/permissions.yaml', text: `${note}${permissions}` },
+  { name: 'files/permissions.yaml', text: `${note}${permissionsText}` },
   { name: 'files/dashboard.json', text: toText(dashboard()) },
   { name: 'values.schema.json', text: toText(valuesSchema()) },
 ]

@@ -30,8 +30,8 @@ export function valuesSchema(): JsonObject {
       secretNamespaces: secretNamespaces(),
       operatorPolicy: closed({
         enabled: flag(
-          "Whether admission policies limit the Secrets, pods and Merchants that the operator's " +
-            'account writes.',
+          "Whether admission policies admit objects of the operator's account only as the operator makes them " +
+            'from the values.',
         ),
       }),
       operator: closed(operatorFields(operatorPort, feedPort), 'The pods of the operator.'),

@@ -275,6 +275,14 @@ const refusals: readonly [string, Rendering, RegExp][] = [
     /'\/broker\/pods\/extraVolumes\/0': .*'hostPath' not allowed/,
   ],
   [
+    'more variables than an admission policy can list',
+    {
+      set: [redis],
+      values: `rateLimit: {pods: {extraEnv: [{name: A, value: ${'a'.repeat(100_000)}}]}}`,
+    },
+    /take 10\d{4} characters of an admission policy; at most 100000 .* operatorPolicy\.enabled=false/,
+  ],
+  [
     'two monitors of each pod',
     { set: [redis, 'monitoring.podMonitor.enabled=true', 'monitoring.serviceMonitor.enabled=true'] },
     /monitoring: podMonitor\.enabled and serviceMonitor\.enabled are both true/,

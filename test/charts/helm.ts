@@ -79,7 +79,7 @@ export function find(objects: readonly RenderedObject[], kind: string, name: str
 }
 
 /** Returns the configuration of the operator in the objects. */
-export function configOf(objects: readonly RenderedObject[]): unknown {
-  const { data } = find(objects, 'ConfigMap', 'tollway-operator')
+export function configOf(objects: readonly RenderedObject[], name = release): unknown {
+  const { data } = find(objects, 'ConfigMap', `${name}-operator`)
   return load(isObject(data) ? `${data['operator.yaml']}` : '', { schema: CORE_SCHEMA })
 }

@@ -14,25 +14,16 @@ import { PolledSecrets } from '../../operator/environments/kubernetes/tenant-sec
 import { createReadPace } from '../../operator/environments/kubernetes/tenant-secrets/read-pace.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { chart, helm, missingHelm, namespace, type RenderedObject, release, render } from './helm.ts'
+import { chart, helm, missingHelm, namespace, release, render } from './helm.ts'
+import { installRights, tokenFor } from './operator-account.ts'
 
 const skip = missingHelm() || missingKubeAssets()
-const values = [
-  ...['redis.bundled.enabled=true', 'payments.enabled=true', 'payments.database.urlSecret.name=db'],
-  ...['rateLimit.pods.extraVolumes[0].name=ca', 'rateLimit.pods.extraVolumes[0].configMap.name=ca'],
-  ...['rateLimit.pods.extraVolumes[1].name=keys', 'rateLimit.pods.extraVolumes[1].secret.secretName=keys'],
-  'rateLimit.pods.extraEnv[0].name=REGION',
-  'rateLimit.pods.extraEnv[0].valueFrom.configMapKeyRef.name=cluster',
-  'rateLimit.pods.extraEnv[0].valueFrom.configMapKeyRef.key=region',
-  'broker.pods.initContainers[0].name=migrate',
-  'broker.pods.initContainers[0].env[0].name=TOKEN',
-  'broker.pods.initContainers[0].env[0].valueFrom.secretKeyRef.name=migration',
-]
-const rendered = /^(ServiceAccount|(Cluster)?Role(Binding)?|ValidatingAdmissionPolicy(Binding)?|Custom.*)$/
+const values = ['redis.bundled.enabled=true', 'payments.enabled=true', 'payments.database.urlSecret.name=db']
 
 const rbac = '/apis/rbac.authorization.k8s.io/v1'
 const secretsOf = (place: string) => `/api/v1/namespaces/${place}/secrets`
 const deployments = `/apis/apps/v1/namespaces/${namespace}/deployments`
+const leases = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`
 const merchants = '/apis/tollway.dev/v1alpha1/namespaces/shop/merchants'
 const apply = 'fieldManager=tollway&force=true'
 
@@ -58,25 +49,13 @@ const tokenOf = (account: string, name = 'stolen') =>
     { type: 'kubernetes.io/service-account-token' },
   )
 
-/** A Deployment as the operator applies it, with changes of its pods. */
-function deployment(name: string, pods: object = {}, container: object = {}) {
-  const labels = { app: name }
-  const containers = [
-    { name: 'one', image: 'image', securityContext: { allowPrivilegeEscalation: false }, ...container },
-  ]
-  const base = { serviceAccountName: 'tollway-ratelimit', automountServiceAccountToken: false, containers }
-  const template = { metadata: { labels }, spec: { ...base, ...pods } }
-  const spec = { selector: { matchLabels: labels }, template }
-  return { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name }, spec }
-}
-const volume = (source: object) => ({ volumes: [{ name: 'v', ...source }] })
-const initContainer = (fields: object) => ({
-  initContainers: [
-    { name: 'first', image: 'image', securityContext: { allowPrivilegeEscalation: false }, ...fields },
-  ],
+const labels = { app: 'any' }
+const container = { name: 'one', image: 'image' }
+const template = { metadata: { labels }, spec: { containers: [container] } }
+const deployment = (name: string) => ({
+  ...{ apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name } },
+  spec: { selector: { matchLabels: labels }, template },
 })
-const fromSecret = { name: 'A', valueFrom: { secretKeyRef: { name: 'foreign', key: 'a' } } }
-const apiToken = { projected: { sources: [{ serviceAccountToken: { path: 'token' } }] } }
 
 const merchant = (descriptor: string) => ({
   apiVersion: 'tollway.dev/v1alpha1',
@@ -105,8 +84,8 @@ interface Attempt {
 const attempt = (what: string, method: string, path: string, body?: object): Attempt => ({
   ...{ what, method, path, ...(body && { body }) },
 })
-const applied = (what: string, object: ReturnType<typeof deployment>) =>
-  attempt(what, 'PATCH', `${deployments}/${object.metadata.name}?${apply}`, object)
+const applied = (what: string, name: string) =>
+  attempt(what, 'PATCH', `${deployments}/${name}?${apply}`, deployment(name))
 
 /** Attempts that must fail with a stolen operator token, whichever namespaces granted their Secrets. */
 const harm: readonly Attempt[] = [
@@ -164,40 +143,51 @@ const harm: readonly Attempt[] = [
     ...named('p', { spec: { containers: [{ name: 'one', image: 'image' }] } }),
   }),
   attempt('run a command in a pod', 'POST', `/api/v1/namespaces/${namespace}/pods/p/exec?command=id`),
-  applied('change a foreign Deployment', deployment('foreign')),
-  applied(
-    'run pods with another account',
-    deployment('tollway-ratelimit', { serviceAccountName: 'default' }),
+  applied('change a foreign Deployment', 'foreign'),
+  applied('run any pod as a service', 'tollway-ratelimit'),
+  ...['scale', 'status'].map(part =>
+    attempt(
+      `write the ${part} of a Deployment`,
+      'PATCH',
+      `${deployments}/tollway-ratelimit/${part}?${apply}`,
+      {
+        ...{ apiVersion: part === 'scale' ? 'autoscaling/v1' : 'apps/v1' },
+        ...{ kind: part === 'scale' ? 'Scale' : 'Deployment', metadata: { name: 'tollway-ratelimit' } },
+        spec: { replicas: 100 },
+      },
+    ),
   ),
-  applied('run pods with a token', deployment('tollway-ratelimit', { automountServiceAccountToken: true })),
-  applied('mount a token', deployment('tollway-ratelimit', volume(apiToken))),
-  applied(
-    'mount a foreign Secret',
-    deployment('tollway-ratelimit', volume({ secret: { secretName: 'foreign' } })),
+  attempt('replace a Deployment', 'PUT', `${deployments}/tollway-ratelimit`, deployment('tollway-ratelimit')),
+  ...[
+    'apps/v1 replicasets',
+    'apps/v1 statefulsets',
+    'apps/v1 daemonsets',
+    'batch/v1 jobs',
+    'batch/v1 cronjobs',
+  ].map(text => {
+    const [group = '', resource = ''] = text.split(' ')
+    return attempt(
+      `create ${resource}`,
+      'POST',
+      `/apis/${group}/namespaces/${namespace}/${resource}`,
+      named('a', {}),
+    )
+  }),
+  attempt(
+    'run a container in a pod',
+    'PATCH',
+    `/api/v1/namespaces/${namespace}/pods/p/ephemeralcontainers?${apply}`,
+    {
+      ...named('p', { apiVersion: 'v1', kind: 'Pod', spec: {} }),
+    },
   ),
-  applied('read a foreign Secret as a variable', deployment('tollway-ratelimit', {}, { env: [fromSecret] })),
-  applied(
-    'mount a foreign ConfigMap',
-    deployment('tollway-ratelimit', volume({ configMap: { name: 'foreign' } })),
+  attempt(
+    'create a ConfigMap of any name',
+    'POST',
+    `/api/v1/namespaces/${namespace}/configmaps`,
+    named('any', {}),
   ),
-  applied(
-    'read a foreign Secret in an init container',
-    deployment('tollway-ratelimit', initContainer({ env: [fromSecret] })),
-  ),
-  applied(
-    'run an init container that may gain privileges',
-    deployment('tollway-ratelimit', initContainer({ securityContext: { allowPrivilegeEscalation: true } })),
-  ),
-  applied(
-    'mount a Secret that the values name for the environment only',
-    deployment('tollway-ratelimit', volume({ secret: { secretName: 'migration' } })),
-  ),
-  applied('mount the node', deployment('tollway-ratelimit', volume({ hostPath: { path: '/' } }))),
-  applied('join the network of the node', deployment('tollway-ratelimit', { hostNetwork: true })),
-  applied(
-    'run a container that may gain privileges',
-    deployment('tollway-ratelimit', {}, { securityContext: { allowPrivilegeEscalation: true } }),
-  ),
+  attempt('create a Lease of any name', 'POST', leases, named('any', { spec: {} })),
   attempt('read a foreign ConfigMap', 'GET', `/api/v1/namespaces/${namespace}/configmaps/foreign`),
   attempt(
     'change a foreign Lease',
@@ -236,28 +226,13 @@ const duties: readonly Attempt[] = [
     secret('tollway-ca', {}, { stringData: { b: 'c' } }),
   ),
   attempt('read the Secret of the database', 'GET', `${secretsOf(namespace)}/db`),
-  applied('apply a Deployment that does not exist', deployment('tollway-ratelimit')),
-  applied(
-    'mount its own Secrets',
-    deployment('tollway-ratelimit', volume({ secret: { secretName: 'tollway-feed-client' } })),
+  attempt('create its Lease', 'POST', leases, named('tollway-operator', { spec: {} })),
+  attempt(
+    'store last good versions',
+    'POST',
+    `/api/v1/namespaces/${namespace}/configmaps`,
+    named('tollway-last-good-ratelimitconfigs-0', {}),
   ),
-  applied(
-    'use what the values add to pods',
-    deployment(
-      'tollway-ratelimit',
-      {
-        ...initContainer({
-          env: [{ name: 'T', valueFrom: { secretKeyRef: { name: 'migration', key: 'a' } } }],
-        }),
-        volumes: [
-          { name: 'ca', configMap: { name: 'ca' } },
-          { name: 'keys', secret: { secretName: 'keys' } },
-        ],
-      },
-      { env: [{ name: 'REGION', valueFrom: { configMapKeyRef: { name: 'cluster', key: 'region' } } }] },
-    ),
-  ),
-  attempt('delete a Deployment', 'DELETE', `${deployments}/tollway-ratelimit`),
   attempt('set a finalizer', 'PATCH', `${merchants}/shop?${apply}`, {
     ...named('shop', { apiVersion: 'tollway.dev/v1alpha1', kind: 'Merchant' }),
     ...{ metadata: { name: 'shop', finalizers: ['tollway.dev/merchant'] } },
@@ -277,7 +252,7 @@ describe('with the roles and policies of the chart, a token of the operator', {
     for (const name of [namespace, 'shop', 'other']) await make('/api/v1/namespaces', { metadata: { name } })
     await assertUpgradeAsks()
     await install(['secretNamespaces={shop}'])
-    operatorToken = await tokenFor(`/api/v1/namespaces/${namespace}/serviceaccounts/tollway-operator`)
+    operatorToken = await tokenFor(api, 'tollway-operator')
     operator = api.callAs(operatorToken)
     await make('/api/v1/namespaces/kube-system/serviceaccounts', { metadata: { name: 'powerful' } })
     for (const place of [namespace, 'shop', 'other', 'kube-system'])
@@ -287,7 +262,7 @@ describe('with the roles and policies of the chart, a token of the operator', {
     // The API server reads new policies a moment after it stored them.
     for (const what of [
       'create a Secret without its label',
-      'mount the node',
+      'run any pod as a service',
       'change what a Merchant says',
     ]) {
       const probe = harm.find(one => one.what === what) ?? assert.fail(what)
@@ -313,7 +288,7 @@ describe('with the roles and policies of the chart, a token of the operator', {
     await make(`${rbac}/clusterrolebindings`, admin)
     const access = [
       `--kube-apiserver=https://${host}:${port}`,
-      `--kube-token=${await tokenFor('/api/v1/namespaces/kube-system/serviceaccounts/installer')}`,
+      `--kube-token=${await tokenFor(api, 'installer', 'kube-system')}`,
       '--kube-insecure-skip-tls-verify',
     ]
     const upgrade = (...more: readonly string[]) => {
@@ -344,16 +319,8 @@ describe('with the roles and policies of the chart, a token of the operator', {
     assert.match(upgrade('secretNamespaces={shop}'), /MANIFEST/)
   }
 
-  /** Applies the rendered roles, policies and definitions as helm does; removes what the values leave out. */
   async function install(set: readonly string[]): Promise<void> {
-    for (const object of render({ set: [...values, ...set] }).filter(({ kind }) => rendered.test(kind))) {
-      const { status, body } = await api.call(
-        'PATCH',
-        `${pathOf(object)}?fieldManager=helm&force=true`,
-        object,
-      )
-      assert.ok(status < 300, JSON.stringify(body))
-    }
+    await installRights(api, render({ set: [...values, ...set] }), ['CustomResourceDefinition'])
   }
 
   function attemptBy({ method, path, body }: Attempt, dryRun = false) {
@@ -429,12 +396,7 @@ describe('with the roles and policies of the chart, a token of the operator', {
     const tenant = [{ kind: 'ServiceAccount', name: 'tenant', namespace: place }]
     const binding = named('tenant', { roleRef: clusterAdmin, subjects: tenant })
     await make(`${rbac}/namespaces/${place}/rolebindings`, binding)
-    return tokenFor(`/api/v1/namespaces/${place}/serviceaccounts/tenant`)
-  }
-
-  async function tokenFor(account: string): Promise<string> {
-    const { body } = await api.call('POST', `${account}/token`, { spec: { expirationSeconds: 3_600 } })
-    return (body as { status: { token: string } }).status.token
+    return tokenFor(api, 'tenant', place)
   }
 
   it("can read any Secret by its name with '*', and still writes only its own", async () => {
@@ -460,13 +422,4 @@ async function kubectl(args: readonly string[], token: string, server: string): 
     '--kubeconfig=/dev/null',
   ]
   await promisify(execFile)(program, [...args, ...options])
-}
-
-const clusterWide = /^(Cluster|Validating|Custom)/
-
-function pathOf({ apiVersion, kind, metadata }: RenderedObject): string {
-  const plural = `${kind.toLowerCase().replace(/policy$/, 'policie')}s`
-  const group = apiVersion === 'v1' ? '/api/v1' : `/apis/${apiVersion}`
-  const place = clusterWide.test(kind) ? '' : `/namespaces/${metadata.namespace ?? namespace}`
-  return `${group}${place}/${plural}/${metadata.name}`
 }

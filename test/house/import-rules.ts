@@ -212,8 +212,8 @@ export const importRules: readonly ImportRule[] = [
     content: 'the chart; `generate.ts` generates the parts that follow from the code',
     mayImport: [
       'crds/',
-      'operator/translated-types.ts',
       'operator/environments/kubernetes/api/permissions.ts',
+      'operator/environments/kubernetes/workloads/made-pods.ts',
     ],
   },
   {

@@ -152,6 +152,7 @@ function apiServerArguments(
     `--tls-private-key-file=${keyFile}`,
     `--token-auth-file=${tokens}`,
     '--authorization-mode=RBAC',
+    '--allow-privileged=true',
     '--service-cluster-ip-range=10.0.0.0/24',
     `--service-account-issuer=${issuer}`,
     `--service-account-key-file=${key}`,

@@ -210,41 +210,6 @@ it, and the hook waits for operators that report this one.
 {{ $names | compact | uniq | sortAlpha | toJson }}
 {{- end -}}
 
-{{/* The Secrets of this namespace that the values name and that pods read again when they change, in a list. */}}
-{{- define "tollway.rereadSecrets" -}}
-{{- $names := list -}}
-{{- with .Values.broker }}{{ if .enabled }}{{ $names = append $names (.tlsSecret | default dict).name }}{{ if (.admin | default dict).enabled }}{{ $names = append $names .admin.tokenSecret.name }}{{ end }}{{ end }}{{ end -}}
-{{ $names | compact | uniq | sortAlpha | toJson }}
-{{- end -}}
-
-{{/*
-The Secrets, ConfigMaps and claims that the values add to pods of services, as volumes and in the environment. The policy of
-the operator admits no others.
-*/}}
-{{- define "tollway.extraSources" -}}
-{{- $volumes := dict "secrets" list "configMaps" list "claims" list -}}
-{{- $env := dict "secrets" list "configMaps" list -}}
-{{- range $service := list .Values.rateLimit .Values.broker .Values.payments -}}
-{{- $pods := $service.pods -}}
-{{- range $pods.extraVolumes -}}
-{{- with .secret }}{{ $_ := set $volumes "secrets" (append $volumes.secrets .secretName) }}{{ end -}}
-{{- with .configMap }}{{ $_ := set $volumes "configMaps" (append $volumes.configMaps .name) }}{{ end -}}
-{{- with .persistentVolumeClaim }}{{ $_ := set $volumes "claims" (append $volumes.claims .claimName) }}{{ end -}}
-{{- end -}}
-{{- $variables := $pods.extraEnv | default list -}}
-{{- range concat ($pods.initContainers | default list) ($pods.extraContainers | default list) -}}
-{{- $variables = concat $variables (.env | default list) -}}
-{{- end -}}
-{{- range $variables -}}
-{{- with .valueFrom -}}
-{{- with .secretKeyRef }}{{ $_ := set $env "secrets" (append $env.secrets .name) }}{{ end -}}
-{{- with .configMapKeyRef }}{{ $_ := set $env "configMaps" (append $env.configMaps .name) }}{{ end -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-{{ dict "volumes" $volumes "env" $env | toJson }}
-{{- end -}}
-
 {{/*
 The namespaces of secretNamespaces, in a list: '*' where it stands for all of them, else each by its name. An upgrade
 from a version whose operator read all Secrets fails where it would lose rights without a decision.

@@ -30,8 +30,6 @@ const write = ['create', 'patch', 'delete'] as const
 
 /** The Secrets that the operator creates for itself and its services. */
 export const ownSecretNames = ['ca', 'feed-server', 'feed-client', 'payments'] as const
-/** The Secrets of these that pods mount. */
-export const mountedSecretNames = ['feed-client', 'payments'] as const
 
 /** A role cannot limit a list or a watch to names. */
 const ownChildren = (

@@ -1,0 +1,51 @@
+import { type ClusterConfig, validateClusterConfig } from '@tollway/crds/cluster-config.ts'
+import { clusterWorkloads, podShapeOf } from '../../../services/cluster-services.ts'
+import { makeContainer } from '../infrastructure/objects/container.ts'
+
+/** What the operator gives to the container of a service, in one configuration or another. */
+export interface MadePod {
+  /** The names of the variables. */
+  readonly env: readonly string[]
+  /** The folder of each volume. */
+  readonly mounts: Readonly<Record<string, string>>
+}
+
+/** Returns the parts of the pods of each service, without those that users add. */
+export function madePods(): Readonly<Record<string, MadePod>> {
+  const containers = everyChoice().flatMap(config =>
+    clusterWorkloads(config, 'any').map(({ workload }) =>
+      makeContainer(workload, podShapeOf(config, workload.service)),
+    ),
+  )
+  const byName = Object.entries(Object.groupBy(containers, ({ name }) => name))
+  return Object.fromEntries(byName.map(([name, made = []]) => [name, partsOf(made)]))
+}
+
+function partsOf(containers: readonly ReturnType<typeof makeContainer>[]): MadePod {
+  const env = containers.flatMap(container => container.env.map(({ name }) => name))
+  const mounts = containers.flatMap(({ volumeMounts }) =>
+    volumeMounts.map(({ name, mountPath }) => [`${name}`, `${mountPath}`] as const),
+  )
+  return { env: [...new Set(env)].sort(), mounts: Object.fromEntries(mounts) }
+}
+
+/** Returns configurations that have together each optional part of pods. */
+function everyChoice(): readonly ClusterConfig[] {
+  const secret = { name: 'any' }
+  const storages = [{ type: 'redis', urlSecret: secret }, { type: 'memory' }]
+  return storages.map(storage => {
+    const judged = validateClusterConfig({
+      rateLimit: { replicas: 1, backend: storage },
+      broker: {
+        ...{ enabled: true, replicas: 1, streamLog: storage, tlsSecret: secret },
+        admin: { enabled: true, tokenSecret: secret },
+      },
+      payments: {
+        ...{ enabled: true, baseUrl: 'https://pay.example.org' },
+        ...{ database: { urlSecret: secret }, mail: { urlSecret: secret } },
+      },
+    })
+    if ('problems' in judged) throw new Error(JSON.stringify(judged.problems))
+    return judged.value
+  })
+}
