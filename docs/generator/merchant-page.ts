@@ -69,7 +69,10 @@ and the merchant stays unchanged. The operator never creates a second merchant f
 
 With \`deletionPolicy: Retain\`, the default, the deletion of the resource deletes the Secret; the merchant
 and its keys remain. With \`Delete\` the resource remains until the merchant is closed: the payments service
-rejects its keys and new payments, and keeps its books. A closed merchant cannot be opened again. On one
+rejects its keys and new payments, and keeps its books. A closed merchant cannot be opened again. While the
+payments service does not answer, the condition has the reason \`NotClosed\`; set \`deletionPolicy\` to
+\`Retain\` to delete the resource without closing its merchant. A resource without a merchant is deleted at
+once, and where no payments service is enabled, each resource is. On one
 machine, a new resource with the name of the deleted one is the same resource, so that it has the reason
 \`MerchantClosed\`: use another name.
 
@@ -105,8 +108,8 @@ const conditions = `## Conditions
 | | \`SecretMissing\` | the Secret of a webhook does not exist |
 | | \`SecretInvalid\` | the Secret of a webhook has no valid signing secret; the message has the cause |
 | | \`PaymentsUnreachable\`, \`KeyRefused\` | a temporary error, which the operator retries |
-| | \`PaymentsDisabled\` | the payments service is not enabled |
-| | \`NotClosed\` | the resource is deleted, and its merchant is not closed yet |
+| | \`PaymentsDisabled\` | the payments service is not enabled; the resource can be deleted at once |
+| | \`NotClosed\` | the resource is deleted, and its merchant is not closed yet; \`deletionPolicy: Retain\` is the way out |
 | \`CredentialsReady\` | \`Written\` | the Secret has the key and the ids |
 | | \`SecretForeign\` | a Secret of that name exists, and belongs to another program or resource |
 | | \`SecretForbidden\` | the namespace has not granted its Secrets; the message has the command |

@@ -12,6 +12,7 @@ import {
   type MerchantStatusOptions,
   type MerchantStatusStore,
 } from './merchant-statuses.ts'
+import { leftOpen, notClosed } from './obstacles.ts'
 import { translateMerchant } from './translate-merchant.ts'
 
 /** Limits the reads of Secrets: see `ReadPace`. */
@@ -105,8 +106,17 @@ export function createMerchantController<Resource extends MerchantResource>(
       return { afterMs: idleMs }
     }
     const { value: account } = translation
-    const held = await resources.hold(resource, account)
-    const outcome = await merchants.reconcile({ uid, namespace, name, account, rotation }, stopping.signal)
+    const onDeletion = options.provisioner === undefined ? 'retain' : account.onDeletion
+    let held = resource
+    const hold = async () => {
+      held = await resources.hold(held, { ...account, onDeletion })
+    }
+    // A resource whose deletion closes nothing is let go at once, whatever is in the way of its merchant.
+    if (onDeletion === 'retain') await hold()
+    const outcome = await merchants.reconcile(
+      { uid, namespace, name, account, rotation, hold },
+      stopping.signal,
+    )
     const { obstacle, synced, ids } = outcome
     await statuses.write(held, { facts: { problems: [], obstacle, synced }, account, ids })
     return outcomeOf(resource.key, outcome, secretsOf(account).size)
@@ -124,13 +134,17 @@ export function createMerchantController<Resource extends MerchantResource>(
     resource: Resource,
     deletion: NonNullable<MerchantResource['deletion']>,
   ): Promise<Outcome> {
-    try {
-      if (deletion === 'close') await merchants.close(resource.uid, stopping.signal)
-    } catch (error) {
-      const { message } = error as Error
-      const obstacle: Obstacle = { step: 'Synced', reason: 'NotClosed', message, stalled: false }
-      await statuses.write(resource, { facts: { problems: [], obstacle, synced: false } })
-      throw error
+    const report = (obstacle: Obstacle) =>
+      statuses.write(resource, { facts: { problems: [], obstacle, synced: false } })
+    if (deletion === 'close' && options.provisioner === undefined) {
+      await report(leftOpen)
+    } else if (deletion === 'close') {
+      try {
+        await merchants.close(resource.uid, stopping.signal)
+      } catch (error) {
+        await report(notClosed(error as Error, resource))
+        throw error
+      }
     }
     await resources.release(resource)
     // Another finalizer may still hold the resource: a later reconcile finds that it is gone.

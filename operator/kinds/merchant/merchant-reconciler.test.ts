@@ -81,6 +81,7 @@ describe('# a Merchant with a real payments service', () => {
                   calls++
                   return killer.killable(() => asked.provision(...args))
                 },
+                check: (...args) => asked.check(...args),
                 close: (...args) => killer.killable(() => asked.close(...args)),
               },
         addresses,
@@ -90,6 +91,7 @@ describe('# a Merchant with a real payments service', () => {
     let merchants = start()
     let account = someAccount()
     let rotation = ''
+    const hold = async () => {}
     const secretPlace = { namespace: 'sales', name: 'shop', owner: { name: 'shop', uid } }
     return {
       uid,
@@ -108,7 +110,7 @@ describe('# a Merchant with a real payments service', () => {
         merchants = start()
       },
       reconcile: () =>
-        merchants.reconcile({ uid, namespace: 'sales', name: 'shop', account, rotation }, noSignal),
+        merchants.reconcile({ uid, namespace: 'sales', name: 'shop', account, rotation, hold }, noSignal),
       close: () => merchants.close(uid, noSignal),
       file: credentialFile(stateDir, secretPlace),
       deleteSecret: () => rmSync(credentialFile(stateDir, secretPlace)),
@@ -336,6 +338,7 @@ describe('# a Merchant with a real payments service', () => {
 
   it('waits without a loss while the payments service does not answer', async () => {
     const world = openWorld({
+      check: () => Promise.reject(new Error('connect ECONNREFUSED')),
       provision: () => Promise.reject(new Error('connect ECONNREFUSED')),
       close: () => Promise.reject(new Error('connect ECONNREFUSED')),
     })

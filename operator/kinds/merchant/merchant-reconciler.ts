@@ -17,6 +17,8 @@ export interface WantedMerchant {
   readonly account: MerchantAccount
   /** The value of the annotation that requests another key; empty without it. */
   readonly rotation: string
+  /** Called before the merchant is created, when nothing is known to be in the way. */
+  readonly hold: () => Promise<void>
 }
 
 export interface MerchantOutcome {
@@ -140,7 +142,9 @@ export class MerchantReconciler {
 
   async #run(run: Run, rejectedKeys: number): Promise<MerchantOutcome> {
     const { account } = run.merchant
-    const kept = await this.#stageKey(run, await this.#read(run))
+    const found = await this.#read(run)
+    await this.#hold(run)
+    const kept = await this.#stageKey(run, found)
     const { current, staged } = readKeys(account, kept)
     const key = staged ?? current ?? ''
     const answer = await this.#provision(run, key, staged === undefined ? graceOf(kept) : null)
@@ -155,6 +159,14 @@ export class MerchantReconciler {
     if (staged !== undefined) await this.#provision(run, key, graceOf(now))
     const afterMs = Math.min(this.#intervalMs, dueInMs(account, now, this.#options.clock.nowMs()))
     return { ids: answer, synced: true, obstacle: undefined, afterMs }
+  }
+
+  /** A resource that must close its merchant is held only when there may be a merchant. */
+  async #hold({ merchant: { uid, account, hold }, provisioner, signal }: Run): Promise<void> {
+    if (account.onDeletion === 'close' && this.#requests.idsOf(uid) === undefined) {
+      await attempt('PaymentsUnreachable', () => provisioner.check(signal))
+    }
+    await hold()
   }
 
   async #read({ place, signal }: Run): Promise<KeptCredentials | undefined> {

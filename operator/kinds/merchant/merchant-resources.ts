@@ -29,8 +29,8 @@ export interface MerchantResources<Resource extends MerchantResource> {
    */
   get(key: string): Resource | undefined | 'unknown'
   /**
-   * Ensures that a deletion of the resource is seen, also after a crash, if it has to close the merchant.
-   * Called before there is a merchant. Resolves with the newest state.
+   * Ensures that a deletion of the resource is seen, also after a crash, if it has to close the merchant;
+   * otherwise, that it is not delayed. Called before there is a merchant. Resolves with the newest state.
    */
   hold(resource: Resource, account: MerchantAccount): Promise<Resource>
   /** Lets a resource go whose deletion is complete. */

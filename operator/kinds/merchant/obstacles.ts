@@ -4,6 +4,7 @@ import type { SecretEntry } from '../../translated-types.ts'
 import { formatFieldProblem } from '../translation.ts'
 import type { CredentialPlace } from './credential-store.ts'
 import { immutableFieldChanged, type Obstacle } from './merchant-conditions.ts'
+import type { MerchantResource } from './merchant-resources.ts'
 import type { ProvisionRejection } from './provisioner.ts'
 
 /** Ends a reconcile with the obstacle as its outcome. */
@@ -44,8 +45,26 @@ export async function attempt<Result>(reason: PassingReason, step: () => Promise
 export const noPayments: Obstacle = {
   step: 'Synced',
   reason: 'PaymentsDisabled',
-  message: 'no payments service runs here; enable it in the configuration of the operator',
+  message:
+    'no payments service runs here; enable it in the configuration of the operator, or delete the resource',
   stalled: true,
+}
+
+/** The end of a resource whose merchant, if it has one, nothing can close. */
+export const leftOpen: Obstacle = {
+  step: 'Synced',
+  reason: 'NotClosed',
+  message: 'no payments service runs here: the resource goes, and a merchant that it had stays open',
+  stalled: false,
+}
+
+/** The resource stays, and people can change it, unless its manifest is gone. */
+export function notClosed({ message }: Error, { manifest }: Pick<MerchantResource, 'manifest'>): Obstacle {
+  const advice =
+    manifest === undefined
+      ? ''
+      : '. The resource stays until its merchant is closed; to delete it without that, set spec.deletionPolicy to Retain'
+  return { step: 'Synced', reason: 'NotClosed', message: `${message}${advice}`, stalled: false }
 }
 
 export function foreignSecret({ namespace, name }: CredentialPlace): Obstacle {

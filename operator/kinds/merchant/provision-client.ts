@@ -126,6 +126,11 @@ export function createProvisionClient(options: ProvisionClientOptions): Provisio
   const ofMerchant = (uid: string) => `/merchants/${encodeURIComponent(uid)}`
 
   return {
+    async check(signal) {
+      const answer = await ask({ method: 'POST', path: '/books', body: { uids: [] }, signal })
+      // An earlier version has no such path.
+      if (answer.status !== 200 && answer.status !== 404) unexpected(answer)
+    },
     async provision(uid, asked, signal) {
       const answer = await ask({ method: 'PUT', path: ofMerchant(uid), body: toBody(asked), signal })
       return toProvisioned(answer) ?? toRejection(answer) ?? unexpected(answer)

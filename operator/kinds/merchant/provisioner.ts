@@ -5,6 +5,8 @@ import type { MerchantProfile } from '../../translated-types.ts'
  * repeated request gets the same answer and changes nothing.
  */
 export interface Provisioner {
+  /** Resolves if the service and its database answer. */
+  check(signal: AbortSignal): Promise<void>
   /**
    * Creates or updates the merchant of a resource. Rejects if the result is not known: without an answer, or
    * if a later attempt may have another result.
