@@ -196,6 +196,20 @@ export const endpoints = [
     right: readCounters,
   },
   {
+    id: 'history',
+    method: 'GET',
+    path: '/history',
+    summary: 'Returns the calls and hits of the last 15 minutes, of a rule, a domain, or all domains.',
+    parameters: [
+      query('domain', text(maxDomainLength), 'The domain. All domains if left out.'),
+      rule(false, 'The rule of the domain. The whole domain if left out.'),
+      inNamespace,
+    ],
+    answer: shapes.history,
+    example: examples.history,
+    right: listRules,
+  },
+  {
     id: 'series',
     method: 'GET',
     path: '/series',

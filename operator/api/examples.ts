@@ -5,7 +5,7 @@ import type * as streams from './stream-shapes.ts'
 /** An example of each answer and each body, for the OpenAPI document and for tests of pages. */
 
 const entries = [{ key: 'user', value: 'alice' }]
-const hits = { allowed: 1200, refused: 34, near: 60, shadow: 0 }
+const hits = { calls: 617, allowed: 1200, refused: 34, near: 60, shadow: 0 }
 const state = {
   rule: 'checkout.user',
   key: 'checkout_user_alice_1764000000',
@@ -31,8 +31,9 @@ export const domainList: shapes.DomainList = {
       rules: 2,
       pods: 2,
       ...hits,
-      callsPerSecond: 20.4,
-      refusalsPerSecond: 0.8,
+      callsPerSecond: 10.2,
+      hitsPerSecond: 20.4,
+      rejectedPerSecond: 0.8,
     },
   ],
   next: 'checkout',
@@ -42,14 +43,37 @@ export const ruleList: shapes.RuleList = {
   items: [
     {
       rule: 'checkout.user',
+      path: ['user'],
+      limit: {
+        requestsPerUnit: 5,
+        window: 'minute',
+        algorithm: 'FixedWindow',
+        burst: 5,
+        unlimited: false,
+        shadowMode: false,
+        quotaMode: false,
+      },
       ...hits,
-      callsPerSecond: 20.4,
-      refusalsPerSecond: 0.8,
+      callsPerSecond: 10.2,
+      hitsPerSecond: 20.4,
+      rejectedPerSecond: 0.8,
       nearPerSecond: 1.2,
       shadowPerSecond: 0,
       pods: {
-        '6f1c1f9e-0d6c-4f57-9a9e-6a3f4d0f4a10': { allowed: 600, refused: 14, near: 30, shadow: 0 },
-        'b0f4f6a4-5a3e-4b8f-8f0f-51d1c6a0f1f2': { allowed: 600, refused: 20, near: 30, shadow: 0 },
+        '6f1c1f9e-0d6c-4f57-9a9e-6a3f4d0f4a10': {
+          calls: 307,
+          allowed: 600,
+          refused: 14,
+          near: 30,
+          shadow: 0,
+        },
+        'b0f4f6a4-5a3e-4b8f-8f0f-51d1c6a0f1f2': {
+          calls: 310,
+          allowed: 600,
+          refused: 20,
+          near: 30,
+          shadow: 0,
+        },
       },
     },
   ],
@@ -96,11 +120,21 @@ export const topKeys: shapes.TopKeysAnswer = {
 
 export const seriesPoint: shapes.SeriesPointEvent = {
   atMs: 1_795_453_200_000,
+  calls: 11,
   allowed: 20,
   refused: 1,
   near: 2,
   shadow: 0,
   pods: 2,
+}
+
+export const history: shapes.HistoryAnswer = {
+  points: [
+    {
+      ...{ atMs: 1_795_453_200_000, calls: 10.2, allowed: 19.6, refused: 0.8, near: 1.2, shadow: 0 },
+      ...{ p50Ms: 0.4, p99Ms: 1.9 },
+    },
+  ],
 }
 
 export const tapBatch: shapes.TapBatchEvent = {

@@ -31,6 +31,7 @@ export const warnings = Type.Array(
 )
 
 export const hits = {
+  calls: count('Calls. 0 from pods of an earlier version.'),
   allowed: count('Allowed hits.'),
   refused: count('Refused hits.'),
   near: count('Allowed hits near the limit.'),

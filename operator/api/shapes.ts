@@ -112,6 +112,12 @@ export const rightList = answer(
   'The rights of the caller, of those that calls of this API need.',
 )
 
+const rates = {
+  callsPerSecond: rate('Calls of the last 5 s, as a rate.'),
+  hitsPerSecond: rate('Hits of the last 5 s, as a rate. A call has one hit, or its hits addend.'),
+  rejectedPerSecond: rate('Rejected hits of the last 5 s, as a rate.'),
+}
+
 export const domainList = paged(
   answer(
     {
@@ -123,11 +129,10 @@ export const domainList = paged(
         ],
         { description: 'The RateLimitConfig that defines the domain.' },
       ),
-      rules: count('The number of rules with a limit.'),
+      rules: count('The number of limits, with unlimited ones.'),
       pods: count('The number of pods that enforce the domain.'),
       ...hits,
-      callsPerSecond: rate('Hits of the last 5 s, as a rate.'),
-      refusalsPerSecond: rate('Refused hits of the last 5 s, as a rate.'),
+      ...rates,
     },
     'One domain.',
   ),
@@ -147,13 +152,29 @@ const condition = answer(
   'A condition of a resource.',
 )
 
+const limit = answer(
+  {
+    requestsPerUnit: count('The hits that a window admits.'),
+    window: text('The length of the window: `minute`, `15 seconds`, `month of Europe/Copenhagen`.'),
+    algorithm: text('`FixedWindow`, `SlidingWindow` or `TokenBucket`.'),
+    burst: count('The hits that are admitted at once.'),
+    unlimited: Type.Boolean({ description: 'Whether every call is admitted and none is counted.' }),
+    shadowMode: Type.Boolean({ description: 'Whether calls over the limit are admitted.' }),
+    quotaMode: Type.Boolean({ description: 'Whether the limit is one of several quotas.' }),
+  },
+  'A limit.',
+)
+
 export const ruleList = paged(
   answer(
     {
       rule: text('`domain.key_value.key2`, as in listings of the configuration.'),
+      path: Type.Array(Type.String(), {
+        description: 'The descriptors from the first level down, and the name of a limit of several.',
+      }),
+      limit: Type.Union([limit, Type.Null({ description: 'The resource has no such rule any more.' })]),
       ...hits,
-      callsPerSecond: rate('Hits of the last 5 s, as a rate.'),
-      refusalsPerSecond: rate('Refused hits of the last 5 s, as a rate.'),
+      ...rates,
       nearPerSecond: rate('Allowed hits near the limit of the last 5 s, as a rate.'),
       shadowPerSecond: rate('Hits of the last 5 s that only the shadow mode allowed, as a rate.'),
       pods: Type.Record(Type.String(), answer(hits, 'The totals of one pod.'), {
@@ -166,7 +187,7 @@ export const ruleList = paged(
     domain,
     conditions: Type.Array(condition, { description: 'The conditions of the resource with the rules.' }),
   },
-  'Rules that count hits, sorted by name.',
+  'Limits of the domain, sorted by name. Unlimited ones count no hits.',
 )
 
 const counterFields = {
@@ -229,6 +250,28 @@ export const seriesPoint = answer(
   'The hits of one second: the data of an event `point`.',
 )
 
+export const history = answer(
+  {
+    points: Type.Array(
+      answer(
+        {
+          atMs: unixMs('The end of the interval.'),
+          calls: rate('Calls, as a rate.'),
+          allowed: rate('Allowed hits, as a rate.'),
+          refused: rate('Rejected hits, as a rate.'),
+          near: rate('Allowed hits near the limit, as a rate.'),
+          shadow: rate('Hits that only the shadow mode allowed, as a rate.'),
+          p50Ms: rate('Half of the decisions of the slowest pod took at most this time.'),
+          p99Ms: rate('99 % of the decisions of the slowest pod took at most this time.'),
+        },
+        'An interval of 5 s.',
+      ),
+      { maxItems: 180, description: 'The oldest first. An operator that has started begins again.' },
+    ),
+  },
+  'The last 15 minutes.',
+)
+
 export const tapBatch = answer(
   {
     decisions: Type.Array(
@@ -241,7 +284,7 @@ export const tapBatch = answer(
           over: Type.Boolean({ description: 'Whether the call was over the limit.' }),
           reason: text('The reason, in one line for people.'),
           hits: count('The hits of the call.'),
-          limit: count('The limit.'),
+          limit: count('The hits that are admitted at once: the limit, or the burst of a token bucket.'),
           remaining: count('The hits that were left.'),
         },
         'One decision.',
@@ -478,6 +521,7 @@ export type Counter = Static<typeof counter>
 export type CounterChange = Static<typeof counterChange>
 export type TopKeysAnswer = Static<typeof topKeys>
 export type SeriesPointEvent = Static<typeof seriesPoint>
+export type HistoryAnswer = Static<typeof history>
 export type TapBatchEvent = Static<typeof tapBatch>
 export type WhatIfAnswer = Static<typeof whatIfAnswer>
 export type ResourceList = Static<typeof resourceList>

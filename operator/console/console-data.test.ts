@@ -4,7 +4,9 @@ import fc from 'fast-check'
 import { readEntry } from '../api/input/read-query.ts'
 import { parseEntries as parseArgument } from '../cli/entries.ts'
 import { currentPods } from './browser/data/current-pods.ts'
+import { diffLines } from './browser/data/diff-lines.ts'
 import { descriptorParameters, parseEntries, writeEntries } from './browser/data/entries.ts'
+import { findLine } from './browser/data/find-line.ts'
 import { displayText, findMarks, formatMoney } from './browser/data/format.ts'
 import { readYaml } from './browser/data/read-yaml.ts'
 import { flatten, ruleTree } from './browser/data/rule-tree.ts'
@@ -79,18 +81,50 @@ test('a document of YAML has limits, since a few aliases can stand for more than
   }
 })
 
-test('a rule is nested below the rule whose name it continues', () => {
-  const names = ['shop.path_/pay*', 'shop.path_/pay*.plan_free', 'shop.path_/pay*s', 'shop.a.b', 'shop.path']
-  const rows = flatten(
-    ruleTree(
-      'shop',
-      names.map(rule => ({ rule })),
-    ),
-  )
+test('rules are nested by their paths, below descriptors without a limit too', () => {
+  const paths = [['a.b'], ['path_/pay*', 'plan_free'], ['path_/pay*s'], ['path_/pay*s', 'burst']]
+  const rows = flatten(ruleTree(paths.map(path => ({ path }))))
   assert.deepEqual(
-    rows.map(({ node, depth }) => `${depth} ${node.label}`),
-    ['0 a.b', '0 path', '0 path_/pay*', '1 plan_free', '0 path_/pay*s'],
+    rows.map(({ node: { label, rule }, depth }) => `${depth} ${label}${rule ? '' : ', no limit'}`),
+    ['0 a.b', '0 path_/pay*, no limit', '1 plan_free', '0 path_/pay*s', '1 burst'],
   )
+})
+
+test('the line of a field is that of the deepest part that begins a line', () => {
+  const text = `# limits
+spec:
+  domain: shop
+
+  descriptors:
+    - key: user # each
+      rateLimit: {unit: minuet}
+    - value: x
+      key: path
+      descriptors:
+      - key: plan
+        rateLimit:
+          unit: hours
+`
+  for (const [field, line] of [
+    ['spec.domain', 3],
+    ['spec.descriptors[0].key', 6],
+    ['spec.descriptors[0].rateLimit.unit', 7],
+    ['spec.descriptors[1].key', 9],
+    ['spec.descriptors[1].descriptors[0].rateLimit.unit', 13],
+    ['spec.descriptors[7].key', 5],
+    ['metadata.name', undefined],
+  ] as const)
+    assert.equal(findLine(text, field), line, field)
+})
+
+test('a diff has the changed lines with two lines around them', () => {
+  const before = 'a\nb\nc\nd\ne\nf\ng\nh\ni'
+  assert.deepEqual(diffLines(before, before), [])
+  assert.deepEqual(diffLines(before, 'a\nB\nc\nd\ne\nf\ng\nh\nnew\ni'), [
+    ...['@@ line 1 @@', ' a', '-b', '+B', ' c', ' d'],
+    ...['@@ line 7 @@', ' g', ' h', '+new', ' i'],
+  ])
+  assert.deepEqual(diffLines('', 'a\nb'), ['@@ line 0 @@', '-', '+a', '+b'])
 })
 
 test('control characters are shown as their codes, and a long text is cut', () => {

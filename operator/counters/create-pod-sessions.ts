@@ -3,6 +3,7 @@ import { QueryError } from '../xds/sessions/query-error.ts'
 import type { SessionTable } from '../xds/sessions/session-table.ts'
 import { awayPods, type ExpectedPod } from './away-pods.ts'
 import { changeCounter, type QueryDeadlines, readCounter, sessionsOf } from './counter-queries.ts'
+import { History } from './history.ts'
 import { watchSeries, watchTap } from './live-queries.ts'
 import { mergeDomains, mergePods, mergeRules } from './merge-totals.ts'
 import { pageOf } from './page-of.ts'
@@ -48,6 +49,7 @@ export function createPodSessions(options: PodSessionsOptions): PodSessions & { 
   const topKeys = createTopKeyCounts(live, options.topKeys)
   const domains = keptFor(keepMs, clock, () => mergeDomains(table.sessions(), clock.monotonicMs()))
   const pods = keptFor(keepMs, clock, () => mergePods(table.sessions(), table.lost(), clock.monotonicMs()))
+  const history = new History(table.sessions, clock)
   let replays = 0
 
   async function* whatIf(of: WhatIfQuery, signal: AbortSignal): AsyncGenerator<WhatIfStep> {
@@ -76,10 +78,12 @@ export function createPodSessions(options: PodSessionsOptions): PodSessions & { 
     reset: async at => changeCounter(table, at, 'reset', deadlines),
     raise: async (at, by) => changeCounter(table, at, by, deadlines),
     top: topKeys.query,
+    history: async of => history.of(of),
     series: (of, signal) => watchSeries(live, of, signal),
     tap: (of, signal) => watchTap(live, of, signal),
     whatIf,
     close() {
+      history.close()
       topKeys.close()
       reports.close()
     },

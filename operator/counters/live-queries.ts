@@ -19,6 +19,8 @@ const maxTapped = 1_000
 /** The reports of many processes are one batch: each batch is sent to each reader. */
 const gatherMs = 100
 
+const noHits = () => ({ calls: 0, allowed: 0, refused: 0, near: 0, shadow: 0 })
+
 /** A process reports each second; one that is late is not waited for longer. */
 const maxWaitMs = 1_250
 
@@ -30,12 +32,13 @@ export async function* watchSeries(
 ): AsyncGenerator<SeriesPoint> {
   sessionsOf(sessions(), domain)
   let connected = enforcing(sessions(), domain).length
-  let sum = { allowed: 0, refused: 0, near: 0, shadow: 0 }
+  let sum = noHits()
   let reported = new Set<ProcessSession>()
   const pause = createWakeablePause()
   const stop = reports.watch({ what: 'series', domain, rule, byRefused: false }, (session, report) => {
     if (report.case !== 'series') return
-    const { allowed, refused, near, shadow } = report.value
+    const { calls, allowed, refused, near, shadow } = report.value
+    sum.calls += Number(calls)
     sum.allowed += Number(allowed)
     sum.refused += Number(refused)
     sum.near += Number(near)
@@ -49,7 +52,7 @@ export async function* watchSeries(
       if (signal.aborted) return
       const pods = new Set([...reported].map(({ identity }) => identity.uid))
       yield { atMs: clock.nowMs(), ...sum, pods: pods.size }
-      sum = { allowed: 0, refused: 0, near: 0, shadow: 0 }
+      sum = noHits()
       reported = new Set()
       connected = enforcing(sessions(), domain).length
     }

@@ -87,10 +87,11 @@ interface Sum extends Hits {
   readonly perSecond: Hits
 }
 
-const noHits = (): Hits => ({ allowed: 0, refused: 0, near: 0, shadow: 0 })
+const noHits = (): Hits => ({ calls: 0, allowed: 0, refused: 0, near: 0, shadow: 0 })
 const nothing = (): Sum => ({ ...noHits(), perSecond: noHits() })
 
-function addHits(sum: Hits, { allowed, refused, near, shadow }: HitCounts, seconds = 1): void {
+function addHits(sum: Hits, { calls, allowed, refused, near, shadow }: HitCounts, seconds = 1): void {
+  sum.calls += calls / seconds
   sum.allowed += allowed / seconds
   sum.refused += refused / seconds
   sum.near += near / seconds

@@ -31,6 +31,8 @@ export interface PodSessions {
    * pod has reported once, after about 1 s; the count continues until 60 s after the last call.
    */
   top(of: TopQuery): Promise<TopKeys>
+  /** Returns the points of the last 15 minutes, one every 5 s, the oldest first: as many as this operator knows. */
+  history(of: HistoryQuery): Promise<readonly HistoryPoint[]>
   /** Yields one point a second until the signal is aborted. A renewed connection of a pod continues it. */
   series(of: Watched, signal: AbortSignal): AsyncIterable<SeriesPoint>
   /**
@@ -73,8 +75,10 @@ export interface Paged<T> {
   readonly next?: string
 }
 
-/** Numbers of hits. */
+/** Numbers of calls, and of their hits. */
 export interface HitCounts {
+  /** 0 from pods of an earlier version. */
+  readonly calls: number
   readonly allowed: number
   readonly refused: number
   /** Allowed hits near the limit. */
@@ -110,7 +114,7 @@ export interface DomainTotals extends HitCounts {
   /** The number of rules with a limit. */
   readonly rules: number
   readonly pods: number
-  /** Hits of the last 5 s, as rates. */
+  /** Those of the last 5 s, as rates. */
   readonly perSecond: HitCounts
 }
 
@@ -189,6 +193,22 @@ export interface Watched {
   readonly rule?: string | undefined
 }
 
+export interface HistoryQuery {
+  /** Rates of several domains are added. */
+  readonly domains: readonly string[]
+  /** The whole domains when left out. */
+  readonly rule?: string | undefined
+}
+
+/** Calls and hits as rates a second. */
+export interface HistoryPoint extends HitCounts {
+  /** Unix time in milliseconds. */
+  readonly atMs: number
+  /** Latencies of the slowest pod, of all its domains. */
+  readonly p50Ms: number
+  readonly p99Ms: number
+}
+
 export interface SeriesPoint extends HitCounts {
   /** Unix time in milliseconds. */
   readonly atMs: number
@@ -215,6 +235,7 @@ export interface TappedDecision {
   /** One line for people. */
   readonly reason: string
   readonly hits: number
+  /** The hits that are admitted at once: the limit, or the burst of a token bucket. */
   readonly limit: number
   readonly remaining: number
 }

@@ -139,20 +139,23 @@ export function openProcessSession(
 type Kept<Type> = { -readonly [Name in keyof Type]: Type[Name] }
 type KeptRule = Kept<Omit<ReportedRule, 'last'>> & { readonly last: Kept<HitCounts> }
 
-const noHits = (): Kept<HitCounts> => ({ allowed: 0, refused: 0, near: 0, shadow: 0 })
+const noHits = (): Kept<HitCounts> => ({ calls: 0, allowed: 0, refused: 0, near: 0, shadow: 0 })
 const newRule = (): KeptRule => ({ ...noHits(), last: noHits(), intervalMs: 1, changedMs: 0 })
 
 /** Sets the counts of a rule to those of a report, and its last hits to the difference. */
 function take(kept: KeptRule, reported: DomainTotals, index: number, hasInterval: boolean): void {
+  const calls = countAt(reported.calls, index)
   const allowed = countAt(reported.allowed, index)
   const refused = countAt(reported.refused, index)
   const near = countAt(reported.near, index)
   const shadow = countAt(reported.shadow, index)
   const since = (count: number, before: number) => (hasInterval ? Math.max(0, count - before) : 0)
+  kept.last.calls = since(calls, kept.calls)
   kept.last.allowed = since(allowed, kept.allowed)
   kept.last.refused = since(refused, kept.refused)
   kept.last.near = since(near, kept.near)
   kept.last.shadow = since(shadow, kept.shadow)
+  kept.calls = calls
   kept.allowed = allowed
   kept.refused = refused
   kept.near = near

@@ -12,6 +12,7 @@ export const podQueries = (sessions: PodSessions) =>
     reset: ([at]) => one(sessions.reset(at as never)),
     raise: ([at, by]) => one(sessions.raise(at as never, by as never)),
     top: ([of]) => one(sessions.top(of as never)),
+    history: ([of]) => one(sessions.history(of as never)),
     series: ([of], signal) => sessions.series(of as never, signal),
     tap: ([of], signal) => sessions.tap(of as never, signal),
     whatIf: ([of], signal) => sessions.whatIf(of as never, signal),
@@ -27,6 +28,7 @@ export function viaLeader(local: PodSessions, { isLocal, ask, askOnce }: LeaderQ
     reset: at => (isLocal() ? local.reset(at) : askOnce('reset', at)),
     raise: (at, by) => (isLocal() ? local.raise(at, by) : askOnce('raise', at, by)),
     top: of => (isLocal() ? local.top(of) : askOnce('top', of)),
+    history: of => (isLocal() ? local.history(of) : askOnce('history', of)),
     series: (of, signal) =>
       isLocal()
         ? local.series(of, signal)

@@ -76,10 +76,10 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
       "performance.getEntriesByName('first-contentful-paint')[0].startTime",
     )
     assert.ok(paint < 1_000 * sharedCores, `${paint} ms`)
-    await page.getByRole('img', { name: /^Calls.*allowed 0/ }).waitFor()
+    await page.getByRole('img', { name: /^Hits.*allowed 0/ }).waitFor()
     const begin = performance.now()
     assert.equal(await site.tollway.ask('checkout', 'user', 'dora'), 200)
-    await page.getByRole('img', { name: /^Calls.*allowed 1/ }).waitFor({ timeout: 1_500 * sharedCores })
+    await page.getByRole('img', { name: /^Hits.*allowed 1/ }).waitFor({ timeout: 1_500 * sharedCores })
     t.diagnostic(
       `a call is seen after ${Math.round(performance.now() - begin)} ms, the first paint after ${paint} ms`,
     )
@@ -147,7 +147,7 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
     await editor.fill(checkout.replace('hour', 'hoar'))
     await page.getByText(/spec\.descriptors\[0\]\.rateLimit\.unit/).waitFor()
     await editor.fill(checkout.replace('key: user', 'key: user: x'))
-    await page.getByText(/^line \d+/).waitFor()
+    await page.getByText(/^Line \d+/).waitFor()
     await editor.fill(checkout.replace('requestsPerUnit: 3', 'requestsPerUnit: 1'))
     await page.getByText('The resource is valid.').waitFor()
     await page.getByRole('row', { name: /^checkout\.user/ }).waitFor()
@@ -210,9 +210,10 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
     await busy.route('**/api/v1/domains/checkout/rules*', route => {
       polls += 1
       const items = names.map((rule, index) => ({
-        ...{ rule, allowed: polls, refused: polls, near: polls, shadow: polls, pods: {} },
-        callsPerSecond: 100 + ((index * polls * 7) % 100),
-        refusalsPerSecond: (index * polls * 3) % 50,
+        ...{ rule, path: [rule], limit: null, pods: {} },
+        ...{ calls: polls, allowed: polls, refused: polls, near: polls, shadow: polls },
+        hitsPerSecond: 100 + ((index * polls * 7) % 100),
+        rejectedPerSecond: (index * polls * 3) % 50,
         nearPerSecond: (index * polls * 5) % 50,
         shadowPerSecond: (index * polls * 11) % 50,
       }))

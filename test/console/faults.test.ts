@@ -108,7 +108,7 @@ describe('the console while processes fail', { skip: missing }, () => {
       100,
     )
     try {
-      await page.getByRole('img', { name: /^Calls.*allowed [1-9]/ }).waitFor({ timeout: connectMs })
+      await page.getByRole('img', { name: /^Hits.*allowed [1-9]/ }).waitFor({ timeout: connectMs })
     } finally {
       clearInterval(called)
     }

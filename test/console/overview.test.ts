@@ -83,7 +83,7 @@ describe('lists of the console in Chromium', { skip: missingChromium }, () => {
       }
       if (of.id === 'rules' && rules) {
         const page = pageOf(rules, name => name, parameters)
-        return { data: { ...ruleList, ...page, items: page.items.map(name => ({ ...rule, rule: name })) } }
+        return { data: { ...ruleList, ...page, items: page.items.map(name => ({ ...rule, rule: name, path: [name] })) } }
       }
       if (of.id === 'merchants' && merchants) {
         const page = pageOf(merchants, name => `shop/${name}`, parameters)
@@ -200,7 +200,7 @@ describe('lists of the console in Chromium', { skip: missingChromium }, () => {
 
   test('calls are plotted beside the allowed and the refused ones', async () => {
     const page = await open('', { domains: ['checkout'] })
-    await page.getByRole('img', { name: /^Calls, hits a second: calls 21, allowed 20, refused 1$/ }).waitFor()
+    await page.getByRole('img', { name: /^Hits, hits\/s: all 21, allowed 20, rejected 1$/ }).waitFor()
   })
 
   test('a user with rights in one namespace has the page of a domain there', async () => {

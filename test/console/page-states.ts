@@ -33,7 +33,10 @@ const answers: Readonly<Record<PageState, (of: Endpoint) => PlayedAnswer>> = {
     ),
 }
 
-const noHits = { allowed: 0, refused: 0, near: 0, shadow: 0, callsPerSecond: 0, refusalsPerSecond: 0 }
+const noHits = {
+  ...{ calls: 0, allowed: 0, refused: 0, near: 0, shadow: 0 },
+  ...{ callsPerSecond: 0, hitsPerSecond: 0, rejectedPerSecond: 0 },
+}
 const quiet: Readonly<Record<string, unknown>> = {
   rights: rightList,
   manifest: manifestAnswer,

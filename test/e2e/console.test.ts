@@ -145,7 +145,7 @@ describe('the console of a cluster', { skip, timeout: 300_000 }, () => {
     await page.getByText(reconnects).waitFor({ state: 'detached', timeout: reconnectMs })
     await eventually('live calls', async () => {
       await callAs('the-last')
-      return page.getByRole('img', { name: /^Calls.*(allowed|refused) [1-9]/ }).isVisible()
+      return page.getByRole('img', { name: /^Hits.*(allowed|rejected) [1-9]/ }).isVisible()
     })
     await page.context().close()
   })

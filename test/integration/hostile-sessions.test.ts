@@ -20,7 +20,7 @@ const whole = fc.oneof(fc.bigInt({ min: 0n, max: 9n }), fc.constantFrom(2n ** 53
 const number = fc.oneof(fc.double(), fc.constantFrom(-1, 0, 1, Number.NaN, Number.POSITIVE_INFINITY))
 const entries = fc.array(fc.record({ key: text, value: text }), { maxLength: 4 })
 const counts = fc.array(number, { maxLength: 7 })
-const hits = { allowed: whole, refused: whole, near: whole, shadow: whole }
+const hits = { calls: whole, allowed: whole, refused: whole, near: whole, shadow: whole }
 
 function oneOf<Case extends string, Value>(name: Case, value: fc.Arbitrary<Value>) {
   return value.map(made => ({ case: name, value: made }))
@@ -35,7 +35,7 @@ const totals = fc.record({
     fc.record({
       ...{ domain: text, rules: fc.nat(), whole: fc.boolean() },
       changed: fc.array(text, { maxLength: 5 }),
-      ...{ allowed: counts, refused: counts, near: counts, shadow: counts },
+      ...{ calls: counts, allowed: counts, refused: counts, near: counts, shadow: counts },
     }),
     { maxLength: 4 },
   ),

@@ -95,7 +95,7 @@ describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
       ['shop.path_/pay', 2, 0, 1],
       ['shop.user', 6, 3, 0],
     ])
-    assert.deepEqual(rules[1]?.pods['b'], { allowed: 3, refused: 1, near: 1, shadow: 0 })
+    assert.deepEqual(rules[1]?.pods['b'], { calls: 4, allowed: 3, refused: 1, near: 1, shadow: 0 })
     const first = await sessions.rules('shop', { limit: 1 })
     assert.equal(first.next, 'shop.path_/pay')
     assert.equal((await sessions.rules('shop', { after: first.next })).items[0]?.rule, 'shop.user')

@@ -1,16 +1,16 @@
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import type { DomainTotals, HitCounts, Paged, RuleTotals } from '../../counters/pod-sessions.ts'
 import { readAll, withoutPods } from '../../counters/read-all.ts'
-import { countedRules } from '../../kinds/rate-limit-config/counted-rules.ts'
+import { listedRules } from '../../kinds/rate-limit-config/listed-rules.ts'
 import { QueryError } from '../../xds/sessions/query-error.ts'
 import { ApiError } from '../api-error.ts'
 import type { Parameters } from '../input/read-parameters.ts'
-import type { DomainList, RuleList } from '../shapes.ts'
+import type { DomainList, HistoryAnswer, RuleList } from '../shapes.ts'
 import { contentOf, ownerOf, readOwner } from '../sources.ts'
 import { type Handler, optionalText, textOf } from './handler.ts'
 import { pageOf } from './page-of.ts'
 
-const noHits = { allowed: 0, refused: 0, near: 0, shadow: 0 }
+const noHits = { calls: 0, allowed: 0, refused: 0, near: 0, shadow: 0 }
 const noPods = { pods: 0, ...noHits, perSecond: noHits }
 
 /** The domains of resources and of pods: one may be missing in the other for a moment. */
@@ -40,24 +40,22 @@ export const domains: Handler = {
 
 const ownerIn = (name: string | undefined) => (name === undefined ? null : readOwner(name))
 
-/** Before a pod has reported the domain, its rules are those of the resource. */
+/** The number of rules is that of the resource, if there is one: pods may enforce an earlier version for a moment. */
 function describeTotals(totals: DomainTotals | undefined, content: RateLimitDomain | undefined) {
-  const { pods, rules, ...counted } = totals ?? {
-    ...noPods,
-    rules: content ? countedRules(content).length : 0,
-  }
-  return { rules, pods, ...describeHits(counted) }
+  const { pods, rules, ...counted } = totals ?? { ...noPods, rules: 0 }
+  return { rules: content ? listedRules(content).length : rules, pods, ...describeHits(counted) }
 }
 
 interface Counted extends HitCounts {
   readonly perSecond: HitCounts
 }
 
-function describeHits({ allowed, refused, near, shadow, perSecond }: Counted) {
+function describeHits({ calls, allowed, refused, near, shadow, perSecond }: Counted) {
   return {
-    ...{ allowed, refused, near, shadow },
-    callsPerSecond: perSecond.allowed + perSecond.refused + perSecond.shadow,
-    refusalsPerSecond: perSecond.refused,
+    ...{ calls, allowed, refused, near, shadow },
+    callsPerSecond: perSecond.calls,
+    hitsPerSecond: perSecond.allowed + perSecond.refused + perSecond.shadow,
+    rejectedPerSecond: perSecond.refused,
   }
 }
 
@@ -71,6 +69,7 @@ export const rules: Handler = {
     const owner = content && readOwner(content.name)
     const page = parameters as { readonly after?: string; readonly limit: number }
     const reported = await ofDomain(sources.pods.rules(domain, { ...page, sumsOnly }), owner !== undefined)
+    const described = new Map(content && listedRules(content).map(rule => [rule.rule, rule]))
     const { items, next } = withoutHits(reported, content, parameters)
     const resource = sources
       .report()
@@ -81,6 +80,8 @@ export const rules: Handler = {
     return {
       items: items.map(({ rule, pods, ...counted }) => ({
         rule,
+        path: [...(described.get(rule)?.path ?? [rule])],
+        limit: described.get(rule)?.limit ?? null,
         ...describeHits(counted),
         nearPerSecond: counted.perSecond.near,
         shadowPerSecond: counted.perSecond.shadow,
@@ -100,7 +101,7 @@ function withoutHits(
   content: RateLimitDomain | undefined,
   page: Parameters,
 ): Paged<RuleTotals> {
-  const names = content === undefined ? [] : countedRules(content)
+  const names = content === undefined ? [] : listedRules(content).map(({ rule }) => rule)
   const reported = new Set(items.map(({ rule }) => rule))
   const missing = names
     .filter(rule => !reported.has(rule) && (nextReported === undefined || rule < nextReported))
@@ -120,4 +121,22 @@ async function ofDomain<Item>(asked: Promise<Paged<Item>>, isOwned: boolean): Pr
       problems: [{ path: 'domain', message: error.message }],
     })
   }
+}
+
+/** Without a domain, the sum of those of the namespace, or of all. */
+export const history: Handler = {
+  placeOf(call) {
+    const domain = optionalText(call, 'domain')
+    const namespace = optionalText(call, 'namespace')
+    return domain === undefined ? { namespace } : (ownerOf(call.sources, domain) ?? {})
+  },
+  async answer({ sources, ...call }): Promise<HistoryAnswer> {
+    const domain = optionalText(call, 'domain')
+    const namespace = optionalText(call, 'namespace')
+    const owned = sources
+      .domains()
+      .filter(({ name }) => [undefined, readOwner(name).namespace].includes(namespace))
+    const domains = domain === undefined ? owned.map(content => content.domain) : [domain]
+    return { points: [...(await sources.pods.history({ domains, rule: optionalText(call, 'rule') }))] }
+  },
 }

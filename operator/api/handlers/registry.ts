@@ -2,7 +2,7 @@ import type { EndpointId } from '../endpoints.ts'
 import { openApiDocument } from '../openapi-document.ts'
 import { apply } from './apply.ts'
 import { counter, raise, reset, top } from './counters.ts'
-import { domains, rules } from './domains.ts'
+import { domains, history, rules } from './domains.ts'
 import type { Handler, StreamHandler } from './handler.ts'
 import { manifest } from './manifest.ts'
 import { merchants } from './merchants.ts'
@@ -17,6 +17,6 @@ const openapi: Handler = { placeOf: () => ({}), answer: async () => openApiDocum
 
 /** The handler of each endpoint. */
 export const handlers: Readonly<Record<EndpointId, Handler | StreamHandler>> = {
-  ...{ openapi, domains, rules, counter, reset, raise, top, series, tap, whatIf },
+  ...{ openapi, domains, rules, counter, reset, raise, top, history, series, tap, whatIf },
   ...{ try: tryRequest, apply, manifest, rights, resources, streams, preview, merchants },
 }

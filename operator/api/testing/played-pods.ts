@@ -2,8 +2,8 @@ import type { CounterAddress, CounterReading, PodSessions } from '../../counters
 import { QueryError } from '../../xds/sessions/query-error.ts'
 
 const names = ['pod-a', 'pod-b']
-const hits = { allowed: 12, refused: 3, near: 2, shadow: 0 }
-const perSecond = { allowed: 2.4, refused: 0.6, near: 0.4, shadow: 1 }
+const hits = { calls: 5, allowed: 12, refused: 3, near: 2, shadow: 0 }
+const perSecond = { calls: 1, allowed: 2.4, refused: 0.6, near: 0.4, shadow: 1 }
 const limit = 10
 
 /** Pods of the domain `checkout` with one rule, `checkout.user`, of 10 a minute. */
@@ -77,6 +77,11 @@ export function playPods(): PlayedPods {
       check(domain)
       const keys = [{ entries: [{ key: 'user', value: 'alice' }], count: 3, error: 0 }]
       return { keys, missingAtMost: 0, sinceMs: 1000, missing: pods.missing }
+    },
+    async history({ domains }) {
+      if (pods.problem) throw pods.problem
+      const rates = domains.includes('checkout') ? perSecond : { ...perSecond, calls: 0, allowed: 0 }
+      return [{ atMs: 1000, ...rates, p50Ms: 0.5, p99Ms: 2 }]
     },
     async *series({ domain }, signal) {
       check(domain)

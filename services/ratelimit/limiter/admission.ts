@@ -155,6 +155,7 @@ function record(
 ) {
   const { hits, burst: capacity } = member
   stats.totalHits += hits
+  stats.calls += 1
   if (!outcome.admitted) {
     stats.overLimit += hits
     if (outcome.fromLocalCache === true) stats.overLimitWithLocalCache += hits

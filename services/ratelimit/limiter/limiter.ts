@@ -137,6 +137,7 @@ export class RuleLimiter implements Limiter {
         perSecond: unitSeconds === 1 && boundaries === undefined,
       })
       stats.totalHits += hits
+      stats.calls += 1
     }
     return batch ?? noHits
   }

@@ -26,8 +26,11 @@ export const sessionCodec = {
 /** Rounds, since a message has whole numbers only. */
 const whole = (value: number) => BigInt(Math.max(0, Math.round(value)))
 
-function wholeHits({ allowed, refused, near, shadow }: HitTotals) {
-  return { allowed: whole(allowed), refused: whole(refused), near: whole(near), shadow: whole(shadow) }
+function wholeHits({ calls, allowed, refused, near, shadow }: HitTotals) {
+  return {
+    ...{ calls: whole(calls), allowed: whole(allowed), refused: whole(refused) },
+    ...{ near: whole(near), shadow: whole(shadow) },
+  }
 }
 
 export interface ProcessState {
@@ -48,6 +51,7 @@ export function totalsMessage({ domains, removedDomains }: TotalsReport, state: 
       domains: domains.map(({ domain, rules, isWhole, changed }) => ({
         ...{ domain, rules, whole: isWhole },
         changed: changed.map(({ rule }) => rule),
+        calls: changed.map(({ calls }) => calls),
         allowed: changed.map(({ allowed }) => Math.round(allowed)),
         refused: changed.map(({ refused }) => Math.round(refused)),
         near: changed.map(({ near }) => Math.round(near)),

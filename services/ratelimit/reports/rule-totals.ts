@@ -4,8 +4,9 @@ import { createRuleFinder } from '../rules/find-same-rule.ts'
 import type { Limit } from '../rules/limit.ts'
 import type { LimitStats } from '../stats/registry/limit-stats.ts'
 
-/** Numbers of hits of a rule or a domain. */
+/** Numbers of calls of a rule or a domain, and of their hits. */
 export interface HitTotals {
+  calls: number
   allowed: number
   refused: number
   /** Allowed hits near the limit. */
@@ -28,7 +29,7 @@ export interface TotalsReport {
   readonly removedDomains: readonly string[]
 }
 
-export const noHits = (): HitTotals => ({ allowed: 0, refused: 0, near: 0, shadow: 0 })
+export const noHits = (): HitTotals => ({ calls: 0, allowed: 0, refused: 0, near: 0, shadow: 0 })
 
 /** Returns the limits of a rule, which has several or is one itself. */
 export function limitsIn<S>(limit: Limit<S>): readonly Limit<S>[] {
@@ -42,7 +43,11 @@ function addLimit(sum: HitTotals, { stats }: Limit<LimitStats>, named: Set<Limit
   for (const other of named) if (other !== stats) addStats(sum, other)
 }
 
-function addStats(sum: HitTotals, { withinLimit, overLimit, nearLimit, shadowMode }: LimitStats): void {
+function addStats(
+  sum: HitTotals,
+  { calls, withinLimit, overLimit, nearLimit, shadowMode }: LimitStats,
+): void {
+  sum.calls += calls
   sum.allowed += withinLimit
   sum.refused += overLimit - shadowMode
   sum.near += nearLimit

@@ -87,7 +87,7 @@ function openSeries({ id, domain, rule }: WatchRequest, { rules }: WatchParts): 
       const after = totalsOf(rules(), domain, rule)
       const added = noHits()
       // Totals of a rule that was configured again can be lower.
-      for (const name of ['allowed', 'refused', 'near', 'shadow'] as const)
+      for (const name of ['calls', 'allowed', 'refused', 'near', 'shadow'] as const)
         added[name] = Math.max(0, after[name] - before[name])
       before = after
       return { what: 'series', id, ...added }
@@ -164,7 +164,7 @@ function tapped(
     over: status.over,
     reason: reasonOf(found, status),
     hits: hitsOf(request, index),
-    limit: status.limit?.requestsPerUnit ?? 0,
+    limit: capacityOf(found, status),
     remaining: status.remaining,
   }
 }
@@ -186,6 +186,15 @@ function reasonOf(
   if (over) return `over the limit of ${name}`
   const isShadowed = found.limit.shadowMode && remaining === 0
   return isShadowed ? `shadow mode of the limit of ${name}` : `within the limit of ${name}`
+}
+
+/** Returns the hits that are admitted at once: a token bucket can have more left than its limit. */
+function capacityOf(found: Match<LimitStats> | undefined, { limit }: DescriptorDecision): number {
+  if (limit === undefined) return 0
+  const member = found?.limit.members?.find(({ name, requestsPerUnit }) => {
+    return name === limit.name && requestsPerUnit === limit.requestsPerUnit
+  })
+  return (member ?? found?.limit)?.admission?.capacity ?? limit.requestsPerUnit
 }
 
 function hitsOf({ descriptors, hitsAddend }: DecisionRequest, index: number): number {

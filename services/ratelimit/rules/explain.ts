@@ -122,7 +122,7 @@ function rateOf(limit: LimitSettings): string {
 }
 
 /** `minute`, `15 seconds`, `month of Europe/Copenhagen`. */
-function windowOf({ unit, unitMultiplier = 1, calendar }: LimitSettings): string {
+export function windowOf({ unit, unitMultiplier = 1, calendar }: LimitSettings): string {
   const length = unitMultiplier === 1 ? unit : `${unitMultiplier} ${unit}s`
   return calendar === undefined ? length : `${length} of ${calendar.timeZone}`
 }

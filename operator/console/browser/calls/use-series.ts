@@ -3,31 +3,37 @@ import { useEffect, useMemo } from 'preact/hooks'
 import type { SeriesPointEvent } from '../../../api/shapes.ts'
 import { createSeriesBuffer, type SeriesBuffer } from '../data/series-buffer.ts'
 import { type EventStream, openStream } from './event-stream.ts'
+import { plotCapacity, readHistory } from './read-history.ts'
 
 export interface Series {
-  /** Allowed, refused, near and shadow hits a second. */
+  /** Allowed, rejected, near and shadow hits a second. */
   readonly buffer: SeriesBuffer
   /** Changes with each point. */
-  readonly last: Signal<SeriesPointEvent | undefined>
+  readonly version: Signal<number>
   readonly stream: Signal<EventStream | undefined>
 }
 
-/** Five minutes. */
-const capacity = 300
-
-/** Streams the hits of a domain or a rule while the component is shown. */
+/** Reads the past of a domain or a rule, and then streams its hits while the component is shown. */
 export function useSeries(domain: string, rule?: string): Series {
-  const last = useSignal<SeriesPointEvent | undefined>(undefined)
+  const version = useSignal(0)
   const stream = useSignal<EventStream | undefined>(undefined)
-  const buffer = useMemo(() => createSeriesBuffer(4, capacity), [domain, rule])
+  const buffer = useMemo(() => createSeriesBuffer(4, plotCapacity), [domain, rule])
   useEffect(() => {
-    last.value = undefined
-    const opened = openStream<SeriesPointEvent>('/series', { domain, rule }, point => {
-      buffer.push(point.atMs / 1000, [point.allowed, point.refused, point.near, point.shadow])
-      last.value = point
+    const gone = new AbortController()
+    const push = ({ atMs, allowed, refused, near, shadow }: Omit<SeriesPointEvent, 'pods' | 'calls'>) => {
+      buffer.push(atMs / 1000, [allowed, refused, near, shadow])
+      version.value += 1
+    }
+    readHistory({ domain, rule }, gone.signal).then(points => {
+      if (gone.signal.aborted) return
+      for (const point of points) push(point)
+      stream.value = openStream<SeriesPointEvent>('/series', { domain, rule }, push)
     })
-    stream.value = opened
-    return () => opened.close()
+    return () => {
+      gone.abort()
+      stream.value?.close()
+      stream.value = undefined
+    }
   }, [domain, rule])
-  return { buffer, last, stream }
+  return { buffer, version, stream }
 }

@@ -3,20 +3,24 @@ import { useEffect, useRef } from 'preact/hooks'
 import type { ApplyAnswer } from '../../../api/manifest-shapes.ts'
 import type { WhatIfAnswer } from '../../../api/shapes.ts'
 import { deadlines } from '../data/deadlines.ts'
+import { findLine } from '../data/find-line.ts'
 import { readYaml } from '../data/read-yaml.ts'
 import { CallError, type Problem, post } from './api.ts'
 import { pause } from './event-stream.ts'
+
+/** A problem or a warning, with its line in the text, from 1, if that is known. */
+export interface PlacedProblem extends Problem {
+  readonly line: number | undefined
+}
 
 /** A text of the editor: its mistakes, and the replay of recorded calls, which may fail for a valid text. */
 export interface Proposal {
   /** Whether the operator has found the present text valid. */
   readonly isValid: boolean
   /** Those of the last checked text while the present one is checked. */
-  readonly problems: readonly Problem[]
+  readonly problems: readonly PlacedProblem[]
   /** Settings that are valid and probably mistakes. */
-  readonly warnings: readonly Problem[]
-  /** The line of a mistake in the YAML. */
-  readonly line: number | undefined
+  readonly warnings: readonly PlacedProblem[]
   readonly replay: Replay
   /** The answer of the last replay, also while another one runs. */
   readonly answer: WhatIfAnswer | undefined
@@ -31,7 +35,6 @@ const nothing: Proposal = {
   isValid: false,
   problems: [],
   warnings: [],
-  line: undefined,
   replay: { state: 'none' },
   answer: undefined,
 }
@@ -89,21 +92,23 @@ async function ask(text: string, signal: AbortSignal): Promise<Proposal> {
   const read = readYaml(text)
   if ('message' in read) {
     const { message, line } = read
-    const field = line === undefined ? 'YAML' : `line ${line}`
-    return { ...nothing, line, problems: [{ field, message }] }
+    return { ...nothing, problems: [{ field: 'YAML', message, line }] }
   }
   try {
     const answer = await replay(read.value, signal)
-    const { warnings } = answer
+    const warnings = placed(text, answer.warnings)
     return { ...nothing, isValid: true, warnings, replay: { state: 'done' }, answer }
   } catch (error) {
     signal.throwIfAborted()
     const problems = problemsIn(error)
-    if (problems.length > 0) return { ...nothing, problems }
+    if (problems.length > 0) return { ...nothing, problems: placed(text, problems) }
     const checked = await checkByDryRun(read.value, text, signal)
     return { ...nothing, ...checked, replay: { state: 'failed', error } }
   }
 }
+
+const placed = (text: string, problems: readonly Problem[]): readonly PlacedProblem[] =>
+  problems.map(problem => ({ ...problem, line: findLine(text, problem.field) }))
 
 const problemsIn = (error: unknown) =>
   error instanceof CallError && error.status === 400 ? error.problems : []
@@ -130,10 +135,10 @@ async function checkByDryRun(
   try {
     const body = { resource, manifest, dryRun: true, force: true }
     const { warnings } = await post<ApplyAnswer>('/apply', body, { signal })
-    return { isValid: true, problems: [], warnings }
+    return { isValid: true, problems: [], warnings: placed(manifest, warnings) }
   } catch (error) {
     // A conflict is found after the mistakes. Without the right to apply, nothing is known.
     const isValid = error instanceof CallError && error.status === 409
-    return { isValid, problems: problemsIn(error), warnings: [] }
+    return { isValid, problems: placed(manifest, problemsIn(error)), warnings: [] }
   }
 }

@@ -1,4 +1,5 @@
 import type { ResourceList } from '../../../api/shapes.ts'
+import { linkTo } from './route.ts'
 import { troublesOf } from './troubles-of.ts'
 
 /** The problems that need a person's attention. */
@@ -7,6 +8,8 @@ export interface FoundProblem {
   readonly subject: string
   readonly message: string
   readonly severity: 'error' | 'warning'
+  /** The page of the resource. */
+  readonly link?: string
 }
 
 type Resource = ResourceList['items'][number]
@@ -45,7 +48,8 @@ function problemsOfPod(pod: Pod): readonly FoundProblem[] {
 
 function problemsOfResource(resource: Resource): readonly FoundProblem[] {
   const subject = subjectOf(resource)
-  const error = (message: string) => ({ subject, message, severity: 'error' as const })
+  const link = pageOf(resource)
+  const error = (message: string) => ({ subject, message, severity: 'error' as const, link })
   const listed = [
     ...resource.problems.map(({ path, message }) => error(`${path}: ${message}`)),
     ...resource.rejections.map(({ pod, message }) => error(`${pod} rejects it: ${message}`)),
@@ -54,8 +58,15 @@ function problemsOfResource(resource: Resource): readonly FoundProblem[] {
   const ready = resource.conditions.find(({ type }) => type === 'Ready')
   if (ready?.status === 'True') return []
   const { reason = 'NoCondition', message = 'it has no condition Ready' } = ready ?? {}
-  return [{ subject, message: `${reason}: ${message}`, severity: 'warning' }]
+  return [{ subject, message: `${reason}: ${message}`, severity: 'warning', link }]
 }
+
+/** A RateLimitConfig opens in the editor, where its mistakes have lines. */
+function pageOf({ kind, namespace, name }: Resource): string {
+  if (kind === 'RateLimitConfig') return linkTo('what-if', { namespace, name })
+  return linkTo(kind === 'Merchant' ? 'merchants' : 'streams')
+}
+
 const nameOf = ({ namespace, name }: Resource) => `${namespace}/${name}`
 const subjectOf = (resource: Resource) => `${resource.kind} ${nameOf(resource)}`
 
@@ -70,7 +81,7 @@ function findTroubles(resources: readonly Resource[]): readonly FoundProblem[] {
       if (same !== undefined) same.count += 1
       else
         found.set(key, {
-          ...{ subject: subjectOf(resource), message: text, severity },
+          ...{ subject: subjectOf(resource), message: text, severity, link: pageOf(resource) },
           ...{ first: resource, count: 1 },
         })
     }

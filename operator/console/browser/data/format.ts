@@ -1,7 +1,11 @@
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
+const signed = new Intl.NumberFormat('en', { maximumFractionDigits: 0, signDisplay: 'exceptZero' })
 const short = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
 
 export const formatCount = (value: number | bigint) => whole.format(value)
+
+/** `+51`, `−3`, `0`. */
+export const formatChange = (change: number) => signed.format(change).replace('-', '−')
 
 /** A rate: with a digit after the point below 100. */
 export const formatRate = (value: number) => (value < 100 ? short : whole).format(value)
@@ -29,6 +33,10 @@ export function formatBytes(bytes: number): string {
 export const formatMoment = (atMs: number) => new Date(atMs).toLocaleString('sv')
 
 export const formatTime = (atMs: number) => new Date(atMs).toTimeString().slice(0, 8)
+
+/** `14:03:21.250`. */
+export const formatTimeMs = (atMs: number) =>
+  `${formatTime(atMs)}.${`${Math.floor(atMs) % 1000}`.padStart(3, '0')}`
 
 /** An amount in the smallest unit of its currency: `491.65 DKK`. */
 export function formatMoney({ currency, amount, exponent }: Money): string {

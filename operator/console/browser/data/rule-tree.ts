@@ -1,44 +1,30 @@
-/** A rule with the rules that continue its name. */
+/** A part of the path of rules: a descriptor, or one of its several limits. */
 export interface RuleNode<Rule> {
-  /** The part of the name that its parent does not have. */
+  /** The last part of the path. */
   readonly label: string
-  readonly rule: Rule
-  readonly children: readonly RuleNode<Rule>[]
+  readonly path: readonly string[]
+  /** Undefined for a descriptor without a limit of its own. */
+  rule: Rule | undefined
+  readonly children: RuleNode<Rule>[]
 }
 
-interface OpenNode<Rule> {
-  readonly label: string
-  readonly name: string
-  readonly rule: Rule
-  readonly children: OpenNode<Rule>[]
-}
-
-/**
- * Arranges rules by their names. Values of descriptors may contain dots, so that only the name of another
- * rule is a parent.
- */
-export function ruleTree<Rule extends { readonly rule: string }>(
-  domain: string,
+/** Arranges rules by their paths. Descriptors above them appear also without a limit. */
+export function ruleTree<Rule extends { readonly path: readonly string[] }>(
   rules: readonly Rule[],
 ): readonly RuleNode<Rule>[] {
-  const roots: OpenNode<Rule>[] = []
-  const path: OpenNode<Rule>[] = []
-  for (const rule of [...rules].sort((a, b) => compareNames(a.rule, b.rule))) {
-    while (path.length > 0 && !rule.rule.startsWith(`${path.at(-1)?.name}.`)) path.pop()
-    const parent = path.at(-1)
-    const above = parent?.name ?? domain
-    const label = rule.rule.startsWith(`${above}.`) ? rule.rule.slice(above.length + 1) : rule.rule
-    const node = { label, name: rule.rule, rule, children: [] }
-    ;(parent?.children ?? roots).push(node)
-    path.push(node)
+  const root: RuleNode<Rule> = { label: '', path: [], rule: undefined, children: [] }
+  const nodes = new Map([['[]', root]])
+  function nodeOf(path: readonly string[]): RuleNode<Rule> {
+    const key = JSON.stringify(path)
+    const known = nodes.get(key)
+    if (known !== undefined) return known
+    const node: RuleNode<Rule> = { label: path.at(-1) ?? '', path, rule: undefined, children: [] }
+    nodes.set(key, node)
+    nodeOf(path.slice(0, -1)).children.push(node)
+    return node
   }
-  return roots
-}
-
-/** A name comes directly before those that continue it: the dot sorts before all other characters. */
-function compareNames(a: string, b: string): number {
-  const [first, second] = [a.replaceAll('.', '\0'), b.replaceAll('.', '\0')]
-  return first < second ? -1 : first > second ? 1 : 0
+  for (const rule of rules) nodeOf(rule.path).rule = rule
+  return root.children
 }
 
 /** The nodes from top to bottom, with their depths. */

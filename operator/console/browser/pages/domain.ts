@@ -108,11 +108,11 @@ interface HitsPlotProps {
 }
 
 function HitsPlot({ title, domain, rule }: HitsPlotProps) {
-  const { buffer, last, stream } = useSeries(domain, rule)
+  const { buffer, version, stream } = useSeries(domain, rule)
   const opened = stream.value
-  const points = { lines: hitLines, columns: buffer.columns, version: last.value?.atMs ?? 0 }
+  const points = { lines: hitLines, columns: buffer.columns, version: version.value }
   return html`
-    <${Plot} title=${title} unit="hits a second" ...${points} />
+    <${Plot} title=${title} unit="hits/s" ...${points} />
     ${opened?.state.value === 'failed' && html`<${ErrorNote} error=${opened.problem.value} />`}
   `
 }
@@ -126,11 +126,11 @@ function useHistory(items: RuleList['items']): ReadonlyMap<string, SeriesBuffer>
     const now = Date.now() / 1000
     const names = new Set(items.map(({ rule }) => rule))
     for (const rule of history.keys()) if (!names.has(rule)) history.delete(rule)
-    for (const { rule, callsPerSecond, refusalsPerSecond, nearPerSecond, shadowPerSecond } of items) {
+    for (const { rule, hitsPerSecond, rejectedPerSecond, nearPerSecond, shadowPerSecond } of items) {
       const buffer = history.get(rule) ?? createSeriesBuffer(hitLines.length, historyPoints)
       history.set(rule, buffer)
-      const allowed = callsPerSecond - refusalsPerSecond - shadowPerSecond
-      buffer.push(now, [allowed, refusalsPerSecond, nearPerSecond, shadowPerSecond])
+      const allowed = hitsPerSecond - rejectedPerSecond - shadowPerSecond
+      buffer.push(now, [allowed, rejectedPerSecond, nearPerSecond, shadowPerSecond])
     }
   }, [items])
   return history

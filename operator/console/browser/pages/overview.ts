@@ -1,7 +1,9 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
-import type { DomainList, ResourceList, SeriesPointEvent } from '../../../api/shapes.ts'
+import type { DomainList, HistoryAnswer, ResourceList, SeriesPointEvent } from '../../../api/shapes.ts'
+import type { Parameters } from '../calls/api.ts'
 import { openStream } from '../calls/event-stream.ts'
+import { plotCapacity, readHistory } from '../calls/read-history.ts'
 import { inScope } from '../calls/session.ts'
 import { usePages } from '../calls/use-pages.ts'
 import { currentPods } from '../data/current-pods.ts'
@@ -35,6 +37,7 @@ export function Overview() {
   const hasMore = lists.some(({ answer }) => answer?.next !== undefined)
   const listed = limits.answer?.pods
   const pods = useMemo(() => currentPods(listed ?? []), [listed])
+  const past = usePast(shown)
   const isKnown = limits.answer !== undefined
   const isPartial = hasMore || lists.some(({ answer }) => answer === undefined)
   const problem = limits.problem ?? domains.problem
@@ -45,8 +48,8 @@ export function Overview() {
       html`<${ProblemList} problems=${findProblems(all, pods)} ...${{ isKnown, isPartial }} />`
     }
     <section class="plots" aria-label="Live figures">
-      <${Traffic} domains=${domains.answer?.items ?? []} />
-      <${Latency} pods=${pods} />
+      <${Traffic} domains=${domains.answer?.items ?? []} past=${past} />
+      <${Latency} pods=${pods} past=${past} />
     </section>
     <${DomainTable} list=${domains.answer} />
     <${ResourceTable} resources=${all} ...${{ hasMore, isKnown }} />
@@ -58,23 +61,44 @@ export function Overview() {
   `
 }
 
+/** The points of the last 15 minutes; undefined until the operator has answered. */
+type Past = HistoryAnswer['points'] | undefined
+
+function usePast(shown: Parameters): Past {
+  const past = useSignal<Past>(undefined)
+  useEffect(() => {
+    const gone = new AbortController()
+    readHistory(shown, gone.signal).then(points => {
+      if (!gone.signal.aborted) past.value = points
+    })
+    return () => gone.abort()
+  }, [JSON.stringify(shown)])
+  return past.value
+}
+
 /** A browser opens six connections to a server, and each stream takes one. */
 const maxStreams = 3
-const capacity = 300
 const trafficLines = [
-  { label: 'calls', color: 'muted' as const },
+  { label: 'all', color: 'muted' as const },
   { label: 'allowed', color: 'allowed' as const },
-  { label: 'refused', color: 'refused' as const, isDashed: true },
+  { label: 'rejected', color: 'refused' as const, isDashed: true },
 ]
 
 /** The hits of the busiest domains by the second, and those of the others as a rate of 5 s. */
-function Traffic({ domains }: { readonly domains: readonly Domain[] }) {
-  const buffer = useMemo(() => createSeriesBuffer(trafficLines.length, capacity), [])
+function Traffic({ domains, past }: { readonly domains: readonly Domain[]; readonly past: Past }) {
+  const buffer = useMemo(() => createSeriesBuffer(trafficLines.length, plotCapacity), [])
   const version = useSignal(0)
   const watched = useWatched(domains)
   const listed = useRef(domains)
   listed.current = domains
   useEffect(() => {
+    if (past === undefined) return
+    for (const { atMs, allowed, refused, shadow } of past)
+      buffer.push(atMs / 1000, [allowed + shadow + refused, allowed + shadow, refused])
+    version.value += 1
+  }, [past])
+  useEffect(() => {
+    if (past === undefined) return
     const live = new Map<string, SeriesPointEvent>()
     const streams = watched.map(domain =>
       openStream<SeriesPointEvent>('/series', { domain }, point => {
@@ -86,16 +110,16 @@ function Traffic({ domains }: { readonly domains: readonly Domain[] }) {
     return () => {
       for (const stream of streams) stream.close()
     }
-  }, [JSON.stringify(watched)])
-  const props = { title: 'Calls', unit: 'hits a second', lines: trafficLines }
+  }, [past, JSON.stringify(watched)])
+  const props = { title: 'Hits', unit: 'hits/s', lines: trafficLines }
   return html`<${Plot} ...${props} columns=${buffer.columns} version=${version.value} />`
 }
 
-/** Returns all, the allowed and the refused hits of a second; a shadow mode allows hits, too. */
+/** Returns all, the allowed and the rejected hits of a second; a shadow mode allows hits, too. */
 function sumHits(domains: readonly Domain[], live: ReadonlyMap<string, SeriesPointEvent>) {
   const rates = domains
     .filter(({ domain }) => !live.has(domain))
-    .map(({ callsPerSecond, refusalsPerSecond }) => [callsPerSecond - refusalsPerSecond, refusalsPerSecond])
+    .map(({ hitsPerSecond, rejectedPerSecond }) => [hitsPerSecond - rejectedPerSecond, rejectedPerSecond])
   const points = [...live.values()].map(({ allowed, shadow, refused }) => [allowed + shadow, refused])
   const sum = (of: 0 | 1) => [...rates, ...points].reduce((total, hits) => total + (hits[of] ?? 0), 0)
   return [sum(0) + sum(1), sum(0), sum(1)]
@@ -107,7 +131,7 @@ function useWatched(domains: readonly Domain[]): readonly string[] {
   return useMemo(
     () =>
       [...domains]
-        .sort((a, b) => b.callsPerSecond - a.callsPerSecond)
+        .sort((a, b) => b.hitsPerSecond - a.hitsPerSecond)
         .slice(0, maxStreams)
         .map(({ domain }) => domain),
     [names],
@@ -120,15 +144,20 @@ const latencyLines = [
 ]
 
 /** The slowest pod's latency. */
-function Latency({ pods }: { readonly pods: readonly Pod[] }) {
-  const buffer = useMemo(() => createSeriesBuffer(2, capacity), [])
+function Latency({ pods, past }: { readonly pods: readonly Pod[]; readonly past: Past }) {
+  const buffer = useMemo(() => createSeriesBuffer(2, plotCapacity), [])
   const version = useSignal(0)
   useEffect(() => {
-    if (pods.length === 0) return
+    if (past === undefined) return
+    for (const { atMs, p50Ms, p99Ms } of past) buffer.push(atMs / 1000, [p50Ms, p99Ms])
+    version.value += 1
+  }, [past])
+  useEffect(() => {
+    if (past === undefined || pods.length === 0) return
     const most = (of: (pod: Pod) => number) => Math.max(...pods.map(of))
     buffer.push(Math.round(Date.now() / 1000), [most(pod => pod.p50Ms), most(pod => pod.p99Ms)])
     version.value += 1
-  }, [pods])
+  }, [past, pods])
   const props = { title: 'Decisions', unit: 'ms, slowest pod', lines: latencyLines }
   return html`<${Plot} ...${props} columns=${buffer.columns} version=${version.value} />`
 }

@@ -50,7 +50,7 @@ function Tap({ domain }: { readonly domain: string }) {
       <label>
         <input type="checkbox" checked=${filter.value.isRefusedOnly} onChange=${(event: Event) => {
           filter.value = { ...filter.value, isRefusedOnly: (event.target as HTMLInputElement).checked }
-        }} /> Only over the limit
+        }} /> Only rejected
       </label>
       <button type="button" aria-pressed=${isPaused.value} onClick=${() => {
         isPaused.value = !isPaused.value

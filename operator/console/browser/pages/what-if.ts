@@ -79,10 +79,10 @@ function WhatIf({ resource }: { readonly resource: ResourceName | undefined }) {
       html`<div class="split even">
         <section class="card" aria-label="Proposal">
           <${Editor} label="RateLimitConfig in YAML" text=${draft.text} describedBy="mistakes"
-            wrongLine=${proposal.line} onInput=${open.edit} />
+            wrongLines=${linesOf(proposal)} onInput=${open.edit} />
           <${Mistakes} proposal=${proposal} />
           <${HiddenMarks} text=${draft.text} />
-          <${ProposalActions} draft=${draft} isWrong=${proposal.problems.length > 0}
+          <${ProposalActions} draft=${draft} isWrong=${proposal.problems.length > 0} effect=${proposal.answer}
             onReadAgain=${open.readAgain} onApplied=${open.applied} />
         </section>
         <${Picture} proposal=${proposal} ...${replays} />
@@ -90,6 +90,8 @@ function WhatIf({ resource }: { readonly resource: ResourceName | undefined }) {
     }
   `
 }
+
+const linesOf = ({ problems }: Proposal) => new Set(problems.flatMap(({ line }) => line ?? []))
 
 /** Warns about a text that does not read as it is written. */
 function HiddenMarks({ text }: { readonly text: string }) {

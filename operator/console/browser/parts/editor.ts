@@ -5,8 +5,8 @@ export interface EditorProps {
   readonly label: string
   readonly text: string
   readonly onInput: (text: string) => void
-  /** The line with a mistake, from 1. */
-  readonly wrongLine: number | undefined
+  /** The lines with a mistake, from 1. */
+  readonly wrongLines: ReadonlySet<number>
   /** The id of the element that describes the mistakes. */
   readonly describedBy: string
 }
@@ -14,17 +14,17 @@ export interface EditorProps {
 const maxLines = 20_000
 
 /** A text area with the numbers of its lines. The tab key moves the focus, as everywhere. */
-export function Editor({ label, text, onInput, wrongLine, describedBy }: EditorProps) {
+export function Editor({ label, text, onInput, wrongLines, describedBy }: EditorProps) {
   const gutter = useRef<HTMLPreElement>(null)
   const lines = Math.min(maxLines, text.split('\n').length)
   const numbers = Array.from({ length: lines }, (_, index) =>
-    index + 1 === wrongLine ? `▸ ${index + 1}` : `${index + 1}`,
+    wrongLines.has(index + 1) ? `▸ ${index + 1}` : `${index + 1}`,
   )
   return html`<div class="editor">
     <label for="editor">${label}</label>
     <div class="lines">
       <pre ref=${gutter} aria-hidden="true">${numbers.join('\n')}</pre>
-      <textarea id="editor" wrap="off" spellcheck=${false} autocomplete="off" rows="18"
+      <textarea id="editor" wrap="off" spellcheck=${false} autocomplete="off"
         aria-describedby=${describedBy} value=${text}
         onInput=${(event: Event) => onInput((event.target as HTMLTextAreaElement).value)}
         onScroll=${(event: Event) => {

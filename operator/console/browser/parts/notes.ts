@@ -71,7 +71,8 @@ export const State = ({ tone, children }: { readonly tone: Tone; readonly childr
 interface FieldListProps {
   readonly style: string
   readonly label?: string
-  readonly items: readonly Problem[]
+  /** With the line in the text, from 1, if that is known. */
+  readonly items: readonly (Problem & { readonly line?: number | undefined })[]
 }
 
 /** Problems or warnings of fields, one a line. */
@@ -79,8 +80,9 @@ export function FieldList({ style, label = '', items }: FieldListProps) {
   if (items.length === 0) return null
   return html`<ul class=${style}>
     ${items.map(
-      ({ field, message }) => html`<li>
-        ${label}<code>${displayText(field)}</code>: ${displayText(message, maxMessage)}
+      ({ field, message, line }) => html`<li>
+        ${line !== undefined && html`<b>Line ${line}</b>${' '}`}${label}<code>${displayText(field)}</code>:${' '}
+        ${displayText(message, maxMessage)}
       </li>`,
     )}
   </ul>`

@@ -25,8 +25,8 @@ export function ProblemList({ problems, isKnown, isPartial = false }: ProblemLis
       count > 0 &&
       html`<ul>
         ${shown.map(
-          ({ subject, message, severity }) => html`<li class=${severity}>
-            <b>${displayText(subject)}</b> <span>${displayText(message, maxMessage)}</span>
+          ({ subject, message, severity, link }) => html`<li class=${severity}>
+            <b>${link === undefined ? displayText(subject) : html`<a href=${link}>${displayText(subject)}</a>`}</b> <span>${displayText(message, maxMessage)}</span>
           </li>`,
         )}
         ${count > maxShown && html`<li class="more">${count - maxShown} more; tollway status lists all.</li>`}

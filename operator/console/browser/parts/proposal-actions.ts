@@ -1,16 +1,17 @@
 import { useSignal } from '@preact/signals'
 import type { ApplyAnswer, ApplyBody } from '../../../api/manifest-shapes.ts'
-import type { RightList } from '../../../api/shapes.ts'
+import type { RightList, WhatIfAnswer } from '../../../api/shapes.ts'
 import { CallError, post } from '../calls/api.ts'
 import { isLoggedIn } from '../calls/session.ts'
 import type { Draft } from '../calls/use-draft.ts'
 import { usePoll } from '../calls/use-poll.ts'
-import { displayText } from '../data/format.ts'
+import { displayText, formatChange, formatCount } from '../data/format.ts'
 import { hasRight } from '../data/has-right.ts'
 import { html } from '../data/html.ts'
 import { readYaml } from '../data/read-yaml.ts'
 import { ConfirmDialog } from './confirm-dialog.ts'
 import { ErrorNote, FieldList } from './notes.ts'
+import { TextDiff } from './text-diff.ts'
 
 /** A change that the API has checked, and that the user has not confirmed yet. */
 interface CheckedChange {
@@ -30,12 +31,14 @@ export interface ProposalActionsProps {
   readonly draft: Draft
   /** Whether problems of the text are known. */
   readonly isWrong: boolean
+  /** The last replay of recorded calls; undefined if there is none. */
+  readonly effect: WhatIfAnswer | undefined
   readonly onReadAgain: () => void
   readonly onApplied: (text: string, answer: ApplyAnswer) => void
 }
 
 /** The buttons below the editor. Users without the right in the namespace of the text have no Apply. */
-export function ProposalActions({ draft, isWrong, onReadAgain, onApplied }: ProposalActionsProps) {
+export function ProposalActions({ draft, isWrong, effect, onReadAgain, onApplied }: ProposalActionsProps) {
   const { text, source } = draft
   const namespace = proposedName(text).namespace
   const { answer: rights } = usePoll<RightList>('/rights', { namespace }, rightsMs)
@@ -89,7 +92,11 @@ export function ProposalActions({ draft, isWrong, onReadAgain, onApplied }: Prop
     </p>
     <p role="status" class="done">${said.value}</p>
     ${isChanged(problem.value) ? html`<${ChangedNote} />` : html`<${ErrorNote} error=${problem.value} />`}
-    ${asked.value && html`<${Confirmation} change=${asked.value} onConfirm=${apply} onCancel=${cancel} />`}
+    ${
+      asked.value &&
+      html`<${Confirmation} ...${{ change: asked.value, before: source?.manifest ?? '', effect }}
+        onConfirm=${apply} onCancel=${cancel} />`
+    }
   </div>`
 }
 
@@ -152,17 +159,22 @@ function describe({ namespace, name, created, origin }: ApplyAnswer, verb: 'is' 
 
 interface ConfirmationProps {
   readonly change: CheckedChange
+  /** The text that was read; empty for a new resource. */
+  readonly before: string
+  readonly effect: WhatIfAnswer | undefined
   readonly onConfirm: (change: CheckedChange) => void
   readonly onCancel: () => void
 }
 
-function Confirmation({ change, onConfirm, onCancel }: ConfirmationProps) {
-  const { checked, conflicts } = change
+function Confirmation({ change, before, effect, onConfirm, onCancel }: ConfirmationProps) {
+  const { body, checked, conflicts } = change
   const takesOver = conflicts.length > 0
   const action = takesOver ? 'Take over and apply' : 'Apply'
   const props = { title: 'Apply the text?', action, onCancel, onConfirm: () => onConfirm(change) }
   return html`<${ConfirmDialog} ...${props}>
     <p>${describe(checked, 'will be')}.</p>
+    <${TextDiff} before=${before} after=${body.manifest ?? ''} />
+    ${effect && html`<p>${describeEffect(effect)}</p>`}
     <${FieldList} style="mistakes doubts" label="warning: " items=${checked.warnings} />
     ${
       takesOver &&
@@ -170,4 +182,16 @@ function Confirmation({ change, onConfirm, onCancel }: ConfirmationProps) {
         <ul>${conflicts.map(line => html`<li>${displayText(line, maxConflict)}</li>`)}</ul>`
     }
   <//>`
+}
+
+/** The effect on the recorded calls, in a sentence. */
+function describeEffect({ rules }: WhatIfAnswer): string {
+  const sum = (of: (rule: WhatIfAnswer['rules'][number]) => number) =>
+    rules.reduce((total, rule) => total + of(rule), 0)
+  const [now, after] = [sum(({ now }) => now.refused), sum(({ proposed }) => proposed.refused)]
+  const hits = sum(({ now }) => now.allowed + now.refused)
+  return (
+    `Of ${formatCount(hits)} recorded hits, ${formatCount(now)} are rejected now, and ${formatCount(after)} after ` +
+    `the change (${formatChange(after - now)}).`
+  )
 }

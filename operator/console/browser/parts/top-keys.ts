@@ -35,7 +35,7 @@ export function TopKeys({ domain, rule }: TopKeysProps) {
   `
 }
 
-const options = [{ value: 'hits' }, { value: 'refused', text: 'refused hits' }]
+const options = [{ value: 'hits' }, { value: 'refused', text: 'rejected hits' }]
 
 type Key = TopKeysAnswer['keys'][number]
 

@@ -16,10 +16,10 @@ export interface PlotProps {
   readonly height?: number
 }
 
-const windowSeconds = 120
+const windowSeconds = 15 * 60
 const defaultHeight = 150
 
-/** Lines over the last two minutes, with the last values as text. */
+/** Lines over the last 15 minutes, with the last values as text. */
 export function Plot(props: PlotProps) {
   const { title, columns, version, lines, unit, height = defaultHeight } = props
   const place = useRef<HTMLDivElement>(null)
@@ -81,14 +81,15 @@ function optionsOf(lines: readonly PlotLine[], width: number, height: number): u
     height,
     legend: { show: false },
     cursor: { show: false },
-    padding: [8, 8, 0, 0],
+    // Half of the last time is to the right of the last point.
+    padding: [8, 24, 0, 0],
     scales: { x: { range: rangeOfTime }, y: { range: (_, __, max) => [0, Math.max(1, max * 1.15)] } },
     axes: [
       {
         ...axis,
         size: 24,
-        space: 70,
-        values: [[1, '{HH}:{mm}:{ss}', null, null, null, null, null, null, 1]],
+        space: 60,
+        values: [[1, '{HH}:{mm}', null, null, null, null, null, null, 1]],
       },
       { ...axis, size: 44, space: 30, values: (_, splits) => splits.map(split => formatRate(split)) },
     ],

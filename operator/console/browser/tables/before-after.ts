@@ -1,5 +1,5 @@
 import type { WhatIfAnswer } from '../../../api/shapes.ts'
-import { displayEntries, displayText, formatAge, formatCount } from '../data/format.ts'
+import { displayEntries, displayText, formatAge, formatChange, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
@@ -9,12 +9,11 @@ type Key = WhatIfAnswer['keys'][number]
 /** The decisions about the recorded calls, now and with the proposal. */
 export function BeforeAfter({ answer }: { readonly answer: WhatIfAnswer }) {
   const { rules, keys, coverage } = answer
-  const most = Math.max(1, ...rules.flatMap(({ now, proposed }) => [sum(now), sum(proposed)]))
   const ruleTable: DataTableProps<Rule> = {
     title: 'By rule',
     items: rules,
     keyOf: ({ rule }) => rule,
-    columns: ruleColumns(most),
+    columns: ruleColumns,
   }
   const keyTable: DataTableProps<Key> = {
     title: 'Keys that change most',
@@ -43,28 +42,36 @@ function Coverage({ coverage }: Pick<WhatIfAnswer, 'coverage'>) {
 
 const Legend = () => html`<p class="legend" aria-hidden="true">
   <span class="key"><i class="swatch allowed"></i>allowed</span>
-  <span class="key"><i class="swatch refused"></i>refused</span>
+  <span class="key"><i class="swatch refused"></i>rejected</span>
 </p>`
 
-const ruleColumns = (most: number): readonly Column<Rule>[] => [
+/** Each rule has a scale of its own: the largest one would make the others invisible. */
+const mostOf = ({ now, proposed }: Rule) => Math.max(1, sum(now), sum(proposed))
+
+const ruleColumns: readonly Column<Rule>[] = [
   { label: 'Rule', cell: ({ rule }) => displayText(rule) },
   {
     label: 'Picture',
     kind: 'action',
-    cell: ({ now, proposed }) => html`
-      <${Bar} share=${now} most=${most} label="now" />
-      <${Bar} share=${proposed} most=${most} label="after" />
+    cell: rule => html`
+      <${Bar} share=${rule.now} most=${mostOf(rule)} label="now" />
+      <${Bar} share=${rule.proposed} most=${mostOf(rule)} label="after" />
     `,
   },
   {
-    label: 'Refused now',
+    label: 'Rejected hits now',
     kind: 'number',
     cell: ({ now }) => `${formatCount(now.refused)} of ${formatCount(sum(now))}`,
   },
   {
-    label: 'Refused after',
+    label: 'Rejected hits after',
     kind: 'number',
     cell: ({ proposed }) => `${formatCount(proposed.refused)} of ${formatCount(sum(proposed))}`,
+  },
+  {
+    label: 'Change',
+    kind: 'number',
+    cell: ({ now, proposed }) => formatChange(proposed.refused - now.refused),
     style: ({ now, proposed }) => (proposed.refused > now.refused ? 'refused' : ''),
   },
 ]
@@ -75,7 +82,7 @@ interface BarProps {
   readonly label: string
 }
 
-/** Allowed hits, then refused ones. The numbers are in the row as text. */
+/** Allowed hits, then rejected ones. The numbers are in the row as text. */
 function Bar({ share, most, label }: BarProps) {
   const percent = (hits: number) => `${(hits / most) * 100}%`
   return html`<div class="bar" aria-hidden="true">
@@ -92,11 +99,16 @@ const maxKeys = 20
 const keyColumns: readonly Column<Key>[] = [
   { label: 'Key', cell: ({ entries }) => displayEntries(entries) },
   { label: 'Hits', kind: 'number', cell: ({ hits }) => formatCount(hits) },
-  { label: 'Refused now', kind: 'number', cell: ({ refusedNow }) => formatCount(refusedNow) },
+  { label: 'Rejected now', kind: 'number', cell: ({ refusedNow }) => formatCount(refusedNow) },
   {
-    label: 'Refused after',
+    label: 'Rejected after',
     kind: 'number',
     cell: ({ refusedProposed }) => formatCount(refusedProposed),
+  },
+  {
+    label: 'Change',
+    kind: 'number',
+    cell: ({ refusedNow, refusedProposed }) => formatChange(refusedProposed - refusedNow),
     style: ({ refusedNow, refusedProposed }) => (refusedProposed > refusedNow ? 'refused' : ''),
   },
 ]

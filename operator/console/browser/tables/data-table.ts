@@ -24,6 +24,8 @@ export interface DataTableProps<Item> {
   readonly hasMore?: boolean
   /** How to see these items, in a sentence. */
   readonly rest?: string
+  /** `compact`: a row takes two lines in a narrow window. */
+  readonly style?: 'compact'
 }
 
 /** More rows are shown on demand: a browser needs seconds for thousands of them. */
@@ -34,14 +36,14 @@ const rowsAtOnce = 200
  * labelled values; the roles keep it a table for screen readers.
  */
 export function DataTable<Item>(properties: DataTableProps<Item>) {
-  const { title, items, keyOf, columns, isCurrent, hasMore = false, rest = '' } = properties
+  const { title, items, keyOf, columns, isCurrent, hasMore = false, rest = '', style = '' } = properties
   const maxRows = useSignal(rowsAtOnce)
   const shown = items.slice(0, maxRows.value)
   const more = hasMore ? ' more than' : ''
   const showMore = () => {
     maxRows.value += rowsAtOnce
   }
-  return html`<div class="scroll" role="region" aria-label=${title} tabindex="0">
+  return html`<div class="scroll ${style}" role="region" aria-label=${title} tabindex="0">
     <table role="table">
       <caption>${title}</caption>
       <thead role="rowgroup">

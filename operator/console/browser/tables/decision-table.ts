@@ -1,14 +1,14 @@
-import { displayEntries, displayText, formatTime } from '../data/format.ts'
+import { displayEntries, displayText, formatCount, formatTimeMs } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import type { Decision } from '../data/tap-buffer.ts'
 import { State } from '../parts/notes.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
 const columns: readonly Column<Decision>[] = [
-  { label: 'Time', cell: ({ atMs }) => formatTime(atMs), style: () => 'short' },
+  { label: 'Time', cell: ({ atMs }) => formatTimeMs(atMs), style: () => 'short' },
   {
     label: 'Decision',
-    cell: ({ over }) => html`<${State} tone=${over ? 'error' : 'good'}>${over ? 'over' : 'allowed'}<//>`,
+    cell: ({ over }) => html`<${State} tone=${over ? 'error' : 'good'}>${over ? 'rejected' : 'allowed'}<//>`,
   },
   { label: 'Entries', cell: ({ entries }) => displayEntries(entries) },
   { label: 'Rule', cell: ({ rule }) => displayText(rule) || '–' },
@@ -16,7 +16,8 @@ const columns: readonly Column<Decision>[] = [
   {
     label: 'Left',
     kind: 'number',
-    cell: ({ limit, remaining }) => (limit === 0 ? '–' : `${remaining} of ${limit}`),
+    cell: ({ limit, remaining }) =>
+      limit === 0 ? '–' : `${formatCount(remaining)} of ${formatCount(limit)}`,
   },
   { label: 'Pod', cell: ({ pod }) => displayText(pod) },
 ]
@@ -24,6 +25,12 @@ const columns: readonly Column<Decision>[] = [
 /** Decisions, each with the rule and the reason. */
 export function DecisionTable({ decisions }: { readonly decisions: readonly Decision[] }) {
   const title = 'Decisions, the newest first'
-  const table: DataTableProps<Decision> = { title, items: decisions, keyOf: ({ id }) => id, columns }
+  const table: DataTableProps<Decision> = {
+    title,
+    items: decisions,
+    keyOf: ({ id }) => id,
+    columns,
+    style: 'compact',
+  }
   return html`<${DataTable} ...${table} />`
 }

@@ -15,14 +15,15 @@ const columns: readonly Column<Domain>[] = [
   { label: 'Resource', cell: ({ owner }) => (owner === null ? 'none' : `${owner.namespace}/${owner.name}`) },
   { label: 'Rules', kind: 'number', cell: ({ rules }) => formatCount(rules) },
   { label: 'Calls/s', kind: 'number', cell: ({ callsPerSecond }) => formatRate(callsPerSecond) },
+  { label: 'Hits/s', kind: 'number', cell: ({ hitsPerSecond }) => formatRate(hitsPerSecond) },
   {
-    label: 'Refused/s',
+    label: 'Rejected hits/s',
     kind: 'number',
-    cell: ({ refusalsPerSecond }) => formatRate(refusalsPerSecond),
-    style: ({ refusalsPerSecond }) => (refusalsPerSecond > 0 ? 'refused' : ''),
+    cell: ({ rejectedPerSecond }) => formatRate(rejectedPerSecond),
+    style: ({ rejectedPerSecond }) => (rejectedPerSecond > 0 ? 'refused' : ''),
   },
-  { label: 'Allowed', kind: 'number', cell: ({ allowed }) => formatCount(allowed) },
-  { label: 'Refused', kind: 'number', cell: ({ refused }) => formatCount(refused) },
+  { label: 'Allowed hits', kind: 'number', cell: ({ allowed }) => formatCount(allowed) },
+  { label: 'Rejected hits', kind: 'number', cell: ({ refused }) => formatCount(refused) },
 ]
 
 /** Domains with their rates, each a link to its page. */

@@ -30,13 +30,14 @@ interface TreeRow {
 /** The rules as a tree, in the rows of a table: a rule below another one is indented. */
 export function RuleTree({ domain, rules, hasMore, isKnown, chosen, history }: RuleTreeProps) {
   if (!isKnown) return html`<${Asking} />`
-  if (rules.length === 0) return html`<${Empty}>No rule of the domain has a limit.<//>`
+  if (rules.length === 0)
+    return html`<${Empty}>No rule of the domain has a limit. Add a rateLimit to a descriptor.<//>`
   const table: DataTableProps<TreeRow> = {
     title: 'Rules',
-    items: flatten(ruleTree(domain, rules)),
-    keyOf: ({ node }) => node.rule.rule,
+    items: flatten(ruleTree(rules)),
+    keyOf: ({ node }) => JSON.stringify(node.path),
     columns: columnsOf(domain, history),
-    isCurrent: ({ node }) => node.rule.rule === chosen,
+    isCurrent: ({ node }) => node.rule !== undefined && node.rule.rule === chosen,
     hasMore,
     rest: `The API lists all: GET /api/v1/domains/${encodeURIComponent(domain)}/rules`,
   }
@@ -49,26 +50,61 @@ const columnsOf = (domain: string, history: RuleTreeProps['history']): readonly 
   {
     label: 'Rule',
     cell: ({ node: { label, rule } }) =>
-      html`<a href=${linkTo('domain', { domain, rule: rule.rule })} title=${displayText(rule.rule)}>
-        ${displayText(label)}
-      </a>`,
+      rule === undefined
+        ? displayText(label)
+        : html`<a href=${linkTo('domain', { domain, rule: rule.rule })} title=${displayText(rule.rule)}>
+            ${displayText(label)}
+          </a>`,
     style: ({ depth }) => `indent-${Math.min(depth, maxIndent)}`,
   },
-  { label: 'Calls/s', kind: 'number', cell: ({ node }) => formatRate(node.rule.callsPerSecond) },
+  { label: 'Limit', cell: ({ node: { rule } }) => html`<${Limit} rule=${rule} />` },
+  {
+    label: 'Hits/s',
+    kind: 'number',
+    cell: ({ node: { rule } }) => counted(rule, rule => formatRate(rule.hitsPerSecond)),
+  },
   {
     label: 'Last minute',
-    cell({ node }) {
-      const columns = history.get(node.rule.rule)?.columns ?? []
+    cell({ node: { rule } }) {
+      if (!isCounted(rule)) return ''
+      const columns = history.get(rule.rule)?.columns ?? []
       return html`<${Spark} lines=${hitLines} columns=${columns} version=${columns[0]?.at(-1) ?? 0} />`
     },
   },
-  { label: 'Allowed', kind: 'number', cell: ({ node }) => formatCount(node.rule.allowed) },
-  {
-    label: 'Refused',
-    kind: 'number',
-    cell: ({ node }) => formatCount(node.rule.refused),
-    style: ({ node }) => (node.rule.refused > 0 ? 'refused' : ''),
-  },
-  { label: 'Near', kind: 'number', cell: ({ node }) => formatCount(node.rule.near) },
-  { label: 'Shadow', kind: 'number', cell: ({ node }) => formatCount(node.rule.shadow) },
+  ...totals.map(
+    ([label, name]): Column<TreeRow> => ({
+      label,
+      kind: 'number',
+      cell: ({ node: { rule } }) => counted(rule, rule => formatCount(rule[name])),
+      style: ({ node: { rule } }) => (name === 'refused' && rule && rule.refused > 0 ? 'refused' : ''),
+    }),
+  ),
 ]
+
+const totals = [
+  ['Allowed', 'allowed'],
+  ['Rejected', 'refused'],
+  ['Near', 'near'],
+  ['Shadow', 'shadow'],
+] as const
+
+/** An unlimited rule counts no hits, and a descriptor without a limit neither. */
+const isCounted = (rule: Rule | undefined): rule is Rule =>
+  rule !== undefined && rule.limit?.unlimited !== true
+
+const counted = (rule: Rule | undefined, format: (rule: Rule) => string) =>
+  isCounted(rule) ? format(rule) : ''
+
+/** `5 per minute`, and what is special about it. */
+function Limit({ rule }: { readonly rule: Rule | undefined }) {
+  const limit = rule?.limit
+  if (limit === undefined) return html`<span class="fine">no limit</span>`
+  if (limit === null) return html`<span class="fine">no longer configured</span>`
+  if (limit.unlimited) return 'unlimited'
+  const { requestsPerUnit, window, algorithm, burst, shadowMode, quotaMode } = limit
+  const bucket = burst === requestsPerUnit ? '' : `, burst ${formatCount(burst)}`
+  const marks = [shadowMode && 'shadow mode', quotaMode && 'quota'].filter(mark => mark !== false)
+  return html`${formatCount(requestsPerUnit)} per ${window}
+    ${algorithm !== 'FixedWindow' && html`<br /><span class="fine">${algorithm}${bucket}</span>`}
+    ${marks.map(mark => html`${' '}<span class="mark">${mark}</span>`)}`
+}

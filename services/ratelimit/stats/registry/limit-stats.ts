@@ -10,26 +10,29 @@ export interface LimitStats {
   nearLimit: number
   withinLimit: number
   shadowMode: number
+  /** The calls with these hits: a report to the operator, and not a statistic, as the reference has none. */
+  calls: number
 }
 
 const prefix = 'ratelimit.service.rate_limit.'
 
-const suffixes: Readonly<Record<keyof LimitStats, string>> = {
+const suffixes = {
   totalHits: 'total_hits',
   overLimit: 'over_limit',
   overLimitWithLocalCache: 'over_limit_with_local_cache',
   nearLimit: 'near_limit',
   withinLimit: 'within_limit',
   shadowMode: 'shadow_mode',
-}
+} satisfies Partial<Record<keyof LimitStats, string>>
 
-const zeros = (): Record<keyof LimitStats, number> => ({
+const zeros = (): LimitStats => ({
   totalHits: 0,
   overLimit: 0,
   overLimitWithLocalCache: 0,
   nearLimit: 0,
   withinLimit: 0,
   shadowMode: 0,
+  calls: 0,
 })
 
 /** Each kind of names has a separate limit, so that callers cannot use up the names of configured limits. */
@@ -71,7 +74,7 @@ export function createLimitStats(
   onOverflow: (what: string) => void,
   limits: Readonly<Record<keyof typeof defaultNameLimits, NameLimits>> = defaultNameLimits,
 ): LimitStatsTable {
-  const counters = stats.family<keyof LimitStats>(prefix, suffixes, zeros)
+  const counters = stats.family(prefix, suffixes, zeros)
   return {
     attach: boundedTable(limits.configured, counters.of, () => onOverflow('configured limits')),
     attachRequested: boundedTable(limits.requested, counters.of, () =>

@@ -13,13 +13,13 @@ export interface Stats {
    * suffix. The counters of one thing are the fields of one object, and their names are created on demand:
    * 10,000 limits take 10 MiB less than with an object and a name for each counter.
    *
-   * @param zeros creates the fields, all 0
+   * @param zeros creates the fields, all 0; those without a suffix are no statistics
    */
-  family<Field extends string>(
+  family<Counts extends Record<Field, number>, Field extends string>(
     prefix: string,
     suffixes: Readonly<Record<Field, string>>,
-    zeros: () => Record<Field, number>,
-  ): CounterFamily<Field>
+    zeros: () => Counts,
+  ): CounterFamily<Counts>
   /** Registers a value that is read on demand. A second one with this name replaces the first. */
   gauge(name: string, read: () => number): void
   /** Returns the distribution of durations in milliseconds with this name; the first call creates it. */
@@ -39,12 +39,12 @@ export interface Counter {
   value: number
 }
 
-export interface CounterFamily<Field extends string> {
+export interface CounterFamily<Counts> {
   /**
    * Returns the counters of the thing with this name; the first call creates them, later ones return the same
    * object.
    */
-  of(name: string): Record<Field, number>
+  of(name: string): Counts
 }
 
 /** Counters of a family are created on demand, as views of its numbers. */
@@ -156,12 +156,12 @@ function createCounters() {
       },
     } satisfies CounterList,
     get: (name: string) => byName.get(name) ?? ofFamilies(name) ?? make(name),
-    family<Field extends string>(
+    family<Counts extends Record<Field, number>, Field extends string>(
       prefix: string,
       suffixes: Readonly<Record<Field, string>>,
-      zeros: () => Record<Field, number>,
-    ): CounterFamily<Field> {
-      const members = createShardedMap<Member & { readonly counts: Record<Field, number> }>()
+      zeros: () => Counts,
+    ): CounterFamily<Counts> {
+      const members = createShardedMap<Member & { readonly counts: Counts }>()
       const fields = Object.keys(suffixes)
       const family: Family = { prefix, fields, suffixes: Object.values(suffixes), members }
       families.push(family)

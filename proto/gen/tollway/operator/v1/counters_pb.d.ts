@@ -309,6 +309,13 @@ export declare type DomainTotals = Message<"tollway.operator.v1.DomainTotals"> &
    * @generated from field: repeated double shadow = 8;
    */
   shadow: number[];
+
+  /**
+   * The calls with these hits.
+   *
+   * @generated from field: repeated double calls = 9;
+   */
+  calls: number[];
 };
 
 /**
@@ -447,6 +454,13 @@ export declare type Series = Message<"tollway.operator.v1.Series"> & {
    * @generated from field: uint64 shadow = 5;
    */
   shadow: bigint;
+
+  /**
+   * The calls with these hits.
+   *
+   * @generated from field: uint64 calls = 6;
+   */
+  calls: bigint;
 };
 
 /**

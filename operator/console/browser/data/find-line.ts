@@ -1,0 +1,38 @@
+/**
+ * Returns the line, from 1, of a field in YAML, such as `spec.descriptors[0].rateLimit.unit`: that of the deepest
+ * part of the path that begins a line. Undefined if no part does. It reads block style by its indentation, as
+ * people write it.
+ */
+export function findLine(text: string, field: string): number | undefined {
+  const lines = text.split('\n')
+  let from = 0
+  let to = lines.length
+  let found: number | undefined
+  for (const part of field.match(/[^.[\]]+/g) ?? []) {
+    const children = childrenOf(lines, from, to)
+    const isItem = /^\d+$/.test(part) && (lines[children[0] ?? -1] ?? '').trimStart().startsWith('-')
+    const index = isItem ? Number(part) : children.findIndex(line => keyOf(lines[line] ?? '') === part)
+    const line = children[index]
+    if (line === undefined) break
+    found = line + 1
+    to = children[index + 1] ?? to
+    // The fields of an item may begin on its line, after the dash.
+    if (isItem) lines[line] = (lines[line] ?? '').replace('-', ' ')
+    from = isItem ? line : line + 1
+  }
+  return found
+}
+
+/** Returns the lines with the smallest indentation. */
+function childrenOf(lines: readonly string[], from: number, to: number): readonly number[] {
+  const all = Array.from({ length: Math.max(0, to - from) }, (_, index) => from + index)
+  const written = all.filter(line => /^\s*[^\s#]/.test(lines[line] ?? ''))
+  const indent = (line: number) => (lines[line] ?? '').search(/\S/)
+  const least = Math.min(...written.map(indent))
+  const children = written.filter(line => indent(line) === least)
+  const isItem = (line: number) => (lines[line] ?? '').trimStart().startsWith('-')
+  // The items of a list may have the indentation of its key.
+  return children.some(line => !isItem(line)) ? children.filter(line => !isItem(line)) : children
+}
+
+const keyOf = (line: string) => /^\s*["']?([^"':]+)["']?\s*:/.exec(line)?.[1]

@@ -1,0 +1,98 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { mergeDomains, mergePods, mergeRules } from './merge-totals.ts'
+import type { HistoryPoint, HistoryQuery, HitCounts } from './pod-sessions.ts'
+import type { ProcessSession } from './process-session.ts'
+
+/** Processes report every 5 s. */
+const everyMs = 5_000
+/** 15 minutes. */
+const capacity = 180
+/**
+ * The domains and rules with a history. Each takes 3.6 KB, all of them 7 MiB. Those with the longest time
+ * without hits make room.
+ */
+const maxSeries = 2_000
+
+const names = ['calls', 'allowed', 'refused', 'near', 'shadow'] as const
+
+interface Series {
+  /** The rates of each point, in the order of `names`. */
+  readonly rates: Float32Array
+  lastHitMs: number
+}
+
+/** The rates of domains and rules in the last 15 minutes, and the latencies of the slowest pod. */
+export class History {
+  readonly #sessions: () => readonly ProcessSession[]
+  readonly #clock: Clock
+  readonly #timer: NodeJS.Timeout
+  readonly #atMs = new Float64Array(capacity)
+  readonly #latencies = new Float32Array(2 * capacity)
+  readonly #series = new Map<string, Series>()
+  #points = 0
+
+  constructor(sessions: () => readonly ProcessSession[], clock: Clock) {
+    this.#sessions = sessions
+    this.#clock = clock
+    this.#timer = setInterval(() => this.record(), everyMs).unref()
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  /** Adds a point with the rates of now. */
+  record(): void {
+    const sessions = this.#sessions()
+    const nowMs = this.#clock.monotonicMs()
+    const place = this.#points % capacity
+    this.#points += 1
+    this.#atMs[place] = this.#clock.nowMs()
+    const pods = mergePods(sessions, [], nowMs)
+    this.#latencies[2 * place] = Math.max(0, ...pods.map(({ p50Ms }) => p50Ms))
+    this.#latencies[2 * place + 1] = Math.max(0, ...pods.map(({ p99Ms }) => p99Ms))
+    for (const [key, { rates, lastHitMs }] of this.#series) {
+      if (nowMs - lastHitMs > capacity * everyMs) this.#series.delete(key)
+      else rates.fill(0, names.length * place, names.length * (place + 1))
+    }
+    for (const { domain, perSecond } of mergeDomains(sessions, nowMs)) {
+      if (!hasHits(perSecond)) continue
+      for (const { rule, perSecond } of mergeRules(sessions, domain, nowMs, true)) {
+        if (hasHits(perSecond)) this.#set(keyOf(domain, rule), place, perSecond, nowMs)
+      }
+      this.#set(keyOf(domain, ''), place, perSecond, nowMs)
+    }
+  }
+
+  /** Returns the points, the oldest first: rates of the rule, or the sum of the domains. */
+  of({ domains, rule = '' }: HistoryQuery): readonly HistoryPoint[] {
+    const series = domains.flatMap(domain => this.#series.get(keyOf(domain, rule)) ?? [])
+    const count = Math.min(this.#points, capacity)
+    return Array.from({ length: count }, (_, index) => {
+      const place = (this.#points - count + index) % capacity
+      const sums = names.map((_, name) =>
+        series.reduce((sum, { rates }) => sum + (rates[names.length * place + name] ?? 0), 0),
+      )
+      const [calls = 0, allowed = 0, refused = 0, near = 0, shadow = 0] = sums
+      const [p50Ms = 0, p99Ms = 0] = this.#latencies.subarray(2 * place)
+      return { atMs: this.#atMs[place] ?? 0, calls, allowed, refused, near, shadow, p50Ms, p99Ms }
+    })
+  }
+
+  #set(key: string, place: number, perSecond: HitCounts, nowMs: number): void {
+    const series = this.#series.get(key) ?? { rates: new Float32Array(names.length * capacity), lastHitMs: 0 }
+    series.lastHitMs = nowMs
+    for (const [index, name] of names.entries()) series.rates[names.length * place + index] = perSecond[name]
+    // The order of the map is that of the last hits.
+    this.#series.delete(key)
+    this.#series.set(key, series)
+    if (this.#series.size > maxSeries) {
+      const [quietest = ''] = this.#series.keys()
+      this.#series.delete(quietest)
+    }
+  }
+}
+
+const hasHits = (rates: HitCounts) => names.some(name => rates[name] > 0)
+
+const keyOf = (domain: string, rule: string) => JSON.stringify([domain, rule])

@@ -1,0 +1,65 @@
+import { compile, limitsOf } from '@tollway/ratelimit/rules/compile.ts'
+import { windowOf } from '@tollway/ratelimit/rules/explain.ts'
+import type { LimitSettings } from '@tollway/ratelimit/rules/limit.ts'
+import {
+  finalKeyOf,
+  type RateLimitDomain,
+  type RateLimitRule,
+} from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+
+/** A limit of a domain, for lists. Each limit of a rule with several is one of its own. */
+export interface ListedRule {
+  /** `domain.key_value.key2`: pods report hits by these names. */
+  readonly rule: string
+  /** The descriptors from the first level down, and the name of a limit of several: `['user', 'path_/pay']`. */
+  readonly path: readonly string[]
+  readonly limit: ListedLimit
+}
+
+export interface ListedLimit {
+  readonly requestsPerUnit: number
+  /** `minute`, `15 seconds`, `month of Europe/Copenhagen`. */
+  readonly window: string
+  readonly algorithm: string
+  /** The hits that are admitted at once. */
+  readonly burst: number
+  readonly unlimited: boolean
+  readonly shadowMode: boolean
+  readonly quotaMode: boolean
+}
+
+/** Consoles ask each second, and a content never changes. */
+const known = new WeakMap<RateLimitDomain, readonly ListedRule[]>()
+
+/** Returns the limits of a domain, sorted by name. */
+export function listedRules(content: RateLimitDomain): readonly ListedRule[] {
+  const found = known.get(content)
+  if (found !== undefined) return found
+  const compiled = compile([content], { mergeDomainConfigs: false, attach: () => undefined })
+  const limits = new Map([...limitsOf(compiled)].map(settings => [settings.fullKey, listedLimit(settings)]))
+  const paths = new Map(
+    pathsOf(content.descriptors).map(path => [`${content.domain}.${path.join('.')}`, path]),
+  )
+  const rules = [...limits]
+    .map(([rule, limit]) => ({ rule, path: paths.get(rule) ?? [rule], limit }))
+    .sort((a, b) => (a.rule < b.rule ? -1 : 1))
+  known.set(content, rules)
+  return rules
+}
+
+function pathsOf(
+  rules: readonly RateLimitRule[],
+  above: readonly string[] = [],
+): readonly (readonly string[])[] {
+  return rules.flatMap(rule => {
+    const path = [...above, finalKeyOf(rule)]
+    const members = (rule.limits ?? []).map(({ name }, index) => [...path, name || `${index}`])
+    return [path, ...members, ...pathsOf(rule.descriptors, path)]
+  })
+}
+
+function listedLimit(settings: LimitSettings): ListedLimit {
+  const { requestsPerUnit, algorithm = 'FixedWindow', burst = requestsPerUnit } = settings
+  const { unlimited, shadowMode, quotaMode } = settings
+  return { requestsPerUnit, window: windowOf(settings), algorithm, burst, unlimited, shadowMode, quotaMode }
+}
