@@ -96,7 +96,7 @@ describe('the console while processes fail', { skip: missing }, () => {
 
   test('the page reconnects by itself after a SIGKILL of the operator', async t => {
     await page.goto(`${site.origin}/console#/`)
-    await page.getByRole('img', { name: /^Calls/ }).waitFor()
+    await page.getByRole('img', { name: /^Hits, / }).waitFor()
     await site.tollway.program.end('SIGKILL')
     await page.getByText(connects).waitFor()
     await site.tollway.restart()

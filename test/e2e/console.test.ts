@@ -72,11 +72,11 @@ describe('the console of a cluster', { skip, timeout: 300_000 }, () => {
 
   it('shows a viewer live calls and counters, and no button for changes', async () => {
     const page = await logIn(viewer)
-    await page.getByRole('img', { name: /^Calls.*allowed 0/ }).waitFor()
+    await page.getByRole('img', { name: /^Hits.*allowed 0/ }).waitFor()
     const beginMs = performance.now()
     // A decision may miss its deadline while the machine is busy.
     while ((await callAs('the-first')) !== 200);
-    await page.getByRole('img', { name: /^Calls.*allowed [1-9]/ }).waitFor()
+    await page.getByRole('img', { name: /^Hits.*allowed [1-9]/ }).waitFor()
     const shownMs = Math.round(performance.now() - beginMs)
     figures.note('a call → on the page of the console', '< 1.5 s', `${shownMs} ms`)
     await decides([200, 200, 200, 429], user => {
