@@ -17,6 +17,7 @@ export interface PlotProps {
 }
 
 const windowSeconds = 15 * 60
+const minWindowSeconds = 2 * 60
 const defaultHeight = 150
 
 /** Lines over the last 15 minutes, with the last values as text. */
@@ -88,8 +89,8 @@ function optionsOf(lines: readonly PlotLine[], width: number, height: number): u
       {
         ...axis,
         size: 24,
-        space: 60,
-        values: [[1, '{HH}:{mm}', null, null, null, null, null, null, 1]],
+        space: 70,
+        values: [[1, '{HH}:{mm}:{ss}', null, null, null, null, null, null, 1]],
       },
       { ...axis, size: 44, space: 30, values: (_, splits) => splits.map(split => formatRate(split)) },
     ],
@@ -103,8 +104,9 @@ function optionsOf(lines: readonly PlotLine[], width: number, height: number): u
   }
 }
 
-/** The last seconds, also while there are fewer points. */
+/** The last 15 minutes; less while there are fewer points, and at least two minutes. */
 function rangeOfTime(plot: uPlot): [number, number] {
   const last = plot.data[0].at(-1) ?? Date.now() / 1000
-  return [last - windowSeconds, last]
+  const first = plot.data[0][0] ?? last
+  return [Math.max(last - windowSeconds, Math.min(first, last - minWindowSeconds)), last]
 }

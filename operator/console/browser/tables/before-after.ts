@@ -10,7 +10,7 @@ type Key = WhatIfAnswer['keys'][number]
 export function BeforeAfter({ answer }: { readonly answer: WhatIfAnswer }) {
   const { rules, keys, coverage } = answer
   const ruleTable: DataTableProps<Rule> = {
-    title: 'By rule',
+    title: 'Rejected hits by rule',
     items: rules,
     keyOf: ({ rule }) => rule,
     columns: ruleColumns,
@@ -59,12 +59,12 @@ const ruleColumns: readonly Column<Rule>[] = [
     `,
   },
   {
-    label: 'Rejected hits now',
+    label: 'Now',
     kind: 'number',
     cell: ({ now }) => `${formatCount(now.refused)} of ${formatCount(sum(now))}`,
   },
   {
-    label: 'Rejected hits after',
+    label: 'After',
     kind: 'number',
     cell: ({ proposed }) => `${formatCount(proposed.refused)} of ${formatCount(sum(proposed))}`,
   },
