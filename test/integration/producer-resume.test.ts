@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { type TestContext, test } from 'node:test'
 import { createAnimationClient, type StreamPart } from '../../examples/animation/animation-client.ts'
+import { serviceNames } from '../../services/broker/servers/grpc-methods.ts'
 import {
   type AnimationClient,
   openAnimationClient,
@@ -9,9 +11,12 @@ import {
 } from '../../services/broker/servers/testing/animation-client.ts'
 import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { openProxy } from '../../services/grpc/server/testing/contract/support.ts'
+import { startBackendProxy } from '../support/backend-proxy.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
+import { startProgram } from '../support/program.ts'
 import { startRedis } from '../support/redis-server.ts'
-import { requireProgram } from '../support/require-server.ts'
+import { findProgram, requireProgram } from '../support/require-server.ts'
+import { waitFor } from '../support/wait-for.ts'
 
 /**
  * Producers that lose their connection or their broker and continue their request, with a foreign gRPC
@@ -70,12 +75,12 @@ async function connectionIsLost(t: TestContext, broker: BrokerProcess, other: Br
   for (const pull of pulls) await pull.until('header lost')
   first.send(1, 3)
   for (const pull of pulls) await pull.until('3')
-  proxy.cut()
-  assert.match(await first.push.answer, /^UNAVAILABLE/)
   const client = openAnimationClient(t, other.address)
   const taken = openAnimationClient(t, other.address).push()
   taken.write(bytesOf('header', 'lost'))
   assert.equal(await taken.answer, 'ALREADY_EXISTS a push with the same ids is running')
+  proxy.cut()
+  assert.match(await first.push.answer, /^UNAVAILABLE/)
   const second = await proceed(client, first)
   assert.equal(second.next, 4)
   assert.notEqual(second.resume['tollway-resume'], first.resume['tollway-resume'])
@@ -87,6 +92,60 @@ async function connectionIsLost(t: TestContext, broker: BrokerProcess, other: Br
   }
   const late = client.push(second.resume)
   assert.equal(await late.answer, 'FAILED_PRECONDITION the request has ended: completed')
+}
+
+const cameBack = 'ERROR the producer is gone: it came back without a resume token'
+
+/** The producer begins its request again without a token, and its consumers at all brokers get both runs. */
+async function beginsAgain(
+  t: TestContext,
+  requestId: string,
+  { lose, brokers, again, unreachable }: Loss,
+): Promise<{ readonly old: PushCall; readonly tookMs: number }> {
+  const [first] = brokers
+  assert.ok(first !== undefined)
+  const proxy = await openProxy(t, portOf(first))
+  const pulls = brokers.map(({ address }) => ({
+    one: openAnimationClient(t, address).pull({ requestId }),
+    all: openAnimationClient(t, address).pull({ streamId: 's', targetObjectId: 'avatar' }),
+  }))
+  const { push: old, send } = await begin(openAnimationClient(t, `127.0.0.1:${proxy.port}`), requestId)
+  send(1, 3)
+  for (const { one } of pulls) await one.until('3')
+  await lose(proxy)
+  const began = performance.now()
+  const next = await begin(openAnimationClient(t, again.address), requestId)
+  const tookMs = performance.now() - began
+  next.send(1, 2)
+  assert.match(await next.finish(), /^SUCCESS 4 messages/)
+  for (const [at, { one, all }] of pulls.entries()) {
+    if (brokers[at] === unreachable) continue
+    assert.equal(await one.end, 'OK')
+    const failed = [`header ${requestId}`, '1', '2', '3', cameBack]
+    const completed = [`header ${requestId}`, '1', '2', 'SUCCESS']
+    // A pull at another broker may know the next run before it has the end of the last one.
+    const texts = one.texts()
+    assert.deepEqual(texts, texts.length === failed.length ? failed : [...failed, ...completed])
+    await all.until('SUCCESS')
+    assert.deepEqual(all.texts().slice(-9), [...failed, ...completed])
+  }
+  return { old, tookMs }
+}
+
+interface Loss {
+  /** The producer is at the first one, and consumers at each. */
+  readonly brokers: readonly BrokerProcess[]
+  /** Loses the producer, which is connected through the proxy. */
+  lose(proxy: Awaited<ReturnType<typeof openProxy>>): unknown
+  /** The broker of the next push. */
+  readonly again: BrokerProcess
+  /** A broker whose consumers get nothing any more. */
+  readonly unreachable?: BrokerProcess
+}
+
+const statistic = async ({ debug }: BrokerProcess, name: string) => {
+  const numbers = await (await fetch(`${debug}/stats?format=json`)).json()
+  return (numbers as Readonly<Record<string, number>>)[`broker.${name}`]
 }
 
 async function tokensAreRefused(t: TestContext, { address }: BrokerProcess): Promise<void> {
@@ -130,6 +189,57 @@ test('a broker in memory: a producer continues after its connection is lost', as
   const broker = await startBroker(t, {})
   await t.test('the connection is lost', t => connectionIsLost(t, broker, broker))
   await t.test('rejected tokens', t => tokensAreRefused(t, broker))
+  await t.test('a push without a token ends the lost request', async t => {
+    const { tookMs } = await beginsAgain(t, 'again', {
+      brokers: [broker],
+      lose: proxy => proxy.cut(),
+      again: broker,
+    })
+    assert.ok(tookMs < 1_000, `it took ${tookMs} ms`)
+    assert.equal(await statistic(broker, 'producers_restarted'), 1)
+  })
+})
+
+/** A producer of Python that sends a header and a message, and then waits. */
+const pythonProducer = `
+import sys, threading, grpc
+target, method, *messages = sys.argv[1:]
+def requests():
+    for message in messages:
+        yield bytes.fromhex(message)
+    threading.Event().wait()
+channel = grpc.insecure_channel(target)
+call = channel.stream_unary(method, request_serializer=None, response_deserializer=None)
+try:
+    call(requests())
+except grpc.RpcError as error:
+    sys.exit(f"{error.code().name} {error.details()}")
+`
+
+test('a producer in Python that is killed begins its request again', async t => {
+  const python = findProgram('python3')
+  if (python === undefined || spawnSync(python, ['-c', 'import grpc']).status !== 0) {
+    assert.notEqual(process.env['REQUIRE_SERVERS'], '1', 'no python3 with grpcio')
+    return t.skip('no python3 with grpcio')
+  }
+  const broker = await startBroker(t, {})
+  const pull = openAnimationClient(t, broker.address).pull({ streamId: 's' })
+  const produce = () => {
+    const sent = [bytesOf('header', 'r1'), bytesOf('1')].map(bytes => Buffer.from(bytes).toString('hex'))
+    const method = `/${serviceNames.specified}/PushAnimationDataStream`
+    const program = startProgram(python, ['-c', pythonProducer, broker.address, method, ...sent])
+    t.after(async () => void (await program.end('SIGKILL')))
+    return program
+  }
+  const first = produce()
+  await waitFor('the first run', () => pull.texts().length === 2)
+  const second = produce()
+  assert.equal(await second.exited(), 1)
+  assert.match(second.output(), /^ALREADY_EXISTS a push with the same ids is running/)
+  await first.end('SIGKILL')
+  produce()
+  await waitFor('the second run', () => pull.texts().length === 5)
+  assert.deepEqual(pull.texts(), ['header r1', '1', cameBack, 'header r1', '1'])
 })
 
 test('the client of the examples continues automatically', async t => {
@@ -176,6 +286,100 @@ test('brokers over Redis', async t => {
 
   await t.test('the connection is lost', t => connectionIsLost(t, first, second))
   await t.test('rejected tokens', t => tokensAreRefused(t, first))
+
+  await t.test('a push without a token ends the lost request', async t => {
+    for (const [requestId, brokers, again] of [
+      ['again-here', [first, second], first],
+      ['again-there', [first, second], second],
+      ['again-back', [second, first], first],
+    ] as const) {
+      const { tookMs } = await beginsAgain(t, requestId, { brokers, lose: proxy => proxy.cut(), again })
+      assert.ok(tookMs < 1_000, `${requestId} took ${tookMs} ms`)
+    }
+    const counts = await Promise.all([first, second].map(one => statistic(one, 'producers_restarted')))
+    assert.deepEqual(counts, [2, 1])
+  })
+
+  await t.test('a push without a token ends the request of a broker that was killed', async t => {
+    const doomed = await startBroker(t, env)
+    const { tookMs } = await beginsAgain(t, 'again-killed', {
+      brokers: [doomed, first, second],
+      lose: () => doomed.program.end('SIGKILL'),
+      again: second,
+      unreachable: doomed,
+    })
+    assert.ok(tookMs < 4_000, `it took ${tookMs} ms`)
+  })
+
+  await t.test('a push without a token ends the request of a broker that was stopped', async t => {
+    const paused = await startBroker(t, env)
+    const consumer = openAnimationClient(t, paused.address).pull({ requestId: 'again-stopped' })
+    const { old, tookMs } = await beginsAgain(t, 'again-stopped', {
+      brokers: [paused, second],
+      lose: () => paused.program.process.kill('SIGSTOP'),
+      again: second,
+      unreachable: paused,
+    })
+    assert.ok(tookMs < 4_000, `it took ${tookMs} ms`)
+    paused.program.process.kill('SIGCONT')
+    old.write(bytesOf('4'))
+    assert.equal(await old.answer, cameBack)
+    await waitFor('the end at the broker that was stopped', () => consumer.texts().includes(cameBack))
+  })
+
+  await t.test('a push without a token ends the request of a broker without a network', async t => {
+    const network = await startBackendProxy({ targetPort: redis.port, seed: 1 })
+    t.after(() => network.stop())
+    const cut = await startBroker(t, { ...env, REDIS_URL: `redis://${network.address}` })
+    const { old, tookMs } = await beginsAgain(t, 'again-cut', {
+      brokers: [cut, second],
+      lose: () => network.setFault({ kind: 'silence' }),
+      again: second,
+      unreachable: cut,
+    })
+    assert.ok(tookMs < 4_000, `it took ${tookMs} ms`)
+    await network.setFault()
+    assert.equal(await old.answer, cameBack)
+  })
+
+  await t.test('a producer whose connection is half-open is connected', async t => {
+    const proxy = await openProxy(t, portOf(first))
+    const half = await begin(openAnimationClient(t, `127.0.0.1:${proxy.port}`), 'half-open')
+    proxy.silence()
+    for (const { address } of [first, second]) {
+      const push = openAnimationClient(t, address).push()
+      push.write(bytesOf('header', 'half-open'))
+      assert.equal(await push.answer, 'ALREADY_EXISTS a push with the same ids is running')
+    }
+    half.push.cancel()
+  })
+
+  await t.test('of two pushes at once, with the token and without, one continues or begins', async t => {
+    for (let round = 0; round < 6; round += 1) {
+      const requestId = `race-${round}`
+      const proxy = await openProxy(t, portOf(first))
+      const lost = await begin(openAnimationClient(t, `127.0.0.1:${proxy.port}`), requestId)
+      const pull = openAnimationClient(t, second.address).pull({ requestId })
+      await pull.until(`header ${requestId}`)
+      proxy.cut()
+      const [one, two] = round % 2 === 0 ? [first, second] : [second, first]
+      const continued = openAnimationClient(t, one.address).push(lost.resume)
+      const begun = openAnimationClient(t, two.address).push()
+      begun.write(bytesOf('header', requestId))
+      const accepted = ({ headers, answer }: PushCall) =>
+        Promise.race([headers.then(() => 'accepted'), answer])
+      const answers = [await accepted(continued), await accepted(begun)]
+      const expected =
+        answers[0] === 'accepted'
+          ? ['accepted', 'ALREADY_EXISTS a push with the same ids is running']
+          : [`FAILED_PRECONDITION the request has ended: ${cameBack.slice('ERROR '.length)}`, 'accepted']
+      assert.deepEqual(answers, expected)
+      const winner = answers[0] === 'accepted' ? continued : begun
+      winner.write(bytesOf('SUCCESS'))
+      winner.end()
+      assert.match(await winner.answer, /^SUCCESS/)
+    }
+  })
 
   await t.test('the broker is killed: the producer continues at another one', async t => {
     const doomed = await startBroker(t, env)

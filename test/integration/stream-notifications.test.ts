@@ -23,6 +23,7 @@ import { defaultRoute } from '../../services/broker/routes/route.ts'
 import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
 import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { encodeHeader } from '../../services/broker/wire/encode-messages.ts'
+import { openProxy } from '../../services/grpc/server/testing/contract/support.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { startProgram } from '../support/program.ts'
@@ -148,6 +149,37 @@ test('brokers over Redis post each begin and each end once', async t => {
     const push = await begin(t, two, 'kiosk-1', 'r3')
     push.cancel()
     await posted('r3', ['begun r3', 'ended r3 lost'])
+  })
+
+  await t.test('of a request that its lost producer begins again at another broker', async t => {
+    const proxy = await openProxy(t, Number(one.address.split(':')[1]))
+    await begin(t, { ...one, address: `127.0.0.1:${proxy.port}` }, 'kiosk-1', 'again')
+    await posted('again', ['begun again'])
+    proxy.cut()
+    const push = await begin(t, two, 'kiosk-1', 'again')
+    for (const text of ['1', 'SUCCESS']) push.write(bytesOf(text, 'again'))
+    push.end()
+    assert.match(await push.answer, /^SUCCESS/)
+    await waitFor('all', () => texts('again').length === 4)
+    const events = receiver.posts.map(({ event }) => event)
+    const runs = Map.groupBy(
+      events.filter(({ data }) => data['requestId'] === 'again'),
+      ({ data }) => data['run'],
+    )
+    const [lost = [], next = []] = runs.values()
+    const shown = [lost, next].map(run => run.map(({ type, data }) => [type, data['end']]))
+    const status = { code: 'ERROR', message: 'the producer is gone: it came back without a resume token' }
+    assert.deepEqual(shown, [
+      [
+        ['stream.begun', undefined],
+        ['stream.ended', { how: 'lost', ...status }],
+      ],
+      [
+        ['stream.begun', undefined],
+        ['stream.ended', { how: 'completed' }],
+      ],
+    ])
+    assert.ok(`${lost[1]?.created}` <= `${next[0]?.created}`, 'the end is older than the next begin')
   })
 
   await t.test('signed with the secrets of the newest routes', async () => {

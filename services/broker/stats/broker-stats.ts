@@ -15,6 +15,7 @@ export const counterNames = [
   'requests_interrupted',
   'producers_suspended',
   'producers_resumed',
+  'producers_restarted',
   'producers_lost',
   'consumers_cut_off',
   'notifications_delivered',

@@ -93,6 +93,15 @@ export class MemoryRequest implements LoggedRequest, WritableRequest {
     return this.#progress
   }
 
+  get bearerHash(): string {
+    return this.#opening.bearerHash
+  }
+
+  /** The producer is disconnected, and may return. */
+  get isLost(): boolean {
+    return this.#suspended !== undefined
+  }
+
   get isHeld(): boolean {
     return this.#ring.full
   }

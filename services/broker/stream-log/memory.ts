@@ -7,6 +7,7 @@ import { MemoryRequest } from './memory-request.ts'
 import { idsInUse, runGone, shutsDown, wasInterrupted } from './refusals.ts'
 import type { Repeat } from './repeat.ts'
 import {
+  cameBack,
   type EndListener,
   interruptedStatus,
   type LoggedRequest,
@@ -80,6 +81,13 @@ export class MemoryLog implements StreamLog {
     const writer = request.openWriter()
     for (const report of [...this.#watchers]) report(request)
     return writer
+  }
+
+  async endLost({ ids, bearerHash }: Pick<Opening, 'ids' | 'bearerHash'>): Promise<boolean> {
+    const request = this.#running.get(idsKey(ids))
+    if (request?.isLost !== true || request.bearerHash !== bearerHash) return false
+    request.close(cameBack)
+    return true
   }
 
   async resume(resumption: Resumption): Promise<ResumedRequest> {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { missingProgram } from '../../../test/support/require-server.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import type { RingCursor, StreamLog } from './stream-log.ts'
+import { cameBack, type RingCursor, type StreamLog } from './stream-log.ts'
 import {
   appendUntilFull,
   collect,
@@ -47,6 +47,63 @@ describe('a request in Redis whose producer moves to another broker', { skip, co
     const reader = await collect(await requestAt(one))
     await assertReads(reader, 4)
     assert.equal(await endOf(reader), 'completed')
+  })
+
+  describe('whose lost producer begins it again at another broker', () => {
+    const lost = { how: 'lost', status: { code: 'ERROR', message: 'the producer is gone' } } as const
+    const opening = resumableOf('r1', 60_000)
+
+    test('gets the messages of the lost broker, and then the end', async t => {
+      const redis = await serveRedis(t)
+      const [one, two] = await Promise.all([openPatient(t, redis.url), openPatient(t, redis.url)])
+      const old = await one.open(opening)
+      const reader = await collect(await requestAt(two))
+      append(old, 1, 2_000)
+      old.suspend(lost)
+      await waitFor('the end', async () => await two.endLost(opening))
+      await two.open(opening)
+      await assertReads(reader, 2_000)
+      assert.equal(await endOf(reader), `lost: ERROR ${cameBack.status.message}`)
+    })
+
+    test('is lost with a broker that is cut off, which then learns the end', async t => {
+      const redis = await serveRedis(t)
+      const { proxy, log: one } = await openProxied(t, redis)
+      const two = await openPatient(t, redis.url, { answerMs: 300 })
+      const old = await one.open(opening)
+      const readers = [await collect(old.request), await collect(await requestAt(two))]
+      append(old, 1, 2)
+      for (const reader of readers) await assertReads(reader, 2)
+      assert.equal(await two.endLost(opening), false)
+      await proxy.setFault({ kind: 'silence' })
+      append(old, 3, 4)
+      const beganMs = performance.now()
+      assert.equal(await two.endLost(opening), true)
+      assert.ok(performance.now() - beganMs >= 290, 'the broker had no time to answer')
+      const next = await two.open(opening)
+      await proxy.setFault()
+      await waitFor('the old producer to be notified', () => old.endedBy)
+      assert.deepEqual(old.endedBy, cameBack)
+      for (const reader of readers)
+        assert.equal(await endOf(reader), `lost: ERROR ${cameBack.status.message}`)
+      assert.deepEqual(readers[1]?.texts, ['header', '1', '2'])
+      assert.equal(next.endedBy, undefined)
+    })
+
+    test('is not lost with a broker of an earlier version, which does not answer', async t => {
+      const redis = await serveRedis(t)
+      const { proxy, log: one } = await openProxied(t, redis)
+      const two = await openPatient(t, redis.url, { answerMs: 300 })
+      const { request } = await one.open(opening)
+      await requestAt(two)
+      await proxy.setFault({ kind: 'silence' })
+      const key = `{tollway:broker}:heartbeat:${request.key.replace(/\.\d+$/, '')}`
+      const beat = async (count: number) => void (await redis.command('SET', key, `${count}`))
+      await beat(1)
+      const asked = two.endLost(opening)
+      for (let count = 2; count < 6; count += 1) await beat(count)
+      assert.equal(await asked, false)
+    })
   })
 
   test('a slow reader gets the end of a request that ended as soon as its producer moved', async t => {

@@ -6,6 +6,7 @@ import { ByteBudget, defaultMaxKeptBytes } from './byte-budget.ts'
 import { RedisConnection } from './redis/connection.ts'
 import { Directory } from './redis/directory/directory.ts'
 import { DirectorySync } from './redis/directory/directory-sync.ts'
+import { endLostRequest } from './redis/directory/end-lost-request.ts'
 import { Heartbeat } from './redis/directory/heartbeat.ts'
 import { Inbox } from './redis/directory/inbox.ts'
 import { interruptRequests } from './redis/directory/interrupt-requests.ts'
@@ -105,7 +106,7 @@ class RedisLog implements StreamLog {
     this.#directory = new Directory(setup, this.#loop, this.#reports)
     this.#sync = new DirectorySync(setup, this.#directory, this.#loop)
     this.#heartbeat = new Heartbeat({ setup, reads, directory: this.#directory, sync: this.#sync })
-    this.#loop.follow(new Inbox(setup, this.#directory))
+    this.#loop.follow(new Inbox(setup, this.#directory, () => this.#heartbeat.answer()))
     this.#tickedMs = setup.clock.monotonicMs()
     this.#stopTicks = setup.repeat(setup.timings.positionsMs, () => this.#tick())
   }
@@ -117,6 +118,10 @@ class RedisLog implements StreamLog {
     this.#opened += 1
     const key = `${this.#setup.podId}.${this.#opened}`
     return await openRequest(this.#setup, this.#directory, key, opening)
+  }
+
+  async endLost(opening: Pick<Opening, 'ids' | 'bearerHash'>): Promise<boolean> {
+    return await endLostRequest(this.#setup, this.#directory, this.#sync, opening)
   }
 
   async resume(resumption: Resumption): Promise<ResumedRequest> {

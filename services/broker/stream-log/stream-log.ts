@@ -19,6 +19,12 @@ export interface StreamLog {
    */
   open(opening: Opening): Promise<RequestWriter>
   /**
+   * Ends the request with the same ids whose producer is lost, because the producer begins it again without a
+   * resume token. Resolves with whether it has ended one: not while the producer is connected, and not for
+   * another bearer token. Rejects with a `LogRefusal` `unavailable` if the log is not reachable.
+   */
+  endLost(opening: Pick<Opening, 'ids' | 'bearerHash'>): Promise<boolean>
+  /**
    * Continues a request at this process with a resume token, wherever the producer was connected before. The
    * previous writer ends with `continued`: it accepts no more entries. Rejects with a `LogRefusal`: `forged`
    * and `spent` for a token that is not the current one, `ended` for a request that has ended, `gone` for one
@@ -60,6 +66,11 @@ export interface Opening {
   readonly sourceServiceId: string
   /** The name of the route, for lists. */
   readonly route: string
+  /**
+   * The hash of the producer's bearer token; empty if its route asks for none. When the producer is lost, a
+   * push with the same hash may end the request.
+   */
+  readonly bearerHash: string
   /** The bytes of the header message, as received: entry 0, which is never trimmed. */
   readonly header: Uint8Array
   readonly limits: RingLimits
@@ -224,6 +235,12 @@ export const interruptedStatus: Status = { code: 'INFO', message: 'interrupted' 
 
 /** The end of a request whose producer's process ends during the push. */
 export const shuttingDown: RequestEnd = { how: 'lost', status: { code: 'ERROR', message: 'shutting down' } }
+
+/** The end of a request whose lost producer pushes again without a resume token. */
+export const cameBack = {
+  how: 'lost',
+  status: { code: 'ERROR', message: 'the producer is gone: it came back without a resume token' },
+} as const satisfies RequestEnd
 
 /**
  * The end as JSON for programs. A completed request has the status of its producer as its last message, which

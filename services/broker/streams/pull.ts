@@ -215,7 +215,10 @@ export class Pull {
     if (superseded !== undefined) {
       counters.requests_superseded += 1
       const message = `superseded by the request ${nameOf(delivery.request.ids, this.wanted)}`
-      superseded.stop({ code: 'WARNING', message })
+      const { end } = superseded.request
+      // The newer request may be known before the last messages of an older one that has failed.
+      const failed = end !== undefined && end.how !== 'completed'
+      superseded.stop(failed ? end.status : { code: 'WARNING', message })
     }
     this.#beginFirst()
   }

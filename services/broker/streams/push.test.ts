@@ -252,8 +252,6 @@ const resumes: readonly Scenario[] = [
       pull p: request=r1
       push r1: header 1
       push r1: lose
-      push r1/b: header
-      r1/b answered ALREADY_EXISTS
       6s pass
       p got header r1, 1, ERROR the producer is gone: the connection is lost, and it did not come back for 5 s
       p ended OK
@@ -318,6 +316,109 @@ header r1, 3, SUCCESS`,
       r1/c begins at 2
       push r1/c: 2 SUCCESS end
       p got header r1, 1, 2, SUCCESS`,
+  },
+  {
+    rule: 'a lost producer that begins again without a token ends its request at once',
+    story: `
+      pull p: request=r1
+      pull q: stream=s
+      push r1: header 1
+      push r1/b: header
+      r1/b answered ALREADY_EXISTS a push with the same ids is running
+      r1 runs
+      push r1: lose
+      pull late: request=r1
+      late got header r1, INFO joined late, the next is message 2
+      push r1/c: header 2
+      p got header r1, 1, ERROR the producer is gone: it came back without a resume token
+      p ended OK
+      late got ERROR the producer is gone: it came back without a resume token
+      late ended OK
+      q got header r1, 1, ERROR the producer is gone: it came back without a resume token, header r1, 2
+      push r1/d: resume=r1
+      r1/d answered FAILED_PRECONDITION the request has ended: the producer is gone
+      push r1/e: header
+      r1/e answered ALREADY_EXISTS
+      push r1/c: SUCCESS end
+      r1/c answered SUCCESS 3 messages
+      q got SUCCESS`,
+  },
+  {
+    rule: 'a producer that has continued with its token is connected',
+    story: `
+      push r1: header 1
+      push r1: lose
+      push r1/b: resume=r1
+      r1/b begins at 2
+      push r1/c: header
+      r1/c answered ALREADY_EXISTS
+      push r1/b: lose
+      push r1/d: header
+      r1/d runs`,
+  },
+  {
+    rule: 'a lost request ends only for a push with the same bearer token',
+    route: { name: 'shop/two', tokens: { push: hashesOf('one', 'two'), pull: [] } },
+    story: `
+      pull p: request=r1
+      push r1: token=one header 1
+      push r1: lose
+      push r1/b: token=two header
+      r1/b answered ALREADY_EXISTS
+      push r1/c: header
+      r1/c answered UNAUTHENTICATED
+      p got header r1, 1
+      push r1/d: token=one header
+      r1/d runs
+      p got ERROR the producer is gone: it came back without a resume token`,
+  },
+  {
+    rule: 'a route without tokens does not compare those of its producers',
+    story: `
+      push r1: token=one header
+      push r1: lose
+      push r1/b: token=another header
+      r1/b runs`,
+  },
+  {
+    rule: 'a lost request gives its place among those of its route to the push that ends it',
+    route: { limits: { ...defaultRoute.limits, streams: 1 } },
+    story: `
+      push r1: header
+      push r1: lose
+      push r2: header
+      r2 answered RESOURCE_EXHAUSTED the default route has 1
+      push r1/b: header
+      r1/b runs
+      push r1/c: header
+      r1/c answered RESOURCE_EXHAUSTED the default route has 1
+      push r1/b: SUCCESS end
+      push r3: header
+      r3 runs`,
+  },
+  {
+    rule: 'where requests come one at a time, the next one of a lost producer ends its request',
+    route: { concurrentRequests: 'refuse' },
+    story: `
+      pull p: stream=s
+      push r1: header 1
+      push r2: header
+      r2 answered RESOURCE_EXHAUSTED
+      push r1: lose
+      push r3: header
+      p got header r1, 1, ERROR the producer is gone: it came back without a resume token, header r3`,
+  },
+  {
+    rule: 'a lost request ends with an error also for a consumer that only wants the newest one',
+    route: { concurrentRequests: 'newest' },
+    story: `
+      pull p: stream=s
+      p stalls
+      push r1: header 1 2 3
+      push r1: lose
+      push r1/b: header
+      p goes on
+      p got header r1, 1, ERROR the producer is gone: it came back without a resume token, header r1`,
   },
   {
     rule: 'without a grace there is no token, and no wait',

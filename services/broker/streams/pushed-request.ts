@@ -12,10 +12,12 @@ import type { RouteStats } from '../stats/broker-stats.ts'
 import {
   type LoggedRequest,
   LogRefusal,
+  type Opening,
   type RequestEnd,
   type RequestWriter,
   type WriterEnd,
 } from '../stream-log/stream-log.ts'
+import type { AnimationIds } from '../wire/animation-ids.ts'
 import { encodeStatusMessage } from '../wire/encode-status.ts'
 import { IdTooLong } from '../wire/id-limit.ts'
 import { MalformedMessage } from '../wire/malformed-message.ts'
@@ -24,7 +26,14 @@ import { readMessage } from '../wire/read-message.ts'
 import type { Status } from '../wire/status.ts'
 import { admits, refusal, type TokenHash } from './admission.ts'
 import { MediaTiming } from './media-timing.ts'
-import { hashSecret, newSecret, type PresentedToken, resumptionOf, tokenOf } from './resume-token.ts'
+import {
+  hashProducer,
+  hashSecret,
+  newSecret,
+  type PresentedToken,
+  resumptionOf,
+  tokenOf,
+} from './resume-token.ts'
 import { routeOf, type StreamContext } from './stream-context.ts'
 
 /** The number of messages, including the header, and of their bytes. */
@@ -52,7 +61,7 @@ export async function beginRequest(
   context: StreamContext,
   { bytes, token, traceparent }: PushedHeader,
 ): Promise<PushedRequest> {
-  const { stats, requestsOfRoute } = context
+  const { stats } = context
   const header = headerOf(readOrRefuse(bytes, 0))
   const { ids, sourceServiceId } = header
   const { streamId, targetObjectId } = ids
@@ -62,26 +71,27 @@ export async function beginRequest(
   const rules = createStreamRules(route.rules)
   const ofRoute = stats.route(route.name)
   const warnings = judge(rules, ofRoute, header, 0)
-  assertAlone(context, header, route)
-  if (!requestsOfRoute.take(route.name, route.limits.streams)) {
-    const many = pluralize(route.limits.streams, 'running request, which is', 'running requests, which are')
-    throw new GrpcError('RESOURCE_EXHAUSTED', `${describeRoute(route)} has ${many} all that it allows`)
-  }
   const secret = newSecret()
   const { resumeGraceMs } = context.limits
   const resume = { tokenHash: hashSecret(secret, token), graceMs: resumeGraceMs }
   const start: Progress = { messages: 1, bytes: bytes.length, lastPart: 'header', rules: rules.save() }
+  const opening = {
+    ids,
+    sourceServiceId,
+    route: route.name,
+    bearerHash: bearerHashOf(ids, route, token),
+    // Messages may be slices of a larger buffer, and a header is kept for a long time.
+    header: copyOf(bytes),
+    limits: ringLimits(route),
+    traceparent,
+    ...(resumeGraceMs === 0 ? {} : { resume, progress: start }),
+  }
+  if (route.concurrentRequests === 'refuse') await assertAlone(context, header, route, token)
+  const { streams } = route.limits
+  const hasPlace = () => context.requestsOfRoute.take(route.name, streams)
+  if (!hasPlace() && !((await replaceLost(context, opening)) && hasPlace())) throw tooManyStreams(route)
   try {
-    const writer = await context.log.open({
-      ids,
-      sourceServiceId,
-      route: route.name,
-      // Messages may be slices of a larger buffer, and a header is kept for a long time.
-      header: copyOf(bytes),
-      limits: ringLimits(route),
-      traceparent,
-      ...(resumeGraceMs === 0 ? {} : { resume, progress: start }),
-    })
+    const writer = await openOrReplaceLost(context, opening)
     ofRoute.counters.pushes += 1
     context.onBegun(writer.request)
     countIn(ofRoute, bytes)
@@ -92,7 +102,7 @@ export async function beginRequest(
     for (const warning of warnings) writer.append(encodeStatusMessage(warning))
     return pushed
   } catch (error) {
-    requestsOfRoute.release(route.name)
+    context.requestsOfRoute.release(route.name)
     throw refusalOfLog(error)
   }
 }
@@ -324,13 +334,49 @@ function countIn({ counters }: RouteStats, { length }: Uint8Array): void {
   counters.bytes_in += length
 }
 
+/** Only a route that asks for tokens distinguishes its producers. */
+const bearerHashOf = (ids: AnimationIds, { tokens }: Route, token: TokenHash) =>
+  tokens.push.length === 0 ? '' : hashProducer(ids, token)
+
+function tooManyStreams(route: Route): GrpcError {
+  const many = pluralize(route.limits.streams, 'running request, which is', 'running requests, which are')
+  return new GrpcError('RESOURCE_EXHAUSTED', `${describeRoute(route)} has ${many} all that it allows`)
+}
+
+async function openOrReplaceLost(context: StreamContext, opening: Opening): Promise<RequestWriter> {
+  try {
+    return await context.log.open(opening)
+  } catch (error) {
+    const exists = error instanceof LogRefusal && error.reason === 'exists'
+    if (!exists) throw error
+    await replaceLost(context, opening)
+    return await context.log.open(opening)
+  }
+}
+
+/** Ends the request with these ids, if its producer was lost and is the caller of this push. */
+async function replaceLost(
+  { log, stats }: StreamContext,
+  lost: Pick<Opening, 'ids' | 'bearerHash' | 'route'>,
+): Promise<boolean> {
+  const ended = await log.endLost(lost).catch((error: unknown) => {
+    throw refusalOfLog(error)
+  })
+  if (ended) stats.route(lost.route).counters.producers_restarted += 1
+  return ended
+}
+
 /**
- * If the route rejects concurrent requests, an object of a stream has one request at a time. This does not
- * depend on its pulls.
+ * For a route that rejects concurrent requests: an object of a stream has one request at a time, whatever its
+ * pulls are. A lost request of the same producer ends.
  */
-function assertAlone({ log }: StreamContext, { ids }: HeaderMessage, route: Route): void {
-  if (route.concurrentRequests !== 'refuse') return
-  const other = log
+async function assertAlone(
+  context: StreamContext,
+  { ids }: HeaderMessage,
+  route: Route,
+  token: TokenHash,
+): Promise<void> {
+  const other = context.log
     .list()
     .find(
       request =>
@@ -340,6 +386,8 @@ function assertAlone({ log }: StreamContext, { ids }: HeaderMessage, route: Rout
         request.ids.targetObjectId === ids.targetObjectId,
     )
   if (other === undefined) return
+  const lost = { ids: other.ids, bearerHash: bearerHashOf(other.ids, route, token), route: other.route }
+  if (await replaceLost(context, lost)) return
   const running = `the request ${JSON.stringify(other.ids.requestId)} of this stream and object is running`
   throw new GrpcError('RESOURCE_EXHAUSTED', `${running}, and ${describeRoute(route)} takes one at a time`)
 }

@@ -21,12 +21,16 @@ export interface RedisKeys {
   /** String of one request: the bytes of its header, which is kept when entries are trimmed. */
   header(request: string): string
   /**
-   * Hash of one request that can be continued: `owner` counts the brokers that its producer used before,
-   * `token` and `previous` are hashes of its resume tokens, `uses` counts their uses, `progress` belongs to
-   * the last entry.
+   * Hash of one request: `bearer` is the hash of the producer's bearer token. Of a request that can be
+   * continued also: `owner` counts the brokers that its producer used before, `token` and `previous` are
+   * hashes of its resume tokens, `uses` counts their uses, `lost` is the value of `uses` at which the producer
+   * was lost, `progress` belongs to the last entry.
    */
   producer(request: string): string
-  /** String of one broker: a counter that increases while the broker runs. */
+  /**
+   * String of one broker: a counter that increases while the broker runs, and the number of its answers to
+   * questions of other brokers.
+   */
   heartbeat(podId: string): string
   /** Stream of one broker: messages for it only, for example the positions of the readers of its requests. */
   inbox(podId: string): string

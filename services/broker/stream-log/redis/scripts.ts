@@ -22,7 +22,7 @@ return redis.call('XTRIM', KEYS[1], 'MINID', '1-1')
  *
  * KEYS: running, requests, epoch, changes, interrupted, entries, header, producer. ARGV: ids, request,
  * directory entry, header, expiry of the request, of the directory, hash of the resume token or empty,
- * progress. Returns `exists`, `interrupted` or the epoch.
+ * progress, hash of the bearer token. Returns `exists`, `interrupted` or the epoch.
  */
 export const openScript = `
 if redis.call('EXISTS', KEYS[5]) == 1 then return 'interrupted' end
@@ -34,10 +34,11 @@ redis.call('SET', KEYS[3], epoch, 'PX', ARGV[6])
 redis.call('XADD', KEYS[6], epoch .. '-0', 'open', '')
 redis.call('PEXPIRE', KEYS[6], ARGV[5])
 redis.call('SET', KEYS[7], ARGV[4], 'PX', ARGV[5])
+redis.call('HSET', KEYS[8], 'bearer', ARGV[9])
 if ARGV[7] ~= '' then
   redis.call('HSET', KEYS[8], 'owner', '0', 'token', ARGV[7], 'uses', '0', 'progress', ARGV[8])
-  redis.call('PEXPIRE', KEYS[8], ARGV[5])
 end
+redis.call('PEXPIRE', KEYS[8], ARGV[5])
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[6])
 redis.call('HSET', KEYS[2], ARGV[2], epoch .. ' ' .. ARGV[3])
@@ -109,11 +110,24 @@ return redis.call('HGET', KEYS[1], 'progress')
 `
 
 /**
+ * Records that the producer is lost, unless it has continued since.
+ *
+ * KEYS: producer. ARGV: owner, number of uses. Returns `ok` or `moved`.
+ */
+export const lostScript = `
+local found = redis.call('HMGET', KEYS[1], 'owner', 'uses')
+if found[1] and found[1] ~= ARGV[1] then return 'moved' end
+if found[2] == ARGV[2] then redis.call('HSET', KEYS[1], 'lost', ARGV[2]) end
+return 'ok'
+`
+
+/**
  * Ends a request; the first of several attempts is effective. A broker that is no longer the owner, or
- * that treats a previous owner as lost, cannot end it.
+ * that treats a previous owner as lost, cannot end it, and one that treats the producer as lost cannot end
+ * it after the producer has continued.
  *
  * KEYS: entries, header, requests, running, changes, producer. ARGV: ids, request, id of the end, the end,
- * new directory entry, expiry, owner or empty for any. Returns `ok`, `gone`, `moved` or the earlier end of
+ * new directory entry, expiry, owner or empty for any, number of uses or empty for any. Returns `ok`, `gone`, `moved` or the earlier end of
  * the request.
  */
 export const endScript = `
@@ -121,6 +135,7 @@ if ARGV[7] ~= '' then
   local owner = redis.call('HGET', KEYS[6], 'owner')
   if owner and owner ~= ARGV[7] then return 'moved' end
 end
+if ARGV[8] ~= '' and redis.call('HGET', KEYS[6], 'uses') ~= ARGV[8] then return 'moved' end
 local added = redis.pcall('XADD', KEYS[1], 'NOMKSTREAM', ARGV[3], 'end', ARGV[4])
 if type(added) == 'table' and added.err then
   if not string.find(added.err, 'equal or smaller') then return added end

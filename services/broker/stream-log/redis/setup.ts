@@ -23,6 +23,12 @@ export interface RedisLogTimings {
   readonly heartbeatMs: number
   /** A broker without a heartbeat for this time is lost, and so are the requests of its producers. */
   readonly lostMs: number
+  /**
+   * A broker that was asked about a producer and sends neither an answer nor a heartbeat for this time is
+   * lost for a producer that begins its request again. Longer than `heartbeatMs`, since brokers of earlier
+   * versions do not answer.
+   */
+  readonly answerMs: number
   /** The interval in which the whole directory is read, to repair missed changes. */
   readonly directoryMs: number
   /**
@@ -44,6 +50,7 @@ export interface RedisLogTimings {
 export const defaultTimings: RedisLogTimings = {
   heartbeatMs: 1_000,
   lostMs: 5_000,
+  answerMs: 1_500,
   directoryMs: 5_000,
   awayMs: 5_000,
   positionsMs: 100,

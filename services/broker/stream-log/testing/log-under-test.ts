@@ -18,6 +18,7 @@ export function openingOf(requestId: string, limits: Partial<RingLimits> = {}): 
     ids: { requestId, streamId: 's', targetObjectId: 't' },
     sourceServiceId: 'source',
     route: '',
+    bearerHash: '',
     header: toBytes('header'),
     limits: { bytes: 1_000_000, ms: 60_000, keepMs: 60_000, whenFull: 'trim', ...limits },
     traceparent: '',

@@ -4,6 +4,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { startBackendProxy } from '../../../../test/support/backend-proxy.ts'
 import { type RedisServer, startRedis } from '../../../../test/support/redis-server.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
+import type { RedisLogTimings } from '../redis/setup.ts'
 import { createRedisLog, type RedisLogOptions } from '../redis.ts'
 import { systemRepeat } from '../repeat.ts'
 import type { LoggedRequest, RequestWriter, StreamLog } from '../stream-log.ts'
@@ -13,6 +14,7 @@ import { type Collected, toBytes } from './log-under-test.ts'
 export const quickTimings = {
   heartbeatMs: 50,
   lostMs: 800,
+  answerMs: 400,
   directoryMs: 300,
   awayMs: 700,
   positionsMs: 20,
@@ -21,7 +23,13 @@ export const quickTimings = {
 }
 
 /** Faults are detected soon, but requests survive on a slow machine. */
-export const patientTimings = { ...quickTimings, lostMs: 30_000, awayMs: 30_000, orphanMs: 60_000 }
+export const patientTimings = {
+  ...quickTimings,
+  lostMs: 30_000,
+  answerMs: 10_000,
+  awayMs: 30_000,
+  orphanMs: 60_000,
+}
 
 let logs = 0
 
@@ -51,7 +59,8 @@ export async function openRedisLog(
 /** A log with `quickTimings`. */
 export const openQuick = (t: TestContext, url: string) => openRedisLog(t, url, { timings: quickTimings })
 /** A log with `patientTimings`. */
-export const openPatient = (t: TestContext, url: string) => openRedisLog(t, url, { timings: patientTimings })
+export const openPatient = (t: TestContext, url: string, timings: Partial<RedisLogTimings> = {}) =>
+  openRedisLog(t, url, { timings: { ...patientTimings, ...timings } })
 
 /** Starts a Redis, which ends with the test. */
 export async function serveRedis(t: TestContext, args: readonly string[] = []): Promise<RedisServer> {

@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict'
 import { waitFor } from '../../../../test/support/wait-for.ts'
-import type { LoggedRequest, RequestEnd, RequestWriter, StreamLog } from '../stream-log.ts'
+import {
+  cameBack,
+  describeEnd,
+  type LoggedRequest,
+  type RequestEnd,
+  type RequestWriter,
+  type StreamLog,
+} from '../stream-log.ts'
 import { hashOf, openingOf, resumableOf, resumptionOf, toBytes } from './log-under-test.ts'
 import { type ContractTest, follow, refusalOf, until } from './stream-log.contract.ts'
 
@@ -138,6 +145,70 @@ export const resumeTests: Record<string, ContractTest> = {
     await until(reader, numbers(1))
     assert.equal(await refusalOf(producers.resume(first)), 'spent')
     await producers.resume({ ...first, uses: 2, tokenHash: hashOf(5) })
+  },
+
+  'a lost producer begins its request again at any log, with the same bearer token': async logs => {
+    for (const [first, second] of [
+      [logs.producers, logs.consumers],
+      [logs.consumers, logs.producers],
+      [logs.producers, logs.producers],
+    ] as const) {
+      const ends: string[] = []
+      const both = [...new Set([logs.producers, logs.consumers])]
+      const stops = both.map(log => log.onEnd(({ key }, end) => void ends.push(`${key} ${describeEnd(end)}`)))
+      const opening = { ...resumableOf('r1', long), bearerHash: 'a' }
+      const old = await first.open(opening)
+      const readers = [await follow(first, { requestId: 'r1' }), await follow(second, { requestId: 'r1' })]
+      append(old, 1, 3)
+      assert.equal(await second.endLost(opening), false)
+      assert.equal(await refusalOf(second.open(opening)), 'exists')
+      old.suspend(gone)
+      assert.equal(await second.endLost({ ...opening, bearerHash: 'b' }), false)
+      assert.equal(await second.endLost({ ...opening, bearerHash: '' }), false)
+      assert.equal(await second.endLost(opening), true)
+      const next = await second.open(opening)
+      assert.notEqual(next.request.key, old.request.key)
+      for (const reader of readers) {
+        assert.deepEqual(await waitFor('the end', () => reader.cursor.end), cameBack)
+        assert.deepEqual(reader.texts, numbers(3))
+      }
+      assert.deepEqual(ends, [`${old.request.key} ${describeEnd(cameBack)}`])
+      assert.equal(await refusalOf(first.resume(resumptionOf(old.request))), 'ended')
+      append(next, 1, 2)
+      await next.end(success)
+      for (const stop of stops) stop()
+    }
+  },
+
+  'a producer that has continued is not lost': async ({ producers, consumers }) => {
+    const opening = { ...resumableOf('r1', long), bearerHash: 'a' }
+    const old = await producers.open(opening)
+    await inLog(old.request, consumers)
+    old.suspend(gone)
+    const { writer } = await consumers.resume(resumptionOf(old.request))
+    for (const log of [producers, consumers]) assert.equal(await log.endLost(opening), false)
+    writer.suspend(gone)
+    const again = await producers.resume(resumptionOf(old.request, 1))
+    for (const log of [producers, consumers]) assert.equal(await log.endLost(opening), false)
+    append(again.writer, 1, 2)
+    await until(await follow(consumers, { requestId: 'r1' }), numbers(2))
+  },
+
+  'of a producer that continues and begins again at once, one succeeds': async ({ producers, consumers }) => {
+    for (let round = 0; round < 20; round += 1) {
+      const requestId = `r${round}`
+      const opening = { ...resumableOf(requestId, long), bearerHash: 'a' }
+      const old = await producers.open(opening)
+      await inLog(old.request, consumers)
+      old.suspend(gone)
+      const [one, two] = round % 2 === 0 ? [producers, consumers] : [consumers, producers]
+      const resumed = one.resume(resumptionOf(old.request)).then(
+        () => true,
+        () => false,
+      )
+      const outcomes = await Promise.all([resumed, two.endLost(opening)])
+      assert.deepEqual(outcomes.toSorted(), [false, true], `${outcomes} in round ${round}`)
+    }
   },
 
   'a request can be interrupted while it waits for its producer': async ({ producers, consumers }) => {

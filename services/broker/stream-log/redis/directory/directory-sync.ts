@@ -1,6 +1,6 @@
 import type { RequestEnd } from '../../stream-log.ts'
 import { type DirectoryEntry, decodeEntry, endedEntry } from '../directory-entry.ts'
-import { endRequest } from '../producing/end-request.ts'
+import { type EndingBroker, endRequest } from '../producing/end-request.ts'
 import type { FollowedStream, ReadLoop } from '../reading/read-loop.ts'
 import { directoryScript } from '../scripts.ts'
 import { directoryExpiryMs, type RedisLogSetup } from '../setup.ts'
@@ -60,8 +60,8 @@ export class DirectorySync implements FollowedStream {
    * Ends a request for all brokers, unless it has ended; see `endRequest`. Resolves with whether it got
    * this end.
    */
-  async end(entry: DirectoryEntry, end: RequestEnd, from?: 'owner' | 'any'): Promise<boolean> {
-    const answer = await endRequest(this.#setup, entry, end, from)
+  async end(entry: DirectoryEntry, end: RequestEnd, who?: EndingBroker): Promise<boolean> {
+    const answer = await endRequest(this.#setup, entry, end, who)
     if (answer === 'moved') return false
     if (answer === 'gone') {
       this.#directory.lose(entry.key)

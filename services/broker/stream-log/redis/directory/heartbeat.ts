@@ -94,6 +94,11 @@ export class Heartbeat {
     if (this.#awaySinceMs !== undefined) this.#awaySinceMs = setup.clock.monotonicMs()
   }
 
+  /** Answers other brokers that the producer of a request is connected. */
+  answer(): void {
+    this.#pods.answer().catch(() => {})
+  }
+
   /** Deregisters this broker. */
   async close(): Promise<void> {
     for (const stop of this.#stopTimers) stop()

@@ -22,7 +22,7 @@ export async function openRequest(
     const answer = await store(setup, key, entry, opening).catch(unavailable)
     if (answer === 'exists') throw idsInUse()
     if (answer === 'interrupted') throw wasInterrupted()
-    return directory.host({ ...entry, key, epoch: Number(answer) }, { header, progress })
+    return directory.host({ ...entry, key, epoch: Number(answer) }, { header, progress, uses: 0 })
   })
 }
 
@@ -31,7 +31,7 @@ async function store(
   { keys, commands, timings }: RedisLogSetup,
   key: string,
   entry: Omit<DirectoryEntry, 'key' | 'epoch'>,
-  { ids, header, resume, progress = {} }: Opening,
+  { ids, header, resume, progress = {}, bearerHash }: Opening,
 ): Promise<string> {
   const names = [
     ...[keys.running, keys.requests, keys.epoch, keys.changes],
@@ -40,7 +40,7 @@ async function store(
   ]
   const values = [
     ...[idsField(ids), key, encodeEntry(entry), header, timings.orphanMs, directoryExpiryMs],
-    ...[resume?.tokenHash ?? '', JSON.stringify(progress)],
+    ...[resume?.tokenHash ?? '', JSON.stringify(progress), bearerHash],
   ]
   return String(await commands.call('EVAL', openScript, names.length, ...names, ...values))
 }

@@ -17,6 +17,7 @@ export class Pods {
   readonly #setup: RedisLogSetup
   readonly #seen = new Map<string, { readonly count: string; readonly sinceMs: number }>()
   #count = 0
+  #answers = 0
   #checkedMs = 0
 
   constructor(setup: RedisLogSetup) {
@@ -43,6 +44,12 @@ export class Pods {
     this.#seen.clear()
   }
 
+  /** Shows others that this broker has answered their question. */
+  async answer(): Promise<void> {
+    this.#answers += 1
+    await this.#send()
+  }
+
   /** Removes the heartbeat of this broker. */
   async deregister(): Promise<void> {
     const { podId, keys, commands } = this.#setup
@@ -53,7 +60,7 @@ export class Pods {
     const { podId, keys, commands, timings } = this.#setup
     this.#count += 1
     const names = [keys.heartbeat(podId), keys.inbox(podId)]
-    const values = [this.#count, timings.lostMs * expiryFactor]
+    const values = [`${this.#count} ${this.#answers}`, timings.lostMs * expiryFactor]
     await commands.call('EVAL', heartbeatScript, names.length, ...names, ...values)
   }
 

@@ -73,13 +73,13 @@ async function tryOnce(
   const progress = await use(setup, { resumption, owner, next, isNew: local === undefined })
   if (progress === undefined) return undefined
   if (local !== undefined) {
-    const resumed = local.resume()
+    const resumed = local.resume(uses)
     if (resumed === undefined) throw hasEnded('the time to continue is over')
     return { ...resumed, uses }
   }
   const request = directory.get(entry.key)
   if (request === undefined) throw runGone(resumption.run)
-  return { writer: await request.takeOver(next, { header, progress }), header, uses, progress }
+  return { writer: await request.takeOver(next, { header, progress, uses }), header, uses, progress }
 }
 
 interface Use {

@@ -17,6 +17,8 @@ import { endGraceMs } from '../setup.ts'
 export interface Hosted {
   readonly header: Uint8Array
   readonly progress: Progress
+  /** The number of continuations. */
+  readonly uses: number
 }
 
 /** The end of a request that this broker has learned. */

@@ -18,17 +18,20 @@ import { endGraceMs, type RedisLogSetup } from '../setup.ts'
  */
 export type EndAnswer = StoredEnd | 'gone' | 'moved'
 
+export type EndingBroker = 'owner' | 'any' | { readonly uses: string }
+
 /**
  * Ends a request for all brokers. May be repeated: the first of several ends is effective. Rejects if Redis
  * does not answer.
  *
- * @param from the broker for which it ends: the owner in `entry`, or any
+ * @param who the broker for which it ends: the owner in `entry`, or any; with `uses`, the owner while the
+ *   producer has not continued
  */
 export async function endRequest(
   setup: RedisLogSetup,
   entry: DirectoryEntry,
   end: RequestEnd,
-  from: 'owner' | 'any' = 'owner',
+  who: EndingBroker = 'owner',
 ): Promise<EndAnswer> {
   const { keys, commands, clock, podId: by } = setup
   const { key, epoch } = entry
@@ -41,7 +44,8 @@ export async function endRequest(
     ...[idsField(entry.ids), key, endId(epoch), text],
     `${epoch} ${encodeEntry(endedEntry(entry, { end, by }, clock.nowMs()))}`,
     Math.round(entry.limits.keepMs) + endGraceMs,
-    from === 'any' ? '' : entry.owner,
+    who === 'any' ? '' : entry.owner,
+    typeof who === 'object' ? who.uses : '',
   )
   const answer = String(reply)
   if (answer === 'gone' || answer === 'moved') return answer

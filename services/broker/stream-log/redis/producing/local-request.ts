@@ -9,6 +9,7 @@ import {
 } from '../../stream-log.ts'
 import { type WritableRequest, Writer } from '../../writer.ts'
 import { type DirectoryEntry, decodeEnd, endedEntry, type StoredEnd } from '../directory-entry.ts'
+import { lostScript } from '../scripts.ts'
 import type { RedisLogSetup } from '../setup.ts'
 import { outOfMemory } from '../unavailable.ts'
 import { AppendQueue } from './append-queue.ts'
@@ -24,6 +25,8 @@ export interface LocalRequestOptions {
   /** The ring of the request, for a producer that comes from another broker. */
   readonly ring?: Ring
   readonly progress: Progress
+  /** The number of continuations. */
+  readonly uses: number
   /** Called with the end in Redis, in reply to a command of this request; it calls `settle` in turn. */
   readonly learn: (entry: DirectoryEntry) => void
 }
@@ -65,6 +68,9 @@ export class LocalRequest implements WritableRequest {
   #ending: { readonly end: RequestEnd; readonly done: PromiseWithResolvers<void> } | undefined
   /** The producer is disconnected and may return. */
   #suspended: { readonly end: RequestEnd; readonly untilMs: number } | undefined
+  #uses: number
+  /** Redis does not know yet that the producer is disconnected. */
+  #lossIsNew = false
   /**
    * The producer did not return in time: Redis must store this end, unless another broker has prevented it.
    */
@@ -83,6 +89,7 @@ export class LocalRequest implements WritableRequest {
     this.#command = new RepeatedCommand(setup)
     this.#writer = new Writer(request, this)
     this.#progress = progress
+    this.#uses = options.uses
     this.ring.onRoom(() => this.#notifyRoom())
   }
 
@@ -105,6 +112,11 @@ export class LocalRequest implements WritableRequest {
     return this.#unstoredEnd
   }
 
+  /** The producer is disconnected, and may return. */
+  get isLost(): boolean {
+    return this.#suspended !== undefined
+  }
+
   /** The producer must wait: the ring or the queue for Redis is full. */
   get isHeld(): boolean {
     const { budget } = this.#options.setup
@@ -116,9 +128,11 @@ export class LocalRequest implements WritableRequest {
    * Replaces the writer, for the producer that continues the request here; undefined if the request has
    * ended.
    */
-  resume(): Omit<ResumedRequest, 'uses'> | undefined {
+  resume(uses: number): Omit<ResumedRequest, 'uses'> | undefined {
     if (this.#over || this.#pendingEnd !== undefined) return undefined
     this.#suspended = undefined
+    this.#lossIsNew = false
+    this.#uses = uses
     this.#writer.notifyEnd({ how: 'continued' })
     this.#writer.close()
     const { header, request } = this.#options
@@ -140,6 +154,18 @@ export class LocalRequest implements WritableRequest {
   /** The producer is disconnected: the request has this end unless it returns within the grace period. */
   suspend(end: RequestEnd): void {
     this.#suspended = { end, untilMs: this.#options.setup.clock.monotonicMs() + this.entry.graceMs }
+    this.#lossIsNew = true
+    this.#schedule()
+  }
+
+  /** Ends the request if its producer is disconnected. Resolves with false if the producer has returned. */
+  async endLost(end: RequestEnd): Promise<boolean> {
+    if (this.#suspended === undefined) return false
+    const { promise, resolve } = Promise.withResolvers<WriterEnd>()
+    this.#writer.onEnded(resolve)
+    this.#overdue ??= end
+    this.#schedule()
+    return (await promise).how !== 'continued'
   }
 
   /** Ends the request. Resolves when Redis has the end; rejects with a `LogRefusal` `unavailable`. */
@@ -260,16 +286,27 @@ export class LocalRequest implements WritableRequest {
       return
     }
     this.#sending = false
-    if (this.#queue.length > 0 || this.#pendingEnd !== undefined) this.#schedule()
+    if (this.#queue.length > 0 || this.#lossIsNew || this.#pendingEnd !== undefined) this.#schedule()
   }
 
   /** The end is sent in the turn in which the queue is found empty, so that no entry comes after it. */
   async #sendAll(): Promise<void> {
     while (this.#queue.length > 0 || this.#trimsNext) if (!(await this.#sendBatch())) return
     const end = this.#pendingEnd
-    if (end === undefined) return
+    if (end === undefined) return await this.#sendLoss()
     const answer = await this.#command.send(() => endRequest(this.#options.setup, this.entry, end))
     if (answer !== undefined) this.#stop(answer)
+  }
+
+  /** Other brokers learn that the producer is disconnected, after all its entries. */
+  async #sendLoss(): Promise<void> {
+    if (!this.#lossIsNew) return
+    this.#lossIsNew = false
+    const { keys, commands } = this.#options.setup
+    const { key, owner } = this.entry
+    const call = ['EVAL', lostScript, 1, keys.producer(key), owner, this.#uses] as const
+    const answer = await this.#command.send(() => commands.call(...call))
+    if (String(answer) === 'moved') this.#stop('moved')
   }
 
   /** Resolves with whether the next batch may follow. */
