@@ -80,6 +80,27 @@ function churn(streamId: number, n: number): Buffer {
   return frameBytes(frameTypes.HEADERS, frameFlags.END_HEADERS | frameFlags.END_STREAM, streamId, block)
 }
 
+/** The head of a call, with a field of 4,000 bytes that enters the table of HPACK. */
+function longField(streamId: number): Buffer {
+  const head = encodeHeaderBlock([
+    [':method', 'POST'],
+    [':scheme', 'http'],
+    [':path', path],
+    ['content-type', 'application/grpc'],
+  ])
+  const field = Buffer.concat([Buffer.from('4001787fa11e', 'hex'), Buffer.alloc(4000, 'x')])
+  const flags = frameFlags.END_HEADERS | frameFlags.END_STREAM
+  return frameBytes(frameTypes.HEADERS, flags, streamId, Buffer.concat([head, field]))
+}
+
+/** 16 KB that refer to that field, 64 MB in all. */
+const references = Buffer.alloc(16_000, 0xbe)
+
+function longList(streamId: number): Buffer {
+  const flags = frameFlags.END_HEADERS | frameFlags.END_STREAM
+  return frameBytes(frameTypes.HEADERS, flags, streamId, references)
+}
+
 const windowUpdate = (streamId: number) => frameBytes(frameTypes.WINDOW_UPDATE, 0, streamId, wordBytes(1))
 const widenConnection = windowUpdate(0)
 const widenFirst = windowUpdate(1)
@@ -113,6 +134,9 @@ export const floods = {
   'calls that are reset': at(8_000, n => {
     const id = firstFreeStream + 2 * n
     return Buffer.concat([callHeaders(id), frameBytes(frameTypes.RST_STREAM, 0, id, wordBytes(8))])
+  }),
+  'header lists of 64 MB': at(4_000, n => longList(firstFreeStream + 2 * n + 2), {
+    begin: longField(firstFreeStream),
   }),
   'header fields that are always new': at(8_000, n => churn(firstFreeStream + 2 * n, n)),
 } satisfies Record<string, Flood>

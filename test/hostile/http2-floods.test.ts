@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
+import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { errorCodes } from '../../services/grpc/http2/frames/frames.ts'
 import { rssMiB } from '../bench/process-usage.ts'
+import { startBroker } from '../support/broker-process.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { attack } from './attacker.ts'
 import { type FloodName, floods } from './floods.ts'
@@ -15,6 +18,22 @@ const maxGrowthMiB = 128
 const maxFrames = 10_000
 /** These frames belong to calls, and cause no more work than calls do. */
 const accepted: readonly FloodName[] = ['calls that are reset', 'header fields that are always new']
+
+test('a flood of long header lists ends only its connection to a broker', async t => {
+  const { address } = await startBroker(t, {})
+  const over = Promise.withResolvers<void>()
+  t.after(() => over.resolve())
+  const port = Number(address.split(':')[1])
+  const { goAways, frames } = attack(floods['header lists of 64 MB'], port, over.promise, {
+    maxFrames: 1_000,
+  })
+  await waitFor('the end of the connection', () => goAways.length > 0 || frames() >= 1_000)
+  const push = openAnimationClient(t, address).push()
+  for (const text of ['header', 'SUCCESS']) push.write(bytesOf(text, 'r1'))
+  push.end()
+  assert.match(await push.answer, /^SUCCESS/)
+  assert.deepEqual(goAways, [errorCodes.ENHANCE_YOUR_CALM])
+})
 
 describe('a flood ends only its connection', () => {
   let service: ServiceUnderAttack

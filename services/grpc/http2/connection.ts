@@ -60,6 +60,12 @@ const earnedByStream = 2
 /** The number of settings, and of bytes of an unwanted header block, that cost 1. */
 const settingsBytesOfOne = 48
 const unwantedBlockBytesOfOne = 64
+/**
+ * A header list beyond the limit, which its peer knows, costs more than its stream earns, and 1 for each of
+ * these bytes of its block. A proxy whose callers send some of them is not a flood.
+ */
+const longListCost = earnedByStream + 2
+const longListBytesOfOne = 1024
 /** Resets of streams, by the peer or because of it. */
 const resets = { burst: 10_000, perSecond: 10_000 }
 /** How long a peer may take to receive the last frames and close its end. */
@@ -106,7 +112,11 @@ export class Connection implements StreamHost, HeaderBlockSink {
       this.#onFrame(type, flags, id, buffer, start, end),
     )
     this.#headers = new HeaderFrames(options.maxHeaderListBytes, this)
-    this.#blocks = new HeaderBlocks(options.maxHeaderListBytes, block => this.#toOpener(block))
+    this.#blocks = new HeaderBlocks(
+      options.maxHeaderListBytes,
+      block => this.#toOpener(block),
+      bytes => this.#controlFrames.spend(longListCost + bytes / longListBytesOfOne),
+    )
     this.#blockMemory = options.memory.open(() => {
       this.#fail(new ConnectionError('ENHANCE_YOUR_CALM', 'no memory is left for a header block'))
     })

@@ -26,6 +26,20 @@ const repeat = texts.serverStream('/test.Test/Repeat', async function* (request)
 const start = (t: TestContext) =>
   startRig(t, options => createGrpcServer(options, { clock }), [echo, echoEach, repeat])
 
+const wholeBlock = frameFlags.END_HEADERS | frameFlags.END_STREAM
+/** References to the newest entry of the table. */
+const repeated = Buffer.alloc(2_000, 0xbe)
+const references = (streamId: number) => [frameTypes.HEADERS, wholeBlock, streamId, repeated] as const
+const longList = (streamId: number) => {
+  const block = Buffer.concat([encodeHeaderBlock(requestFields('/none')), repeated])
+  return [frameTypes.HEADERS, wholeBlock, streamId, block] as const
+}
+/** Puts a field of 4,000 bytes into the table, which one byte then repeats. */
+function insertLongField({ send }: { send(...frame: ReturnType<typeof longList>): void }): void {
+  const field = Buffer.concat([Buffer.from('4001787fa11e', 'hex'), Buffer.alloc(4_000, 'x')])
+  send(frameTypes.HEADERS, wholeBlock, 1, Buffer.concat([encodeHeaderBlock(requestFields('/none')), field]))
+}
+
 const initialWindow = (bytes: number) => settingsPayload([settingIds.INITIAL_WINDOW_SIZE, bytes])
 
 /** Opens a connection in memory with answers that wait for their windows. */
@@ -116,6 +130,14 @@ describe('# floods end the connection with ENHANCE_YOUR_CALM', () => {
     ['WINDOW_UPDATE of a closed stream', closeFirst, caller => caller.widen(1, 1)],
     ['RST_STREAM of a closed stream', closeFirst, caller => caller.reset(1)],
     ['HEADERS of a closed stream', closeFirst, caller => caller.begin(1, [['x', 'y']], true)],
+    ['long header lists', insertLongField, (caller, n) => caller.send(...longList(2 * n + 3))],
+    [
+      'long header lists of malformed requests',
+      insertLongField,
+      (caller, n) => caller.send(...references(2 * n + 3)),
+    ],
+    ['long header lists in CONTINUATION', insertLongField, continueLongList],
+    ['long trailers', insertLongField, beginAndTrail],
     ['empty DATA', begin, sends(frameTypes.DATA, 1)],
     ['DATA of one byte', beginMessage, sends(frameTypes.DATA, 1, Buffer.alloc(1))],
     ['small CONTINUATION', sends(frameTypes.HEADERS, 1), sends(frameTypes.CONTINUATION, 1, Buffer.of(0x88))],
@@ -129,6 +151,17 @@ describe('# floods end the connection with ENHANCE_YOUR_CALM', () => {
   /** The server ends the stream and resets it, since the caller has not ended its side. */
   function closeFirst(caller: Caller): void {
     caller.begin(1, requestFields('/none'))
+  }
+
+  function continueLongList(caller: Caller, n: number): void {
+    const [, , streamId, block] = longList(2 * n + 3)
+    caller.send(frameTypes.HEADERS, frameFlags.END_STREAM, streamId, block)
+    caller.send(frameTypes.CONTINUATION, frameFlags.END_HEADERS, streamId, repeated)
+  }
+
+  function beginAndTrail(caller: Caller, n: number): void {
+    caller.begin(2 * n + 3, requestFields(echoEach.path))
+    caller.send(...references(2 * n + 3))
   }
 
   for (const [what, prepare, send] of floods) {
@@ -164,6 +197,17 @@ describe('# floods end the connection with ENHANCE_YOUR_CALM', () => {
 })
 
 describe('well-behaved peers are not floods', () => {
+  test('a proxy with some callers whose header lists are too long', async t => {
+    const { port } = await start(t)
+    const caller = await openRawClient(t, port)
+    insertLongField(caller)
+    for (let call = 1; call < 300; call += 1) {
+      caller.send(...longList(2 * call + 1))
+      await caller.next('HEADERS', 2 * call + 1)
+    }
+    assert.equal(caller.isClosed(), false)
+  })
+
   test('a peer that gives back both windows and sends PING for each frame of DATA', async t => {
     const messages = 5_000
     const { port } = await start(t)

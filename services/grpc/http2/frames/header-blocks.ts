@@ -16,18 +16,25 @@ const maxRememberedBytes = 512
 export class HeaderBlocks<Meaning> {
   readonly #decoder: HpackDecoder
   readonly #parse: (block: HeaderBlock) => Meaning
+  readonly #onTruncated: (bytes: number) => void
   readonly #remembered = new Map<string, Meaning>()
   /** The result and the bytes of the previous block; undefined when it is not cached. */
   #last: Meaning | undefined
   #lastBytes: Uint8Array = noBytes
   #lastLength = 0
 
-  constructor(maxListBytes: number, parse: (block: HeaderBlock) => Meaning) {
+  /** @param onTruncated called with the length of each block whose list exceeds the limit */
+  constructor(
+    maxListBytes: number,
+    parse: (block: HeaderBlock) => Meaning,
+    onTruncated: (bytes: number) => void,
+  ) {
     this.#decoder = new HpackDecoder(maxListBytes)
     this.#parse = parse
+    this.#onTruncated = onTruncated
   }
 
-  /** @throws ConnectionError COMPRESSION_ERROR */
+  /** @throws ConnectionError COMPRESSION_ERROR, and exceptions of `onTruncated` */
   meaning(source: Buffer, start: number, end: number): Meaning {
     if (end - start > maxRememberedBytes) return this.#parse(this.decode(source, start, end))
     if (this.#last !== undefined && this.#isLast(source, start, end)) return this.#last
@@ -39,7 +46,7 @@ export class HeaderBlocks<Meaning> {
     }
     const block = this.decode(source, start, end)
     const meaning = this.#parse(block)
-    if (block.repeatable) {
+    if (block.repeatable && !block.truncated) {
       if (this.#remembered.size === maxRemembered) this.#remembered.clear()
       this.#remembered.set(bytes, meaning)
     }
@@ -53,6 +60,7 @@ export class HeaderBlocks<Meaning> {
       this.#remembered.clear()
       this.#last = undefined
     }
+    if (block.truncated) this.#onTruncated(end - start)
     return block
   }
 

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { ConnectionError } from '../frames/frames.ts'
 import { HeaderBlocks } from '../frames/header-blocks.ts'
-import { HpackDecoder } from './hpack-decoder.ts'
+import { type HeaderBlock, HpackDecoder } from './hpack-decoder.ts'
 import { encodeHeaderBlock } from './hpack-encoder.ts'
 
 const bytesOf = (hex: string) => Buffer.from(hex.replaceAll(/\s/g, ''), 'hex')
@@ -148,18 +148,52 @@ describe('HPACK', () => {
     assert.ok(truncated)
     assert.equal(fields.length, 4)
   })
+
+  test('beyond the limit of the list, the table and the errors are those of a decoder without a limit', () => {
+    const part = fc.oneof(
+      {
+        weight: 4,
+        arbitrary: fc.constantFrom('82', 'be', 'bf', 'c5', '4101 61', '4001 6101 62', '0001 6101 62'),
+      },
+      { weight: 2, arbitrary: fc.constantFrom('0081 1f81 1f', '4081 1f00', '8286', 'ff00', 'ff20', '7e00') },
+      { weight: 1, arbitrary: fc.constantFrom('80', 'fe', '0081 0081 00', '20', '3f11') },
+    )
+    const block = fc.array(part, { maxLength: 20 }).map(parts => bytesOf(parts.join('')))
+    fc.assert(
+      fc.property(fc.array(block, { maxLength: 8 }), blocks => {
+        const [limited, unlimited] = [new HpackDecoder(60), new HpackDecoder(1e9)]
+        for (const bytes of blocks) {
+          const [found, expected] = [limited, unlimited].map(decoder => {
+            try {
+              return decoder.decode(bytes, 0, bytes.length)
+            } catch (error) {
+              return (error as Error).message
+            }
+          })
+          if (typeof expected !== 'object' || typeof found !== 'object') return assert.equal(found, expected)
+          assert.equal(found.repeatable, expected.repeatable)
+          assert.deepEqual(found.fields, expected.fields.slice(0, found.fields.length))
+          assert.equal(found.truncated, found.fields.length < expected.fields.length)
+        }
+      }),
+      { numRuns: 3000 },
+    )
+  })
 })
 
 describe('header blocks that are cached by their bytes', () => {
   function createBlocks() {
     let parsed = 0
-    const blocks = new HeaderBlocks(4096, ({ fields }) => {
+    const truncated: number[] = []
+    const parse = ({ fields }: HeaderBlock) => {
       parsed += 1
       return fields.join(' ')
-    })
+    }
+    const blocks = new HeaderBlocks(4096, parse, bytes => truncated.push(bytes))
     return {
       meaning: (hex: string) => blocks.meaning(bytesOf(hex), 0, bytesOf(hex).length),
       parsed: () => parsed,
+      truncated,
     }
   }
 
@@ -167,6 +201,13 @@ describe('header blocks that are cached by their bytes', () => {
     const { meaning, parsed } = createBlocks()
     for (let time = 0; time < 3; time += 1) assert.equal(meaning('8286'), ':method GET :scheme http')
     assert.equal(parsed(), 1)
+  })
+
+  test('each block beyond the limit of the list is reported, also a repeated one', () => {
+    const { meaning, truncated } = createBlocks()
+    meaning(`4001 61 7fa1 1e ${'78'.repeat(4000)}`)
+    for (let time = 0; time < 3; time += 1) meaning('bebe')
+    assert.deepEqual(truncated, [2, 2, 2])
   })
 
   test('a block that inserts an entry is decoded each time', () => {

@@ -63,10 +63,23 @@ export class HpackDecoder {
       } else {
         begun = true
         this.#field(byte)
+        if (this.#listBytes > this.#maxListBytes) this.#skipReferences()
       }
     }
     const truncated = this.#listBytes > this.#maxListBytes
     return { fields: this.#fields, truncated, repeatable: this.#repeatable }
+  }
+
+  /**
+   * Skips references of one byte, which change nothing beyond the limit of the list: with them, a block is
+   * thousands of times shorter than its list.
+   */
+  #skipReferences(): void {
+    const newest = Math.min(0xfe, 0x80 + staticEntries.length + this.#table.length)
+    for (; this.#offset < this.#end; this.#offset += 1) {
+      const byte = this.#source.readUInt8(this.#offset)
+      if (byte <= 0x80 || byte > newest) return
+    }
   }
 
   #field(byte: number): void {
@@ -76,9 +89,10 @@ export class HpackDecoder {
       return
     }
     const indexed = (byte & 0xc0) === 0x40
+    const isWanted = indexed || this.#listBytes <= this.#maxListBytes
     const nameIndex = this.#integer(byte, indexed ? 6 : 4)
-    const name = nameIndex === 0 ? this.#text() : this.#entry(nameIndex).name
-    const value = this.#text()
+    const name = nameIndex === 0 ? this.#text(isWanted) : this.#entry(nameIndex).name
+    const value = this.#text(isWanted)
     this.#emit(name, value)
     if (indexed) this.#insert({ name, value })
   }
@@ -142,20 +156,21 @@ export class HpackDecoder {
     throw compressionError('an integer is too long')
   }
 
-  #text(): string {
+  /** Reads a text; one that is not wanted is only checked. */
+  #text(isWanted: boolean): string {
     const first = this.#byte()
     const length = this.#integer(first, 7)
     const start = this.#offset
     const end = start + length
     if (end > this.#end) throw compressionError('a string is longer than its header block')
     this.#offset = end
-    if (first < 0x80) return this.#source.toString('latin1', start, end)
+    if (first < 0x80) return isWanted ? this.#source.toString('latin1', start, end) : ''
     if (this.#scratch.length < maxDecodedBytes(length)) {
       this.#scratch = Buffer.allocUnsafeSlow(maxDecodedBytes(length))
     }
     const decoded = decodeHuffman(this.#source, start, end, this.#scratch)
     if (decoded < 0) throw compressionError('a string is not a valid Huffman code')
-    return this.#scratch.toString('latin1', 0, decoded)
+    return isWanted ? this.#scratch.toString('latin1', 0, decoded) : ''
   }
 }
 
