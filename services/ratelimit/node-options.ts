@@ -12,9 +12,15 @@
  *   have survived a collection. A burst of calls right after the start causes that, and from then on each
  *   call leaves garbage that only a full collection finds: 13 % of the CPU time goes into collections instead
  *   of 3 %, and the process takes 165 MiB instead of 113. The objects of a call are all short-lived here.
+ * - By default V8 lets the old generation grow to several times what is in use before it collects it, and
+ *   keeps the freed pages. Its memory reducer does not return them: it takes a process without allocations for
+ *   a busy one. After floods of connections with waiting calls the process stays at 144 to 164 MiB, with
+ *   growth by half at 115 to 123. Decisions of 10,000 rules cause no such collection in either case, and
+ *   40,000 calls with new keys, counted in memory, two of 20 ms.
  */
 export const nodeOptions: readonly string[] = [
   '--max-semi-space-size=4',
   '--no-parallel-scavenge',
   '--no-allocation-site-pretenuring',
+  '--heap-growing-percent=50',
 ]

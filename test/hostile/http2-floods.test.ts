@@ -10,6 +10,7 @@ import { attack } from './attacker.ts'
 import { type FloodName, floods } from './floods.ts'
 import { type ServiceUnderAttack, startUnderAttack } from './service-under-attack.ts'
 
+const noRule = { domain: 'd', descriptors: [{ entries: [{ key: 'none', value: '' }] }] }
 /** Sequential calls of another caller during a flood. */
 const calls = 50
 /** The growth of all floods together: the memory of their 12,000 calls is collected late. */
@@ -35,6 +36,22 @@ test('a flood of long header lists ends only its connection to a broker', async 
   assert.deepEqual(goAways, [errorCodes.ENHANCE_YOUR_CALM])
 })
 
+test('floods on many connections leave little memory behind', async t => {
+  const { process, caller } = await startUnderAttack(t)
+  for (let call = 0; call < 1000; call++) await caller.shouldRateLimit(noRule)
+  const rssBefore = rssMiB(process.program.pid)
+  const over = Promise.withResolvers<void>()
+  t.after(() => over.resolve())
+  const { goAways } = attack(floods['SETTINGS, other windows'], process.grpcPort, over.promise, {
+    reconnectMs: 1,
+  })
+  await waitFor('many floods', () => goAways.length >= 60, 60_000)
+  over.resolve()
+  for (let call = 0; call < 1000; call++) await caller.shouldRateLimit(noRule)
+  const growth = rssMiB(process.program.pid) - rssBefore
+  assert.ok(growth < 36, `the service uses ${growth} MiB more`)
+})
+
 describe('a flood ends only its connection', () => {
   let service: ServiceUnderAttack
   let rssBefore = 0
@@ -48,8 +65,7 @@ describe('a flood ends only its connection', () => {
     for (const end of ending) await end()
   })
 
-  const ask = () =>
-    service.caller.shouldRateLimit({ domain: 'd', descriptors: [{ entries: [{ key: 'none', value: '' }] }] })
+  const ask = () => service.caller.shouldRateLimit(noRule)
 
   for (const [name, flood] of Object.entries(floods)) {
     test(name, async () => {
