@@ -214,8 +214,9 @@ const spec = Type.Object(
     allOrNothing: Type.Optional(
       Type.Boolean({
         description:
-          'A request with several descriptors is counted by all of their limits or, if one of them rejects it, by ' +
-          'none. Requires all counters in one place: in memory, or in a Redis with one main instance.',
+          'A request with several descriptors is counted by all of their limits or, if one of them rejects it, only ' +
+          'by those with countRejected. Requires all counters in one place: in memory, or in a Redis with one main ' +
+          'instance.',
       }),
     ),
   },

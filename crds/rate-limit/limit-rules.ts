@@ -70,7 +70,7 @@ const replacesOthers: PolicyRule = {
   },
 }
 
-const fieldsOfLimited = ['algorithm', 'burst', 'unitMultiplier', 'calendar'] as const
+const fieldsOfLimited = ['algorithm', 'burst', 'unitMultiplier', 'calendar', 'countRejected'] as const
 
 const nothingBesideUnlimited: PolicyRule = {
   cel: {

@@ -52,7 +52,7 @@ export function limitsSchema(level: number) {
     'x-kubernetes-list-type': 'atomic',
     description:
       'Several limits instead of rateLimit. A request is allowed only if every limit allows it. All limits count ' +
-      'an allowed request, and none counts a rejected one.',
+      'an allowed request. Only limits with countRejected count a rejected one.',
   })
 }
 
@@ -120,7 +120,7 @@ function commonFields() {
           'The algorithm that counts requests. FixedWindow, the default, counts the requests since the window ' +
           'began. SlidingWindow also counts the part of the previous window that is less than one window ' +
           'ago. TokenBucket allows burst requests at once, and refills by requestsPerUnit in each window. ' +
-          'SlidingWindow and TokenBucket count only requests that they allow.',
+          'SlidingWindow and TokenBucket count only requests that they allow, unless countRejected is true.',
       }),
     ),
     burst: Type.Optional(
@@ -145,6 +145,15 @@ function commonFields() {
     headers: Type.Optional(
       Type.Boolean({
         description: 'Whether response headers contain the limit. The default is true.',
+      }),
+    ),
+    countRejected: Type.Optional(
+      Type.Boolean({
+        description:
+          'Whether the limit also counts rejected requests: a TokenBucket then owes more than its burst, and a window ' +
+          'has more than requestsPerUnit. Set it if costs are reported after their requests, because the limit ' +
+          'otherwise loses a cost that exceeds what is left. The default is false. A FixedWindow in rateLimit counts ' +
+          'rejected requests anyway, unless allOrNothing is true.',
       }),
     ),
   }

@@ -19,6 +19,7 @@ const window = fc.record(
     algorithm: fc.constantFrom('FixedWindow', 'SlidingWindow', 'TokenBucket', 'TokenBucket'),
     burst: fc.oneof(fc.integer({ min: 0, max: 3 }), fc.nat(0xffffffff)),
     headers: fc.boolean(),
+    countRejected: fc.boolean(),
     unitMultiplier: fc.constantFrom(1, 15, 1_000_000, 1_000_001),
     calendar: fc.record(
       {

@@ -3,9 +3,29 @@
  * window that ever was.
  */
 export interface Oracle {
-  /** Returns whether the hits are admitted; adds them if `adds`. */
-  call(now: number, hits: number, limit: number, burst: number, adds: boolean): boolean
+  /** Returns whether the hits are admitted. Adds them if `adds`, also rejected ones if `countRejected`. */
+  call(call: OracleCall, adds: boolean): boolean
   clone(): Oracle
+}
+
+export interface OracleCall {
+  readonly now: number
+  readonly hits: number
+  readonly limit: number
+  readonly burst: number
+  readonly countRejected: boolean
+}
+
+/** The most missing tokens, in their units. */
+const mostMissing = 2n ** 52n
+/** The most hits of a window. */
+const mostHits = 2n ** 53n - 1n
+
+/** Returns the hits that are added. Rejected ones that have no room are lost. */
+function added({ hits, countRejected }: OracleCall, admitted: boolean, room: bigint): bigint {
+  if (admitted) return BigInt(hits)
+  const counted = BigInt(hits) < room ? BigInt(hits) : room
+  return countRejected ? counted : 0n
 }
 
 /** Tokens in units of 1 / window, of a bucket with room for `burst`. The missing ones are kept. */
@@ -13,20 +33,22 @@ export function tokenBucket(window: number, before = { missing: 0n, at: Number.N
   let { missing, at } = before
   return {
     clone: () => tokenBucket(window, { missing, at }),
-    call(now, hits, limit, burst, adds) {
+    call(call, adds) {
+      const { now, hits, limit, burst } = call
       if (adds && now < at) at = now
       if (limit === 0) return false
       const since = now > at && missing > 0n ? BigInt(now - at) : 0n
-      const left = missing - since * BigInt(limit)
-      const wanted = (left > 0n ? left : 0n) + BigInt(hits) * BigInt(window)
-      const admitted = wanted <= BigInt(burst) * BigInt(window)
-      if (adds && admitted) [missing, at] = [wanted, now]
+      const drained = missing - since * BigInt(limit)
+      const left = drained > 0n ? drained : 0n
+      const admitted = left + BigInt(hits) * BigInt(window) <= BigInt(burst) * BigInt(window)
+      const more = added(call, admitted, (mostMissing - left) / BigInt(window))
+      if (adds && more > 0n) [missing, at] = [left + more * BigInt(window), now]
       return admitted
     },
   }
 }
 
-/** The admitted hits of each window, by the window's number. */
+/** The counted hits of each window, by the window's number. */
 export function slidingWindow(
   window: number,
   before = { counts: new Map<number, bigint>(), last: 0 },
@@ -34,15 +56,17 @@ export function slidingWindow(
   let { counts, last } = before
   return {
     clone: () => slidingWindow(window, { counts: new Map(counts), last }),
-    call(now, hits, limit, _burst, adds) {
+    call(call, adds) {
+      const { now, hits, limit } = call
       const place = Math.floor(now / window)
       const shift = Math.max(0, last - place)
       const count = (number: number) => counts.get(number + shift) ?? 0n
       const weight = BigInt((place + 1) * window - now)
       const used = count(place - 1) * weight + (count(place) + BigInt(hits)) * BigInt(window)
       const admitted = hits <= limit && used <= BigInt(limit) * BigInt(window)
-      if (adds && (admitted || shift > 0)) {
-        const current = count(place) + (admitted ? BigInt(hits) : 0n)
+      const more = added(call, admitted, mostHits - count(place))
+      if (adds && (more > 0n || shift > 0)) {
+        const current = count(place) + more
         counts = new Map([
           [place - 1, count(place - 1)],
           [place, current],

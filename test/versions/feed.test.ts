@@ -14,6 +14,7 @@ const extensions: Readonly<Record<string, (text: string) => string>> = {
   algorithms: text => text.replace('unit: hour', 'unit: hour, algorithm: TokenBucket'),
   several: text => text.replace(/rateLimit: (\{.*?\})/, 'limits: [$1, {unit: day, requestsPerUnit: 9}]'),
   atomic: text => text.replace('  descriptors:', '  allOrNothing: true\n  descriptors:'),
+  costs: text => text.replace('unit: hour', 'unit: hour, countRejected: true'),
   hidden: text => text.replace('unit: hour', 'unit: hour, headers: false'),
 }
 const limits = (domain: string, count: number) => manifest(domain, domain, { user: `${count}/hour` })

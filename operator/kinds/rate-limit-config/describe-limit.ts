@@ -17,7 +17,7 @@ export function describeLimit(
   const hidden = headers ? [] : ['headers of answers do not mention it']
   const ofMembers =
     limits?.flatMap((member, index) => describeMember(member, `${member.name || index}`, nowSeconds)) ?? []
-  const together = limits === undefined ? [] : ['counted by all of its limits, or by none']
+  const together = limits === undefined ? [] : ['counted by all of its limits if all of them admit it']
   const counted = stem === undefined || unlimited || limits ? [] : [`counted under ${stem}${keyEndOf(limit)}`]
   return [...lines, ...mode, ...hidden, ...together, ...ofMembers, ...counted]
 }
@@ -29,9 +29,9 @@ function isExtended({ unitMultiplier, calendar, algorithm, limits }: LimitSettin
 
 function describeMember(member: LimitSettings, name: string, nowSeconds: number): readonly string[] {
   const hidden = member.headers === false ? ['headers of answers do not mention it'] : []
-  return [...describeCounting(member, nowSeconds), ...describeMode(member), ...hidden].map(
-    line => `${name}: ${line}`,
-  )
+  const counting = describeCounting(member, nowSeconds)
+  const ofFixed = member.algorithm === undefined ? [describeRejected(member)] : []
+  return [...counting, ...ofFixed, ...describeMode(member), ...hidden].map(line => `${name}: ${line}`)
 }
 
 function describeMode({ shadowMode, quotaMode }: LimitSettings): readonly string[] {
@@ -52,20 +52,23 @@ function describeCounting(limit: LimitSettings, nowSeconds: number): readonly st
     const drain = `a new request every ${showSeconds(unitSeconds / requestsPerUnit)}`
     const full = `full again ${showSeconds((burst * unitSeconds) / requestsPerUnit)} after it was empty`
     const rate = requestsPerUnit === 0 ? 'no request, because requestsPerUnit is 0' : `${drain}; ${full}`
-    return [`holds ${burst} ${burst === 1 ? 'request' : 'requests'}, then ${rate}`, notCounted]
+    return [`holds ${burst} ${burst === 1 ? 'request' : 'requests'}, then ${rate}`, describeRejected(limit)]
   }
   if (algorithm === 'SlidingWindow') {
     const share = `the previous ${showSeconds(unitSeconds)} count by the share that is not over yet`
     return [
       `${share}; without further requests it is empty after ${showSeconds(2 * unitSeconds)}`,
-      notCounted,
+      describeRejected(limit),
     ]
   }
   const { start, end } = windowAt(nowSeconds, { unitSeconds, boundaries: boundariesOf(limit) })
   return [`window from ${showTime(start)} to ${showTime(end)}`]
 }
 
-const notCounted = 'refused requests are not counted'
+function describeRejected({ countRejected }: LimitSettings): string {
+  if (countRejected) return 'rejected requests are counted'
+  return 'rejected requests are not counted, nor costs that are reported later and exceed what is left (countRejected)'
+}
 
 /** Returns `200 ms`, `1.5 s` or `3600 s`. */
 function showSeconds(seconds: number): string {

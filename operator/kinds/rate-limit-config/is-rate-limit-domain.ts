@@ -36,8 +36,9 @@ function isPolicy(value: unknown): value is RateLimitPolicy {
   const { unit, requestsPerUnit, unlimited, name, replaces, unitMultiplier, calendar } = value
   if (typeof unlimited !== 'boolean' || typeof name !== 'string') return false
   if (![unitMultiplier, value.burst].every(number => isOptional(number, 'number'))) return false
-  const { algorithm, headers, shadowMode, quotaMode } = value
-  if (![headers, shadowMode, quotaMode].every(flag => isOptional(flag, 'boolean'))) return false
+  const { algorithm, headers, countRejected, shadowMode, quotaMode } = value
+  if (![headers, countRejected, shadowMode, quotaMode].every(flag => isOptional(flag, 'boolean')))
+    return false
   if (algorithm !== undefined && !algorithms.some(each => each === algorithm)) return false
   if (calendar !== undefined && !isCalendar(calendar)) return false
   const isLimit = parseUnit(`${unit}`) !== undefined && isRequestsPerUnit(requestsPerUnit)

@@ -119,6 +119,8 @@ test('algorithms, several limits, headers and atomic requests are encoded, and n
       { algorithm: 'SLIDING_WINDOW' },
     ],
     [{ rateLimit: policy({ headers: false }) }, {}, ['headers'], { headersOff: true }],
+    [{ rateLimit: policy({ countRejected: true }) }, {}, ['countRejected'], { countRejected: true }],
+    [{ rateLimit: policy({ countRejected: false }) }, {}, [], {}],
     [{ rateLimit: policy() }, { allOrNothing: true }, ['allOrNothing'], {}],
   ]
   for (const [fields, more, features, shown] of cases) {
@@ -149,6 +151,7 @@ test('a pod decodes the features that it lists', () => {
     ['limits', { limits: [policy({ name: 'a', shadowMode: true }), policy({ quotaMode: true })] }, {}],
     ['allOrNothing', { rateLimit: policy() }, { allOrNothing: true }],
     ['headers', { rateLimit: policy({ headers: false }) }, {}],
+    ['countRejected', { rateLimit: policy({ countRejected: true }) }, {}],
   ]
   assert.deepEqual(
     cases.map(([feature]) => feature),

@@ -11,7 +11,7 @@ import type {
   RateLimitRule,
 } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
-import type { Translation } from '../translation.ts'
+import type { FieldProblem, Translation } from '../translation.ts'
 
 /**
  * Translates a RateLimitConfig to the content of the feed. The schema is validated as by an API server, then
@@ -27,7 +27,28 @@ export function translateRateLimitConfig(name: string, resource: unknown): Trans
     message: allowed === undefined ? message : `${message}; allowed: ${allowed}`,
   }))
   if (inSpec.length > 0) return { problems: inSpec }
-  return { value, warnings: warnings.map(({ path, message }) => ({ path: `spec.${path}`, message })) }
+  const doubts = [...warnings, ...findUnevenCounting(value.descriptors, '')]
+  return { value, warnings: doubts.map(({ path, message }) => ({ path: `spec.${path}`, message })) }
+}
+
+/**
+ * Warns of limits that lose costs which others on the same descriptor count. Whether costs are reported after their
+ * requests is only known to the callers, so the author of a list has thought of it if one of its limits counts them.
+ */
+function findUnevenCounting(rules: readonly RateLimitRule[], parent: string): readonly FieldProblem[] {
+  return rules.flatMap(({ limits = [], descriptors }, index) => {
+    const path = `${parent}descriptors[${index}]`
+    const counting = limits.findIndex(({ countRejected }) => countRejected)
+    const message =
+      `is left out, although limits[${counting}] counts rejected requests: a cost that is reported after its request ` +
+      'is lost here if it exceeds what is left; set true or false'
+    const losing = limits.flatMap(({ countRejected }, place) =>
+      counting >= 0 && countRejected === undefined
+        ? [{ path: `${path}.limits[${place}].countRejected`, message }]
+        : [],
+    )
+    return [...losing, ...findUnevenCounting(descriptors, `${path}.`)]
+  })
 }
 
 /** Returns the number of limits of these rules and of those below them. */
@@ -63,7 +84,7 @@ function toRule(descriptor: Descriptor): RateLimitRule {
 
 /** Fields that are left out keep their absence, so that equal rules of older versions have equal bytes. */
 function toPolicy(limit: RateLimit & Partial<LimitOfList>): RateLimitPolicy {
-  const { unitMultiplier, calendar, algorithm, burst, headers, shadowMode, quotaMode } = limit
+  const { unitMultiplier, calendar, algorithm, burst, headers, countRejected, shadowMode, quotaMode } = limit
   return {
     unit: limit.unit ?? '',
     requestsPerUnit: limit.requestsPerUnit,
@@ -75,6 +96,7 @@ function toPolicy(limit: RateLimit & Partial<LimitOfList>): RateLimitPolicy {
     ...(algorithm && { algorithm }),
     ...(burst !== undefined && { burst }),
     ...(headers !== undefined && { headers }),
+    ...(countRejected !== undefined && { countRejected }),
     ...(shadowMode && { shadowMode }),
     ...(quotaMode && { quotaMode }),
   }

@@ -114,6 +114,7 @@ function toPolicy(policy: RateLimitPolicy): MessageInitShape<typeof RateLimitPol
     headersOff: policy.headers === false,
     shadowMode: policy.shadowMode ?? false,
     quotaMode: policy.quotaMode ?? false,
+    countRejected: policy.countRejected ?? false,
   }
 }
 
@@ -132,6 +133,7 @@ function fromPolicy(message: PolicyMessage): RateLimitPolicy {
     ...(message.headersOff && { headers: false }),
     ...(message.shadowMode && { shadowMode: true }),
     ...(message.quotaMode && { quotaMode: true }),
+    ...(message.countRejected && { countRejected: true }),
   }
 }
 

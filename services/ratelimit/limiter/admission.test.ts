@@ -5,7 +5,12 @@ import type { Member } from '../counters/admission/member.ts'
 import { CountersError } from '../counters/counters.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
 import { compile } from '../rules/compile.ts'
-import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../rules/rate-limit-domain.ts'
+import {
+  algorithms,
+  type RateLimitDomain,
+  type RateLimitPolicy,
+  type RateLimitRule,
+} from '../rules/rate-limit-domain.ts'
 import { makeLimit, makeRule } from '../rules/testing/make-rule.ts'
 import { createLimitStats } from '../stats/registry/limit-stats.ts'
 import { createStats } from '../stats/registry/stats.ts'
@@ -221,11 +226,119 @@ test('equal descriptors of an atomic request are counted one after the other', a
   }
 })
 
+const countRejected = true
+
+/** Limits of 100 that count rejected hits, of each algorithm, alone and together. */
+const budgets = algorithms.map(algorithm =>
+  limit({ algorithm, unit: 'year', requestsPerUnit: 100, countRejected }),
+)
+const budgetRules: readonly (readonly [string, RateLimitRule, Partial<RateLimitDomain>])[] = [
+  ...budgets.map(rateLimit => [`${rateLimit.algorithm}`, makeRule('user', { rateLimit }), {}] as const),
+  ['limits', makeRule('user', { limits: budgets }), {}],
+  ...budgets.map(
+    rateLimit =>
+      [
+        `${rateLimit.algorithm} with allOrNothing`,
+        makeRule('user', { rateLimit }),
+        { allOrNothing: true },
+      ] as const,
+  ),
+]
+
+for (const [title, rule, domain] of budgetRules) {
+  test(`costs that are reported after their call use up a budget: ${title}`, async () => {
+    const { decide } = open([rule], {}, domain)
+    const codes: number[] = []
+    for (let call = 0; call < 6; call += 1) {
+      const { over } = await decide('user=a#0')
+      codes.push(over ? 429 : 200)
+      if (!over) await decide('user=a#30')
+    }
+    assert.deepEqual(codes, [200, 200, 200, 200, 429, 429])
+  })
+}
+
+test('a cost beyond the limit delays the next call by exactly its debt', async () => {
+  const { decide, advance } = open([makeRule('user', { rateLimit: { ...bucket, countRejected } })])
+  const answer = async (text: string) => {
+    const { over, remaining, limit } = (await decide(text)).statuses[0] ?? {}
+    return [over, remaining, limit?.resetSeconds]
+  }
+  assert.deepEqual(
+    await answer('user=a#7'),
+    [true, 0, undefined],
+    'it exceeds the burst, and has no Retry-After',
+  )
+  assert.deepEqual(await answer('user=a#0'), [true, 0, 6])
+  assert.deepEqual(
+    await answer('user=a'),
+    [true, 0, 7],
+    'this rejected call counts, and the local cache is not used',
+  )
+  advance(6)
+  assert.deepEqual(await answer('user=a#0'), [true, 0, 1])
+  advance(1)
+  assert.deepEqual(await answer('user=a#0'), [false, 1, 0])
+})
+
+test('the wait is that of the limit which has no room for the same call any more, and may have admitted it', async () => {
+  const slow = limit({ algorithm: 'TokenBucket', requestsPerUnit: 30, burst: 10, countRejected })
+  const rejecting = { ...bucket, name: 'rejecting' }
+  for (const pause of [3, 4]) {
+    const { decide, advance } = open([makeRule('user', { limits: [slow, rejecting] })], { ietfHeaders: true })
+    const waits: (number | undefined)[] = []
+    let retryAfter: string | undefined
+    for (let call = 0; call < 5; call += 1) {
+      const { statuses, headers = [] } = await decide('user=a#2')
+      waits.push(statuses[0]?.limit?.resetSeconds)
+      retryAfter = headers.find(({ key }) => key === 'Retry-After')?.value
+    }
+    // The bucket of 2 has room after 2 s. That of 10 is full after five calls, of which it rejected none.
+    assert.deepEqual(waits.slice(1), [2, 2, 2, 4])
+    assert.equal(retryAfter, '4')
+    advance(pause)
+    assert.equal((await decide('user=a#2')).over, pause < 4)
+  }
+})
+
+test('a rejected call counts in the limits with countRejected, and in no other', async () => {
+  const counting = limit({ requestsPerUnit: 9, countRejected })
+  const small = limit({ requestsPerUnit: 2, unit: 'hour', algorithm: 'SlidingWindow' })
+  const shadow = limit({ requestsPerUnit: 1, unit: 'day', shadowMode: true, countRejected })
+  const together = open([makeRule('user', { limits: [counting, small, shadow] })])
+  assert.equal(await together.codes('user=a', 4), 'OK OK OVER OVER')
+  const left = together.calls.length
+  await together.decide('user=a#0')
+  assert.deepEqual(
+    together.calls[left]?.map(({ countRejected, shadow }) => [countRejected, shadow]),
+    [
+      [true, false],
+      [false, false],
+      [true, true],
+    ],
+  )
+  const rules = [makeRule('a', { rateLimit: counting }), makeRule('b', { rateLimit: small })]
+  const atomic = open(rules, {}, { allOrNothing: true })
+  assert.equal(await atomic.codes('a=x b=y', 4), 'OK OK OVER OVER')
+  assert.equal((await atomic.decide('a=x#0')).statuses[0]?.remaining, 5)
+  assert.equal((await atomic.decide('b=y#0')).statuses[0]?.remaining, 0)
+  assert.equal((await atomic.decide('b=z b=z b=z b=y#0')).over, true)
+  assert.equal((await atomic.decide('b=z#0')).statuses[0]?.remaining, 2, 'b does not count rejected calls')
+})
+
 test('without the backend, calls are answered as the failure mode says', async () => {
   const rules = [makeRule('user', { rateLimit: limit({ algorithm: 'TokenBucket', burst: 4 }) })]
   const codesOf = (mode: FailureMode) => open(rules, { mode, failure: 'away' }).codes('user=a', 3)
   assert.equal(await codesOf('allow'), 'OK OK OK')
   assert.equal(await codesOf('deny'), 'OVER OVER OVER')
   assert.equal(await codesOf('local'), 'OK OK OVER')
+  const counting = [makeRule('user', { rateLimit: { ...bucket, burst: 4, countRejected } })]
+  const local = open(counting, { mode: 'local', failure: 'away' })
+  assert.equal(await local.codes('user=a', 4), 'OK OK OVER OVER')
+  local.advance(4)
+  // Half of the limit drains two of the four hits, and this call counts too.
+  assert.equal(await local.codes('user=a#0', 1), 'OVER')
+  local.advance(2)
+  assert.equal(await local.codes('user=a#0', 1), 'OK')
   await assert.rejects(codesOf('error'), { message: 'away' })
 })

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import type { Member, MemberOutcome } from '../counters/admission/member.ts'
 import type { Limit } from '../rules/limit.ts'
 import { admissionOf } from '../rules/limit.ts'
-import { expirySeconds, secondsUntilReset, windowStart } from '../rules/window.ts'
+import { expirySeconds, maxResetSeconds, secondsUntilReset, windowStart } from '../rules/window.ts'
 import type { LimitStats } from '../stats/registry/limit-stats.ts'
 import { decide, nearLimitThreshold } from './decide.ts'
 import type { DecisionRequest, DescriptorDecision } from './decision.ts'
@@ -81,6 +81,7 @@ function admissionOfDescriptor(
       ticksPerSecond,
       expirySeconds: expirySeconds(nowSeconds, each),
       shadow: each.shadowMode,
+      countRejected: each.countRejected === true,
     }
   })
   return { members, limits, places: limits.map(() => place) }
@@ -122,7 +123,8 @@ export function recordAdmission(
   const verdicts = limits.map((limit, index) => {
     const [member, outcome] = [members[index] as Member, outcomes[index] as MemberOutcome]
     record(limit, member, outcome, options.nearLimitRatio)
-    return { limit, outcome, resetSeconds: resetSecondsOf(limit, member, outcome, options.nowSeconds) }
+    const resetSeconds = resetSecondsOf(limit, member, outcome, options.nowSeconds)
+    return { limit, outcome, resetSeconds, delays: delaysNext(member, outcome, members, outcomes) }
   })
   const [first] = places
   if (first !== undefined && places.every(place => place === first)) {
@@ -141,11 +143,25 @@ export interface Verdict {
   readonly outcome: MemberOutcome
   /** Undefined if the limit would never admit the call. */
   readonly resetSeconds: number | undefined
+  /** Whether the limit would reject the same call if it came again at once, after a rejection. */
+  readonly delays: boolean
+}
+
+/** A limit that admits a call, and counts it although another one rejects it, may have no room for the next one. */
+function delaysNext(
+  { hits, countRejected }: Member,
+  { admitted, remaining }: MemberOutcome,
+  members: readonly Member[],
+  outcomes: readonly MemberOutcome[],
+): boolean {
+  if (!admitted) return true
+  if (!countRejected || remaining >= Math.max(1, hits)) return false
+  return members.some(({ shadow }, index) => !(shadow || outcomes[index]?.admitted))
 }
 
 /**
- * Updates the statistics of one limit. A rejected call adds nothing to the counters of the limits that admit
- * it, but their statistics count its hits.
+ * Updates the statistics of one limit. The statistics of limits that admit a rejected call count its hits, also
+ * if their counters do not.
  */
 function record(
   { stats, shadowMode }: Limit<LimitStats>,
@@ -162,7 +178,7 @@ function record(
     if (shadowMode) stats.shadowMode += hits
     return
   }
-  const after = Math.max(hits, capacity - outcome.remaining)
+  const after = Math.max(hits, capacity - Math.max(0, outcome.remaining))
   const { nearLimitHits, withinLimitHits } = decide(
     capacity,
     nearLimitThreshold(capacity, ratio),
@@ -180,12 +196,12 @@ function resetSecondsOf(
   nowSeconds: number,
 ): number | undefined {
   if (algorithm === 'FixedWindow') return secondsUntilReset(nowSeconds, limit)
-  return waitSeconds === undefined ? undefined : Math.ceil(waitSeconds)
+  return waitSeconds === undefined ? undefined : Math.min(maxResetSeconds, Math.ceil(waitSeconds))
 }
 
 /**
- * Returns the decision by the refusing limit with the longest wait, or otherwise by the limit with the fewest
- * remaining hits. Shadow limits decide only where there are no others.
+ * Returns the decision by the limit with the longest wait until the same call would be admitted, or otherwise by the
+ * limit with the fewest remaining hits. Shadow limits decide only where there are no others.
  */
 function descriptorOf(verdicts: readonly Verdict[], quotaMode: boolean): AdmittedDescriptor {
   const deciding = verdicts.filter(({ limit }) => !limit.shadowMode)
@@ -193,7 +209,7 @@ function descriptorOf(verdicts: readonly Verdict[], quotaMode: boolean): Admitte
   const candidates = deciding.length === 0 ? verdicts : deciding
   const chosen =
     refusing.length > 0
-      ? refusing.reduce((a, b) => (waitOf(b) > waitOf(a) ? b : a))
+      ? deciding.filter(({ delays }) => delays).reduce((a, b) => (waitOf(b) > waitOf(a) ? b : a))
       : candidates.reduce((a, b) => (b.outcome.remaining < a.outcome.remaining ? b : a))
   const { limit, outcome, resetSeconds } = chosen
   const { name, requestsPerUnit, unit } = limit
@@ -202,7 +218,7 @@ function descriptorOf(verdicts: readonly Verdict[], quotaMode: boolean): Admitte
   return {
     status: {
       over,
-      remaining: outcome.remaining,
+      remaining: Math.max(0, outcome.remaining),
       limit: { name, requestsPerUnit, unit, resetSeconds },
     },
     quota: verdicts.some(isQuota),

@@ -158,7 +158,7 @@ function createAdmitting(options: CountingOptions): Counting['admit'] {
     nowSeconds: number,
   ): readonly MemberOutcome[] {
     const { admitted = true, remaining = 0, waitSeconds = 0 } = outcomes[0] ?? {}
-    if (cache !== undefined && key !== undefined && !admitted && remaining === 0 && waitSeconds > 0) {
+    if (cache !== undefined && key !== undefined && !admitted && remaining <= 0 && waitSeconds > 0) {
       cache.add(key, nowSeconds + waitSeconds, nowSeconds)
     }
     return outcomes
@@ -192,12 +192,12 @@ const cannotAdmit = 'the backend has only counters of fixed windows'
  * Returns the key under which the refusal of a call by its only limit is cached. It includes the limit, which
  * a change of the configuration replaces while the state is kept, the hits, and the deletions before the
  * call: after an operator has changed a counter, every refusal is asked for once more. Undefined for a fixed
- * window, and for several limits, whose answer needs the state of each.
+ * window, for several limits, whose answer needs the state of each, and for a limit that counts rejected hits.
  */
 function cacheKeyOf([member, ...others]: readonly Member[], deletions: number): string | undefined {
   if (member === undefined || others.length > 0 || member.algorithm === 'FixedWindow') return undefined
-  const { key, limit, burst, hits, shadow } = member
-  return hits === 0 || shadow ? undefined : `${key} ${limit} ${burst} ${hits} ${deletions}`
+  const { key, limit, burst, hits, shadow, countRejected } = member
+  return hits === 0 || shadow || countRejected ? undefined : `${key} ${limit} ${burst} ${hits} ${deletions}`
 }
 
 /** Returns the share of a limit that this process may admit, at least 1; a limit of 0 stays 0. */

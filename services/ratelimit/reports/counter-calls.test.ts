@@ -84,6 +84,16 @@ test('a raise grants more than the limit to a sliding window, and fills a token 
   assert.equal(await bucket.call('raise', 5), 'shop.user 0/3')
 })
 
+test('a counter of rejected hits is beyond its limit, until a raise', async () => {
+  for (const algorithm of ['FixedWindow', 'SlidingWindow', 'TokenBucket'] as const) {
+    const { decide, call } = open({}, [{ algorithm, countRejected: true }, { unit: 'hour' }])
+    await decide(2)
+    await decide(5)
+    assert.equal(await call('read'), 'shop.user.0 7/3,shop.user.1 2/3', algorithm)
+    assert.equal(await call('raise', 2), 'shop.user.0 5/3,shop.user.1 0/3', algorithm)
+  }
+})
+
 test('every limit of a rule is reset and raised', async () => {
   const { decide, call } = open({}, [{ unit: 'minute' }, { unit: 'hour', algorithm: 'TokenBucket' }])
   await decide(3)

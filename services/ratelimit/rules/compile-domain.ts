@@ -101,7 +101,7 @@ function limitFlags({ unit, unlimited }: RateLimitPolicy): number {
 /** The fields of a limit that few limits have. */
 export type LimitOptions = Pick<
   RateLimitPolicy,
-  'replaces' | 'unitMultiplier' | 'calendar' | 'algorithm' | 'burst' | 'headers'
+  'replaces' | 'unitMultiplier' | 'calendar' | 'algorithm' | 'burst' | 'headers' | 'countRejected'
 > & {
   /** The limits of a rule that has several. */
   readonly limits?: readonly RateLimitPolicy[]
@@ -109,8 +109,8 @@ export type LimitOptions = Pick<
 
 /** `LimitOptions` as JSON; empty if the limit has none. */
 function optionsOf(policy: RateLimitPolicy): string {
-  const { replaces, unitMultiplier, calendar, algorithm, burst, headers } = policy
-  const rare = { unitMultiplier, calendar, algorithm, burst, headers }
+  const { replaces, unitMultiplier, calendar, algorithm, burst, headers, countRejected } = policy
+  const rare = { unitMultiplier, calendar, algorithm, burst, headers, countRejected }
   if (replaces.length === 0 && Object.values(rare).every(value => value === undefined)) return ''
   return JSON.stringify({ replaces, ...rare } satisfies {
     [name in keyof Omit<LimitOptions, 'limits'>]: unknown

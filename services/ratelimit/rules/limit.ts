@@ -45,6 +45,7 @@ export interface LimitSettings {
   readonly algorithm?: Algorithm
   readonly burst?: number
   readonly headers?: boolean
+  readonly countRejected?: boolean
   /** The limits of a rule that has several; the fields of the rule itself have no meaning then. */
   readonly limits?: readonly LimitSettings[]
   /** Unlimited requests pass and are not counted. */
@@ -73,14 +74,18 @@ export function limitOf<S>(settings: LimitSettings, attach: (statName: string) =
   }
 }
 
+/** A bucket that counts rejected hits has a tick with room for a debt of this many bursts, if there is one. */
+const burstsOfDebt = 1_000
+
 /** @param place the number of members before this one that would have the same key */
 export function admissionOf(settings: LimitSettings, place = 0): LimitAdmission {
   const { algorithm = 'FixedWindow', burst, requestsPerUnit, unitSeconds: windowSeconds } = settings
+  const bursts = algorithm === 'TokenBucket' && settings.countRejected ? burstsOfDebt : 1
   const capacity = algorithm === 'TokenBucket' ? (burst ?? requestsPerUnit) : requestsPerUnit
   return {
     algorithm,
     capacity,
-    ticksPerSecond: ticksPerSecond(Math.max(capacity, requestsPerUnit), windowSeconds) ?? 1,
+    ticksPerSecond: ticksPerSecond(bursts * Math.max(capacity, requestsPerUnit), windowSeconds) ?? 1,
     keySuffix: `${algorithm}:${windowSeconds}${place === 0 ? '' : `#${place}`}`,
   }
 }
@@ -120,15 +125,19 @@ export function memberOf(rule: LimitSettings, policy: RateLimitPolicy, index: nu
 
 /** Returns the fields that are given; `FixedWindow` is the same as no algorithm. */
 export function givenOptions(options: Partial<Record<keyof RareFields, unknown>>): RareFields {
-  const { algorithm, unitMultiplier, calendar, burst, headers } = options
+  const { algorithm, unitMultiplier, calendar, burst, headers, countRejected } = options
   const named = {
     unitMultiplier,
     calendar,
     algorithm: algorithm === 'FixedWindow' ? undefined : algorithm,
     burst,
     headers,
+    countRejected,
   }
   return Object.fromEntries(Object.entries(named).filter(([, value]) => value !== undefined))
 }
 
-type RareFields = Pick<RateLimitPolicy, 'unitMultiplier' | 'calendar' | 'algorithm' | 'burst' | 'headers'>
+type RareFields = Pick<
+  RateLimitPolicy,
+  'unitMultiplier' | 'calendar' | 'algorithm' | 'burst' | 'headers' | 'countRejected'
+>

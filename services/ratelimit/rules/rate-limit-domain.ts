@@ -53,6 +53,11 @@ export interface RateLimitPolicy {
   readonly burst?: number
   /** Whether headers of answers list the limit; true when left out. */
   readonly headers?: boolean
+  /**
+   * Whether requests that are rejected count, by this limit or by another one that is decided with it; false when
+   * left out. A fixed window that is alone counts them anyway.
+   */
+  readonly countRejected?: boolean
   /** A flag of a member of `limits`, like the flags of a descriptor; false when left out. */
   readonly shadowMode?: boolean
   readonly quotaMode?: boolean

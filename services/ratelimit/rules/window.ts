@@ -12,7 +12,7 @@ export interface Windows {
 const maxExpirySeconds = 2 ** 31 - 1
 
 /** The longest duration of protobuf: 10,000 years. */
-const maxResetSeconds = 315_576_000_000
+export const maxResetSeconds = 315_576_000_000
 
 /**
  * Returns the start of the window that contains `nowSeconds`. Windows are aligned to the epoch, or to a

@@ -1,3 +1,4 @@
+import { maxCount } from '../counters.ts'
 import type { LimitState } from './member.ts'
 
 /** A count of the window that the key names. */
@@ -21,12 +22,16 @@ export class FixedWindow implements LimitState {
     this.added += hits
   }
 
+  room(): number {
+    return maxCount - this.#count
+  }
+
   empty(): void {
     this.add(-this.#count)
   }
 
   remaining(): number {
-    return Math.max(0, this.#limit - this.#count)
+    return this.#limit - this.#count
   }
 
   wait(): number {

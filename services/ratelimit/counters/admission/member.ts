@@ -1,4 +1,7 @@
-/** One of the limits that admit a call together: every limit admits the call, or none counts it. */
+/**
+ * One of the limits that admit a call together. All limits count a call that every limit admits; only those with
+ * `countRejected` count another one.
+ */
 export interface Member {
   /** The whole key. With `FixedWindow` it includes the start of the window, otherwise no time. */
   readonly key: string
@@ -19,8 +22,10 @@ export interface Member {
   readonly ticksPerSecond: number
   /** How long the counter of a fixed window is kept, in whole seconds. */
   readonly expirySeconds: number
-  /** Whether the limit is only tested: it refuses no call, and does not count a call that it would refuse. */
+  /** Whether the limit is only tested: it refuses no call, but counts as if it did. */
   readonly shadow: boolean
+  /** Whether the limit also counts the hits of calls that it or another limit rejects. */
+  readonly countRejected: boolean
 }
 
 /** The hits that set the counted hits of a limit to 0, and fill a token bucket. */
@@ -29,7 +34,7 @@ export const emptyingHits = -Number.MAX_SAFE_INTEGER
 export interface MemberOutcome {
   /** Whether the limit admits the call; another limit may refuse it. */
   readonly admitted: boolean
-  /** The hits that the limit would admit now, after this call. */
+  /** The hits that the limit would admit now, after this call; negative by the hits beyond the limit. */
   readonly remaining: number
   /**
    * The seconds until the limit would admit the same call if no other call came, with fractions; undefined if
@@ -46,15 +51,18 @@ export interface LimitState {
   admits(hits: number): boolean
   /** Adds the hits; a negative number takes them back, or grants them. */
   add(hits: number): void
+  /** Returns the most hits that can be added while all numbers are exact. */
+  room(): number
   /** Sets the hits to 0. */
   empty(): void
+  /** Returns the hits that would be admitted; negative by the hits beyond the limit. */
   remaining(): number
   /** Returns the ticks until the hits would be admitted; undefined if they never would be. */
   wait(hits: number): number | undefined
 }
 
 /**
- * Decides a call and counts it in the states if all limits admit it. A call of 0 hits changes nothing.
+ * Decides a call and counts it in the states. A call of 0 hits changes nothing.
  * Members with the same key, as of equal descriptors of one request, are counted one after the other.
  *
  * @param states the state of each member; one object for members with the same key and limit
@@ -63,16 +71,19 @@ export function admitAll(
   members: readonly Member[],
   states: readonly LimitState[],
 ): readonly MemberOutcome[] {
-  const admitted = members.map(({ hits }, index) => {
+  const admitted = members.map(({ hits, countRejected }, index) => {
     const state = states[index] as LimitState
     const isAdmitted = hits < 0 || state.admits(hits === 0 ? 1 : hits)
     if (hits === emptyingHits) state.empty()
     else if (isAdmitted) state.add(hits)
+    else if (countRejected) state.add(Math.min(hits, state.room()))
     return isAdmitted
   })
   const refused = members.some(({ shadow }, index) => !(shadow || admitted[index]))
   if (refused) {
-    for (const [index, { hits }] of members.entries()) if (admitted[index]) states[index]?.add(-hits)
+    for (const [index, { hits, countRejected }] of members.entries()) {
+      if (admitted[index] && !countRejected) states[index]?.add(-hits)
+    }
   }
   return members.map(({ hits, ticksPerSecond }, index) => {
     const state = states[index] as LimitState

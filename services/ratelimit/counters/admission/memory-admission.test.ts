@@ -59,6 +59,7 @@ const fixed = (over: Partial<Member> = {}): Member => ({
   ticksPerSecond: 1,
   expirySeconds: 60,
   shadow: false,
+  countRejected: false,
   ...over,
 })
 

@@ -1,10 +1,11 @@
+import { maxCount } from '../counters.ts'
 import type { LimitState, Member } from './member.ts'
 
 export type WindowLimit = Pick<Member, 'limit' | 'windowTicks'>
 
 /**
- * The stored state: the admitted hits of the window that begins at a tick, and of the window before it. The
- * former are negative if more were granted than admitted.
+ * The stored state: the counted hits of the window that begins at a tick, and of the window before it. The
+ * former are negative if more were granted than counted.
  */
 export interface Windows {
   readonly start: number
@@ -40,7 +41,10 @@ export class SlidingWindow implements LimitState {
     this.#hasSteppedBack = stored !== undefined && this.#start < stored.start
   }
 
-  /** The products are compared, and not added: their sum can exceed 2^53 after the limit was lowered. */
+  /**
+   * The products are compared, and not added. With more hits than the limit a product can exceed 2^53: it is rounded
+   * then, but still larger than every exact one.
+   */
   admits(hits: number): boolean {
     const { limit, windowTicks } = this.#limit
     return hits <= limit && this.#previous * this.#rest <= (limit - this.#current - hits) * windowTicks
@@ -49,6 +53,10 @@ export class SlidingWindow implements LimitState {
   add(hits: number): void {
     this.#current += hits
     this.#added += hits
+  }
+
+  room(): number {
+    return maxCount - this.#current
   }
 
   empty(): void {
@@ -60,7 +68,7 @@ export class SlidingWindow implements LimitState {
   remaining(): number {
     const { limit, windowTicks } = this.#limit
     const left = limit * windowTicks - this.#previous * this.#rest
-    return Math.max(0, Math.floor(left / windowTicks) - this.#current)
+    return Math.floor(left / windowTicks) - this.#current
   }
 
   wait(hits: number): number | undefined {

@@ -4,14 +4,17 @@ export type BucketLimit = Pick<Member, 'limit' | 'burst' | 'windowTicks' | 'tick
 
 /** The stored state of a bucket. */
 export interface Bucket {
-  /** The debt is below `maxDebt`. */
+  /** The debt is at most `maxDebt`. */
   readonly debt: number
   /** The tick at which the debt was computed. */
   readonly time: number
   readonly ticksPerSecond: number
 }
 
-/** The largest debt. Only a change of the tick can reach it, when the limit is lowered. */
+/**
+ * The largest debt, with which all sums are exact: 1,000 bursts or more in the tick that `admissionOf` chooses for
+ * limits that count rejected hits, if there is one. Another debt reaches it if a lower limit has a shorter tick.
+ */
 export const maxDebt = 2 ** 52
 
 /**
@@ -46,6 +49,12 @@ export class TokenBucket implements LimitState {
     this.#added += hits
   }
 
+  /** With a limit of 0 a debt would never end. */
+  room(): number {
+    const { limit, windowTicks } = this.#limit
+    return limit === 0 ? 0 : Math.floor((maxDebt - this.#debt) / windowTicks)
+  }
+
   empty(): void {
     this.#isEmptied = true
     this.#debt = 0
@@ -53,7 +62,7 @@ export class TokenBucket implements LimitState {
 
   remaining(): number {
     const { limit, burst, windowTicks } = this.#limit
-    return limit === 0 ? 0 : Math.max(0, Math.floor((burst * windowTicks - this.#debt) / windowTicks))
+    return limit === 0 ? 0 : Math.floor((burst * windowTicks - this.#debt) / windowTicks)
   }
 
   wait(hits: number): number | undefined {

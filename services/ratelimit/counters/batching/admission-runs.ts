@@ -76,7 +76,8 @@ function isSameLimit(a: Member, b: Member): boolean {
     a.ticksPerSecond === b.ticksPerSecond &&
     a.algorithm === b.algorithm &&
     a.expirySeconds === b.expirySeconds &&
-    a.shadow === b.shadow
+    a.shadow === b.shadow &&
+    a.countRejected === b.countRejected
   )
 }
 

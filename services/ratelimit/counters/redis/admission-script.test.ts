@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, type TestContext, test } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
 import { sample } from 'fast-check'
 import { type RedisServer, startRedis } from '../../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../../test/support/require-server.ts'
 import { emptyingHits, type Member, type MemberOutcome } from '../admission/member.ts'
 import { createMemoryAdmission } from '../admission/memory-admission.ts'
+import { createMemoryCounters } from '../memory.ts'
 import {
   assertEqualsOracle,
   memberOf,
@@ -112,6 +114,83 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
       assert.deepEqual(await admittedOf(member), [true])
       assert.deepEqual(await admittedOf(member), [false])
     }
+  })
+
+  test('calls of one turn that are rejected count in their order, and keep the state for as long', async t => {
+    const counters = await open(t)
+    const whole = { hits: 2, limit: 1, burst: 3, countRejected: true }
+    for (const algorithm of ['FixedWindow', 'SlidingWindow', 'TokenBucket'] as const) {
+      const limit = algorithm === 'TokenBucket' ? 1 : 3
+      const member = {
+        ...memberOf('TokenBucket', `counted ${algorithm}`, 3_600, { ...whole, limit }),
+        algorithm,
+      }
+      const outcomes = await Promise.all(Array.from({ length: 4 }, () => counters.admit([member])))
+      assert.deepEqual(
+        outcomes.map(([outcome]) => [outcome?.admitted, outcome?.remaining]),
+        [
+          [true, 1],
+          [false, -1],
+          [false, -3],
+          [false, -5],
+        ],
+        algorithm,
+      )
+    }
+    const ttl = Number(await redis.command('TTL', 'counted TokenBucket'))
+    assert.ok(ttl > 7.99 * 3_600 && ttl <= 8 * 3_600, `${ttl}`)
+    const [check] = await counters.admit([
+      memberOf('TokenBucket', 'counted TokenBucket', 3_600, { ...whole, hits: 0 }),
+    ])
+    const wait = check?.waitSeconds ?? 0
+    assert.ok(!check?.admitted && wait > 5.99 * 3_600 && wait <= 6 * 3_600, `${wait}`)
+  })
+
+  test('of several limits, those that count rejected hits count them, also beside an admitting one', async t => {
+    const counters = await open(t)
+    const memory = createMemoryCounters({ clock: systemClock })
+    const whole = { hits: 2, limit: 3, burst: 3 }
+    const counting = { ...whole, limit: 9, countRejected: true }
+    const members = [
+      { ...memberOf('TokenBucket', '{b}fixed', 3_600, counting), algorithm: 'FixedWindow' },
+      memberOf('SlidingWindow', '{b}rejecting', 3_600 * 24 * 365, whole),
+      memberOf('SlidingWindow', '{b}sliding', 3_600 * 24 * 365, counting),
+    ] as const
+    for (const remaining of [
+      [7, 1, 7],
+      [5, 1, 5],
+      [3, 1, 3],
+      [1, 1, 1],
+      [-1, 1, -1],
+    ]) {
+      const outcomes = await counters.admit(members)
+      assert.deepEqual(
+        outcomes.map(each => each.remaining),
+        remaining,
+      )
+      assert.deepEqual(
+        (await memory.admit(members)).map(each => each.remaining),
+        remaining,
+      )
+    }
+    assert.equal(await redis.command('GET', '{b}fixed'), '10')
+    assert.equal(await redis.command('HGET', '{b}rejecting', 'current'), '2')
+  })
+
+  test('counts beyond the exact numbers stay at the last exact one', async t => {
+    const counters = await open(t)
+    const hits = Number.MAX_SAFE_INTEGER
+    const whole = { hits, limit: 3, burst: 3, countRejected: true }
+    const fixed: Member = { ...memberOf('TokenBucket', 'most fixed', 3_600, whole), algorithm: 'FixedWindow' }
+    const sliding = memberOf('SlidingWindow', 'most sliding', 3_600, whole)
+    const most = memberOf('TokenBucket', 'most bucket', 3_600, whole)
+    for (const member of [fixed, sliding, most, fixed, sliding, most]) {
+      assert.equal((await counters.admit([member]))[0]?.admitted, false)
+    }
+    assert.equal(await redis.command('GET', 'most fixed'), `${hits}`)
+    assert.equal(await redis.command('HGET', 'most sliding', 'current'), `${hits}`)
+    const debt = Number(await redis.command('HGET', 'most bucket', 'debt'))
+    assert.ok(debt <= 2 ** 52 && debt > 2 ** 52 - 3 * 3_600, `${debt}`)
   })
 
   test('a check creates no key, and a state expires when it equals an empty one', async t => {

@@ -1,6 +1,7 @@
 import { emptyingHits, type Member } from '../admission/member.ts'
+import { maxDebt } from '../admission/token-bucket.ts'
 import type { AdmissionRun, RunOutcomes } from '../batching/admission-runs.ts'
-import { CountersError } from '../counters.ts'
+import { CountersError, maxCount } from '../counters.ts'
 import { isArrayReply, type Reply } from './resp/reply-parser.ts'
 import type { RequestWriter } from './resp/request-writer.ts'
 import type { Script } from './send-scripts.ts'
@@ -19,10 +20,11 @@ const maxExpiryMs = (2 ** 31 - 1) * 1000
  * `previous` and `current`; a token bucket one of `debt`, `time` and `rate`, its ticks a second.
  *
  * ARGV: the time in microseconds, or -1 for the time of Redis; the number of limits; for each limit the
- * algorithm, the limit, the burst, the window in ticks, the ticks a second, the expiry in seconds and 1 for a
- * shadow limit; then for each call the number of members, and for each member the indexes of key and limit
- * from 0, and the hits. The reply has for each member 1 if its limit admits the call, the remaining hits, and
- * the wait in ticks or -1; instead of the 1, each member of a call with an unreadable key has the error.
+ * algorithm, the limit, the burst, the window in ticks, the ticks a second, the expiry in seconds, and the sum of 1
+ * for a shadow limit and 2 for one that counts rejected hits; then for each call the number of members, and for
+ * each member the indexes of key and limit from 0, and the hits. The reply has for each member 1 if its limit
+ * admits the call, the remaining hits, and the wait in ticks or -1; instead of the 1, each member of a call with
+ * an unreadable key has the error.
  */
 const text = `\
 local FIXED, SLIDING = 0, 1
@@ -39,7 +41,8 @@ for i = 1, tonumber(ARGV[2]) do
   local l = {
     algorithm = tonumber(ARGV[at + 1]), limit = tonumber(ARGV[at + 2]), burst = tonumber(ARGV[at + 3]),
     window = tonumber(ARGV[at + 4]), rate = tonumber(ARGV[at + 5]), expiry = ARGV[at + 6],
-    shadow = ARGV[at + 7] == '1',
+    shadow = ARGV[at + 7] == '1' or ARGV[at + 7] == '3',
+    count_rejected = ARGV[at + 7] == '2' or ARGV[at + 7] == '3',
   }
   l.now = floor(now / (1000000 / l.rate))
   l.most = l.limit
@@ -74,7 +77,7 @@ local function open(key, l)
     if stored[1] then
       local debt, time, rate = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[3])
       if rate < l.rate then
-        debt, time = min(2^52, debt * (l.rate / rate)), time * (l.rate / rate)
+        debt, time = min(${maxDebt}, debt * (l.rate / rate)), time * (l.rate / rate)
       elseif rate > l.rate then
         debt, time = ceil(debt / (rate / l.rate)), ceil(time / (rate / l.rate))
       end
@@ -101,6 +104,13 @@ local function add(s, l, hits)
   s.added = s.added + hits
 end
 
+local function room(s, l)
+  if l.algorithm == FIXED then return max(0, ${maxCount} - s.count) end
+  if l.algorithm == SLIDING then return ${maxCount} - s.current end
+  if l.limit == 0 then return 0 end
+  return floor((${maxDebt} - s.debt) / l.window)
+end
+
 local function empty(s, l)
   if l.algorithm == FIXED then s.added, s.count = s.added - s.count, 0
   elseif l.algorithm == SLIDING then s.previous, s.current = 0, 0
@@ -108,12 +118,12 @@ local function empty(s, l)
 end
 
 local function remaining(s, l)
-  if l.algorithm == FIXED then return max(0, l.limit - s.count) end
+  if l.algorithm == FIXED then return l.limit - s.count end
   if l.algorithm == SLIDING then
-    return max(0, floor((l.limit * l.window - s.previous * s.rest) / l.window) - s.current)
+    return floor((l.limit * l.window - s.previous * s.rest) / l.window) - s.current
   end
   if l.limit == 0 then return 0 end
-  return max(0, floor((l.burst * l.window - s.debt) / l.window))
+  return floor((l.burst * l.window - s.debt) / l.window)
 end
 
 local function rest_that_fits(l, hits, room)
@@ -151,7 +161,8 @@ while ARGV[at + 1] do
       if hits < 0 then s.granted = true end
       admitted[i] = hits < 0 or admits(s, l, max(1, hits))
       if hits == ${emptyingHits} then empty(s, l)
-      elseif admitted[i] then add(s, l, hits) end
+      elseif admitted[i] then add(s, l, hits)
+      elseif l.count_rejected then add(s, l, min(hits, room(s, l))) end
       refused = refused or not (admitted[i] or l.shadow)
     end
     first = first + 3
@@ -160,7 +171,7 @@ while ARGV[at + 1] do
     for i = 1, count do
       local place = at + 1 + 3 * (i - 1)
       local s, l = states[ARGV[place + 1] + 1], limits[ARGV[place + 2] + 1]
-      if admitted[i] then add(s, l, -ARGV[place + 3]) end
+      if admitted[i] and not l.count_rejected then add(s, l, -ARGV[place + 3]) end
     end
   end
   first = at + 1
@@ -232,7 +243,7 @@ function writeLimit(requests: RequestWriter, member: Member): void {
   requests.integer(member.windowTicks)
   requests.integer(member.ticksPerSecond)
   requests.integer(member.expirySeconds)
-  requests.integer(member.shadow ? 1 : 0)
+  requests.integer((member.shadow ? 1 : 0) + (member.countRejected ? 2 : 0))
 }
 
 function readOutcomes(reply: Reply, { members }: AdmissionRun): RunOutcomes | CountersError {

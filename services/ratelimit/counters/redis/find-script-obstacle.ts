@@ -13,6 +13,7 @@ const probed = (algorithm: Algorithm, keyPrefix: string): Member => ({
   ticksPerSecond: 1,
   expirySeconds: 1,
   shadow: false,
+  countRejected: false,
 })
 
 const commands = 'GET, HMGET, HSET, INCRBY, EXPIRE, PEXPIRE and TIME'

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict'
-import { array, constantFrom, double, integer, oneof, record } from 'fast-check'
-import { type Oracle, slidingWindow, tokenBucket } from '../../../../test/oracles/algorithms.ts'
+import { array, boolean, constantFrom, double, integer, oneof, record } from 'fast-check'
+import {
+  type Oracle,
+  type OracleCall,
+  slidingWindow,
+  tokenBucket,
+} from '../../../../test/oracles/algorithms.ts'
 import type { Member, MemberOutcome } from '../admission/member.ts'
 
 /** Calls of one limit, which changes between them. The clock may step back. */
@@ -10,13 +15,14 @@ export interface Trace {
   readonly calls: readonly TracedCall[]
 }
 
-export interface TracedCall {
-  /** The time in ticks. */
-  readonly now: number
-  readonly hits: number
-  readonly limit: number
-  readonly burst: number
-}
+/** Its time is in ticks. */
+export type TracedCall = OracleCall
+
+/** Whether rejected hits count: in most traces always or never. */
+const countings = oneof(
+  { weight: 4, arbitrary: constantFrom([false], [true]) },
+  array(boolean(), { minLength: 1 }),
+)
 
 /** Small numbers, so that limits are reached in all ways. A tick is a second. */
 const smallTrace = record({
@@ -31,21 +37,25 @@ const smallTrace = record({
     }),
     { minLength: 1, maxLength: 25 },
   ),
-}).map(({ windowTicks, limit: firstLimit, calls }): Trace => {
+  countings,
+}).map(({ windowTicks, limit: firstLimit, calls, countings }): Trace => {
   let now = 1_000
   let limit = firstLimit
   let burst = Math.max(1, limit)
   return {
     ticksPerSecond: 1,
     windowTicks,
-    calls: calls.map(call => {
+    calls: calls.map((call, index) => {
       now += call.pause
       limit = call.limit ?? limit
       burst = call.burst ?? burst
-      return { now, hits: call.hits, limit, burst }
+      return { now, hits: call.hits, limit, burst, countRejected: isCounting(countings, index) }
     }),
   }
 })
+
+const isCounting = (countings: readonly boolean[], call: number) =>
+  countings[call % countings.length] === true
 
 const share = (max: number) => double({ min: 0, max, noNaN: true })
 const exactBelow = 2 ** 52
@@ -68,7 +78,8 @@ const realTrace = record({
     }),
     { minLength: 1, maxLength: 25 },
   ),
-}).map(({ ticksPerSecond, windowSeconds, most, calls }): Trace => {
+  countings,
+}).map(({ ticksPerSecond, windowSeconds, most, calls, countings }): Trace => {
   const windowTicks = windowSeconds * ticksPerSecond
   const largest = Math.min(most, Math.floor((exactBelow - 1) / windowTicks))
   const ticksPerStep = Math.max(1, ticksPerSecond / 1_000)
@@ -78,13 +89,13 @@ const realTrace = record({
   return {
     ticksPerSecond,
     windowTicks,
-    calls: calls.map(call => {
+    calls: calls.map((call, index) => {
       const pause = Math.floor((call.pause * windowTicks) / ticksPerStep) * ticksPerStep
       now += call.stepsBack ? -pause : pause
       limit = call.limit === undefined ? limit : Math.round(call.limit * largest)
       burst = call.burst === undefined ? burst : Math.max(1, Math.round(call.burst * largest))
       const hits = Number.isInteger(call.hits) ? call.hits : Math.ceil(call.hits * largest)
-      return { now, hits, limit, burst }
+      return { now, hits, limit, burst, countRejected: isCounting(countings, index) }
     }),
   }
 })
@@ -107,9 +118,14 @@ export function memberOf(
   algorithm: TracedAlgorithm,
   key: string,
   windowTicks: number,
-  { hits, limit, burst }: Omit<TracedCall, 'now'>,
+  {
+    hits,
+    limit,
+    burst,
+    countRejected = false,
+  }: Pick<TracedCall, 'hits' | 'limit' | 'burst'> & Partial<TracedCall>,
 ): Member {
-  const whole = { ticksPerSecond: 1, expirySeconds: 60, shadow: false }
+  const whole = { ticksPerSecond: 1, expirySeconds: 60, shadow: false, countRejected }
   return { ...whole, algorithm, key, windowTicks, hits, limit, burst }
 }
 
@@ -119,22 +135,26 @@ export function memberOf(
  */
 export function assertEqualsOracle(
   oracle: Oracle,
-  { now, hits, limit, burst }: TracedCall,
+  call: TracedCall,
   { admitted, remaining, waitSeconds }: MemberOutcome,
   ticksPerSecond: number,
 ): void {
-  const asked = Math.max(1, hits)
-  assert.equal(admitted, oracle.call(now, asked, limit, burst, hits > 0), 'admitted')
+  const asked = Math.max(1, call.hits)
+  assert.equal(admitted, oracle.call({ ...call, hits: asked }, call.hits > 0), 'admitted')
   // A check changes nothing, so the oracle has no state at a clock that stepped back.
-  if (hits === 0) return
-  const admits = (count: number, wait = 0) => oracle.clone().call(now + wait, count, limit, burst, false)
-  assert.ok(remaining === 0 || admits(remaining), `${remaining} remaining hits would be refused`)
-  assert.ok(!admits(remaining + 1), `one more than ${remaining} remaining hits would be admitted`)
+  if (call.hits === 0) return
+  const admits = (hits: number, wait = 0) =>
+    oracle.clone().call({ ...call, hits, now: call.now + wait }, false)
+  const left = Math.max(0, remaining)
+  assert.ok(left === 0 || admits(left), `${left} remaining hits would be refused`)
+  assert.ok(!admits(left + 1), `one more than ${left} remaining hits would be admitted`)
   if (waitSeconds === undefined) {
     assert.ok(!admits(asked, longestWaitTicks), 'it would be admitted later')
     return
   }
-  const wait = Math.round(waitSeconds * ticksPerSecond)
-  assert.ok(admits(asked, wait), `it would be refused after ${wait} ticks`)
-  assert.ok(wait === 0 || !admits(asked, wait - 1), `it would be admitted before ${wait} ticks`)
+  // The seconds are rounded: several numbers of ticks above 2^51 are the same number of seconds.
+  const rounded = Math.round(waitSeconds * ticksPerSecond)
+  const waits = [rounded - 1, rounded, rounded + 1].filter(ticks => ticks / ticksPerSecond === waitSeconds)
+  const isExact = (wait: number) => admits(asked, wait) && (wait === 0 || !admits(asked, wait - 1))
+  assert.ok(waits.some(isExact), `it would not be admitted first after ${waits} ticks`)
 }

@@ -12,7 +12,8 @@ goldenTests(join(import.meta.dirname, 'testdata/answers'), text => {
   const { over, limits } = load(text, { schema: CORE_SCHEMA }) as Given
   const listed = limits.map(({ q, w, r, t, ...more }): ListedLimit => {
     const resetSeconds = t === 'never' ? undefined : t
-    return { ...plain, requestsPerUnit: q, windowSeconds: w, remaining: r, resetSeconds, ...more }
+    const delays = more.over === true
+    return { ...plain, delays, requestsPerUnit: q, windowSeconds: w, remaining: r, resetSeconds, ...more }
   })
   return {
     headers: ietfHeaders(listed, over).map(({ key, value }) => `${key}: ${value}`),

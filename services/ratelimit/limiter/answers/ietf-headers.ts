@@ -32,12 +32,12 @@ export function ietfHeaders(limits: readonly ListedLimit[], over: boolean): read
 }
 
 /**
- * Returns the seconds after which every limit that the call exceeded would admit it, which is not before the
- * end of any of their windows. Undefined if the call would never be admitted.
+ * Returns the seconds after which every limit would admit the rejected call, which is not before the end of the
+ * windows that have no room for it. Undefined if the call would never be admitted.
  */
 function retryAfter(limits: readonly ListedLimit[]): number | undefined {
   const waits = limits
-    .filter(({ over }) => over)
+    .filter(({ delays }) => delays)
     .map(({ resetSeconds = Number.POSITIVE_INFINITY }) => resetSeconds)
   const longest = Math.max(...waits)
   return Number.isFinite(longest) ? longest : undefined

@@ -21,14 +21,20 @@ export function listLimits(
     if (found === undefined || found.limit.unlimited) return []
     const verdicts = admitted.get(place)?.verdicts
     if (verdicts !== undefined) {
-      return verdicts.map(({ limit, outcome, resetSeconds }) => {
-        const over = !(outcome.admitted || limit.shadowMode)
-        return { ...settingsOf(limit, nowSeconds), remaining: outcome.remaining, resetSeconds, over }
+      return verdicts.map(({ limit, outcome, resetSeconds, delays }) => {
+        const isEnforced = !limit.shadowMode
+        return {
+          ...settingsOf(limit, nowSeconds),
+          remaining: Math.max(0, outcome.remaining),
+          resetSeconds,
+          over: isEnforced && !outcome.admitted,
+          delays: isEnforced && delays,
+        }
       })
     }
     const { over = false, remaining = 0, limit } = statuses[place] ?? {}
     const { resetSeconds } = limit ?? {}
-    return [{ ...settingsOf(found.limit, nowSeconds), remaining, resetSeconds, over }]
+    return [{ ...settingsOf(found.limit, nowSeconds), remaining, resetSeconds, over, delays: over }]
   })
 }
 

@@ -14,6 +14,8 @@ export interface ListedLimit {
   readonly resetSeconds: number | undefined
   /** Whether the call exceeded the limit. False for a limit in shadow mode. */
   readonly over: boolean
+  /** Whether the limit would reject the same call if it came again at once. False for a limit in shadow mode. */
+  readonly delays: boolean
   /** False for a limit that answers do not mention. */
   readonly shown: boolean
 }

@@ -21,12 +21,13 @@ const algorithms = ['FixedWindow', 'SlidingWindow', 'TokenBucket'] as const
 interface Load {
   readonly algorithm: (typeof algorithms)[number]
   readonly limit: number
+  readonly countRejected: boolean
   /** The number of the key of each call, and the seconds since the call before. */
   readonly calls: readonly (readonly [number, number])[]
 }
 
 /** Decides the calls, and returns the decisions of each key with the recording. */
-async function decideAll({ algorithm, limit, calls }: Load, limits?: RecordingLimits) {
+async function decideAll({ algorithm, limit, countRejected, calls }: Load, limits?: RecordingLimits) {
   let nowMs = 1_000_030_000
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
   const stats = createStats()
@@ -36,7 +37,7 @@ async function decideAll({ algorithm, limit, calls }: Load, limits?: RecordingLi
   )
   const [rule] = config.descriptors
   assert.ok(rule?.rateLimit)
-  const descriptors = [{ ...rule, rateLimit: { ...rule.rateLimit, algorithm } }]
+  const descriptors = [{ ...rule, rateLimit: { ...rule.rateLimit, algorithm, countRejected } }]
   const { attach } = limitStats
   const rules = compile([{ ...config, descriptors }], { mergeDomainConfigs: false, attach })
   const recording = createCallRecording(16 * 1024 * 1024, limits)
@@ -103,6 +104,7 @@ const calls = fc.array(fc.tuple(fc.nat({ max: 20 }), fc.constantFrom(1, 5, 40)),
 const load = fc.record({
   algorithm: fc.constantFrom(...algorithms),
   limit: fc.integer({ min: 1, max: 6 }),
+  countRejected: fc.boolean(),
   calls,
 })
 
@@ -147,7 +149,7 @@ test('the replay of a sampled recording decides every recorded key as the limite
 
 test('the process decides calls all the time while a replay runs', async t => {
   const keys = Array.from({ length: 20_000 }, (_, key) => [key, key % 400 === 0 ? 1 : 0] as const)
-  const { rules, recording } = await decideAll({ algorithm: 'FixedWindow', limit: 1, calls: keys })
+  const { rules, recording } = await decideAll({ algorithm: 'FixedWindow', countRejected: false, limit: 1, calls: keys })
   const stretches: number[] = []
   let before = process.threadCpuUsage()
   const turns = setInterval(() => {

@@ -4,7 +4,15 @@ import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../rate-li
  * The extensions of the reference's language that this version enforces. Pods list them in the feed's node
  * metadata, and the operator sends a domain to pods that list all that it needs. The names are a contract.
  */
-export const features = ['windows', 'calendar', 'algorithms', 'limits', 'allOrNothing', 'headers'] as const
+export const features = [
+  'windows',
+  'calendar',
+  'algorithms',
+  'limits',
+  'allOrNothing',
+  'headers',
+  'countRejected',
+] as const
 
 export type Feature = (typeof features)[number]
 
@@ -38,9 +46,10 @@ function addFeatures(rules: readonly RateLimitRule[], needed: Set<Feature>): voi
 }
 
 function addFeaturesOf(limit: RateLimitPolicy, needed: Set<Feature>): void {
-  const { unitMultiplier, calendar, algorithm = 'FixedWindow', burst, headers = true } = limit
+  const { unitMultiplier, calendar, algorithm = 'FixedWindow', burst, headers = true, countRejected } = limit
   if (unitMultiplier !== undefined) needed.add('windows')
   if (calendar !== undefined) needed.add('calendar')
   if (algorithm !== 'FixedWindow' || burst !== undefined) needed.add('algorithms')
   if (!headers) needed.add('headers')
+  if (countRejected) needed.add('countRejected')
 }

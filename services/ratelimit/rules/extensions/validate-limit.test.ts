@@ -51,12 +51,16 @@ const cases: readonly (readonly [Fields, readonly string[]])[] = [
     ],
   ],
   [
-    { unlimited: true, unit: '', unitMultiplier: 2, calendar: utc, algorithm: 'TokenBucket', burst: 2 },
+    {
+      ...{ unlimited: true, unit: '', unitMultiplier: 2, calendar: utc, algorithm: 'TokenBucket', burst: 2 },
+      countRejected: true,
+    },
     [
       'algorithm: algorithm has no meaning for an unlimited rule; a limit',
       'burst: burst has no meaning for an unlimited rule; a limit',
       'unitMultiplier: unitMultiplier has no meaning for an unlimited rule; a limit',
       'calendar: calendar has no meaning for an unlimited rule; a limit',
+      'countRejected: countRejected has no meaning for an unlimited rule; a limit',
     ],
   ],
   [{ algorithm: 'TokenBucket', burst: 1 }, []],

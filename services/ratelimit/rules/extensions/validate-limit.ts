@@ -24,9 +24,9 @@ const lastOf = { anchorMonth: 12, anchorDay: 31 } as const
 
 /** Finds the problems of the fields that extend the reference's limits, without those of `limits`. */
 export function validateLimit(limit: RateLimitPolicy): readonly LimitProblem[] {
-  const { unlimited, algorithm, burst, unitMultiplier, calendar } = limit
+  const { unlimited, algorithm, burst, unitMultiplier, calendar, countRejected } = limit
   if (unlimited) {
-    const fields = Object.entries({ algorithm, burst, unitMultiplier, calendar }).filter(
+    const fields = Object.entries({ algorithm, burst, unitMultiplier, calendar, countRejected }).filter(
       ([, value]) => value !== undefined,
     )
     return fields.map(([path]) => ({

@@ -195,6 +195,13 @@ export declare type RateLimitPolicy = Message<"ratelimit.config.ratelimit.v3.Rat
    * @generated from field: bool quota_mode = 1007;
    */
   quotaMode: boolean;
+
+  /**
+   * Rejected requests count as well. Feature countRejected.
+   *
+   * @generated from field: bool count_rejected = 1008;
+   */
+  countRejected: boolean;
 };
 
 /**
