@@ -89,7 +89,9 @@ export const tryAnswer = answer(
         'One descriptor.',
       ),
     ),
-    allOrNothing: Type.Boolean({ description: 'Whether every limit counts the request, or none does.' }),
+    allOrNothing: Type.Boolean({
+      description: 'Whether every limit counts the request if all of them admit it.',
+    }),
   },
   'The rules that a request matches. No counter changes.',
 )

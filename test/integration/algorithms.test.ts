@@ -9,11 +9,13 @@ import {
   startLimitFeed,
 } from '../support/limit-feed.ts'
 import { callRateLimit, startRateLimit } from '../support/rate-limit-process.ts'
+import { startRedisCluster } from '../support/redis-cluster.ts'
+import { startRedisSentinels } from '../support/redis-sentinels.ts'
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
 import { missingProgram } from '../support/require-server.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-const { TOKEN_BUCKET: algorithm } = RateLimitAlgorithm
+const { SLIDING_WINDOW, TOKEN_BUCKET: algorithm } = RateLimitAlgorithm
 const { MINUTE, HOUR, DAY } = RateLimitUnit
 
 type Limit = NonNullable<NonNullable<LimitDomainMessage['descriptors']>[number]['rateLimit']>
@@ -92,3 +94,52 @@ describe('algorithms in processes that follow a feed', { skip: missingProgram('r
     assert.deepEqual(codes, [200, 200, 429])
   })
 })
+
+const budget = { unit: RateLimitUnit.YEAR, requestsPerUnit: 100, countRejected: true }
+const budgets = [budget, { ...budget, algorithm: SLIDING_WINDOW }, { ...budget, algorithm }]
+const descriptors = [
+  ...['fixed', 'sliding', 'bucket'].map((key, index) => ({ key, rateLimit: budgets[index] ?? budget })),
+  { key: 'several', limits: budgets },
+]
+
+type OpenStore = (t: TestContext) => Promise<Readonly<Record<string, string>>>
+const stores: Readonly<Record<string, OpenStore>> = {
+  memory: async () => ({ BACKEND_TYPE: 'memory' }),
+  'a Redis Cluster': async t => {
+    const cluster = await startRedisCluster()
+    t.after(() => cluster.stop())
+    return { KVSTORE_TYPE: 'cluster', KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL: cluster.url }
+  },
+  'a Redis with sentinels': async t => {
+    const set = await startRedisSentinels()
+    t.after(() => set.stop())
+    return { KVSTORE_TYPE: 'sentinel', KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL: set.url }
+  },
+}
+
+for (const [name, openStore] of Object.entries(stores)) {
+  test(`costs that are reported after their calls count in ${name}`, {
+    skip: missingProgram('redis-server'),
+  }, async t => {
+    const feed = await startLimitFeed()
+    t.after(() => feed.stop())
+    feed.send(encodeResponse('1', [encodeDomain({ name: 'default/shop', domain: 'shop', descriptors })]))
+    const settings = { ...(await openStore(t)), LOCAL_CACHE_SIZE_IN_BYTES: '1000000' }
+    const service = await startRateLimit(t, { ...settings, ...feed.settings })
+    await service.serves()
+    const { shouldRateLimit } = callRateLimit(t, service.grpcPort)
+    const isAdmitted = async (key: string, hits: bigint) => {
+      const request = { domain: 'shop', descriptors: [{ entries: [{ key, value: 'a' }], hitsAddend: hits }] }
+      return (await shouldRateLimit(request)).overallCode === Code.OK
+    }
+    for (const { key } of descriptors) {
+      const codes: number[] = []
+      for (let call = 0; call < 6; call += 1) {
+        const admitted = await isAdmitted(key, 0n)
+        codes.push(admitted ? 200 : 429)
+        if (admitted) await isAdmitted(key, 30n)
+      }
+      assert.deepEqual(codes, [200, 200, 200, 200, 429, 429], key)
+    }
+  })
+}

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { startEnvoy } from '../support/envoy.ts'
 import { requireProgram } from '../support/require-server.ts'
-import { manifest, startTollway } from '../support/tollway.ts'
+import { manifest, root, startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const domain = 'checkout'
@@ -21,9 +23,11 @@ async function statusCodes(port: number, headers: Record<string, string>, calls:
   return Promise.all(Array.from({ length: calls }, one))
 }
 
-async function hitsOf(debugAddress: string): Promise<number> {
+const totalRequests = 'ratelimit_server.ShouldRateLimit.total_requests'
+
+async function statOf(debugAddress: string, name: string): Promise<number> {
   const stats = (await (await fetch(`${debugAddress}/stats?format=json`)).json()) as Record<string, number>
-  return stats['ratelimit_server.ShouldRateLimit.total_requests'] ?? 0
+  return stats[name] ?? 0
 }
 
 test('Envoy lets N of 3N calls through, with one process and counters in memory', async t => {
@@ -151,7 +155,9 @@ test('Envoy lets N of 3N calls through, with two processes on one Redis that bot
   const codes = await statusCodes(ingressPort, { 'x-user': 'alice' }, 3 * limit)
   assert.equal(codes.filter(code => code === 200).length, limit)
   assert.equal(codes.filter(code => code === 429).length, 2 * limit)
-  const hits = await Promise.all(replicas.map(({ addresses }) => hitsOf(addresses['debug'] ?? '')))
+  const hits = await Promise.all(
+    replicas.map(({ addresses }) => statOf(addresses['debug'] ?? '', totalRequests)),
+  )
   assert.ok(
     hits.every(count => count > 0),
     `every process had hits: ${hits}`,
@@ -161,3 +167,50 @@ test('Envoy lets N of 3N calls through, with two processes on one Redis that bot
     3 * limit,
   )
 })
+
+const budget = 'unit: year, requestsPerUnit: 100, countRejected: true'
+
+/** Rules for values of `team`, beside the rule of the example for every other value. */
+const budgets = {
+  fixed: `rateLimit: {${budget}}`,
+  sliding: `rateLimit: {algorithm: SlidingWindow, ${budget}}`,
+  bucket: `rateLimit: {algorithm: TokenBucket, ${budget}}`,
+  several: `limits: [{${budget}}, {algorithm: SlidingWindow, ${budget}}, {algorithm: TokenBucket, ${budget}}]`,
+}
+
+for (const allOrNothing of [false, true]) {
+  test(`costs that Envoy reports when a stream is done use up the budget, allOrNothing: ${allOrNothing}`, async t => {
+    if (!requireProgram(t, 'envoy') || !requireProgram(t, 'redis-server')) return
+    const example = readFileSync(join(root, 'examples/limits/token-budget/limits.yaml'), 'utf8')
+    const rules = Object.entries(budgets).map(
+      ([value, limits]) => `    - {key: team, value: ${value}, ${limits}}\n`,
+    )
+    const limits = example.replace('  descriptors:', `  allOrNothing: ${allOrNothing}\n  descriptors:`)
+    const files = { 'limits.yaml': limits + rules.join('') }
+    const tollway = await startTollway(t, files, ['--replicas', '2', '--env', 'BACKEND_DEADLINE=5s'])
+    const { replicas } = await tollway.ready()
+    const { ingressPort } = await startEnvoy(t, tollway.grpcPort, {
+      concurrency: 1,
+      example: 'limits/token-budget/envoy.yaml',
+      change: withTime,
+    })
+    for (const team of ['search', ...Object.keys(budgets)]) {
+      const rule = team === 'search' ? '' : `_${team}`
+      const member = team === 'several' ? '.0' : ''
+      const total = `ratelimit.service.rate_limit.token-budget.team${rule}${member}.total_hits`
+      const hits = async () => {
+        const counts = await Promise.all(
+          replicas.map(({ addresses }) => statOf(addresses['debug'] ?? '', total)),
+        )
+        return counts.reduce((sum, count) => sum + count, 0)
+      }
+      const codes: number[] = []
+      for (let call = 1; call <= 6; call += 1) {
+        const [code = 0] = await statusCodes(ingressPort, { 'x-team': team }, 1)
+        codes.push(code)
+        if (code === 200) await waitFor('the cost of the call', async () => (await hits()) === 30 * call)
+      }
+      assert.deepEqual(codes, [200, 200, 200, 200, 429, 429], team)
+    }
+  })
+}

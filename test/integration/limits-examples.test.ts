@@ -61,14 +61,21 @@ const limits: Readonly<Record<string, readonly (readonly [string, string, RegExp
   ],
   'sliding-window': [
     ['user=alice', '(named per-user): 60/minute in a SlidingWindow', /it is empty after 120 s\n/],
-    ['login=alice', '(named logins): 5/10 minutes in a SlidingWindow', /refused requests are not counted\n/],
+    [
+      'login=alice',
+      '(named logins): 5/10 minutes in a SlidingWindow',
+      /rejected requests are not counted; a cost that is reported later is lost if/,
+    ],
   ],
   'several-limits': [
     [
       'user=alice',
       'fast 10/15 seconds; daily 1000/day of Europe/Copenhagen; trial 30/minute in a TokenBucket of 40',
-      /fast: window from .*\n.*daily: window from .*T2[23]:00:00Z to [\s\S]*trial: shadow mode/,
+      /not counted; .*\n.*fast: window from .*\n.*daily: window from .*T2[23]:00:00Z to [\s\S]*trial: shadow mode/,
     ],
+  ],
+  'token-budget': [
+    ['team=search', '(named tokens): 100/hour in a TokenBucket of 100', /rejected requests are counted\n/],
   ],
   'all-or-nothing': [
     ['user=alice', '(named per-user): 3/day', /counted under /],
@@ -94,7 +101,7 @@ test('each example is valid, and tollway try prints what it counts and when it r
   }
   const both = ['-e', 'user=alice', '-e', 'tenant=acme']
   const { out } = await run('try', '-f', join(examples, 'all-or-nothing'), '-d', 'all-or-nothing', ...both)
-  assert.match(out, /allOrNothing: every limit above counts the request, or none does\n$/)
+  assert.match(out, /allOrNothing: every limit above counts the request if all of them admit it\n$/)
 })
 
 test('a process lists its features, gets the examples from the feed, and enforces them', async t => {

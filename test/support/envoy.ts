@@ -15,17 +15,19 @@ export interface Envoy {
 export interface EnvoyOptions {
   /** The number of threads, each of which has separate connections. */
   readonly concurrency: number
+  /** A configuration of the examples with the ports of the sidecar; `envoy/envoy.yaml` if left out. */
+  readonly example?: string
   /** Changes the configuration, which has the test's ports by then. */
   readonly change?: (config: string) => string
 }
 
 /**
- * Starts the examples' sidecar on separate ports, until the test ends; it calls the service on `servicePort`.
+ * Starts an Envoy of the examples on separate ports, until the test ends; it calls the service on `servicePort`.
  */
 export async function startEnvoy(t: Cleanup, servicePort: number, options: EnvoyOptions): Promise<Envoy> {
-  const { concurrency, change = config => config } = options
+  const { concurrency, example = 'envoy/envoy.yaml', change = config => config } = options
   const [ingress = 0, admin = 0, app = 0] = await freePorts(3)
-  const config = readFileSync(join(root, 'examples/envoy/envoy.yaml'), 'utf8')
+  const config = readFileSync(join(root, 'examples', example), 'utf8')
     .replaceAll('port_value: 10001', `port_value: ${app}`)
     .replace('port_value: 10000', `port_value: ${ingress}`)
     .replace('port_value: 9901', `port_value: ${admin}`)

@@ -39,7 +39,9 @@ invalid manifest, those of its last good version.`,
     const { findings, domains } = await validateFolder(await source.open(sourceValues, output))
     output.printError(findings.map(formatFinding).join(''))
     const { explanations, isAtomic } = explainRequest(domains, domain, descriptors)
-    const end = isAtomic ? '\nallOrNothing: every limit above counts the request if all of them admit it\n' : ''
+    const end = isAtomic
+      ? '\nallOrNothing: every limit above counts the request if all of them admit it\n'
+      : ''
     output.print(
       format === 'table' ? explanations.map(describe).join('\n') + end : render(explanations, format),
     )

@@ -18,8 +18,10 @@ export function describeLimit(
   const ofMembers =
     limits?.flatMap((member, index) => describeMember(member, `${member.name || index}`, nowSeconds)) ?? []
   const together = limits === undefined ? [] : ['counted by all of its limits if all of them admit it']
+  const rejected =
+    limits !== undefined || limit.algorithm !== undefined ? describeRejected(limits ?? [limit]) : []
   const counted = stem === undefined || unlimited || limits ? [] : [`counted under ${stem}${keyEndOf(limit)}`]
-  return [...lines, ...mode, ...hidden, ...together, ...ofMembers, ...counted]
+  return [...lines, ...mode, ...hidden, ...together, ...rejected, ...ofMembers, ...counted]
 }
 
 /** The fields that a plain fixed window does not have. */
@@ -29,9 +31,9 @@ function isExtended({ unitMultiplier, calendar, algorithm, limits }: LimitSettin
 
 function describeMember(member: LimitSettings, name: string, nowSeconds: number): readonly string[] {
   const hidden = member.headers === false ? ['headers of answers do not mention it'] : []
-  const counting = describeCounting(member, nowSeconds)
-  const ofFixed = member.algorithm === undefined ? [describeRejected(member)] : []
-  return [...counting, ...ofFixed, ...describeMode(member), ...hidden].map(line => `${name}: ${line}`)
+  return [...describeCounting(member, nowSeconds), ...describeMode(member), ...hidden].map(
+    line => `${name}: ${line}`,
+  )
 }
 
 function describeMode({ shadowMode, quotaMode }: LimitSettings): readonly string[] {
@@ -52,22 +54,27 @@ function describeCounting(limit: LimitSettings, nowSeconds: number): readonly st
     const drain = `a new request every ${showSeconds(unitSeconds / requestsPerUnit)}`
     const full = `full again ${showSeconds((burst * unitSeconds) / requestsPerUnit)} after it was empty`
     const rate = requestsPerUnit === 0 ? 'no request, because requestsPerUnit is 0' : `${drain}; ${full}`
-    return [`holds ${burst} ${burst === 1 ? 'request' : 'requests'}, then ${rate}`, describeRejected(limit)]
+    return [`holds ${burst} ${burst === 1 ? 'request' : 'requests'}, then ${rate}`]
   }
   if (algorithm === 'SlidingWindow') {
     const share = `the previous ${showSeconds(unitSeconds)} count by the share that is not over yet`
-    return [
-      `${share}; without further requests it is empty after ${showSeconds(2 * unitSeconds)}`,
-      describeRejected(limit),
-    ]
+    return [`${share}; without further requests it is empty after ${showSeconds(2 * unitSeconds)}`]
   }
   const { start, end } = windowAt(nowSeconds, { unitSeconds, boundaries: boundariesOf(limit) })
   return [`window from ${showTime(start)} to ${showTime(end)}`]
 }
 
-function describeRejected({ countRejected }: LimitSettings): string {
-  if (countRejected) return 'rejected requests are counted'
-  return 'rejected requests are not counted, nor costs that are reported later and exceed what is left (countRejected)'
+function describeRejected(limits: readonly LimitSettings[]): readonly string[] {
+  const namesOf = (counts: boolean) =>
+    limits.flatMap(({ name, countRejected = false }, index) =>
+      countRejected === counts ? [name || `${index}`] : [],
+    )
+  const describe = (names: readonly string[], what: string, end = '') => {
+    const by = names.length === limits.length ? '' : ` by ${names.join(' and ')}`
+    return names.length === 0 ? [] : [`rejected requests ${what}${by}${end}`]
+  }
+  const loss = '; a cost that is reported later is lost if it exceeds what is left (countRejected)'
+  return [...describe(namesOf(true), 'are counted'), ...describe(namesOf(false), 'are not counted', loss)]
 }
 
 /** Returns `200 ms`, `1.5 s` or `3600 s`. */

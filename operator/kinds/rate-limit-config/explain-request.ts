@@ -7,7 +7,7 @@ import { replacedLimits } from '@tollway/ratelimit/rules/replaces.ts'
 export interface ExplainedRequest {
   /** The explanation of each descriptor, in the order of the request. */
   readonly explanations: readonly Explanation[]
-  /** Whether every limit of the request counts it, or none does. */
+  /** Whether every limit of the request counts it if all of them admit it. */
   readonly isAtomic: boolean
 }
 

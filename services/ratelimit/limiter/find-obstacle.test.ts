@@ -7,7 +7,7 @@ const redis = { backendType: 'redis', redisType: 'SINGLE', cacheKeyPrefix: '' } 
 
 const cases: readonly (readonly [Partial<ObstacleSettings>, readonly Feature[], string])[] = [
   [{}, ['windows', 'calendar', 'headers'], ''],
-  [{ backendType: 'memcache' }, ['windows'], ''],
+  [{ backendType: 'memcache' }, ['windows', 'countRejected'], ''],
   [{ backendType: 'memory' }, ['algorithms', 'limits', 'allOrNothing'], ''],
   [
     { backendType: 'memcache' },

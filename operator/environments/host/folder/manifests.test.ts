@@ -33,6 +33,7 @@ const cases: readonly (readonly [text: string, expected: readonly string[]])[] =
   ['kind: RateLimitConfig', ['a.yaml line 1: apiVersion: found nothing, expected a group/version']],
   ['apiVersion: tollway.dev/v1\nkind: 3', ['a.yaml line 1: kind: found 3, expected the name of a kind']],
   ['{apiVersion: v1, kind: Pod}', ['ignored v1 Pod']],
+  ['{admin: {}, static_resources: {listeners: []}}', ['ignored an Envoy configuration']],
   [
     good.replace('one', '"Checkout/1"'),
     [

@@ -22,7 +22,7 @@ export interface Manifests {
   readonly manifests: readonly Manifest[]
   /** The documents that could not be read. Their neighbours are not affected. */
   readonly problems: readonly SourceProblem[]
-  /** The ignored kinds of other API groups: `apps/v1 Deployment`, each once. */
+  /** What is ignored: kinds of other API groups, as `apps/v1 Deployment`, and Envoy configurations. Each once. */
   readonly ignored: readonly string[]
 }
 
@@ -156,6 +156,10 @@ function readEnvelope({ origin, line, value }: Entry): Envelope {
   if (!isObject(value))
     return { problem: `line ${line}: not a mapping of apiVersion, kind, metadata and spec` }
   const { apiVersion, kind, metadata } = value
+  // The configuration of a proxy may be beside its limits.
+  if (apiVersion === undefined && kind === undefined && isObject(value['static_resources'])) {
+    return { ignored: 'an Envoy configuration' }
+  }
   if (typeof apiVersion !== 'string' || apiVersion === '')
     return problem('apiVersion', apiVersion, 'a group/version')
   if (typeof kind !== 'string' || !/^[A-Za-z][A-Za-z0-9]{0,62}$/.test(kind)) {

@@ -149,7 +149,12 @@ test('the replay of a sampled recording decides every recorded key as the limite
 
 test('the process decides calls all the time while a replay runs', async t => {
   const keys = Array.from({ length: 20_000 }, (_, key) => [key, key % 400 === 0 ? 1 : 0] as const)
-  const { rules, recording } = await decideAll({ algorithm: 'FixedWindow', countRejected: false, limit: 1, calls: keys })
+  const { rules, recording } = await decideAll({
+    algorithm: 'FixedWindow',
+    countRejected: false,
+    limit: 1,
+    calls: keys,
+  })
   const stretches: number[] = []
   let before = process.threadCpuUsage()
   const turns = setInterval(() => {
