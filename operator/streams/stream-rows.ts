@@ -34,7 +34,7 @@ export interface StreamRow {
   /** The messages and bytes that the slowest consumer has not read yet. */
   readonly messagesBehind: number
   readonly bytesBehind: number
-  /** The counts that its producer has sent; undefined if it is connected to none of these brokers. */
+  /** The counts that its producer has sent; undefined if it was connected to none of these brokers. */
   readonly messages: number | undefined
   readonly bytes: number | undefined
 }
@@ -85,8 +85,8 @@ function rowOf(key: string, sightings: readonly Sighting[]): StreamRow | undefin
     consumers,
     messagesBehind: greatest(consumers.map(({ messagesBehind }) => messagesBehind)),
     bytesBehind: greatest(consumers.map(({ bytesBehind }) => bytesBehind)),
-    messages: sumOf(requests.map(({ messages }) => messages)),
-    bytes: sumOf(requests.map(({ bytes }) => bytes)),
+    messages: mostOf(requests.map(({ messages }) => messages)),
+    bytes: mostOf(requests.map(({ bytes }) => bytes)),
   }
 }
 
@@ -96,9 +96,10 @@ function describeEnd(end: RequestOnPage['end']): string {
   return end.code === undefined ? end.how : `${end.how}: ${end.code} ${end.message ?? ''}`
 }
 
-function sumOf(numbers: readonly (number | null | undefined)[]): number | undefined {
+/** Counts include those of the brokers at which the producer was connected before. */
+function mostOf(numbers: readonly (number | null | undefined)[]): number | undefined {
   const known = numbers.filter(number => typeof number === 'number')
-  return known.length === 0 ? undefined : known.reduce((total, number) => total + number, 0)
+  return known.length === 0 ? undefined : Math.max(...known)
 }
 
 /** The rates per second between two looks. Undefined before the second look, and without counts. */

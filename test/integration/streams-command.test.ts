@@ -68,6 +68,8 @@ test('streams of one broker', async t => {
       (await said(['list', '--all'], broker)).output,
       /^s +r1 +avatar +default +ended completed +0 +0/m,
     )
+    const [ended] = JSON.parse((await said(['list', '--all', '-o', 'json'], broker)).output).requests
+    assert.deepEqual([ended.producers, ended.messages], [[], 3])
   })
 
   await t.test('are watched in lines, until Ctrl-C', async t => {

@@ -11,6 +11,7 @@ const requests = Array.from({ length: 500 }, (_, index) => ({
     end: undefined,
   } as unknown as LoggedRequest,
   producer: undefined,
+  received: undefined,
   consumers: [],
 }))
 const broker = { requests: () => requests, waitingPulls: 3 }

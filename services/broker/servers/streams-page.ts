@@ -40,7 +40,7 @@ export function streamViews(broker: Pick<Broker, 'requests'>, nowMs: number): re
 
 export type StreamView = ReturnType<typeof viewOf>
 
-function viewOf({ request, producer, consumers }: RequestView, nowMs: number) {
+function viewOf({ request, producer, received, consumers }: RequestView, nowMs: number) {
   const { key, ids, sourceServiceId, route, openedMs, ended, end } = request
   return {
     /** Equal at every broker that knows the request, and unique. */
@@ -54,9 +54,9 @@ function viewOf({ request, producer, consumers }: RequestView, nowMs: number) {
     end: end === undefined ? null : showEnd(end),
     /** null if the producer is disconnected, or connected to another broker. */
     producer: producer?.peer ?? null,
-    /** Received from the producer; null without one. */
-    messages: producer?.received.messages ?? null,
-    bytes: producer?.received.bytes ?? null,
+    /** Received from the producer; null if it was never connected to this broker. */
+    messages: received?.messages ?? null,
+    bytes: received?.bytes ?? null,
     consumers: consumers.map(({ peer, behind }) => ({
       peer,
       messagesBehind: behind.entries,

@@ -19,7 +19,9 @@ export interface RouteLoad {
 export interface RequestView {
   readonly request: LoggedRequest
   /** Undefined if the producer is disconnected or connected to another process. */
-  readonly producer: { readonly peer: string; readonly received: Received } | undefined
+  readonly producer: { readonly peer: string } | undefined
+  /** Received by this process, also after the producer has left it; undefined if it was never here. */
+  readonly received: Received | undefined
   readonly consumers: readonly { readonly peer: string; readonly behind: Pull['behind'] }[]
 }
 
@@ -33,6 +35,8 @@ export class Broker {
   readonly #context: StreamContext
   readonly #pushes = new Set<Push>()
   readonly #pulls = new Set<Pull>()
+  /** What producers sent that are no longer connected. */
+  readonly #received = new WeakMap<LoggedRequest, Received>()
   readonly #stopChecks: readonly (() => void)[]
   #draining = false
   #onIdle = () => {}
@@ -59,7 +63,13 @@ export class Broker {
   /** @throws GrpcError if no more pushes are accepted, and for an invalid resume token */
   push(caller: Pusher): Push {
     const { pushes } = this.#context.limits
-    return this.#begin('push', this.#pushes, pushes, () => new Push(this.#context, caller))
+    const push = this.#begin('push', this.#pushes, pushes, () => new Push(this.#context, caller))
+    const keepReceived = () => {
+      const { request, received } = push
+      if (request !== undefined && received !== undefined) this.#received.set(request, received)
+    }
+    push.done.then(keepReceived, keepReceived)
+    return push
   }
 
   /** @throws GrpcError if no more pulls are accepted, and for an invalid pull */
@@ -102,7 +112,7 @@ export class Broker {
 
   /** Returns the requests that this process knows, and their consumers in this process. */
   requests(): readonly RequestView[] {
-    const producers = new Map<string, RequestView['producer']>()
+    const producers = new Map<string, { readonly peer: string; readonly received: Received }>()
     for (const { request, received, peer } of this.#pushes) {
       if (request !== undefined && received !== undefined) producers.set(request.key, { peer, received })
     }
@@ -110,6 +120,7 @@ export class Broker {
     return this.#context.log.list().map(request => ({
       request,
       producer: producers.get(request.key),
+      received: producers.get(request.key)?.received ?? this.#received.get(request),
       consumers: (consumers.get(request.key) ?? []).map(({ peer, behind }) => ({ peer, behind })),
     }))
   }
