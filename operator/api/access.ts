@@ -21,6 +21,11 @@ export interface RightPlace {
   readonly namespace?: string | undefined
   /** The resource; any resource if left out. */
   readonly name?: string | undefined
+  /**
+   * The domain, if the call names it instead of the namespace. The error names it too: a caller without the
+   * right must not learn the namespace of its resource, or whether there is one.
+   */
+  readonly domain?: string
 }
 
 /** Every process of this machine that reaches the loopback address may call the API. */

@@ -359,6 +359,10 @@ describe('an error names the field, the value and the allowed values', () => {
     ],
     ['rules of an unknown domain', '/domains/x/rules', undefined, 404, 'domain', 'no such domain'],
     ['top keys of an unknown domain', '/domains/x/top?rule=r', undefined, 404, 'domain', 'no such domain'],
+    ['top keys of an unknown rule', '/domains/checkout/top?rule=nope', undefined, 404, 'rule', '"nope"'],
+    ['a series of an unknown rule', '/series?domain=checkout&rule=nope', undefined, 404, 'rule', '"nope"'],
+    ['a history of an unknown rule', '/history?domain=checkout&rule=nope', undefined, 404, 'rule', '"nope"'],
+    ['a tap of an unknown rule', '/tap?domain=checkout&rule=nope', undefined, 404, 'rule', '"nope"'],
     ['an unknown path', '/nothing', undefined, 404, undefined, 'openapi.json'],
     ['another method', '/counters/reset', undefined, 405, undefined, 'expected POST'],
     ['no domain', '/counters?descriptor=a=b', undefined, 400, 'domain', 'is missing'],
@@ -434,6 +438,21 @@ test('a request of a page of another site is rejected and changes nothing', asyn
   assert.equal(await status(get, 'Host: localhost', 'Sec-Fetch-Site: same-origin'), '200')
   assert.equal(await status(reset, 'Host: localhost', 'Origin: https://evil.example'), '403')
   assert.deepEqual(changes, [])
+})
+
+test('rules of the resource are known, also unlimited ones, and so are those that only pods report', async t => {
+  const { ask, pods } = await serveApi(t)
+  const statusOf = async (rule: string) => (await ask(`/domains/checkout/top?rule=${rule}`)).status
+  assert.deepEqual([await statusOf('checkout.path'), await statusOf('checkout.staff')], [200, 200])
+  assert.equal(await statusOf('checkout.old'), 404)
+  const { rules } = pods
+  pods.rules = async (domain, page) => {
+    const { items } = await rules(domain, page)
+    return { items: items.map(item => ({ ...item, rule: 'checkout.old' })) }
+  }
+  assert.equal(await statusOf('checkout.old'), 200)
+  pods.rules = () => Promise.reject(new QueryError('no-pods', 'no pod is connected'))
+  assert.equal(await statusOf('checkout.old'), 404)
 })
 
 test('lists are paginated', async t => {

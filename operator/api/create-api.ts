@@ -86,6 +86,7 @@ class OperatorApi implements Api {
     const changed = (change: CounterChangeEvent) => this.#changed(change)
     const call = await openCall(found, handler, request, { ...this.#options, changed, signal })
     if (!('stream' in handler)) return sendJson(response, 200, await handler.answer(call))
+    await handler.check(call)
     response.writeHead(200, { ...answerHeaders, ...streamHeaders })
     const reasonOf = (): StreamEnd => (closing.aborted ? 'stopping' : renew.aborted ? 'renew' : 'finished')
     const { slowReaderMs: slowMs } = this.#limits

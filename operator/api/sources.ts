@@ -6,6 +6,7 @@ import type { Reservations } from '../kinds/rate-limit-config/claim-domains.ts'
 import type { StatusReport } from '../status/status-report.ts'
 import type { Brokers } from '../streams/brokers.ts'
 import type { FeedStates } from '../xds/feed-states.ts'
+import type { RightPlace } from './access.ts'
 
 /** The sources of the API's answers. */
 export interface ApiSources {
@@ -102,6 +103,12 @@ export function ownerOf(sources: Pick<ApiSources, 'domains'>, domain: string): O
   const found = contentOf(sources, domain)
   return found && readOwner(found.name)
 }
+
+/** Returns where a caller needs the right for a domain: at its resource; everywhere if there is none. */
+export const placeOfDomain = (sources: Pick<ApiSources, 'domains'>, domain: string): RightPlace => ({
+  ...ownerOf(sources, domain),
+  domain,
+})
 
 /** Splits `namespace/name`. */
 export function readOwner(text: string): Owner {

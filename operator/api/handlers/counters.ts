@@ -8,13 +8,12 @@ import { mayHaveChanged, QueryError } from '../../xds/sessions/query-error.ts'
 import { invalid } from '../api-error.ts'
 import { readEntry } from '../input/read-query.ts'
 import type { Counter, CounterChange, RaiseBody, ResetBody, TopKeysAnswer } from '../shapes.ts'
-import { type CounterChangeEvent, ownerOf } from '../sources.ts'
+import { type CounterChangeEvent, ownerOf, placeOfDomain } from '../sources.ts'
+import { checkRule } from './domains.ts'
 import { type ApiCall, type Handler, textOf } from './handler.ts'
 
-const placeOf = ({ sources }: ApiCall, domain: string) => ownerOf(sources, domain) ?? {}
-
 export const counter: Handler = {
-  placeOf: call => placeOf(call, textOf(call, 'domain')),
+  placeOf: call => placeOfDomain(call.sources, textOf(call, 'domain')),
   async answer(call): Promise<Counter> {
     const descriptor = call.parameters['descriptor'] as readonly string[]
     const entries = descriptor.map((raw, index) => readEntry(raw, `descriptor[${index}]`))
@@ -34,7 +33,7 @@ function inParameters(error: unknown): unknown {
 }
 
 export const reset: Handler = {
-  placeOf: call => placeOf(call, (call.body as ResetBody).domain),
+  placeOf: call => placeOfDomain(call.sources, (call.body as ResetBody).domain),
   async answer(call): Promise<CounterChange> {
     const { domain, entries, by } = call.body as ResetBody
     // The schema cannot require null: validation takes null for a field that is left out.
@@ -49,7 +48,7 @@ const noNumber = (by: unknown) =>
   'and POST /counters/raise grants hits'
 
 export const raise: Handler = {
-  placeOf: call => placeOf(call, (call.body as RaiseBody).domain),
+  placeOf: call => placeOfDomain(call.sources, (call.body as RaiseBody).domain),
   async answer(call): Promise<CounterChange> {
     const { domain, entries, by } = call.body as RaiseBody
     const at = { domain, entries }
@@ -94,11 +93,12 @@ const describeState = ({ rule, key, value, limit, remaining, resetSeconds }: Cou
 })
 
 export const top: Handler = {
-  placeOf: call => placeOf(call, textOf(call, 'domain')),
+  placeOf: call => placeOfDomain(call.sources, textOf(call, 'domain')),
   async answer(call): Promise<TopKeysAnswer> {
     const domain = textOf(call, 'domain')
     const rule = textOf(call, 'rule')
     const by = textOf(call, 'by') as 'refused' | 'hits'
+    await checkRule(call)
     const found = await call.sources.pods.top({ domain, rule, by })
     const { keys, missingAtMost, sinceMs, missing, hashed = false } = found
     return {

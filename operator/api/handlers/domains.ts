@@ -6,8 +6,8 @@ import { QueryError } from '../../xds/sessions/query-error.ts'
 import { ApiError } from '../api-error.ts'
 import type { Parameters } from '../input/read-parameters.ts'
 import type { DomainList, HistoryAnswer, RuleList } from '../shapes.ts'
-import { contentOf, ownerOf, readOwner } from '../sources.ts'
-import { type Handler, optionalText, textOf } from './handler.ts'
+import { contentOf, placeOfDomain, readOwner } from '../sources.ts'
+import { type ApiCall, type Handler, optionalText, textOf } from './handler.ts'
 import { pageOf } from './page-of.ts'
 
 const noHits = { calls: 0, allowed: 0, refused: 0, near: 0, shadow: 0 }
@@ -60,7 +60,7 @@ function describeHits({ calls, allowed, refused, near, shadow, perSecond }: Coun
 }
 
 export const rules: Handler = {
-  placeOf: call => ownerOf(call.sources, textOf(call, 'domain')) ?? {},
+  placeOf: call => placeOfDomain(call.sources, textOf(call, 'domain')),
   async answer(call): Promise<RuleList> {
     const { sources, parameters } = call
     const domain = textOf(call, 'domain')
@@ -93,6 +93,27 @@ export const rules: Handler = {
       conditions: [...(resource?.conditions ?? [])],
     }
   },
+}
+
+/**
+ * Rejects with 404 if the call names a rule that neither the resource of its domain nor a pod has. A pod can
+ * still have a rule of an earlier version of the resource.
+ */
+export async function checkRule(call: ApiCall): Promise<void> {
+  const { sources } = call
+  const domain = optionalText(call, 'domain')
+  const rule = optionalText(call, 'rule')
+  if (rule === undefined || domain === undefined) return
+  const content = contentOf(sources, domain)
+  // The pods reject a domain that they do not know either.
+  if (content === undefined || listedRules(content).some(each => each.rule === rule)) return
+  const reported = await readAll(page =>
+    ofDomain(sources.pods.rules(domain, { ...page, sumsOnly: true }), true),
+  )
+  if (reported.some(each => each.rule === rule)) return
+  const shown = JSON.stringify(rule.slice(0, 100))
+  const message = `rule: the domain ${domain} has no rule ${shown}; its rules are at /domains/{domain}/rules`
+  throw new ApiError(404, 'unknown-rule', message, { problems: [{ path: 'rule', message }] })
 }
 
 /** Adds the rules that no pod has reported to a page of those that pods have reported. */
@@ -128,9 +149,11 @@ export const history: Handler = {
   placeOf(call) {
     const domain = optionalText(call, 'domain')
     const namespace = optionalText(call, 'namespace')
-    return domain === undefined ? { namespace } : (ownerOf(call.sources, domain) ?? {})
+    return domain === undefined ? { namespace } : placeOfDomain(call.sources, domain)
   },
-  async answer({ sources, ...call }): Promise<HistoryAnswer> {
+  async answer(call): Promise<HistoryAnswer> {
+    await checkRule(call)
+    const { sources } = call
     const domain = optionalText(call, 'domain')
     const namespace = optionalText(call, 'namespace')
     const owned = sources

@@ -28,6 +28,8 @@ export interface Handler {
 export interface StreamHandler extends Pick<Handler, 'placeOf' | 'rightOf'> {
   /** The name of its events. */
   readonly event: string
+  /** Rejects with the error of the answer before the stream begins. */
+  check(call: ApiCall): Promise<void>
   stream(call: ApiCall): AsyncIterable<unknown>
 }
 

@@ -3,14 +3,14 @@ import { describeLimit } from '../../kinds/rate-limit-config/describe-limit.ts'
 import { explainRequest } from '../../kinds/rate-limit-config/explain-request.ts'
 import { ApiError } from '../api-error.ts'
 import type { TryAnswer, TryBody } from '../shapes.ts'
-import { ownerOf } from '../sources.ts'
+import { placeOfDomain } from '../sources.ts'
 import type { ApiCall, Handler } from './handler.ts'
 
 const bodyOf = ({ body }: ApiCall) => body as TryBody
 
 /** Explains a request by the rules in force. */
 export const tryRequest: Handler = {
-  placeOf: call => ownerOf(call.sources, bodyOf(call).domain) ?? {},
+  placeOf: call => placeOfDomain(call.sources, bodyOf(call).domain),
   async answer(call): Promise<TryAnswer> {
     const { domain, descriptors } = bodyOf(call)
     const domains = call.sources.domains().filter(content => content.domain === domain)

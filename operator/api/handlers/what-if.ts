@@ -4,7 +4,7 @@ import { ApiError } from '../api-error.ts'
 import { maxWhatIfBytes } from '../endpoints.ts'
 import { bodyTooLarge } from '../input/read-body.ts'
 import type { WhatIfAnswer } from '../shapes.ts'
-import { ownerOf } from '../sources.ts'
+import { placeOfDomain } from '../sources.ts'
 import type { ApiCall, Handler } from './handler.ts'
 import { checkClaim, describeWarnings, type Proposal, proposalOf } from './proposal.ts'
 
@@ -15,7 +15,7 @@ export const whatIf: Handler = {
   placeOf(call) {
     const { domain, name } = proposalIn(call).domain
     const [namespace = ''] = name.split('/')
-    return ownerOf(call.sources, domain) ?? { namespace }
+    return { namespace, ...placeOfDomain(call.sources, domain) }
   },
   async answer(call): Promise<WhatIfAnswer> {
     const proposal = checkClaim(proposalIn(call), call.sources)

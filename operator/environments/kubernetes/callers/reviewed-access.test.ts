@@ -112,13 +112,49 @@ describe('callers of the API in a cluster', { skip: missingKubeAssets() }, () =>
       if (expected === 401) assert.equal(answer.headers.get('www-authenticate'), 'Bearer')
     })
 
-  test('the message of a missing right names the user, the right and the namespace', async t => {
-    const { post } = await serve(t)
-    const { body } = await post('/counters/reset', { domain: 'checkout', entries }, bearer(tokens.viewer))
+  test('the message of a missing right names the user, the right, and the namespace of the call', async t => {
+    const { ask } = await serve(t)
+    const { body } = await ask('/merchants?namespace=shop', { headers: bearer(tokens.viewer) })
     const expected =
-      'system:serviceaccount:shop:viewer may not update ratelimitconfigs/counters of tollway.dev in the namespace shop'
+      'system:serviceaccount:shop:viewer may not list merchants of tollway.dev in the namespace shop'
     assert.equal(body.error.message, expected)
   })
+
+  const descriptors = [entries]
+  const proposal = (domain: string) => ({
+    ...{ apiVersion: 'tollway.dev/v1alpha1', kind: 'RateLimitConfig' },
+    metadata: { namespace: 'shop', name: 'limits' },
+    spec: { domain, descriptors: [{ key: 'user' }] },
+  })
+  const callsByDomain: readonly (readonly [path: string, body?: (domain: string) => object])[] = [
+    ['/domains/{domain}/rules'],
+    ['/domains/{domain}/top?rule=r'],
+    ['/counters?domain={domain}&descriptor=user=alice'],
+    ['/series?domain={domain}'],
+    ['/history?domain={domain}'],
+    ['/tap?domain={domain}'],
+    ['/counters/reset', domain => ({ domain, entries })],
+    ['/counters/raise', domain => ({ domain, entries, by: 1 })],
+    ['/try', domain => ({ domain, descriptors })],
+    ['/whatif', proposal],
+  ]
+  for (const [path, bodyOf] of callsByDomain)
+    test(`${path} does not disclose the namespace of a domain, or whether it exists`, async t => {
+      const { ask, post } = await serve(t)
+      const headers = bearer(tokens.stranger)
+      const answers = ['loans', 'unheard'].map(async domain => {
+        const address = path.replace('{domain}', domain)
+        const { status, body } = await (bodyOf
+          ? post(address, bodyOf(domain), headers)
+          : ask(address, { headers }))
+        const text = JSON.stringify(body)
+        assert.equal(status, 403, text)
+        assert.doesNotMatch(text, /bank/)
+        return text.replace(domain, '')
+      })
+      const [known, unknown] = await Promise.all(answers)
+      assert.equal(known, unknown)
+    })
 
   for (const [text, authorization] of [
     ['no token', undefined],

@@ -95,12 +95,16 @@ export function reviewedAccess({ client, clock, limits }: ReviewedAccessOptions)
       async authorize(right, place) {
         const key = hash('sha256', JSON.stringify([user, right, place.namespace, place.name]), 'hex')
         if (await rights.get(key, () => isAllowed(user, right, place))) return
-        const where = place.namespace === undefined ? 'all namespaces' : `the namespace ${place.namespace}`
-        const message = `${user.username} may not ${right.verb} ${right.resource} of tollway.dev in ${where}`
-        throw new ApiError(403, 'forbidden', message)
+        const message = `${user.username} may not ${right.verb} ${right.resource} of tollway.dev`
+        throw new ApiError(403, 'forbidden', `${message} ${describePlace(place)}`)
       },
     }
   }
+}
+
+function describePlace({ domain, namespace }: RightPlace): string {
+  if (domain !== undefined) return `where the domain ${JSON.stringify(domain)} belongs`
+  return namespace === undefined ? 'in all namespaces' : `in the namespace ${namespace}`
 }
 
 /** @throws ApiError with 401 that contains nothing of the header */
