@@ -2,10 +2,15 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { create } from '@bufbuild/protobuf'
+import { createDiscoverySession } from '@tollway/discovery/discovery-session.ts'
+import { DiscoveryResponseSchema } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { limitsOf } from '../rules/compile.ts'
 import { match } from '../rules/match.ts'
+import { rateLimitTypeUrl } from '../rules/rate-limit-domain.ts'
 import { findFiles } from './find-files.ts'
+import { subscribe } from './open-feed.ts'
 import type { Reading } from './reading.ts'
 import { encodeDomain, responseOf } from './testing/encode-domain.ts'
 import { openConfiguration } from './testing/open-configuration.ts'
@@ -125,6 +130,33 @@ test('warnings are logged when their domain changes, and not again', async () =>
   writeFileSync(join(folder, 'b.yaml'), yamlOf('b', 1))
   await configuration.load(readingOf(folder))
   assert.equal(warnings.length, 1)
+})
+
+test('decisions are made during the load of a response with thousands of domains', async () => {
+  const { configuration, log } = openConfiguration('camel')
+  const node = { nodeId: 'pod', nodeMetadata: new Map() }
+  const session = createDiscoverySession({ ...subscribe(configuration), ...node, log })
+  const answer = async (limit: number) => {
+    const resources = Array.from({ length: 5_000 }, (_, index) => ({
+      typeUrl: rateLimitTypeUrl,
+      value: encodeDomain(`d${index}`, index === 0 ? limit : 1),
+    }))
+    const response = create(DiscoveryResponseSchema, { typeUrl: rateLimitTypeUrl, resources })
+    let turns = 0
+    let isLoaded = false
+    const turn = () => {
+      turns += 1
+      if (!isLoaded) setImmediate(turn)
+    }
+    turn()
+    const { verdict } = await session.answer(response)
+    isLoaded = true
+    assert.equal(verdict, 'good')
+    return turns
+  }
+  await answer(1)
+  const turns = await answer(2)
+  assert.ok(turns > 8, `the load of one changed domain took ${turns} turns of the event loop`)
 })
 
 function yamlOf(domain: string, limit: number): string {

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Problem, RateLimitDomain } from '../rules/rate-limit-domain.ts'
 import { type ValidateOptions, validate } from '../rules/validate.ts'
 import type { FoundFiles } from './find-files.ts'
@@ -84,19 +85,25 @@ export interface ReadOptions extends ValidateOptions {
  * Reads and validates the changes of a reading. A domain whose parts are all active is neither decoded nor
  * validated again, and its warnings are not repeated. Resolves with undefined when the changes have more than
  * `maxBytes` bytes. Never rejects because of the content.
+ *
+ * Decisions are made between the steps: with thousands of domains, a step takes some milliseconds.
  */
 export async function readChanges(reading: Reading, options: ReadOptions): Promise<Changes | undefined> {
   const { parts, ...whole } = await openReading(reading, options)
   const domainOf = new Map(options.inForce.map(({ hash, domain }) => [hash, domain]))
   const unknown = parts.filter(({ hash }) => hash === undefined || !domainOf.has(hash))
   if (bytesOf(unknown) > options.maxBytes) return undefined
+  await nextTurn()
   const identified = parts.map(part => identify(part, domainOf))
   const unread = [...whole.problems, ...identified.flatMap(problemsOf)]
   if (unread.length > 0) return refused(unread)
 
   const known = identified.filter(one => 'domain' in one)
+  await nextTurn()
   const contents = contentsOf(known)
+  await nextTurn()
   const inForce = contentsOf(options.inForce)
+  await nextTurn()
   const changed = [...known.entries()].filter(
     ([, { domain }]) => contents.get(domain) !== inForce.get(domain),
   )
