@@ -33,6 +33,8 @@ ${example}\`\`\`
   Within a namespace, prefixes may overlap.
 - The empty prefix belongs to no namespace. A route without a prefix applies to streams without a claimed
   prefix.
+- The prefix and the match of a deleted route are kept for its namespace for a minute (\`ClaimKept\`), so that a route that is
+  deleted and created again has them still. A route of another namespace gets them after that.
 - Of two routes with the same \`match\`, the younger is rejected (\`MatchConflict\`).
 
 ${tokens}

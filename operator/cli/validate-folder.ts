@@ -63,7 +63,7 @@ async function judgeKind<Content extends Named, Fed>(
 ) {
   const sighting = { resources, unread, memories: memoriesOf(kind), nowMs: systemClock.nowMs() }
   const slices = createSlices()
-  const gathered = await gather(kind, sighting, resource => translateResource(kind, resource), slices)
+  const { gathered } = await gather(kind, sighting, resource => translateResource(kind, resource), slices)
   const chosen = await chooseContents(gathered, kind.openClaims(), slices)
   const completed = chosen.map(item => {
     const { fed, lacking } = item.content ? kind.complete(item.content, item.memory.firstSeenMs) : nothing

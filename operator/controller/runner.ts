@@ -4,6 +4,8 @@ import { createBackoff } from '@tollway/chassis/backoff.ts'
 export interface Runner {
   /** Requests a run, because something may have changed. Many calls before the next run are one run. */
   trigger(): void
+  /** Requests a run after this time, instead of the time of an earlier call. */
+  triggerAfter(ms: number): void
   /** Begins no more runs. Resolves when the running one has ended. */
   stop(): Promise<void>
 }
@@ -48,6 +50,7 @@ export function createRunner(options: RunnerOptions): Runner {
   let wanted = false
   let stopped = false
   let retry: NodeJS.Timeout | undefined
+  let later: NodeJS.Timeout | undefined
   let running: Promise<void> | undefined
   /** The time at which the rest of all runs so far is over. */
   let restedMs = 0
@@ -99,8 +102,13 @@ export function createRunner(options: RunnerOptions): Runner {
 
   return {
     trigger,
+    triggerAfter(ms) {
+      clearTimeout(later)
+      if (!stopped) later = setTimeout(trigger, ms)
+    },
     async stop() {
       stopped = true
+      clearTimeout(later)
       endRest()
       await running
       clearTimeout(retry)

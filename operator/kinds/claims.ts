@@ -7,6 +7,13 @@ export interface Claims<Content> {
   denialOf(content: Content, claimant: Claimant): ClaimDenial | undefined
   /** Gives the claim of the content to the claimant. */
   grant(content: Content, claimant: Claimant): void
+  /**
+   * Keeps the claim of a deleted resource for its namespace: contents of other namespaces are denied with
+   * `isKept`.
+   *
+   * @param until the end of this, for messages
+   */
+  keep(content: Content, claimant: Claimant, until: string): void
   /** Returns a key that is equal for contents with the same claim. */
   keyOf(content: Content): string
 }
@@ -26,4 +33,25 @@ export interface ClaimDenial {
   readonly message: string
   /** The resource that has the claim, as `namespace/name`; left out if no single resource has it. */
   readonly owner?: string
+  /** Whether the claim is free, and is kept for the namespace of a deleted resource for a short time. */
+  readonly isKept?: boolean
+}
+
+/** The reason of a claim that is kept. */
+export const keptReason = 'ClaimKept'
+
+/** A resource for whose namespace a claim is kept. */
+export interface Keeper extends Claimant {
+  readonly until: string
+}
+
+/** Returns the denial of a claim that is kept for another namespace. */
+export function keptDenial(path: string, claim: string, { name, namespace, until }: Keeper): ClaimDenial {
+  const whose = `belonged to ${name}, which was deleted; it is kept for the namespace ${namespace} until ${until}`
+  return {
+    reason: keptReason,
+    path,
+    message: `${claim} ${whose}, and this resource gets it then`,
+    isKept: true,
+  }
 }

@@ -60,6 +60,25 @@ test('of equally old resources the one in force keeps the content, also while it
   }
 })
 
+test('a claim that is in force is not kept for the namespace of a deleted resource', async () => {
+  const item = resource('a', 1, 'd', 'd')
+  const content = { name: 'bank/gone', domain: 'd', descriptors: [] }
+  const memory = { firstSeenMs: 0, origin: '' }
+  const departed = [{ uid: 'gone', memory, content: { ...item.translation.value, ...content }, endMs: 9 }]
+  const reasonOf = async (lastGoodGeneration?: number) => {
+    const gathered = [{ ...item, memory: { ...item.memory, lastGoodGeneration } }]
+    const [chosen] = await chooseContents<RateLimitDomain>(
+      gathered,
+      openDomainClaims(),
+      createSlices(),
+      departed,
+    )
+    return chosen?.denial?.reason
+  }
+  assert.equal(await reasonOf(), 'ClaimKept')
+  assert.equal(await reasonOf(1), undefined)
+})
+
 test('a resource that changes to a domain in use keeps its last good content', async () => {
   assert.deepEqual(await choose(resource('mover', 2, 'd', 'own'), resource('old', 1, 'd')), [
     'mover: own shop/old',

@@ -3,6 +3,7 @@ import type { ClaimDenial, Claims } from '../kinds/claims.ts'
 import type { Completed, KindAdapter, Named } from '../kinds/kind-adapter.ts'
 import type { Translation } from '../kinds/translation.ts'
 import type { SourcedResource } from '../sources/source.ts'
+import type { Departed } from './departures.ts'
 import type { Memory } from './remembered.ts'
 
 /** A resource with its translation and its memory. */
@@ -47,15 +48,23 @@ export function translateResource<Content extends Named>(
 /**
  * Chooses the content of each resource that shall be in force. A claim, such as a domain, belongs to the
  * oldest resource. API servers know the age in whole seconds only: of equally old resources the claim belongs
- * to the one that has it in force, and then to the one with the smallest uid.
+ * to the one that has it in force, and then to the one with the smallest uid. The claim of a deleted resource
+ * is kept for its namespace for a time, and a new resource of its name has it before older ones.
  */
 export async function chooseContents<Content extends Named>(
   gathered: readonly Gathered<Content>[],
   claims: Claims<Content>,
   slices: Slices,
+  departed: readonly Departed<Content>[] = [],
 ): Promise<readonly Chosen<Content>[]> {
+  for (const { content, endMs } of departed) {
+    const { name } = content
+    const [namespace = ''] = name.split('/')
+    claims.keep(content, { name, namespace }, new Date(endMs).toISOString())
+  }
   const chosen = new Map<string, Chosen<Content>>()
   const byRight = (a: Gathered<Content>, b: Gathered<Content>): number =>
+    Number(isHeir(b, claims)) - Number(isHeir(a, claims)) ||
     a.memory.firstSeenMs - b.memory.firstSeenMs ||
     Number(hasInForce(b, claims)) - Number(hasInForce(a, claims)) ||
     (a.resource.uid < b.resource.uid ? -1 : 1)
@@ -80,6 +89,17 @@ function hasInForce<Content extends Named>(
   return lastGood !== undefined && claims.keyOf(lastGood) === claims.keyOf(translation.value)
 }
 
+/** Returns whether the resource has the claim of a deleted resource of its name. */
+function isHeir<Content extends Named>(
+  { memory, translation }: Gathered<Content>,
+  claims: Claims<Content>,
+): boolean {
+  const { heirOf } = memory
+  if (heirOf === undefined) return false
+  const content = 'value' in translation ? translation.value : memory.lastGood
+  return content !== undefined && claims.keyOf(content) === heirOf
+}
+
 /** Chooses the present content if it is valid and its claim is granted, otherwise the last good one. */
 function choose<Content extends Named>(item: Gathered<Content>, claims: Claims<Content>): Chosen<Content> {
   const { name, translation, memory, resource } = item
@@ -87,7 +107,9 @@ function choose<Content extends Named>(item: Gathered<Content>, claims: Claims<C
   let first: ClaimDenial | undefined
   const granted = (content: Content | undefined): Content | undefined => {
     if (content === undefined) return undefined
-    const denial = claims.denialOf(content, claimant)
+    const found = claims.denialOf(content, claimant)
+    // What is in force stays, whatever an operator remembers of a deleted resource.
+    const denial = found?.isKept && hasInForce(item, claims) ? undefined : found
     first ??= denial
     if (denial !== undefined) return undefined
     claims.grant(content, claimant)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { describe, test } from 'node:test'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import fc from 'fast-check'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
@@ -31,6 +31,7 @@ function openWorld(kind = limits) {
   const refused = new Set<string>()
   const outdated = new Set<string>()
   const pausedNames = new Set<string>()
+  const rechecks: number[] = []
 
   const start = () =>
     createFedResources(kind, {
@@ -57,6 +58,7 @@ function openWorld(kind = limits) {
       },
       infrastructure: { observe: () => replicas },
       clock: { nowMs: () => nowMs, monotonicMs: () => nowMs },
+      recheckAfter: ms => void rechecks.push(ms),
       writeStatus: now => {
         statuses = now
       },
@@ -66,8 +68,20 @@ function openWorld(kind = limits) {
   return {
     refused,
     paused: pausedNames,
+    /** The times after which another run was requested. */
+    rechecks,
+    /** Lets time pass without a run. */
+    wait(ms: number) {
+      nowMs += ms
+    },
+    nowMs: () => nowMs,
     /** Writes a resource with `user: 3` a minute; an invalid number makes it invalid. */
-    write(name: string, domain: string, requestsPerUnit: number) {
+    write(
+      name: string,
+      domain: string,
+      requestsPerUnit: number,
+      more: Partial<Pick<SourcedResource, 'namespace' | 'uid' | 'createdMs'>> = {},
+    ) {
       generation += 1
       resources.set(name, {
         apiVersion: 'tollway.dev/v1alpha1',
@@ -79,6 +93,7 @@ function openWorld(kind = limits) {
         paused: pausedNames.has(name),
         spec: { domain, descriptors: [{ key: 'user', rateLimit: { unit: 'minute', requestsPerUnit } }] },
         origin: `${name}.yaml`,
+        ...more,
       })
     },
     remove: (name: string) => resources.delete(name),
@@ -205,7 +220,7 @@ test('a domain belongs to the oldest resource, also after a restart, until that 
   assert.equal(world.statuses().length, 1)
 })
 
-test('a resource that is deleted and created again counts as new', async () => {
+test('a resource that is deleted and created again after a minute counts as new', async () => {
   const world = openWorld()
   world.write('a', 'checkout', 1)
   await world.reconcile()
@@ -213,9 +228,113 @@ test('a resource that is deleted and created again counts as new', async () => {
   assert.equal(await world.reconcile(), '')
   world.write('b', 'checkout', 2)
   await world.reconcile()
+  world.wait(60_000)
+  await world.reconcile()
   world.write('a', 'checkout', 1)
   assert.equal(await world.reconcile(), 'shop/b checkout: 2')
 })
+
+/** Resources of an API server have their creation time, and another uid after each creation. */
+const inCluster = (createdMs: number) => ({ createdMs, uid: `uid-of-${createdMs}` })
+const inFolder = () => ({})
+
+for (const [where, created] of [
+  ['a cluster', inCluster],
+  ['a folder', inFolder],
+] as const)
+  describe(`in ${where} the claim of a deleted resource`, () => {
+    /** `mine` has the domain, and `rival` of another namespace waits for it. */
+    async function openRivalry() {
+      const world = openWorld()
+      world.write('mine', 'checkout', 1, created(1_000))
+      await world.reconcile()
+      world.write('rival', 'checkout', 9, { namespace: 'bank', ...created(2_000) })
+      assert.equal(await world.reconcile(), 'shop/mine checkout: 1')
+      return world
+    }
+
+    test('is kept for its namespace, and a new resource of its name has it for good', async () => {
+      const world = await openRivalry()
+      world.remove('mine')
+      assert.equal(await world.reconcile(), '')
+      const { conditions } = world.status('rival')
+      assert.equal(reasonsOf(world.status('rival')), 'ClaimKept NotAccepted NotAccepted ClaimKept')
+      assert.ok(conditions.some(({ type }) => type === 'Reconciling'))
+      const until = new Date(world.nowMs() + 60_000).toISOString()
+      assert.equal(
+        conditions[0]?.message,
+        `spec.domain: "checkout" belonged to shop/mine, which was deleted; it is kept for the namespace shop until ${until}, and this resource gets it then`,
+      )
+      world.restart()
+      world.wait(30_000)
+      assert.equal(await world.reconcile(), '')
+      assert.equal(world.status('rival').conditions[0]?.message, conditions[0]?.message)
+      world.write('mine', 'checkout', 2, created(40_000))
+      assert.equal(await world.reconcile(), 'shop/mine checkout: 2')
+      world.wait(60_000)
+      assert.equal(await world.reconcile(), 'shop/mine checkout: 2')
+      world.restart()
+      assert.equal(await world.reconcile(), 'shop/mine checkout: 2')
+      assert.equal(world.status('rival').conditions[0]?.reason, 'DomainConflict')
+    })
+
+    test('is kept when no operator ran meanwhile', async () => {
+      const world = await openRivalry()
+      world.remove('mine')
+      world.wait(3_600_000)
+      world.restart()
+      assert.equal(await world.reconcile(), '')
+      world.write('mine', 'checkout', 2, created(3_700_000))
+      assert.equal(await world.reconcile(), 'shop/mine checkout: 2')
+      world.restart()
+      assert.equal(await world.reconcile(), 'shop/mine checkout: 2')
+    })
+
+    test('and its replacement meanwhile leave no gap', async () => {
+      const world = await openRivalry()
+      world.write('mine', 'checkout', 2, created(40_000))
+      world.restart()
+      assert.equal(await world.reconcile(), 'shop/mine checkout: 2')
+    })
+
+    test('goes to the resource that waits after a minute', async () => {
+      const world = await openRivalry()
+      world.remove('mine')
+      await world.reconcile()
+      assert.deepEqual(world.rechecks, [60_000])
+      world.wait(58_000)
+      assert.equal(await world.reconcile(), '')
+      assert.equal(world.rechecks.at(-1), 1_000)
+      assert.equal(await world.reconcile(), 'bank/rival checkout: 9')
+      world.write('mine', 'checkout', 1, created(90_000))
+      assert.equal(await world.reconcile(), 'bank/rival checkout: 9')
+      world.restart()
+      assert.equal(await world.reconcile(), 'bank/rival checkout: 9')
+    })
+
+    test('is free for its namespace at once, until a new resource of its name has it again', async () => {
+      const world = await openRivalry()
+      world.write('other', 'checkout', 5, created(3_000))
+      world.remove('mine')
+      assert.equal(await world.reconcile(), 'shop/other checkout: 5')
+      world.write('mine', 'checkout', 2, created(40_000))
+      assert.equal(await world.reconcile(), 'shop/mine checkout: 2')
+    })
+
+    test('does not give another claim to a new resource of its name', async () => {
+      const world = await openRivalry()
+      world.write('search', 'search', 3, { namespace: 'bank', ...created(4_000) })
+      await world.reconcile()
+      world.remove('mine')
+      await world.reconcile()
+      world.write('mine', 'search', 2, inCluster(40_000))
+      assert.equal(await world.reconcile(), 'bank/search search: 3')
+      world.wait(60_000)
+      assert.equal(await world.reconcile(), 'bank/rival checkout: 9, bank/search search: 3')
+      world.write('mine', 'checkout', 2, inCluster(40_000))
+      assert.equal(await world.reconcile(), 'bank/rival checkout: 9, bank/search search: 3')
+    })
+  })
 
 test('the content of a file that cannot be read stays in force after a restart', async t => {
   const world = openWorld()

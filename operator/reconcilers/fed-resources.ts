@@ -1,6 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { createSlices, type Slices } from '@tollway/chassis/slices.ts'
 import type { Infrastructure } from '../infrastructure/provider.ts'
+import type { Claims } from '../kinds/claims.ts'
 import type { Doubt, KindAdapter, Named } from '../kinds/kind-adapter.ts'
 import type { Translation } from '../kinds/translation.ts'
 import type { Source, SourcedResource } from '../sources/source.ts'
@@ -8,6 +9,7 @@ import type { Condition } from '../status/conditions.ts'
 import type { ResourceStatus } from '../status/resource-status.ts'
 import type { ContentFeed } from '../xds/content-feed.ts'
 import { type Chosen, chooseContents, type Ready, translateResource } from './choose-contents.ts'
+import { type Departed, markHeirs } from './departures.ts'
 import { createStatuses, type SharedFacts } from './derive-statuses.ts'
 import { gather } from './gather.ts'
 import type { Memory, Remembered } from './remembered.ts'
@@ -29,6 +31,8 @@ export interface FedResourcesOptions<Content, Fed> {
    * this process.
    */
   storedConditions?(resource: SourcedResource): readonly Condition[]
+  /** Called when a run is needed after this time, although nothing may have changed. */
+  recheckAfter(ms: number): void
   /** Called with the statuses of all resources of the kind. A status is the same object until it changes. */
   writeStatus(statuses: readonly ResourceStatus[]): void
 }
@@ -100,9 +104,11 @@ export function createFedResources<Content extends Named, Fed>(
     inForce: () => inForce,
     async reconcile() {
       const slices = createSlices()
-      const gathered = await gatherAll(slices)
+      const { gathered: found, departed } = await gatherAll(slices)
       await slices.rest()
-      const chosen = await chooseContents(gathered, kind.openClaims(), slices)
+      const claims = kind.openClaims()
+      const gathered = markHeirs(found, departed, claims)
+      const chosen = await chooseContents(gathered, claims, slices, departed)
       const all = await completeAll(chosen, slices)
       const failure = publish(all)
       await slices.rest()
@@ -124,9 +130,14 @@ export function createFedResources<Content extends Named, Fed>(
       } finally {
         // Statuses and memories are stored independently: a failure to write the statuses does not prevent
         // the memories.
-        memories = await memoriesOf(all, memories, failure === undefined, slices)
+        memories = await memoriesOf(all, departed, memories, {
+          ...{ claims, slices },
+          published: failure === undefined,
+        })
         remembered.replace(memories)
       }
+      const nextEndMs = Math.min(...departed.map(({ endMs }) => endMs))
+      if (departed.length > 0) options.recheckAfter(nextEndMs - clock.nowMs())
       if (failure !== undefined) throw failure
     },
   }
@@ -156,18 +167,24 @@ function createTranslations<Content extends Named>(kind: KindAdapter<Content>) {
   return { of, retain }
 }
 
+interface MemoryOptions<Content> {
+  readonly claims: Pick<Claims<Content>, 'keyOf'>
+  readonly published: boolean
+  readonly slices: Slices
+}
+
 /** Only published content becomes the last good version. A memory is the same object until it changes. */
 async function memoriesOf<Content>(
   all: readonly Chosen<Content>[],
+  departed: readonly Departed<Content>[],
   before: ReadonlyMap<string, Memory<Content>>,
-  published: boolean,
-  slices: Slices,
+  options: MemoryOptions<Content>,
 ): Promise<ReadonlyMap<string, Memory<Content>>> {
-  const memories = new Map<string, Memory<Content>>()
+  const memories = new Map(departed.map(({ uid, memory }) => [uid, memory]))
   for (const item of all) {
     const { uid } = item.resource
-    memories.set(uid, memoryOf(item, before.get(uid), published))
-    await slices.rest()
+    memories.set(uid, memoryOf(item, before.get(uid), options))
+    await options.slices.rest()
   }
   return memories
 }
@@ -176,18 +193,21 @@ async function memoriesOf<Content>(
 function memoryOf<Content>(
   { resource, memory, translation, content }: Chosen<Content>,
   before: Memory<Content> | undefined,
-  published: boolean,
+  { claims, published }: MemoryOptions<Content>,
 ): Memory<Content> {
   const lastGood = (published ? content : undefined) ?? memory.lastGood
   const isPresent = 'value' in translation && translation.value === lastGood
   const lastGoodGeneration = isPresent ? resource.generation : memory.lastGoodGeneration
+  const isHeir =
+    memory.heirOf !== undefined && content !== undefined && claims.keyOf(content) === memory.heirOf
   const isSame =
     memory === before &&
+    isHeir === (memory.heirOf !== undefined) &&
     lastGood === memory.lastGood &&
     lastGoodGeneration === memory.lastGoodGeneration &&
     memory.origin === resource.origin
   if (isSame) return memory
   const { firstSeenMs } = memory
   const good = lastGood === undefined ? {} : { lastGood, ...(lastGoodGeneration && { lastGoodGeneration }) }
-  return { firstSeenMs, origin: resource.origin, ...good }
+  return { firstSeenMs, origin: resource.origin, ...good, ...(isHeir && { heirOf: memory.heirOf }) }
 }

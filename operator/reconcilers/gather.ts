@@ -4,6 +4,7 @@ import type { KindAdapter, Named } from '../kinds/kind-adapter.ts'
 import type { Translation } from '../kinds/translation.ts'
 import type { SourcedResource, SourceProblem } from '../sources/source.ts'
 import { type Gathered, nameOf } from './choose-contents.ts'
+import { type Departed, findDeparted } from './departures.ts'
 import type { Memories, Memory } from './remembered.ts'
 
 export interface Sighting<Content> {
@@ -17,22 +18,28 @@ export interface Sighting<Content> {
   readonly nowMs: number
 }
 
+export interface AllGathered<Content> {
+  readonly gathered: readonly Gathered<Content>[]
+  readonly departed: readonly Departed<Content>[]
+}
+
 /**
  * Resolves with every resource of the kind, with its translation and its memory, in the order of the names.
  * The result also has resources that were in force and that may be in an unreadable file. A source remembers
- * these until a restart; after it, only their memory keeps them in force.
+ * these until a restart; after it, only their memory keeps them in force. `departed` has those that were
+ * deleted a short time ago.
  */
 export async function gather<Content extends Named>(
   { definition }: Pick<KindAdapter<Content>, 'definition'>,
   { resources, unread, memories, nowMs }: Sighting<Content>,
   translate: (resource: SourcedResource) => Translation<Content>,
   slices: Slices,
-): Promise<readonly Gathered<Content>[]> {
+): Promise<AllGathered<Content>> {
   const present: Gathered<Content>[] = []
   for (const resource of resources) {
     if (resource.kind !== definition.kind) continue
     const firstSeenMs = resource.createdMs ?? nowMs
-    const memory = memories.get(resource.uid) ?? { firstSeenMs, origin: resource.origin }
+    const memory = presentMemory(memories.get(resource.uid)) ?? { firstSeenMs, origin: resource.origin }
     present.push(
       resource.paused
         ? heldAsItWas(resource, memory)
@@ -44,12 +51,25 @@ export async function gather<Content extends Named>(
   const apiVersion = `${apiGroup}/${definition.version}`
   const hidden: Gathered<Content>[] = []
   for (const [uid, memory] of unread.length === 0 ? [] : memories.entries()) {
-    const found = uids.has(uid)
-      ? undefined
-      : hiddenResource({ apiVersion, kind: definition.kind, uid }, memory, unread)
-    if (found !== undefined) hidden.push(found)
+    const isDeleted = memory.goneSinceMs !== undefined
+    const found =
+      uids.has(uid) || isDeleted
+        ? undefined
+        : hiddenResource({ apiVersion, kind: definition.kind, uid }, memory, unread)
+    if (found === undefined) continue
+    hidden.push(found)
+    uids.add(uid)
   }
-  return [...present, ...hidden].sort((a, b) => (a.name < b.name ? -1 : 1))
+  return {
+    gathered: [...present, ...hidden].sort((a, b) => (a.name < b.name ? -1 : 1)),
+    departed: findDeparted(memories, uids, nowMs),
+  }
+}
+
+/** A file that declares a deleted resource again continues its age, and not its last good content. */
+function presentMemory<Content>(memory: Memory<Content> | undefined): Memory<Content> | undefined {
+  if (memory?.goneSinceMs === undefined) return memory
+  return { firstSeenMs: memory.firstSeenMs, origin: memory.origin }
 }
 
 /** A paused resource keeps the content that is in force, and its spec is ignored. */

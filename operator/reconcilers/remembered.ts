@@ -21,4 +21,8 @@ export interface Memory<Content> {
    * The generation of the resource with this content; left out in memories of versions without this field.
    */
   readonly lastGoodGeneration?: number | undefined
+  /** When the resource was deleted; its last good content is then the claim that is kept for a time. */
+  readonly goneSinceMs?: number | undefined
+  /** The claim of a deleted resource of the same name, which this one has taken over: see `Claims.keyOf`. */
+  readonly heirOf?: string | undefined
 }

@@ -1,4 +1,4 @@
-import type { ClaimDenial } from '../kinds/claims.ts'
+import { type ClaimDenial, keptReason } from '../kinds/claims.ts'
 import type { Doubt, UnmetDependency } from '../kinds/kind-adapter.ts'
 import { type FieldProblem, formatFieldProblem } from '../kinds/translation.ts'
 import type { Condition, NewCondition } from './conditions.ts'
@@ -108,7 +108,13 @@ function doubtful({ doubt }: Facts): readonly NewCondition[] {
 }
 
 /** The transient reasons. */
-const onItsWay: ReadonlySet<string> = new Set(['Pending', 'FeatureMissing', 'NoProcess', 'SecretUnknown'])
+const onItsWay: ReadonlySet<string> = new Set([
+  'Pending',
+  'FeatureMissing',
+  'NoProcess',
+  'SecretUnknown',
+  keptReason,
+])
 
 /** Returns whether the reason for which a resource is not ready may be transient. */
 export function isPassing({ reason }: Pick<Condition, 'reason'>): boolean {

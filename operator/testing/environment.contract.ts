@@ -152,6 +152,28 @@ export function environmentContract(
       await waitFor('the limit after the pause', () => rate() === 30)
     })
 
+    it('keeps the claim of a deleted resource for its namespace, in the next operator too', async () => {
+      // Every cluster has this namespace.
+      const metadata = { namespace: 'kube-public', name: 'rival' }
+      const rival = { ...limits(99), metadata }
+      await place.apply(rival)
+      await become(rival, 'Accepted', 'DomainConflict')
+      await place.remove(limits(30))
+      await become(rival, 'Accepted', 'ClaimKept')
+      const { message } = (await condition(rival, 'Accepted')) ?? {}
+      await stop()
+      await startOperator()
+      assert.equal(rate(), undefined)
+      assert.equal((await condition(rival, 'Accepted'))?.message, message)
+      await place.apply(limits(30))
+      await waitFor('the limit of the new resource', () => rate() === 30)
+      await become(rival, 'Accepted', 'DomainConflict')
+      await stop()
+      await startOperator()
+      assert.equal(rate(), 30)
+      await place.remove(rival)
+    })
+
     it('publishes a route with the token of its Secret, and reports a missing Secret', async () => {
       const [open, closed] = [route('open', 'tokens'), route('closed', 'missing')]
       for (const manifest of [tokens, open, closed]) await place.apply(manifest)

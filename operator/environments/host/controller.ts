@@ -36,6 +36,7 @@ export function openHostController<Content extends Named, Fed extends object>(
     remembered: remembered.of(kind),
     feed: createContentFeed(feed, kind),
     clock: systemClock,
+    recheckAfter: ms => runner.triggerAfter(ms),
   })
   const first = Promise.withResolvers<void>()
   const runner = createRunner({

@@ -78,10 +78,11 @@ function toEntries(byKind: ByKind): Readonly<Record<string, Entry>> {
 /** Contents are the same objects until they change, so that nothing large is compared. */
 function isSame(a: ReadonlyMap<string, Memory<unknown>>, b: ReadonlyMap<string, Memory<unknown>>): boolean {
   if (a.size !== b.size) return false
-  for (const [uid, { firstSeenMs, origin, lastGood, lastGoodGeneration }] of a) {
+  for (const [uid, { firstSeenMs, origin, lastGood, lastGoodGeneration, ...rest }] of a) {
     const other = b.get(uid)
     if (other?.firstSeenMs !== firstSeenMs || other.origin !== origin) return false
     if (other.lastGood !== lastGood || other.lastGoodGeneration !== lastGoodGeneration) return false
+    if (other.goneSinceMs !== rest.goneSinceMs || other.heirOf !== rest.heirOf) return false
   }
   return true
 }
@@ -117,12 +118,18 @@ function readEntry(
 ): { readonly kind: string; readonly memory: Memory<Named> } | undefined {
   if (!isObject<Entry>(value)) return undefined
   const { kind: name = firstKind, firstSeenMs, origin, lastGood, lastGoodGeneration } = value
+  const { goneSinceMs, heirOf } = value
   const kind = kinds.find(({ definition }) => definition.kind === name)
   if (kind === undefined || typeof firstSeenMs !== 'number' || typeof origin !== 'string') return undefined
   const isGeneration = typeof lastGoodGeneration === 'number' && Number.isSafeInteger(lastGoodGeneration)
   if (!Number.isFinite(firstSeenMs) || (lastGoodGeneration !== undefined && !isGeneration)) return undefined
   if (lastGood !== undefined && !kind.isContent(lastGood)) return undefined
-  const generation = isGeneration && { lastGoodGeneration }
-  const memory = { firstSeenMs, origin, ...(lastGood !== undefined && { lastGood }), ...generation }
+  const memory = {
+    ...{ firstSeenMs, origin },
+    ...(lastGood !== undefined && { lastGood }),
+    ...(isGeneration && { lastGoodGeneration }),
+    ...(typeof goneSinceMs === 'number' && Number.isFinite(goneSinceMs) && { goneSinceMs }),
+    ...(typeof heirOf === 'string' && { heirOf }),
+  }
   return { kind: kind.definition.kind, memory }
 }

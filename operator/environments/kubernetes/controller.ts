@@ -84,6 +84,7 @@ export function openClusterController<Content extends Named, Fed extends object>
     backendFailure: options.backends.of,
     obstacle: workload => infrastructure.obstacle(workload),
     clock: systemClock,
+    recheckAfter: ms => runner.triggerAfter(ms),
     storedConditions: resource => statuses.conditionsOf(resource),
     writeStatus(all) {
       propagation(all)

@@ -23,27 +23,45 @@ export function rememberInObjects<Content extends Named>(
   store: Pick<LastGoodStore, 'read' | 'set'>,
   resources: () => readonly StoredResource[],
 ): RememberedInObjects<Content> {
-  let own: ReadonlyMap<string, Memory<Content>> = new Map()
+  let own: ReadonlyMap<string, Memory<Content>> | undefined
   let earlier: ReadonlyMap<string, Memory<Content>> = new Map()
   return {
     async read() {
       const entries = await store.read()
-      earlier = new Map(
-        resources().flatMap(resource => {
-          const memory = readMemory(kind, resource, entries.get(resource.metadata.uid ?? ''))
-          return memory === undefined ? [] : [[resource.metadata.uid ?? '', memory]]
-        }),
-      )
+      const present = resources().map(resource => [resource.metadata.uid ?? '', resource] as const)
+      const uids = new Set(present.map(([uid]) => uid))
+      const gone = [...entries].filter(([uid]) => !uids.has(uid))
+      earlier = new Map([
+        ...gone.flatMap(([uid, entry]) => ofUid(uid, readDeleted(kind, entry))),
+        ...present.flatMap(([uid, resource]) => ofUid(uid, readMemory(kind, resource, entries.get(uid)))),
+      ])
     },
     all: () => ({
-      get: uid => own.get(uid) ?? earlier.get(uid),
-      entries: () => own.entries(),
+      get: uid => own?.get(uid) ?? earlier.get(uid),
+      entries: () => (own ?? earlier).entries(),
     }),
     replace(memories) {
       own = memories
       store.set(memories)
     },
   }
+}
+
+function ofUid<Content>(
+  uid: string,
+  memory: Memory<Content> | undefined,
+): readonly (readonly [string, Memory<Content>])[] {
+  return memory === undefined ? [] : [[uid, memory]]
+}
+
+/** The memory of a resource that does not exist any more. Its age has no effect. */
+function readDeleted<Content extends Named>(
+  kind: Pick<KindAdapter<Content>, 'isContent'>,
+  { generation, text, goneSinceMs }: LastGoodEntry,
+): Memory<Content> | undefined {
+  const lastGood = decodeLastGood(kind, text)
+  if (lastGood === undefined) return undefined
+  return { firstSeenMs: 0, origin: lastGood.name, lastGood, lastGoodGeneration: generation, goneSinceMs }
 }
 
 /** Returns the newer one of the contents in objects and in the status. */
@@ -58,7 +76,8 @@ function readMemory<Content extends Named>(
   const firstSeenMs = Date.parse(`${creationTimestamp}`)
   if (entry === undefined || Number.isNaN(firstSeenMs)) return undefined
   const origin = `${namespace}/${name}`
-  return decodedLater({ firstSeenMs, origin, lastGoodGeneration: entry.generation }, () =>
+  const { generation: lastGoodGeneration, heirOf } = entry
+  return decodedLater({ firstSeenMs, origin, lastGoodGeneration, heirOf }, () =>
     decodeLastGood(kind, entry.text, origin),
   )
 }

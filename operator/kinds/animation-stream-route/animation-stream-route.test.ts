@@ -54,6 +54,7 @@ function openWorld() {
         },
       },
       clock: { nowMs: () => nowMs, monotonicMs: () => nowMs },
+      recheckAfter() {},
       writeStatus: now => {
         statuses = now
       },
@@ -77,6 +78,7 @@ function openWorld() {
     published: () => published,
     route: (id: string, spec: object) => put('AnimationStreamRoute', id, spec),
     secret: (id: string, stringData: object) => put('Secret', id, { stringData }),
+    removeRoute: (id: string) => resources.delete(`AnimationStreamRoute ${id}`),
     removeSecret: (id: string) => resources.delete(`Secret ${id}`),
     restart() {
       routes = start()
@@ -306,6 +308,28 @@ test('a prefix belongs to the oldest route, also after a restart', async () => {
       'shop/kiosk, which is older; name another',
   )
   assert.deepEqual({ counts, subject }, { counts: { activeStreams: 0, consumers: 0 }, subject: 'kiosk-vip-' })
+})
+
+test('a longer prefix of another namespace waits a minute after the route with the prefix is deleted', async () => {
+  const world = openWorld()
+  world.route('shop/kiosk', kiosk)
+  await world.reconcile()
+  world.route('arcade/kiosk', { match: { streamIdPrefix: 'kiosk-vip-' } })
+  world.route('arcade/news', { match: { streamIdPrefix: 'news-' } })
+  await world.reconcile()
+  world.removeRoute('shop/kiosk')
+  assert.equal(await world.reconcile(), 'arcade/news news-: 0')
+  const [accepted] = world.status('arcade/kiosk').conditions
+  assert.equal(accepted?.reason, 'ClaimKept')
+  assert.match(
+    accepted?.message ?? '',
+    /^spec\.match\.streamIdPrefix: "kiosk-vip-" overlaps "kiosk-", which belonged to shop\/kiosk, which was deleted; it is kept for the namespace shop until 1970-01-01T/,
+  )
+  world.restart()
+  assert.equal(await world.reconcile(), 'arcade/news news-: 0')
+  world.route('shop/kiosk', kiosk)
+  assert.equal(await world.reconcile(), 'arcade/news news-: 0, shop/kiosk kiosk-: 0')
+  assert.equal(world.status('arcade/kiosk').conditions[0]?.reason, 'PrefixConflict')
 })
 
 test('processes that take no calls are left out of the enforcement', async () => {

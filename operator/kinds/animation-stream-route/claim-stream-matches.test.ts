@@ -93,6 +93,26 @@ for (const [name, rows] of table) {
   })
 }
 
+test('the claims of a deleted route are kept for its namespace', () => {
+  const claims = openStreamMatchClaims()
+  for (const text of ['a/1 shop-', 'a/2 - lamp']) {
+    const { content, claimant } = parse(text)
+    claims.keep(content, claimant, '12:00')
+  }
+  const outcomeOf = (text: string) => {
+    const { content, claimant } = parse(text)
+    const { reason, message = 'has it' } = claims.denialOf(content, claimant) ?? {}
+    return reason === undefined ? message : `${reason}: ${message}`
+  }
+  const whose = (name: string) =>
+    `belonged to ${name}, which was deleted; it is kept for the namespace a until 12:00, and this resource gets it then`
+  assert.equal(outcomeOf('b/1 shop-'), `ClaimKept: "shop-" ${whose('a/1')}`)
+  assert.equal(outcomeOf('b/1 s'), `ClaimKept: "s" overlaps "shop-", which ${whose('a/1')}`)
+  assert.equal(outcomeOf('b/1 - lamp'), `ClaimKept: this match ${whose('a/2')}`)
+  for (const free of ['a/3 shop-', 'a/3 - lamp', 'b/1 - -', 'b/1 news-'])
+    assert.equal(outcomeOf(free), 'has it')
+})
+
 test('the messages name the overlap and its owner', () => {
   const claims = openStreamMatchClaims()
   const old = parse('a/1 shop-')

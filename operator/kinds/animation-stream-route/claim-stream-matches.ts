@@ -1,5 +1,5 @@
 import type { StreamRoute } from '../../translated-types.ts'
-import type { Claimant, Claims } from '../claims.ts'
+import { type Claimant, type Claims, type Keeper, keptDenial } from '../claims.ts'
 
 /**
  * The owners of matches.
@@ -15,24 +15,26 @@ import type { Claimant, Claims } from '../claims.ts'
  */
 export function openStreamMatchClaims(): Claims<Pick<StreamRoute, 'match'>> {
   const byMatch = new Map<string, string>()
-  /** The first route with exactly this prefix. */
-  const byPrefix = new Map<string, Owner>()
-  /**
-   * The first route of each namespace that has a longer prefix, by each text with which that prefix begins.
-   */
-  const byStart = new Map<string, Map<string, Owner>>()
+  const prefixes = openPrefixes<Owner>()
+  const keptMatches = new Map<string, Keeper>()
+  const keptPrefixes = openPrefixes<Owner & Keeper>()
 
-  /** Returns a route of another namespace whose prefix overlaps this one. */
-  function strangerWith(prefix: string, namespace: string): Owner | undefined {
-    const isStranger = (owner: Owner) => owner.namespace !== namespace
-    const above = startsOf(prefix).flatMap(start => byPrefix.get(start) ?? [])
-    return above.find(isStranger) ?? byStart.get(prefix)?.values().find(isStranger)
+  function keptFor({ match }: Pick<StreamRoute, 'match'>, namespace: string) {
+    const { streamIdPrefix: prefix } = match
+    const stranger = keptPrefixes.strangerWith(prefix, namespace)
+    if (stranger !== undefined) {
+      const overlap = stranger.prefix === prefix ? '' : ` overlaps "${stranger.prefix}", which`
+      return keptDenial('spec.match.streamIdPrefix', `"${prefix}"${overlap}`, stranger)
+    }
+    const keeper = keptMatches.get(keyOf(match))
+    if (keeper === undefined || keeper.namespace === namespace) return undefined
+    return keptDenial('spec.match', 'this match', keeper)
   }
 
   return {
     denialOf({ match }, { namespace }) {
       const { streamIdPrefix: prefix } = match
-      const stranger = prefix === '' ? undefined : strangerWith(prefix, namespace)
+      const stranger = prefixes.strangerWith(prefix, namespace)
       if (stranger !== undefined) {
         const overlap = stranger.prefix === prefix ? '' : ` overlaps "${stranger.prefix}", which`
         const whose = `belongs to the namespace ${stranger.namespace} by ${stranger.name}, which is older`
@@ -40,21 +42,18 @@ export function openStreamMatchClaims(): Claims<Pick<StreamRoute, 'match'>> {
         return { reason: 'PrefixConflict', path: 'spec.match.streamIdPrefix', message, owner: stranger.name }
       }
       const owner = byMatch.get(keyOf(match))
-      if (owner === undefined) return undefined
+      if (owner === undefined) return keptFor({ match }, namespace)
       const message = `${owner}, which is older, matches exactly the same; match something else`
       return { reason: 'MatchConflict', path: 'spec.match', message, owner }
     },
     grant({ match }, claimant) {
       const { streamIdPrefix: prefix } = match
       byMatch.set(keyOf(match), claimant.name)
-      if (prefix === '') return
-      const owner = { ...claimant, prefix }
-      if (!byPrefix.has(prefix)) byPrefix.set(prefix, owner)
-      for (const start of startsOf(prefix).slice(0, -1)) {
-        const namespaces = byStart.get(start) ?? new Map<string, Owner>()
-        if (!namespaces.has(claimant.namespace)) namespaces.set(claimant.namespace, owner)
-        byStart.set(start, namespaces)
-      }
+      prefixes.add({ ...claimant, prefix })
+    },
+    keep({ match }, claimant, until) {
+      keptMatches.set(keyOf(match), { ...claimant, until })
+      keptPrefixes.add({ ...claimant, until, prefix: match.streamIdPrefix })
     },
     keyOf: ({ match }) => keyOf(match),
   }
@@ -62,6 +61,35 @@ export function openStreamMatchClaims(): Claims<Pick<StreamRoute, 'match'>> {
 
 interface Owner extends Claimant {
   readonly prefix: string
+}
+
+/** Routes by their prefixes. The empty prefix belongs to no namespace. */
+function openPrefixes<Route extends Owner>() {
+  /** The first route with exactly this prefix. */
+  const byPrefix = new Map<string, Route>()
+  /**
+   * The first route of each namespace that has a longer prefix, by each text with which that prefix begins.
+   */
+  const byStart = new Map<string, Map<string, Route>>()
+  return {
+    /** Returns a route of another namespace whose prefix overlaps this one. */
+    strangerWith(prefix: string, namespace: string): Route | undefined {
+      if (prefix === '' || byPrefix.size === 0) return undefined
+      const isStranger = (owner: Route) => owner.namespace !== namespace
+      const above = startsOf(prefix).flatMap(start => byPrefix.get(start) ?? [])
+      return above.find(isStranger) ?? byStart.get(prefix)?.values().find(isStranger)
+    },
+    add(route: Route): void {
+      const { prefix, namespace } = route
+      if (prefix === '') return
+      if (!byPrefix.has(prefix)) byPrefix.set(prefix, route)
+      for (const start of startsOf(prefix).slice(0, -1)) {
+        const namespaces = byStart.get(start) ?? new Map<string, Route>()
+        if (!namespaces.has(namespace)) namespaces.set(namespace, route)
+        byStart.set(start, namespaces)
+      }
+    },
+  }
 }
 
 /** Returns `a`, `ab` and `abc` for `abc`. */

@@ -1,9 +1,15 @@
 /** The last good content of one resource, as it is stored. */
-export interface LastGoodEntry {
+export interface LastGoodEntry extends Note {
   /** The generation of the resource that had the content. */
   readonly generation: number
   /** The content, encoded by `encodeLastGood`. */
   readonly text: string
+}
+
+/** What is known of few resources beside their content: see `Memory`. */
+export interface Note {
+  readonly goneSinceMs?: number | undefined
+  readonly heirOf?: string | undefined
 }
 
 /** One part of an entry: the key and the value in the `binaryData` of a ConfigMap. */
@@ -20,6 +26,28 @@ export function toPieces(uid: string, { generation, text }: LastGoodEntry): read
     // A multiple of four characters, so that each piece is base64 by itself.
     text.slice(index * maxPieceChars, (index + 1) * maxPieceChars),
   ])
+}
+
+/** Versions without notes pass over this key. */
+export const noteKey = (uid: string, generation: number) => `${uid}.${generation}.note`
+
+/** Returns the piece with the note of an entry, which belongs beside its first piece; none for an empty note. */
+export function toNote(uid: string, { generation, goneSinceMs, heirOf }: LastGoodEntry): readonly Piece[] {
+  if (goneSinceMs === undefined && heirOf === undefined) return []
+  return [[noteKey(uid, generation), Buffer.from(JSON.stringify({ goneSinceMs, heirOf })).toString('base64')]]
+}
+
+/** Returns an empty note for text that is none. */
+function readNote(base64: string): Note {
+  try {
+    const { goneSinceMs, heirOf } = JSON.parse(Buffer.from(base64, 'base64').toString()) as Note
+    return {
+      ...(typeof goneSinceMs === 'number' && { goneSinceMs }),
+      ...(typeof heirOf === 'string' && { heirOf }),
+    }
+  } catch {
+    return {}
+  }
 }
 
 /** `uid.generation.index.count` */
@@ -43,7 +71,14 @@ export function joinPieces(pieces: ReadonlyMap<string, string>): ReadonlyMap<str
     if (generation <= (found.get(uid)?.generation ?? -1)) continue
     const keys = Array.from({ length: count }, (_, at) => `${uid}.${generation}.${at}.${count}`)
     if (count === 0 || !keys.every(key => pieces.has(key))) continue
-    found.set(uid, { generation, keys, text: keys.map(key => pieces.get(key)).join('') })
+    const text = keys.map(key => pieces.get(key)).join('')
+    const note = pieces.get(noteKey(uid, generation))
+    found.set(
+      uid,
+      note === undefined
+        ? { generation, keys, text }
+        : { generation, keys: [...keys, noteKey(uid, generation)], text, ...readNote(note) },
+    )
   }
   return found
 }

@@ -36,6 +36,8 @@ const step = fc.record({
   uid: fc.constantFrom('a', 'b', 'c', 'd'),
   chars: fc.constantFrom(0, 40, 30_000, 60_000, 70_000, maxPieceChars, 2 * maxPieceChars + 4),
   isRemoval: fc.boolean(),
+  /** The note of the present version instead of another one. */
+  note: fc.option(fc.nat(9), { nil: undefined }),
   writes: fc.nat(4),
   isCrash: fc.boolean(),
 })
@@ -46,8 +48,10 @@ test('after an interruption each stored entry is the newest version or the one b
       const server = openServer()
       /** The versions that may be read for each uid: those since the last one that was certainly written. */
       const possible = new Map<string, (LastGoodEntry | undefined)[]>()
-      steps.forEach(({ uid, chars, isRemoval, writes, isCrash }, index) => {
-        const entry = isRemoval ? undefined : { generation: index + 1, text: textOf(chars, index) }
+      steps.forEach(({ uid, chars, isRemoval, note, writes, isCrash }, index) => {
+        const fresh = { generation: index + 1, text: textOf(chars, index) }
+        const { generation, text } = (note && server.layout().entry(uid)) || fresh
+        const entry = isRemoval ? undefined : { generation, text, goneSinceMs: note }
         if (entry === undefined) server.layout().remove(uid)
         else server.layout().put(uid, entry)
         possible.set(uid, [...(possible.get(uid) ?? [undefined]), entry])
@@ -56,7 +60,10 @@ test('after an interruption each stored entry is the newest version or the one b
         for (const [uid, versions] of possible) {
           const found = read.get(uid)
           const isOne = versions.some(
-            version => version?.generation === found?.generation && version?.text === found?.text,
+            version =>
+              version?.generation === found?.generation &&
+              version?.text === found?.text &&
+              version?.goneSinceMs === found?.goneSinceMs,
           )
           assert.ok(isOne, `${uid} has the generation ${found?.generation}`)
         }
@@ -64,7 +71,7 @@ test('after an interruption each stored entry is the newest version or the one b
         server.restart()
         for (const uid of possible.keys()) {
           const entry = server.layout().entry(uid)
-          possible.set(uid, [entry && { generation: entry.generation, text: entry.text }])
+          possible.set(uid, [entry])
         }
       })
       server.write()

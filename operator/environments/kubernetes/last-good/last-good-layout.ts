@@ -1,4 +1,11 @@
-import { type FoundEntry, joinPieces, type LastGoodEntry, toPieces } from './last-good-entry.ts'
+import {
+  type FoundEntry,
+  joinPieces,
+  type LastGoodEntry,
+  noteKey,
+  toNote,
+  toPieces,
+} from './last-good-entry.ts'
 
 /** Small entries share an object up to this size, in characters; beyond it only when every name is in use. */
 const sharedChars = 64 * 1024
@@ -30,6 +37,9 @@ interface StoredObject {
   readonly pieces: Map<string, string>
   chars: number
 }
+
+const textKeys = ({ keys, generation }: FoundEntry, uid: string) =>
+  keys.filter(key => key !== noteKey(uid, generation))
 
 /**
  * @param stored the data of each object that exists
@@ -76,8 +86,8 @@ export function createLastGoodLayout(
   for (const key of pieces.keys()) if (!used.has(key)) drop(key)
 
   /** Returns the object of the old version, if the new one has a single piece and fits into it. */
-  function placeOfOld(old: FoundEntry | undefined, chars: number): string | undefined {
-    const [key, ...others] = old?.keys ?? []
+  function placeOfOld(uid: string, old: FoundEntry | undefined, chars: number): string | undefined {
+    const [key, ...others] = old === undefined ? [] : textKeys(old, uid)
     if (key === undefined || others.length > 0) return undefined
     const object = placeOf.get(key)
     const held = object === undefined ? undefined : objects.get(object)
@@ -86,14 +96,34 @@ export function createLastGoodLayout(
     return left + chars <= maxChars ? object : undefined
   }
 
+  /** Writes the note beside the text, which stays where it is: an interruption must not lose it. */
+  function replaceNote(uid: string, old: FoundEntry, entry: LastGoodEntry): void {
+    drop(noteKey(uid, old.generation))
+    setEntry(uid, entry, textKeys(old, uid))
+  }
+
+  /** Adds the note beside the first piece of the text, so that both are written together. */
+  function setEntry(uid: string, entry: LastGoodEntry, keys: readonly string[]): void {
+    const object = placeOf.get(keys[0] ?? '') ?? ''
+    const note = toNote(uid, entry)
+    for (const [key, text] of note) {
+      outdated.delete(key)
+      drop(key)
+      add(object, key, text)
+    }
+    dirty.add(object)
+    entries.set(uid, { ...entry, keys: [...keys, ...note.map(([key]) => key)] })
+  }
+
   return {
     entry: uid => entries.get(uid),
     uids: () => [...entries.keys()],
     put(uid, entry) {
       const old = entries.get(uid)
+      if (old?.generation === entry.generation && old.text === entry.text) return replaceNote(uid, old, entry)
       const fresh = toPieces(uid, entry)
       const [[key, text] = ['', ''], ...others] = fresh
-      const same = others.length > 0 ? undefined : placeOfOld(old, key.length + text.length)
+      const same = others.length > 0 ? undefined : placeOfOld(uid, old, key.length + text.length)
       for (const oldKey of old?.keys ?? []) {
         if (same === undefined) outdated.add(oldKey)
         else drop(oldKey)
@@ -105,7 +135,11 @@ export function createLastGoodLayout(
         add(object, key, text)
         dirty.add(object)
       }
-      entries.set(uid, { ...entry, keys: fresh.map(([key]) => key) })
+      setEntry(
+        uid,
+        entry,
+        fresh.map(([key]) => key),
+      )
     },
     remove(uid) {
       for (const key of entries.get(uid)?.keys ?? []) drop(key)

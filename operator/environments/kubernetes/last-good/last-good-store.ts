@@ -95,12 +95,15 @@ export class LastGoodStore {
     const slices = createSlices()
     for (const uid of layout.uids()) if (memories.get(uid)?.lastGood === undefined) layout.remove(uid)
     for (const [uid, memory] of memories) {
-      const { lastGood, lastGoodGeneration: generation = 0 } = memory
+      const { lastGood, lastGoodGeneration: generation = 0, goneSinceMs, heirOf } = memory
       if (lastGood === undefined) continue
       const entry = layout.entry(uid)
       const isStored =
-        entry?.generation === generation && (!wasRead || this.#options.isReadable(entry, memory))
-      if (!isStored) layout.put(uid, { generation, text: encodeLastGood(lastGood) })
+        entry?.generation === generation &&
+        entry.goneSinceMs === goneSinceMs &&
+        entry.heirOf === heirOf &&
+        (!wasRead || this.#options.isReadable(entry, memory))
+      if (!isStored) layout.put(uid, { generation, text: encodeLastGood(lastGood), goneSinceMs, heirOf })
       await slices.rest()
     }
   }

@@ -15,17 +15,20 @@ export function encodeLastGood(content: Named): string {
   return text
 }
 
-/** Returns undefined for text that is not such content, or not of the resource `name`. */
+/**
+ * Returns undefined for text that is not such content, or not of the resource `name`; of any resource if it is
+ * left out.
+ */
 export function decodeLastGood<Content extends Named>(
   { isContent }: Pick<KindAdapter<Content>, 'isContent'>,
   text: unknown,
-  name: string,
+  name?: string,
 ): Content | undefined {
   if (typeof text !== 'string') return undefined
   try {
     const json = gunzipSync(Buffer.from(text, 'base64'), { maxOutputLength: maxJsonBytes }).toString()
     const content: unknown = JSON.parse(json)
-    return isContent(content) && content.name === name ? content : undefined
+    return isContent(content) && content.name === (name ?? content.name) ? content : undefined
   } catch {
     return undefined
   }

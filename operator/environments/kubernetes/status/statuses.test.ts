@@ -147,10 +147,14 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
 
     await api.call('DELETE', `${path}/moved`)
     const path1 = `/api/v1/namespaces/${namespace}/configmaps?labelSelector=tollway.dev/last-good`
-    await waitFor('the deleted resource to be forgotten', async () => {
+    const storedKeys = async () => {
       const { items } = (await api.call('GET', path1)).body as { items: { binaryData?: object }[] }
-      return !items.some(item => JSON.stringify(item.binaryData).includes(metadata.uid ?? 'no uid'))
-    })
+      const keys = items.flatMap(({ binaryData = {} }) => Object.keys(binaryData))
+      return keys.filter(key => key.startsWith(`${metadata.uid}.`))
+    }
+    await waitFor('the deletion to be noted', async () => (await storedKeys()).join().endsWith('.note'))
+    next.wait(60_000)
+    await waitFor('the deleted resource to be forgotten', async () => (await storedKeys()).length === 0)
   })
 
   it('are read with their last good versions although half of the responses are errors', async t => {
@@ -222,6 +226,7 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
   const remembered = rememberInObjects(limits, store, list)
   const transitions: string[] = []
   let published: readonly RateLimitDomain[] = []
+  let waitedMs = 0
   const writer = new StatusWriter({
     stored: (space, name) => reflector.get(space, name) as StoredResource | undefined,
     keepsLastGood: uid => !store.isStored(uid),
@@ -251,7 +256,8 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
     infrastructure: {
       observe: () => [{ name: 'pod', uid: 'pod', ready: true, reason: '', restarts: 0, addresses: {} }],
     },
-    clock: systemClock,
+    clock: { ...systemClock, nowMs: () => systemClock.nowMs() + waitedMs },
+    recheckAfter() {},
     storedConditions: key => writer.conditionsOf(key),
     writeStatus: statuses => writer.write(statuses),
   })
@@ -274,6 +280,11 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
       published
         .map(({ domain, descriptors: [rule] }) => `${domain}: ${rule?.rateLimit?.requestsPerUnit}`)
         .join(', '),
+    /** Continues as if this time had passed. */
+    wait(ms: number) {
+      waitedMs += ms
+      void configs.reconcile()
+    },
     lookAgain: () => void configs.reconcile(),
     stored: (name: string) =>
       waitFor(`the last good version of ${name} to be stored`, () => isStored(list(), store, name)),
