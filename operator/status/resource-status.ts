@@ -25,6 +25,8 @@ export interface ResourceStatus {
   /** The details of its kind, by their names in the status. They contain no secret. */
   readonly details?: Readonly<Record<string, string>>
   readonly conditions: readonly Condition[]
+  /** The number of resources of a `groupResources`, which have no names; left out for one resource. */
+  readonly resources?: number
 }
 
 /** The facts from which the conditions are derived. */

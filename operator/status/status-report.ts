@@ -40,6 +40,29 @@ export function isReady({ resources, replicas, problems }: StatusReport, exceptS
   )
 }
 
+/**
+ * Returns the report without names, subjects and messages of resources: they are grouped by kind and by their
+ * conditions. The page of an operator has it, because every pod of a cluster can read that.
+ */
+export function groupResources(report: StatusReport): StatusReport {
+  const groups = new Map<string, ResourceStatus>()
+  for (const { kind, conditions } of report.resources) {
+    const shown = conditions
+      .map(({ type, status, reason }) => ({ ...{ type, status, reason, message: '' }, ...noTimes }))
+      .toSorted((a, b) => (a.type < b.type ? -1 : 1))
+    const key = JSON.stringify([kind, shown])
+    const resources = (groups.get(key)?.resources ?? 0) + 1
+    groups.set(key, { ...nameless, kind, conditions: shown, resources })
+  }
+  return { ...report, resources: [...groups.values()] }
+}
+
+const noTimes = { observedGeneration: 0, lastTransitionTime: '' }
+const nameless = {
+  ...{ namespace: '', name: '', uid: '', origin: '', subject: '', enforced: '' },
+  ...{ observedGeneration: 0, counts: {}, problems: [] },
+}
+
 export function conditionOf(
   { conditions }: Pick<ResourceStatus, 'conditions'>,
   type: string,

@@ -55,6 +55,7 @@ describe('kubectl tollway in a cluster', { skip, timeout: 600_000 }, () => {
       makeAccount(namespace, 'reader', { [namespace]: [resourceReader] }),
       makeAccount(namespace, 'watcher', {
         [system]: [podLister, { group: '', resources: ['pods/proxy'], verbs: ['get'] }],
+        [namespace]: [resourceReader],
       }),
       makeAccount(namespace, 'counter', {
         [system]: [podReader, creatorOf('portforward')],

@@ -22,7 +22,7 @@ export async function readCluster(
   return createKubernetesSource(reflected).list()
 }
 
-async function listKind(
+export async function listKind(
   cluster: Pick<Cluster, 'listAll'>,
   definition: (typeof resourceKinds)[number],
   namespace: string | undefined,

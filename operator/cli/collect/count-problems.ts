@@ -3,7 +3,7 @@ import { conditionOf, type StatusReport } from '../../status/status-report.ts'
 /** Returns the number of resources for each reason of a problem, and the numbers of processes. */
 export function countProblems({ resources, replicas, problems }: StatusReport) {
   return {
-    resources: resources.length,
+    resources: resources.reduce((total, { resources = 1 }) => total + resources, 0),
     notReady: countReasons(resources, 'Ready', status => status !== 'True'),
     degraded: countReasons(resources, 'Degraded', status => status === 'True'),
     processes: replicas.length,
@@ -21,7 +21,8 @@ function countReasons(
   const counts: Record<string, number> = {}
   for (const resource of resources) {
     const { status, reason } = conditionOf(resource, type)
-    if (isProblem(status)) counts[reason || 'Unknown'] = (counts[reason || 'Unknown'] ?? 0) + 1
+    const key = reason || 'Unknown'
+    if (isProblem(status)) counts[key] = (counts[key] ?? 0) + (resource.resources ?? 1)
   }
   return counts
 }

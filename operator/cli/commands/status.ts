@@ -64,7 +64,8 @@ export const createStatus = (source: SourceOf<ReportSource>): Command => ({
       '[--state-dir DIR | --operator URL] [--wait SECONDS] [--revision ID] [--except-stalled] [-o FORMAT]',
     ],
     description: `\
-Shows each resource with its conditions, its domain or prefix, and the processes that enforce it:
+Shows each resource with its conditions, its domain or prefix, and the processes that enforce it.
+With --operator it shows the numbers of resources; kubectl tollway status shows their names.
   ACCEPTED    the resource is valid
   PROGRAMMED  the feed carries the resource, and no process rejected it
   ENFORCED    the processes that enforce the resource, and the processes that run
@@ -170,8 +171,18 @@ function resourceTable(columns: KindColumns, resources: StatusReport['resources'
   return renderTable(heading, rows)
 }
 
+/** The resources of a report without names. */
+function groupTable(resources: StatusReport['resources']): string {
+  const rows = resources.map(resource => {
+    const { status, reason } = conditionOf(resource, 'Ready')
+    return [resource.kind, `${resource.resources}`, status, reason]
+  })
+  return renderTable(['KIND', 'RESOURCES', 'READY', 'REASON'], rows)
+}
+
 /** One for each kind that there is something of; the kinds differ in what they count. */
 function resourceTables(resources: StatusReport['resources']): readonly string[] {
+  if (resources.some(({ resources }) => resources !== undefined)) return [groupTable(resources)]
   const byKind = Map.groupBy(resources, ({ kind }) => kind)
   const ofKinds = Object.entries(columnsOfKinds).flatMap(([kind, columns]) => {
     const ofKind = byKind.get(kind) ?? []

@@ -1,4 +1,7 @@
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
+import { reportedMerchants } from '../../environments/kubernetes/merchants.ts'
+import { describeStored, type StoredKind } from '../../environments/kubernetes/status/cluster-report.ts'
+import type { StoredResource } from '../../environments/kubernetes/status/stored-resource.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import type { BrokerAddress } from '../../streams/broker-pages.ts'
 import type { OperatorAddress } from '../api/find-operator.ts'
@@ -11,7 +14,7 @@ import {
   type TollwayPod,
 } from '../cluster/find-tollway.ts'
 import { type Cluster, openCluster } from '../cluster/open-cluster.ts'
-import { readCluster } from '../cluster/read-cluster.ts'
+import { listKind, readCluster } from '../cluster/read-cluster.ts'
 import { UsageError } from '../command.ts'
 import type { ReportSource } from '../commands/status.ts'
 import { aFile } from '../completion/completion.ts'
@@ -37,13 +40,19 @@ export async function withCluster<T>(
   }
 }
 
-/** The report of an operator, through the proxy of the API server. */
+/**
+ * The report of an operator, through the proxy of the API server, with the resources that the user may list:
+ * the page of the operator has their numbers only.
+ */
 export const clusterReport: SourceOf<ReportSource> = {
   options: clusterOptions,
   async open(values) {
     const { namespace } = clusterValuesOf(values)
     const look = () =>
-      withCluster(values, async cluster => ofNamespace(await readReport(cluster, values), namespace))
+      withCluster(values, async cluster => {
+        const report = await readReport(cluster, values)
+        return report && { ...report, resources: await readStatuses(cluster, namespace) }
+      })
     return { look, absent: 'the operator has no report yet' }
   },
 }
@@ -73,9 +82,15 @@ async function tryOperators<T>(
   throw problem
 }
 
-function ofNamespace(report: StatusReport | undefined, namespace: string | undefined) {
-  if (report === undefined || namespace === undefined) return report
-  return { ...report, resources: report.resources.filter(resource => resource.namespace === namespace) }
+/** Resolves with the statuses of the resources of a namespace, or of all. */
+async function readStatuses(cluster: Cluster, namespace: string | undefined) {
+  const { limits, routes } = kindsOf([])
+  const stored: StoredKind[] = []
+  for (const kind of [limits, routes, reportedMerchants]) {
+    const resources = (await listKind(cluster, kind.definition, namespace)) as readonly StoredResource[]
+    stored.push({ kind, resources })
+  }
+  return describeStored(stored)
 }
 
 const ofContent = {

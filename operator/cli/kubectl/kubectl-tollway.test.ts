@@ -20,17 +20,14 @@ const checkout = {
   metadata: { name: 'checkout' },
   spec: { domain: 'checkout', descriptors: [{ key: 'user', rateLimit }] },
 }
-const conditions = ['Accepted', 'Programmed', 'Ready'].map(type => ({ type, status: 'True' }))
-const ofResource = {
-  kind: 'RateLimitConfig',
-  subject: 'checkout',
-  counts: { rules: 1 },
-  enforced: '1/1',
-}
+const conditions = ['Accepted', 'Programmed', 'Ready'].map(type => ({
+  ...{ type, status: 'True', reason: 'Valid', message: '' },
+  ...{ observedGeneration: 1, lastTransitionTime: '2026-01-01T00:00:00Z' },
+}))
+/** The page of an operator has no names of resources. */
 const report = {
   resources: [
-    { ...ofResource, namespace: 'shop', name: 'checkout', conditions, problems: [] },
-    { ...ofResource, namespace: 'other', name: 'search', conditions, problems: [] },
+    { kind: 'RateLimitConfig', namespace: '', name: '', resources: 2, conditions, counts: {}, problems: [] },
   ],
   replicas: [{ name: 'ratelimit-0', uid: 'a', ready: true, reason: '', restarts: 0, addresses: {} }],
   problems: [],
@@ -57,6 +54,11 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
   before(async () => {
     cluster = await openTestCluster()
     await cluster.put(limits, checkout)
+    const status = { observedGeneration: 1, enforced: '1/1', rules: 1, conditions }
+    const { apiVersion, kind, metadata } = checkout
+    const object = { apiVersion, kind, metadata, status }
+    const path = `${limits}/checkout/status?fieldManager=test`
+    assert.equal((await cluster.api.call('PATCH', path, object)).status, 200)
     await cluster.operatorPod('tollway-operator-1', { '/status': JSON.stringify(report) })
     admin = ['--kubeconfig', cluster.kubeconfig]
     const mayList = [{ apiGroups: ['tollway.dev'], resources: ['*'], verbs: ['list'] }]
@@ -69,8 +71,23 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
     assert.equal(complaints, '')
     assert.equal(code, 0)
     assert.match(printed, /RateLimitConfig +shop\/checkout +checkout .* 1\/1 +True/)
-    assert.doesNotMatch(printed, /other\/search/)
     assert.ok(page.includes(printed), printed)
+  })
+
+  it('status names the resources that the account may list, and a missing right to list them', async () => {
+    const pages = [
+      { apiGroups: [''], resources: ['pods'], verbs: ['list'] },
+      { apiGroups: [''], resources: ['pods/proxy'], verbs: ['get'] },
+    ]
+    const mayList = [{ apiGroups: ['tollway.dev'], resources: ['*'], verbs: ['list'] }]
+    const inTollway = ['--tollway-namespace', systemNamespace]
+    const tenant = await cluster.account('tenant', { [systemNamespace]: pages, shop: mayList })
+    const ofShop = await run('status', '--kubeconfig', tenant, ...inTollway, '-n', 'shop')
+    assert.deepEqual([ofShop.code, ofShop.complaints], [0, ''])
+    assert.match(ofShop.printed, /shop\/checkout/)
+    const ofAll = await run('status', '--kubeconfig', tenant, ...inTollway)
+    assert.equal(ofAll.code, 2)
+    assert.match(ofAll.complaints, /tenant lacks the right to list ratelimitconfigs\.tollway\.dev in all/)
   })
 
   it('try and validate read the resources of the cluster', async () => {

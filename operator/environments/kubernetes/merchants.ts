@@ -15,7 +15,7 @@ import { apiVersion, applyStatusOf, customResource } from './api/custom-resource
 import type { EventRecorder } from './api/events.ts'
 import type { KubeObject } from './api/kube-object.ts'
 import { secretAccess } from './api/secrets.ts'
-import type { ClusterController } from './controller.ts'
+import type { ClusterController, ReportedKind } from './controller.ts'
 import { createCredentialSecrets } from './credentials.ts'
 import { type FollowedKind, followKind } from './followed-kind.ts'
 import { isSameStatus, readyCondition, type StoredResource } from './status/stored-resource.ts'
@@ -47,6 +47,13 @@ export interface ClusterMerchantsOptions {
 /** The maximum of concurrent reconciles. */
 const concurrency = 4
 const retries = { initialMs: 250, maxMs: 30_000 }
+
+/** The parts of the kind that reports use. */
+export const reportedMerchants: ReportedKind = {
+  ...kind,
+  subjectOf: (_, spec) => merchantSubject(spec),
+  detailsOf: readDetails,
+}
 
 const resourceKind = customResource(kind.definition)
 
@@ -88,7 +95,7 @@ export function openClusterMerchants(options: ClusterMerchantsOptions): ClusterC
     random: Math.random,
   })
   return {
-    kind: { ...kind, subjectOf: (_, spec) => merchantSubject(spec), detailsOf: readDetails },
+    kind: reportedMerchants,
     list: followed.list,
     problem: followed.problem,
     /** Resolves when all Merchants have been read; from then on each change is followed. */

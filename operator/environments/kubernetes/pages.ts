@@ -4,7 +4,7 @@ import { sendPage, targetOf } from '@tollway/chassis/net/page.ts'
 import { answerClientErrors, maxHeaderBytes } from '../../api/answers/answer-client-error.ts'
 import type { Api } from '../../api/create-api.ts'
 import { createConsole } from '../../console/create-console.ts'
-import type { StatusReport } from '../../status/status-report.ts'
+import { groupResources, type StatusReport } from '../../status/status-report.ts'
 
 export interface OperatorPages {
   /** Why this operator does not serve the feed yet; empty when it does. */
@@ -17,7 +17,7 @@ export interface OperatorPages {
 
 /**
  * Returns the server of the operator's pages, API and console in a cluster. `/healthz` reports that the
- * process runs, `/readyz` that its feed is served. Neither depends on the pods of the services, because those
+ * process runs, `/readyz` that its feed is served, `/status` has numbers of resources. None depends on the pods of the services, because those
  * depend on the feed.
  */
 export function createOperatorPages(pages: OperatorPages): Server {
@@ -40,7 +40,12 @@ export function createOperatorPages(pages: OperatorPages): Server {
         )
         return
       case '/status':
-        return send(200, `${JSON.stringify(pages.report(), undefined, 2)}\n`, 'application/json')
+        // It needs no password, and the names of resources are those of tenants.
+        return send(
+          200,
+          `${JSON.stringify(groupResources(pages.report()), undefined, 2)}\n`,
+          'application/json',
+        )
       default:
         return send(
           404,

@@ -175,6 +175,9 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     const stored = () => api.call('GET', `${limits}/late`)
     await make(limits, checkout('late'))
     await waitFor('it to be enforced', async () => readyOf(await stored()) === 'True')
+    const page = await (await fetch(`http://127.0.0.1:${operatorPort}/status`)).text()
+    assert.match(page, /"kind": "RateLimitConfig",\s+"conditions"/)
+    assert.doesNotMatch(page, /"late"|checkout/, 'a name of a tenant')
 
     await redis.kill('SIGKILL')
     const condition = await waitFor(

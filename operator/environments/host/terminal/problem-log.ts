@@ -21,9 +21,11 @@ export function complaintsOf({ resources, replicas, problems }: StatusReport): r
   const ofResources = resources.flatMap((resource): Complaint[] => {
     const ready = conditionOf(resource, 'Ready')
     if (ready.status === 'True') return []
-    const place = `${resource.origin}: ${resource.kind} ${resource.namespace}/${resource.name}`
+    const { kind, resources } = resource
+    const place = resources === undefined ? `${resource.origin}: ${kind} ${nameOf(resource)}` : kind
     const messages = resource.problems.map(formatFieldProblem)
-    if (messages.length === 0) messages.push(`${ready.reason}: ${ready.message}`)
+    if (resources !== undefined) messages.push(`${resources} not ready: ${ready.reason}`)
+    else if (messages.length === 0) messages.push(`${ready.reason}: ${ready.message}`)
     else if (conditionOf(resource, 'Programmed').reason === 'LastGoodInForce') {
       messages.push('the last good version stays in force')
     }
@@ -35,6 +37,8 @@ export function complaintsOf({ resources, replicas, problems }: StatusReport): r
   }))
   return [...ofFiles, ...ofResources, ...ofReplicas]
 }
+
+const nameOf = ({ namespace, name }: StatusReport['resources'][number]) => `${namespace}/${name}`
 
 /** The maximum of printed problems of one change. `tollway status` shows all of them. */
 const maxTold = 10

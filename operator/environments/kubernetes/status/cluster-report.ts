@@ -35,14 +35,19 @@ export function makeClusterReport(options: ClusterReportOptions): StatusReport {
     folder: '',
     revision,
     addresses,
-    resources: resources.flatMap(({ kind, resources }) =>
-      resources
-        .map(resource => toResourceStatus(kind, resource))
-        .sort((a, b) => (a.origin < b.origin ? -1 : 1)),
-    ),
+    resources: describeStored(resources),
     replicas,
     problems,
   }
+}
+
+/** Returns the statuses as they are stored, kind by kind, in the order of the names. */
+export function describeStored(kinds: readonly StoredKind[]): readonly ResourceStatus[] {
+  return kinds.flatMap(({ kind, resources }) =>
+    resources
+      .map(resource => toResourceStatus(kind, resource))
+      .sort((a, b) => (a.origin < b.origin ? -1 : 1)),
+  )
 }
 
 function toResourceStatus(
