@@ -11,6 +11,7 @@ domain: d
 descriptors:
   - {key: n, rate_limit: {unit: year, requests_per_unit: 9, name: x}}
   - {key: once, rate_limit: {unit: year, requests_per_unit: 1}}
+  - {key: most, rate_limit: {unit: year, requests_per_unit: 4294967295}}
   - {key: free, rate_limit: {unlimited: true}}
 `
 
@@ -245,6 +246,18 @@ describe('/json of the reference and of Tollway', { skip }, () => {
       assert.deepEqual([ours.status, reference.status], [own, its])
     })
   }
+
+  test('both send no headers about a limit of 2^32-1 of which nothing is used', async () => {
+    const ask = async (hits: number) => {
+      const entries = [{ key: 'most', value: 'x' }]
+      const body = JSON.stringify({ domain: 'd', descriptors: [{ entries, hitsAddend: hits }] })
+      return await Promise.all([pair.ours.askJson(body), pair.reference.askJson(body)])
+    }
+    const headersOf = ({ body }: { readonly body: string }) =>
+      (JSON.parse(body) as { responseHeadersToAdd?: unknown[] }).responseHeadersToAdd?.length ?? 0
+    assert.deepEqual((await ask(0)).map(headersOf), [0, 0])
+    assert.deepEqual((await ask(1)).map(headersOf), [3, 3])
+  })
 
   test('both accept any method, and no other path', async () => {
     for (const method of ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']) {

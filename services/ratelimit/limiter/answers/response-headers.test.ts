@@ -26,6 +26,9 @@ function headersOf(text: string): string {
 const table: readonly (readonly [string, string])[] = [
   ['', ''],
   ['none', ''],
+  ['4294967295/minute 4294967295 42', ''],
+  ['4294967295/minute 4294967294 42', '4294967295 4294967294 42'],
+  ['4294967295/minute 4294967295 42; 10/minute 3 1', '10 3 1'],
   ['10/minute 3 42', '10 3 42'],
   ['10/minute 3 42; 9/minute 2 1', '9 2 1'],
   ['10/minute 3 42; 9/minute 3 1', '10 3 42'],

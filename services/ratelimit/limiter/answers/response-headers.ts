@@ -11,7 +11,7 @@ export interface ResponseHeaderNames {
  * Returns the headers for the descriptor that is closest to its limit: the limit, the remaining requests, and
  * the seconds until the window ends, in this order. A descriptor over its limit takes precedence, and the
  * last of several does; `isOver` decides which descriptors count as over, since a quota does not. Returns no
- * header when no descriptor has a limit.
+ * header when no descriptor has a limit, or only limits of 2^32-1 of which nothing is used, as the reference.
  */
 export function responseHeaders(
   statuses: readonly DescriptorDecision[],
@@ -19,7 +19,7 @@ export function responseHeaders(
   names: ResponseHeaderNames,
 ): readonly ResponseHeader[] {
   let closest: DescriptorDecision | undefined
-  let least = Number.POSITIVE_INFINITY
+  let least = 0xffffffff
   for (const [index, status] of statuses.entries()) {
     if (status.limit === undefined) continue
     if (isOver(index)) {
