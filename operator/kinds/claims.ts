@@ -37,9 +37,6 @@ export interface ClaimDenial {
   readonly isKept?: boolean
 }
 
-/** The reason of a claim that is kept. */
-export const keptReason = 'ClaimKept'
-
 /** A resource for whose namespace a claim is kept. */
 export interface Keeper extends Claimant {
   readonly until: string
@@ -49,7 +46,7 @@ export interface Keeper extends Claimant {
 export function keptDenial(path: string, claim: string, { name, namespace, until }: Keeper): ClaimDenial {
   const whose = `belonged to ${name}, which was deleted; it is kept for the namespace ${namespace} until ${until}`
   return {
-    reason: keptReason,
+    reason: 'ClaimKept',
     path,
     message: `${claim} ${whose}, and this resource gets it then`,
     isKept: true,

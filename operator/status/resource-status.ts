@@ -1,4 +1,4 @@
-import { type ClaimDenial, keptReason } from '../kinds/claims.ts'
+import type { ClaimDenial } from '../kinds/claims.ts'
 import type { Doubt, UnmetDependency } from '../kinds/kind-adapter.ts'
 import { type FieldProblem, formatFieldProblem } from '../kinds/translation.ts'
 import type { Condition, NewCondition } from './conditions.ts'
@@ -115,7 +115,7 @@ const onItsWay: ReadonlySet<string> = new Set([
   'FeatureMissing',
   'NoProcess',
   'SecretUnknown',
-  keptReason,
+  'ClaimKept',
 ])
 
 /** Returns whether the reason for which a resource is not ready may be transient. */
