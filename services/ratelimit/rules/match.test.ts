@@ -269,6 +269,17 @@ descriptors:
   })
 })
 
+test('metadata stays with rules whose statistics have values of the request', () => {
+  for (const field of ['value_to_metric', 'detailed_metric']) {
+    const rules = rulesOf(`
+domain: shop
+descriptors:
+  - {key: host, metadata: {team: a}, ${field}: true, rate_limit: {unit: hour, requests_per_unit: 5}}
+`)
+    assert.deepEqual(match(rules, 'shop', entriesOf('host=x'))?.limit.metadata, { team: 'a' }, field)
+  }
+})
+
 const cacheKeys = `
 domain key=value                      -> domain_key_value_
 domain key4=value4                    -> domain_key4_value4_
