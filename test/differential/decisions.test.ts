@@ -22,6 +22,7 @@ descriptors:
   - {key: "wild*", rate_limit: {unit: year, requests_per_unit: 5}}
   - {key: shadow, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 0}}
   - {key: quota, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 1}}
+  - {key: __key, rate_limit: {unit: year, requests_per_unit: 5}}
   - {key: count, rate_limit: {unit: year, requests_per_unit: 4294967295}}
   - key: level
     descriptors:
@@ -56,6 +57,7 @@ shadow=x                            -> OK: OK 0/0 YEAR
 count=x +0                          -> OK: OK 4294967295/4294967295 YEAR
 count=x +4294967295                 -> OK: OK 0/4294967295 YEAR
 count=x                             -> OVER: OVER 0/4294967295 YEAR
+__key=x                             -> OK: OK 4/5 YEAR
 user=huge hits=4294967295           -> OVER: OVER 0/5 YEAR
 user=huger +9007199254740992        -> OVER: OVER 0/5 YEAR
 user=own limit=2/4                  -> OK: OK 1/2 DAY
@@ -173,6 +175,13 @@ describe('decisions of the reference and of Tollway', { skip }, () => {
         [],
       ),
     )
+  })
+
+  test('the statistics of a key that begins with __ have the same name', async () => {
+    await pair.ask(parseRequest('__key=y', 'd'))
+    const name = 'ratelimit.service.rate_limit.d.__key.total_hits'
+    for (const side of [pair.ours, pair.reference])
+      await waitFor(`the hits of ${name}`, async () => (side.sums().get(name) ?? 0) >= 2)
   })
 
   test('the statistics of a limit with a * in its key have the configured key', async () => {

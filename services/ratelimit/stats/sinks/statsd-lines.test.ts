@@ -96,13 +96,33 @@ test('a name from a caller is one line of three parts, without tags', () => {
     fc.property(hostile, name => {
       const plain = open()
       plain.stats.counter(name).value += 1
-      assert.match(plain.flush().join('!'), /^[^\n\r:|]*:1\|c$/)
-      assert.doesNotMatch(plain.flush().join(), /\.__/)
+      const line = plain.flush().join('!')
+      assert.match(line, /^[^\n\r:|]*:1\|c$/)
+      const [, ...tags] = line.split('.__')
+      assert.ok(!tags.some(tag => tag.includes('=')), line)
       const agent = open(dogstatsdDialect(new Map(), mogrifiers))
       agent.stats.counter(`x${name}`).value += 1
       assert.match(agent.flush().join('!'), /^[^\n\r:|]*:1\|c\|#t:[^\n\r:|,]*$/)
     }),
   )
+})
+
+test('only a name that would contain a tag is changed', () => {
+  for (const [name, expected] of [
+    ['d.__key.total_hits', 'd.__key.total_hits'],
+    ['d.__key_a.__b.hits', 'd.__key_a.__b.hits'],
+    ['d=e.__key', 'd=e.__key'],
+    ['d.__key_a=b', 'd___key_a=b'],
+    ['d.__key.__tag=v', 'd___key___tag=v'],
+    ['d.__tag=v.__key', 'd___tag=v.__key'],
+    ['d..__tag=v', 'd____tag=v'],
+    ['d._.__tag=v', 'd_____tag=v'],
+    ['d.|_tag=v', 'd___tag=v'],
+  ] as const) {
+    const zoned = open(statsdDialect(new Map([['zone', 'eu']])))
+    zoned.stats.counter(name).value += 1
+    assert.deepEqual(zoned.flush(), [`${expected}.__zone=eu:1|c`])
+  }
 })
 
 test('packets have all lines, unsplit, within the allowed bytes', () => {

@@ -40,16 +40,20 @@ export function tagsOf(extraTags: ReadonlyMap<string, string>): readonly Tag[] {
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: a line must not contain them.
-const unfitForName = /[\x00-\x1f\x7f:|]|\.(?=__)/g
+const unfitForName = /[\x00-\x1f\x7f:|]/g
 // biome-ignore lint/suspicious/noControlCharactersInRegex: a line must not contain them.
 const unfitForTag = /[\x00-\x1f\x7f:|,]/g
 
 /**
  * Escapes a name for a line. It may contain values from callers, which must neither begin another line or
- * field nor look like a tag.
+ * field nor look like a tag. Receivers take `.__` for the begin of a tag if `=` follows, as gostats does;
+ * other names with `.__`, such as those of keys that begin with `__`, are the same as in the reference.
  */
 export function lineName(name: string): string {
-  return name.replace(unfitForName, '_')
+  const line = name.replace(unfitForName, '_')
+  if (!line.includes('.__')) return line
+  // Of `..__` and `._.__` each dot is replaced: one that is left would begin a tag with the others.
+  return line.replace(/[._]+(?=.*=)/gs, run => (run.includes('.__') ? run.replaceAll('.', '_') : run))
 }
 
 /** Escapes the name or the value of a tag for a line. */
