@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { programs } from '../../test/support/programs.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
+import { root } from '../../test/support/tollway.ts'
 import type { Command } from './command.ts'
 import { describeCommand, optionsOf } from './describe-command.ts'
 import { kubectlTollway } from './kubectl/run-kubectl-tollway.ts'
+import { stateDirOption } from './options/shared-options.ts'
 import { tollway } from './run-command.ts'
 import type { Program } from './run-program.ts'
 
@@ -18,6 +24,39 @@ describe('the help of', () => {
       })
 })
 
+describe('TOLLWAY_STATE_DIR names the state folder of', () => {
+  const manifests = join(root, 'examples/quickstart/checkout.yaml')
+  const cwd = temporaryFolder('state-dir')
+  const rows: readonly string[][] = [
+    ['status'],
+    ['validate'],
+    ['try', '-d', 'd', '-e', 'a=b'],
+    ['translate'],
+    ['diff', '-f', manifests],
+    ['counters', 'get', '-d', 'd', '-e', 'a=b'],
+    ['whatif', '-f', manifests],
+    ['streams', 'list'],
+    ['collect'],
+  ]
+  const complaint = (args: readonly string[]) => {
+    const env = { PATH: process.env['PATH'], TOLLWAY_STATE_DIR: '/of-the-variable' }
+    return spawnSync(process.execPath, [programs.tollway, ...args], { cwd, env, encoding: 'utf8' }).stderr
+  }
+  for (const args of rows)
+    it(`tollway ${args.slice(0, 1)}, unless --state-dir does`, () => {
+      assert.match(complaint(args), /with the state in \/of-the-variable/)
+      assert.match(complaint([...args, '--state-dir', '/of-the-option']), /with the state in \/of-the-option/)
+    })
+
+  it('every command with the option', async () => {
+    const names: string[] = []
+    for (const [name, load] of Object.entries(tollway.commands))
+      if (optionsOf(await load()).some(([option]) => option === 'state-dir')) names.push(name)
+    const tried = [...rows.flatMap(([name]) => name ?? []), 'run']
+    assert.deepEqual(names.sort(), tried.sort())
+  })
+})
+
 function checkHelp(program: Program, command: Command): void {
   const help = describeCommand(command, program.name)
   for (const line of help.split('\n')) {
@@ -25,7 +64,10 @@ function checkHelp(program: Program, command: Command): void {
     assert.ok(line.length <= maxColumns, `${line.length} columns: ${line}`)
   }
   const options = optionsOf(command)
-  for (const [option, { help: text }] of options) {
+  for (const [option, definition] of options) {
+    const { help: text } = definition
+    // This one has the variable.
+    if (option === 'state-dir') assert.equal(definition, stateDirOption)
     assert.match(help, new RegExp(`--${option}\\b`), option)
     if (typeof command.help !== 'string') assert.notEqual(text, '', `--${option} has no text`)
   }

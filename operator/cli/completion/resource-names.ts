@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
-import { defaultStateDir } from '../../environments/host/state-dir.ts'
+import { stateDirOf } from '../../environments/host/state-dir.ts'
 import { callApi } from '../api/call-api.ts'
 import { findOperator } from '../api/find-operator.ts'
 import { readFolder } from '../read-folder.ts'
@@ -53,7 +53,7 @@ async function askOperator(path: string, given: ReadonlyMap<string, string>): Pr
   const operator = await findOperator({
     operator: given.get('operator'),
     'token-file': given.get('token-file'),
-    'state-dir': given.get('state-dir') ?? defaultStateDir,
+    'state-dir': given.get('state-dir') ?? stateDirOf(process.env),
   })
   return (await callApi<{ readonly items: readonly Item[] }>(operator, path)).items
 }
@@ -61,5 +61,5 @@ async function askOperator(path: string, given: ReadonlyMap<string, string>): Pr
 function readGivenFolder(given: ReadonlyMap<string, string>) {
   const file = given.get('file')
   if (file !== undefined && !existsSync(file)) throw new Error('no such folder')
-  return readFolder(file, given.get('state-dir') ?? defaultStateDir, { printError() {} })
+  return readFolder(file, given.get('state-dir') ?? stateDirOf(process.env), { printError() {} })
 }

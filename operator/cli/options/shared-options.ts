@@ -1,4 +1,4 @@
-import { defaultStateDir } from '../../environments/host/state-dir.ts'
+import { defaultStateDir, stateDirOf, stateDirVariable } from '../../environments/host/state-dir.ts'
 import { aDomain, aFile, aFolder } from '../completion/completion.ts'
 import { type Format, formats } from '../render.ts'
 import { oneOf, text, textOr, texts } from './option.ts'
@@ -17,11 +17,14 @@ export function outputOption(first: Format = 'table', without?: Format) {
   }
 }
 
-export const stateDirOption = textOr(defaultStateDir, {
-  placeholder: 'DIR',
-  help: 'the state folder of the operator on this machine',
-  completion: aFolder,
-})
+export const stateDirOption = {
+  ...textOr(stateDirOf(process.env), {
+    placeholder: 'DIR',
+    help: 'the state folder of the operator on this machine',
+    completion: aFolder,
+  }),
+  shownFallback: `$${stateDirVariable}, or ${defaultStateDir}`,
+}
 
 /** The options of every command that reads manifests. */
 export const folderOptions = {
