@@ -71,6 +71,14 @@ const wrong: readonly [unknown, string][] = [
     'payments.baseUrl: "pay.example.org" does not have the form ^(https?://[^\\s?#]+)?$',
   ],
   [
+    { rateLimit: { ...rateLimit, pods: { extraEnv: [{ name: 'A', value: 5 }] } } },
+    'rateLimit.pods.extraEnv[0].value: 5 is not allowed; expected a string of at most 131072 characters, in quotes: "5"',
+  ],
+  [
+    { rateLimit: { ...rateLimit, pods: { nodeSelector: { rack: 5 } } } },
+    'rateLimit.pods.nodeSelector.rack: 5 is not allowed; expected a string of at most 8192 characters, in quotes: "5"',
+  ],
+  [
     { rateLimit, lease: { renewDeadlineSeconds: 6 } },
     'lease.renewDeadlineSeconds: 6 must be below lease.durationSeconds, 6',
   ],

@@ -31,6 +31,40 @@ const handedOnObjects = (description: string) =>
     }),
     { default: [], maxItems: 64, description },
   )
+/** Each variable of a container, as the API server has it. A value is a text: a number needs quotes. */
+const variables = (description: string) =>
+  Type.Array(
+    typed<Readonly<Record<string, unknown>>>({
+      type: 'object',
+      required: ['name'],
+      properties: {
+        name: { type: 'string', minLength: 1, maxLength: 1024, description: 'The name of the variable.' },
+        value: { type: 'string', maxLength: 131_072, description: 'The value. Write a number in quotes.' },
+        valueFrom: {
+          type: 'object',
+          'x-kubernetes-preserve-unknown-fields': true,
+          description: 'The source of the value: an entry of a Secret or ConfigMap, or a field of the pod.',
+        },
+      },
+    }),
+    { default: [], maxItems: 64, description },
+  )
+const tolerations = () => {
+  const part = (description: string) => ({ type: 'string', maxLength: 512, description }) as const
+  return Type.Array(
+    typed<Readonly<Record<string, unknown>>>({
+      type: 'object',
+      properties: {
+        key: part('The key of the taint.'),
+        operator: part('The comparison, such as Equal or Exists.'),
+        value: part('The value of the taint. Write a number in quotes.'),
+        effect: part('The effect of the taint. Empty means every effect.'),
+        tolerationSeconds: { type: 'integer', description: 'The seconds for which a pod stays on the node.' },
+      },
+    }),
+    { default: [], maxItems: 64, description: 'The tolerations of the pods.' },
+  )
+}
 const texts = (description: string) =>
   typed<Readonly<Record<string, string>>>({
     type: 'object',
@@ -189,8 +223,8 @@ export function podShape(service: string) {
       resources: handedOn(
         'The resource requests and limits of the container. A CPU limit is not recommended, because it delays answers.',
       ),
-      nodeSelector: handedOn('The labels that a node must have.'),
-      tolerations: handedOnList('The tolerations of the pods.'),
+      nodeSelector: texts('The labels that a node must have.'),
+      tolerations: tolerations(),
       affinity: handedOn('The affinity of the pods.'),
       topologySpreadConstraints: handedOnList(
         'The topology spread constraints of the pods. By default, pods spread over hosts and zones if possible.',
@@ -202,7 +236,7 @@ export function podShape(service: string) {
       }),
       annotations: texts('Annotations of the pods.'),
       labels: texts('Labels of the pods, in addition to the labels that the operator sets.'),
-      extraEnv: handedOnObjects(
+      extraEnv: variables(
         'Additional environment variables of the container, also from Secrets and ConfigMaps.',
       ),
       extraVolumes: extraVolumes(),

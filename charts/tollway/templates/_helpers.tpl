@@ -152,6 +152,52 @@ counters there.
 {{- end -}}
 {{- end -}}
 
+{{/*
+Fails for values that contradict each other, with the words of the operator, which otherwise would reject them
+only after the installation.
+*/}}
+{{- define "tollway.check" -}}
+{{- with .Values.lease -}}
+{{- if ge (int .renewDeadlineSeconds) (int .durationSeconds) -}}
+{{- fail (printf "lease.renewDeadlineSeconds: %d must be below lease.durationSeconds, %d" (int .renewDeadlineSeconds) (int .durationSeconds)) -}}
+{{- end -}}
+{{- if ge (int .retrySeconds) (int .renewDeadlineSeconds) -}}
+{{- fail (printf "lease.retrySeconds: %d must be below lease.renewDeadlineSeconds, %d" (int .retrySeconds) (int .renewDeadlineSeconds)) -}}
+{{- end -}}
+{{- end -}}
+{{- range $field, $store := dict "rateLimit" "backend" "broker" "streamLog" "payments" "" -}}
+{{- $plan := get $.Values $field -}}
+{{- if $plan.enabled -}}
+{{- $scaling := $plan.autoscaling | default dict -}}
+{{- if $scaling.enabled -}}
+{{- if gt (int $scaling.minReplicas) (int $scaling.maxReplicas) -}}
+{{- fail (printf "%s.autoscaling.minReplicas: %d must be at most maxReplicas, %d" $field (int $scaling.minReplicas) (int $scaling.maxReplicas)) -}}
+{{- end -}}
+{{- if and (eq (int $scaling.targetCpuPercent) 0) (empty $scaling.metrics) -}}
+{{- fail (printf "%s.autoscaling.metrics: at least one metric is required while targetCpuPercent is 0" $field) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $store (eq (get $plan $store).type "memory") (or $scaling.enabled (gt (int $plan.replicas) 1)) -}}
+{{- $many := ternary "autoscaling" (printf "%d replicas" (int $plan.replicas)) (default false $scaling.enabled) -}}
+{{- fail (printf "%s.%s.type: \"memory\" is not allowed with %s: the pods share nothing; use redis, or set %s.replicas to 1 without autoscaling" $field $store $many $field) -}}
+{{- end -}}
+{{- if eq (toString $plan.pods.maxUnavailable) "0" -}}
+{{- fail (printf "%s.pods.maxUnavailable: \"0\" is not allowed, because it prevents the drain of nodes; expected at least 1" $field) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.broker -}}
+{{- if and .enabled (.admin | default dict).enabled (not .admin.tokenSecret.name) -}}
+{{- fail "broker.admin.tokenSecret.name: is required: the name of the Secret with the tokens" -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.payments -}}
+{{- if and .enabled (not .database.urlSecret.name) -}}
+{{- fail "payments.database.urlSecret.name: is required: the name of the Secret with the address of PostgreSQL" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The operator's configuration: the values under the names that it knows them by. */}}
 {{- define "tollway.config" -}}
 {{- $rateLimit := deepCopy .Values.rateLimit -}}
