@@ -24,6 +24,7 @@ const calls: Readonly<Record<string, readonly [path: string, body?: unknown]>> =
   reset: ['/counters/reset', { domain: 'checkout', entries }],
   raise: ['/counters/raise', { domain: 'checkout', entries, by: 5 }],
   top: ['/domains/checkout/top?rule=checkout.user&by=refused'],
+  history: ['/history?domain=checkout'],
   whatIf: ['/whatif', examples.whatIfBody],
   try: ['/try', examples.tryBody],
   apply: ['/apply', examples.applyBody],
