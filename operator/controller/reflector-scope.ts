@@ -140,36 +140,34 @@ function createProgress<T extends ReflectedObject>(scope: Scope<T>) {
   }
 }
 
-/** One watch, until its orderly end. Rejects when it is broken or silent. */
+/** One watch, until its orderly end, or until it is silent or overdue. Rejects when it is broken. */
 async function watch<T extends ReflectedObject>(
   scope: Scope<T>,
   resourceVersion: string,
   onEvent: (event: WatchedEvent<T>) => void,
 ): Promise<void> {
   const { source, namespace, timing, random, signal } = scope
-  const { shortestWatchSeconds, longestWatchSeconds } = timing
+  const { shortestWatchSeconds, longestWatchSeconds, watchGraceMs, silentWatchMs } = timing
   const choices = longestWatchSeconds - shortestWatchSeconds + 1
   const timeoutSeconds = shortestWatchSeconds + Math.floor(random() * choices)
   const ending = new AbortController()
   const end = () => ending.abort(signal.reason)
-  const timer = setTimeout(
-    () => {
-      ending.abort(
-        new Error(`the server did not end the watch after ${timeoutSeconds} s: it may be out of reach`),
-      )
-    },
-    timeoutSeconds * 1000 + timing.watchGraceMs,
-  )
+  const overdue = setTimeout(end, timeoutSeconds * 1000 + watchGraceMs)
+  const silent = setTimeout(end, silentWatchMs)
   signal.addEventListener('abort', end)
   try {
     const events = source.watch({ namespace, resourceVersion, timeoutSeconds, signal: ending.signal })
     for await (const event of events) {
       if (signal.aborted) return
+      silent.refresh()
       onEvent(event)
     }
-    ending.signal.throwIfAborted()
+  } catch (error) {
+    // If the server is out of reach, the next watch fails.
+    if (!ending.signal.aborted || signal.aborted) throw error
   } finally {
-    clearTimeout(timer)
+    clearTimeout(overdue)
+    clearTimeout(silent)
     signal.removeEventListener('abort', end)
   }
 }

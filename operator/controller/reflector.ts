@@ -77,8 +77,13 @@ export interface ReflectorTiming {
   readonly shortestWatchSeconds: number
   /** … to this maximum. */
   readonly longestWatchSeconds: number
-  /** A watch that lasts longer by this time is ended here: its connection may be dead. */
+  /** A watch that lasts longer by this time is ended here. */
   readonly watchGraceMs: number
+  /**
+   * A watch without an event or a bookmark for this time is begun again: its server may hang. A kube-apiserver
+   * sends the first bookmark after two minutes, and then one each minute.
+   */
+  readonly silentWatchMs: number
   /** A watch without an event counts as successful after this time, which exceeds the limit of a request. */
   readonly steadyWatchMs: number
   /**
@@ -100,9 +105,10 @@ export interface ReflectorTiming {
 }
 
 export const defaultTiming: ReflectorTiming = {
-  shortestWatchSeconds: 40,
-  longestWatchSeconds: 50,
+  shortestWatchSeconds: 300,
+  longestWatchSeconds: 600,
   watchGraceMs: 5_000,
+  silentWatchMs: 150_000,
   steadyWatchMs: 12_000,
   watchSpacingMs: 1_000,
   retryInitialMs: 250,

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { platform } from 'node:process'
 import { after, before, describe, it } from 'node:test'
 import { createKubeClient } from '../client.ts'
 import type { ApiResource } from '../kube-object.ts'
@@ -51,6 +53,11 @@ const expectations: [keyof typeof answers & string, number, string, RegExp][] = 
   ['is a Status', 422, 'Invalid', /Invalid value: "42"/],
   ['is a redirection', 302, 'Unknown', /302/],
 ]
+
+/** States and timers of Linux, as in /proc/net/tcp. */
+const established = '01'
+const keepaliveTimer = '02'
+const hexadecimal = (port: number) => port.toString(16).toUpperCase().padStart(4, '0')
 
 describe('# a client of a server with unusual answers', () => {
   let server: Server
@@ -184,6 +191,25 @@ describe('# a client of a server with unusual answers', () => {
       assert.deepEqual(await watched(lines), expected)
     })
   }
+
+  it('lets the kernel probe the connection of a silent watch', { skip: platform !== 'linux' }, async () => {
+    const client = newClient()
+    answer = response => response.write(bookmark)
+    const ending = new AbortController()
+    const options = { resourceVersion: '1', timeoutSeconds: 600, signal: ending.signal }
+    for await (const _ of client.watch(configMaps, options)) {
+      const toServer = hexadecimal(Number(access.server.port))
+      const sockets = readFileSync('/proc/net/tcp', 'utf8').split('\n')
+      const [, , remote, state, , timer] =
+        sockets
+          .map(line => line.trim().split(/\s+/))
+          .find(([, , address, state]) => address?.endsWith(`:${toServer}`) && state === established) ?? []
+      assert.equal(timer?.slice(0, 2), keepaliveTimer, `${remote} ${state} ${timer}`)
+      ending.abort()
+      break
+    }
+    client.close()
+  })
 
   it('reports a watch that is cut', async () => {
     assert.deepEqual(await watched([added, added.slice(0, 30)], true), ['ADDED one@2', '0 Unreachable'])

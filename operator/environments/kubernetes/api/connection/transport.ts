@@ -23,6 +23,11 @@ export interface Transport {
   close(): void
 }
 
+/**
+ * The kernel probes the connection of an endless answer after this time without a segment, and then each
+ * second. The connection fails after 10 probes without an answer.
+ */
+const tcpKeepaliveIdleMs = 15_000
 /** Idle connections are closed after this time, before the server closes them during a call (after 90 s). */
 const idleConnectionMs = 30_000
 const maxConnections = 32
@@ -50,6 +55,7 @@ export function createTransport(access: ApiAccess): Transport {
         agent,
         signal: call.signal,
       })
+      if (call.endless) sent.on('socket', socket => socket.setKeepAlive(true, tcpKeepaliveIdleMs))
       sent.on('error', reject)
       sent.on('response', response => {
         // An error without a reader must not end the process.
