@@ -79,8 +79,8 @@ const wrong: readonly [unknown, string][] = [
     'rateLimit.pods.nodeSelector.rack: 5 is not allowed; expected a string of at most 8192 characters, in quotes: "5"',
   ],
   [
-    { rateLimit, lease: { renewDeadlineSeconds: 6 } },
-    'lease.renewDeadlineSeconds: 6 must be below lease.durationSeconds, 6',
+    { rateLimit, lease: { renewDeadlineSeconds: 8 } },
+    'lease.renewDeadlineSeconds: 8 must be below lease.durationSeconds, 8',
   ],
 ]
 

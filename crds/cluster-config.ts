@@ -210,23 +210,23 @@ const config = Type.Object({
       durationSeconds: Type.Integer({
         minimum: 2,
         maximum: 600,
-        default: 6,
+        default: 8,
         description:
           'The time in seconds after the last renewal of the Lease at which another operator can become the leader.',
       }),
       renewDeadlineSeconds: Type.Integer({
         minimum: 1,
         maximum: 600,
-        default: 4,
+        default: 6,
         description:
           'The time in seconds without a successful renewal after which the leader resigns. Must be below durationSeconds.',
       }),
       retrySeconds: Type.Integer({
         minimum: 1,
         maximum: 60,
-        default: 1,
+        default: 3,
         description:
-          'The interval in seconds between two reads of the Lease. Must be below renewDeadlineSeconds.',
+          'The interval in seconds between two renewals of the Lease. Must be below renewDeadlineSeconds.',
       }),
     },
     {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { EventEmitter, on, once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
@@ -19,21 +20,24 @@ import {
   addressOf,
   makeOperatorAccount,
 } from '../environments/kubernetes/api/testing/service-account.ts'
-import { type Lease, type LeaseAccess, LeaseElector } from './lease-elector.ts'
+import { defaultLeaseTiming, type Lease, type LeaseAccess, LeaseElector } from './lease-elector.ts'
 
 /** Short enough for a test; a Lease counts in whole seconds. */
 const timing = { leaseMs: 1_000, renewDeadlineMs: 300, retryMs: 40 }
 /** Durations with which no elector loses the lease by chance, over a real API server on a busy machine. */
 const realTiming = { leaseMs: 2_000, renewDeadlineMs: 1_500, retryMs: 150 }
 
-/** A Lease in memory, as strict about versions as an API server. */
+/** A Lease in memory, as strict about versions as an API server. Its watches can be silent, or rejected. */
 function createLease() {
   let stored: Lease | undefined
   let version = 0
   let broken = false
+  let watches: 'told' | 'silent' | 'rejected' = 'told'
+  const changes = new EventEmitter().setMaxListeners(0)
   const store = (spec: Lease['spec']) => {
     version += 1
     stored = { metadata: { name: 'tollway', resourceVersion: `${version}` }, spec }
+    if (watches === 'told') changes.emit('change', stored)
     return stored
   }
   const conflict = () => Object.assign(new Error('another elector was faster'), { code: 409 })
@@ -41,8 +45,10 @@ function createLease() {
     await new Promise(resolve => setImmediate(resolve))
     if (broken) throw new Error('out of reach')
   }
+  let reads = 0
   const access: LeaseAccess = {
     async get() {
+      reads += 1
       await reach()
       return stored
     },
@@ -56,11 +62,24 @@ function createLease() {
       if (metadata['resourceVersion'] !== stored?.metadata['resourceVersion']) throw conflict()
       return store(spec)
     },
+    async *watch(known, signal) {
+      if (watches === 'rejected') throw new Error('no right to watch')
+      if (known !== stored) yield stored
+      for await (const [next] of on(changes, 'change', { signal })) yield next
+    },
   }
   return {
     access,
     write: store,
     spec: () => stored?.spec ?? {},
+    reads: () => reads,
+    delete() {
+      stored = undefined
+      changes.emit('change', undefined)
+    },
+    setWatches(next: typeof watches) {
+      watches = next
+    },
     break(next: boolean) {
       broken = next
     },
@@ -96,23 +115,70 @@ describe('electors of one lease', () => {
     return { elector, said }
   }
 
-  it('reads the lease of another holder seldom, and takes it when it has expired', async () => {
-    const lease = createLease()
-    lease.write({ holderIdentity: 'hung', leaseDurationSeconds: 1, renewTime: 'once', leaseTransitions: 0 })
-    let reads = 0
-    const access: LeaseAccess = {
-      ...lease.access,
-      get(signal) {
-        reads += 1
-        return lease.access.get(signal)
-      },
+  /** Renews the lease for another holder until the returned function is called. */
+  function holdLease(lease: ReturnType<typeof createLease>): () => void {
+    let renewals = 0
+    const renew = () => {
+      renewals += 1
+      const spec = { holderIdentity: 'other', leaseDurationSeconds: 1, leaseTransitions: 0 }
+      lease.write({ ...spec, renewTime: `${renewals}` })
     }
-    const { elector } = startElector(access, 'a')
+    renew()
+    const timer = setInterval(renew, 100)
+    return () => clearInterval(timer)
+  }
+
+  it('reads the lease of another holder once, and takes it when the last renewal has expired', async () => {
+    const lease = createLease()
+    const endRenewals = holdLease(lease)
+    const { elector, said } = startElector(lease.access, 'a')
+    await waitFor('renewals beyond a whole duration', () => Number(lease.spec().renewTime) > 13)
+    assert.equal(lease.reads(), 1)
+    endRenewals()
     const beginMs = performance.now()
     await waitFor('the end of the lease', () => elector.isLeader())
-    assert.ok(performance.now() - beginMs >= timing.leaseMs)
-    const most = timing.leaseMs / (2 * timing.retryMs * 0.9) + 3
-    assert.ok(reads <= most, `${reads} reads, at most ${most}`)
+    assert.ok(performance.now() - beginMs >= timing.leaseMs - 100)
+    assert.deepEqual([lease.reads(), said], [2, ['started']])
+  })
+
+  it('takes a lease as soon as it is released or deleted', async () => {
+    for (const end of ['release', 'delete'] as const) {
+      const lease = createLease()
+      const endRenewals = holdLease(lease)
+      const { elector } = startElector(lease.access, 'a')
+      await waitFor('the lease to be read', () => lease.reads() > 0)
+      endRenewals()
+      const beginMs = performance.now()
+      if (end === 'release') lease.write({ ...lease.spec(), holderIdentity: '' })
+      else lease.delete()
+      await waitFor('it to lead', () => elector.isLeader())
+      assert.ok(performance.now() - beginMs < timing.leaseMs / 2, 'it waited for the end of the lease')
+    }
+  })
+
+  it('does not take a lease that is renewed while its watch is silent', async () => {
+    const lease = createLease()
+    const endRenewals = holdLease(lease)
+    lease.setWatches('silent')
+    const { elector } = startElector(lease.access, 'a')
+    await waitFor('three reads', () => lease.reads() === 3)
+    assert.equal(elector.isLeader(), false)
+    assert.equal(lease.spec().holderIdentity, 'other')
+    endRenewals()
+    await waitFor('it to lead', () => elector.isLeader())
+  })
+
+  it('reads the lease at intervals while it cannot watch it', async () => {
+    const lease = createLease()
+    const endRenewals = holdLease(lease)
+    lease.setWatches('rejected')
+    const { elector, said } = startElector(lease.access, 'a')
+    await waitFor('five reads', () => lease.reads() === 5)
+    endRenewals()
+    await waitFor('it to lead', () => elector.isLeader())
+    assert.deepEqual(new Set(said), new Set(['no right to watch', 'started']))
+    const most = 5 + timing.leaseMs / timing.retryMs + 2
+    assert.ok(lease.reads() <= most, `${lease.reads()} reads, at most ${most}`)
   })
 
   it('only one of several electors leads, and the lease names it', async () => {
@@ -210,6 +276,26 @@ describe('electors of one lease', () => {
     assert.throws(create({ leaseMs: 1_500 }), /leaseMs: 1500 is not in whole seconds/)
     assert.throws(create({ renewDeadlineMs: 1_000 }), /and are 40, 1000, 1000/)
   })
+
+  it('a leader repeats a renewal that gets no answer, and continues to lead', async () => {
+    const lease = createLease()
+    let lost = 0
+    const access: LeaseAccess = {
+      ...lease.access,
+      async update(known, spec, signal) {
+        if (lost > 0) return lease.access.update(known, spec, signal)
+        lost += 1
+        // A connection without a peer.
+        await once(signal, 'abort')
+        throw signal.reason
+      },
+    }
+    const { elector, said } = startElector(access, 'a')
+    await waitFor('it to lead', () => elector.isLeader())
+    await waitFor('a renewal after that', () => lost > 0 && elector.ageMs() < timing.retryMs)
+    assert.deepEqual(said.slice(0, 1), ['started'])
+    assert.ok(!said.includes('stopped'), `${said}`)
+  })
 })
 
 describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
@@ -300,6 +386,32 @@ describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_00
     second.readNow() // as it does when the feed of the first ends
     await waitFor('the second to lead', () => second.isLeader())
     assert.ok(performance.now() - stopMs < 2_000, `it took ${performance.now() - stopMs} ms`)
+  })
+
+  it('a leader leads on while the API server is silent for 2.5 s, with default durations', async () => {
+    const said: string[] = []
+    const client = createKubeClient(accessThrough(proxy.url, { namespace, token }), { random: Math.random })
+    const elector = new LeaseElector({
+      lease: leaseAccess(client, { namespace, name: 'silence' }),
+      identity: 'first',
+      onStarted: () => said.push('started'),
+      onStopped: () => void said.push('stopped'),
+      onError() {},
+      random: Math.random,
+    })
+    elector.start()
+    clients.push(client)
+    electors.push(elector)
+    await waitFor('it to lead', () => elector.isLeader())
+    const { retryMs, renewDeadlineMs } = defaultLeaseTiming
+    const untilRenewalMs = 50
+    await waitFor('the time before a renewal', () => elector.ageMs() > retryMs - untilRenewalMs)
+    proxy.setFaults({ silent: true })
+    const beganMs = performance.now()
+    await waitFor('2.5 s of silence', () => performance.now() - beganMs > 2_500)
+    proxy.setFaults({})
+    await waitFor('a renewal', () => elector.ageMs() < retryMs, renewDeadlineMs)
+    assert.deepEqual(said, ['started'])
   })
 
   it('two electors under faults never lead at the same time, and one of them leads in the end', async () => {

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 
@@ -26,6 +27,11 @@ export interface LeaseAccess {
   get(signal: AbortSignal): Promise<Lease | undefined>
   create(spec: LeaseSpec, signal: AbortSignal): Promise<Lease>
   update(lease: Lease, spec: LeaseSpec, signal: AbortSignal): Promise<Lease>
+  /**
+   * Yields the later versions of a lease, and undefined when it is deleted. Ends when the server or the signal
+   * ends it.
+   */
+  watch(lease: Lease, signal: AbortSignal): AsyncIterable<Lease | undefined>
 }
 
 export interface LeaseElectorOptions {
@@ -57,14 +63,19 @@ export interface LeaseTiming {
    */
   readonly renewDeadlineMs: number
   /**
-   * The time between a holder's renewals. Other processes read the lease half as often, and again when the
-   * lease that they saw expires.
+   * The time between a holder's renewals, and between the reads of a process that cannot watch the lease of
+   * another holder.
    */
   readonly retryMs: number
 }
 
-/** Another process leads within 8 s after the holder stops: it saw the last renewal at most 2 s late. */
-export const defaultLeaseTiming: LeaseTiming = { leaseMs: 6_000, renewDeadlineMs: 4_000, retryMs: 1_000 }
+/** A holder continues to lead while the API server does not answer for 3 s. */
+export const defaultLeaseTiming: LeaseTiming = { leaseMs: 8_000, renewDeadlineMs: 6_000, retryMs: 3_000 }
+
+/** The longest time from the start of a failed attempt to the start of the next one. */
+const maxFailureSpacingMs = 1_000
+/** Processes whose wait ends at the same time continue at a random time within this one. */
+const spreadMs = 100
 
 /** The number of attempts to release the lease; each fails if another process updates the lease meanwhile. */
 const releaseTries = 3
@@ -146,36 +157,77 @@ export class LeaseElector {
     const { signal } = this.#stopping
     while (!signal.aborted) {
       await this.#endOfTerm
+      const startedMs = this.#clock.monotonicMs()
       try {
-        await this.#limited(limit => this.#attempt(limit))
+        const rivals = await this.#limited(limit => this.#attempt(limit))
+        if (rivals !== undefined) await this.#followRival(rivals)
       } catch (error) {
         this.#known = undefined
         if (!isConflict(error)) this.#options.onError(error)
       }
-      await this.#pause.wait(this.#nextMs(), signal)
+      const { retryMs } = this.#timing
+      const isRenewed = this.#known !== undefined
+      const spacingMs = isRenewed ? retryMs : Math.min(retryMs / 3, maxFailureSpacingMs) + this.#spreadMs()
+      await this.#pause.wait(Math.max(0, startedMs + spacingMs - this.#clock.monotonicMs()), signal)
     }
   }
 
-  /** Returns the time until the next attempt. Its random part spreads the processes. */
-  #nextMs(): number {
-    const retryMs = this.#timing.retryMs * (0.9 + 0.1 * this.#options.random())
-    const leftMs = this.#rival.leftMs()
-    if (this.#term !== undefined || leftMs === 0) return retryMs
-    return Math.min(2 * retryMs, leftMs + 0.1 * retryMs)
+  #spreadMs(): number {
+    return 1 + spreadMs * this.#options.random()
   }
 
-  /** Renews the lease of this process, acquires a free one, or reads who holds it. */
-  async #attempt(signal: AbortSignal): Promise<void> {
-    const { lease, identity } = this.#options
+  /**
+   * Renews the lease of this process or acquires a free one. Resolves with the lease if another process holds
+   * it.
+   */
+  async #attempt(signal: AbortSignal): Promise<Lease | undefined> {
     const term = this.#term
-    const current = this.#known ?? (await lease.get(signal))
-    const isOurs = current?.spec.holderIdentity === identity
-    if (current === undefined || isOurs || this.#rival.observe(current.spec)) {
-      this.#reportRival(undefined)
-      return this.#acquireOrRenew(current, term, signal)
+    const current = this.#known ?? (await this.#options.lease.get(signal))
+    if (current !== undefined && !this.#mayAcquire(current)) {
+      this.#endTerm()
+      return current
     }
-    this.#reportRival(current.spec.holderIdentity)
-    this.#endTerm()
+    this.#reportRival(undefined)
+    await this.#acquireOrRenew(current, term, signal)
+    return undefined
+  }
+
+  /** Records the holder of a lease. Returns whether it is this process or none. */
+  #mayAcquire({ spec }: Lease): boolean {
+    const isOurs = spec.holderIdentity === this.#options.identity
+    if (isOurs || this.#rival.observe(spec)) return true
+    this.#reportRival(spec.holderIdentity)
+    return false
+  }
+
+  /**
+   * Resolves when the lease of another holder has to be read: it is free, the renewal that was seen last has
+   * expired, so that the holder or the watch is dead, the watch has ended, or `readNow` was called.
+   */
+  async #followRival(lease: Lease): Promise<void> {
+    const { signal } = this.#stopping
+    const ending = new AbortController()
+    const watching = this.#watchRival(lease, ending.signal)
+    let isWoken = false
+    while (!isWoken && !signal.aborted && this.#rival.leftMs() > 0) {
+      isWoken = await this.#pause.wait(this.#rival.leftMs() + this.#spreadMs(), signal)
+    }
+    ending.abort()
+    await watching
+  }
+
+  /** Wakes the pause when the lease is free, and when the watch ends; some time later if it failed. */
+  async #watchRival(lease: Lease, signal: AbortSignal): Promise<void> {
+    try {
+      for await (const next of this.#options.lease.watch(lease, signal)) {
+        if (next === undefined || this.#mayAcquire(next)) break
+      }
+    } catch (error) {
+      if (signal.aborted) return
+      this.#options.onError(error)
+      await pause(this.#timing.retryMs, undefined, { signal }).catch(() => {})
+    }
+    if (!signal.aborted) this.#pause.wake()
   }
 
   /** @param term the term at the start of the attempt */
@@ -240,9 +292,9 @@ export class LeaseElector {
     await lease.update(current, nextSpec(current.spec, '', 1_000, this.#clock.nowMs()), signal)
   }
 
-  /** Runs an operation with half of the renewal deadline as its time limit. */
-  #limited(operation: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    return withTimeLimit(this.#timing.renewDeadlineMs / 2, operation)
+  /** A renewal that gets no answer, as from a dead connection, is repeated before the deadline. */
+  #limited<T>(operation: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    return withTimeLimit(this.#timing.renewDeadlineMs / 3, operation)
   }
 }
 
@@ -295,16 +347,16 @@ function nextSpec(old: Partial<LeaseSpec> = {}, holder: string, leaseMs: number,
   }
 }
 
-async function withTimeLimit(
+async function withTimeLimit<T>(
   timeoutMs: number,
-  operation: (signal: AbortSignal) => Promise<void>,
-): Promise<void> {
+  operation: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const limit = new AbortController()
   const timer = setTimeout(() => {
     limit.abort(new Error(`the API server did not answer a request for the lease within ${timeoutMs} ms`))
   }, timeoutMs)
   try {
-    await operation(limit.signal)
+    return await operation(limit.signal)
   } finally {
     clearTimeout(timer)
   }

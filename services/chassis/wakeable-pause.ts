@@ -1,7 +1,10 @@
 /** A wait that can be ended early. For one waiter at a time. */
 export interface WakeablePause {
-  /** Resolves after `ms`, after `wake`, or when the signal is aborted; never rejects. */
-  wait(ms: number, signal: AbortSignal): Promise<void>
+  /**
+   * Resolves after `ms`, after `wake`, or when the signal is aborted, with whether it was `wake`; never
+   * rejects.
+   */
+  wait(ms: number, signal: AbortSignal): Promise<boolean>
   /** Ends the wait; without a waiter, the next wait ends at once. */
   wake(): void
 }
@@ -21,7 +24,9 @@ export function createWakeablePause(): WakeablePause {
         clearTimeout(timer)
         signal.removeEventListener('abort', onAbort)
       }
+      const wasWoken = isWoken
       isWoken = false
+      return wasWoken
     },
     wake() {
       isWoken = true

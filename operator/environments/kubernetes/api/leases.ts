@@ -9,11 +9,12 @@ const leaseResource: ApiResource = {
   plural: 'leases',
   namespaced: true,
 }
+const watchSeconds = 600
 const envelope = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' }
 
 /** Returns the access of an elector to the Lease of this name. */
 export function leaseAccess(
-  client: Pick<KubeClient, 'get' | 'create' | 'replace'>,
+  client: Pick<KubeClient, 'get' | 'create' | 'replace' | 'watch'>,
   key: { readonly namespace: string; readonly name: string },
   ownerReferences?: readonly unknown[],
 ): LeaseAccess {
@@ -31,6 +32,18 @@ export function leaseAccess(
     async update({ metadata }, spec, signal) {
       const object = { ...envelope, metadata: { ...metadata, ...owned }, spec }
       return toLease(await client.replace(leaseResource, object, { signal }))
+    },
+    async *watch({ metadata }, signal) {
+      const events = client.watch(leaseResource, {
+        namespace: key.namespace,
+        fieldSelector: `metadata.name=${key.name}`,
+        resourceVersion: `${metadata['resourceVersion']}`,
+        timeoutSeconds: watchSeconds,
+        signal,
+      })
+      for await (const { type, object } of events) {
+        if (type !== 'BOOKMARK') yield type === 'DELETED' ? undefined : toLease(object)
+      }
     },
   }
 }
