@@ -30,10 +30,12 @@ export interface CertificatesOptions {
 }
 
 export interface CertificatesTiming extends CertificateTiming {
-  /** The time between two reads of the Secrets. */
+  /** The time between two reads of the Secrets, in case a call of `checkNow` for a change was lost. */
   readonly checkEveryMs: number
   /** The time between two reads while there is no certificate. */
   readonly firstCheckEveryMs: number
+  /** The longest wait before a failed check is repeated. */
+  readonly longestRetryMs: number
   /** The time limit of a call of the store. */
   readonly storeTimeoutMs: number
 }
@@ -47,8 +49,9 @@ export interface StoredSecrets {
 
 export const defaultCertificatesTiming: CertificatesTiming = {
   ...defaultCertificateTiming,
-  checkEveryMs: 30_000,
+  checkEveryMs: 600_000,
   firstCheckEveryMs: 1_000,
+  longestRetryMs: 30_000,
   storeTimeoutMs: 10_000,
 }
 
@@ -85,7 +88,7 @@ export class Certificates {
       client: { dnsNames: options.dnsNames.client, usage: ['client', 'server'] },
     }
     this.#problems = new Problems(options.log)
-    const { firstCheckEveryMs: initialMs, checkEveryMs: maxMs } = this.#timing
+    const { firstCheckEveryMs: initialMs, longestRetryMs: maxMs } = this.#timing
     this.#backoff = createBackoff({ initialMs, maxMs, factor: 2, jitter: 0.5, random: options.random })
     const { required: credentials, onChange } = this.#held
     this.serverTls = { requireClientCert: true, credentials, onChange }
@@ -105,7 +108,7 @@ export class Certificates {
     return this.#held.ready()
   }
 
-  /** Checks the Secrets now and not at the next interval, because this operator may write from now on. */
+  /** Checks the Secrets now, because one has changed, or because this operator may write from now on. */
   checkNow(): void {
     this.#pause.wake()
   }

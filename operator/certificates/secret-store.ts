@@ -1,4 +1,4 @@
-/** The Secrets of one namespace, by name: a client with the right to list them could read those of others. */
+/** The Secrets of one namespace, by name. */
 export interface SecretStore {
   /** Resolves with undefined if the Secret does not exist. */
   get(name: string, signal: AbortSignal): Promise<StoredSecret | undefined>

@@ -411,7 +411,10 @@ describe('the chart rejects', { skip: missingHelm() }, () => {
 describe('the roles of the chart', { skip: missingHelm() }, () => {
   const own = [
     ...makeRules('own', { installation: 'tollway' }),
-    ...[{ apiGroups: [''], resources: ['secrets'], resourceNames: ['tollway-redis'], verbs: ['get'] }],
+    {
+      ...{ apiGroups: [''], resources: ['secrets'], resourceNames: ['tollway-redis'] },
+      verbs: ['get', 'list', 'watch'],
+    },
   ]
   const workloads = { kind: 'Role', name: 'tollway-workloads', rules: own }
   const resources = { name: `${namespace}-tollway-resources`, rules: makeRules('watched') }

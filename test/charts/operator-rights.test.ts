@@ -205,9 +205,18 @@ const harm: readonly Attempt[] = [
   ),
 ]
 
+/** The query for one object by its name, as a list or as a watch of a second, whose only event is the object. */
+const listOf = (name: string) => `fieldSelector=metadata.name%3D${name}`
+const watchOf = (name: string) => `watch=true&timeoutSeconds=1&${listOf(name)}`
+
 /** Attempts that succeed only in a namespace that granted its Secrets. */
 const ungranted: readonly Attempt[] = [
   attempt('read a foreign Secret of its namespace', 'GET', `${secretsOf(namespace)}/foreign`),
+  attempt('list it by its name', 'GET', `${secretsOf(namespace)}?${listOf('foreign')}`),
+  attempt('watch it by its name', 'GET', `${secretsOf(namespace)}?${watchOf('foreign')}`),
+  attempt('list the Secrets of its namespace', 'GET', secretsOf(namespace)),
+  attempt('watch the Secrets of its namespace', 'GET', `${secretsOf(namespace)}?watch=true`),
+  attempt('watch the Leases of its namespace', 'GET', `${leases}?watch=true`),
   attempt('read a foreign Secret', 'GET', `${secretsOf('other')}/foreign`),
   attempt('read a Secret of the system', 'GET', `${secretsOf('kube-system')}/foreign`),
   attempt('create credentials', 'POST', secretsOf('other'), credentials('shop')),
@@ -226,7 +235,11 @@ const duties: readonly Attempt[] = [
     secret('tollway-ca', {}, { stringData: { b: 'c' } }),
   ),
   attempt('read the Secret of the database', 'GET', `${secretsOf(namespace)}/db`),
+  attempt('list it by its name', 'GET', `${secretsOf(namespace)}?${listOf('db')}`),
+  attempt('watch it by its name', 'GET', `${secretsOf(namespace)}?${watchOf('db')}`),
+  attempt('watch an own Secret', 'GET', `${secretsOf(namespace)}?${watchOf('tollway-ca')}`),
   attempt('create its Lease', 'POST', leases, named('tollway-operator', { spec: {} })),
+  attempt('watch its Lease', 'GET', `${leases}?${watchOf('tollway-operator')}`),
   attempt(
     'store last good versions',
     'POST',

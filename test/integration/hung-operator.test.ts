@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { after, before, describe, it, type TestContext } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { customResourceDefinition } from '../../crds/generation/definition.ts'
 import {
@@ -10,6 +11,7 @@ import {
   makeOperatorAccount,
 } from '../../operator/environments/kubernetes/api/testing/service-account.ts'
 import { feedClientEnv } from '../../operator/services/feed-client-env.ts'
+import { type ApiProxy, type ProxiedCall, startApiProxy } from '../support/api-proxy.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'
 import { writeKubeconfig } from '../support/kubeconfig.ts'
@@ -24,6 +26,11 @@ const namespace = 'hung-operator'
 const limits = `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/ratelimitconfigs`
 const leasePath = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/tollway-operator`
 
+/** How long requests at rest are counted. */
+const restMs = Number(process.env['REST_SECONDS'] ?? 20) * 1_000
+/** The most requests a second of both operators at rest. */
+const mostRequests = 0.5
+
 /** The maximum delay that a paused operator may cause. */
 const goalMs = 10_000
 /** The goal, and the additional time that a busy machine may need. */
@@ -34,9 +41,13 @@ interface Operator {
   readonly program: Program
 }
 
-describe('an operator that is paused (SIGSTOP)', { skip: missingKubeAssets(), timeout: 110_000 }, () => {
+describe('two operators with default durations', {
+  skip: missingKubeAssets(),
+  timeout: restMs + 150_000,
+}, () => {
   const place = temporaryFolder('hung-operator')
   let api: KubeApiServer
+  let proxy: ApiProxy
   let kubeconfig: string
 
   before(async () => {
@@ -46,18 +57,33 @@ describe('an operator that is paused (SIGSTOP)', { skip: missingKubeAssets(), ti
     const token = await makeOperatorAccount(api, namespace)
     await waitFor('the kind to be served', async () => (await api.call('GET', limits)).status === 200)
     await make(`/api/v1/namespaces/${namespace}/configmaps`, { metadata: { name: 'tollway-operator' } })
-    const { host, port } = await addressOf(api)
-    kubeconfig = writeKubeconfig(join(place, 'kubeconfig'), `https://${host}:${port}`, token, namespace)
+    proxy = await startApiProxy({ target: await addressOf(api), seed: 1 })
+    kubeconfig = writeKubeconfig(join(place, 'kubeconfig'), proxy.url, token, namespace)
   })
   after(async () => {
+    await proxy?.stop()
     await api?.stop()
   })
 
-  it('delays neither an edit nor the Lease longer than 10 s', async t => {
-    const [operatorPort = 0, feedPort = 0] = await freePorts(2)
-    const leader = await startOperator(t, '127.0.0.1', operatorPort, feedPort)
-    await waitFor('a leader', async () => (await holder()).includes(leader.ip))
-    const other = await startOperator(t, '127.0.0.2', operatorPort, feedPort)
+  it('send few requests to the API server at rest', async t => {
+    await startOperators(t)
+    let seen = 0
+    await waitFor('nothing but renewals for 5 s', async () => {
+      seen = proxy.calls().length
+      await pause(5_000)
+      return proxy.calls().slice(seen).every(isRenewal)
+    })
+    seen = proxy.calls().length
+    await pause(restMs)
+    const calls = proxy.calls().slice(seen)
+    for (const [kind, count] of countByKind(calls)) t.diagnostic(`${kind}: ${perSecond(count).toFixed(3)}/s`)
+    const all = perSecond(calls.length)
+    t.diagnostic(`all requests of both operators: ${all.toFixed(3)}/s`)
+    assert.ok(all < mostRequests, `${all.toFixed(3)}/s`)
+  })
+
+  it('delay neither an edit nor the Lease longer than 10 s while the leader is paused (SIGSTOP)', async t => {
+    const { leader, other, operatorPort, feedPort } = await startOperators(t)
     const service = await startService(t, [leader, other], operatorPort, feedPort)
     const ask = await startPod(t, service, feedPort)
     await make(limits, checkout(1_000))
@@ -93,7 +119,15 @@ describe('an operator that is paused (SIGSTOP)', { skip: missingKubeAssets(), ti
     return (body as { status?: { observedGeneration?: number } }).status?.observedGeneration
   }
 
-  /** Starts an operator with the default durations of the Lease. */
+  /** Starts two operators, of which the first leads. */
+  async function startOperators(t: TestContext) {
+    const [operatorPort = 0, feedPort = 0] = await freePorts(2)
+    const leader = await startOperator(t, '127.0.0.1', operatorPort, feedPort)
+    await waitFor('a leader', async () => (await holder()).includes(leader.ip))
+    const other = await startOperator(t, '127.0.0.2', operatorPort, feedPort)
+    return { leader, other, operatorPort, feedPort }
+  }
+
   async function startOperator(
     t: TestContext,
     ip: string,
@@ -126,6 +160,20 @@ describe('an operator that is paused (SIGSTOP)', { skip: missingKubeAssets(), ti
     return () => pod.ask('checkout', 'user', 'alice')
   }
 })
+
+const isRenewal = ({ method, path }: ProxiedCall) => method === 'PUT' && path.startsWith(leasePath)
+
+/** Counts calls by verb and resource, such as `watch secrets`. */
+function countByKind(calls: readonly ProxiedCall[]): ReadonlyMap<string, number> {
+  const kindOf = ({ method, path }: ProxiedCall) => {
+    const [, resource = path] = /\/(?:namespaces\/[^/]+\/)?([a-z]+)(?:\/[^/?]+)?(?:\?|$)/.exec(path) ?? []
+    return `${/[?&]watch=true/.test(path) ? 'watch' : method} ${resource}`
+  }
+  const groups = [...Map.groupBy(calls, kindOf)]
+  return new Map(groups.map(([kind, { length }]): [string, number] => [kind, length]).sort())
+}
+
+const perSecond = (count: number) => (count * 1_000) / restMs
 
 /** Asks for readiness as the kubelet does. */
 async function isReady(ip: string, operatorPort: number): Promise<boolean> {

@@ -28,7 +28,7 @@ import { maxQueryBytes } from '../../xds/sessions/serve-queries.ts'
 import { createKubeClient, type KubeClient } from './api/client.ts'
 import type { ApiAccess } from './api/connection/access.ts'
 import { createEventRecorder, type EventRecorder } from './api/events.ts'
-import { secretAccess } from './api/secrets.ts'
+import { secretAccess, watchSecrets } from './api/secrets.ts'
 import { applyAsCaller } from './callers/apply-as-caller.ts'
 import { readAsCaller } from './callers/read-as-caller.ts'
 import { recordChange } from './callers/record-change.ts'
@@ -46,7 +46,7 @@ import { makeClusterReport } from './status/cluster-report.ts'
 import { describeServices } from './status/describe-services.ts'
 import { readyCondition, type StoredResource } from './status/stored-resource.ts'
 import { provideWorkloads } from './workloads/provide-workloads.ts'
-import { createSecretDigests } from './workloads/secret-digests.ts'
+import { createSecretDigests, digestedSecrets } from './workloads/secret-digests.ts'
 
 export interface ClusterOptions {
   readonly config: ClusterConfig
@@ -125,6 +125,17 @@ export async function startInCluster(options: ClusterOptions): Promise<{ stop():
   })
   certificates.start()
   workloads.start()
+  started.defer(
+    watchSecrets({
+      ...{ client, namespace: pod.namespace, random: Math.random },
+      names: [...Object.values(secretNames(config)), ...workloads.secretNames],
+      onChange() {
+        certificates.checkNow()
+        workloads.checkSecrets()
+      },
+      onError: (secret, error) => log.warn('watch a Secret: failed', { secret, error: `${error}` }),
+    }),
+  )
   await app.start()
   notReady = 'there is no certificate for the feed yet'
   await serveFeed(started, options, { ...app, peers }, certificates)
@@ -198,9 +209,11 @@ function openWorkloads(
   },
   { config, pod, log }: ClusterOptions,
 ) {
-  const enabled = clusterWorkloads(config, pod.namespace).filter(({ enabled }) => enabled)
+  const workloads = clusterWorkloads(config, pod.namespace)
+    .filter(({ enabled }) => enabled)
+    .map(({ workload }) => workload)
   const digests = createSecretDigests({
-    workloads: enabled.map(({ workload }) => workload),
+    workloads,
     get: secretAccess(client, { namespace: pod.namespace }).get,
     mayWrite,
     onProblem: cause => log.warn('read the Secrets of the workloads', { cause }),
@@ -212,6 +225,9 @@ function openWorkloads(
   started.defer(() => digests.stop())
   return {
     trigger: runner.trigger,
+    /** The names of the Secrets whose change replaces pods. */
+    secretNames: digestedSecrets(workloads),
+    checkSecrets: digests.checkNow,
     start() {
       digests.start()
       started.defer(() => runner.stop())
@@ -229,11 +245,7 @@ function openCertificates(
   const hosts = names.operatorHosts(name, namespace)
   return new Certificates({
     store: secretAccess(client, { namespace, metadata: { ownerReferences: [owner] } }),
-    secretNames: {
-      authority: names.authoritySecret(name),
-      server: names.feedServerSecret(name),
-      client: names.feedClientSecret(name),
-    },
+    secretNames: secretNames(config),
     dnsNames: { server: hosts, client: [names.podIdentity(name, namespace)] },
     issuer: config.feedCertificates.issuer === 'operator' ? 'operator' : 'other',
     mayWrite,
@@ -241,6 +253,15 @@ function openCertificates(
     log,
     random: Math.random,
   })
+}
+
+/** The Secrets with the certificates of the feed. */
+function secretNames({ name }: ClusterConfig) {
+  return {
+    authority: names.authoritySecret(name),
+    server: names.feedServerSecret(name),
+    client: names.feedClientSecret(name),
+  }
 }
 
 interface WritingParts {

@@ -229,7 +229,6 @@ describe('# a client of a real API server, with the rights of the operator', {
 
   it('has no more rights than its list of permissions says', async () => {
     const forbidden = { name: 'KubeApiError', code: 403, reason: 'Forbidden' }
-    await assert.rejects(client.list(secrets, { namespace, limit: 1 }), forbidden)
     assert.equal(await client.get(secrets, { namespace, name: 'one' }), undefined)
     assert.equal(await client.get(secrets, { namespace: 'default', name: 'one' }), undefined)
     await assert.rejects(client.list(secrets, { namespace: 'default', limit: 1 }), forbidden)

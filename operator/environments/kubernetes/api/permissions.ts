@@ -31,7 +31,7 @@ const write = ['create', 'patch', 'delete'] as const
 /** The Secrets that the operator creates for itself and its services. */
 export const ownSecretNames = ['ca', 'feed-server', 'feed-client', 'payments'] as const
 
-/** A role cannot limit a list or a watch to names. */
+/** A role cannot limit a list or a watch by labels, only to one name. */
 const ownChildren = (
   group: string,
   resource: string,
@@ -109,7 +109,8 @@ export const permissions: readonly Permission[] = [
   {
     group: '',
     resource: 'secrets',
-    verbs: ['get', 'patch'],
+    // Each list and watch is of one name.
+    verbs: ['get', 'list', 'watch', 'patch'],
     scope: 'own',
     names: ownSecretNames,
     why: 'the certificates of the feed, and what the payments pods share',
@@ -155,7 +156,7 @@ export const permissions: readonly Permission[] = [
   {
     group: 'coordination.k8s.io',
     resource: 'leases',
-    verbs: ['get', 'update'],
+    verbs: ['get', 'watch', 'update'],
     scope: 'own',
     names: ['operator'],
     why: 'which operator writes',

@@ -1,5 +1,7 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
+import { createReflector } from '../../../controller/reflector.ts'
 import type { KubeClient } from './client.ts'
+import { collectionOf } from './collection.ts'
 import type { ApiResource, KubeObject } from './kube-object.ts'
 
 const secretResource: ApiResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
@@ -27,8 +29,8 @@ export interface SecretPlace {
 }
 
 /**
- * Returns the Secrets of one namespace, by name. It needs the verbs get, create and patch, and neither list
- * nor watch. Entries of other writers stay.
+ * Returns the Secrets of one namespace, by name. It needs the verbs get, create and patch. Entries of other
+ * writers stay.
  */
 export function secretAccess(
   client: Pick<KubeClient, 'get' | 'create' | 'apply'>,
@@ -61,6 +63,39 @@ export function secretAccess(
       }
       return toContent(await client.apply(secretResource, object, { force: true, signal }), owners)
     },
+  }
+}
+
+export interface SecretWatchOptions {
+  readonly client: Pick<KubeClient, 'list' | 'watch'>
+  readonly namespace: string
+  readonly names: readonly string[]
+  /** Called after each change of one of the Secrets, and when it is found first. It must not throw. */
+  readonly onChange: () => void
+  readonly onError: (secret: string, error: unknown) => void
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+}
+
+/**
+ * Watches each Secret by its name, so that the verbs list and watch are needed for these names only. Resolves
+ * the returned function's promise when all watches have ended.
+ */
+export function watchSecrets(options: SecretWatchOptions): () => Promise<void> {
+  const { client, namespace, names, onChange, onError, random } = options
+  const reflectors = [...new Set(names)].map(name => {
+    const reflector = createReflector<KubeObject>({
+      source: collectionOf(client, secretResource, { fieldSelector: `metadata.name=${name}` }),
+      namespaces: [namespace],
+      keep: ({ metadata }) => ({ metadata }),
+      onError: error => onError(name, error),
+      random,
+    })
+    reflector.onChange(onChange)
+    return reflector
+  })
+  return async () => {
+    await Promise.all(reflectors.map(reflector => reflector.stop()))
   }
 }
 

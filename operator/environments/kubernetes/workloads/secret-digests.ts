@@ -16,8 +16,10 @@ export interface SecretDigests {
   read(): Promise<ReadonlyMap<string, string>>
   /** Calls the listener when a later read has other digests than the last `read`. */
   onChange(listener: () => void): void
-  /** Begins to read the Secrets at intervals while this operator leads. */
+  /** Begins to read the Secrets at long intervals while this operator leads. */
   start(): void
+  /** Reads the Secrets now, because one may have changed. */
+  checkNow(): void
   stop(): Promise<void>
 }
 
@@ -34,8 +36,10 @@ export interface SecretDigestsOptions {
   readonly intervalMs?: number
 }
 
-/** A random half is added, so that operators of many installations do not read at the same time. */
-const defaultIntervalMs = 10_000
+/** In case a call of `checkNow` was lost. */
+const defaultIntervalMs = 600_000
+/** The longest wait after a failed read. */
+const retryMs = 10_000
 const readTimeoutMs = 5_000
 const digestLength = 16
 
@@ -56,23 +60,28 @@ export function createSecretDigests(options: SecretDigestsOptions): SecretDigest
     return new Map(digests.filter((entry): entry is [string, string] => entry[1] !== undefined))
   }
 
-  async function compare(): Promise<void> {
-    if (!mayWrite()) return
+  /** Resolves with the time until the next read. */
+  async function compare(): Promise<number> {
+    if (!mayWrite()) return intervalMs
     try {
       const found = await readAll()
       problem = ''
       if (!isDeepStrictEqual(found, known)) for (const listener of listeners) listener()
+      return intervalMs
     } catch (error) {
       const { message } = error as Error
       if (message !== problem && !stopped.signal.aborted) onProblem(message)
       problem = message
+      return Math.min(retryMs, intervalMs)
     }
   }
 
   async function run(): Promise<void> {
+    let waitMs = intervalMs
     while (!stopped.signal.aborted) {
-      await pause.wait(intervalMs * (1 + random() / 2), stopped.signal)
-      if (!stopped.signal.aborted) await compare()
+      // The random part spreads the operators of many installations.
+      await pause.wait(waitMs * (1 + random() / 2), stopped.signal)
+      if (!stopped.signal.aborted) waitMs = await compare()
     }
   }
 
@@ -82,6 +91,7 @@ export function createSecretDigests(options: SecretDigestsOptions): SecretDigest
       return known
     },
     onChange: listener => void listeners.push(listener),
+    checkNow: () => pause.wake(),
     start() {
       running = run()
     },
@@ -92,12 +102,20 @@ export function createSecretDigests(options: SecretDigestsOptions): SecretDigest
   }
 }
 
+/** Returns the names of the Secrets that are part of digests. */
+export function digestedSecrets(workloads: readonly Workload[]): readonly string[] {
+  return workloads.flatMap(workload => digestedFiles(workload).map(({ secretName }) => secretName))
+}
+
+const digestedFiles = ({ secretFiles = [] }: Workload) =>
+  secretFiles.filter(({ isReread }) => isReread !== true)
+
 /** Returns undefined if a Secret does not exist, or if the replicas read every Secret again themselves. */
 async function digestOf(
-  { secretFiles = [] }: Workload,
+  workload: Workload,
   get: (name: string) => Promise<SecretContent | undefined>,
 ): Promise<string | undefined> {
-  const files = secretFiles.filter(({ isReread }) => isReread !== true)
+  const files = digestedFiles(workload)
   if (files.length === 0) return undefined
   const contents = await Promise.all(files.map(async one => digestOfFiles(one, await get(one.secretName))))
   return contents.includes(undefined) ? undefined : contents.join('-')
