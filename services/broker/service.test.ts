@@ -181,6 +181,7 @@ test('the service is healthy by gRPC and HTTP, until it stops', async t => {
   const unhealthy = await fetch(`${debug}/healthcheck`)
   assert.deepEqual([unhealthy.status, await unhealthy.text()], [500, 'is ending\n'])
   assert.equal((await fetch(`${debug}/livez`)).status, 200)
+  assert.equal((await fetch(`${debug}/healthcheck?draining=ok`)).status, 200, 'it accepts calls')
   await pull.end
 })
 

@@ -94,6 +94,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
       health.terminate()
       watch.stop()
       await pause(settings.drainDelayMs)
+      health.close()
       broker.drain()
       const closed = grpc.drain(settings.drainTimeoutMs + lastStatusMs)
       await Promise.race([broker.idle(), pause(settings.drainTimeoutMs, undefined, { ref: false })])

@@ -84,6 +84,8 @@ test('the program serves on PostgreSQL, reports its state, and drains', {
 
   const stopped = running.end()
   await waitFor('the end of readiness', async () => (await statusOf(`${debug}/readyz`)) === 503)
+  assert.equal(await statusOf(`${api}/readyz`), 503)
+  assert.equal(await statusOf(`${debug}/readyz?draining=ok`), 200, 'it accepts requests')
   assert.equal(await statusOf(`${api}/healthz`), 200)
   assert.equal(await stopped, 0, running.output())
   for (const secret of [app.key, 'top-secret', 'provision-secret', 'rotated-secret'])

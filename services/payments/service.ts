@@ -75,6 +75,7 @@ export async function startService(
   const storage = measured(await openStorage(settings, log), metrics)
   const payments = createPayments(settings, storage)
   let draining = false
+  let closed = false
   // The storage has answered at the start. Later failures of the database do not make the processes unready.
   const ready = async () => !draining
   const backend = watchDatabase(settings, storage, log)
@@ -108,7 +109,10 @@ export async function startService(
   })
   const provision = createProvision(settings, { ...shared, provisionToken }, tls.provision)
   const admin = await startAdmin(settings, shared)
-  const monitor = createMonitorServer({ metrics, ready, backendProblem: () => backend.problem })
+  const monitor = createMonitorServer({
+    ...{ metrics, ready, accepts: () => !closed },
+    backendProblem: () => backend.problem,
+  })
   const debugPort = await monitor.listen({ host: settings.debugHost, port: settings.debugPort })
   const provisionPort =
     (await provision?.listen({ host: settings.provisionHost, port: settings.provisionPort })) ?? null
@@ -143,6 +147,7 @@ export async function startService(
       backend.stop()
       reportHealth(false, 'draining')
       await pause(settings.drainDelayMs)
+      closed = true
       await Promise.all([api, provision, admin].map(server => server?.close(settings.drainTimeoutMs)))
       await background.stop()
       await delivery.settle()

@@ -54,3 +54,15 @@ test('after terminate the process stays unhealthy', () => {
   assert.equal(health.healthy(), false)
   assert.deepEqual(told, [true, false])
 })
+
+test('after terminate the process accepts calls until it closes, if nothing else prevents it', () => {
+  const { health, backend } = open(false)
+  health.terminate()
+  assert.equal(health.problem(), 'is ending')
+  assert.equal(health.acceptProblem(), '')
+  backend(false)
+  assert.match(health.acceptProblem(), /^the backend of its counters is away/)
+  backend(true)
+  health.close()
+  assert.equal(health.acceptProblem(), 'is ending')
+})

@@ -84,7 +84,10 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
   }
   const statsEndpoints =
     worker?.attach({ stats, rules }) ??
-    (await openStatsEndpoints(settings, { stats, rules, problem: health.problem, backendProblem, log }))
+    (await openStatsEndpoints(settings, {
+      ...{ stats, rules, backendProblem, log },
+      ...{ problem: health.problem, acceptProblem: health.acceptProblem },
+    }))
   const { feed, connection } = await openFeed(settings, configuration, stats, log)
   feed.start()
   // Not a statistic: the reference has none of these calls.
@@ -117,6 +120,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
       health.terminate()
       backend.stop()
       await new Promise(resolve => setTimeout(resolve, settings.drainDelayMs))
+      health.close()
       await servers.drain(settings.drainTimeoutMs)
       await reports?.stop()
       await feed.stop()

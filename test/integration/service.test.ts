@@ -158,7 +158,7 @@ function httpCaller(t: TestContext, service: RateLimitProcess) {
     })
 }
 
-test('SIGTERM under load makes the service unhealthy, and no call fails while callers notice', async t => {
+test('SIGTERM under load makes the service unhealthy but not unready, and no call fails meanwhile', async t => {
   const drainDelayMs = 1500
   const service = await startRateLimit(t, {
     ...fileSettings(1_000_000).env,
@@ -185,6 +185,7 @@ test('SIGTERM under load makes the service unhealthy, and no call fails while ca
   const toldMs = performance.now()
   const ended = service.program.end('SIGTERM')
   await waitFor('the process to be unhealthy', async () => (await service.health()) === 500)
+  assert.equal(await service.ready(), 200)
   assert.ok(performance.now() - toldMs < drainDelayMs)
   const before = calls
   await waitFor('calls that are answered after that', () => calls > before + 100)

@@ -25,6 +25,8 @@ export interface RateLimitProcess {
   ask(domain: string, key: string, value: string): Promise<number>
   /** Resolves with the status code of `/healthcheck`. */
   health(): Promise<number>
+  /** Resolves with that of the readiness probe of the operator's pods. */
+  ready(): Promise<number>
   stats(): Promise<Readonly<Record<string, number>>>
   /** Resolves when it is healthy. */
   serves(): Promise<void>
@@ -47,17 +49,19 @@ export async function startRateLimit(
   t.after(async () => {
     await program.end('SIGKILL')
   })
-  const health = async () => {
-    const response = await fetch(`http://127.0.0.1:${httpPort}/healthcheck`)
+  const statusOf = async (url: string) => {
+    const response = await fetch(url)
     await response.arrayBuffer()
     return response.status
   }
+  const health = () => statusOf(`http://127.0.0.1:${httpPort}/healthcheck`)
   return {
     program,
     grpcPort,
     httpPort,
     debugPort,
     health,
+    ready: () => statusOf(`http://127.0.0.1:${debugPort}/healthcheck?draining=ok`),
     async ask(domain, key, value) {
       const body = JSON.stringify({ domain, descriptors: [{ entries: [{ key, value }] }] })
       const response = await fetch(`http://127.0.0.1:${httpPort}/json`, { method: 'POST', body })

@@ -42,7 +42,7 @@ function workload(config: ClusterConfig, namespace: string): Workload {
     secretFiles: [...secretFilesOf(config, streamLog), ...filesOf(broker)],
     ports: [...shared.ports, ...adminPorts(broker), { name: 'metrics', port: metricsPort, reach: 'pods' }],
     probes: {
-      ready: { port: 'metrics', path: '/healthcheck' },
+      ready: { port: 'metrics', path: '/healthcheck?draining=ok' },
       alive: { port: 'metrics', path: '/livez' },
     },
   }

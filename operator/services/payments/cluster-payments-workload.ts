@@ -72,7 +72,7 @@ function workload(config: ClusterConfig, namespace: string): Workload {
     ],
     ports: [...shared.ports, { name: 'metrics', port: metricsPort, reach: 'pods' }],
     probes: {
-      ready: { port: 'metrics', path: '/readyz' },
+      ready: { port: 'metrics', path: '/readyz?draining=ok' },
       alive: { port: 'metrics', path: '/healthz' },
     },
   }

@@ -46,7 +46,7 @@ function workload(config: ClusterConfig, namespace: string): Workload {
     // The ports for calls open only when the process can take calls; the port of the metrics is open from the
     // start.
     probes: {
-      ready: { port: 'metrics', path: '/healthcheck' },
+      ready: { port: 'metrics', path: '/healthcheck?draining=ok' },
       alive: { port: 'metrics', path: '/livez' },
     },
   }

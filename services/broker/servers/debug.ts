@@ -1,6 +1,7 @@
 import type { Server, ServerResponse } from 'node:http'
 import type { ServiceHealth } from '@tollway/chassis/health/service-health.ts'
 import { expositionType } from '@tollway/chassis/metrics/exposition-format.ts'
+import { countsDrainingAsHealthy } from '@tollway/chassis/net/page.ts'
 import type { BrokerStats } from '../stats/broker-stats.ts'
 import { exposition, statEntries } from '../stats/prometheus-text.ts'
 import { createPageServer, type FindPage, json, type Page, send } from './page-server.ts'
@@ -8,7 +9,7 @@ import { type StreamPagesOptions, streamPages, streamPagesHelp } from './stream-
 
 export interface PagesOptions extends StreamPagesOptions {
   readonly stats: BrokerStats
-  readonly health: Pick<ServiceHealth, 'healthy' | 'problem'>
+  readonly health: Pick<ServiceHealth, 'problem' | 'acceptProblem'>
   /** Returns the cause of a failure of the stream log; empty when it answers. */
   readonly backendProblem: () => string
 }
@@ -16,7 +17,7 @@ export interface PagesOptions extends StreamPagesOptions {
 type ProbeOptions = Pick<PagesOptions, 'stats' | 'health' | 'backendProblem'>
 
 const help = `/backend: whether the stream log answers, or the cause why not
-/healthcheck: whether this process takes calls
+/healthcheck: whether this process takes calls; ?draining=ok ignores a shutdown
 /livez: whether this process is alive
 /metrics: all numbers in Prometheus' text format
 /stats: all numbers; ?format=json for JSON
@@ -58,9 +59,10 @@ function probePages({ stats, health, backendProblem }: ProbeOptions): ReadonlyMa
     ['/livez', (_, response) => send(response, 200, 'alive\n')],
     [
       '/healthcheck',
-      (_, response) => {
-        if (health.healthy()) send(response, 200, 'OK')
-        else send(response, 500, `${health.problem()}\n`)
+      (_, response, query) => {
+        const problem = countsDrainingAsHealthy(query) ? health.acceptProblem() : health.problem()
+        if (problem === '') send(response, 200, 'OK')
+        else send(response, 500, `${problem}\n`)
       },
     ],
   ])

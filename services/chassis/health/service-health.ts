@@ -3,12 +3,16 @@ export interface ServiceHealth {
   healthy(): boolean
   /** Returns why the process is unhealthy, in a few words; empty when it is healthy. */
   problem(): string
+  /** Returns the same while the process accepts calls, except that a shutdown is no problem. */
+  acceptProblem(): string
   /** Adds a listener, and calls it with the current state at once and after each change. */
   onChange(listener: (healthy: boolean) => void): void
   /** Records that the ports for calls are open; before that the process is unhealthy. */
   serve(): void
-  /** Records that the process is shutting down: it stays unhealthy. */
+  /** Records that the process is shutting down: it stays unhealthy, and accepts calls until `close`. */
   terminate(): void
+  /** Records that the ports for calls close. */
+  close(): void
   terminating(): boolean
   /** Reads the problem again: a part of the service may have changed. */
   check(): void
@@ -19,9 +23,11 @@ export function createServiceHealth(problemOf: (isServing: boolean) => string): 
   const listeners: ((healthy: boolean) => void)[] = []
   let isServing = false
   let isTerminating = false
+  let isClosed = false
   let last = false
 
   const problem = () => (isTerminating ? 'is ending' : problemOf(isServing))
+  const acceptProblem = () => (isClosed ? 'is ending' : problemOf(isServing))
   const healthy = () => problem() === ''
 
   function check(): void {
@@ -33,6 +39,7 @@ export function createServiceHealth(problemOf: (isServing: boolean) => string): 
   return {
     healthy,
     problem,
+    acceptProblem,
     check,
     onChange(listener) {
       listeners.push(listener)
@@ -45,6 +52,9 @@ export function createServiceHealth(problemOf: (isServing: boolean) => string): 
     terminate() {
       isTerminating = true
       check()
+    },
+    close() {
+      isClosed = true
     },
     terminating: () => isTerminating,
   }

@@ -9,6 +9,15 @@ export function targetOf({ url = '' }: Pick<IncomingMessage, 'url'>): {
   return { path, query: new URLSearchParams(query) }
 }
 
+/**
+ * Returns whether a probe counts a process that is shutting down as healthy while it accepts calls, as the
+ * probes of the operator's pods do: `?draining=ok`. Kubernetes sends calls to pods that are being deleted only
+ * if these are ready, and no other pod is.
+ */
+export function countsDrainingAsHealthy(query: URLSearchParams): boolean {
+  return query.get('draining') === 'ok'
+}
+
 /** Answers with a whole body, which is text unless `type` says otherwise. */
 export function sendPage(
   response: ServerResponse,

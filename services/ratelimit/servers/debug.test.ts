@@ -9,10 +9,11 @@ import { debugListener } from './debug.ts'
 import { createProbePages } from './probe-pages.ts'
 import { listen } from './testing/open-limiter.ts'
 
-const probes = createProbePages(
-  () => 'the backend is away',
-  () => '',
-)
+const probes = createProbePages({
+  problem: () => 'is ending',
+  acceptProblem: () => '',
+  backendProblem: () => '',
+})
 
 async function start(t: TestContext, stats: Stats = createStats()) {
   const rules = 'd.user: unit=MINUTE requests_per_unit=3, shadow_mode: false, quota_mode: false\n'
@@ -40,7 +41,7 @@ test('the index lists the other pages, sorted', async t => {
     '/debug/pprof/heap: where memory is allocated and kept; ?seconds=N, ?format=devtools',
     '/debug/pprof/heapsnapshot: everything in memory, for Chrome DevTools',
     '/debug/pprof/profile: where time is spent; ?seconds=N, ?format=devtools',
-    '/healthcheck: whether calls can be answered, or the reason why not',
+    '/healthcheck: whether calls can be answered, or the reason why not; ?draining=ok ignores a shutdown',
     '/livez: whether the process runs',
     '/rlconfig: print out the currently loaded configuration for debugging',
     '/stats: print out stats; ?format=json for JSON',
@@ -92,5 +93,6 @@ test('a name from a caller can neither break a line nor hide the lines below', a
 test('probes are answered in any state of health', async t => {
   const get = await start(t)
   assert.deepEqual(await get('/livez'), { status: 200, type: plain, body: 'alive\n' })
-  assert.deepEqual(await get('/healthcheck'), { status: 500, type: plain, body: 'the backend is away\n' })
+  assert.deepEqual(await get('/healthcheck'), { status: 500, type: plain, body: 'is ending\n' })
+  assert.deepEqual(await get('/healthcheck?draining=ok'), { status: 200, type: plain, body: 'OK' })
 })

@@ -18,15 +18,18 @@ export interface DebugServerOptions {
 export function debugListener(options: DebugServerOptions): RequestListener {
   const probe = (path: string, help: string): DebugPage => ({
     help,
-    show(_, response) {
-      const { status = 404, body = '' } = options.probes(path) ?? {}
+    show(query, response) {
+      const { status = 404, body = '' } = options.probes(path, query) ?? {}
       sendPage(response, status, body)
     },
   })
   const pages: Readonly<Record<string, DebugPage>> = {
     ...createProfilePages(options.clock),
     '/backend': probe('/backend', 'whether the backend of the counters answers, or the cause why not'),
-    '/healthcheck': probe('/healthcheck', 'whether calls can be answered, or the reason why not'),
+    '/healthcheck': probe(
+      '/healthcheck',
+      'whether calls can be answered, or the reason why not; ?draining=ok ignores a shutdown',
+    ),
     '/livez': probe('/livez', 'whether the process runs'),
     '/rlconfig': {
       help: 'print out the currently loaded configuration for debugging',

@@ -1,3 +1,5 @@
+import { countsDrainingAsHealthy } from '@tollway/chassis/net/page.ts'
+
 /** The answer to a probe. */
 export interface ProbeAnswer {
   readonly status: number
@@ -5,7 +7,17 @@ export interface ProbeAnswer {
 }
 
 /** Answers a probe of this path; undefined for any other path. */
-export type ProbePages = (path: string) => ProbeAnswer | undefined
+export type ProbePages = (path: string, query: URLSearchParams) => ProbeAnswer | undefined
+
+/** The problems that probes report; each text is empty when there is none. */
+export interface ProbedProblems {
+  /** Returns the reason why the process is unhealthy. */
+  problem(): string
+  /** Returns the same while the process accepts calls, except that a shutdown is no problem. */
+  acceptProblem(): string
+  /** Returns the cause of a failure of the backend. */
+  backendProblem(): string
+}
 
 /**
  * Creates the pages for probes, on the ports that are open from the start of the process to its end.
@@ -14,15 +26,13 @@ export type ProbePages = (path: string) => ProbeAnswer | undefined
  * configuration or its backend. `/healthcheck` answers like the same path on the port for calls, which opens
  * only when the process can accept calls; a failure has the reason. `/backend` answers 503 with the cause
  * while the backend of the counters fails; the process stays healthy meanwhile.
- *
- * @param problem returns the reason why the process is unhealthy; empty when it is healthy
- * @param backendProblem returns the cause of a failure of the backend; empty when it answers
  */
-export function createProbePages(problem: () => string, backendProblem: () => string): ProbePages {
-  return path => {
+export function createProbePages({ problem, acceptProblem, backendProblem }: ProbedProblems): ProbePages {
+  return (path, query) => {
     if (path === '/livez') return { status: 200, body: 'alive\n' }
     if (path === '/backend') return answer(backendProblem(), 503)
-    return path === '/healthcheck' ? answer(problem(), 500) : undefined
+    if (path !== '/healthcheck') return undefined
+    return answer(countsDrainingAsHealthy(query) ? acceptProblem() : problem(), 500)
   }
 }
 

@@ -4,20 +4,16 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import { debugListener } from '../servers/debug.ts'
-import { createProbePages } from '../servers/probe-pages.ts'
+import { createProbePages, type ProbedProblems } from '../servers/probe-pages.ts'
 import type { Settings } from '../settings.ts'
 import type { Stats } from '../stats/registry/stats.ts'
 import { openSink } from '../stats/sinks/open-sink.ts'
 import type { Question } from './messages.ts'
 
-export interface StatsEndpointsOptions {
+export interface StatsEndpointsOptions extends ProbedProblems {
   readonly stats: Stats
   /** Returns the active configuration, one limit per line. */
   readonly rules: () => string
-  /** Returns the reason why the service is unhealthy; empty when it is healthy. */
-  readonly problem: () => string
-  /** Returns the cause of a failure of the backend; empty when it answers. */
-  readonly backendProblem: () => string
   readonly log: Log
   /** Updates the values before they are shown; left out where they are always current. It must not reject. */
   readonly refresh?: (what: Question) => Promise<void>
@@ -31,9 +27,9 @@ export interface StatsEndpointsOptions {
  */
 export async function openStatsEndpoints(
   settings: Settings,
-  { stats, rules, problem, backendProblem, log, refresh }: StatsEndpointsOptions,
+  { stats, rules, log, refresh, ...problems }: StatsEndpointsOptions,
 ): Promise<{ stop(): Promise<void> }> {
-  const probes = createProbePages(problem, backendProblem)
+  const probes = createProbePages(problems)
   const pages = debugListener({ stats, rules, clock: systemClock, probes })
   const debug = createGuardedServer(refresh === undefined ? pages : refreshed(pages, refresh))
   await listenHttp(debug, { host: settings.debugHost, port: settings.debugPort })

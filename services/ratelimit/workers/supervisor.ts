@@ -48,6 +48,7 @@ export async function startSupervisor(
     stats,
     rules,
     problem,
+    acceptProblem: () => (closed ? 'is ending' : whole.reason),
     backendProblem,
     log,
     refresh,
@@ -57,6 +58,8 @@ export async function startSupervisor(
   let whole: Whole = newWhole
   let reportedBackendProblem = ''
   let stopping = false
+  /** Whether the ports for calls of all workers are closed. */
+  let closed = false
 
   async function refresh(what: Question): Promise<void> {
     if (what === 'statistics') await Promise.all(workers.map(worker => worker.ask(what)))
@@ -123,6 +126,9 @@ export async function startSupervisor(
     started: started.promise,
     stop() {
       reportHealth(false, 'is ending')
+      setTimeout(() => {
+        closed = true
+      }, settings.drainDelayMs)
       return endAll(settings.drainDelayMs + settings.drainTimeoutMs + endGraceMs)
     },
   }

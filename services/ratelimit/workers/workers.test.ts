@@ -165,7 +165,7 @@ test('a worker that is killed under load loses only its own calls, and is replac
   assert.equal((await service.stats())[requests], counted + again.length)
 })
 
-test('SIGTERM under load: unhealthy at once, no call is lost, the last statistics are written', async t => {
+test('SIGTERM under load: unhealthy at once and ready, no call is lost, the last statistics are written', async t => {
   if (!requireProgram(t, 'redis-server')) return
   // The calls below must end within the delay, also on a machine that is busy with other tests.
   const drainDelayMs = 3_000
@@ -188,6 +188,7 @@ test('SIGTERM under load: unhealthy at once, no call is lost, the last statistic
   const toldMs = performance.now()
   const ended = service.program.end('SIGTERM')
   await waitFor('the service to be unhealthy', async () => (await service.health()) === 500)
+  assert.equal(await service.ready(), 200)
   const before = calls
   await waitFor('calls that are answered after that', () => calls > before + 100)
   noticed = true

@@ -1,13 +1,15 @@
 import { expositionType } from '@tollway/chassis/metrics/exposition-format.ts'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
-import { sendPage, targetOf } from '@tollway/chassis/net/page.ts'
+import { countsDrainingAsHealthy, sendPage, targetOf } from '@tollway/chassis/net/page.ts'
 import type { PortAddress } from '@tollway/chassis/net/taken-ports.ts'
 import type { Metrics } from '../../metrics.ts'
 
 export interface MonitorServerOptions {
   readonly metrics: Metrics
   readonly ready: () => Promise<boolean>
+  /** Whether the service accepts requests, also when it is shutting down. */
+  readonly accepts: () => boolean
   /** Returns the cause of a failure of the database; empty when it answers. */
   readonly backendProblem: () => string
 }
@@ -22,13 +24,20 @@ type Page = (query: URLSearchParams) => Promise<readonly [status: number, body: 
 
 const requestTimeoutMs = 10_000
 
-/** The pages for operators: `/metrics`, `/stats` (`?format=json`), `/healthz`, `/readyz` and `/backend`. */
-export function createMonitorServer({ metrics, ready, backendProblem }: MonitorServerOptions): MonitorServer {
+/**
+ * The pages for operators: `/metrics`, `/stats` (`?format=json`), `/healthz`, `/readyz` (`?draining=ok`) and
+ * `/backend`.
+ */
+export function createMonitorServer(options: MonitorServerOptions): MonitorServer {
+  const { metrics, ready, accepts, backendProblem } = options
   const pages: Readonly<Record<string, Page>> = {
     '/metrics': async () => [200, metrics.expose(), expositionType],
     '/stats': async query => statsPage(metrics, query.get('format') === 'json'),
     '/healthz': async () => [200, 'alive\n'],
-    '/readyz': async () => ((await ready()) ? [200, 'ready\n'] : [503, 'not ready\n']),
+    '/readyz': async query => {
+      const isReady = countsDrainingAsHealthy(query) ? accepts() : await ready()
+      return isReady ? [200, 'ready\n'] : [503, 'not ready\n']
+    },
     '/backend': async () => (backendProblem() === '' ? [200, 'OK\n'] : [503, `${backendProblem()}\n`]),
   }
   const server = createGuardedServer((request, response) => {

@@ -13,7 +13,7 @@ export interface PrometheusServerOptions {
   readonly path: string
   expose(): Promise<Exposition>
   /** The pages for probes beside the metrics. The metrics take precedence for their path. */
-  probe(path: string): { readonly status: number; readonly body: string } | undefined
+  probe(path: string, query: URLSearchParams): { readonly status: number; readonly body: string } | undefined
   /** Called for every internal error; the scrape is answered with 500. */
   onDefect(error: unknown): void
 }
@@ -31,9 +31,9 @@ export async function startPrometheusServer(
   const server = createGuardedServer((request, response) => {
     const answer = sendPage.bind(undefined, response)
     request.resume()
-    const { path } = targetOf(request)
+    const { path, query } = targetOf(request)
     if (path !== options.path) {
-      const { status, body } = options.probe(path) ?? {
+      const { status, body } = options.probe(path, query) ?? {
         status: 404,
         body: `metrics are at ${options.path}\n`,
       }
