@@ -8,6 +8,7 @@ import { customResource } from '../../operator/environments/kubernetes/api/custo
 import type { ApiResource } from '../../operator/environments/kubernetes/api/kube-object.ts'
 import { kinds, podResource } from '../../operator/environments/kubernetes/infrastructure/kinds.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { type Load, startLoad } from './load.ts'
 
 const run = promisify(execFile)
 const maxOutputBytes = 64 * 1024 * 1024
@@ -90,7 +91,50 @@ export function isReady({ metadata, status }: Pod): boolean {
 export async function restart(namespace: string, deployment: string, selector: string): Promise<void> {
   const before = new Set((await pods(namespace, selector)).map(({ metadata }) => metadata.uid))
   await kubectl('-n', namespace, 'rollout', 'restart', `deploy/${deployment}`)
-  await eventually(
+  await allNew(namespace, selector, before)
+}
+
+export interface Replacing {
+  readonly url: string
+  /** The address of a Service whose pods stay. */
+  readonly controlUrl: string
+  /** How long a deleted pod accepts connections. */
+  readonly acceptMs: number
+}
+
+/**
+ * Deletes all pods of a Deployment at once, while callers open connections to its Service, and to another one
+ * as the control. Resolves when all pods are new, with the numbers of connections and of failed ones. If no
+ * new pod is ready before the deleted ones end, the later failures are not counted.
+ */
+export async function replaceAtOnce(
+  namespace: string,
+  selector: string,
+  { url, controlUrl, acceptMs }: Replacing,
+): Promise<{ readonly opened: number; readonly failed: number; readonly failedOfControl: number }> {
+  const before = new Set((await pods(namespace, selector)).map(({ metadata }) => metadata.uid))
+  const [load, control] = [url, controlUrl].map(each =>
+    startLoad(each, { keepAlive: false, callsPerSecond: 100 }),
+  ) as [Load, Load]
+  const opened = () => [...load.codes.values()].reduce((sum, count) => sum + count, 0)
+  try {
+    await eventually('connections', async () => opened() > 100)
+    const endMs = performance.now() + acceptMs
+    await kubectl('-n', namespace, 'delete', 'pod', '-l', selector, '--wait=false')
+    await eventually('a new pod', async () => (await pods(namespace, selector)).some(isReady))
+    const countedUntilMs = performance.now() < endMs ? Number.POSITIVE_INFINITY : endMs
+    await allNew(namespace, selector, before)
+    await Promise.all([load.stop(), control.stop()])
+    const count = ({ failed }: Load) => failed.filter(({ beginMs }) => beginMs < countedUntilMs).length
+    return { opened: opened(), failed: count(load), failedOfControl: count(control) }
+  } finally {
+    await Promise.all([load.stop(), control.stop()])
+  }
+}
+
+/** Waits until as many pods are ready as there were before, and none of those is left. */
+function allNew(namespace: string, selector: string, before: ReadonlySet<string>): Promise<void> {
+  return eventually(
     'all pods to be new',
     async () => {
       const found = await pods(namespace, selector)

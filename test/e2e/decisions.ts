@@ -70,7 +70,7 @@ export async function startDecisions(t: Cleanup, envoyIp: string, users: Decided
   }
 }
 
-const noLoad: Load = { codes: new Map(), late: [], async stop() {} }
+const noLoad: Load = { codes: new Map(), late: [], failed: [], async stop() {} }
 
 /** Envoy lets a call without a decision pass. */
 function assertRefused(codes: ReadonlyMap<number, number>, failed: number): void {

@@ -7,6 +7,8 @@ export interface Load {
   readonly codes: ReadonlyMap<number, number>
   /** The calls that took at least `lateMs`. */
   readonly late: readonly Period[]
+  /** The calls without an answer. */
+  readonly failed: readonly Period[]
   /** Ends the load; resolves when the last call was answered. */
   stop(): Promise<void>
 }
@@ -18,17 +20,19 @@ export interface Period {
 }
 
 /**
- * Sends sequential calls on each of the callers' connections, at this rate in total. It uses node:http, since
- * fetch takes more than twice the CPU time, and the tested pods run on the same machine.
+ * Sends sequential calls on each of the callers' connections, or each call on a new one, at this rate in
+ * total. It uses node:http, since fetch takes more than twice the CPU time, and the tested pods run on the
+ * same machine.
  */
 export function startLoad(
   url: string,
-  { user = '', callers = 8, callsPerSecond = 200, lateMs = Number.POSITIVE_INFINITY } = {},
+  { user = '', callers = 8, callsPerSecond = 200, lateMs = Number.POSITIVE_INFINITY, keepAlive = true } = {},
 ): Load {
   const codes = new Map<number, number>()
   const late: Period[] = []
+  const failed: Period[] = []
   const spacingMs = (1000 * callers) / callsPerSecond
-  const agent = new Agent({ keepAlive: true, maxSockets: callers })
+  const agent = new Agent({ keepAlive, maxSockets: callers })
   const headers = user === '' ? {} : { 'x-user': user }
   let stopped = false
 
@@ -50,6 +54,7 @@ export function startLoad(
       const code = await call()
       const endMs = performance.now()
       if (endMs - beginMs >= lateMs) late.push({ beginMs, endMs })
+      if (code === 0) failed.push({ beginMs, endMs })
       codes.set(code, (codes.get(code) ?? 0) + 1)
       await pause(Math.max(0, beginMs + spacingMs - performance.now()))
     }
@@ -59,6 +64,7 @@ export function startLoad(
   return {
     codes,
     late,
+    failed,
     async stop() {
       stopped = true
       await Promise.all(running)

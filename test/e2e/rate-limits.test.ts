@@ -19,7 +19,18 @@ import { XdsFeed } from '../../services/discovery/xds-feed.ts'
 import { percentile } from '../bench/percentiles.ts'
 import { askRedis } from '../support/redis-command.ts'
 import { root } from '../support/tollway.ts'
-import { apply, eventually, helm, isReady, kubectl, type Pod, pods, read, restart } from './cluster.ts'
+import {
+  apply,
+  eventually,
+  helm,
+  isReady,
+  kubectl,
+  type Pod,
+  pods,
+  read,
+  replaceAtOnce,
+  restart,
+} from './cluster.ts'
 import { startControl } from './control-service.ts'
 import { callsTo, decides } from './decides.ts'
 import { envoyUrl, startDecisions } from './decisions.ts'
@@ -159,6 +170,19 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     assert.ok(admitted >= limit && admitted <= limit + undecided, shown)
     // The load of the next tests is not limited.
     await apply(checkout(1_000_000))
+  })
+
+  it('accepts every new connection while all its pods are deleted at once', async () => {
+    const [service, control] = await Promise.all(
+      ['tollway-ratelimit-http', 'tollway-operator'].map(name => read<Service>(system, `services/${name}`)),
+    )
+    const replaced = await replaceAtOnce(system, ratelimit, {
+      url: `http://${service?.spec.clusterIP}:8080/`,
+      controlUrl: `http://${control?.spec.clusterIP}:8000/readyz`,
+      acceptMs: 10_000,
+    })
+    figures.note('new connections while all pods are deleted', '0 failed', JSON.stringify(replaced))
+    assert.ok(replaced.failed <= replaced.failedOfControl, JSON.stringify(replaced))
   })
 
   it('continues without operators, and a new leader acts soon', async t => {

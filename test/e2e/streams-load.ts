@@ -9,11 +9,14 @@ import { bytesOf, textOf } from '../../services/broker/streams/testing/simulatio
 import { encodeAnimationIds } from '../../services/broker/wire/encode-messages.ts'
 import { statusCodes } from '../../services/broker/wire/status.ts'
 import { waitFor } from '../support/wait-for.ts'
+import type { Period } from './load.ts'
 
 /** The stream of all requests here; see `bytesOf`. */
 export const streamId = 's'
 /** 30 messages a second, and requests of some seconds, as people speak. */
-const frameMs = 33
+export const frameMs = 33
+/** A stream pauses when a message is missing. */
+export const pauseMs = 2 * frameMs
 const framesOfRequest = 60
 const betweenRequestsMs = 100
 
@@ -112,8 +115,8 @@ export interface Consumer {
   readonly received: ReadonlyMap<string, readonly string[]>
   /** The number of changes to another broker. */
   readonly moves: number
-  /** The longest time between two messages of a request. */
-  readonly longestPauseMs: number
+  /** The times between two messages of a request that are at least `pauseMs` long. */
+  readonly pauses: readonly Period[]
   stop(): Promise<void>
 }
 
@@ -124,7 +127,7 @@ export function startConsumer(choose: ChooseBroker): Consumer {
   const runs = new Map<string, string>()
   const stopping = new AbortController()
   let moves = 0
-  let longestPauseMs = 0
+  const pauses: Period[] = []
   let lastMs = Number.NaN
 
   /** A repeated header names the request that continues. */
@@ -140,7 +143,7 @@ export function startConsumer(choose: ChooseBroker): Consumer {
     if (text === 'SUCCESS') runs.delete(request)
     const before = received.get(request) ?? []
     if (before.at(-1) === 'SUCCESS' || (header !== undefined && before.length > 0)) return request
-    if (before.length > 0) longestPauseMs = Math.max(longestPauseMs, nowMs - lastMs)
+    if (before.length > 0 && nowMs - lastMs >= pauseMs) pauses.push({ beginMs: lastMs, endMs: nowMs })
     lastMs = nowMs
     received.set(request, [...before, text])
     return request
@@ -171,9 +174,7 @@ export function startConsumer(choose: ChooseBroker): Consumer {
     get moves() {
       return moves - (stopping.signal.aborted ? 1 : 0)
     },
-    get longestPauseMs() {
-      return longestPauseMs
-    },
+    pauses,
     async stop() {
       stopping.abort()
       await running

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { root } from '../support/tollway.ts'
 import { apply, kubectl } from './cluster.ts'
+import { startRelay } from './relay.ts'
 import type { Rush, Sale } from './till.ts'
 
 /** The programs of a merchant in a pod, see `till.ts`. */
@@ -13,7 +14,11 @@ export interface Till {
   rush(): () => Promise<Rush>
 }
 
-const sources = { till: 'test/e2e/till.ts', 'retrying-client': 'test/payments/retrying-client.ts' } as const
+const sources = {
+  till: 'test/e2e/till.ts',
+  'relay-client': 'test/e2e/relay-client.ts',
+  'retrying-client': 'test/payments/retrying-client.ts',
+} as const
 const maxOutputBytes = 1024 * 1024
 
 /** Creates a pod whose environment is that Secret, and resolves when it runs. */
@@ -28,7 +33,7 @@ export async function startTill(namespace: string, secretName: string): Promise<
     metadata: { name, namespace },
     data: { ...data, 'package.json': '{"type": "module"}' },
   })
-  await apply(podOf({ name, namespace, secretName }))
+  await apply(podOf({ name, namespace, secretName, relay: await startRelay(namespace) }))
   await kubectl('-n', namespace, 'wait', '--for=condition=Ready', `pod/${name}`, '--timeout=60s')
   const run = (interactive: readonly string[], command: string) =>
     promisify(execFile)(
@@ -55,7 +60,8 @@ function podOf({
   name,
   namespace,
   secretName,
-}: Readonly<Record<'name' | 'namespace' | 'secretName', string>>) {
+  relay,
+}: Readonly<Record<'name' | 'namespace' | 'secretName' | 'relay', string>>) {
   const items = [
     { key: 'package.json', path: 'package.json' },
     ...Object.entries(sources).map(([entry, path]) => ({ key: `${entry}.ts`, path })),
@@ -74,6 +80,7 @@ function podOf({
           image: 'tollway/operator:dev',
           imagePullPolicy: 'Never',
           command: ['node', '--eval', 'setInterval(() => {}, 1_000_000)'],
+          env: [{ name: 'RELAY', value: relay }],
           envFrom: [{ secretRef: { name: secretName } }],
           volumeMounts: [{ name: 'shop', mountPath: '/shop' }],
         },

@@ -9,13 +9,18 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Counts, createRetryingClient, type RetryingClient } from '../payments/retrying-client.ts'
+import { callRelay, uncoveredMs } from './relay-client.ts'
 
 export interface Sale {
   readonly transaction: SoldTransaction
   readonly lines: readonly Line[]
 }
 
-export interface Rush extends Counts {
+export interface Rush extends Omit<Counts, 'waits'> {
+  /** The longest wait of the control. */
+  readonly controlMs: number
+  /** The longest time of a wait in which no call to the control was late. */
+  readonly beyondControlMs: number
   readonly transactions: number
   readonly captures: number
   /** The transactions that differ from their answers. */
@@ -82,6 +87,10 @@ const cashiers = 4
 const pauseMs = 20
 const amountOfCapture = 100
 const capturesOfEach = 3
+/** As many as a capture makes to the database. */
+const roundTripsOfCapture = 4
+/** A call of the control takes a few milliseconds. */
+const lateCallMs = 50
 
 async function rush(): Promise<Rush> {
   const first = await payOnPage(1_000)
@@ -104,13 +113,24 @@ async function rush(): Promise<Rush> {
       }
     }
   }
+  const controls = Array.from({ length: cashiers }, () =>
+    callRelay(env('RELAY'), roundTripsOfCapture, pauseMs, lateCallMs),
+  )
   const running = Array.from({ length: cashiers }, cashier)
   process.stdin.resume()
   await once(process.stdin, 'end')
   closed = true
-  await Promise.all(running)
-  return { ...(await compare(promised)), ...client.counts() }
+  await Promise.all([...running, ...controls.map(control => control.stop())])
+  const late = controls.flatMap(control => control.late)
+  const { waits, ...counts } = client.counts()
+  return {
+    ...{ ...(await compare(promised)), ...counts },
+    controlMs: longest(late.map(({ beginMs, endMs }) => endMs - beginMs)),
+    beyondControlMs: longest(waits.map(wait => uncoveredMs(wait, late))),
+  }
 }
+
+const longest = (times: readonly number[]) => Math.round(Math.max(0, ...times))
 
 async function compare(promised: ReadonlyMap<string, number>) {
   const wrong: string[] = []

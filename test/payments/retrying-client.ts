@@ -11,12 +11,19 @@ export interface RetryingClient {
 
 export interface Counts {
   readonly sent: number
+  /** The waits for an outcome of at least 100 ms, by the clock of this process. */
+  readonly waits: readonly Wait[]
   /** The number of replayed answers. */
   readonly replayed: number
   /** The longest wait for an outcome. */
   readonly longestMs: number
   /** The requests of that wait, for a person. */
   readonly longest: string
+}
+
+export interface Wait {
+  readonly beginMs: number
+  readonly endMs: number
 }
 
 export interface Answer {
@@ -36,12 +43,15 @@ export interface RetryingClientOptions {
 
 const requestTimeoutMs = 5_000
 const waitMs = 50
+/** Shorter waits are not noted. */
+const notedWaitMs = 100
 
 export function createRetryingClient(options: RetryingClientOptions): RetryingClient {
   let sent = 0
   let replayed = 0
   let longestMs = 0
   let longest = ''
+  const waits: Wait[] = []
   return {
     async post(path, json) {
       const key = randomUUID()
@@ -56,6 +66,7 @@ export function createRetryingClient(options: RetryingClientOptions): RetryingCl
         requests.push(describe(answer, nowMs - sentMs))
         if (answer !== undefined && isFinal(answer)) {
           if (answer.replayed) replayed += 1
+          if (waitedMs >= notedWaitMs) waits.push({ beginMs: startMs, endMs: nowMs })
           if (waitedMs > longestMs) {
             longestMs = waitedMs
             longest = requests.join(', then ')
@@ -70,7 +81,7 @@ export function createRetryingClient(options: RetryingClientOptions): RetryingCl
         await pause(waitMs)
       }
     },
-    counts: () => ({ sent, replayed, longestMs: Math.round(longestMs), longest }),
+    counts: () => ({ sent, waits, replayed, longestMs: Math.round(longestMs), longest }),
   }
 }
 
