@@ -52,10 +52,10 @@ test('the program serves on PostgreSQL, reports its state, and drains', {
   const debug = `http://127.0.0.1:${debugPort}`
   await waitFor(
     `readiness:\n${running.output()}`,
-    async () => (await statusOf(`${api}/readyz`)) === 200,
+    async () => (await statusOf(`${debug}/readyz`)) === 200,
     30_000,
   )
-  assert.equal(await statusOf(`${debug}/readyz`), 200)
+  assert.equal(await statusOf(`${api}/readyz`), 200, 'a ready service accepts requests')
   const provisioning = `http://127.0.0.1:${provisionPort}/`
   assert.deepEqual(
     [await statusOf(provisioning), await statusOf(provisioning, 'provision-secret')],

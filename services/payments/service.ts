@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { createServiceHealth } from '@tollway/chassis/health/service-health.ts'
 import { type BackendWatch, watchBackend } from '@tollway/chassis/health/watch-backend.ts'
 import { reportBackend, reportHealth } from '@tollway/chassis/lifecycle.ts'
 import { createRateLimit } from '@tollway/chassis/limits/rate-limit.ts'
@@ -74,10 +75,9 @@ export async function startService(
   const metrics = createMetrics()
   const storage = measured(await openStorage(settings, log), metrics)
   const payments = createPayments(settings, storage)
-  let draining = false
-  let closed = false
   // The storage has answered at the start. Later failures of the database do not make the processes unready.
-  const ready = async () => !draining
+  const health = createServiceHealth(isServing => (isServing ? '' : 'is starting'))
+  const ready = async () => health.healthy()
   const backend = watchDatabase(settings, storage, log)
   metrics.gauge('payments_backend_failing', 'Whether the database does not answer probes.', () =>
     Number(backend.problem !== ''),
@@ -110,13 +110,14 @@ export async function startService(
   const provision = createProvision(settings, { ...shared, provisionToken }, tls.provision)
   const admin = await startAdmin(settings, shared)
   const monitor = createMonitorServer({
-    ...{ metrics, ready, accepts: () => !closed },
+    ...{ metrics, ready, accepts: () => health.acceptProblem() === '' },
     backendProblem: () => backend.problem,
   })
   const debugPort = await monitor.listen({ host: settings.debugHost, port: settings.debugPort })
   const provisionPort =
     (await provision?.listen({ host: settings.provisionHost, port: settings.provisionPort })) ?? null
   const port = await api.listen({ host: settings.host, port: settings.port })
+  health.serve()
   const delivery = createDelivery({ settings, payments, log, metrics })
   const tasks = {
     ...delivery.tasks,
@@ -143,11 +144,11 @@ export async function startService(
     debugPort,
     provisionPort,
     async stop() {
-      draining = true
+      health.terminate()
       backend.stop()
       reportHealth(false, 'draining')
       await pause(settings.drainDelayMs)
-      closed = true
+      health.close()
       await Promise.all([api, provision, admin].map(server => server?.close(settings.drainTimeoutMs)))
       await background.stop()
       await delivery.settle()
