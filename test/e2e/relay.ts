@@ -5,7 +5,7 @@ import { relayPort } from './relay-client.ts'
  * Answers each byte after as many round trips to the next program as the byte says; without a next program at
  * once.
  */
-const program = `
+export const relayProgram = `
   const { connect, createServer } = require('node:net')
   const next = process.env.NEXT && connect(${relayPort}, process.env.NEXT)
   const waiting = []
@@ -45,7 +45,7 @@ async function startPod(namespace: string, name: string, next = ''): Promise<str
           // The image only needs Node.
           image: 'tollway/operator:dev',
           imagePullPolicy: 'Never',
-          command: ['node', '--eval', program],
+          command: ['node', '--eval', relayProgram],
           env: [{ name: 'NEXT', value: next }],
           resources: { requests: { cpu: '20m', memory: '96Mi' } },
           readinessProbe: { tcpSocket: { port: relayPort }, periodSeconds: 1 },

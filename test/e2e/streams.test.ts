@@ -42,7 +42,7 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
   })
   after(async () => {
     await found.stop()
-    await kubectl('delete', 'namespace', 'studio', example, '--wait=false')
+    await kubectl('delete', 'namespace', 'studio', example, '--ignore-not-found', '--wait=false')
     await kubectl('delete', 'clusterrolebinding', viewers, '--ignore-not-found')
     figures.write()
   })
