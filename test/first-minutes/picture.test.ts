@@ -24,6 +24,8 @@ test('the picture of the README shows the present output, apart from numbers', {
     comparable(lines.join('')),
     'the picture is stale; run: node test/first-minutes/picture.ts',
   )
+  const ports = new Set(picture.match(/(?<=127\.0\.0\.1:)\d+/g))
+  assert.deepEqual(ports, new Set(['8081', '8080', '6070', '8082', '6072', '18000', '8000']))
   assert.match(picture, /HTTP\/1\.1 200 OK.*HTTP\/1\.1 429 Too Many Requests/s)
   assert.doesNotMatch(picture.replace('http://www.w3.org/2000/svg', ''), /href|url\(|@import|@font-face/)
 })

@@ -56,6 +56,7 @@ function withDefaults(text: string, { folder, stateDir }: Place): string {
     [/(pages +http:\/\/127\.0\.0\.1:)\d+/, '6072'],
     [/(\(xDS\) +127\.0\.0\.1:)\d+/, '18000'],
     [/(operator +http:\/\/127\.0\.0\.1:)\d+/, '8000'],
+    [/(console +http:\/\/127\.0\.0\.1:)\d+/, '8000'],
     [/(ratelimit-0 .*http:\/\/127\.0\.0\.1:)\d+/, '6070'],
     [/(broker-0 .*http:\/\/127\.0\.0\.1:)\d+/, '6072'],
   ]
