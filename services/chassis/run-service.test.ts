@@ -42,7 +42,7 @@ test('each setting that is not allowed is reported, and the service does not sta
     PORT: 'x',
     LOG_LEVEL: 'loud',
   })
-  assert.equal(await program.exited(), 1)
+  assert.equal(await program.exited(), 78)
   assert.match(program.output(), /^LOG_LEVEL: "loud" is not allowed: .*\nPORT: "x" is not allowed: .*\n$/)
 })
 
@@ -50,7 +50,7 @@ test('settings that do not fit together are reported', async () => {
   const program = startService(
     "findProblems: ({ port }) => [{ name: 'PORT', message: port + ' is taken' }], start: async () => running",
   )
-  assert.equal(await program.exited(), 1)
+  assert.equal(await program.exited(), 78)
   assert.equal(program.output(), 'PORT: 80 is taken\n')
 })
 

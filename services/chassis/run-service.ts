@@ -3,7 +3,7 @@ import { runUntilStopped, showSignsOfLife } from './lifecycle.ts'
 import { createLog, type Log } from './log/log.ts'
 import type { LogSettings, logSettings } from './log/log-settings.ts'
 import { logStrayOutput } from './log/log-stray-output.ts'
-import { readSettings, type Setting, type SettingProblem, type Values } from './settings.ts'
+import { readSettings, type Setting, type SettingProblem, settingsExitCode, type Values } from './settings.ts'
 
 /** A table of settings that includes those of `logSettings`. */
 type Table = Record<string, Setting<unknown>> & ReturnType<typeof logSettings>
@@ -30,9 +30,9 @@ export interface RunningService {
 }
 
 /**
- * Runs a service until a signal or the end of its parent process stops it. Exits with code 0 then, and with
- * code 1 when a setting is not allowed (one line for each on standard error), when the service cannot start,
- * and after an unexpected error.
+ * Runs a service until a signal or the end of its parent process stops it. Exits with code 0 then, with 78
+ * when a setting is not allowed (one line for each on standard error), and with 1 when the service cannot
+ * start, and after an unexpected error.
  */
 export async function runService<Settings extends Table>(program: ServiceProgram<Settings>): Promise<void> {
   const values = valuesOf(program)
@@ -68,7 +68,7 @@ function valuesOf<Settings extends Table>({
   const read = readSettings(settings, process.env, path => readFileSync(path, 'utf8'))
   const problems = 'problems' in read ? read.problems : findProblems(read.value)
   for (const { name, message } of problems) process.stderr.write(`${name}: ${message}\n`)
-  if (problems.length > 0 || 'problems' in read) process.exit(1)
+  if (problems.length > 0 || 'problems' in read) process.exit(settingsExitCode)
   return read.value
 }
 

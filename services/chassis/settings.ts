@@ -84,6 +84,9 @@ export function findIneffective(
   })
 }
 
+/** The exit code of a service whose settings are not allowed: EX_CONFIG of sysexits.h. */
+export const settingsExitCode = 78
+
 type Found = { readonly name: string; readonly text: string } | { readonly problem: string }
 
 function findText(

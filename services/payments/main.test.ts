@@ -128,7 +128,7 @@ async function assertAttemptsLimited(api: string, key: string): Promise<void> {
 
 test('all wrong settings are reported, and the program exits', async () => {
   const running = start({ PORT: 'x', FUNDING_CURRENCIES: 'DK', FEES: '{"DKK":{"gift":{}}}' })
-  assert.equal(await running.exited(), 1)
+  assert.equal(await running.exited(), 78)
   for (const name of ['PORT', 'FUNDING_CURRENCIES', 'FEES']) {
     assert.match(running.output(), new RegExp(`^${name}: `, 'm'))
   }

@@ -49,7 +49,7 @@ test('wrong settings end the process, and each is reported with its name and the
   await Promise.all(
     wrongSettings.map(async ([env, expected]) => {
       const { program } = await startRateLimit(t, env)
-      assert.equal(await program.exited(), 1)
+      assert.equal(await program.exited(), 78)
       assert.deepEqual(program.output().trimEnd().split('\n'), expected)
     }),
   )

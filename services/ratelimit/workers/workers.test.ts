@@ -221,19 +221,19 @@ test('a failed start ends the process with the reason, and leaves no worker', as
   const { port } = taken.address() as { port: number }
   const [free = 0] = await freePorts(1)
   const redis = { KVSTORE_URL: 'redis://127.0.0.1:99999' }
-  const cases: readonly [Settings, RegExp][] = [
+  const cases: readonly [settings: Settings, output: RegExp, code?: number][] = [
     [{ GRPC_PORT: `${port}` }, new RegExp(`"GRPC_PORT: listen EADDRINUSE.*127.0.0.1:${port}"`)],
     [{ PORT: `${port}` }, new RegExp(`"PORT: listen EADDRINUSE.*127.0.0.1:${port}"`)],
     [{ PORT: `${free}`, GRPC_PORT: `${free}` }, new RegExp(`"PORT: listen EADDRINUSE.*127.0.0.1:${free}"`)],
     [{ DEBUG_PORT: `${port}` }, new RegExp(`EADDRINUSE.*127.0.0.1:${port}"`)],
-    [{ BACKEND_TYPE: 'memory' }, /^WORKERS: "2" is not allowed with BACKEND_TYPE=memory/],
-    [{ GRPC_UDS: '/tmp/a.sock' }, /^WORKERS: "2" is not allowed with GRPC_UDS/],
+    [{ BACKEND_TYPE: 'memory' }, /^WORKERS: "2" is not allowed with BACKEND_TYPE=memory/, 78],
+    [{ GRPC_UDS: '/tmp/a.sock' }, /^WORKERS: "2" is not allowed with GRPC_UDS/, 78],
     [redis, /worker=[01] reason="KVSTORE_URL: .*\n[\s\S]*reason="worker [01] exited with code 1"/],
   ]
   await Promise.all(
-    cases.map(async ([settings, expected]) => {
+    cases.map(async ([settings, expected, code = 1]) => {
       const { program } = await startRateLimit(t, { ...configuration(1), ...settings })
-      assert.equal(await program.exited(), 1)
+      assert.equal(await program.exited(), code)
       assert.match(program.output(), expected)
     }),
   )
