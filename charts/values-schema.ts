@@ -63,6 +63,12 @@ export function valuesSchema(): JsonObject {
       waitUntilReady: closed({
         enabled: flag('Whether a hook waits after an install or upgrade until all resources are ready.'),
         seconds: whole(1, 3600, 'The maximum time of the hook in seconds.'),
+        graceSeconds: whole(
+          0,
+          3600,
+          'How long a problem must last that only a change ends, such as a missing Secret, an image that cannot be ' +
+            'pulled, or an invalid setting, until the hook fails.',
+        ),
       }),
       monitoring: closed(monitoringFields()),
       global: {

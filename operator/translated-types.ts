@@ -157,6 +157,10 @@ export interface SecretFiles {
   /** The mounted entries; all of them when left out. */
   readonly keys?: readonly string[]
   readonly folder: string
+  /**
+   * The values of the chart that name the Secret, for people; absent for a Secret that the operator creates.
+   */
+  readonly namedBy?: string
   /** Whether a replica reads the files again when they change. If not, a change replaces the replica. */
   readonly isReread?: true
 }

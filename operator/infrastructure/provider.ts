@@ -36,10 +36,27 @@ export interface Replica {
    */
   readonly reason: string
   readonly restarts: number
+  /** What only a change by a person removes; absent if the replica may become ready by itself. */
+  readonly obstacle?: Obstacle
   /** Why its backend fails (Redis, memcached, a database); absent while the backend answers. */
   readonly backendProblem?: string
   /** The addresses for people: `debug` -> `http://127.0.0.1:6070`. */
   readonly addresses: Readonly<Record<string, string>>
+}
+
+/** A cause for which a replica does not become ready by itself. */
+export interface Obstacle {
+  /** The cause, for people: `there is no Secret payments-database with the key url`. */
+  readonly cause: string
+  /** What a person has to change: the image, the settings, a Secret, or the rest of the pod. */
+  readonly of: 'image' | 'settings' | 'secret' | 'pod'
+  /** The name of the Secret. */
+  readonly secret?: string
+  /**
+   * For a failure that another attempt may change: whether an attempt has failed or the next one is waited
+   * for. Only a second failure counts.
+   */
+  readonly attempt?: 'failed' | 'waiting'
 }
 
 /** The error of a request that the machine or cluster rejects. The message says what to do. */

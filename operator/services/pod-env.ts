@@ -23,14 +23,20 @@ export function sharedStateOf({ type, urlSecret }: StatePlan): SharedState {
   return type === 'memory' ? { type } : { type, urlFile: join(redisFolder, urlSecret.key) }
 }
 
-/** Returns the Secrets that are mounted into the pods of a service. */
+/**
+ * Returns the Secrets that are mounted into the pods of a service.
+ *
+ * @param namedBy the values of the chart that name the Secret of the plan
+ */
 export function secretFilesOf(
   { name }: Pick<ClusterConfig, 'name'>,
   { type, urlSecret }: StatePlan,
+  namedBy: string,
 ): readonly SecretFiles[] {
   const feed = feedFilesOf(name)
   if (type === 'memory') return [feed]
-  return [feed, { name: 'redis', secretName: urlSecret.name, keys: [urlSecret.key], folder: redisFolder }]
+  const { name: secretName, key } = urlSecret
+  return [feed, { name: 'redis', secretName, keys: [key], folder: redisFolder, namedBy }]
 }
 
 /** The certificate of the pods, which every service reads again when it changes. */

@@ -61,6 +61,11 @@ export interface SourceProblem {
   readonly origin: string
   /** The problem, and its place in the file. */
   readonly message: string
+  /**
+   * Present if only a change by a person ends the problem; with `attempt`, if the attempt that has failed, or
+   * the next one that is waited for, is not the last one.
+   */
+  readonly obstacle?: { readonly attempt?: 'failed' | 'waiting' }
   /** Whether the problem does not affect readiness. */
   readonly isWarning?: boolean
 }

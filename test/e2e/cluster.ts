@@ -65,9 +65,15 @@ export async function read<T>(namespace: string, path: string): Promise<T | unde
 }
 
 export interface Pod {
-  readonly metadata: { readonly name: string; readonly uid: string; readonly deletionTimestamp?: string }
+  readonly metadata: {
+    readonly name: string
+    readonly uid: string
+    readonly deletionTimestamp?: string
+    readonly annotations?: Readonly<Record<string, string>>
+  }
   readonly status: {
     readonly podIP?: string
+    readonly containerStatuses?: readonly { readonly restartCount: number }[]
     readonly conditions?: readonly { readonly type: string; readonly status: string }[]
   }
 }

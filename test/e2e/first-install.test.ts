@@ -34,6 +34,11 @@ describe('a cluster without Tollway', { skip, timeout: 300_000 }, () => {
     await assert.rejects(installWithoutWaiting(image, 'waitUntilReady.seconds=1'), failed)
     const events = await kubectl('-n', system, 'get', 'events', '--field-selector', 'type=Warning')
     assert.match(events, /pod\/tollway-operator-\S+ +Failed to pull image "tollway\/operator:none"/)
+    const status = await tollway(['status', '--tollway-namespace', system])
+    assert.match(
+      status.error,
+      /tollway-operator-\S+ does not start: the image tollway\/operator:none cannot be pulled: .*; set operator\.image/,
+    )
     await helm('uninstall', 'tollway', '-n', system, '--no-hooks', '--wait', '--timeout', '120s')
   })
 })

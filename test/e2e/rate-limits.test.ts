@@ -254,7 +254,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     await assert.rejects(helm('rollback', 'tollway', await lastRevision(), '-n', system), noService)
     // helm rejects an upgrade after a rollback whose hook failed, but accepts another rollback.
     await helm('rollback', 'tollway', good, '-n', system)
-    const noOperator = /2 earlier ones take calls: .* image .*operator:none cannot be had/
+    const noOperator = /2 earlier ones take calls: .* image .*operator:none cannot be pulled/
     await assert.rejects(without('operator.image=tollway/operator:none'), noOperator)
     assert.equal((await readyPods(ratelimit)).length, 3)
     await upgrade()

@@ -306,7 +306,7 @@ the hook asks for. An image that does not exist could not print that it does not
 {{- $image := include "tollway.operatorImage" . -}}
 {{- $live := lookup "apps/v1" "Deployment" .Release.Namespace (include "tollway.operator" .) | default dict -}}
 {{- $wanted := dig "spec" "replicas" 0 $live | int -}}
-{{- $isKnown := eq (dig "metadata" "annotations" "tollway.dev/hook" "" $live) "1" -}}
+{{- $isKnown := eq (dig "metadata" "annotations" "tollway.dev/hook" "" $live) "2" -}}
 {{- $isObserved := eq (dig "status" "observedGeneration" 0 $live | int) (dig "metadata" "generation" 0 $live | int) -}}
 {{- $isUpdated := eq (dig "status" "updatedReplicas" 0 $live | int) $wanted -}}
 {{- $isReady := eq (dig "status" "readyReplicas" 0 $live | int) $wanted -}}

@@ -4,13 +4,15 @@ import { complaintsOf } from '../../environments/host/terminal/problem-log.ts'
 import type { KindColumns } from '../../kinds/kind-adapter.ts'
 import { rateLimitConfigColumns } from '../../kinds/rate-limit-config/rate-limit-config.ts'
 import { columnsOfKinds } from '../../kinds/registry.ts'
+import type { SourceProblem } from '../../sources/source.ts'
 import { conditionOf, isReady, type StatusReport } from '../../status/status-report.ts'
 import { type Command, exitCodes, UsageError } from '../command.ts'
-import { type OptionValues, seconds, text, textOr, toggle } from '../options/option.ts'
+import { type OptionValues, optional, seconds, text, textOr, toggle } from '../options/option.ts'
 import { parseWithSource } from '../options/parse-options.ts'
 import { outputOption, stateDirOption } from '../options/shared-options.ts'
 import { printable, render, renderTable } from '../render.ts'
 import type { SourceOf } from '../source-of-command.ts'
+import { lastingProblems } from './lasting-problems.ts'
 
 const pollMs = 50
 const askMs = 1_000
@@ -23,6 +25,8 @@ export interface ReportSource {
   readonly absent: string
 }
 
+const seeOperators = 'see: kubectl describe pod -l app.kubernetes.io/name=tollway-operator'
+
 const ofOperator = {
   'state-dir': stateDirOption,
   operator: text({ placeholder: 'URL', help: 'the URL of an operator in a cluster' }),
@@ -33,7 +37,10 @@ const operatorSource: SourceOf<ReportSource> = {
   async open(values) {
     const { operator, 'state-dir': stateDir } = values as OptionValues<typeof ofOperator>
     if (operator !== undefined)
-      return { look: () => remoteReport(operator), absent: `no operator answers at ${operator}` }
+      return {
+        look: () => remoteReport(operator),
+        absent: `no operator answers at ${operator}; ${seeOperators}`,
+      }
     const advice = 'start one with: tollway run -f FOLDER'
     return {
       look: () => presentReport(stateDir),
@@ -50,6 +57,14 @@ const own = {
       'accept only reports of operators of this release of the chart; the operators of the previous release ' +
       'can still answer after an upgrade',
   }),
+  grace: optional(
+    seconds(0, {
+      help:
+        'end the wait when a problem that only a change by a person removes has lasted this long, such as a ' +
+        'missing Secret',
+    }),
+  ),
+  'problems-only': toggle({ help: 'print only the problems, and nothing when everything is ready' }),
   'except-stalled': toggle({ help: 'ignore invalid resources, which become ready only after a change' }),
   output: outputOption(),
 }
@@ -86,16 +101,27 @@ For a Merchant:
     const { look, absent } = await source.open(sourceValues, output)
     const isCurrent = (found: StatusReport) => ['', found.revision].includes(values.revision)
     const ready = (found: StatusReport) => isCurrent(found) && isReady(found, values['except-stalled'])
-    const report = await waitUntilReady(look, ready, waitMs)
+    const lasting = lastingProblems(values.grace)
+    // The operators of the previous release report the rollout of the new ones, but not what those changed.
+    const problemsOf = (found: StatusReport) =>
+      isCurrent(found) ? found.problems : found.problems.filter(({ origin }) => origin === 'operator')
+    const { report, obstacles } = await waitUntilReady(
+      look,
+      ready,
+      (found, nowMs) => lasting(problemsOf(found), nowMs),
+      waitMs,
+    )
     if (report === undefined) {
       output.printError(`${absent}\n`)
       return exitCodes.failed
     }
-    output.print(format === 'table' ? describe(report) : render(report, format))
-    if (!isCurrent(report)) {
+    if (values['problems-only']) {
+      if (!ready(report)) output.print(describeProblems(report, obstacles))
+    } else output.print(format === 'table' ? describe(report) : render(report, format))
+    if (!isCurrent(report) && obstacles.length === 0) {
       output.printError(
         `no operator of revision ${values.revision} answers, only one of revision ${report.revision ?? '(none)'}: ` +
-          'the new operators have not started; see: kubectl describe pod -l app.kubernetes.io/name=tollway-operator\n',
+          `the new operators have not started; ${seeOperators}\n`,
       )
     }
     return ready(report) ? exitCodes.ok : exitCodes.wrong
@@ -104,15 +130,24 @@ For a Merchant:
 
 export const status = createStatus(operatorSource)
 
+interface Waited {
+  readonly report: StatusReport | undefined
+  /** The problems for which the wait ended early. */
+  readonly obstacles: readonly SourceProblem[]
+}
+
 async function waitUntilReady(
   look: () => Promise<StatusReport | undefined>,
   ready: (report: StatusReport) => boolean,
+  obstaclesOf: (report: StatusReport, nowMs: number) => readonly SourceProblem[],
   waitMs: number,
-): Promise<StatusReport | undefined> {
+): Promise<Waited> {
   const endMs = performance.now() + waitMs
   for (;;) {
     const report = await look()
-    if ((report && ready(report)) || performance.now() >= endMs) return report
+    if (report && ready(report)) return { report, obstacles: [] }
+    const obstacles = report === undefined ? [] : obstaclesOf(report, performance.now())
+    if (obstacles.length > 0 || performance.now() >= endMs) return { report, obstacles }
     await pause(pollMs)
   }
 }
@@ -189,6 +224,23 @@ function resourceTables(resources: StatusReport['resources']): readonly string[]
     return ofKind.length > 0 ? [resourceTable(columns, ofKind)] : []
   })
   return ofKinds.length > 0 ? ofKinds : [resourceTable(rateLimitConfigColumns, [])]
+}
+
+/** The most problems that are printed alone. */
+const maxProblems = 10
+
+/** Returns a line for each of the obstacles, or else for each of the first problems. */
+function describeProblems(report: StatusReport, obstacles: readonly SourceProblem[]): string {
+  const alone = obstacles.length > 0 && { resources: [], replicas: [], problems: obstacles }
+  const complaints = complaintsOf({ ...report, ...alone })
+  const shown = complaints
+    .slice(0, maxProblems)
+    .map(({ place, message }) => printable(`${place}: ${message}`))
+  const more = complaints.length - shown.length
+  if (more > 0) shown.push(`${more} more; tollway status shows all`)
+  if (shown.length === 0) shown.push('processes are starting')
+  // helm prints the log of a hook as one quoted text.
+  return `${shown.join('\n').replaceAll('"', "'")}\n`
 }
 
 function describe(report: StatusReport): string {

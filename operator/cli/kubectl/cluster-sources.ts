@@ -1,5 +1,8 @@
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
+import { observePods } from '../../environments/kubernetes/infrastructure/observe-pod.ts'
 import { reportedMerchants } from '../../environments/kubernetes/merchants.ts'
+import { operatorValues } from '../../environments/kubernetes/operators.ts'
+import { withAdvice } from '../../environments/kubernetes/status/advice.ts'
 import { describeStored, type StoredKind } from '../../environments/kubernetes/status/cluster-report.ts'
 import type { StoredResource } from '../../environments/kubernetes/status/stored-resource.ts'
 import type { StatusReport } from '../../status/status-report.ts'
@@ -76,7 +79,7 @@ async function tryOperators<T>(
     try {
       return await use(pod)
     } catch (error) {
-      problem ??= error
+      problem ??= withObstacle(error, pod)
     }
   }
   throw problem
@@ -91,6 +94,15 @@ async function readStatuses(cluster: Cluster, namespace: string | undefined) {
     stored.push({ kind, resources })
   }
   return describeStored(stored)
+}
+
+/** Adds what keeps the operators from answering, as far as their pods tell. */
+function withObstacle(problem: unknown, { namespace, object }: TollwayPod): unknown {
+  const [replica] = observePods([object])
+  if (replica?.obstacle === undefined) return problem
+  const told = { origin: replica.name, message: replica.obstacle.cause }
+  const { message } = withAdvice(told, replica.obstacle, operatorValues, namespace)
+  return new Error(`the operator ${replica.name} does not start: ${message}`, { cause: problem })
 }
 
 const ofContent = {

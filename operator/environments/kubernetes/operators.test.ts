@@ -69,7 +69,7 @@ describe('the rollout of the operators', { skip: missingKubeAssets(), timeout: 6
     const updated = await call('PUT', path, { ...made, status: half })
     const expected =
       'operator: 0 of 2 pods of the newest version are ready, 2 earlier ones take calls: ' +
-      'new: the image tollway/operator:none cannot be had: ErrImagePull: not found'
+      'the image tollway/operator:none cannot be pulled: not found; set operator.image or image.pullSecrets'
     await waitFor('the cause', () => told().join() === expected)
 
     const whole = { observedGeneration: 1, replicas: 2, updatedReplicas: 2, readyReplicas: 2 }

@@ -3,15 +3,16 @@ import { createReflector } from '../../controller/reflector.ts'
 import type { SourceProblem } from '../../sources/source.ts'
 import type { KubeClient } from './api/client.ts'
 import { collectionOf } from './api/collection.ts'
-import type { ApiResource, KubeObject } from './api/kube-object.ts'
+import type { ApiResource, KubeObject, ObjectMetadata } from './api/kube-object.ts'
 import { kinds, podResource } from './infrastructure/kinds.ts'
-import { operatorSelector, type Place } from './infrastructure/objects/place.ts'
+import { labelNames, operatorSelector, type Place } from './infrastructure/objects/place.ts'
 import { observePods } from './infrastructure/observe-pod.ts'
 import { describeProgress, progressOf } from './infrastructure/progress.ts'
+import { type ValuesOfPods, withAdvice } from './status/advice.ts'
 
-/** The rollout of the operators' own Deployment, which the chart applies. */
+/** The rollouts of the Deployments that the chart applies: the operators, and the bundled Redis. */
 export interface Operators {
-  /** The causes that delay the rollout; empty when it is complete, and without such a Deployment. */
+  /** The causes that delay a rollout; empty when all are complete, and without such a Deployment. */
   problems(): readonly SourceProblem[]
   stop(): Promise<void>
 }
@@ -24,33 +25,56 @@ export interface OperatorsOptions {
   readonly random: () => number
 }
 
-const origin = 'operator'
+/** The values of the chart for the pods of the operators. */
+export const operatorValues: ValuesOfPods = {
+  image: 'operator.image or image.pullSecrets',
+  settings: 'operator.extraEnv',
+  pod: 'operator',
+  secret: () => undefined,
+}
+const redisValues: ValuesOfPods = {
+  image: 'redis.bundled.image or image.pullSecrets',
+  settings: 'redis.bundled',
+  pod: 'redis.bundled',
+  secret: () => undefined,
+}
 
-/** Follows the Deployment and the pods of the operators at once. */
+/** Follows the Deployments of the chart and their pods at once. */
 export function followOperators({ client, place, log, random }: OperatorsOptions): Operators {
-  const labelSelector = Object.entries(operatorSelector(place))
-    .map(([name, value]) => `${name}=${value}`)
-    .join()
-  const follow = (resource: ApiResource) =>
+  const selector = operatorSelector(place)
+  const names = [selector[labelNames.name], 'tollway-redis', 'tollway-redis-streams']
+  const ofInstallation = `${labelNames.instance}=${place.name}`
+  const follow = (resource: ApiResource, labelSelector: string) =>
     createReflector<KubeObject>({
       source: collectionOf(client, resource, { labelSelector }),
       namespaces: [place.namespace],
       onError: error => log.warn(`follow the operators: ${(error as Error).message}`),
       random,
     })
-  const deployments = follow(kinds.Deployment)
-  const pods = follow(podResource)
+  const deployments = follow(kinds.Deployment, `${ofInstallation},${labelNames.name}=${names[0]}`)
+  const pods = follow(podResource, `${ofInstallation},${labelNames.name} in (${names})`)
   return {
     problems() {
       if (!deployments.hasSynced() || !pods.hasSynced())
-        return [{ origin, message: 'the API server has not answered yet which operators run' }]
+        return [{ origin: 'operator', message: 'the API server has not answered yet which operators run' }]
       return deployments.list().flatMap(deployment => {
-        const message = describeProgress(progressOf(deployment, observePods(pods.list())))
-        return message === '' ? [] : [{ origin, message }]
+        const origin = deployment.metadata.name.slice(place.name.length + 1)
+        const progress = progressOf(deployment, observePods(podsOf(deployment, pods.list())))
+        const message = describeProgress(progress)
+        const values = origin === 'operator' ? operatorValues : redisValues
+        if (message === '') return []
+        return [withAdvice({ origin, message }, progress.obstacle, values, place.namespace)]
       })
     },
     async stop() {
       await Promise.all([deployments.stop(), pods.stop()])
     },
   }
+}
+
+/** Returns the pods with the labels of the selector of a Deployment. */
+function podsOf({ spec }: KubeObject, pods: readonly KubeObject[]): readonly KubeObject[] {
+  type Spec = { readonly selector?: { readonly matchLabels?: ObjectMetadata['labels'] } }
+  const wanted = Object.entries((spec as Spec | undefined)?.selector?.matchLabels ?? {})
+  return pods.filter(({ metadata }) => wanted.every(([name, value]) => metadata.labels?.[name] === value))
 }

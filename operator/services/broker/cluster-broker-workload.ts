@@ -39,7 +39,10 @@ function workload(config: ClusterConfig, namespace: string): Workload {
   return {
     ...shared,
     ...(isAutoscaled && { autoscaling: scaling }),
-    secretFiles: [...secretFilesOf(config, streamLog), ...filesOf(broker)],
+    secretFiles: [
+      ...secretFilesOf(config, streamLog, 'broker.streamLog.urlSecret or redis'),
+      ...filesOf(broker),
+    ],
     ports: [...shared.ports, ...adminPorts(broker), { name: 'metrics', port: metricsPort, reach: 'pods' }],
     probes: {
       ready: { port: 'metrics', path: '/healthcheck?draining=ok' },
@@ -60,8 +63,8 @@ function filesOf({ tlsSecret, admin }: Plan): readonly SecretFiles[] {
   const { name: secretName, key } = admin.tokenSecret
   const tokens = { name: 'admin', secretName, keys: [key], folder: adminFolder }
   return [
-    ...(tlsSecret.name === '' ? [] : [{ ...tls, isReread: true } as const]),
-    ...(admin.enabled ? [{ ...tokens, isReread: true } as const] : []),
+    ...(tlsSecret.name === '' ? [] : [{ ...tls, namedBy: 'broker.tlsSecret', isReread: true } as const]),
+    ...(admin.enabled ? [{ ...tokens, namedBy: 'broker.admin.tokenSecret', isReread: true } as const] : []),
   ]
 }
 

@@ -66,7 +66,10 @@ function workload(config: ClusterConfig, namespace: string): Workload {
     ...(isAutoscaled && { autoscaling: scaling }),
     secretFiles: [
       feedFilesOf(name),
-      { name: 'database', secretName: urlSecret.name, keys: [urlSecret.key], folder: databaseFolder },
+      {
+        ...{ name: 'database', secretName: urlSecret.name, keys: [urlSecret.key], folder: databaseFolder },
+        namedBy: 'payments.database.urlSecret',
+      },
       { name: 'payments', secretName: paymentsSecret(name), folder: ownFolder },
       ...mailFiles(mail),
     ],
@@ -98,7 +101,9 @@ function pageCheckEnv(config: ClusterConfig, namespace: string): Readonly<Record
 }
 
 function mailFiles({ urlSecret: { name, key } }: Mail): NonNullable<Workload['secretFiles']> {
-  return name === '' ? [] : [{ name: 'mail', secretName: name, keys: [key], folder: mailFolder }]
+  if (name === '') return []
+  const namedBy = 'payments.mail.urlSecret'
+  return [{ name: 'mail', secretName: name, keys: [key], folder: mailFolder, namedBy }]
 }
 
 function ownEnv(metricsPort: number): Readonly<Record<string, string>> {

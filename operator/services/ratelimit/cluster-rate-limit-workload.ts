@@ -37,7 +37,7 @@ function workload(config: ClusterConfig, namespace: string): Workload {
   return {
     ...shared,
     ...(isAutoscaled && { autoscaling: scaling }),
-    secretFiles: secretFilesOf(config, backend),
+    secretFiles: secretFilesOf(config, backend, 'redis'),
     ports: [
       { name: 'grpc', port: grpcPort, reach: 'each' },
       { name: 'http', port: httpPort, reach: 'any' },

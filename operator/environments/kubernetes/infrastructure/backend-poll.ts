@@ -90,15 +90,13 @@ function ask(url: string, timeoutMs: number): Promise<string | undefined> {
 async function readAnswer(response: IncomingMessage): Promise<string | undefined> {
   const body = await readBoundedBody(response, maxBodyBytes)
   if (response.statusCode === 200) return ''
-  return response.statusCode === 503 ? printableLine(body ?? '') : undefined
+  return response.statusCode === 503 ? printableLine(body ?? '') || 'no cause is reported' : undefined
 }
 
 /** Returns one printable line, because the text is shown in conditions and terminals. */
-function printableLine(text: string): string {
-  return (
-    text
-      .replace(/[^\x20-\x7e]+/g, ' ')
-      .trim()
-      .slice(0, maxProblemChars) || 'no cause is reported'
-  )
+export function printableLine(text: string): string {
+  return text
+    .replace(/[^\x20-\x7e]+/g, ' ')
+    .trim()
+    .slice(0, maxProblemChars)
 }

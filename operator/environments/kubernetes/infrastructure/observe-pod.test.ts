@@ -37,8 +37,8 @@ const reasons: readonly (readonly [status: unknown, reason: string])[] = [
   ],
   [container('state: {waiting: {reason: ContainerCreating}}'), 'starting'],
   [
-    container('state: {waiting: {reason: ImagePullBackOff, message: Back-off pulling image}}'),
-    'the image tollway/ratelimit:dev cannot be had: ImagePullBackOff: Back-off pulling image',
+    container('state: {waiting: {reason: ImagePullBackOff, message: Back-off pulling image "a"}}'),
+    'the image tollway/ratelimit:dev cannot be pulled: ImagePullBackOff',
   ],
   [
     container('state: {waiting: {reason: CreateContainerConfigError, message: no such thing}}'),
@@ -64,7 +64,7 @@ const reasons: readonly (readonly [status: unknown, reason: string])[] = [
         - {name: done, ready: true, state: {terminated: {exitCode: 0}}}
         - {name: migrate, image: migrate:1, state: {waiting: {reason: ErrImagePull, message: not found}}}
       containerStatuses: [{name: ratelimit, ready: false, state: {waiting: {reason: PodInitializing}}}]`),
-    'the image migrate:1 cannot be had: ErrImagePull: not found',
+    'the image migrate:1 cannot be pulled: not found',
   ],
   [
     load(`
@@ -91,6 +91,103 @@ test('a pod that is not ready has a reason', () => {
   for (const [status, reason] of reasons) {
     const [replica] = observePods([pod(status)])
     assert.deepEqual([replica?.ready, replica?.reason], [reason === '', reason])
+  }
+})
+
+const specWithSecret = {
+  containers: [
+    {
+      name: 'payments',
+      env: [
+        { name: 'URL_FILE', value: '/etc/other' },
+        { name: 'DATABASE_URL_FILE', value: '/etc/tollway/database/url' },
+      ],
+      volumeMounts: [{ name: 'database', mountPath: '/etc/tollway/database' }],
+    },
+  ],
+  volumes: [{ name: 'database', secret: { secretName: 'payments-database' } }],
+}
+const ofSecret = { of: 'secret', secret: 'payments-database' }
+const noFile = "DATABASE_URL_FILE: ENOENT: no such file or directory, open '/etc/tollway/database/url'"
+const refused = 'connect ECONNREFUSED 10.0.0.1:5432'
+
+/** A container's status after it has ended with this code and this message. */
+const endedWith = (exitCode: number, message: string, restartCount = 1) => ({
+  ...{ name: 'payments', image: 'payments:1', restartCount },
+  state: { waiting: { reason: 'CrashLoopBackOff', message: 'back-off 10s' } },
+  lastState: { terminated: { exitCode, message } },
+})
+const pulling = (reason: string, message: string) => ({
+  ...{ name: 'payments', image: 'payments:1', restartCount: 0, state: { waiting: { reason, message } } },
+})
+const pullOf = (error: string) =>
+  `failed to pull and unpack image "docker.io/payments:1": failed to resolve reference "docker.io/payments:1": ${error}`
+const cannotPull = (error: string) =>
+  `the image payments:1 cannot be pulled: failed to resolve reference "docker.io/payments:1": ${error}`
+
+/** A container's status, and its obstacle. */
+const obstacles: readonly (readonly [status: object, obstacle: object | undefined])[] = [
+  [
+    endedWith(78, `${noFile}\n`),
+    { ...ofSecret, cause: 'there is no Secret payments-database with the key url' },
+  ],
+  [
+    endedWith(1, `level=error msg="start: failed" reason="${noFile}"`),
+    { ...ofSecret, cause: 'there is no Secret payments-database with the key url' },
+  ],
+  [
+    endedWith(78, 'DATABASE_URL_FILE: the value is not allowed: postgres://…'),
+    {
+      ...ofSecret,
+      cause:
+        'the key url of the Secret payments-database is not allowed: ' +
+        'DATABASE_URL_FILE: the value is not allowed: postgres://',
+    },
+  ],
+  [endedWith(78, 'PORT: "x" is not allowed'), { of: 'settings', cause: 'PORT: "x" is not allowed' }],
+  [endedWith(78, ''), { of: 'settings', cause: 'it rejects its settings' }],
+  // The first seconds of an installation: one failure, a database that is late, a container that runs again.
+  [endedWith(78, noFile, 0), undefined],
+  [
+    endedWith(1, `level=error msg="start: failed" reason="no connection to the database: ${refused}"`),
+    undefined,
+  ],
+  [endedWith(1, 'level=warn msg="DATABASE_URL_FILE: changed"'), undefined],
+  [{ ...endedWith(78, noFile), state: { running: {} } }, undefined],
+  [pulling('ContainerCreating', ''), undefined],
+  [
+    pulling('ErrImagePull', pullOf('docker.io/payments:1: not found')),
+    { of: 'image', cause: cannotPull('docker.io/payments:1: not found') },
+  ],
+  [
+    pulling(
+      'ImagePullBackOff',
+      `Back-off pulling image "payments:1": ErrImagePull: ${pullOf('dial tcp: lookup r: no such host')}`,
+    ),
+    { of: 'image', cause: cannotPull('dial tcp: lookup r: no such host') },
+  ],
+  [
+    pulling('ErrImagePull', pullOf('i/o timeout')),
+    { of: 'image', attempt: 'failed', cause: cannotPull('i/o timeout') },
+  ],
+  [
+    pulling('ImagePullBackOff', pullOf('i/o timeout')),
+    { of: 'image', attempt: 'waiting', cause: cannotPull('i/o timeout') },
+  ],
+  [
+    pulling('ErrImageNeverPull', 'Container image "payments:1" is not present with pull policy of Never'),
+    { of: 'image', cause: 'the image payments:1 cannot be pulled: is not present with pull policy of Never' },
+  ],
+  [
+    pulling('CreateContainerConfigError', 'secret "mine" not found'),
+    { of: 'pod', cause: 'CreateContainerConfigError: secret "mine" not found' },
+  ],
+]
+
+test('an obstacle is what only a change by a person removes', () => {
+  for (const [status, obstacle] of obstacles) {
+    const [replica] = observePods([{ ...pod({ containerStatuses: [status] }), spec: specWithSecret }])
+    assert.deepEqual(replica?.obstacle, obstacle, JSON.stringify(status))
   }
 })
 

@@ -1,7 +1,9 @@
 import { isIPv6 } from 'node:net'
 import { isObject } from '@tollway/chassis/is-object.ts'
-import type { Replica } from '../../../infrastructure/provider.ts'
+import { settingsExitCode } from '@tollway/chassis/settings.ts'
+import type { Obstacle, Replica } from '../../../infrastructure/provider.ts'
 import type { KubeObject } from '../api/kube-object.ts'
+import { printableLine } from './backend-poll.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -27,13 +29,15 @@ function ageKey({ metadata }: KubeObject): string {
 function observePod(pod: KubeObject): Replica {
   const status = fields(pod['status'])
   const ready = conditionOf(status, 'Ready')['status'] === 'True'
+  const obstacle = ready ? undefined : obstacleOf(pod, containerOf(status))
   const restarts = containerOf(status)['restartCount']
   return {
     name: pod.metadata.name,
     uid: pod.metadata.uid ?? '',
     ready,
-    reason: ready ? '' : reasonOf(pod, status),
+    reason: ready ? '' : (obstacle?.cause ?? reasonOf(pod, status)),
     restarts: typeof restarts === 'number' ? restarts : 0,
+    ...(obstacle && { obstacle }),
     addresses: addressesOf(pod, textOf(status['podIP'])),
   }
 }
@@ -51,6 +55,82 @@ function reasonOf(pod: KubeObject, status: Fields): string {
   return `not ready: ${probeText(pod)}`
 }
 
+/**
+ * Returns the cause for which a container does not start until a person changes something. Whether a missing
+ * Secret or image appears by itself within seconds is for the caller to wait for.
+ */
+function obstacleOf(pod: KubeObject, container: Fields): Obstacle | undefined {
+  const { waiting, terminated, running } = fields(container['state'])
+  const reason = textOf(fields(waiting)['reason'])
+  const message = textOf(fields(waiting)['message'])
+  switch (reason) {
+    case 'ErrImagePull':
+    case 'ImagePullBackOff':
+    case 'ErrImageNeverPull':
+    case 'InvalidImageName':
+      return pullObstacle(container, reason, message)
+    case 'CreateContainerConfigError':
+      return { of: 'pod', cause: `${reason}: ${message}` }
+  }
+  // A single failure may be one of the first seconds of an installation.
+  if (running !== undefined || container['restartCount'] === 0) return undefined
+  const last = isObject(terminated) ? terminated : fields(fields(container['lastState'])['terminated'])
+  return settingsObstacle(pod, textOf(container['name']), last)
+}
+
+/** What another attempt does not change: the name of the image, its registry, or the permission to read it. */
+const finalPullError =
+  /not found|no such host|denied|unauthori[sz]ed|authorization failed|no match for platform/i
+
+function pullObstacle(container: Fields, reason: string, message: string): Obstacle {
+  const error = printableLine(message.replace(/^.*image "[^"]*"(: )?/, ''))
+  const cause = `the image ${textOf(container['image'])} cannot be pulled: ${error || reason}`
+  const isFinal = !/^(ErrImagePull|ImagePullBackOff)$/.test(reason) || finalPullError.test(message)
+  if (isFinal) return { of: 'image', cause }
+  return { of: 'image', cause, attempt: reason === 'ErrImagePull' ? 'failed' : 'waiting' }
+}
+
+const missingFile = 'ENOENT'
+
+/** A service ends with a line for each setting that it rejects, and for each file that it cannot read. */
+function settingsObstacle(pod: KubeObject, name: string, ended: Fields): Obstacle | undefined {
+  const lines = textOf(ended['message']).trim().split('\n')
+  const container = containersOf(pod).find(one => one['name'] === name) ?? {}
+  const rejectsSettings = ended['exitCode'] === settingsExitCode
+  // The last lines of any other end can be about a file that was only read again.
+  for (const line of lines.filter(line => rejectsSettings || line.includes(missingFile))) {
+    const file = secretFile(pod, container, line)
+    if (file !== undefined) return file
+  }
+  if (!rejectsSettings) return undefined
+  return { of: 'settings', cause: printableLine(lines.at(-1) ?? '') || 'it rejects its settings' }
+}
+
+/** Returns the obstacle of a line about a setting whose file is a key of a Secret: `NAME: problem`. */
+function secretFile(pod: KubeObject, container: Fields, line: string): Obstacle | undefined {
+  for (const env of listOf(container['env']).map(fields)) {
+    const [setting, path] = [textOf(env['name']), textOf(env['value'])]
+    const about = line.indexOf(`${setting}: `)
+    if (setting === '' || about < 0 || /\w/.test(line[about - 1] ?? '')) continue
+    const mount = listOf(container['volumeMounts'])
+      .map(fields)
+      .find(({ mountPath }) => path.startsWith(`${textOf(mountPath)}/`))
+    const volume = listOf(fields(pod['spec'])['volumes'])
+      .map(fields)
+      .find(({ name }) => mount !== undefined && name === mount['name'])
+    const secret = textOf(fields(volume?.['secret'])['secretName'])
+    if (secret === '') continue
+    const key = path.slice(textOf(mount?.['mountPath']).length + 1)
+    const isMissing = line.includes(missingFile)
+    const problem = printableLine(line.slice(about))
+    const cause = isMissing
+      ? `there is no Secret ${secret} with the key ${key}`
+      : `the key ${key} of the Secret ${secret} is not allowed: ${problem}`
+    return { of: 'secret', secret, cause }
+  }
+  return undefined
+}
+
 function waitingReason(waiting: Fields, container: Fields): string {
   const reason = textOf(waiting['reason'])
   const message = textOf(waiting['message'])
@@ -62,11 +142,6 @@ function waitingReason(waiting: Fields, container: Fields): string {
       return 'starting'
     case 'CrashLoopBackOff':
       return crashReason(message, container)
-    case 'ErrImagePull':
-    case 'ImagePullBackOff':
-    case 'ErrImageNeverPull':
-    case 'InvalidImageName':
-      return `the image ${textOf(container['image'])} cannot be had: ${reason}${said}`
     default:
       return `${reason}${said}`
   }
@@ -129,6 +204,11 @@ function containerOf(status: Fields): Fields {
 function conditionOf(status: Fields, type: string): Fields {
   const { conditions } = status
   return fields(Array.isArray(conditions) ? conditions.find(one => fields(one)['type'] === type) : undefined)
+}
+
+function containersOf({ spec }: KubeObject): readonly Fields[] {
+  const { initContainers, containers } = fields(spec)
+  return [...listOf(initContainers), ...listOf(containers)].map(fields)
 }
 
 function firstOf(list: unknown): unknown {

@@ -87,3 +87,25 @@ test('the progress has the number of earlier replicas that take calls', () => {
   assert.equal(told(notObserved), `${late}, 3 earlier ones take calls: ${unseen}`)
   assert.equal(told({ observedGeneration: 2, updatedReplicas: 3, replicas: 3, readyReplicas: 3 }), '')
 })
+
+test('the obstacle is that of the newest pod, or a rejection of pods that no end of a pod resolves', () => {
+  const obstacle = { of: 'image', cause: 'no image' } as const
+  const replica = { name: 'p', uid: 'u', ready: false, reason: 'no image', restarts: 0, addresses: {} }
+  const [stuck, starting] = [{ ...replica, obstacle }, replica]
+  const status = { observedGeneration: 2, replicas: 3, updatedReplicas: 3 }
+  const progress = (replicas: readonly Replica[], more = {}) =>
+    progressOf(deployment(3, { ...status, ...more }), replicas)
+  assert.deepEqual(progress([starting, stuck]).obstacle, obstacle)
+  assert.equal(progress([starting, stuck]).message, 'no image')
+  // Pods of the earlier template, which the new ones replace.
+  assert.equal(progress([stuck, starting]).obstacle, undefined)
+  const rejected = (message: string) => ({
+    conditions: [{ type: 'ReplicaFailure', status: 'True', message }],
+  })
+  const quota = 'pods "p" is forbidden: exceeded quota: few'
+  const cause = `the API server rejects its pods: ${quota}`
+  assert.deepEqual(progress([], rejected(quota)).obstacle, { of: 'pod', cause })
+  assert.equal(progress([], rejected('failed calling webhook: timeout')).obstacle, undefined)
+  // A pod that ends frees a quota.
+  assert.equal(progress([], { ...rejected(quota), replicas: 4 }).obstacle, undefined)
+})

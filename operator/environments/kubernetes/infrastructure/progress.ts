@@ -1,5 +1,5 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
-import type { Replica } from '../../../infrastructure/provider.ts'
+import type { Obstacle, Replica } from '../../../infrastructure/provider.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import { revisionAnnotation } from './objects/deployment.ts'
 
@@ -14,6 +14,8 @@ export interface Progress {
   readonly earlier: number
   /** The cause of the wait, for people; empty when the rollout is complete. */
   readonly message: string
+  /** The cause if only a change by a person removes it, as far as is known. */
+  readonly obstacle?: Obstacle
 }
 
 /**
@@ -49,12 +51,24 @@ export function progressOf(deployment: KubeObject, replicas: readonly Replica[],
   // Any of the ready replicas may be of an older template.
   const leftOver = numberOf(status, 'replicas') - updated
   const ready = Math.max(0, Math.min(updated, takingCalls - leftOver))
-  const message = ready >= wanted ? '' : whatHoldsUp(status, replicas)
-  return { wanted, updated, ready, earlier: takingCalls - ready, message }
+  const earlier = takingCalls - ready
+  if (ready >= wanted) return { wanted, updated, ready, earlier, message: '' }
+  // The pods of the newest template are the newest ones.
+  const obstacle =
+    replicas.findLast(replica => !replica.ready)?.obstacle ??
+    (earlier === 0 && leftOver === 0 ? rejectedPods(status) : undefined)
+  return {
+    wanted,
+    updated,
+    ready,
+    earlier,
+    message: obstacle?.cause ?? whatHoldsUp(status, replicas),
+    ...(obstacle && { obstacle }),
+  }
 }
 
 /**
- * `0 of 3 pods of the newest version are ready, 3 earlier ones take calls: p: the image x cannot be had`;
+ * `0 of 3 pods of the newest version are ready, 3 earlier ones take calls: p: starting`;
  * empty when all are ready.
  */
 export function describeProgress({ wanted, ready, earlier, message }: Progress): string {
@@ -69,6 +83,16 @@ function whatHoldsUp(status: unknown, replicas: readonly Replica[]): string {
   const waiting = replicas.find(({ ready }) => !ready)
   if (waiting !== undefined) return `${waiting.name}: ${waiting.reason}`
   return failedCondition(status, 'Progressing', 'False') ?? 'replicas are being replaced'
+}
+
+/**
+ * Returns why the API server rejects pods: a quota, an admission policy or a webhook. Pods of an earlier
+ * template can use up a quota until they end, which resolves by itself.
+ */
+function rejectedPods(status: unknown): Obstacle | undefined {
+  const failure = failedCondition(status, 'ReplicaFailure', 'True')
+  if (failure === undefined || !/is forbidden|denied the request/.test(failure)) return undefined
+  return { of: 'pod', cause: `the API server rejects its pods: ${failure}` }
 }
 
 /** Returns the message of a condition with this status. */

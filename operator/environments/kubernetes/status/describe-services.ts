@@ -3,8 +3,10 @@ import type { Replica } from '../../../infrastructure/provider.ts'
 import { objectName } from '../../../services/cluster-names.ts'
 import { services } from '../../../services/registry.ts'
 import type { SourceProblem } from '../../../sources/source.ts'
+import { type ServiceName, serviceNames } from '../../../translated-types.ts'
 import type { KubernetesInfrastructure } from '../infrastructure/kubernetes.ts'
 import { describeProgress } from '../infrastructure/progress.ts'
+import { type ValuesOfPods, withAdvice } from './advice.ts'
 
 /** Returns the addresses, replicas and problems of the enabled services. */
 export interface ServicesStatus {
@@ -18,7 +20,9 @@ export function describeServices(
   namespace: string,
   infrastructure: Pick<KubernetesInfrastructure, 'observe' | 'obstacle' | 'progress'>,
 ): ServicesStatus {
-  const enabled = Object.entries(services).filter(([, { inCluster }]) => config[inCluster.field].enabled)
+  const enabled = serviceNames
+    .map(name => [name, services[name]] as const)
+    .filter(([, { inCluster }]) => config[inCluster.field].enabled)
   const addresses = enabled.map(([name, { inCluster }]) =>
     inCluster.addresses(config, port => `${objectName(config.name, name, port)}.${namespace}.svc`, namespace),
   )
@@ -30,7 +34,27 @@ export function describeServices(
       const obstacle = infrastructure.obstacle(name)
       const state = progress === undefined ? 'it has not been made yet' : describeProgress(progress)
       const message = [state, obstacle ?? ''].filter(text => text !== '').join(': ')
-      return message === '' ? [] : [{ origin: name, message }]
+      if (message === '') return []
+      return [
+        withAdvice(
+          { origin: name, message },
+          progress?.obstacle,
+          valuesOf(config, namespace, name),
+          namespace,
+        ),
+      ]
     }),
+  }
+}
+
+/** Returns the values of the chart that describe the pods of a service. */
+function valuesOf(config: ClusterConfig, namespace: string, name: ServiceName): ValuesOfPods {
+  const { field, workload } = services[name].inCluster
+  const { secretFiles = [] } = workload(config, namespace)
+  return {
+    image: `${field}.pods.image or image.pullSecrets`,
+    settings: `${field}.env`,
+    pod: `${field}.pods`,
+    secret: name => secretFiles.find(({ secretName }) => secretName === name)?.namedBy,
   }
 }

@@ -19,6 +19,8 @@ export function makeContainer(workload: Workload, shape: PodShape) {
     name,
     image: shape.image,
     imagePullPolicy: shape.imagePullPolicy,
+    // The operator reports the last lines of a replica that rejects its settings.
+    terminationMessagePolicy: 'FallbackToLogsOnError',
     ports: ports.map(port => ({ name: port.name, containerPort: port.port, protocol: 'TCP' })),
     env: makeEnv(workload, shape),
     ...(Object.keys(shape.resources).length > 0 ? { resources: shape.resources } : {}),
