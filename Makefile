@@ -18,12 +18,13 @@ IN_TESTS = NODE_COMPILE_CACHE="$$PWD/out/compile-cache" TOLLWAY_PROGRAMS=$(BUNDL
 TEST := $(NODE) --import ./test/support/end-hung-file.ts --test
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check golden generate bench faults stream-faults chaos images pictures e2e soak clean
+.PHONY: help install run cluster-install test check golden generate bench faults stream-faults chaos images pictures e2e \
+  soak clean
 
 help: ## List the targets
 	@echo 'Tollway: rate limits, streams and merchants as custom resources'
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## Install the exact dependencies of the lockfile, without running their scripts
 
@@ -35,6 +36,9 @@ $(INSTALLED): package-lock.json package.json
 
 run: install ## Run everything on this machine with examples/quickstart (ARGS='--replicas 3')
 	@exec node_modules/.bin/tollway run -f examples/quickstart $(ARGS)
+
+cluster-install: install ## Make the images and install Tollway in the cluster of kubectl's context (ARGS=--help)
+	@exec $(NODE) charts/cluster-install.ts $(ARGS)
 
 test: install check ## Run every test that needs no cluster; reports missing programs
 	@$(NODE) test/support/bundle-programs.ts $(BUNDLED)

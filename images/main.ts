@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
 import { createMaker, type MadeImage, type Maker } from './make-image.ts'
@@ -13,13 +14,14 @@ const help = (
   recipes: readonly Recipe[],
 ) => `Makes container images as OCI archives, without Docker and without a network.
 
-  main.ts [--out DIR] [NAME ...]
+  main.ts [--out DIR] [--list FILE] [NAME ...]
 
 Names; without one, all of them, and a server that the machine does not have is left out:
 ${recipes.map(({ name, title }) => `  ${name.padEnd(14)}${title}`).join('\n')}
 
 Options:
   --out DIR     where to (out/images); each becomes NAME.tar
+  --list FILE   also write the list of the images, as JSON
   -h, --help    this text
 
 The same sources on the same system become the same digest. Progress goes to standard error.
@@ -61,6 +63,7 @@ async function main(args: readonly string[]): Promise<number> {
     else failed ||= recipe.ours || options.named || process.env['REQUIRE_SERVERS'] === '1'
   }
   process.stdout.write(renderTable(made))
+  if (options.list !== undefined) writeFileSync(options.list, JSON.stringify(made))
   const tags = tagsOf(sources).join(', ')
   if (made.length > 0) process.stdout.write(`\nTags: ${tags}. Load an archive with: docker load -i ARCHIVE\n`)
   return failed ? 1 : 0
@@ -69,6 +72,7 @@ async function main(args: readonly string[]): Promise<number> {
 interface Options {
   readonly help: boolean
   readonly folder: string
+  readonly list: string | undefined
   readonly names: readonly string[]
   /** Whether the names were asked for. */
   readonly named: boolean
@@ -80,6 +84,7 @@ function readOptions(args: readonly string[], recipes: readonly Recipe[]): Optio
     allowPositionals: true,
     options: {
       out: { type: 'string', default: join(root, 'out/images') },
+      list: { type: 'string' },
       help: { type: 'boolean', short: 'h', default: false },
     },
   })
@@ -88,7 +93,8 @@ function readOptions(args: readonly string[], recipes: readonly Recipe[]): Optio
     if (!known.includes(name)) throw new Error(`there is no image "${name}"; there are ${known.join(', ')}`)
   }
   const named = positionals.length > 0
-  return { help: values.help, folder: values.out, names: named ? positionals : known, named }
+  const { help, out: folder, list } = values
+  return { help, folder, list, names: named ? positionals : known, named }
 }
 
 /** Returns undefined after reporting why the image could not be made. */

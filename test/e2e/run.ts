@@ -1,12 +1,20 @@
 /** `make e2e`: makes the images, loads them into a cluster, and runs the tests of this folder there. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { run as startTests } from 'node:test'
 import { spec } from 'node:test/reporters'
 import { parseArgs } from 'node:util'
+import {
+  commandLoader,
+  type ImageLoader,
+  kindLoader,
+  makeImages,
+  output,
+  run,
+} from '../../images/load-images.ts'
 import { findProgram } from '../support/require-server.ts'
 import { root } from '../support/tollway.ts'
 import { makePreviousImages } from '../versions/previous-images.ts'
@@ -47,11 +55,11 @@ Examples:
 `
 
 const name = 'tollway-e2e'
-const archives = join(root, 'out/images')
 
 interface Cluster {
   readonly kubeconfig: string
-  load(...archives: readonly string[]): Promise<void>
+  /** Undefined if the nodes have the images already. */
+  readonly loader: ImageLoader | undefined
   remove(): Promise<void>
 }
 
@@ -128,6 +136,8 @@ const stages: readonly (readonly string[])[] = [
   ['console'],
   ['scale'],
   ['uninstall'],
+  ['failed-install'],
+  ['cluster-install'],
   ['upgrade'],
 ]
 
@@ -186,14 +196,13 @@ async function runTests(files: readonly string[], concurrency: number): Promise<
   if (failures.length > 0) throw new Error(failures.join('\n'))
 }
 
-async function loadImages(cluster: Cluster): Promise<void> {
-  await run(process.execPath, 'images/main.ts')
-  const made = readdirSync(archives).filter(file => file.endsWith('.tar'))
-  await cluster.load(...made.map(file => join(archives, file)))
+async function loadImages({ loader }: Cluster): Promise<void> {
+  for (const image of await makeImages()) await loader?.load(image)
 }
 
-async function loadPreviousImages(cluster: Cluster): Promise<void> {
-  if (missingPreviousRelease() === false) await cluster.load(...(await makePreviousImages()))
+async function loadPreviousImages({ loader }: Cluster): Promise<void> {
+  if (missingPreviousRelease() !== false) return
+  for (const archive of await makePreviousImages()) await loader?.load({ archive, reference: '', digest: '' })
 }
 
 /** Removes what single files of tests leave. */
@@ -208,10 +217,7 @@ function givenCluster(kubeconfig: string, loadCommand: string): Cluster {
     say('LOAD_IMAGES is not set: the cluster must have the images of out/images already')
   return {
     kubeconfig,
-    async load(...files) {
-      if (loadCommand === '') return
-      for (const file of files) await run('bash', '-c', `${loadCommand} "$1"`, 'bash', file)
-    },
+    loader: loadCommand === '' ? undefined : commandLoader(loadCommand),
     async remove() {},
   }
 }
@@ -248,10 +254,7 @@ async function makeCluster(keep: boolean): Promise<Cluster> {
     await remove()
     throw error
   }
-  const load = async (...files: readonly string[]) => {
-    for (const file of files) await run('kind', 'load', 'image-archive', file, ...named)
-  }
-  return { kubeconfig, remove, load }
+  return { kubeconfig, remove, loader: kindLoader(name) }
 }
 
 /**
@@ -268,22 +271,6 @@ async function routeToPods(kubeconfig: string): Promise<void> {
     const route = ['route', 'replace', cidr, 'via', address]
     await run('docker', 'run', '--rm', '--privileged', '--network=host', '--entrypoint=ip', image, ...route)
   }
-}
-
-/** Runs a command that inherits the output. Rejects when it fails. */
-async function run(program: string, ...args: readonly string[]): Promise<void> {
-  const child = spawn(program, args, { cwd: root, stdio: 'inherit' })
-  const [code, signal] = await once(child, 'exit')
-  if (code !== 0) throw new Error(`${program} ${args.join(' ')} ended with ${code ?? signal}`)
-}
-
-async function output(program: string, ...args: readonly string[]): Promise<string> {
-  const child = spawn(program, args, { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] })
-  const chunks: Buffer[] = []
-  child.stdout.on('data', (chunk: Buffer) => chunks.push(chunk))
-  const [code] = await once(child, 'close')
-  if (code !== 0) throw new Error(`${program} ${args.join(' ')} ended with ${code}`)
-  return Buffer.concat(chunks).toString()
 }
 
 async function succeeds(program: string, ...args: readonly string[]): Promise<boolean> {
