@@ -315,12 +315,12 @@ const refusals: readonly [string, Rendering, RegExp][] = [
   [
     'a Lease that is shorter than its renewal',
     { set: [redis, 'lease.durationSeconds=3'] },
-    /lease\.renewDeadlineSeconds: 4 must be below lease\.durationSeconds, 3/,
+    /lease\.renewDeadlineSeconds: 6 must be below lease\.durationSeconds, 3/,
   ],
   [
     'a renewal that is shorter than its retry',
-    { set: [redis, 'lease.retrySeconds=5'] },
-    /lease\.retrySeconds: 5 must be below lease\.renewDeadlineSeconds, 4/,
+    { set: [redis, 'lease.retrySeconds=7'] },
+    /lease\.retrySeconds: 7 must be below lease\.renewDeadlineSeconds, 6/,
   ],
   [
     'more pods at least than at most',

@@ -83,7 +83,13 @@ describe('lists of the console in Chromium', { skip: missingChromium }, () => {
       }
       if (of.id === 'rules' && rules) {
         const page = pageOf(rules, name => name, parameters)
-        return { data: { ...ruleList, ...page, items: page.items.map(name => ({ ...rule, rule: name, path: [name] })) } }
+        return {
+          data: {
+            ...ruleList,
+            ...page,
+            items: page.items.map(name => ({ ...rule, rule: name, path: [name] })),
+          },
+        }
       }
       if (of.id === 'merchants' && merchants) {
         const page = pageOf(merchants, name => `shop/${name}`, parameters)

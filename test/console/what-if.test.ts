@@ -141,7 +141,9 @@ describe('What-if in Chromium', { skip: missingChromium }, () => {
       '- {key: user, limits: [&a {name: n, unit: hour, requestsPerUnit: 5}, {<<: *a, unit: day}]}'
     await editor.fill(text.replace(/- \{key: user.*/, merged))
     await page.getByText('The resource is valid.').waitFor()
-    await page.getByText(/^Line \d+ warning: spec\.descriptors\[0\]\.limits\[1\]\.name: the limits share/).waitFor()
+    await page
+      .getByText(/^Line \d+ warning: spec\.descriptors\[0\]\.limits\[1\]\.name: the limits share/)
+      .waitFor()
     site.pods.problem = new QueryError('no-pods', 'no process')
     await page.getByRole('button', { name: 'Replay again' }).click()
     await page.getByText('no process').waitFor()
