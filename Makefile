@@ -2,9 +2,12 @@
 SHELL := /bin/bash
 NODE := node_modules/.bin/node
 INSTALLED := node_modules/.package-lock.json
-UNIT := 'operator/**/*.test.ts' 'services/**/*.test.ts' 'crds/**/*.test.ts' 'images/**/*.test.ts'
-# Tests that need a cluster are skipped without KUBECONFIG.
-ACROSS := 'test/**/*.test.ts'
+# Slow proofs: browsers, faults, floods, versions, bulk changes, and the same calls to envoyproxy/ratelimit.
+SLOW := $(addprefix test/,bulk conformance console differential faults hostile operator-load payments versions)
+# The folder of one package, or everything. Tests that need a cluster are skipped without KUBECONFIG.
+TESTED = $(if $(PKG),$(wildcard services/$(PKG) $(filter operator crds images,$(PKG))),operator services crds images test)
+FAST_TESTS = find $(TESTED) -name '*.test.ts' -not -path '*/node_modules/*' $(SLOW:%=-not -path '%/*') | sort
+SLOW_TESTS = find $(SLOW) -name '*.test.ts' | sort
 # Tests have their temporary folders in /dev/shm if it has 4 GB free and allows programs to run. On a disk the databases
 # of tests take more time to create and sync their folders than for the tests themselves.
 ROOMY = [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'END {print $$4}')" -gt 4194304 ] && \
@@ -18,8 +21,8 @@ IN_TESTS = NODE_COMPILE_CACHE="$$PWD/out/compile-cache" TOLLWAY_PROGRAMS=$(BUNDL
 TEST := $(NODE) --import ./test/support/end-hung-file.ts --test
 
 .DEFAULT_GOAL := help
-.PHONY: help install run cluster-install test check golden generate bench faults stream-faults chaos images pictures e2e \
-  soak clean
+.PHONY: help install run cluster-install test test-slow check golden generate bench faults stream-faults chaos images \
+  pictures e2e soak clean
 
 help: ## List the targets
 	@echo 'Tollway: rate limits, streams and merchants as custom resources'
@@ -40,10 +43,16 @@ run: install ## Run everything on this machine with examples/quickstart (ARGS='-
 cluster-install: install ## Make the images and install Tollway in the cluster of kubectl's context (ARGS=--help)
 	@exec $(NODE) charts/cluster-install.ts $(ARGS)
 
-test: install check ## Run every test that needs no cluster; reports missing programs
+test: install check ## Run the tests that need no cluster, without test-slow; reports missing programs (PKG=ratelimit)
+	@[ -n "$(TESTED)" ] || { echo "PKG=$(PKG) is not one of $$(ls services | xargs) operator crds images" >&2; exit 2; }
 	@$(NODE) test/support/bundle-programs.ts $(BUNDLED)
 	@$(IN_MEMORY); \
-	  $(IN_TESTS) $(TEST) --test-concurrency=3 --test-timeout=120000 $(UNIT) $(ACROSS)
+	  $(IN_TESTS) $(TEST) --test-concurrency=3 --test-timeout=120000 $$($(FAST_TESTS))
+
+test-slow: install ## Run the slow proofs: browsers, faults, floods, versions, bulk changes, the reference
+	@$(NODE) test/support/bundle-programs.ts $(BUNDLED)
+	@$(IN_MEMORY); \
+	  $(IN_TESTS) $(TEST) --test-concurrency=3 --test-timeout=120000 $$($(SLOW_TESTS))
 
 check: install ## Types, style, generated files
 	@$(NODE) node_modules/.bin/tsc --noEmit
@@ -93,7 +102,7 @@ e2e: install ## Test in the whole cluster of KUBECONFIG, or in one of kind (ARGS
 soak: install ## The long forms of the fault and property tests (HOURS=1)
 	@$(NODE) test/support/bundle-programs.ts $(BUNDLED)
 	@$(IN_TESTS) SOAK=1 FC_RUNS=$${FC_RUNS:-100000} \
-	  TRACES=$${TRACES:-1000000} HOURS=$${HOURS:-1} $(TEST) --test-concurrency=1 $(UNIT) $(ACROSS)
+	  TRACES=$${TRACES:-1000000} HOURS=$${HOURS:-1} $(TEST) --test-concurrency=1 $$($(FAST_TESTS)) $$($(SLOW_TESTS))
 
 clean: ## Remove build results and the state of `make run`
 	@rm -rf node_modules out .tollway
