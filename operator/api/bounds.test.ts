@@ -24,9 +24,11 @@ test('the longest value is read and reset, also if each of its characters needs 
 
 test('rules of a what-if beyond 10,000 are counted', async t => {
   const { post, pods } = await serveApi(t)
-  const now = itemsOf(10_003).map(index => ({ rule: `r${index}`, allowed: 1, refused: 0 }))
+  const hits = { allowed: 1, refused: 0, refusedAtLeast: 0, refusedAtMost: 0 }
+  const now = itemsOf(10_003).map(index => ({ rule: `r${index}`, ...hits }))
   pods.whatIf = async function* () {
-    const coverage = { recordedCalls: 1, calls: 1, share: 1, pods: 1, missing: [] }
+    const none = { recordedCalls: 1, calls: 1, share: 1, pods: 1, missing: [], started: [] }
+    const coverage = { ...none, resolutionMs: 1, clocksMs: 0 }
     yield { kind: 'result', result: { now, proposed: [], keys: [], coverage } }
   }
   const { rules, unlistedRules } = (await post('/whatif', examples.whatIfBody))

@@ -178,13 +178,16 @@ export const whatIfAnswer: shapes.WhatIfAnswer = {
   rules: [
     {
       rule: 'checkout.user',
-      now: { allowed: 1200, refused: 34 },
-      proposed: { allowed: 900, refused: 334 },
+      now: { allowed: 1200, refused: 34, refusedAtLeast: 34, refusedAtMost: 41 },
+      proposed: { allowed: 900, refused: 334, refusedAtLeast: 334, refusedAtMost: 352 },
     },
   ],
   unlistedRules: 0,
   keys: [{ entries, hits: 44, refusedNow: 34, refusedProposed: 39 }],
-  coverage: { fromMs: 1_795_453_000_000, recordedCalls: 1234, calls: 1234, share: 1, pods: 2, missing: [] },
+  coverage: {
+    ...{ fromMs: 1_795_453_000_000, recordedCalls: 1234, calls: 1234, share: 1, resolutionMs: 1 },
+    ...{ clocksMs: 3, pods: 2, started: [], missing: [] },
+  },
 }
 
 export const resourceList: shapes.ResourceList = {

@@ -298,7 +298,17 @@ export const tapBatch = answer(
   'Sampled decisions: the data of an event `decisions`.',
 )
 
-const share = (description: string) => answer({ allowed: hits.allowed, refused: hits.refused }, description)
+const replayedHits = (description: string) =>
+  answer(
+    {
+      ...{ allowed: hits.allowed, refused: hits.refused },
+      refusedAtLeast: count('The least rejected hits; of sampled keys in most cases.'),
+      refusedAtMost: count(
+        'The most rejected hits, whatever was counted before; of sampled keys in most cases.',
+      ),
+    },
+    description,
+  )
 
 export const whatIfAnswer = answer(
   {
@@ -308,10 +318,10 @@ export const whatIfAnswer = answer(
       answer(
         {
           rule: text('The rule.'),
-          now: share('With the active configuration.'),
-          proposed: share('With the proposed configuration.'),
+          now: replayedHits('With the active configuration.'),
+          proposed: replayedHits('With the proposed configuration.'),
         },
-        'The hits of one rule.',
+        'The hits of one rule: those of the recorded keys, divided by `share`.',
       ),
       { maxItems: 10_000, description: 'The rules with hits, sorted by name.' },
     ),
@@ -330,16 +340,22 @@ export const whatIfAnswer = answer(
     ),
     coverage: answer(
       {
-        fromMs: Type.Optional(unixMs('The first recorded call. Missing if there is none.')),
-        recordedCalls: count('The recorded calls of the domain.'),
+        fromMs: Type.Optional(unixMs('The first counted call. Missing if there is none.')),
+        recordedCalls: count('The recorded calls of the domain since then.'),
         calls: count('All calls of the domain since then.'),
         share: Type.Number({
           description:
-            'The recorded part of the keys, the least of all pods. A recorded key has all its calls.',
+            'The recorded part of the keys, the same at all pods. A recorded key has all its calls.',
         }),
-        pods: count('The pods that replayed their recordings.'),
+        resolutionMs: count('The times of calls are multiples of this: 1 or 1,000 ms.'),
+        clocksMs: count('The most by which the clocks of two pods differ.'),
+        pods: count('The pods whose recordings are replayed completely.'),
+        started: Type.Array(Type.String(), {
+          description:
+            'Those of them that started after `fromMs`: calls of pods that they replaced are missing.',
+        }),
         missing: Type.Array(Type.String(), {
-          description: 'The pods that did not answer, or have no recording.',
+          description: 'The pods that did not answer, have no recording, or have an earlier version.',
         }),
       },
       'The part of the traffic that the answer is based on.',

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { readEntry } from '../api/input/read-query.ts'
+import type { WhatIfAnswer } from '../api/shapes.ts'
 import { parseEntries as parseArgument } from '../cli/entries.ts'
 import { currentPods } from './browser/data/current-pods.ts'
 import { diffLines } from './browser/data/diff-lines.ts'
@@ -9,6 +10,7 @@ import { descriptorParameters, parseEntries, writeEntries } from './browser/data
 import { findLine } from './browser/data/find-line.ts'
 import { displayText, findMarks, formatMoney } from './browser/data/format.ts'
 import { readYaml } from './browser/data/read-yaml.ts'
+import { boundsOf, caveatsOf } from './browser/data/replay-bounds.ts'
 import { flatten, ruleTree } from './browser/data/rule-tree.ts'
 import { createSeriesBuffer } from './browser/data/series-buffer.ts'
 import { createTapBuffer, matches } from './browser/data/tap-buffer.ts'
@@ -188,4 +190,45 @@ test('a restarted process is listed once', () => {
   })
   const [again, before, silent] = [pod('a', true, 1), pod('a', false, 20_000), pod('b', false, 12_000)]
   assert.deepEqual(currentPods([before, again, silent]), [again, silent])
+})
+
+const hits = { allowed: 12, refused: 3, refusedAtLeast: 3, refusedAtMost: 3 }
+type Coverage = WhatIfAnswer['coverage']
+
+const coverage: Coverage = {
+  ...{ fromMs: 1, recordedCalls: 15, calls: 15, share: 1, resolutionMs: 1, clocksMs: 2, pods: 2 },
+  ...{ started: [], missing: [] },
+}
+
+interface Caveat {
+  readonly now?: Partial<typeof hits>
+  readonly covered?: Partial<Coverage>
+  readonly expected: readonly RegExp[]
+}
+
+const caveats: Readonly<Record<string, Caveat>> = {
+  'an exact answer': { expected: [] },
+  'hits from before': { now: { refusedAtMost: 1_500 }, expected: [/^Brackets have the bounds/] },
+  'a sample': { covered: { share: 1 / 4 }, expected: [/^One of 4 keys is recorded/] },
+  'whole seconds': { covered: { resolutionMs: 1000 }, expected: [/^Times are whole seconds/] },
+  'clocks that differ': { covered: { clocksMs: 2_500 }, expected: [/differ by up to 2,500 ms/] },
+  'a new pod': {
+    covered: { started: ['a\u202eb'] },
+    expected: [/^Calls before the start of a[^\u202e]+b, /],
+  },
+}
+
+for (const [what, { now, covered, expected }] of Object.entries(caveats)) {
+  test(`a what-if tells what limits ${what}`, () => {
+    const rules = [{ rule: 'r', now: { ...hits, ...now }, proposed: hits }]
+    const told = caveatsOf({ rules, coverage: { ...coverage, ...covered } })
+    assert.equal(told.length, expected.length, told.join(' '))
+    for (const [index, pattern] of expected.entries()) assert.match(told[index] ?? '', pattern)
+  })
+}
+
+test('the bounds of an exact number are not shown', () => {
+  assert.equal(boundsOf(hits), '')
+  assert.equal(boundsOf({ refused: 3 }), '', 'of an earlier operator')
+  assert.equal(boundsOf({ ...hits, refusedAtMost: 1_500 }), '3 to 1,500')
 })

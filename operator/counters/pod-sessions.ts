@@ -41,7 +41,7 @@ export interface PodSessions {
    */
   tap(of: Watched, signal: AbortSignal): AsyncIterable<TapBatch>
   /**
-   * Replays the recorded decisions of all pods with another configuration of a domain.
+   * Replays the recorded calls of all pods together with another configuration of a domain.
    *
    * @param resource an encoded ratelimit.config.ratelimit.v3.RateLimitConfig, in base64, at most
    *   `maxWhatIfBytes` before the encoding
@@ -105,7 +105,7 @@ export interface PodState {
   readonly p50Ms: number
   readonly p99Ms: number
   readonly droppedReports: number
-  /** `tap`, `replay`, `hashed-keys`. */
+  /** `tap`, `replay`, `merge`, `hashed-keys`. */
   readonly features: readonly string[]
 }
 
@@ -258,10 +258,14 @@ export interface WhatIfResult {
   readonly coverage: Coverage
 }
 
+/** Hits of all keys: those of the recorded keys, divided by their share. */
 export interface ReplayedRule {
   readonly rule: string
   readonly allowed: number
   readonly refused: number
+  /** The bounds of `refused`. */
+  readonly refusedAtLeast: number
+  readonly refusedAtMost: number
 }
 
 export interface ReplayedKey {
@@ -272,14 +276,21 @@ export interface ReplayedKey {
 }
 
 export interface Coverage {
-  /** Unix time in milliseconds of the first recorded call; undefined before it. */
+  /** Unix time in milliseconds of the first counted call; undefined if there is none. */
   readonly fromMs?: number
-  /** The recorded calls of the domain, of all its calls since then. */
+  /** The recorded calls of the domain since then, of all its calls. */
   readonly recordedCalls: number
-  /** The recorded part of the keys, the least of all pods. A recorded key has all its calls. */
-  readonly share: number
   readonly calls: number
+  /** The recorded part of the keys. A recorded key has all its calls. */
+  readonly share: number
+  /** The times of calls are multiples of this. */
+  readonly resolutionMs: number
+  /** The clocks of two processes differ by this at most. */
+  readonly clocksMs: number
+  /** The pods whose recordings are replayed completely. */
   readonly pods: number
-  /** The pods that did not answer, or have no recording. */
+  /** Those of them that started after `fromMs`: calls of pods that they replaced are missing. */
+  readonly started: readonly string[]
+  /** The pods that did not answer, have no recording, or have an earlier version. */
   readonly missing: readonly string[]
 }

@@ -3,7 +3,11 @@ import { test } from 'node:test'
 import { create, toBinary } from '@bufbuild/protobuf'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import type { AnyMethod, Codec } from '@tollway/grpc/server.ts'
-import { SessionReportSchema, SessionRequestSchema } from '@tollway/proto/tollway/operator/v1/counters'
+import {
+  RecordedCallsSchema,
+  SessionReportSchema,
+  SessionRequestSchema,
+} from '@tollway/proto/tollway/operator/v1/counters'
 import fc from 'fast-check'
 import { type Report, type Request, sessionPath } from '../../operator/counters/session-codec.ts'
 import { encodedCodec } from '../../operator/xds/sessions/pass-on.ts'
@@ -43,7 +47,7 @@ const totals = fc.record({
   ...{ decisions: whole, p50Ms: number, p99Ms: number, intervalMs: whole, backendProblem: text },
 })
 const replay = fc.record({
-  ...{ id, progress: number, done: fc.boolean(), problem: text, fromMs: whole, calls: whole, share: number },
+  ...{ id, progress: number, done: fc.boolean(), problem: text, recordedCalls: whole, share: number },
   keys: fc.array(fc.record({ entries, hits: whole, refusedNow: whole }), { maxLength: 3 }),
 })
 const report: fc.Arbitrary<Report> = fc.oneof(
@@ -53,7 +57,23 @@ const report: fc.Arbitrary<Report> = fc.oneof(
   oneOf('forgotten', fc.record({ id })),
   oneOf('counter', fc.record({ id, outcome: fc.nat({ max: 9 }), problem: text })),
   oneOf('replay', replay),
+  oneOf('recording', fc.record({ id, busy: fc.boolean(), fromMs: whole, calls: whole, records: whole })),
+  oneOf('part', fc.record({ id, calls: fc.uint8Array({ maxLength: 60 }), last: fc.boolean() })),
+  oneOf('added', fc.record({ id, problem: text })),
 ) as never
+
+const recording = fc.bigInt({ min: 0n, max: 2n })
+const ofRecording = { recording, halvings: fc.nat({ max: 40 }) }
+const bytes = fc.uint8Array({ maxLength: 60 })
+const recordedCalls = fc
+  .array(
+    fc.record({
+      ...{ ms: whole, count: fc.nat(), hitsAddend: whole, aheadMicros: fc.integer() },
+      descriptors: fc.array(fc.record({ entries }), { maxLength: 2 }),
+    }),
+    { maxLength: 5 },
+  )
+  .map(calls => toBinary(RecordedCallsSchema, create(RecordedCallsSchema, { calls })))
 
 const request: fc.Arbitrary<Request> = fc.oneof(
   oneOf(
@@ -65,8 +85,11 @@ const request: fc.Arbitrary<Request> = fc.oneof(
   oneOf('forget', fc.record({ id, keys: fc.array(text, { maxLength: 5 }) })),
   oneOf(
     'whatIf',
-    fc.record({ id, domain: text, resource: fc.uint8Array({ maxLength: 60 }), processes: fc.nat() }),
+    fc.record({ id, domain: text, resource: fc.uint8Array({ maxLength: 60 }), ...ofRecording }),
   ),
+  oneOf('openRecording', fc.record({ id, domain: text, recording })),
+  oneOf('readPart', fc.record({ id, restart: fc.boolean(), ...ofRecording })),
+  oneOf('addPart', fc.record({ id, calls: fc.oneof(recordedCalls, bytes), ...ofRecording })),
   oneOf('cancelWhatIf', id),
 ) as never
 

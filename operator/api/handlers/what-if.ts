@@ -35,23 +35,30 @@ export const whatIf: Handler = {
 const proposalIn = ({ body }: ApiCall) => proposalOf(body as Readonly<Record<string, unknown>>)
 
 function describeResult(proposal: Proposal, { now, proposed, keys, coverage }: WhatIfResult): WhatIfAnswer {
-  const none: Omit<ReplayedRule, 'rule'> = { allowed: 0, refused: 0 }
+  const none = { allowed: 0, refused: 0, refusedAtLeast: 0, refusedAtMost: 0 }
   const nowByRule = new Map(now.map(rule => [rule.rule, rule]))
   const proposedByRule = new Map(proposed.map(rule => [rule.rule, rule]))
   const names = [...new Set([...nowByRule.keys(), ...proposedByRule.keys()])].sort()
-  const share = ({ allowed, refused } = none) => ({ allowed, refused })
+  const hitsOf = ({
+    allowed,
+    refused,
+    refusedAtLeast,
+    refusedAtMost,
+  }: Omit<ReplayedRule, 'rule'> = none) => ({
+    ...{ allowed, refused, refusedAtLeast, refusedAtMost },
+  })
   return {
     domain: proposal.domain.domain,
     warnings: describeWarnings(proposal),
     rules: names.slice(0, maxRules).map(rule => ({
       rule,
-      now: share(nowByRule.get(rule)),
-      proposed: share(proposedByRule.get(rule)),
+      now: hitsOf(nowByRule.get(rule)),
+      proposed: hitsOf(proposedByRule.get(rule)),
     })),
     unlistedRules: Math.max(0, names.length - maxRules),
     keys: keys.map(({ entries, hits, refusedNow, refusedProposed }) => ({
       ...{ entries: [...entries], hits, refusedNow, refusedProposed },
     })),
-    coverage: { ...coverage, missing: [...coverage.missing] },
+    coverage: { ...coverage, started: [...coverage.started], missing: [...coverage.missing] },
   }
 }

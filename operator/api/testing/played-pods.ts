@@ -97,12 +97,17 @@ export function playPods(): PlayedPods {
       yield {
         kind: 'result',
         result: {
-          now: [{ rule: 'checkout.user', allowed: 12, refused: 3 }],
-          proposed: [{ rule: 'checkout.user', allowed: 5, refused: 10 }],
+          now: [{ rule: 'checkout.user', allowed: 12, refused: 3, refusedAtLeast: 3, refusedAtMost: 5 }],
+          proposed: [
+            { rule: 'checkout.user', allowed: 5, refused: 10, refusedAtLeast: 10, refusedAtMost: 11 },
+          ],
           keys: [
             { entries: [{ key: 'user', value: 'alice' }], hits: 15, refusedNow: 3, refusedProposed: 10 },
           ],
-          coverage: { fromMs: 1000, recordedCalls: 15, calls: 15, share: 1, pods: 2, missing: pods.missing },
+          coverage: {
+            ...{ fromMs: 1000, recordedCalls: 15, calls: 15, share: 1, resolutionMs: 1, clocksMs: 2 },
+            ...{ pods: 2, started: [], missing: pods.missing },
+          },
         },
       }
     },

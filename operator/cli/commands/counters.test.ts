@@ -159,8 +159,12 @@ describe('tollway whatif', () => {
     writeFileSync(file, manifest('minute'))
     const { code, printed } = await run('whatif', '-f', file)
     assert.equal(code, 0)
-    assert.match(printed, /\ncheckout\.user +12 +3 +5 +10\n/)
-    assert.match(printed, /Based on 15 of 15 calls since 1970-01-01T00:00:01\.000Z, recorded by 2 pods\.\n$/)
+    assert.match(printed, /\ncheckout\.user +12 +3 \(3 to 5\) +5 +10 \(10 to 11\)\n/)
+    assert.match(printed, /\nBased on 15 of 15 calls since 1970-01-01T00:00:01\.000Z, recorded by 2 pods\.\n/)
+    assert.match(
+      printed,
+      /\nBrackets have the bounds: counters may have had hits from before the recording\.\n$/,
+    )
   })
 
   test('waits longer than the operator waits for its pods', async t => {

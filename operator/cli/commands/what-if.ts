@@ -4,6 +4,7 @@ import type { WhatIfAnswer } from '../../api/shapes.ts'
 import { deadlines } from '../../console/browser/data/deadlines.ts'
 import { writeEntries } from '../../console/browser/data/entries.ts'
 import { readYaml } from '../../console/browser/data/read-yaml.ts'
+import { boundsOf, caveatsOf } from '../../console/browser/data/replay-bounds.ts'
 import { formatFieldProblem } from '../../kinds/translation.ts'
 import { callApi } from '../api/call-api.ts'
 import { type OperatorAddress, operatorSource } from '../api/find-operator.ts'
@@ -34,8 +35,8 @@ export const createWhatIf = (source: SourceOf<OperatorAddress>): Command => ({
     usage: ['-f FILE'],
     description: `\
 Replays the calls that the rate limit processes have recorded, with the active configuration and with the
-RateLimitConfig of the file. It changes nothing. The answer has the number of recorded calls, and the time of
-the first one. In a cluster it needs the right to get ratelimitconfigs/counters of tollway.dev in the
+RateLimitConfig of the file. It changes nothing. The answer has the number of recorded calls, the time of the
+first one, and the bounds of refused hits that are not exact. In a cluster it needs the right to get ratelimitconfigs/counters of tollway.dev in the
 namespace of the resource.`,
     exitCodes: '0 done, 1 a pod did not answer, 2 the file is invalid, or the operator rejected the call.',
     examples: [
@@ -55,7 +56,8 @@ namespace of the resource.`,
     for (const { field, message } of answer.warnings ?? [])
       output.printError(`warning: ${printable(formatFieldProblem({ path: field, message }))}\n`)
     const { missing } = answer.coverage
-    for (const pod of missing) output.printError(`${printable(pod)}: did not answer, or has no recording\n`)
+    for (const pod of missing)
+      output.printError(`${printable(pod)}: did not answer, has no recording, or has an earlier version\n`)
     return missing.length > 0 ? exitCodes.wrong : exitCodes.ok
   },
 })
@@ -79,7 +81,7 @@ function readFile(path: string): string {
 
 function describe({ rules, unlistedRules, keys, coverage }: WhatIfAnswer): string {
   const rows = rules.map(({ rule, now, proposed }) => [
-    ...[rule, `${now.allowed}`, `${now.refused}`, `${proposed.allowed}`, `${proposed.refused}`],
+    ...[rule, `${now.allowed}`, describeRefused(now), `${proposed.allowed}`, describeRefused(proposed)],
   ])
   const changed = keys.map(({ entries, hits, refusedNow, refusedProposed }) => [
     writeEntries(entries),
@@ -89,13 +91,17 @@ function describe({ rules, unlistedRules, keys, coverage }: WhatIfAnswer): strin
     renderTable(['RULE', 'ALLOWED', 'REFUSED', 'ALLOWED WITH IT', 'REFUSED WITH IT'], rows),
     ...(unlistedRules > 0 ? [`${unlistedRules} more rules are not listed.\n`] : []),
     ...(changed.length > 0 ? [renderTable(['KEY', 'HITS', 'REFUSED', 'REFUSED WITH IT'], changed)] : []),
-    `${describeCoverage(coverage)}\n`,
+    `${[describeCoverage(coverage), ...caveatsOf({ rules, coverage }).map(printable)].join('\n')}\n`,
   ].join('\n')
 }
 
-function describeCoverage({ fromMs, recordedCalls, calls, share, pods }: WhatIfAnswer['coverage']): string {
+function describeRefused(hits: WhatIfAnswer['rules'][number]['now']): string {
+  const bounds = boundsOf(hits)
+  return bounds === '' ? `${hits.refused}` : `${hits.refused} (${bounds})`
+}
+
+function describeCoverage({ fromMs, recordedCalls, calls, pods }: WhatIfAnswer['coverage']): string {
   if (fromMs === undefined) return 'No call of the domain is recorded.'
   const since = new Date(fromMs).toISOString()
-  const sampled = share === 1 ? '' : ` One of ${1 / share} keys is recorded, with all its calls.`
-  return `Based on ${recordedCalls} of ${calls} calls since ${since}, recorded by ${pods} pods.${sampled}`
+  return `Based on ${recordedCalls} of ${calls} calls since ${since}, recorded by ${pods} pods.`
 }

@@ -9,13 +9,15 @@ export interface DecisionObserver {
    *
    * @param matches the match of each descriptor; undefined for none
    * @param statuses the decision of each descriptor
-   * @param nowSeconds Unix time in whole seconds
+   * @param nowMs Unix time in milliseconds, by which the call was decided
+   * @param atMicros Unix time in microseconds by the clock of the backend, if that decided about the call
    */
   decided(
     request: DecisionRequest,
     matches: readonly (Match<LimitStats> | undefined)[],
     statuses: readonly DescriptorDecision[],
-    nowSeconds: number,
+    nowMs: number,
+    atMicros?: number,
   ): void
 }
 

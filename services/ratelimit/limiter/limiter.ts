@@ -71,6 +71,7 @@ interface Call {
   readonly request: DecisionRequest
   readonly matches: Matches
   readonly batch: readonly Hit[]
+  readonly nowMs: number
   readonly nowSeconds: number
 }
 
@@ -106,12 +107,13 @@ export class RuleLimiter implements Limiter {
       const rules = this.#options.rules()
       check(request, rules)
       const matches = matchRequest(request, rules, limitStats)
-      const nowSeconds = Math.floor(clock.nowMs() / 1000)
+      const nowMs = clock.nowMs()
+      const nowSeconds = Math.floor(nowMs / 1000)
       const allOrNothing = rules.domains.get(request.domain)?.table.allOrNothing === true
       const admissions = admissionsOf(request, matches, { cacheKeyPrefix, nowSeconds, allOrNothing })
       const batch = this.#hitsOf(request, matches, nowSeconds, allOrNothing)
       const values = this.#count(batch, nowSeconds, span)
-      const call = { request, matches, batch, nowSeconds }
+      const call = { request, matches, batch, nowMs, nowSeconds }
       if (admissions.length > 0) return this.#answerAdmitted(call, admissions, values)
       return values instanceof Promise ? this.#answerLater(call, values) : this.#answer(call, values)
     } catch (error) {
@@ -160,14 +162,15 @@ export class RuleLimiter implements Limiter {
     admissions: readonly Admission[],
     values: readonly number[] | Promise<readonly number[]>,
   ): Decision | Promise<Decision> {
-    const { counting, clock, nearLimitRatio, quotaMode } = this.#options
-    const { nowSeconds } = call
-    const outcomes = admissions.map(({ members }) => counting.admit(members, clock.nowMs()))
+    const { counting, nearLimitRatio, quotaMode } = this.#options
+    const { nowMs, nowSeconds } = call
+    const outcomes = admissions.map(({ members }) => counting.admit(members, nowMs))
     const build = (counted: readonly number[], all: readonly (readonly MemberOutcome[])[]) => {
       const recorded = admissions.map((admission, index) =>
         recordAdmission(admission, all[index] ?? [], { nowSeconds, nearLimitRatio, quotaMode }),
       )
-      return this.#answer(call, counted, new Map(recorded.flatMap(descriptors => [...descriptors])))
+      const admitted = new Map(recorded.flatMap(descriptors => [...descriptors]))
+      return this.#answer(call, counted, admitted, all[0]?.[0]?.atMicros)
     }
     return whenAll(values, outcomes, build, this.#fail)
   }
@@ -176,9 +179,15 @@ export class RuleLimiter implements Limiter {
    * Builds the decision. `batch` and `values` have one item for each match that is only counted, in order.
    *
    * @param admitted the decisions for the other descriptors, by their index
+   * @param atMicros the time of these decisions by the clock of the backend
    */
-  #answer(call: Call, values: readonly number[], admitted = nothingAdmitted): Decision {
-    const { request, matches, batch, nowSeconds } = call
+  #answer(
+    call: Call,
+    values: readonly number[],
+    admitted = nothingAdmitted,
+    atMicros: number | undefined = undefined,
+  ): Decision {
+    const { request, matches, batch, nowMs, nowSeconds } = call
     const { quotaMode, shadowMode } = this.#options
     const votes = { over: 0, quotas: 0, quotasOver: 0 }
     let place = 0
@@ -201,7 +210,7 @@ export class RuleLimiter implements Limiter {
     })
     const over = isOverall(votes)
     if (over && shadowMode) this.#globalShadow.value += 1
-    this.#observation.observer?.decided(request, matches, statuses, nowSeconds)
+    this.#observation.observer?.decided(request, matches, statuses, nowMs, atMicros)
     const decision = { over: over && !shadowMode, statuses }
     if (this.#isPlain) return decision
     return {

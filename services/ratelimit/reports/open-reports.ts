@@ -10,6 +10,7 @@ import type { OpenedLimiter } from '../limiter/open-limiter.ts'
 import type { Settings } from '../settings.ts'
 import type { Stats } from '../stats/registry/stats.ts'
 import { hideValues } from './hide-values.ts'
+import { sealWith, unsealed } from './recording/call-parts.ts'
 import { createCallRecording } from './recording/call-recording.ts'
 import { createReportSession, type Identity } from './report-session.ts'
 
@@ -44,9 +45,10 @@ export function openReports(settings: Settings, parts: ReportsParts): KeptCall {
     allowTap: settings.decisionTap,
     maxTapped: maxTappedOfPod,
     worker: { index: identity.worker, of: Math.max(1, identity.workers) },
-    recording: bytes === 0 ? undefined : createCallRecording(bytes),
+    recording: bytes === 0 ? undefined : createCallRecording(bytes, Math.floor(systemClock.nowMs() / 1000)),
     replaySettings: settings,
     show: hashReportedKeys ? hideValues(settings.reportedKeysSalt) : entries => entries,
+    seal: hashReportedKeys ? sealWith(settings.reportedKeysSalt) : unsealed,
     clock: systemClock,
     random: Math.random,
   })
@@ -58,6 +60,7 @@ function identityOf(settings: Settings): Identity {
   const switched = {
     tap: settings.decisionTap,
     replay: settings.decisionRecordingBytes > 0,
+    merge: settings.decisionRecordingBytes > 0,
     'hashed-keys': settings.hashReportedKeys,
   }
   return {

@@ -25,7 +25,7 @@ test('a raise by more hits than a limit can have is unknown', () => {
 
 test('hashed keys: the keys of a what-if do not have the values of callers', () => {
   const keys = [{ entries: [{ key: 'user', value: 'alice' }], hits: 3, refusedNow: 0, refusedProposed: 2 }]
-  const coverage = { fromSeconds: 1, calls: 3, recorded: 3, share: 1 }
+  const coverage = { recorded: 3, earlier: 0, share: 1, firstMs: 1_000 }
   const { value } = replayMessage(1n, { now: [], proposed: [], keys, coverage }, hideValues('salt'))
   const text = JSON.stringify(value, (_, part) => (typeof part === 'bigint' ? `${part}` : part))
   assert.match(text, /"key":"user","value":"[0-9a-f]{16}"/)

@@ -147,9 +147,12 @@ export function replayMessage(
   { now, proposed, keys, coverage }: ReplayResult,
   show: ShowEntries,
 ): Report {
-  const { fromSeconds, recorded, calls, share } = coverage
+  const { recorded, earlier, share, firstMs } = coverage
   const rules = (list: ReplayResult['now']) =>
-    list.map(({ rule, allowed, refused }) => ({ rule, allowed: whole(allowed), refused: whole(refused) }))
+    list.map(({ rule, allowed, refused, refusedAtLeast, refusedAtMost }) => ({
+      ...{ rule, allowed: whole(allowed), refused: whole(refused) },
+      ...{ refusedAtLeast: whole(refusedAtLeast), refusedAtMost: whole(refusedAtMost) },
+    }))
   return {
     case: 'replay',
     value: {
@@ -158,10 +161,8 @@ export function replayMessage(
         entries: [...show(entries)],
         ...{ hits: whole(hits), refusedNow: whole(refusedNow), refusedProposed: whole(refusedProposed) },
       })),
-      fromMs: whole((fromSeconds ?? 0) * 1000),
-      recordedCalls: whole(recorded),
-      calls: whole(calls),
-      share,
+      ...{ recordedCalls: whole(recorded), earlierCalls: whole(earlier), share },
+      firstMs: whole(firstMs ?? 0),
     },
   }
 }

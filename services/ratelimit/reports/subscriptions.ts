@@ -92,8 +92,8 @@ export function createSubscriptions(options: SubscriptionOptions): Subscriptions
 
 function combined(observers: readonly DecisionObserver[]): DecisionObserver {
   return {
-    decided(request, matches, statuses, nowSeconds) {
-      for (const observer of observers) observer.decided(request, matches, statuses, nowSeconds)
+    decided(request, matches, statuses, nowMs, atMicros) {
+      for (const observer of observers) observer.decided(request, matches, statuses, nowMs, atMicros)
     },
   }
 }

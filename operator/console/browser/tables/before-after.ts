@@ -1,6 +1,7 @@
 import type { WhatIfAnswer } from '../../../api/shapes.ts'
 import { displayEntries, displayText, formatAge, formatChange, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
+import { boundsOf, caveatsOf } from '../data/replay-bounds.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
 type Rule = WhatIfAnswer['rules'][number]
@@ -8,7 +9,7 @@ type Key = WhatIfAnswer['keys'][number]
 
 /** The decisions about the recorded calls, now and with the proposal. */
 export function BeforeAfter({ answer }: { readonly answer: WhatIfAnswer }) {
-  const { rules, keys, coverage } = answer
+  const { rules, keys } = answer
   const ruleTable: DataTableProps<Rule> = {
     title: 'Rejected hits by rule',
     items: rules,
@@ -22,7 +23,7 @@ export function BeforeAfter({ answer }: { readonly answer: WhatIfAnswer }) {
     columns: keyColumns,
   }
   return html`
-    <p class="fine"><${Coverage} coverage=${coverage} /></p>
+    <p class="fine"><${Coverage} answer=${answer} /></p>
     ${rules.length > 0 && html`<${Legend} /><${DataTable} ...${ruleTable} />`}
     ${keys.length > 0 && html`<${DataTable} ...${keyTable} />`}
   `
@@ -30,14 +31,19 @@ export function BeforeAfter({ answer }: { readonly answer: WhatIfAnswer }) {
 
 const sum = ({ allowed, refused }: Rule['now']) => allowed + refused
 
-function Coverage({ coverage }: Pick<WhatIfAnswer, 'coverage'>) {
-  const { fromMs, recordedCalls, calls, share, pods, missing } = coverage
+function describeRejected(hits: Rule['now']): string {
+  const bounds = boundsOf(hits)
+  return `${formatCount(hits.refused)}${bounds && ` (${bounds})`} of ${formatCount(sum(hits))}`
+}
+
+function Coverage({ answer }: { readonly answer: WhatIfAnswer }) {
+  const { fromMs, recordedCalls, calls, pods, missing } = answer.coverage
   if (fromMs === undefined) return 'No call of the domain is recorded yet. Send some, and replay again.'
   const age = formatAge(Date.now() - fromMs)
   const of = `${formatCount(recordedCalls)} of ${formatCount(calls)} calls of the last ${age}`
-  const absent = missing.length === 0 ? '' : ` Without ${missing.map(pod => displayText(pod)).join(', ')}.`
-  const sampled = share === 1 ? '' : ` One of ${1 / share} keys is recorded, with all its calls.`
-  return `Based on ${of}, recorded by ${pods} ${pods === 1 ? 'pod' : 'pods'}.${sampled}${absent}`
+  const absent = missing.length === 0 ? '' : `Without ${missing.map(pod => displayText(pod)).join(', ')}.`
+  const basis = `Based on ${of}, recorded by ${pods} ${pods === 1 ? 'pod' : 'pods'}.`
+  return [basis, ...caveatsOf(answer), absent].join(' ')
 }
 
 const Legend = () => html`<p class="legend" aria-hidden="true">
@@ -61,12 +67,12 @@ const ruleColumns: readonly Column<Rule>[] = [
   {
     label: 'Now',
     kind: 'number',
-    cell: ({ now }) => `${formatCount(now.refused)} of ${formatCount(sum(now))}`,
+    cell: ({ now }) => describeRejected(now),
   },
   {
     label: 'After',
     kind: 'number',
-    cell: ({ proposed }) => `${formatCount(proposed.refused)} of ${formatCount(sum(proposed))}`,
+    cell: ({ proposed }) => describeRejected(proposed),
   },
   {
     label: 'Change',

@@ -41,6 +41,8 @@ export interface MemberOutcome {
    * it never would. 0 with `FixedWindow`, whose windows the caller knows.
    */
   readonly waitSeconds: number | undefined
+  /** Unix time in microseconds at which a backend with a clock of its own decided. */
+  readonly atMicros?: number
   /** Whether the local cache knew the refusal. */
   readonly fromLocalCache?: true
 }

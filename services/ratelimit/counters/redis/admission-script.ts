@@ -24,7 +24,7 @@ const maxExpiryMs = (2 ** 31 - 1) * 1000
  * for a shadow limit and 2 for one that counts rejected hits; then for each call the number of members, and for
  * each member the indexes of key and limit from 0, and the hits. The reply has for each member 1 if its limit
  * admits the call, the remaining hits, and the wait in ticks or -1; instead of the 1, each member of a call with
- * an unreadable key has the error.
+ * an unreadable key has the error. The time is last.
  */
 const text = `\
 local FIXED, SLIDING = 0, 1
@@ -207,6 +207,7 @@ for _, s in ipairs(order) do
     end
   end
 end
+replies[size + 1] = now
 return replies
 `
 
@@ -247,9 +248,10 @@ function writeLimit(requests: RequestWriter, member: Member): void {
 }
 
 function readOutcomes(reply: Reply, { members }: AdmissionRun): RunOutcomes | CountersError {
-  if (!isArrayReply(reply) || reply.length !== valuesPerMember * members.length) {
+  if (!isArrayReply(reply) || reply.length !== valuesPerMember * members.length + 1) {
     return new CountersError('Redis did not answer a script with a list of the expected length')
   }
+  const atMicros = Number(reply[valuesPerMember * members.length])
   return members.map(({ ticksPerSecond }, member) => {
     const at = valuesPerMember * member
     const admitted = reply[at]
@@ -259,6 +261,7 @@ function readOutcomes(reply: Reply, { members }: AdmissionRun): RunOutcomes | Co
       admitted: admitted === 1,
       remaining: Number(reply[at + 1]),
       waitSeconds: wait < 0 ? undefined : wait / ticksPerSecond,
+      atMicros,
     }
   })
 }

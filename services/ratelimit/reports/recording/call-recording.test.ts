@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { DecisionRequest } from '../../limiter/decision.ts'
-import { type CallRecording, createCallRecording } from './call-recording.ts'
+import { type CallRecording, createCallRecording, type RecordingLimits } from './call-recording.ts'
 import type { ReadStep, RecordedCall } from './generation.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 200)
@@ -18,6 +18,14 @@ const call: fc.Arbitrary<DecisionRequest> = fc.record({
   hitsAddend: hits,
 })
 
+/** A recording whose calls have times in whole seconds. */
+function openRecording(bytes: number, limits?: RecordingLimits) {
+  const recording = createCallRecording(bytes, 0, limits)
+  return Object.assign(recording, {
+    at: (request: DecisionRequest, second: number) => recording.record(request, second * 1000),
+  })
+}
+
 function plain({ domain, descriptors, hitsAddend }: DecisionRequest): string {
   const parts = descriptors.map(each => [each.entries, each.hitsAddend ?? null])
   return JSON.stringify([domain, hitsAddend, parts])
@@ -27,26 +35,23 @@ test('every call of a domain is read as it was recorded, and equal calls of a se
   const calls = fc.array(fc.tuple(call, fc.nat({ max: 2 })), { maxLength: 60 })
   fc.assert(
     fc.property(calls, recorded => {
-      const recording = createCallRecording(1024 * 1024)
+      const recording = openRecording(1024 * 1024)
       const expected = new Map<string, number>()
       let second = 1_000_000
       for (const [request, later] of recorded) {
         second += later
-        recording.record(request, second)
+        recording.at(request, second)
         if (request.domain !== 'shop') continue
         const name = `${second} ${plain(request)}`
         expected.set(name, (expected.get(name) ?? 0) + 1)
       }
       const found = recording.of('shop')
       const read = new Map(
-        callsIn(found.records()).map(({ request, seconds, count }) => [
-          `${seconds} ${plain(request)}`,
-          count,
-        ]),
+        callsIn(found.records()).map(({ request, ms, count }) => [`${ms / 1000} ${plain(request)}`, count]),
       )
       assert.deepEqual([...read], [...expected])
       const total = expected.values().reduce((sum, count) => sum + count, 0)
-      assert.deepEqual([found.share, found.calls], [1, total])
+      assert.deepEqual([found.halvings, found.calls], [0, total])
     }),
     { numRuns },
   )
@@ -67,34 +72,66 @@ function callsIn(steps: Iterable<ReadStep>): readonly RecordedCall[] {
 }
 
 test('the memory is fixed: the latest calls are kept, also while others are read', () => {
-  const recording = createCallRecording(64 * 1024)
-  for (let call = 0; call < 50_000; call++) recording.record(request(`user ${call}`), call)
+  const recording = openRecording(64 * 1024)
+  for (let call = 0; call < 50_000; call++) recording.at(request(`user ${call}`), call)
   const before = recording.of('shop')
+  const release = before.hold()
   const reading = before.records()
-  assert.equal(reading.next().value?.call?.seconds, before.fromSeconds)
-  for (let call = 50_000; call < 100_000; call++) recording.record(request(`user ${call}`), call)
-  const seconds = callsIn(reading).map(found => found.seconds)
-  assert.equal(seconds.at(-1), 49_999)
+  assert.equal(reading.next().value?.call?.ms, before.fromSeconds * 1000)
+  for (let call = 50_000; call < 100_000; call++) recording.at(request(`user ${call}`), call)
+  assert.equal(callsIn(reading).at(-1)?.ms, 49_999_000)
+  release()
   const after = recording.of('shop')
   const kept = callsIn(after.records())
-  assert.equal(kept.at(-1)?.seconds, 99_999)
+  assert.equal(kept.at(-1)?.ms, 99_999_000)
   assert.equal(kept.at(-1)?.request.descriptors[0]?.entries[0]?.value, 'user 99999')
   assert.ok(kept.length > 100 && kept.length < 10_000, `${kept.length}`)
-  assert.equal(after.share, 1)
+  assert.deepEqual([after.halvings, after.isWhole, before.isWhole], [0, false, false])
 })
 
 test('a busy key takes one record a second', () => {
-  const recording = createCallRecording(64 * 1024)
-  for (let call = 0; call < 100_000; call++) recording.record(request('alice'), Math.floor(call / 10_000))
-  const { length, calls, share, fromSeconds } = recording.of('shop')
-  assert.deepEqual([length, recordedOf(recording), calls, share, fromSeconds], [10, 100_000, 100_000, 1, 0])
+  const recording = openRecording(64 * 1024)
+  for (let call = 0; call < 100_000; call++) recording.at(request('alice'), Math.floor(call / 10_000))
+  const { length, calls, halvings, fromSeconds } = recording.of('shop')
+  assert.deepEqual(
+    [length, recordedOf(recording), calls, halvings, fromSeconds],
+    [10, 100_000, 100_000, 0, 0],
+  )
+})
+
+test('beyond the memory, times become whole seconds before keys are halved, and exact again later', () => {
+  const recording = createCallRecording(256 * 1024, 0, { callsPerSecond: 100_000, seconds: 10 })
+  let second = 0
+  const each = (calls: number) => {
+    for (let call = 0; call < calls; call++) {
+      recording.record(request(`user ${call % 20}`), second * 1000 + Math.floor((call * 1000) / calls))
+    }
+    second += 1
+  }
+  each(400)
+  assert.deepEqual([recording.of('shop').resolutionMs, recording.of('shop').length], [1, 400])
+  while (second < 30) each(2_000)
+  const { resolutionMs, halvings, length, calls } = recording.of('shop')
+  assert.deepEqual([resolutionMs, halvings, recordedOf(recording)], [1000, 0, calls])
+  assert.ok(length < calls / 4, `${length} records of ${calls} calls`)
+  while (second < 60) each(20)
+  assert.equal(recording.of('shop').resolutionMs, 1)
+})
+
+test('a recording is whole until calls are overwritten, and begins with the process', () => {
+  const recording = createCallRecording(64 * 1024, 7)
+  recording.record(request('alice'), 9_500)
+  assert.deepEqual([recording.of('shop').fromSeconds, recording.of('shop').isWhole], [7, true])
+  for (let call = 0; call < 50_000; call++) recording.record(request(`user ${call}`), 10_000 + call * 1000)
+  const { fromSeconds, isWhole } = recording.of('shop')
+  assert.ok(!isWhole && fromSeconds > 10, `${fromSeconds}`)
 })
 
 test('calls after a reading began are not added to the records that it reads', () => {
-  const recording = createCallRecording(64 * 1024)
-  recording.record(request('alice'), 1)
+  const recording = openRecording(64 * 1024)
+  recording.at(request('alice'), 1)
   const before = recording.of('shop').records()
-  recording.record(request('alice'), 1)
+  recording.at(request('alice'), 1)
   assert.deepEqual(
     callsIn(before).map(({ count }) => count),
     [1],
@@ -103,9 +140,9 @@ test('calls after a reading began are not added to the records that it reads', (
 })
 
 test('a call that is too long counts as not recorded', () => {
-  const recording = createCallRecording(64 * 1024)
-  recording.record(request('x'.repeat(5_000)), 1)
-  recording.record(request('y'), 1)
+  const recording = openRecording(64 * 1024)
+  recording.at(request('x'.repeat(5_000)), 1)
+  recording.at(request('y'), 1)
   assert.deepEqual([recordedOf(recording), recording.of('shop').calls], [1, 2])
 })
 
@@ -120,28 +157,28 @@ test('beyond the limits of time and memory, each key has all its calls in the re
   let sampled = 0
   fc.assert(
     fc.property(load, ({ callsPerSecond, keys, rate, seconds, seed }) => {
-      const recording = createCallRecording(64 * 1024, { callsPerSecond, seconds: 10 })
+      const recording = openRecording(64 * 1024, { callsPerSecond, seconds: 10 })
       const called = new Map<string, Map<number, number>>()
       const draw = uniform(seed)
       for (let second = 0; second < seconds; second++) {
         for (let call = 0; call < rate; call++) {
           const value = `user ${draw(keys)}`
-          recording.record(request(value), second)
+          recording.at(request(value), second)
           addTo(called, value, second, 1)
         }
       }
       const found = recording.of('shop')
-      if (found.share < 1) sampled += 1
-      const from = found.fromSeconds ?? 0
+      if (found.halvings > 0) sampled += 1
+      const from = found.fromSeconds
       const read = new Map<string, Map<number, number>>()
-      for (const { request: call, seconds: second, count } of callsIn(found.records())) {
-        addTo(read, call.descriptors[0]?.entries[0]?.value ?? '', second, count)
+      for (const { request: call, ms, count } of callsIn(found.records())) {
+        addTo(read, call.descriptors[0]?.entries[0]?.value ?? '', ms / 1000, count)
       }
       // A generation can begin within a second, which the calls before it then lack.
       const after = (calls: ReadonlyMap<number, number> = new Map()) =>
         [...calls].filter(([second]) => second > from)
       for (const [value, calls] of read) assert.deepEqual(after(calls), after(called.get(value)), value)
-      if (found.share === 1 && from === 0) assert.equal(read.size, called.size)
+      if (found.halvings === 0 && from === 0) assert.equal(read.size, called.size)
     }),
     { numRuns },
   )
@@ -149,17 +186,18 @@ test('beyond the limits of time and memory, each key has all its calls in the re
 })
 
 test('the recorded share of many keys is near the stated one, and grows again when the load ends', () => {
-  const recording = createCallRecording(1024 * 1024, { callsPerSecond: 1_000, seconds: 10 })
+  const recording = openRecording(1024 * 1024, { callsPerSecond: 1_000, seconds: 10 })
   let second = 0
   for (; second < 20; second++) {
-    for (let call = 0; call < 20_000; call++) recording.record(request(`user ${call}`), second)
+    for (let call = 0; call < 20_000; call++) recording.at(request(`user ${call}`), second)
   }
-  const { share, calls } = recording.of('shop')
+  const { halvings, calls } = recording.of('shop')
+  const share = 2 ** -halvings
   assert.ok(share <= 1 / 16 && share >= 1 / 256, `${share}`)
   const recorded = recordedOf(recording) / calls
   assert.ok(recorded > share / 2 && recorded < share * 2, `${recorded} recorded, ${share} stated`)
-  for (; second < 120; second++) recording.record(request('alice'), second)
-  assert.equal(recording.of('shop').share, 1)
+  for (; second < 120; second++) recording.at(request('alice'), second)
+  assert.equal(recording.of('shop').halvings, 0)
 })
 
 /** Adds to the number of calls of a key in a second. */
@@ -178,11 +216,11 @@ function uniform(seed: number): (below: number) => number {
 }
 
 test('a reader can rest while it passes records of another domain', () => {
-  const recording = createCallRecording(16 * 1024 * 1024)
+  const recording = openRecording(16 * 1024 * 1024)
   for (let call = 0; call < 5_000; call++) {
-    recording.record({ ...request(`user ${call}`), domain: 'other' }, call)
+    recording.at({ ...request(`user ${call}`), domain: 'other' }, call)
   }
-  recording.record(request('alice'), 5_000)
+  recording.at(request('alice'), 5_000)
   const steps = [...recording.of('shop').records()]
   assert.deepEqual(
     steps.map(({ call, records }) => [call?.request.descriptors[0]?.entries[0]?.value, records]),

@@ -1,38 +1,56 @@
 import type { DecisionRequest } from '../../limiter/decision.ts'
-import { Generation, type ReadStep } from './generation.ts'
+import { Generation, maxGenerationSeconds, type ReadStep, recordsIn } from './generation.ts'
 import { hasSampled } from './sampling.ts'
 
 /**
- * The latest calls, in fixed memory. Equal calls of one second are one record, so a busy key takes 12 bytes a
- * second, and the text of a call is stored once in each half of the memory. When one half is full, the other
- * half, which has older calls, is overwritten.
+ * The latest calls, in fixed memory. Equal calls of one millisecond are one record of 12 bytes, and the text
+ * of a call is stored once in each half of the memory. When one half is full, the other half, which has older
+ * calls, is overwritten.
  *
- * If there are more calls than the process has time to record, or more keys than fit, the recorded keys are
- * halved, as often as necessary. A key is a descriptor with its values. It is chosen by a hash, so that all
- * its calls are recorded or none, and a replay of a recorded key counts what the limiter counted.
+ * If there are more calls than fit, their times become whole seconds, so that a busy key takes one record a
+ * second. If that does not suffice, or there are more calls than the process has time to record, the recorded
+ * keys are halved, as often as necessary. A key is a descriptor with its values. It is chosen by a hash, so
+ * that all its calls are recorded or none, at every process, and a replay of a recorded key counts what the
+ * limiter counted.
  */
 export interface CallRecording {
-  record(request: DecisionRequest, nowSeconds: number): void
+  /**
+   * @param nowMs the time by the clock of the process, which decides about windows
+   * @param atMicros the time by the clock of the backend, if that decided about the call
+   */
+  record(request: DecisionRequest, nowMs: number, atMicros?: number): void
   /** The number of calls since the start, recorded or not. */
   readonly calls: number
+  /** The memory in bytes. */
+  readonly bytes: number
   /** Returns the recorded calls of a domain. A later `record` does not change the calls to iterate. */
   of(domain: string): RecordedCalls
 }
 
 export interface RecordedCalls {
-  /** Unix time of the first call of the recording, in whole seconds; undefined before it. */
-  readonly fromSeconds: number | undefined
+  /** Unix time in whole seconds: every call since then is recorded, or its key is not sampled. */
+  readonly fromSeconds: number
+  /** Whether no call since the start of the process was overwritten. */
+  readonly isWhole: boolean
+  /** The times of calls are multiples of this: 1 or 1,000 ms. */
+  readonly resolutionMs: number
   /** All calls of the domain since then, recorded or not. */
   readonly calls: number
-  /** The recorded part of the keys: 1 for all, 1/2, 1/4 and so on. */
-  readonly share: number
+  /** How many times the recorded keys were halved. */
+  readonly halvings: number
   /**
-   * The records of all domains, oldest first. Releases the memory at the end, and when the iteration is
-   * closed.
+   * Keeps the records until the function is called that it returns: other memory is used for later calls.
    */
-  records(): Generator<ReadStep, undefined>
+  hold(): () => void
+  /**
+   * The records of all domains, in the order of their decisions, of the keys that remain after this number of
+   * halvings. Call `hold` before.
+   */
+  records(halvings?: number): Generator<ReadStep, undefined>
   /** The number of records of all domains that `records` reads. */
   readonly length: number
+  /** The number of records of the domain, estimated by its calls. */
+  readonly ofDomain: number
 }
 
 export interface RecordingLimits {
@@ -44,28 +62,37 @@ export interface RecordingLimits {
 
 const defaultLimits: RecordingLimits = { callsPerSecond: 20_000, seconds: 60 }
 
-export function createCallRecording(bytes: number, limits = defaultLimits): CallRecording {
-  return new Recording(bytes, limits)
+/** @param startSeconds the start of the process, as Unix time */
+export function createCallRecording(
+  bytes: number,
+  startSeconds: number,
+  limits = defaultLimits,
+): CallRecording {
+  return new Recording(bytes, startSeconds, limits)
 }
 
 class Recording implements CallRecording {
-  readonly #bytes: number
+  readonly bytes: number
+  readonly #startSeconds: number
   readonly #limits: RecordingLimits
   #newer: Generation | undefined
   #older: Generation | undefined
+  #generations = 0
   calls = 0
   #second = 0
   #recordedInSecond = 0
 
-  constructor(bytes: number, limits: RecordingLimits) {
-    this.#bytes = bytes
+  constructor(bytes: number, startSeconds: number, limits: RecordingLimits) {
+    this.bytes = bytes
+    this.#startSeconds = startSeconds
     this.#limits = limits
   }
 
-  record(request: DecisionRequest, nowSeconds: number): void {
+  record(request: DecisionRequest, nowMs: number, atMicros?: number): void {
     this.calls += 1
+    const nowSeconds = Math.floor(nowMs / 1000)
     if (nowSeconds !== this.#second) this.#startSecond(nowSeconds)
-    const current = this.#newer ?? this.#next(nowSeconds, 0)
+    const current = this.#newer ?? this.#next(nowSeconds, 0, false)
     current.count(request.domain)
     if (current.halvings > 0 && !hasSampled(request, current.halvings)) return
     this.#recordedInSecond += 1
@@ -73,71 +100,96 @@ class Recording implements CallRecording {
       this.#recordedInSecond = 1
       current.halve()
     }
-    if (current.record(request, nowSeconds)) return
-    this.#replaceFull(current, nowSeconds).record(request, nowSeconds)
+    const aheadMicros = atMicros === undefined ? 0 : atMicros - nowMs * 1000
+    if (current.record(request, nowMs, aheadMicros)) return
+    this.#replaceFull(current, nowSeconds).record(request, nowMs, aheadMicros)
   }
 
   of(domain: string): RecordedCalls {
     const generations = this.#readable()
     for (const generation of generations) generation.seal()
     const lengths = generations.map(({ length }) => length)
-    const halvings = Math.max(0, ...generations.map(each => each.halvings))
+    const least = Math.max(0, ...generations.map(each => each.halvings))
+    const callsOf = ({ domains }: Generation) => domains.get(domain)?.calls ?? 0
+    const isWhole = this.#generations <= generations.length
+    const ofDomain = generations.map(each => (each.length * callsOf(each)) / Math.max(1, each.calls))
     return {
-      fromSeconds: generations[0]?.startSeconds,
-      calls: generations.reduce((sum, { domains }) => sum + (domains.get(domain)?.calls ?? 0), 0),
-      share: 2 ** -halvings,
-      length: lengths.reduce((sum, length) => sum + length, 0),
-      *records() {
+      fromSeconds: (isWhole ? undefined : generations[0]?.startSeconds) ?? this.#startSeconds,
+      isWhole,
+      resolutionMs: generations.some(({ isCoarse }) => isCoarse) ? 1000 : 1,
+      calls: sum(generations.map(callsOf)),
+      halvings: least,
+      length: sum(lengths),
+      ofDomain: Math.ceil(sum(ofDomain)),
+      hold() {
         for (const generation of generations) generation.readers += 1
-        try {
-          for (const [index, generation] of generations.entries()) {
-            yield* generation.read(domain, lengths[index] ?? 0, halvings)
-          }
-        } finally {
-          for (const generation of generations) generation.readers -= 1
+        let isHeld = true
+        return () => {
+          if (isHeld) for (const generation of generations) generation.readers -= 1
+          isHeld = false
+        }
+      },
+      *records(halvings = least) {
+        for (const [index, generation] of generations.entries()) {
+          yield* generation.read(domain, lengths[index] ?? 0, Math.max(halvings, least))
         }
         return undefined
       },
     }
   }
 
-  /** The newer generation alone once it is long enough, if it has more keys than the older one. */
+  /** The newer generation alone once it is long enough, if it has more of the calls than the older one. */
   #readable(): readonly Generation[] {
     const [newer, older] = [this.#newer, this.#older]
     if (newer === undefined) return []
+    if (older === undefined) return [newer]
     const suffices = this.#second - newer.startSeconds >= this.#limits.seconds
-    if (older === undefined || (suffices && older.halvings > newer.halvings)) return [newer]
-    return [older, newer]
+    const hasMore = older.halvings > newer.halvings || (older.isCoarse && !newer.isCoarse)
+    return suffices && hasMore ? [newer] : [older, newer]
   }
 
-  #next(nowSeconds: number, halvings: number): Generation {
+  #next(nowSeconds: number, halvings: number, isCoarse: boolean): Generation {
     const reused = this.#older !== undefined && this.#older.readers === 0 ? this.#older : undefined
-    const cleared = reused ?? new Generation(this.#bytes / 2, this.#limits.seconds)
+    const cleared = reused ?? new Generation(this.bytes / 2, this.#limits.seconds)
     this.#older = this.#newer
-    cleared.clear(nowSeconds, halvings)
+    cleared.clear(nowSeconds, halvings, isCoarse)
     this.#newer = cleared
+    this.#generations += 1
     return cleared
   }
 
-  /** Replaces a full generation. One that was full early is followed by one with fewer keys. */
+  /** Replaces a full generation. One that was full early is followed by one that records less. */
   #replaceFull(full: Generation, nowSeconds: number): Generation {
     const lasted = Math.max(1, nowSeconds - full.startSeconds)
-    const early = Math.ceil(Math.log2(this.#limits.seconds / lasted))
-    return this.#next(nowSeconds, full.halvings + Math.max(0, early))
+    const early = Math.max(0, Math.ceil(Math.log2(this.#limits.seconds / lasted)))
+    if (early > 0 && !full.isCoarse && full.usedByRecords() === full.used())
+      return this.#next(nowSeconds, full.halvings, true)
+    return this.#next(nowSeconds, full.halvings + early, full.isCoarse)
   }
 
-  /** Begins a generation with more keys if there is room and time for them. */
+  /** Begins a generation that records more if there is room and time for it. */
   #startSecond(nowSeconds: number): void {
     const { callsPerSecond, seconds } = this.#limits
     const calls = this.#recordedInSecond
     this.#second = nowSeconds
     this.#recordedInSecond = 0
     const current = this.#newer
-    if (current === undefined || current.halvings === 0) return
+    if (current === undefined) return
+    const { halvings, isCoarse } = current
     const lasted = nowSeconds - current.startSeconds
+    if (Math.abs(lasted) > maxGenerationSeconds) {
+      this.#next(nowSeconds, halvings, isCoarse)
+      return
+    }
     if (lasted < seconds) return
-    const usedInTime = (current.used() * seconds) / lasted
-    const times = Math.min(0.5 / usedInTime, callsPerSecond / 2 / Math.max(1, calls))
-    if (times >= 2) this.#next(nowSeconds, Math.max(0, current.halvings - Math.floor(Math.log2(times))))
+    if (halvings > 0) {
+      const usedInTime = (current.used() * seconds) / lasted
+      const times = Math.min(0.5 / usedInTime, callsPerSecond / 2 / Math.max(1, calls))
+      if (times >= 2) this.#next(nowSeconds, Math.max(0, halvings - Math.floor(Math.log2(times))), isCoarse)
+    } else if (isCoarse && calls * seconds * 2 < recordsIn(this.bytes / 2)) {
+      this.#next(nowSeconds, 0, false)
+    }
   }
 }
+
+const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)

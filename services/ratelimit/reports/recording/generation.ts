@@ -5,8 +5,11 @@ import { isSampled, maxHalvings } from './sampling.ts'
 
 export interface RecordedCall {
   readonly request: DecisionRequest
-  readonly seconds: number
-  /** The number of equal calls in this second. */
+  /** Unix time in milliseconds, by the clock of the process. */
+  readonly ms: number
+  /** How much later the backend has counted it by its clock; 0 if that is not known. */
+  readonly aheadMicros: number
+  /** The number of equal calls at this time. */
   readonly count: number
 }
 
@@ -23,27 +26,54 @@ const maxStepRecords = 1_000
 
 /** The words of a slot of the table: both halves of the hash, the text's offset plus 1, the last record. */
 const slotWords = 4
-/** The words of a record: its second, the text's offset, the number of calls. */
+/**
+ * The words of a record: the milliseconds since the start, the text's offset, and the number of calls. Its
+ * lowest bit is 1; if it is 0, the number has 7 bits, and the upper 24 are the microseconds of `aheadMicros`.
+ */
 const recordWords = 3
+const recordBytes = 4 * recordWords
+/** A record has 32 bits for its time. */
+export const maxGenerationSeconds = 2_000_000
+/** The part of the memory that is records, and the rest: an eighth is the table, and half of it is texts. */
+const recordsPart = 3 / 8
+const slotsPart = 1 / 8
+
+/** The most records in this memory. */
+export const recordsIn = (bytes: number): number => Math.floor((bytes * recordsPart) / recordBytes)
 const maxDomains = 10_000
 
-/** After each of these parts of the memory, the keys are halved if the memory would be full too early. */
+/** After each of these parts of the memory, less is recorded if the memory would be full too early. */
 const checkpoints = 8
+
+const endOfAhead = 2 ** 23
+const maxShortCount = 127
+
+function countIn(word: number): number {
+  return (word & 1) === 1 ? word >>> 1 : (word >> 1) & maxShortCount
+}
+
+function aheadIn(word: number): number {
+  return (word & 1) === 1 ? 0 : word >> 8
+}
 
 /** One half of the memory of a recording. A class, since V8 accesses the fields of a class directly. */
 export class Generation {
   /** The calls of each domain, recorded or not. */
   readonly domains = new Map<string, { calls: number }>()
+  /** The calls of all domains. */
+  calls = 0
   length = 0
   startSeconds = 0
   /** How many times the recorded keys were halved. */
   halvings = 0
+  /** Whether times are whole seconds, so that equal calls of one second are one record. */
+  isCoarse = false
   /** Readers of old records, for which the memory must not be overwritten. */
   readers = 0
   readonly #lastsSeconds: number
   readonly #texts: Uint16Array
   readonly #slots: Int32Array
-  readonly #records: Uint32Array
+  readonly #records: Int32Array
   #units = 0
   #entries = 0
   /** The records that a reader has, to which no call is added. */
@@ -53,20 +83,22 @@ export class Generation {
   #lastDomain: string | undefined
   #lastCounts = { calls: 0 }
 
-  /** An eighth of the memory is the table, three eighths are records, and half of it is texts. */
+  /** @param lastsSeconds records get fewer if the memory would be full earlier; 0 for never */
   constructor(bytes: number, lastsSeconds: number) {
     this.#lastsSeconds = lastsSeconds
-    const slots = 2 ** Math.max(4, Math.floor(Math.log2(bytes / 8 / (4 * slotWords))))
+    const slots = 2 ** Math.max(4, Math.floor(Math.log2((bytes * slotsPart) / (4 * slotWords))))
     this.#slots = new Int32Array(slots * slotWords)
-    this.#records = new Uint32Array(Math.floor((bytes * 3) / 8 / 4 / recordWords) * recordWords)
-    this.#texts = new Uint16Array(Math.floor(bytes / 2 / 2))
+    this.#records = new Int32Array(recordsIn(bytes) * recordWords)
+    this.#texts = new Uint16Array(Math.floor((bytes * (1 - recordsPart - slotsPart)) / 2))
   }
 
-  clear(nowSeconds: number, halvings: number): void {
+  clear(nowSeconds: number, halvings: number, isCoarse: boolean): void {
     this.domains.clear()
+    this.calls = 0
     this.length = 0
     this.startSeconds = nowSeconds
     this.halvings = Math.min(maxHalvings, halvings)
+    this.isCoarse = isCoarse
     this.#slots.fill(0)
     this.#units = 0
     this.#entries = 0
@@ -78,10 +110,15 @@ export class Generation {
   /** The used part of the memory that is full first, from 0 to 1. */
   used(): number {
     return Math.max(
-      (this.length * recordWords) / this.#records.length,
+      this.usedByRecords(),
       this.#units / this.#texts.length,
       (this.#entries * 2 * slotWords) / this.#slots.length,
     )
+  }
+
+  /** The used part of the memory of records. */
+  usedByRecords(): number {
+    return (this.length * recordWords) / this.#records.length
   }
 
   halve(): void {
@@ -95,13 +132,14 @@ export class Generation {
       this.#lastDomain = domain
     }
     this.#lastCounts.calls += 1
+    this.calls += 1
   }
 
   /**
-   * Records the sampled descriptors of a call; one that is too long has none. Returns false without an effect
-   * if there is no room.
+   * Records the sampled descriptors of a call, `count` times; one that is too long has none. Returns false
+   * without an effect if there is no room.
    */
-  record(request: DecisionRequest, nowSeconds: number): boolean {
+  record(request: DecisionRequest, nowMs: number, aheadMicros: number, count = 1): boolean {
     const units = hashCall(request, this.halvings)
     if (units === 0) return true
     const slot = this.#find()
@@ -109,20 +147,27 @@ export class Generation {
     const last = this.#slots[slot + 3] ?? 0
     const isKnown = this.#slots[slot + 2] !== 0
     const at = last * recordWords
-    if (isKnown && last >= this.#sealed && records[at] === nowSeconds) {
-      records[at + 2] = (records[at + 2] ?? 0) + 1
+    const sinceMs = nowMs - this.startSeconds * 1000
+    const time = this.isCoarse ? Math.floor(sinceMs / 1000) * 1000 : sinceMs
+    const isPlain = this.isCoarse || aheadMicros === 0 || Math.abs(aheadMicros) >= endOfAhead
+    const before = records[at + 2] ?? 0
+    const isAlike = isPlain
+      ? (before & 1) === 1
+      : (before & 1) === 0 && before >> 8 === aheadMicros && countIn(before) + count <= maxShortCount
+    if (isKnown && last >= this.#sealed && records[at] === time && isAlike) {
+      records[at + 2] = before + 2 * count
       return true
     }
-    return this.#append(request, units, nowSeconds, slot, isKnown)
+    if (!this.#append(request, units, slot, isKnown)) return false
+    const added = (this.length - 1) * recordWords
+    records[added] = time
+    records[added + 2] = isPlain ? 2 * count + 1 : aheadMicros * 256 + 2 * count
+    this.#spareIfEarly(sinceMs / 1000)
+    return true
   }
 
-  #append(
-    request: DecisionRequest,
-    units: number,
-    nowSeconds: number,
-    slot: number,
-    isKnown: boolean,
-  ): boolean {
+  /** Appends a record without its time and count. */
+  #append(request: DecisionRequest, units: number, slot: number, isKnown: boolean): boolean {
     const slots = this.#slots
     const at = this.length * recordWords
     if (at === this.#records.length) return false
@@ -137,20 +182,22 @@ export class Generation {
       this.#entries += 1
     }
     slots[slot + 3] = this.length
-    this.#records[at] = nowSeconds
     this.#records[at + 1] = (slots[slot + 2] ?? 0) - 1
-    this.#records[at + 2] = 1
     this.length += 1
-    this.#halveIfEarly(nowSeconds)
     return true
   }
 
-  /** Halves the keys at a checkpoint that is reached before the time that is left for it. */
-  #halveIfEarly(nowSeconds: number): void {
+  /**
+   * Records less from a checkpoint on that is reached before the time that is left for it: whole seconds if
+   * records take most of the memory, and otherwise half of the keys.
+   */
+  #spareIfEarly(sinceSeconds: number): void {
     if (this.used() * checkpoints < this.#checkpoint) return
     this.#checkpoint += 1
-    const lasted = (nowSeconds - this.startSeconds) / this.#lastsSeconds
-    if (lasted * checkpoints < this.#checkpoint - 2) this.halve()
+    const lasted = sinceSeconds / this.#lastsSeconds
+    if (lasted * checkpoints >= this.#checkpoint - 2) return
+    if (!this.isCoarse && this.usedByRecords() === this.used()) this.isCoarse = true
+    else this.halve()
   }
 
   /** Returns the slot of the call with `contentHash`, or a free one. At most half of the slots are used. */
@@ -172,17 +219,32 @@ export class Generation {
     return counts
   }
 
+  /** Returns the time at which the calls of a record were counted, in microseconds since the start. */
+  microsOf(record: number): number {
+    const at = record * recordWords
+    return (this.#records[at] ?? 0) * 1000 + aheadIn(this.#records[at + 2] ?? 0)
+  }
+
   /** Later calls are not added to the present records. */
   seal(): void {
     this.#sealed = this.length
   }
 
-  /** Reads the first `length` records, with the descriptors that remain after the halvings. */
-  *read(domain: string, length: number, halvings: number): Generator<ReadStep, undefined> {
+  /**
+   * Reads the first `length` records, with the descriptors that remain after the halvings.
+   *
+   * @param order the records in the order to read them; as they were recorded if left out
+   */
+  *read(
+    domain: string,
+    length: number,
+    halvings: number,
+    order?: Uint32Array,
+  ): Generator<ReadStep, undefined> {
     let records = 0
     for (let index = 0; index < length; index++) {
       records += 1
-      const call = this.#call(domain, index * recordWords, halvings)
+      const call = this.#call(domain, (order?.[index] ?? index) * recordWords, halvings)
       if (call === undefined && records < maxStepRecords) continue
       yield { call, records }
       records = 0
@@ -194,11 +256,14 @@ export class Generation {
   #call(domain: string, at: number, halvings: number): RecordedCall | undefined {
     const offset = this.#records[at + 1] ?? 0
     if (!this.#isOf(domain, offset)) return undefined
-    const seconds = this.#records[at] ?? 0
-    const count = this.#records[at + 2] ?? 0
+    const ms = this.startSeconds * 1000 + (this.#records[at] ?? 0)
+    const counted = this.#records[at + 2] ?? 0
+    const [count, aheadMicros] = [countIn(counted), aheadIn(counted)]
     const request = readCall(this.#texts, offset)
     const descriptors = request.descriptors.filter(({ entries }) => isSampled(entries, halvings))
-    return descriptors.length === 0 ? undefined : { request: { ...request, descriptors }, seconds, count }
+    return descriptors.length === 0
+      ? undefined
+      : { request: { ...request, descriptors }, ms, aheadMicros, count }
   }
 
   /** A text begins with the domain. */

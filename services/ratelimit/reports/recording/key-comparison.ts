@@ -37,21 +37,15 @@ export class KeyComparison {
     key.refused[side] += refused
   }
 
-  /**
-   * Resolves with the keys whose refused hits change most, at most 100.
-   *
-   * @param processes the number of processes that each hit represents
-   */
-  async changed(processes: number, slices: Slices): Promise<readonly ReplayedKey[]> {
+  /** Resolves with the keys whose refused hits change most, at most 100. */
+  async changed(slices: Slices): Promise<readonly ReplayedKey[]> {
     const changed: ReplayedKey[] = []
     for (const { entries, hits, refused } of this.#keys.values()) {
       const resting = slices.rest()
       if (resting !== undefined) await resting
-      const refusedNow = Math.round(refused.now / processes)
-      const refusedProposed = Math.round(refused.proposed / processes)
+      const { now: refusedNow, proposed: refusedProposed } = refused
       if (refusedNow === refusedProposed) continue
-      const mostHits = Math.round(Math.max(hits.now, hits.proposed) / processes)
-      changed.push({ entries, hits: mostHits, refusedNow, refusedProposed })
+      changed.push({ entries, hits: Math.max(hits.now, hits.proposed), refusedNow, refusedProposed })
       if (changed.length === 4 * maxChangedKeys) keepMostChanged(changed)
     }
     keepMostChanged(changed)

@@ -14,28 +14,30 @@ import { rateLimitTypeUrl } from '../../rules/rate-limit-domain.ts'
 import { createLimitStats, type LimitStats, type LimitStatsTable } from '../../stats/registry/limit-stats.ts'
 import { createStats, type Stats } from '../../stats/registry/stats.ts'
 import { limitsIn } from '../rule-totals.ts'
-import type { RecordedCalls } from './call-recording.ts'
 import type { RecordedCall } from './generation.ts'
 import { KeyComparison, type ReplayedKey } from './key-comparison.ts'
+import type { ReplayedCalls } from './merged-calls.ts'
 import { createReplaySlices } from './replay-slices.ts'
+import { type ReplayedRule, RuleHits } from './rule-hits.ts'
 
 export interface ReplayRequest {
   readonly domain: string
   /** An encoded ratelimit.config.ratelimit.v3.RateLimitConfig. */
   readonly resource: Uint8Array
-  /** The number of processes that share the counters: each recorded hit represents this many. */
-  readonly processes: number
+  /** Unix time. Earlier calls are replayed for the counters, and their hits are in no result. */
+  readonly fromMs: number
 }
 
 /** The settings of decisions that a replay has in common with the process. */
 export type ReplaySettings = Pick<LimiterOptions, 'nearLimitRatio' | 'shadowMode' | 'quotaMode'> & {
   readonly mergeDomainConfigs: boolean
+  readonly stopIncrementWhenOverLimit: boolean
 }
 
 export interface ReplayParts {
   readonly settings: ReplaySettings
   readonly rules: () => RuleSet<LimitStats> | undefined
-  readonly calls: () => RecordedCalls
+  readonly calls: ReplayedCalls
   /** Returns the number of calls that the process has decided. */
   readonly decisions: () => number
   /** Called with values from 0 to 1. */
@@ -50,26 +52,24 @@ export interface ReplayResult {
   readonly coverage: ReplayCoverage
 }
 
-/** The part of the calls of the domain that was replayed. */
-export interface ReplayCoverage extends Pick<RecordedCalls, 'fromSeconds' | 'calls' | 'share'> {
-  /** The calls with at least one recorded descriptor. */
+export interface ReplayCoverage {
+  /** The replayed calls since `fromMs`, with at least one recorded descriptor, and those before. */
   readonly recorded: number
+  readonly earlier: number
+  /** Unix time of the first replayed call since `fromMs`; undefined if there is none. */
+  readonly firstMs: number | undefined
+  /** The replayed part of the keys: 1 for all, 1/2, 1/4 and so on. */
+  readonly share: number
 }
 
-export interface ReplayedRule {
-  readonly rule: string
-  readonly allowed: number
-  readonly refused: number
-}
-
-/** Equal calls of one second are replayed in at most this many parts. */
+/** Equal calls of one time are replayed in at most this many parts. */
 const maxParts = 16
-const maxCounters = 100_000
+const maxCounters = 250_000
 
 /**
  * Replays recorded calls of a domain with the active rules and with the proposed ones. The limiter is the one
  * that decides calls, with counters in memory and a clock that follows the recording. Both begin with empty
- * counters. Resolves with the problems of the proposed configuration if it is invalid. Rejects when aborted.
+ * counters: see `RuleHits` for the error of that. Resolves with the problems of the proposed configuration if it is invalid. Rejects when aborted.
  */
 export async function replay(
   request: ReplayRequest,
@@ -80,28 +80,32 @@ export async function replay(
   if ('problem' in proposed) return proposed
   const active = await openPlayer(request, parts, { open: activeRules, side: 'now', keys })
   if ('problem' in active) return active
-  const { signal, onProgress } = parts
-  const calls = parts.calls()
+  const { signal, onProgress, calls } = parts
   const slices = createReplaySlices(parts.decisions, signal)
-  let read = 0
-  let recorded = 0
+  let [read, recorded, earlier] = [0, 0, 0]
+  let firstMs: number | undefined
   for (const { call, records } of calls.records()) {
     read += records
     if (call !== undefined) {
       active.play(call)
       proposed.play(call)
-      recorded += call.count
+      if (call.ms < request.fromMs) earlier += call.count
+      else {
+        recorded += call.count
+        firstMs ??= call.ms
+      }
     }
     const resting = slices.rest()
     if (resting === undefined) continue
     await resting
     onProgress(read / Math.max(1, calls.length))
   }
+  const share = 2 ** -calls.halvings
   return {
-    now: active.rules(),
-    proposed: proposed.rules(),
-    keys: await keys.changed(request.processes, slices),
-    coverage: { fromSeconds: calls.fromSeconds, calls: calls.calls, share: calls.share, recorded },
+    now: active.rules.all(share),
+    proposed: proposed.rules.all(share),
+    keys: await keys.changed(slices),
+    coverage: { recorded, earlier, share, firstMs },
   }
 }
 
@@ -144,20 +148,22 @@ interface PlayerOptions {
 
 /** A limiter for a replay, and the hits of its rules and keys. */
 async function openPlayer(request: ReplayRequest, parts: ReplayParts, { open, side, keys }: PlayerOptions) {
-  const { processes } = request
+  const { settings } = parts
+  const { stopIncrementWhenOverLimit: stopWhenOver } = settings
   const stats = createStats()
   const limitStats = createLimitStats(stats, () => {})
-  const rules = await open(request, parts, { stats, limitStats })
-  if ('problem' in rules) return rules
-  let nowMs = 0
+  const set = await open(request, parts, { stats, limitStats })
+  if ('problem' in set) return set
+  let [nowMs, countedMs] = [0, 0]
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
-  const byRule = new Map<string, { allowed: number; refused: number }>()
+  const countersClock = { nowMs: () => countedMs, monotonicMs: () => countedMs }
+  const rules = new RuleHits(request.fromMs)
   const limiter = new RuleLimiter({
-    ...parts.settings,
-    rules: () => rules,
+    ...settings,
+    rules: () => set,
     counting: createCounting({
-      counters: createMemoryCounters({ clock, maxKeys: maxCounters }),
-      ...{ stopWhenOver: false, mode: 'error', local: { add: () => [] }, localShare: 1 },
+      counters: createMemoryCounters({ clock: countersClock, maxKeys: maxCounters, stopWhenOver }),
+      ...{ stopWhenOver, mode: 'error', local: { add: () => [] }, localShare: 1 },
       onSuccess() {},
       onFailure() {},
     }),
@@ -170,50 +176,51 @@ async function openPlayer(request: ReplayRequest, parts: ReplayParts, { open, si
       dynamicMetadata: false,
     },
     random: () => 0,
-    observation: { observer: countHits(byRule, (entries, hits) => keys.add(side, entries, hits)) },
-  })
-  const parted = rulesRejectWholeCalls(rules)
-  return {
-    play({ request: call, seconds, count }: RecordedCall): void {
-      nowMs = seconds * 1000
-      if (parted) for (const calls of partsOf(count)) limiter.decide(multiplied(call, calls * processes))
-      else limiter.decide(multiplied(call, count * processes))
+    observation: {
+      observer: countHits(rules, (entries, hits) => {
+        if (nowMs >= request.fromMs) keys.add(side, entries, hits)
+      }),
     },
-    rules: (): readonly ReplayedRule[] =>
-      Array.from(byRule, ([rule, { allowed, refused }]) => ({
-        rule,
-        allowed: Math.round(allowed / processes),
-        refused: Math.round(refused / processes),
-      })).sort((a, b) => (a.rule < b.rule ? -1 : 1)),
+  })
+  const parted = stopWhenOver || rulesRejectWholeCalls(set)
+  return {
+    rules,
+    play({ request: call, ms, aheadMicros, count }: RecordedCall): void {
+      nowMs = ms
+      // Half a microsecond, so that a fraction that is a little too small has the same whole microseconds.
+      countedMs = aheadMicros === 0 ? ms : ms + (aheadMicros + 0.5) / 1000
+      if (parted) for (const calls of partsOf(count)) limiter.decide(multiplied(call, calls))
+      else limiter.decide(multiplied(call, count))
+    },
   }
 }
 
 /** The statistics of a limit are exact where a call is partly over; an observer sees what each call adds. */
 function countHits(
-  byRule: Map<string, { allowed: number; refused: number }>,
+  rules: RuleHits,
   addKey: (entries: readonly Entry[], hits: { hits: number; refused: number }) => void,
 ): DecisionObserver {
   const before = new Map<LimitStats, { hits: number; refused: number }>()
   return {
-    decided({ descriptors }, matches) {
+    decided({ domain, descriptors }, matches, _, nowMs) {
       for (const [index, found] of matches.entries()) {
         if (found === undefined || found.limit.unlimited) continue
+        const { stem } = found
+        const entries = descriptors[index]?.entries ?? []
         let mostRefused = 0
         let mostHits = 0
-        for (const { stats, configuredKey } of limitsIn(found.limit)) {
+        for (const limit of limitsIn(found.limit)) {
+          const { stats } = limit
           const last = before.get(stats) ?? { hits: 0, refused: 0 }
           const refusedNow = stats.overLimit - stats.shadowMode
           const hits = stats.totalHits - last.hits
           const refused = refusedNow - last.refused
           before.set(stats, { hits: stats.totalHits, refused: refusedNow })
-          const rule = byRule.get(configuredKey) ?? { allowed: 0, refused: 0 }
-          rule.allowed += hits - refused
-          rule.refused += refused
-          byRule.set(configuredKey, rule)
+          rules.add({ limit, stem, domain, entries, nowMs, hits, refused })
           mostRefused = Math.max(mostRefused, refused)
           mostHits = Math.max(mostHits, hits)
         }
-        addKey(descriptors[index]?.entries ?? [], { hits: mostHits, refused: mostRefused })
+        addKey(entries, { hits: mostHits, refused: mostRefused })
       }
     },
   }

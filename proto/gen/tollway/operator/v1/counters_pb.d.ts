@@ -67,6 +67,24 @@ export declare type SessionReport = Message<"tollway.operator.v1.SessionReport">
      */
     value: Replay;
     case: "replay";
+  } | {
+    /**
+     * @generated from field: tollway.operator.v1.Recording recording = 9;
+     */
+    value: Recording;
+    case: "recording";
+  } | {
+    /**
+     * @generated from field: tollway.operator.v1.RecordedPart part = 10;
+     */
+    value: RecordedPart;
+    case: "part";
+  } | {
+    /**
+     * @generated from field: tollway.operator.v1.PartAdded added = 11;
+     */
+    value: PartAdded;
+    case: "added";
   } | { case: undefined; value?: undefined };
 };
 
@@ -115,12 +133,30 @@ export declare type SessionRequest = Message<"tollway.operator.v1.SessionRequest
     case: "whatIf";
   } | {
     /**
-     * Ends the replay with this id without an answer.
+     * Closes the open recording with this name, and ends its replay without an answer.
      *
      * @generated from field: uint64 cancel_what_if = 6;
      */
     value: bigint;
     case: "cancelWhatIf";
+  } | {
+    /**
+     * @generated from field: tollway.operator.v1.OpenRecording open_recording = 7;
+     */
+    value: OpenRecording;
+    case: "openRecording";
+  } | {
+    /**
+     * @generated from field: tollway.operator.v1.ReadPart read_part = 8;
+     */
+    value: ReadPart;
+    case: "readPart";
+  } | {
+    /**
+     * @generated from field: tollway.operator.v1.AddPart add_part = 9;
+     */
+    value: AddPart;
+    case: "addPart";
   } | { case: undefined; value?: undefined };
 };
 
@@ -169,7 +205,8 @@ export declare type Hello = Message<"tollway.operator.v1.Hello"> & {
   workers: number;
 
   /**
-   * The parts that this process has switched on: `tap`, `replay`, `hashed-keys`.
+   * The parts that this process has switched on: `tap`, `replay`, `hashed-keys`; `merge` if it can replay the calls
+   * of other processes.
    *
    * @generated from field: repeated string features = 7;
    */
@@ -878,6 +915,326 @@ export declare type Forgotten = Message<"tollway.operator.v1.Forgotten"> & {
 export declare const ForgottenSchema: GenMessage<Forgotten>;
 
 /**
+ * Holds the recorded calls of a domain until `cancel_what_if`, for 150 s at most. A process has one open recording.
+ *
+ * @generated from message tollway.operator.v1.OpenRecording
+ */
+export declare type OpenRecording = Message<"tollway.operator.v1.OpenRecording"> & {
+  /**
+   * @generated from field: uint64 id = 1;
+   */
+  id: bigint;
+
+  /**
+   * @generated from field: string domain = 2;
+   */
+  domain: string;
+
+  /**
+   * The name of the open recording in later requests.
+   *
+   * @generated from field: uint64 recording = 3;
+   */
+  recording: bigint;
+};
+
+/**
+ * Describes the message tollway.operator.v1.OpenRecording.
+ * Use `create(OpenRecordingSchema)` to create a new message.
+ */
+export declare const OpenRecordingSchema: GenMessage<OpenRecording>;
+
+/**
+ * @generated from message tollway.operator.v1.Recording
+ */
+export declare type Recording = Message<"tollway.operator.v1.Recording"> & {
+  /**
+   * @generated from field: uint64 id = 1;
+   */
+  id: bigint;
+
+  /**
+   * The cause if there is none.
+   *
+   * @generated from field: string problem = 2;
+   */
+  problem: string;
+
+  /**
+   * Another one is open.
+   *
+   * @generated from field: bool busy = 3;
+   */
+  busy: boolean;
+
+  /**
+   * Unix time in milliseconds of the first recorded call; 0 if there is none.
+   *
+   * @generated from field: uint64 from_ms = 4;
+   */
+  fromMs: bigint;
+
+  /**
+   * No call since the start of the process was overwritten.
+   *
+   * @generated from field: bool whole = 5;
+   */
+  whole: boolean;
+
+  /**
+   * Times are multiples of this: 1 or 1,000 ms.
+   *
+   * @generated from field: uint32 resolution_ms = 6;
+   */
+  resolutionMs: number;
+
+  /**
+   * All calls of the domain since then, recorded or not.
+   *
+   * @generated from field: uint64 calls = 7;
+   */
+  calls: bigint;
+
+  /**
+   * The recorded part of the keys is 1 / 2^halvings. A recorded key has all its calls.
+   *
+   * @generated from field: uint32 halvings = 8;
+   */
+  halvings: number;
+
+  /**
+   * The records of the domain, about, and the records that the process can replay at once.
+   *
+   * @generated from field: uint64 records = 9;
+   */
+  records: bigint;
+
+  /**
+   * @generated from field: uint64 max_records = 10;
+   */
+  maxRecords: bigint;
+
+  /**
+   * The clock of the process, as Unix time in milliseconds.
+   *
+   * @generated from field: uint64 now_ms = 11;
+   */
+  nowMs: bigint;
+};
+
+/**
+ * Describes the message tollway.operator.v1.Recording.
+ * Use `create(RecordingSchema)` to create a new message.
+ */
+export declare const RecordingSchema: GenMessage<Recording>;
+
+/**
+ * Reads the next part of a recording, and the first one with `restart`.
+ *
+ * @generated from message tollway.operator.v1.ReadPart
+ */
+export declare type ReadPart = Message<"tollway.operator.v1.ReadPart"> & {
+  /**
+   * @generated from field: uint64 id = 1;
+   */
+  id: bigint;
+
+  /**
+   * @generated from field: uint64 recording = 2;
+   */
+  recording: bigint;
+
+  /**
+   * @generated from field: bool restart = 3;
+   */
+  restart: boolean;
+
+  /**
+   * @generated from field: uint32 halvings = 4;
+   */
+  halvings: number;
+};
+
+/**
+ * Describes the message tollway.operator.v1.ReadPart.
+ * Use `create(ReadPartSchema)` to create a new message.
+ */
+export declare const ReadPartSchema: GenMessage<ReadPart>;
+
+/**
+ * @generated from message tollway.operator.v1.RecordedPart
+ */
+export declare type RecordedPart = Message<"tollway.operator.v1.RecordedPart"> & {
+  /**
+   * @generated from field: uint64 id = 1;
+   */
+  id: bigint;
+
+  /**
+   * @generated from field: string problem = 2;
+   */
+  problem: string;
+
+  /**
+   * RecordedCalls, which only processes read. With `hashed-keys`, it is encrypted by AES-256-GCM with a key of the salt.
+   *
+   * @generated from field: bytes calls = 3;
+   */
+  calls: Uint8Array;
+
+  /**
+   * @generated from field: bool last = 4;
+   */
+  last: boolean;
+};
+
+/**
+ * Describes the message tollway.operator.v1.RecordedPart.
+ * Use `create(RecordedPartSchema)` to create a new message.
+ */
+export declare const RecordedPartSchema: GenMessage<RecordedPart>;
+
+/**
+ * @generated from message tollway.operator.v1.RecordedCalls
+ */
+export declare type RecordedCalls = Message<"tollway.operator.v1.RecordedCalls"> & {
+  /**
+   * @generated from field: repeated tollway.operator.v1.RecordedCall calls = 1;
+   */
+  calls: RecordedCall[];
+};
+
+/**
+ * Describes the message tollway.operator.v1.RecordedCalls.
+ * Use `create(RecordedCallsSchema)` to create a new message.
+ */
+export declare const RecordedCallsSchema: GenMessage<RecordedCalls>;
+
+/**
+ * Equal calls of one time.
+ *
+ * @generated from message tollway.operator.v1.RecordedCall
+ */
+export declare type RecordedCall = Message<"tollway.operator.v1.RecordedCall"> & {
+  /**
+   * Unix time in milliseconds.
+   *
+   * @generated from field: uint64 ms = 1;
+   */
+  ms: bigint;
+
+  /**
+   * How much later the backend has counted the calls by its clock; 0 if that is not known.
+   *
+   * @generated from field: sint32 ahead_micros = 5;
+   */
+  aheadMicros: number;
+
+  /**
+   * @generated from field: uint32 count = 2;
+   */
+  count: number;
+
+  /**
+   * @generated from field: uint64 hits_addend = 3;
+   */
+  hitsAddend: bigint;
+
+  /**
+   * @generated from field: repeated tollway.operator.v1.RecordedDescriptor descriptors = 4;
+   */
+  descriptors: RecordedDescriptor[];
+};
+
+/**
+ * Describes the message tollway.operator.v1.RecordedCall.
+ * Use `create(RecordedCallSchema)` to create a new message.
+ */
+export declare const RecordedCallSchema: GenMessage<RecordedCall>;
+
+/**
+ * @generated from message tollway.operator.v1.RecordedDescriptor
+ */
+export declare type RecordedDescriptor = Message<"tollway.operator.v1.RecordedDescriptor"> & {
+  /**
+   * @generated from field: repeated tollway.operator.v1.Entry entries = 1;
+   */
+  entries: Entry[];
+
+  /**
+   * @generated from field: optional uint64 hits_addend = 2;
+   */
+  hitsAddend?: bigint | undefined;
+};
+
+/**
+ * Describes the message tollway.operator.v1.RecordedDescriptor.
+ * Use `create(RecordedDescriptorSchema)` to create a new message.
+ */
+export declare const RecordedDescriptorSchema: GenMessage<RecordedDescriptor>;
+
+/**
+ * Adds calls of another process to the open recording of this one.
+ *
+ * @generated from message tollway.operator.v1.AddPart
+ */
+export declare type AddPart = Message<"tollway.operator.v1.AddPart"> & {
+  /**
+   * @generated from field: uint64 id = 1;
+   */
+  id: bigint;
+
+  /**
+   * @generated from field: uint64 recording = 2;
+   */
+  recording: bigint;
+
+  /**
+   * @generated from field: bytes calls = 3;
+   */
+  calls: Uint8Array;
+
+  /**
+   * @generated from field: uint32 halvings = 4;
+   */
+  halvings: number;
+
+  /**
+   * A time in seconds before all calls of all processes.
+   *
+   * @generated from field: uint64 epoch_seconds = 5;
+   */
+  epochSeconds: bigint;
+};
+
+/**
+ * Describes the message tollway.operator.v1.AddPart.
+ * Use `create(AddPartSchema)` to create a new message.
+ */
+export declare const AddPartSchema: GenMessage<AddPart>;
+
+/**
+ * @generated from message tollway.operator.v1.PartAdded
+ */
+export declare type PartAdded = Message<"tollway.operator.v1.PartAdded"> & {
+  /**
+   * @generated from field: uint64 id = 1;
+   */
+  id: bigint;
+
+  /**
+   * @generated from field: string problem = 2;
+   */
+  problem: string;
+};
+
+/**
+ * Describes the message tollway.operator.v1.PartAdded.
+ * Use `create(PartAddedSchema)` to create a new message.
+ */
+export declare const PartAddedSchema: GenMessage<PartAdded>;
+
+/**
  * Replays the recorded decisions of a domain with the active rules and with others.
  *
  * @generated from message tollway.operator.v1.WhatIf
@@ -901,11 +1258,28 @@ export declare type WhatIf = Message<"tollway.operator.v1.WhatIf"> & {
   resource: Uint8Array;
 
   /**
-   * The number of processes that share the counters: each recorded hit represents this many.
+   * The open recording of this process; 0 from an earlier version.
    *
-   * @generated from field: uint32 processes = 4;
+   * @generated from field: uint64 recording = 5;
    */
-  processes: number;
+  recording: bigint;
+
+  /**
+   * @generated from field: uint32 halvings = 6;
+   */
+  halvings: number;
+
+  /**
+   * Calls before this time, in Unix time in milliseconds, are replayed but not counted in the answer.
+   *
+   * @generated from field: uint64 from_ms = 7;
+   */
+  fromMs: bigint;
+
+  /**
+   * @generated from field: uint64 epoch_seconds = 8;
+   */
+  epochSeconds: bigint;
 };
 
 /**
@@ -962,23 +1336,23 @@ export declare type Replay = Message<"tollway.operator.v1.Replay"> & {
   keys: ReplayedKey[];
 
   /**
-   * Unix time in milliseconds of the first recorded call; 0 if there is none.
-   *
-   * @generated from field: uint64 from_ms = 8;
-   */
-  fromMs: bigint;
-
-  /**
-   * The recorded calls of the domain, and all its calls since then.
+   * The replayed calls since `from_ms` of the request, and those before it.
    *
    * @generated from field: uint64 recorded_calls = 9;
    */
   recordedCalls: bigint;
 
   /**
-   * @generated from field: uint64 calls = 10;
+   * @generated from field: uint64 earlier_calls = 14;
    */
-  calls: bigint;
+  earlierCalls: bigint;
+
+  /**
+   * The time of the first of them in Unix time in milliseconds; 0 if there is none.
+   *
+   * @generated from field: uint64 first_ms = 15;
+   */
+  firstMs: bigint;
 
   /**
    * The problem is one of the proposed configuration.
@@ -988,18 +1362,11 @@ export declare type Replay = Message<"tollway.operator.v1.Replay"> & {
   invalid: boolean;
 
   /**
-   * The recorded part of the keys. A recorded key has all its calls.
+   * The replayed part of the keys. A replayed key has all its calls.
    *
    * @generated from field: double share = 12;
    */
   share: number;
-
-  /**
-   * The process runs another replay.
-   *
-   * @generated from field: bool busy = 13;
-   */
-  busy: boolean;
 };
 
 /**
@@ -1009,6 +1376,8 @@ export declare type Replay = Message<"tollway.operator.v1.Replay"> & {
 export declare const ReplaySchema: GenMessage<Replay>;
 
 /**
+ * Hits of all keys: those of the replayed keys, divided by the share.
+ *
  * @generated from message tollway.operator.v1.ReplayedRule
  */
 export declare type ReplayedRule = Message<"tollway.operator.v1.ReplayedRule"> & {
@@ -1026,6 +1395,18 @@ export declare type ReplayedRule = Message<"tollway.operator.v1.ReplayedRule"> &
    * @generated from field: uint64 refused = 3;
    */
   refused: bigint;
+
+  /**
+   * The bounds of `refused`.
+   *
+   * @generated from field: uint64 refused_at_least = 4;
+   */
+  refusedAtLeast: bigint;
+
+  /**
+   * @generated from field: uint64 refused_at_most = 5;
+   */
+  refusedAtMost: bigint;
 };
 
 /**

@@ -1,0 +1,38 @@
+import type { WhatIfAnswer } from '../../../api/shapes.ts'
+import { displayText, formatCount } from './format.ts'
+
+type Hits = WhatIfAnswer['rules'][number]['now']
+
+/** An earlier operator sends no bounds. */
+type Bounded = Pick<Hits, 'refused'> & Partial<Hits>
+
+/** `34 to 41`; empty if the number is exact. */
+export function boundsOf({ refused, refusedAtLeast = refused, refusedAtMost = refused }: Bounded): string {
+  return refusedAtLeast === refusedAtMost
+    ? ''
+    : `${formatCount(refusedAtLeast)} to ${formatCount(refusedAtMost)}`
+}
+
+/** A difference of clocks that changes no more than the decisions of a few calls. */
+const smallClocksMs = 100
+
+/** What limits the answer, one sentence each. */
+export function caveatsOf({ rules, coverage }: Pick<WhatIfAnswer, 'rules' | 'coverage'>): readonly string[] {
+  const { share, resolutionMs = 1, clocksMs = 0, started = [] } = coverage as Partial<typeof coverage>
+  const isSampled = share !== undefined && share < 1
+  const hasBounds = rules.some(({ now, proposed }) => boundsOf(now) !== '' || boundsOf(proposed) !== '')
+  const found: readonly (readonly [boolean, string])[] = [
+    [
+      isSampled,
+      `One of ${1 / (share ?? 1)} keys is recorded, with all its calls; the hits of rules are estimates.`,
+    ],
+    [hasBounds, 'Brackets have the bounds: counters may have had hits from before the recording.'],
+    [resolutionMs > 1, 'Times are whole seconds, so a token bucket or a sliding window may differ slightly.'],
+    [clocksMs > smallClocksMs, `The clocks of the pods differ by up to ${formatCount(clocksMs)} ms.`],
+    [
+      started.length > 0,
+      `Calls before the start of ${started.map(pod => displayText(pod)).join(', ')}, at pods that are gone, are missing.`,
+    ],
+  ]
+  return found.flatMap(([isSo, sentence]) => (isSo ? [sentence] : []))
+}

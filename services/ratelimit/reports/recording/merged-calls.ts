@@ -1,0 +1,109 @@
+import type { Slices } from '@tollway/chassis/slices.ts'
+import type { RecordedCalls } from './call-recording.ts'
+import { Generation, type RecordedCall } from './generation.ts'
+import { maxHalvings } from './sampling.ts'
+
+export interface MergedCallsOptions {
+  readonly domain: string
+  readonly bytes: number
+  readonly halvings: number
+  /** A time before all calls. */
+  readonly epochSeconds: number
+  readonly slices: Slices
+}
+
+/** The calls to replay. */
+export type ReplayedCalls = Pick<RecordedCalls, 'records' | 'length' | 'halvings'>
+
+/** The calls of several recordings of a domain, in fixed memory. If it is full, the keys are halved. */
+export class MergedCalls {
+  readonly #options: MergedCallsOptions
+  #calls: Generation
+  #added: Promise<void> = Promise.resolve()
+
+  constructor(options: MergedCallsOptions) {
+    this.#options = options
+    this.#calls = this.#open(options.halvings)
+  }
+
+  /** Adds the calls after those of earlier `add`s; undefined for a step without a call. */
+  add(calls: Iterable<RecordedCall | undefined>): Promise<void> {
+    this.#added = this.#added.then(() => this.#addAll(calls))
+    return this.#added
+  }
+
+  /** Resolves with all calls that were added until now, in the order of their times. */
+  async inOrder(): Promise<ReplayedCalls> {
+    await this.#added
+    const calls = this.#calls
+    const { length, halvings } = calls
+    const order = await sortByTime(calls, this.#options.slices)
+    const { domain } = this.#options
+    return { length, halvings, records: () => calls.read(domain, length, halvings, order) }
+  }
+
+  async #addAll(calls: Iterable<RecordedCall | undefined>): Promise<void> {
+    for (const call of calls) {
+      const resting = this.#options.slices.rest()
+      if (resting !== undefined) await resting
+      while (call !== undefined && !addTo(this.#calls, call) && this.#calls.halvings < maxHalvings)
+        await this.#halve()
+    }
+  }
+
+  async #halve(): Promise<void> {
+    const full = this.#calls
+    const fewer = this.#open(full.halvings + 1)
+    for (const { call } of full.read(this.#options.domain, full.length, fewer.halvings)) {
+      const resting = this.#options.slices.rest()
+      if (resting !== undefined) await resting
+      if (call !== undefined) addTo(fewer, call)
+    }
+    this.#calls = fewer
+  }
+
+  #open(halvings: number): Generation {
+    const { bytes, epochSeconds } = this.#options
+    const opened = new Generation(bytes, 0)
+    opened.clear(epochSeconds, halvings, false)
+    return opened
+  }
+}
+
+const addTo = (calls: Generation, { request, ms, aheadMicros, count }: RecordedCall) =>
+  calls.record(request, ms, aheadMicros, count)
+
+const digits = 2 ** 16
+const stepRecords = 4_096
+
+/** Resolves with the records in the order of their times. Records of one time keep their order. */
+async function sortByTime(calls: Generation, slices: Slices): Promise<Uint32Array> {
+  const { length } = calls
+  let [sorted, next] = [Uint32Array.from({ length }, (_, record) => record), new Uint32Array(length)]
+  // The digits of a time within 2^31 ms.
+  for (const unit of [1, digits, digits ** 2]) {
+    const digitOf = (record: number) => Math.floor(Math.max(0, calls.microsOf(record)) / unit) % digits
+    const places = new Uint32Array(digits + 1)
+    const forEach = async (visit: (record: number) => void) => {
+      for (let place = 0; place < length; place++) {
+        visit(sorted[place] ?? 0)
+        const resting = place % stepRecords === 0 ? slices.rest() : undefined
+        if (resting !== undefined) await resting
+      }
+    }
+    await forEach(record => {
+      const place = digitOf(record) + 1
+      places[place] = (places[place] ?? 0) + 1
+    })
+    for (let digit = 0; digit < digits; digit++)
+      places[digit + 1] = (places[digit + 1] ?? 0) + (places[digit] ?? 0)
+    await forEach(record => {
+      const digit = digitOf(record)
+      const place = places[digit] ?? 0
+      places[digit] = place + 1
+      next[place] = record
+    })
+    ;[sorted, next] = [next, sorted]
+  }
+  return sorted
+}
