@@ -93,6 +93,7 @@ test('an archive has the index, tags and layers that docker, containerd and skop
     '--max-semi-space-size=4',
     '--no-parallel-scavenge',
     '--no-allocation-site-pretenuring',
+    '--heap-growing-percent=50',
     '/usr/local/bin/ratelimit',
   ])
   assert.equal(manifest.annotations['org.opencontainers.image.revision'], commit)

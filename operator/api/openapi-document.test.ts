@@ -38,6 +38,7 @@ describe('the OpenAPI document', () => {
       '/api/v1/counters/reset',
       '/api/v1/counters/raise',
       '/api/v1/domains/{domain}/top',
+      '/api/v1/history',
       '/api/v1/series',
       '/api/v1/tap',
       '/api/v1/whatif',
