@@ -1,4 +1,5 @@
 import type { RequestOptions } from 'node:http'
+import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
 import { request } from '@tollway/chassis/net/node-http.ts'
 import { readStreamsPage, type StreamsPage } from './read-streams-page.ts'
 
@@ -65,10 +66,10 @@ function callBroker(address: BrokerAddress, method: string, path: string): Promi
         text += chunk
         if (text.length > maxAnswerBytes) response.destroy(new Error('the answer is too long'))
       })
-      response.on('error', error => reject(fail(problemOf(error))))
+      response.on('error', error => reject(fail(describeConnectionError(error))))
       response.on('end', () => resolve({ status: response.statusCode ?? 0, body: text }))
     })
-    call.on('error', error => reject(fail(problemOf(error))))
+    call.on('error', error => reject(fail(describeConnectionError(error))))
     call.end()
   })
 }
@@ -91,11 +92,6 @@ function optionsOf({ url, token, ca, cert, key }: BrokerAddress): RequestOptions
     ...(cert !== undefined && { cert }),
     ...(key !== undefined && { key }),
   }
-}
-
-function problemOf({ name, message, ...error }: NodeJS.ErrnoException): string {
-  if (name === 'AbortError' || name === 'TimeoutError') return `does not answer within ${askMs / 1000} s`
-  return `cannot be asked: ${error.code ?? message}`
 }
 
 const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
 import { isObject } from '@tollway/chassis/is-object.ts'
+import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
 import { Agent as HttpAgent, request as requestHttp } from '@tollway/chassis/net/node-http.ts'
 import { readBoundedBody } from '@tollway/chassis/net/read-bounded-body.ts'
 import type { BookReader, Books, LastVerify, MerchantBalances, Money } from './merchant-books.ts'
@@ -118,8 +119,7 @@ export function createProvisionClient(options: ProvisionClientOptions): Provisio
     } catch (error) {
       call.signal?.throwIfAborted()
       if (error instanceof ProvisionError) throw error
-      const { code, message } = error as NodeJS.ErrnoException
-      throw new ProvisionError(`the payments service at ${url.origin} does not answer: ${message || code}`)
+      throw new ProvisionError(`payments service at ${url.origin}: ${describeConnectionError(error)}`)
     }
   }
 

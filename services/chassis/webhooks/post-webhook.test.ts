@@ -77,7 +77,7 @@ describe('# a post to a URL of an unknown party', () => {
     const missing = Object.assign(new Error('getaddrinfo ENOTFOUND'), { code: 'ENOTFOUND' })
     await assert.rejects(
       post('http://gone.test/', () => Promise.reject(missing)),
-      /gone\.test cannot be found: ENOTFOUND/,
+      /gone\.test: host not found/,
     )
   })
 
@@ -135,14 +135,17 @@ describe('# a post to a URL of an unknown party', () => {
         socket.on('close', () => clearInterval(timer))
       },
     ],
-    'hangs up': [/the connection failed: ECONNRESET/, socket => socket.once('data', () => socket.destroy())],
-    'says nonsense': [/the connection failed: HPE_/, socket => socket.end('nonsense\r\n\r\n')],
+    'hangs up': [
+      /connection closed without an answer/,
+      socket => socket.once('data', () => socket.destroy()),
+    ],
+    'says nonsense': [/the answer is not HTTP/, socket => socket.end('nonsense\r\n\r\n')],
     'has a long header': [
-      /the connection failed: HPE_HEADER_OVERFLOW/,
+      /the headers of the answer are too long/,
       socket => socket.end(`HTTP/1.1 200 OK\r\na: ${'b'.repeat(40_000)}\r\n\r\n`),
     ],
     'switches protocols': [
-      /the connection failed/,
+      /connection closed without an answer/,
       socket => socket.end('HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n'),
     ],
   }
@@ -172,8 +175,8 @@ describe('# a post to a URL of an unknown party', () => {
     const at = (name: string) => ({ url: `https://${name}:${port}/`, headers: {}, body: '' })
     const trusting = { ...options, ca: cert }
     assert.equal((await postWebhook(at('receiver.test'), trusting)).status, 200)
-    await assert.rejects(postWebhook(at('other.test'), trusting), /ERR_TLS_CERT_ALTNAME_INVALID/)
-    await assert.rejects(postWebhook(at('receiver.test'), options), /DEPTH_ZERO_SELF_SIGNED_CERT/)
+    await assert.rejects(postWebhook(at('other.test'), trusting), /TLS failed: .*other\.test/)
+    await assert.rejects(postWebhook(at('receiver.test'), options), /TLS failed: no trusted authority/)
     assert.equal(names[0], 'receiver.test')
   })
 })

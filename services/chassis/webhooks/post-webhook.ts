@@ -2,6 +2,7 @@ import { lookup } from 'node:dns/promises'
 import type { ClientRequest, RequestOptions } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import { isIP, isIPv4 } from 'node:net'
+import { describeConnectionError } from '../net/describe-connection-error.ts'
 import { request as requestHttp } from '../net/node-http.ts'
 import type { AddressPolicy } from './address-policy.ts'
 import { checkWebhookUrl, hostOf } from './webhook-url.ts'
@@ -83,8 +84,7 @@ async function resolveName(
   try {
     addresses = await Promise.race([resolve(name), aborted(signal)])
   } catch (cause) {
-    const { code, message } = cause as NodeJS.ErrnoException
-    throw new PostError(`${name} cannot be found: ${code ?? message}`, { cause })
+    throw new PostError(`${name}: ${describeConnectionError(cause)}`, { cause })
   }
   if (addresses.length === 0) throw new PostError(`${name} has no address`)
   return addresses
@@ -138,7 +138,9 @@ function readAnswer(request: ClientRequest): Promise<PostAnswer> {
     if (answer !== undefined) resolve(answer)
     else
       reject(
-        new PostError(`the connection failed: ${cause?.code ?? cause?.message ?? 'no answer'}`, { cause }),
+        new PostError(cause ? describeConnectionError(cause) : 'connection closed without an answer', {
+          cause,
+        }),
       )
   }
   request.on('error', end).on('close', end)

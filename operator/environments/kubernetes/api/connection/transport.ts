@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
+import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
 import { Agent as HttpAgent, request as requestHttp } from '@tollway/chassis/net/node-http.ts'
 import { readBoundedBody } from '@tollway/chassis/net/read-bounded-body.ts'
 import type { ApiAccess } from './access.ts'
@@ -18,7 +19,10 @@ export interface HttpCall {
 
 /** Sends calls to the API server over kept connections. */
 export interface Transport {
-  /** Resolves with the head of any answer. The caller reads or destroys its body. */
+  /**
+   * Resolves with the head of any answer. The caller reads or destroys its body. Rejects with a `KubeApiError`
+   * that names the server.
+   */
   open(call: HttpCall): Promise<IncomingMessage>
   close(): void
 }
@@ -56,7 +60,11 @@ export function createTransport(access: ApiAccess): Transport {
         signal: call.signal,
       })
       if (call.endless) sent.on('socket', socket => socket.setKeepAlive(true, tcpKeepaliveIdleMs))
-      sent.on('error', reject)
+      sent.on('error', error => {
+        const name = `${call.method} ${call.path.replace(/\?.*/, '')}`
+        const problem = `${access.server.origin}: ${describeConnectionError(error)}`
+        reject(new KubeApiError(0, 'Unreachable', `${name}: ${problem}`))
+      })
       sent.on('response', response => {
         // An error without a reader must not end the process.
         response.on('error', () => {})
