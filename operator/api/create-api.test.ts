@@ -30,6 +30,7 @@ const calls: Readonly<Record<string, readonly [path: string, body?: unknown]>> =
   apply: ['/apply', examples.applyBody],
   manifest: ['/manifest?namespace=shop&name=checkout'],
   rights: ['/rights?namespace=shop'],
+  version: ['/version'],
   resources: ['/resources'],
   streams: ['/streams'],
   preview: ['/streams/preview?key=01J2'],

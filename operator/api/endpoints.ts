@@ -298,6 +298,16 @@ export const endpoints = [
     needsCaller: true,
   },
   {
+    id: 'version',
+    method: 'GET',
+    path: '/version',
+    summary: 'Returns the version of the operator.',
+    parameters: [],
+    answer: shapes.versionAnswer,
+    example: examples.versionAnswer,
+    needsCaller: true,
+  },
+  {
     id: 'resources',
     method: 'GET',
     path: '/resources',

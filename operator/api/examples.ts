@@ -331,6 +331,8 @@ export const rightList: shapes.RightList = {
   ],
 }
 
+export const versionAnswer: shapes.VersionAnswer = { version: '1.2.3' }
+
 export const errorAnswer: shapes.ErrorAnswer = {
   error: {
     code: 'invalid',

@@ -46,6 +46,7 @@ describe('the OpenAPI document', () => {
       '/api/v1/apply',
       '/api/v1/manifest',
       '/api/v1/rights',
+      '/api/v1/version',
       '/api/v1/resources',
       '/api/v1/streams',
       '/api/v1/streams/preview',

@@ -114,6 +114,8 @@ export const rightList = answer(
   'The rights of the caller, of those that calls of this API need.',
 )
 
+export const versionAnswer = answer({ version: text('The version of the operator.') }, 'What runs.')
+
 const rates = {
   callsPerSecond: rate('Calls of the last 5 s, as a rate.'),
   hitsPerSecond: rate('Hits of the last 5 s, as a rate. A call has one hit, or its hits addend.'),
@@ -531,6 +533,7 @@ export const errorAnswer = answer(
 export type TryBody = Static<typeof tryBody>
 export type TryAnswer = Static<typeof tryAnswer>
 export type RightList = Static<typeof rightList>
+export type VersionAnswer = Static<typeof versionAnswer>
 export type DomainList = Static<typeof domainList>
 export type RuleList = Static<typeof ruleList>
 export type ResetBody = Static<typeof resetBody>

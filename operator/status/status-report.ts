@@ -8,6 +8,8 @@ import type { ResourceStatus } from './resource-status.ts'
  * JSON.
  */
 export interface StatusReport {
+  /** The version of the operator; undefined from one of an earlier version without this field. */
+  readonly version?: string
   /** The id of the operator's process. */
   readonly pid: number
   readonly updatedAt: string

@@ -1,3 +1,4 @@
+import { version } from '@tollway/chassis/version.ts'
 import type { EndpointId } from '../endpoints.ts'
 import { openApiDocument } from '../openapi-document.ts'
 import { apply } from './apply.ts'
@@ -14,9 +15,10 @@ import { tryRequest } from './try.ts'
 import { whatIf } from './what-if.ts'
 
 const openapi: Handler = { placeOf: () => ({}), answer: async () => openApiDocument() }
+const versionOf: Handler = { placeOf: () => ({}), answer: async () => ({ version }) }
 
 /** The handler of each endpoint. */
 export const handlers: Readonly<Record<EndpointId, Handler | StreamHandler>> = {
   ...{ openapi, domains, rules, counter, reset, raise, top, history, series, tap, whatIf },
-  ...{ try: tryRequest, apply, manifest, rights, resources, streams, preview, merchants },
+  ...{ try: tryRequest, apply, manifest, rights, version: versionOf, resources, streams, preview, merchants },
 }

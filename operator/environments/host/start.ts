@@ -7,6 +7,7 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import { logStrayOutput } from '@tollway/chassis/log/log-stray-output.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
+import { version } from '@tollway/chassis/version.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { openAccess } from '../../api/access.ts'
 import { type Api, createApi } from '../../api/create-api.ts'
@@ -335,6 +336,7 @@ function reportOf(
   problems: StatusReport['problems'],
 ): StatusReport {
   return {
+    version,
     pid: process.pid,
     updatedAt: new Date(systemClock.nowMs()).toISOString(),
     folder,

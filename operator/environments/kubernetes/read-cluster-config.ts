@@ -18,7 +18,8 @@ export function readClusterConfig(
       return { problems: [`has ${text.length} characters; at most ${maxBytes} are allowed`] }
     found = load(text, { schema: CORE_SCHEMA }) ?? {}
   } catch (error) {
-    if (!(error instanceof YAMLException)) return { problems: [(error as Error).message] }
+    const { code, message } = error as NodeJS.ErrnoException
+    if (!(error instanceof YAMLException)) return { problems: [code === 'ENOENT' ? 'no such file' : message] }
     const line = error.mark === undefined ? '' : `line ${error.mark.line + 1}: `
     return { problems: [`${line}${error.reason}`] }
   }

@@ -1,6 +1,8 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
+import type { VersionAnswer } from '../../../api/shapes.ts'
 import { isLoggedIn, lastAnswerMs, logOut, namespace, outage } from '../calls/session.ts'
+import { usePoll } from '../calls/use-poll.ts'
 import { formatTime } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { linkTo, route } from '../data/route.ts'
@@ -35,6 +37,7 @@ export function Layout({ places, title, children }: LayoutProps) {
     }}>Skip to the content</a>
     <header class="top">
       <a class="brand" href=${linkTo('overview')}>Tollway</a>
+      ${places.length > 0 && html`<${Version} />`}
       <nav aria-label="Pages">
         <ul>
           ${places.map(
@@ -58,6 +61,14 @@ export function Layout({ places, title, children }: LayoutProps) {
       ${children}
     </main>
   `
+}
+
+/** Changes only when another operator answers. */
+const versionMs = 60_000
+
+function Version() {
+  const { answer } = usePoll<VersionAnswer>('/version', {}, versionMs)
+  return html`<span class="version">${answer?.version}</span>`
 }
 
 /** The namespace of lists. It is read on Enter, and when the focus leaves the field. */

@@ -1,3 +1,4 @@
+import { version } from '@tollway/chassis/version.ts'
 import type { Replica } from '../../../infrastructure/provider.ts'
 import type { SourceProblem } from '../../../sources/source.ts'
 import type { Condition } from '../../../status/conditions.ts'
@@ -30,6 +31,7 @@ export interface StoredKind {
 export function makeClusterReport(options: ClusterReportOptions): StatusReport {
   const { nowMs, revision, addresses, resources, replicas, problems } = options
   return {
+    version,
     pid: process.pid,
     updatedAt: new Date(nowMs).toISOString(),
     folder: '',
