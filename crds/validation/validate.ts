@@ -1,6 +1,6 @@
+import { nearestName } from '@tollway/chassis/nearest-name.ts'
 import { describeAllowed, describeFound, fieldPath } from '../describe.ts'
 import { type Fields, isFields, type Problem, type Schema } from '../schema.ts'
-import { nearestName } from './nearest-name.ts'
 
 /** Further problems are only counted. */
 export const maxProblems = 100

@@ -1,6 +1,12 @@
+import { UsageError } from '@tollway/chassis/command-line/command.ts'
+import { required } from '@tollway/chassis/command-line/parse-options.ts'
 import type { Entry } from '@tollway/ratelimit/rules/match.ts'
 import * as written from '../console/browser/data/entries.ts'
-import { UsageError } from './command.ts'
+
+/** @throws UsageError without a descriptor */
+export function requiredEntries(texts: readonly string[]): readonly (readonly Entry[])[] {
+  return required('--entries KEY=VALUE', texts.length === 0 ? undefined : texts).map(parseEntries)
+}
 
 /**
  * Reads one descriptor as it is written in a command, in the syntax of the console.

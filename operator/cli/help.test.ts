@@ -2,15 +2,15 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import type { Command } from '@tollway/chassis/command-line/command.ts'
+import { describeCommand, optionsOf } from '../../services/chassis/command-line/describe-command.ts'
 import { programs } from '../../test/support/programs.ts'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { root } from '../../test/support/tollway.ts'
-import type { Command } from './command.ts'
-import { describeCommand, optionsOf } from './describe-command.ts'
 import { kubectlTollway } from './kubectl/run-kubectl-tollway.ts'
-import { stateDirOption } from './options/shared-options.ts'
-import { tollway } from './run-command.ts'
 import type { Program } from './run-program.ts'
+import { stateDirOption } from './shared-options.ts'
+import { tollway } from './tollway-program.ts'
 
 const maxColumns = 120
 /** Options of every command, and flags of the reference, whose names the option parser does not know. */
@@ -52,13 +52,14 @@ describe('TOLLWAY_STATE_DIR names the state folder of', () => {
     const names: string[] = []
     for (const [name, load] of Object.entries(tollway.commands))
       if (optionsOf(await load()).some(([option]) => option === 'state-dir')) names.push(name)
-    const tried = [...rows.flatMap(([name]) => name ?? []), 'run']
+    // Without an operator, these two do not name the folder.
+    const tried = [...rows.flatMap(([name]) => name ?? []), 'run', 'version']
     assert.deepEqual(names.sort(), tried.sort())
   })
 })
 
 function checkHelp(program: Program, command: Command): void {
-  const help = describeCommand(command, program.name)
+  const help = describeCommand(command, `${program.name} ${command.name}`)
   for (const line of help.split('\n')) {
     assert.doesNotMatch(line, /[ \\]$/, `a line ends with a blank or a backslash: ${line}`)
     assert.ok(line.length <= maxColumns, `${line.length} columns: ${line}`)
@@ -69,7 +70,7 @@ function checkHelp(program: Program, command: Command): void {
     // This one has the variable.
     if (option === 'state-dir') assert.equal(definition, stateDirOption)
     assert.match(help, new RegExp(`--${option}\\b`), option)
-    if (typeof command.help !== 'string') assert.notEqual(text, '', `--${option} has no text`)
+    assert.notEqual(text, '', `--${option} has no text`)
   }
   // Other programs may be named, such as kubectl with its options.
   const own = help.split('\n').filter(line => /^ {2}-|^(Usage:| {6}) /.test(line) && line.includes('--'))
@@ -81,13 +82,14 @@ function checkHelp(program: Program, command: Command): void {
   for (const example of examples) checkExample(example, command, names)
 }
 
-function checkExample(example: string, { name, actions }: Command, names: ReadonlySet<string>): void {
+function checkExample(example: string, command: Command, names: ReadonlySet<string>): void {
+  const { name } = command
   const call = new RegExp(` ${name}( +[a-z]+)?`).exec(example)
   if (call === null) return
   const rest = example.slice(call.index).replace(/\s[|>&;#].*$/, '')
   for (const [, option = ''] of rest.matchAll(/ --([a-z][\w-]*)/g))
     assert.ok(names.has(option), `${example}: the command does not take --${option}`)
   const action = call[1]?.trim()
-  if (actions !== undefined && action !== undefined)
-    assert.ok(Object.hasOwn(actions, action), `${example}: there is no action ${action}`)
+  if ('subcommands' in command && action !== undefined)
+    assert.ok(Object.hasOwn(command.subcommands, action), `${example}: there is no subcommand ${action}`)
 }

@@ -1,5 +1,7 @@
 import { existsSync } from 'node:fs'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { type Output, UsageError } from '@tollway/chassis/command-line/command.ts'
+import type { OptionValues } from '@tollway/chassis/command-line/option.ts'
 import { openRememberedFile, rememberedPath } from '../environments/host/memory.ts'
 import { createFileSource } from '../environments/host/resources.ts'
 import { folderSecrets } from '../environments/host/secrets.ts'
@@ -9,9 +11,7 @@ import type { KindAdapter, Named } from '../kinds/kind-adapter.ts'
 import { type KindAdapters, openKindAdapters, rememberedKinds, unknownKinds } from '../kinds/registry.ts'
 import type { Memory } from '../reconcilers/remembered.ts'
 import type { SourcedResource, SourceProblem } from '../sources/source.ts'
-import { type Output, UsageError } from './command.ts'
-import type { OptionValues } from './options/option.ts'
-import { folderOptions } from './options/shared-options.ts'
+import { folderOptions } from './shared-options.ts'
 import type { SourceOf } from './source-of-command.ts'
 
 /** The manifests of `--file`, or else those of the operator on this machine. */
@@ -46,7 +46,7 @@ export async function readFolder(
   output: Pick<Output, 'printError'>,
 ): Promise<FolderContent> {
   const folder = named ?? folderOfOperator(stateDir)
-  if (!existsSync(folder)) throw new UsageError(`${folder}: no such file or folder`)
+  if (!existsSync(folder)) throw new Error(`--file ${folder}: no such file or folder`)
   const source = createFileSource({ folder, clock: systemClock })
   await source.start()
   const resources = source.list()
@@ -79,7 +79,5 @@ export function kindsOf(
 function folderOfOperator(stateDir: string): string {
   const folder = readStatusReport(stateDir)?.folder
   if (folder !== undefined) return folder
-  throw new UsageError(
-    `name a folder of manifests with -f; no operator has run with the state in ${stateDir}`,
-  )
+  throw new UsageError(`missing option --file: no operator has run with the state in ${stateDir}`)
 }

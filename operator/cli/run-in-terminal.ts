@@ -1,4 +1,4 @@
-import type { Output } from './command.ts'
+import type { Output } from '@tollway/chassis/command-line/command.ts'
 
 /** Runs a program with the arguments of this process; its exit code is that of the program. */
 export async function runInTerminal(

@@ -1,7 +1,7 @@
-import { type Command, exitCodes, type Output, UsageError } from './command.ts'
+import { type Command, exitCodes, type Output } from '@tollway/chassis/command-line/command.ts'
+import { adviceFor, describeUnknown, runCommand } from '@tollway/chassis/command-line/run-command.ts'
+import { version } from '@tollway/chassis/version.ts'
 import { completeWords, formatSuggestions } from './completion/complete-words.ts'
-import { describeCommand } from './describe-command.ts'
-import { nearestName } from './options/nearest-name.ts'
 
 /** The commands of `tollway`, or those of `kubectl tollway`. */
 export interface Program {
@@ -15,49 +15,39 @@ export interface Program {
 
 /** Is run by the completion scripts, with the words up to the cursor. */
 const completeCommand = '__complete'
+const helpOptions: readonly (string | undefined)[] = ['help', '--help', '-h']
 
 /** Runs a program with these arguments; resolves with the exit code, and never rejects. */
-export async function runProgram(
-  program: Program,
-  [name, ...args]: readonly string[],
-  output: Output,
-): Promise<number> {
-  if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
+export async function runProgram(program: Program, args: readonly string[], output: Output): Promise<number> {
+  const [first, ...others] = args
+  if (first === '--version') {
+    output.print(`${program.name} ${version}\n`)
+    return exitCodes.ok
+  }
+  if (first === completeCommand) return complete(program, others, output)
+  const isHelp = helpOptions.includes(first)
+  // `help run` is `run --help`.
+  const [name, ...rest] = isHelp ? [...others, '--help'] : args
+  if (name === undefined || name === '--help') {
     output.print(await describeCommands(program))
     return name === undefined ? exitCodes.failed : exitCodes.ok
   }
-  if (name === completeCommand) return complete(program, args, output)
+  const called = `${program.name} ${name}`
   const load = Object.hasOwn(program.commands, name) ? program.commands[name] : undefined
-  if (load === undefined) {
-    output.printError(`${program.name}: ${describeUnknown(name, Object.keys(program.commands))}\n`)
-    return exitCodes.failed
-  }
-  const command = await load()
-  if (args.includes('--help') || args.includes('-h')) {
-    output.print(describeCommand(command, program.name))
-    return exitCodes.ok
-  }
-  try {
-    return await command.run(args, output)
-  } catch (error) {
-    const called = `${program.name} ${name}`
-    output.printError(`${called}: ${(error as Error).message}\n`)
-    if (error instanceof UsageError) output.printError(`${called} --help shows how it is called\n`)
-    return exitCodes.failed
-  }
+  if (load !== undefined) return runCommand(await load(), called, rest, output)
+  const what = name.startsWith('-') ? `unknown option ${name}` : unknownCommand(name, program)
+  output.printError(`${program.name}: ${what}\n${adviceFor(program.name)}`)
+  return exitCodes.failed
 }
+
+const unknownCommand = (name: string, { commands }: Program) =>
+  describeUnknown('command', name, Object.keys(commands))
 
 async function complete({ commands }: Program, words: readonly string[], output: Output): Promise<number> {
   const { resourceNames } = await import('./completion/resource-names.ts')
   const suggestions = await completeWords(words, { commands, namesOf: resourceNames })
   output.print(formatSuggestions(suggestions))
   return exitCodes.ok
-}
-
-function describeUnknown(name: string, names: readonly string[]): string {
-  const nearest = nearestName(name, names)
-  const advice = nearest === undefined ? `there are ${names.join(', ')}` : `did you mean ${nearest}?`
-  return `there is no command "${name}"; ${advice}`
 }
 
 async function describeCommands({ name, summary, commands }: Program): Promise<string> {
@@ -69,7 +59,7 @@ ${summary}
 Commands:
 ${all.map(command => `  ${command.name.padEnd(13)} ${command.summary}`).join('\n')}
 
-${name} COMMAND --help shows a command's options with examples.
+Run '${name} COMMAND --help' for the options of a command, with examples.
 Exit codes: 0 done, 1 the command found a problem in its input, 2 the command failed.
 `
 }

@@ -1,5 +1,5 @@
-import type { Output } from './command.ts'
-import type { Options } from './options/option.ts'
+import type { Output } from '@tollway/chassis/command-line/command.ts'
+import type { Options } from '@tollway/chassis/command-line/option.ts'
 
 /** The source of a command's data: this machine, or a cluster. */
 export interface SourceOf<Found> {

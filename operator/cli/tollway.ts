@@ -1,4 +1,4 @@
-import { runCommand } from './run-command.ts'
 import { runInTerminal } from './run-in-terminal.ts'
+import { runCommand } from './tollway-program.ts'
 
 await runInTerminal(runCommand)

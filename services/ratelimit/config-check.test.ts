@@ -66,10 +66,8 @@ test('all problems of all files are reported, each with its file and its positio
   assert.doesNotMatch(check('-config_dir', 'm', '-merge_domain_configs').out, /duplicate domain/)
 })
 
-test('the exit code is 2 for invalid options, and 1 for a folder that cannot be read', () => {
-  const check = openFolder({})
-  const missing = check('-config_dir', 'missing')
-  assert.deepEqual([missing.code, missing.out], [1, 'missing: cannot be read: ENOENT\n1 problem\n'])
+test('the exit code is 2 for invalid options, and for a folder that cannot be read', () => {
+  const check = openFolder({ file: '' })
   for (const args of [
     [],
     ['-config_dir'],
@@ -80,13 +78,22 @@ test('the exit code is 2 for invalid options, and 1 for a folder that cannot be 
   ]) {
     const { code, out, err } = check(...args)
     assert.deepEqual([code, out], [2, ''], args.join(' '))
-    assert.match(err, /^config-check: .+\n--help shows how it is called\n$/s, args.join(' '))
+    assert.match(
+      err,
+      /^node services\/ratelimit\/config-check\.ts: .+\nRun 'node .* --help' for usage\.\n$/s,
+      args.join(' '),
+    )
+  }
+  for (const folder of ['missing', 'file']) {
+    const { code, err } = check('-config_dir', folder)
+    assert.equal(code, 2)
+    assert.match(err, new RegExp(`: --config-dir ${folder}: no such folder\\n$`))
   }
   const help = check('--help')
   assert.deepEqual([help.code, help.err], [0, ''])
   assert.match(
     help.out,
-    /Exit code: .*Examples:\n {2}node services\/ratelimit\/config-check\.ts --config-dir/s,
+    /^Usage: node services\/ratelimit\/config-check\.ts --config-dir DIR .*Exit code: .*Examples:/s,
   )
 })
 

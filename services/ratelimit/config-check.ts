@@ -1,8 +1,11 @@
-import { parseArgs } from 'node:util'
+import { statSync } from 'node:fs'
+import { type Command, exitCodes } from '@tollway/chassis/command-line/command.ts'
+import { aFolder, text, toggle } from '@tollway/chassis/command-line/option.ts'
+import { parseOptions, required } from '@tollway/chassis/command-line/parse-options.ts'
+import { runCommand } from '@tollway/chassis/command-line/run-command.ts'
 import { findFiles } from './feeds/find-files.ts'
 import { readFiles } from './feeds/read-files.ts'
 import { formatProblem } from './rules/findings/format-problem.ts'
-import { printable } from './rules/findings/printable.ts'
 import type { Problem } from './rules/rate-limit-domain.ts'
 import { validate } from './rules/validate.ts'
 
@@ -31,54 +34,53 @@ export function checkConfigFolder(folder: string, mergeDomainConfigs: boolean): 
   }
 }
 
-export const configCheckHelp = (
-  program: string,
-) => `Usage: ${program} --config-dir DIR [--merge-domain-configs]
-
-Reads every *.yaml and *.yml file of the rate limit service below DIR and reports all problems of all of them,
-each with its file, its field and the allowed values. The service rejects a folder with a problem. Valid
-settings that are probably unintended are reported as warnings.
-
-  --config-dir DIR          the folder that the service reads; -config_dir is the same
-  --merge-domain-configs    allow several files to share a domain, as MERGE_DOMAIN_CONFIG=true does; also
-                            -merge_domain_configs
-
-Exit code: 0 when all files are valid, 1 when there is a problem or DIR cannot be read, 2 for invalid options.
-
-Examples:
-  ${program} --config-dir /srv/runtime_data/current/config
-  ${program} -config_dir limits -merge_domain_configs
-`
-
-/** The reference's flags follow Go's conventions: one dash or two, with `_` in the names. */
-const referenceFlag = /^--?(config[_-]dir|merge[_-]domain[_-]configs)(?:=(.*))?$/s
-
-/**
- * Parses the command line.
- *
- * @throws Error for invalid arguments.
- */
-export function parseConfigCheckArgs(args: readonly string[]): { folder: string; merge: boolean } {
-  const { values } = parseArgs({
-    args: args.flatMap(rewriteFlag),
-    options: {
-      'config-dir': { type: 'string' },
-      'merge-domain-configs': { type: 'boolean', default: false },
-    },
-  })
-  const { 'config-dir': folder, 'merge-domain-configs': merge } = values
-  if (!folder) throw new Error('name the folder with --config-dir')
-  return { folder: folder.replace(/(?<=.)\/+$/, ''), merge }
+const options = {
+  'config-dir': text({ placeholder: 'DIR', help: 'the folder that the service reads', completion: aFolder }),
+  'merge-domain-configs': toggle({
+    help: 'allow several files to share a domain, as MERGE_DOMAIN_CONFIG=true does',
+  }),
 }
 
-function rewriteFlag(arg: string): readonly string[] {
-  const [, flag, value] = referenceFlag.exec(arg) ?? []
-  if (flag === undefined) return [arg]
-  const name = `--${flag.replaceAll('_', '-')}`
-  if (name === '--config-dir') return [value === undefined ? name : `${name}=${value}`]
-  if (value === undefined || value === 'true') return [name]
-  if (value === 'false') return []
-  throw new Error(`${name}=${value}: must be true or false`)
+export const configCheck: Command = {
+  name: 'config-check',
+  summary: 'report every problem in the YAML files of a rate limit service',
+  options,
+  help: {
+    usage: ['--config-dir DIR [--merge-domain-configs]'],
+    description: `\
+Reads every *.yaml and *.yml file of the rate limit service below DIR and reports all problems of all of them,
+each with its file, its field and the allowed values. The service rejects a folder with a problem. Valid
+settings that are probably unintended are reported as warnings.`,
+    remarks:
+      'The spellings of envoyproxy/ratelimit, -config_dir and -merge_domain_configs, are accepted too.',
+    exitCodes: '0 when all files are valid, 1 when there is a problem, 2 when DIR cannot be read.',
+    examples: [
+      'tollway config-check --config-dir /srv/runtime_data/current/config',
+      'tollway config-check -config_dir limits -merge_domain_configs',
+    ],
+  },
+  async run(args, output) {
+    const { folder, merge } = parseConfigCheckArgs(args)
+    if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
+      throw new Error(`--config-dir ${folder}: no such folder`)
+    const checked = checkConfigFolder(folder, merge)
+    output.print(formatCheckedFolder(checked))
+    return checked.problems.length === 0 ? exitCodes.ok : exitCodes.wrong
+  },
+}
+
+/** The reference's flags follow Go's conventions: one dash or two, with `_` in the names. */
+const referenceFlag = /^--?(config[_-]dir|merge[_-]domain[_-]configs)(=.*)?$/s
+
+/** @throws UsageError for invalid arguments */
+export function parseConfigCheckArgs(args: readonly string[]): { folder: string; merge: boolean } {
+  const rewritten = args.map(arg => {
+    const [, flag, value = ''] = referenceFlag.exec(arg) ?? []
+    return flag === undefined ? arg : `--${flag.replaceAll('_', '-')}${value}`
+  })
+  const { values } = parseOptions(rewritten, options)
+  const folder = required('--config-dir', values['config-dir'] || undefined)
+  return { folder: folder.replace(/(?<=.)\/+$/, ''), merge: values['merge-domain-configs'] }
 }
 
 /** Formats one line for each finding, and a summary. */
@@ -97,23 +99,14 @@ function counted(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? '' : 's'}`
 }
 
-function main(args: readonly string[]): number {
-  const program = 'node services/ratelimit/config-check.ts'
-  if (args.includes('--help') || args.includes('-h')) {
-    process.stdout.write(configCheckHelp(program))
-    return 0
-  }
-  try {
-    const { folder, merge } = parseConfigCheckArgs(args)
-    const checked = checkConfigFolder(folder, merge)
-    process.stdout.write(formatCheckedFolder(checked))
-    return checked.problems.length === 0 ? 0 : 1
-  } catch (error) {
-    process.stderr.write(
-      `config-check: ${printable((error as Error).message)}\n--help shows how it is called\n`,
-    )
-    return 2
-  }
+if (import.meta.main) {
+  process.exitCode = await runCommand(
+    configCheck,
+    'node services/ratelimit/config-check.ts',
+    process.argv.slice(2),
+    {
+      print: line => process.stdout.write(line),
+      printError: line => process.stderr.write(line),
+    },
+  )
 }
-
-if (import.meta.main) process.exitCode = main(process.argv.slice(2))

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
-import { runCommand } from '../../operator/cli/run-command.ts'
+import { runCommand } from '../../operator/cli/tollway-program.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { rateLimitFiles, userLimit } from '../support/rate-limit-files.ts'
 import { startRateLimit } from '../support/rate-limit-process.ts'
@@ -69,8 +69,8 @@ test('call of a running service', async t => {
     const [freePort = 0] = await freePorts(1)
     const gone = `http://127.0.0.1:${freePort}`
     const table: [string[], RegExp][] = [
-      [['-e', 'a=b'], /--domain is missing/],
-      [['-d', 'shop'], /name the entries/],
+      [['-e', 'a=b'], /missing option --domain\n/],
+      [['-d', 'shop'], /missing option --entries KEY=VALUE\n/],
       [['-d', 'shop', '-e', 'a'], /"a" is not KEY=VALUE/],
       [['-d', 'shop', '-e', 'a=b', '--hits', '-1'], /--hits/],
       [
@@ -79,11 +79,11 @@ test('call of a running service', async t => {
       ],
       [['-d', 'shop', '-e', 'a=b', '--http', 'here'], /--http here: is not a URL/],
       [['-d', '', '-e', 'a=b', '--http', http], /answered 400 Bad Request; its log says why/],
-      [['--health', '--http', gone], /does not answer: ECONNREFUSED/],
+      [['--health', '--http', gone], /http:\/\/127\.0\.0\.1:\d+: connection refused$/m],
       [['--health', '--grpc', gone.replace('http://', '')], /answered UNAVAILABLE: .*ECONNREFUSED/],
       [['-d', 'a', '-e', 'a=b', '--grpc', grpc], /--grpc: goes with --health only/],
       [['--health', '--service', 'a'], /--service: goes with --grpc only/],
-      [['--health', '--http', gone, '--wait', '0.3'], /does not answer: ECONNREFUSED/],
+      [['--health', '--http', gone, '--wait', '0.3'], /http:\/\/127\.0\.0\.1:\d+: connection refused$/m],
     ]
     for (const [args, pattern] of table) {
       const { code, out, err } = await tollwayCall(...args)

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { CORE_SCHEMA, loadAll } from 'js-yaml'
-import { runCommand } from '../../operator/cli/run-command.ts'
+import { runCommand } from '../../operator/cli/tollway-program.ts'
+import { freePorts } from '../support/free-ports.ts'
 import { programs } from '../support/programs.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { manifest, root } from '../support/tollway.ts'
@@ -103,6 +104,7 @@ test('validate accepts valid folders and single files, and reports a folder with
   const right = { code: 0, out: '1 resource, no problem\n', err: '' }
   assert.deepEqual(tollway('validate', '-f', 'm'), right)
   assert.deepEqual(await inThisProcess('validate', '-f', join(place, 'm/a.yaml')), right)
+  assert.equal(tollway('validate', '-f', 'm', '-o=json').out, '[]\n')
   const other = join(place, 'other')
   const kinds = 'RateLimitConfig, AnimationStreamRoute, Merchant'
   const message = `${other}: holds none of ${kinds} in any .yaml or .yml file\n`
@@ -110,10 +112,7 @@ test('validate accepts valid folders and single files, and reports a folder with
   assert.equal((await inThisProcess('validate', '-f', join(place, 'missing'))).code, 2)
   const none = tollway('validate')
   assert.equal(none.code, 2)
-  assert.match(
-    none.err,
-    /name a folder of manifests with -f; no operator has run with the state in \.tollway/,
-  )
+  assert.match(none.err, /missing option --file: no operator has run with the state in \.tollway/)
 })
 
 test('translate prints what the feed would publish, and reports what it leaves out', () => {
@@ -210,7 +209,7 @@ test('convert reports every problem, and then prints no resource', () => {
   const long = tollway('convert', 'long.yaml')
   assert.deepEqual([long.code, long.out], [1, ''])
   assert.match(long.err, /^long\.yaml: .* has 254 characters; .* \(at spec\.domain\)/m)
-  assert.match(tollway('convert', 'empty').err, /empty: holds no \.yaml/)
+  assert.match(tollway('convert', 'empty').err, /empty: has no \.yaml/)
 })
 
 test('config-check validates the files of a rate limit service', async () => {
@@ -228,23 +227,34 @@ test('config-check validates the files of a rate limit service', async () => {
 test('an unknown command, option or value is a usage error', async () => {
   const { tollway } = openFolder({})
   const table: [string[], RegExp][] = [
-    [['vaildate'], /there is no command "vaildate"; did you mean validate\?\n/],
-    [['toString'], /there is no command "toString"/],
-    [['validate', '--fil', '.'], /--fil/],
+    [
+      ['vaildate'],
+      /^tollway: unknown command "vaildate" \(did you mean "validate"\?\)\nRun 'tollway --help' for usage\.\n$/,
+    ],
+    [['toString'], /^tollway: unknown command "toString"\nRun/],
+    [['--folder', 'x'], /^tollway: unknown option --folder\nRun 'tollway --help' for usage\.\n$/],
+    [['help', 'vaildate'], /^tollway: unknown command "vaildate"/],
+    [
+      ['validate', '--fiel', '.'],
+      /^tollway validate: unknown option --fiel \(did you mean --file\?\)\nRun 'tollway validate --help' for usage\.\n$/,
+    ],
+    [['streams'], /^tollway streams: missing subcommand: list, watch or interrupt\n/],
+    [['counters', 'gte'], /^tollway counters: unknown subcommand "gte" \(did you mean "get"\?\)\n/],
+    [['payments', 'exception'], /^tollway payments: missing subcommand: retry or close\n/],
+    [['payments', 'verfy'], /^tollway payments: unknown subcommand "verfy" \(did you mean "verify"\?\)\n/],
+    [['payments', 'payout', '--perod', 'a'], /unknown option --perod \(did you mean --period\?\)\n/],
     [['validate', '-f', '.', '-o', 'xml'], /--output xml: must be one of table, yaml, json/],
-    [['try', '-f', '.', '-e', 'user=alice'], /--domain is missing/],
-    [['try', '-f', '.', '-d', 'shop'], /name the entries/],
+    [['try', '-f', '.', '-e', 'user=alice'], /missing option --domain\n/],
+    [['try', '-f', '.', '-d', 'shop'], /missing option --entries KEY=VALUE\n/],
     [['try', '-f', '.', '-d', 'shop', '-e', 'user'], /"user" is not KEY=VALUE/],
     [['try', '-f', '.', '-d', 'shop', '-e', ''], /"" is not KEY=VALUE/],
     [['status', '--wait', 'abc'], /--wait abc: must be a number of seconds/],
     [['status', '--state-dir', '/missing'], /no operator runs with the state in \/missing/],
-    [['convert'], /name the files/],
-    [['convert', '/missing.yaml'], /missing\.yaml: no such file/],
+    [['convert'], /missing argument PATH/],
     [['convert', '.', '-o', 'table'], /must be one of yaml, json/],
-    [['config-check'], /name the folder with --config-dir/],
-    [['config-check', '-config_dir', 'x', '-merge'], /-m/],
-    [['run'], /name the folder of manifests with -f/],
-    [['run', '-f', '/missing'], /missing: no such file or folder/],
+    [['config-check'], /missing option --config-dir/],
+    [['config-check', '-config_dir', 'x', '-merge'], /unknown option -m\n/],
+    [['run'], /missing option --file/],
   ]
   for (const [args, pattern] of table) {
     const { code, out, err } = await inThisProcess(...args)
@@ -253,6 +263,75 @@ test('an unknown command, option or value is a usage error', async () => {
   }
   assert.equal(tollway('status').code, 2)
   assert.equal(tollway('status', '--wait', 'abc').code, 2)
+})
+
+test('a missing file has the exit code 2 in every command, and one text', async () => {
+  const { place } = openFolder({})
+  const cluster = ['--address', 'https://127.0.0.1:1']
+  const compared = ['--reference', '127.0.0.1:1', '--candidate', '127.0.0.1:2']
+  for (const [args, named] of [
+    [['validate', '-f', '/missing'], '--file /missing: no such file or folder'],
+    [['translate', '-f', '/missing'], '--file /missing: no such file or folder'],
+    [['diff', '-f', '/missing'], '--file /missing: no such file or folder'],
+    [['try', '-f', '/missing', '-d', 'a', '-e', 'b=c'], '--file /missing: no such file or folder'],
+    [['whatif', '-f', '/missing'], '--file /missing: no such file'],
+    [['run', '-f', '/missing'], '--file /missing: no such file or folder'],
+    [['run', '-f', place, '--config', '/missing'], '--config /missing: no such file'],
+    [['convert', '/missing'], '/missing: no such file or folder'],
+    [['config-check', '--config-dir', '/missing'], '--config-dir /missing: no such folder'],
+    [['compare', ...compared, '--requests', '/missing'], '/missing: no such file'],
+    [['operator', '--config', '/missing'], '--config /missing: no such file'],
+    [['streams', 'list', ...cluster, '--ca', '/missing'], '--ca /missing: no such file'],
+    [
+      ['counters', 'tap', '-d', 'a', '--operator', 'http://127.0.0.1:1', '--token-file', '/missing'],
+      '--token-file /missing: no such file',
+    ],
+  ] as const)
+    assert.deepEqual(await inThisProcess(...args), {
+      code: 2,
+      out: '',
+      err: `tollway ${args[0]}: ${named}\n`,
+    })
+})
+
+test('a connection that fails is named by its address and its cause', async () => {
+  const [port = 0] = await freePorts(1)
+  const at = `http://127.0.0.1:${port}`
+  for (const [args, said] of [
+    [['status', '--operator', at], `${at}: connection refused`],
+    [['counters', 'top', '-d', 'a', '--rule', 'a.b', '--operator', at], `${at}: connection refused`],
+    [['streams', 'list', '--address', at], `${at}: connection refused`],
+    [['call', '--health', '--http', at], `${at}: connection refused`],
+    [['status', '--operator', 'http://nothing.invalid'], 'http://nothing.invalid: host not found'],
+  ] as const) {
+    const { code, err } = await inThisProcess(...args)
+    assert.equal(code, 2, err)
+    assert.ok(err.includes(said), err)
+  }
+})
+
+test('the version of the command is printed, and of no operator if none runs', async () => {
+  const { version } = JSON.parse(readFileSync(join(root, 'operator/package.json'), 'utf8'))
+  assert.deepEqual(await inThisProcess('--version'), { code: 0, out: `tollway ${version}\n`, err: '' })
+  const table = await inThisProcess('version', '--state-dir', '/missing')
+  assert.equal(table.code, 0, table.err)
+  assert.match(table.out, new RegExp(`^PART +NAME +VERSION +IMAGE\\nclient +node \\S+ +${version}\\n$`))
+  const json = await inThisProcess('version', '--state-dir', '/missing', '-o=json')
+  const client = { version, node: process.version }
+  assert.deepEqual(JSON.parse(json.out), { client, operators: [], services: [], definitions: [] })
+})
+
+test('help of a command is printed in every spelling', async () => {
+  const help = await inThisProcess('run', '--help')
+  assert.match(help.out, /^Usage: tollway run /)
+  for (const args of [
+    ['run', '-h'],
+    ['help', 'run'],
+    ['--help', 'run'],
+  ])
+    assert.deepEqual(await inThisProcess(...args), help)
+  const { out } = await inThisProcess('help', 'counters', 'get')
+  assert.match(out, /^Usage: tollway counters get /)
 })
 
 test('run reports every wrong option and every wrong field, with its file', async () => {
@@ -272,8 +351,8 @@ test('run reports every wrong option and every wrong field, with its file', asyn
     assert.match(wrong.err, pattern)
   }
   const table: [string[], RegExp][] = [
-    [['--config', join(place, 'missing.yaml')], /missing\.yaml: cannot be read: ENOENT/],
-    [['--config', join(place, 'm')], /m: cannot be read: EISDIR/],
+    [['--config', join(place, 'missing.yaml')], /missing\.yaml: no such file\n$/],
+    [['--config', join(place, 'm')], /m: EISDIR/],
     [['--config', join(place, 'broken.yaml')], /broken\.yaml: line 2: /],
     [['--env', 'NEAR'], /--env NEAR: is not NAME=VALUE/],
     [['--env', 'NEAR_LIMT_RATIO=1'], /--env: NEAR_LIMT_RATIO: there is no such setting/],
@@ -314,6 +393,7 @@ test('every command has a help with examples', async () => {
     'operator',
     'removal',
     'config-check',
+    'version',
     'completion',
   ])
   for (const name of names) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { runCommand } from '../../operator/cli/run-command.ts'
+import { runCommand } from '../../operator/cli/tollway-program.ts'
 import {
   type AnimationClient,
   openAnimationClient,

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ComparisonReport } from '../../operator/cli/compare/comparison.ts'
-import { runCommand } from '../../operator/cli/run-command.ts'
+import { runCommand } from '../../operator/cli/tollway-program.ts'
 import { startReference } from '../differential/start-reference.ts'
 import { freePorts } from './free-ports.ts'
 import { startProgram } from './program.ts'

@@ -1,3 +1,4 @@
+import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
 import { apiPath } from '../../api/openapi-document.ts'
 import type { ErrorAnswer } from '../../api/shapes.ts'
 import { deadlines } from '../../console/browser/data/deadlines.ts'
@@ -60,8 +61,7 @@ async function send(
   try {
     response = await fetch(`${base}${path}`, { ...init, headers, signal, redirect: 'error' })
   } catch (error) {
-    const { cause, message } = error as Error & { readonly cause?: NodeJS.ErrnoException }
-    throw new Error(`${url.origin}: cannot be asked: ${cause?.code ?? cause?.message ?? message}`)
+    throw new Error(`${url.origin}: ${describeConnectionError(error)}`)
   }
   if (response.ok) return response
   const answer = (await response.json().catch(() => undefined)) as ErrorAnswer | undefined

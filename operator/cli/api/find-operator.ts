@@ -1,11 +1,10 @@
+import { UsageError } from '@tollway/chassis/command-line/command.ts'
+import { aFile, type OptionValues, text } from '@tollway/chassis/command-line/option.ts'
 import { isLoopback } from '@tollway/chassis/net/is-loopback.ts'
-import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import { mayRun, readStatusReport } from '../../environments/host/status-file.ts'
 import { accessFromEnvironment } from '../../environments/kubernetes/api/connection/access.ts'
-import { UsageError } from '../command.ts'
-import { aFile } from '../completion/completion.ts'
-import { type OptionValues, text } from '../options/option.ts'
-import { stateDirOption } from '../options/shared-options.ts'
+import { readInput } from '../read-input.ts'
+import { stateDirOption } from '../shared-options.ts'
 import type { SourceOf } from '../source-of-command.ts'
 
 /** The options of every command that calls the API of an operator. */
@@ -81,12 +80,7 @@ function parseUrl(text: string): URL {
 }
 
 function readToken(path: string): string {
-  let token: string
-  try {
-    token = readBoundedFile(path, maxTokenFileBytes).toString('utf8').trim()
-  } catch (error) {
-    throw new UsageError(`--token-file ${path}: ${(error as Error).message}`)
-  }
+  const token = readInput('--token-file', path, maxTokenFileBytes).trim()
   if (/^[\x21-\x7e]+$/.test(token)) return token
   throw new UsageError(`--token-file ${path}: the file must contain one token only`)
 }

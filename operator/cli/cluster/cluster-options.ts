@@ -1,5 +1,4 @@
-import { aFile, noValues } from '../completion/completion.ts'
-import { text } from '../options/option.ts'
+import { aFile, noValues, text } from '@tollway/chassis/command-line/option.ts'
 import type { SourceValues } from '../source-of-command.ts'
 
 /** The options of kubectl that every command of `kubectl tollway` takes. */

@@ -70,6 +70,12 @@ export function toPod(object: KubeObject): TollwayPod {
   return { name, namespace, component, isReady, object }
 }
 
+export function containersOf({ object }: Pick<TollwayPod, 'object'>) {
+  const spec = isObject(object['spec']) ? object['spec'] : {}
+  const containers = Array.isArray(spec['containers']) ? spec['containers'].filter(isObject) : []
+  return containers.map(({ name, image }) => ({ name: `${name}`, image: `${image}` }))
+}
+
 /** The path of a page of a pod behind the proxy of the API server. It needs the right to get pods/proxy. */
 export function pagePath({ name, namespace }: TollwayPod, port: number, page: string): string {
   return `/api/v1/namespaces/${namespace}/pods/${name}:${port}/proxy${page}`

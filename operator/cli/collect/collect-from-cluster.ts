@@ -7,7 +7,14 @@ import { apiVersion, customResource } from '../../environments/kubernetes/api/cu
 import type { ApiResource, KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
 import { kinds, podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
 import { labelNames } from '../../environments/kubernetes/infrastructure/objects/place.ts'
-import { findOperatorPods, operatorPort, pagePath, type TollwayPod, toPod } from '../cluster/find-tollway.ts'
+import {
+  containersOf,
+  findOperatorPods,
+  operatorPort,
+  pagePath,
+  type TollwayPod,
+  toPod,
+} from '../cluster/find-tollway.ts'
 import { MissingRightError } from '../cluster/missing-right.ts'
 import type { Cluster } from '../cluster/open-cluster.ts'
 import type { Bundle } from './bundle.ts'
@@ -89,12 +96,6 @@ async function hasKinds(cluster: Cluster): Promise<boolean> {
 
 const imagesOf = (pods: readonly TollwayPod[]) =>
   pods.map(pod => ({ pod: pod.name, images: containersOf(pod).map(({ image }) => image) }))
-
-function containersOf({ object }: TollwayPod) {
-  const spec = isObject(object['spec']) ? object['spec'] : {}
-  const containers = Array.isArray(spec['containers']) ? spec['containers'].filter(isObject) : []
-  return containers.map(({ name, image }) => ({ name: `${name}`, image: `${image}` }))
-}
 
 interface Installation {
   readonly namespace: string

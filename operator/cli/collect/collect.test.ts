@@ -8,7 +8,7 @@ import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { manifest } from '../../../test/support/tollway.ts'
 import { openTestCluster, systemNamespace, type TestCluster } from '../cluster/testing/open-test-cluster.ts'
 import { runKubectlTollway } from '../kubectl/run-kubectl-tollway.ts'
-import { runCommand } from '../run-command.ts'
+import { runCommand } from '../tollway-program.ts'
 import { Bundle, type BundleManifest } from './bundle.ts'
 import { redactText } from './redact-text.ts'
 

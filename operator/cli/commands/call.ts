@@ -1,10 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { type Command, exitCodes, UsageError } from '../command.ts'
-import { parseEntries } from '../entries.ts'
-import { seconds, text, textOr, toggle, wholeNumber } from '../options/option.ts'
-import { parseOptions, required } from '../options/parse-options.ts'
-import { domainOption, entriesOption, outputOption } from '../options/shared-options.ts'
+import { type Command, exitCodes, UsageError } from '@tollway/chassis/command-line/command.ts'
+import { seconds, text, textOr, toggle, wholeNumber } from '@tollway/chassis/command-line/option.ts'
+import { parseOptions, required } from '@tollway/chassis/command-line/parse-options.ts'
+import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
+import { requiredEntries } from '../entries.ts'
 import { printable, render, renderTable } from '../render.ts'
+import { domainOption, entriesOption, outputOption } from '../shared-options.ts'
 
 const defaultAddress = 'http://127.0.0.1:8080'
 const askMs = 2_000
@@ -80,7 +81,7 @@ tollway try explains a decision without a hit.`,
       const { grpc, service = '' } = values
       const { askHealth } = await import('../ask-health.ts')
       const found = await untilAnswered(() => askHealth(grpc, service, askMs), waitMs)
-      if ('problem' in found) throw new Error(`${grpc} ${printable(found.problem)}`)
+      if ('problem' in found) throw new Error(`${grpc}: ${printable(found.problem)}`)
       output.print('OK\n')
       return exitCodes.ok
     }
@@ -89,7 +90,7 @@ tollway try explains a decision without a hit.`,
     const wanted = health || requestBody(domain, entries, values.hits)
     const [path, body] = wanted === true ? ['/healthcheck', undefined] : ['/json', wanted]
     const answer = await untilAnswered(() => ask(new URL(path, http), body), waitMs)
-    if ('problem' in answer) throw new Error(`${http} ${answer.problem}`)
+    if ('problem' in answer) throw new Error(`${http}: ${answer.problem}`)
     if (body === undefined) {
       output.print(`${answer.body.trim()}\n`)
       return exitCodes.ok
@@ -103,9 +104,8 @@ tollway try explains a decision without a hit.`,
 /** A RateLimitRequest as JSON. */
 function requestBody(domain: string | undefined, entries: readonly string[], hits: number): string {
   required('--domain', domain)
-  if (entries.length === 0) throw new UsageError('name the entries with --entries KEY=VALUE')
   // A descriptor without an addend would use 1 for a 0 of the request.
-  const descriptors = entries.map(text => ({ entries: parseEntries(text), hitsAddend: `${hits}` }))
+  const descriptors = requiredEntries(entries).map(each => ({ entries: each, hitsAddend: `${hits}` }))
   return JSON.stringify({ domain, descriptors })
 }
 
@@ -131,8 +131,7 @@ async function ask(url: URL, body: string | undefined): Promise<Answer> {
     const advice = body === undefined ? '' : '; its log says why (LOG_LEVEL=debug)'
     return { problem: `answered ${response.status} ${printable(text.trim().slice(0, 200))}${advice}` }
   } catch (error) {
-    const { cause, message } = error as Error & { readonly cause?: { readonly code?: string } }
-    return { problem: `does not answer: ${cause?.code ?? message}` }
+    return { problem: describeConnectionError(error) }
   }
 }
 

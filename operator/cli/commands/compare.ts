@@ -1,6 +1,16 @@
 import { once } from 'node:events'
+import { type Command, exitCodes, type Output, UsageError } from '@tollway/chassis/command-line/command.ts'
+import {
+  aFile,
+  type OptionValues,
+  optional,
+  seconds,
+  text,
+  toggle,
+  wholeNumber,
+} from '@tollway/chassis/command-line/option.ts'
+import { parseOptions } from '@tollway/chassis/command-line/parse-options.ts'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
-import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
 import { Comparison, type ComparisonReport } from '../compare/comparison.ts'
 import { describeReport, summarize } from '../compare/describe-report.ts'
 import {
@@ -21,11 +31,8 @@ import {
   parsePeerTls,
   peerTlsOptions,
 } from '../compare/tls-options.ts'
-import { aFile } from '../completion/completion.ts'
-import { type OptionValues, optional, seconds, text, toggle, wholeNumber } from '../options/option.ts'
-import { parseOptions } from '../options/parse-options.ts'
-import { outputOption } from '../options/shared-options.ts'
 import { render } from '../render.ts'
+import { outputOption } from '../shared-options.ts'
 
 const progressMs = 10_000
 const connectMs = 3_000

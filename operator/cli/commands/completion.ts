@@ -1,6 +1,6 @@
-import { type Command, exitCodes, UsageError } from '../command.ts'
+import { type Command, exitCodes, UsageError } from '@tollway/chassis/command-line/command.ts'
+import { parseOptions } from '@tollway/chassis/command-line/parse-options.ts'
 import { completionScripts, shells } from '../completion/scripts.ts'
-import { parseOptions } from '../options/parse-options.ts'
 
 export const completion: Command = {
   name: 'completion',
@@ -22,10 +22,12 @@ kubectl completes its plugin by the program kubectl_complete-tollway, which must
     ],
   },
   async run(args, output) {
-    const [name = '', ...more] = parseOptions(args, {}, true).positionals
+    const [name, ...more] = parseOptions(args, {}, true).positionals
+    if (name === undefined) throw new UsageError(`missing argument: ${shells.join(', ')}`)
+    if (more.length > 0) throw new UsageError(`unexpected argument ${JSON.stringify(more[0])}`)
     const shell = shells.find(each => each === name)
-    if (shell === undefined || more.length > 0)
-      throw new UsageError(`"${[name, ...more].join(' ')}": must be one of ${shells.join(', ')}`)
+    if (shell === undefined)
+      throw new UsageError(`unknown shell ${JSON.stringify(name)}: must be one of ${shells.join(', ')}`)
     output.print(completionScripts[shell])
     return exitCodes.ok
   },

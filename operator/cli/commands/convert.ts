@@ -1,15 +1,14 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { type Command, exitCodes, UsageError } from '@tollway/chassis/command-line/command.ts'
+import { aFile, oneOf, textOr } from '@tollway/chassis/command-line/option.ts'
+import { parseOptions } from '@tollway/chassis/command-line/parse-options.ts'
 import { formatProblem } from '@tollway/ratelimit/rules/findings/format-problem.ts'
 import type { Problem, RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
 import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import { convertConfigurations } from '../../kinds/rate-limit-config/convert-configuration.ts'
 import { translateRateLimitConfig } from '../../kinds/rate-limit-config/translate-rate-limit-config.ts'
-import { type Command, exitCodes, UsageError } from '../command.ts'
-import { aFile } from '../completion/completion.ts'
-import { oneOf, textOr } from '../options/option.ts'
-import { parseOptions } from '../options/parse-options.ts'
 import { render } from '../render.ts'
 
 const options = {
@@ -42,7 +41,7 @@ only the problems are printed.`,
   async run(args, output) {
     const { values, positionals } = parseOptions(args, options, true)
     const format = values.output
-    if (positionals.length === 0) throw new UsageError('name the files to convert')
+    if (positionals.length === 0) throw new UsageError('missing argument PATH')
     const { configs, problems, warnings } = readConfigurations(positionals.flatMap(filesOf))
     const documents = convertConfigurations(configs, values.namespace)
     const unfit = configs.flatMap((config, index) => whatNoResourceSays(config, documents[index]))
@@ -90,12 +89,12 @@ function whatNoResourceSays({ name: source }: RateLimitDomain, document: unknown
 
 function filesOf(path: string): string[] {
   const stat = statSync(path, { throwIfNoEntry: false })
-  if (stat === undefined) throw new UsageError(`${path}: no such file or folder`)
+  if (stat === undefined) throw new Error(`${path}: no such file or folder`)
   if (!stat.isDirectory()) return [path]
   const found = readdirSync(path, { recursive: true, encoding: 'utf8' })
     .filter(name => /\.ya?ml$/.test(name) && statSync(join(path, name)).isFile())
     .sort()
     .map(name => join(path, name))
-  if (found.length === 0) throw new UsageError(`${path}: holds no .yaml or .yml file`)
+  if (found.length === 0) throw new Error(`${path}: has no .yaml or .yml file`)
   return found
 }

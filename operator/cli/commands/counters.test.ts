@@ -5,7 +5,7 @@ import { describe, type TestContext, test } from 'node:test'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { serveApi } from '../../api/testing/serve-api.ts'
 import { defaultWhatIfTiming } from '../../counters/what-if.ts'
-import { runCommand } from '../run-command.ts'
+import { runCommand } from '../tollway-program.ts'
 
 const alice = ['--domain', 'checkout', '--entries', 'user=alice']
 const manifest = (unit: string) => `
@@ -129,19 +129,16 @@ describe('tollway counters', () => {
   })
 
   for (const [args, message] of [
-    [['top', ...alice, '--rule', 'checkout.user'], /name the rule or the entries, not both/],
-    [['top', '-d', 'checkout'], /--rule is missing/],
+    [['top', ...alice, '--rule', 'checkout.user'], /--rule and --entries exclude each other/],
+    [['top', '-d', 'checkout'], /missing option --rule/],
     [['tap', '-d', 'checkout', '-e', 'user'], /--entries user: "user" is not KEY=VALUE/],
-    [
-      ['raise', ...alice, '--by', '-1'],
-      /by: -1 is not allowed; expected a whole number from 1 to 4294967295/,
-    ],
-    [['raise', ...alice], /--by is missing/],
-    [['get', ...alice, '--by', '1'], /--by: get does not use it/],
+    [['raise', ...alice, '--by', '-1'], /--by -1: must be a whole number from 1 to 4294967295/],
+    [['raise', ...alice], /missing option --by/],
+    [['get', ...alice, '--by', '1'], /unknown option --by\n/],
     [['get', '-d', 'nothing', '-e', 'user=a'], /there is no such domain/],
     [['get', '-d', 'checkout', '-e', 'ip=1'], /no rule matches/],
     [['tap', '-d', 'nothing'], /there is no such domain/],
-    [['forget'], /"forget": must be one of get, reset, raise, top, tap/],
+    [['forget'], /unknown subcommand "forget": must be get, reset, raise, top or tap/],
   ] as const)
     test(`${args.join(' ')} is rejected`, async t => {
       const { run } = await open(t)

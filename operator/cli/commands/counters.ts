@@ -1,21 +1,27 @@
+import {
+  type Action,
+  type Command,
+  exitCodes,
+  type Output,
+  UsageError,
+} from '@tollway/chassis/command-line/command.ts'
+import { aRule, oneOf, optional, text, wholeNumber } from '@tollway/chassis/command-line/option.ts'
+import { parseWithSource, required } from '@tollway/chassis/command-line/parse-options.ts'
 import type { Counter, CounterChange, TapBatchEvent, TopKeysAnswer } from '../../api/shapes.ts'
 import { type Entry, writeEntries } from '../../console/browser/data/entries.ts'
 import { callApi, followApi } from '../api/call-api.ts'
 import { type OperatorAddress, operatorSource } from '../api/find-operator.ts'
-import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
-import { aRule } from '../completion/completion.ts'
 import { parseEntries } from '../entries.ts'
-import { oneOf, text } from '../options/option.ts'
-import { parseWithSource, required } from '../options/parse-options.ts'
-import { domainOption, entryOption, outputOption } from '../options/shared-options.ts'
 import { printable, render, renderTable } from '../render.ts'
+import { domainOption, entryOption, outputOption } from '../shared-options.ts'
 import type { SourceOf } from '../source-of-command.ts'
 
 const common = { output: outputOption() }
 const rule = text({ placeholder: 'RULE', help: 'the rule, such as checkout.user', completion: aRule })
 const oneOptions = { domain: domainOption, entries: entryOption, ...common }
-const by = text({ placeholder: 'N', help: 'raise: the number of hits, from 1 to 4294967295' })
-const raiseOptions = { domain: domainOption, entries: entryOption, by, ...common }
+const by = optional(
+  wholeNumber(1, { min: 1, max: 2 ** 32 - 1, help: 'raise: the number of hits, from 1 to 4294967295' }),
+)
 const topOptions = {
   domain: domainOption,
   rule,
@@ -32,13 +38,12 @@ const tapOptions = { domain: domainOption, rule, entries: entryOption, ...common
 export const createCounters = (source: SourceOf<OperatorAddress>): Command => ({
   name: 'counters',
   summary: 'read, reset or raise a counter; list the top keys; watch live decisions',
-  options: {},
-  actions: {
-    get: { options: { ...oneOptions, ...source.options } },
-    reset: { options: { ...oneOptions, ...source.options } },
-    raise: { options: { ...raiseOptions, ...source.options } },
-    top: { options: { ...topOptions, ...source.options } },
-    tap: { options: { ...tapOptions, ...source.options } },
+  subcommands: {
+    get: change('get', source),
+    reset: change('reset', source),
+    raise: change('raise', source),
+    top: { options: { ...topOptions, ...source.options }, run: (args, output) => top(args, output, source) },
+    tap: { options: { ...tapOptions, ...source.options }, run: (args, output) => tap(args, output, source) },
   },
   help: {
     usage: [
@@ -73,49 +78,33 @@ of the resource, and reset and raise the right to update it.`,
       'tollway counters get -d checkout -e user=alice --operator http://localhost:8000 --token-file token',
     ],
   },
-  async run([action = '', ...args], output) {
-    if (action === 'get' || action === 'reset' || action === 'raise')
-      return await one(action, args, output, source)
-    if (action === 'top') return await top(args, output, source)
-    if (action === 'tap') return await tap(args, output, source)
-    throw new UsageError(`"${action}": must be one of get, reset, raise, top, tap`)
-  },
 })
 
 export const counters = createCounters(operatorSource)
 
-async function one(
-  action: 'get' | 'reset' | 'raise',
-  args: readonly string[],
-  output: Output,
-  source: SourceOf<OperatorAddress>,
-) {
-  const { values, sourceValues } = parseWithSource(withNegative(args), raiseOptions, source.options)
-  const format = values.output
-  const domain = required('--domain', values.domain)
-  const entries = parseEntries(required('--entries', values.entries))
-  if (action !== 'raise' && values.by !== undefined) throw new UsageError(`--by: ${action} does not use it`)
-  const by = action === 'raise' ? { by: parseBy(required('--by', values.by)) } : {}
-  const operator = await source.open(sourceValues, output)
-  const answer =
-    action === 'get'
-      ? await callApi<Counter>(operator, `/counters?${queryOf(domain, entries)}`)
-      : await callApi<CounterChange>(operator, `/counters/${action}`, { domain, entries, ...by })
-  output.print(format === 'table' ? counterTable(answer) : render(answer, format))
-  return complain(answer.missing, 'confirmed' in answer ? 'has not confirmed' : 'did not answer', output)
-}
-
-/** `--by -1` reads like two options; joined, it gets the message about the allowed numbers. */
-function withNegative(args: readonly string[]): readonly string[] {
-  const index = args.indexOf('--by')
-  const by = args[index + 1]
-  return index >= 0 && by?.match(/^-\d+$/) ? args.toSpliced(index, 2, `--by=${by}`) : args
-}
-
-/** The operator judges the number. */
-function parseBy(text: string): number {
-  if (/^-?\d+$/.test(text)) return Number(text)
-  throw new UsageError(`--by ${text}: must be a whole number from 1 to 4294967295`)
+/** Returns the subcommand that reads or changes a counter. */
+function change(action: 'get' | 'reset' | 'raise', source: SourceOf<OperatorAddress>): Action {
+  return {
+    options: { ...oneOptions, ...(action === 'raise' && { by }), ...source.options },
+    async run(args, output) {
+      const { values, sourceValues } = parseWithSource(args, oneOptions, this.options)
+      const format = values.output
+      const domain = required('--domain', values.domain)
+      const entries = parseEntries(required('--entries', values.entries))
+      const body = {
+        domain,
+        entries,
+        ...(action === 'raise' && { by: required('--by', sourceValues['by']) }),
+      }
+      const operator = await source.open(sourceValues, output)
+      const answer =
+        action === 'get'
+          ? await callApi<Counter>(operator, `/counters?${queryOf(domain, entries)}`)
+          : await callApi<CounterChange>(operator, `/counters/${action}`, body)
+      output.print(format === 'table' ? counterTable(answer) : render(answer, format))
+      return complain(answer.missing, 'confirmed' in answer ? 'has not confirmed' : 'did not answer', output)
+    },
+  }
 }
 
 function queryOf(
@@ -152,8 +141,7 @@ async function top(
   const format = values.output
   const domain = required('--domain', values.domain)
   const entries = values.entries === undefined ? undefined : parseEntries(values.entries)
-  if (entries && values.rule !== undefined)
-    throw new UsageError('--entries: name the rule or the entries, not both')
+  if (entries && values.rule !== undefined) throw new UsageError('--rule and --entries exclude each other')
   const named = entries ? '' : required('--rule', values.rule)
   const operator = await source.open(sourceValues, output)
   const matched = entries && (await callApi<Counter>(operator, `/counters?${queryOf(domain, entries)}`))

@@ -1,13 +1,12 @@
+import type { Command } from '@tollway/chassis/command-line/command.ts'
+import { aFile, text, toggle } from '@tollway/chassis/command-line/option.ts'
+import { parseWithSource, required } from '@tollway/chassis/command-line/parse-options.ts'
 import { readStatusReport } from '../../environments/host/status-file.ts'
-import { type Command, UsageError } from '../command.ts'
-import { aFile } from '../completion/completion.ts'
 import { compareResources, type DiffTarget } from '../diff/compare-resources.ts'
 import { describeDifferences } from '../diff/describe-differences.ts'
-import { text, toggle } from '../options/option.ts'
-import { parseWithSource } from '../options/parse-options.ts'
-import { outputOption, stateDirOption } from '../options/shared-options.ts'
 import { kindsOf, readFolder } from '../read-folder.ts'
 import { render } from '../render.ts'
+import { outputOption, stateDirOption } from '../shared-options.ts'
 import type { SourceOf } from '../source-of-command.ts'
 
 /** The exit codes of `kubectl diff`. */
@@ -60,8 +59,7 @@ are those of spec, and the annotations of Tollway.`,
   },
   async run(args, output) {
     const { values, sourceValues } = parseWithSource(args, own, source.options)
-    if (values.file === undefined) throw new UsageError('name the manifests with -f')
-    const folder = await readFolder(values.file, '', output)
+    const folder = await readFolder(required('--file', values.file), '', output)
     const target = await source.open(sourceValues, output)
     const differences = await compareResources(target, folder, values.prune)
     const { output: format } = values

@@ -1,5 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { type Command, exitCodes, type Output, UsageError } from '@tollway/chassis/command-line/command.ts'
+import { aFile, noValues, type Option, type Options, text } from '@tollway/chassis/command-line/option.ts'
+import { parseOptions, required } from '@tollway/chassis/command-line/parse-options.ts'
 import { runUntilStopped } from '@tollway/chassis/lifecycle.ts'
 import {
   type Judged,
@@ -12,11 +15,8 @@ import { startStandalone } from '../../environments/host/start.ts'
 import { InfrastructureError } from '../../infrastructure/provider.ts'
 import type { HostOption } from '../../services/host-option.ts'
 import type { ServiceEnv } from '../../services/service-env.ts'
-import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
-import { aFile, noValues } from '../completion/completion.ts'
-import { type Option, type Options, text } from '../options/option.ts'
-import { parseOptions } from '../options/parse-options.ts'
-import { stateDirOption } from '../options/shared-options.ts'
+import { describeFileError } from '../read-input.ts'
+import { stateDirOption } from '../shared-options.ts'
 
 /** The option of the operator as one of the command line. `judgeOptions` reads its texts. */
 function toOption({ placeholder, help, fallback, names, env }: HostOption): Option<unknown> {
@@ -28,7 +28,7 @@ function toOption({ placeholder, help, fallback, names, env }: HostOption): Opti
     shownFallback: isShown ? `${fallback}` : '',
     repeats: env !== undefined,
     completion: names === undefined ? noValues : { kind: 'values', values: names },
-    read: texts => (env === undefined ? (placeholder === '' ? true : texts.at(-1)) : texts),
+    read: texts => (env === undefined ? texts.at(-1) : texts),
   }
 }
 
@@ -122,11 +122,11 @@ function stopOnSignal(
 
 function readOptions(args: readonly string[]) {
   const { values } = parseOptions(args, { ...operatorTable, ...ownOptions })
-  if (values.file === undefined) throw new UsageError('name the folder of manifests with -f')
-  if (!existsSync(values.file)) throw new UsageError(`${values.file}: no such file or folder`)
+  const file = required('--file', values.file)
+  if (!existsSync(file)) throw new Error(`--file ${file}: no such file or folder`)
   const judged = judgeOptions(values, values.config)
   if ('problems' in judged) throw new UsageError(judged.problems.join('\n  '))
-  return { folder: resolve(values.file), stateDir: resolve(values['state-dir']), config: judged.value }
+  return { folder: resolve(file), stateDir: resolve(values['state-dir']), config: judged.value }
 }
 
 /** Validates the options of the command line together with the fields of the file. */
@@ -157,9 +157,10 @@ function refusePassword(redisUrl: string): void {
 function readConfigFile(path: string): WrittenConfig {
   let text: string
   try {
+    // The file may be a pipe, such as that of a program that decrypts it.
     text = readFileSync(path, 'utf8')
   } catch (error) {
-    throw new UsageError(`--config ${path}: cannot be read: ${(error as Error).message}`)
+    throw new Error(`--config ${path}: ${describeFileError(error)}`)
   }
   const parsed = parseOperatorConfig(text)
   if ('problem' in parsed) throw new UsageError(`--config ${path}: ${parsed.problem}`)

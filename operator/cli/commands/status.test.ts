@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
+import { runCommand } from '@tollway/chassis/command-line/run-command.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import { status } from './status.ts'
@@ -55,7 +56,10 @@ async function printed(resources: readonly ResourceStatus[]): Promise<readonly s
     out += text
   }
   try {
-    const code = await status.run(['--operator', `http://127.0.0.1:${port}`], { print, printError: print })
+    const code = await runCommand(status, 'tollway status', ['--operator', `http://127.0.0.1:${port}`], {
+      print,
+      printError: print,
+    })
     assert.equal(code, 0, out)
   } finally {
     pages.close()

@@ -1,4 +1,15 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { type Command, exitCodes, UsageError } from '@tollway/chassis/command-line/command.ts'
+import {
+  type OptionValues,
+  optional,
+  seconds,
+  text,
+  textOr,
+  toggle,
+} from '@tollway/chassis/command-line/option.ts'
+import { parseWithSource } from '@tollway/chassis/command-line/parse-options.ts'
+import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
 import { mayRun, readStatusReport } from '../../environments/host/status-file.ts'
 import { complaintsOf } from '../../environments/host/terminal/problem-log.ts'
 import type { KindColumns } from '../../kinds/kind-adapter.ts'
@@ -6,23 +17,22 @@ import { rateLimitConfigColumns } from '../../kinds/rate-limit-config/rate-limit
 import { columnsOfKinds } from '../../kinds/registry.ts'
 import type { SourceProblem } from '../../sources/source.ts'
 import { conditionOf, isReady, type StatusReport } from '../../status/status-report.ts'
-import { type Command, exitCodes, UsageError } from '../command.ts'
-import { type OptionValues, optional, seconds, text, textOr, toggle } from '../options/option.ts'
-import { parseWithSource } from '../options/parse-options.ts'
-import { outputOption, stateDirOption } from '../options/shared-options.ts'
 import { printable, render, renderTable } from '../render.ts'
+import { outputOption, stateDirOption } from '../shared-options.ts'
 import type { SourceOf } from '../source-of-command.ts'
 import { lastingProblems } from './lasting-problems.ts'
 
 const pollMs = 50
 const askMs = 1_000
 
+interface Absent {
+  readonly problem: string
+}
+
 /** The source of an operator's report. */
 export interface ReportSource {
-  /** Resolves with undefined if no operator answers. */
-  look(): Promise<StatusReport | undefined>
-  /** The complaint if none answers. */
-  readonly absent: string
+  /** Resolves with the problem if no operator answers. */
+  look(): Promise<StatusReport | Absent>
 }
 
 const seeOperators = 'see: kubectl describe pod -l app.kubernetes.io/name=tollway-operator'
@@ -36,16 +46,9 @@ const operatorSource: SourceOf<ReportSource> = {
   options: ofOperator,
   async open(values) {
     const { operator, 'state-dir': stateDir } = values as OptionValues<typeof ofOperator>
-    if (operator !== undefined)
-      return {
-        look: () => remoteReport(operator),
-        absent: `no operator answers at ${operator}; ${seeOperators}`,
-      }
-    const advice = 'start one with: tollway run -f FOLDER'
-    return {
-      look: () => presentReport(stateDir),
-      absent: `no operator runs with the state in ${stateDir}; ${advice}`,
-    }
+    if (operator !== undefined) return { look: () => remoteReport(operator) }
+    const problem = `no operator runs with the state in ${stateDir}; start one with: tollway run -f FOLDER`
+    return { look: async () => (await presentReport(stateDir)) ?? { problem } }
   },
 }
 
@@ -98,7 +101,7 @@ For a Merchant:
   async run(args, output) {
     const { values, sourceValues } = parseWithSource(args, own, source.options)
     const { output: format, wait: waitMs } = values
-    const { look, absent } = await source.open(sourceValues, output)
+    const { look } = await source.open(sourceValues, output)
     const isCurrent = (found: StatusReport) => ['', found.revision].includes(values.revision)
     const ready = (found: StatusReport) => isCurrent(found) && isReady(found, values['except-stalled'])
     const lasting = lastingProblems(values.grace)
@@ -111,10 +114,7 @@ For a Merchant:
       (found, nowMs) => lasting(problemsOf(found), nowMs),
       waitMs,
     )
-    if (report === undefined) {
-      output.printError(`${absent}\n`)
-      return exitCodes.failed
-    }
+    if ('problem' in report) throw new Error(report.problem)
     if (values['problems-only']) {
       if (!ready(report)) output.print(describeProblems(report, obstacles))
     } else output.print(format === 'table' ? describe(report) : render(report, format))
@@ -131,13 +131,13 @@ For a Merchant:
 export const status = createStatus(operatorSource)
 
 interface Waited {
-  readonly report: StatusReport | undefined
+  readonly report: StatusReport | Absent
   /** The problems for which the wait ended early. */
   readonly obstacles: readonly SourceProblem[]
 }
 
 async function waitUntilReady(
-  look: () => Promise<StatusReport | undefined>,
+  look: () => Promise<StatusReport | Absent>,
   ready: (report: StatusReport) => boolean,
   obstaclesOf: (report: StatusReport, nowMs: number) => readonly SourceProblem[],
   waitMs: number,
@@ -145,22 +145,23 @@ async function waitUntilReady(
   const endMs = performance.now() + waitMs
   for (;;) {
     const report = await look()
-    if (report && ready(report)) return { report, obstacles: [] }
-    const obstacles = report === undefined ? [] : obstaclesOf(report, performance.now())
+    const isAbsent = 'problem' in report
+    if (!isAbsent && ready(report)) return { report, obstacles: [] }
+    const obstacles = isAbsent ? [] : obstaclesOf(report, performance.now())
     if (obstacles.length > 0 || performance.now() >= endMs) return { report, obstacles }
     await pause(pollMs)
   }
 }
 
-/** Returns undefined if no operator answers in time, or if the answer is not a report. */
-async function remoteReport(operator: string): Promise<StatusReport | undefined> {
+async function remoteReport(operator: string): Promise<StatusReport | Absent> {
   if (!URL.canParse('/status', operator)) throw new UsageError(`--operator ${operator}: is not a URL`)
   try {
     const answer = await fetch(new URL('/status', operator), { signal: AbortSignal.timeout(askMs) })
-    const told = (await answer.json()) as Partial<StatusReport>
-    return Array.isArray(told.resources) && Array.isArray(told.replicas) ? (told as StatusReport) : undefined
-  } catch {
-    return undefined
+    const told = (await answer.json().catch(() => ({}))) as Partial<StatusReport>
+    if (Array.isArray(told.resources) && Array.isArray(told.replicas)) return told as StatusReport
+    return { problem: `${operator}: is not an operator: /status answered ${answer.status} without a report` }
+  } catch (error) {
+    return { problem: `${operator}: ${describeConnectionError(error)}; ${seeOperators}` }
   }
 }
 
@@ -169,7 +170,7 @@ async function remoteReport(operator: string): Promise<StatusReport | undefined>
  * the operator does not answer in time. Returns undefined if no operator runs, even if another process has
  * its port or its process id.
  */
-async function presentReport(stateDir: string): Promise<StatusReport | undefined> {
+export async function presentReport(stateDir: string): Promise<StatusReport | undefined> {
   const written = readStatusReport(stateDir)
   if (written === undefined || !mayRun(written)) return undefined
   try {

@@ -1,12 +1,11 @@
+import { type Command, exitCodes, type Output, UsageError } from '@tollway/chassis/command-line/command.ts'
+import { noValues, seconds, toggle } from '@tollway/chassis/command-line/option.ts'
+import { parseWithSource } from '@tollway/chassis/command-line/parse-options.ts'
 import { askBrokers } from '../../streams/ask-brokers.ts'
 import { type BrokerAddress, interrupt } from '../../streams/broker-pages.ts'
 import { type Look, rowsOf } from '../../streams/stream-rows.ts'
-import { type Command, exitCodes, type Output, UsageError } from '../command.ts'
-import { noValues } from '../completion/completion.ts'
-import { seconds, toggle } from '../options/option.ts'
-import { parseWithSource } from '../options/parse-options.ts'
-import { outputOption } from '../options/shared-options.ts'
 import { render } from '../render.ts'
+import { outputOption } from '../shared-options.ts'
 import type { SourceOf } from '../source-of-command.ts'
 import { brokerSource } from '../streams/broker-addresses.ts'
 import { listTable } from '../streams/stream-table.ts'
@@ -23,11 +22,20 @@ const watchOptions = {
 export const createStreams = (source: SourceOf<readonly BrokerAddress[]>): Command => ({
   name: 'streams',
   summary: 'list, watch or interrupt the animation streams of running brokers',
-  options: {},
-  actions: {
-    list: { options: { ...source.options, ...listOptions } },
-    watch: { options: { ...source.options, ...watchOptions } },
-    interrupt: { options: source.options, operands: noValues },
+  subcommands: {
+    list: {
+      options: { ...source.options, ...listOptions },
+      run: (args, output) => list(args, output, source),
+    },
+    watch: {
+      options: { ...source.options, ...watchOptions },
+      run: (args, output) => watch(args, output, source),
+    },
+    interrupt: {
+      options: source.options,
+      operands: noValues,
+      run: (args, output) => interruptRequest(args, output, source),
+    },
   },
   help: {
     usage: [
@@ -60,12 +68,6 @@ stream; the stream's next requests are accepted. STREAM is '' for a request with
       'tollway streams interrupt kiosk-7 --address https://tollway-broker-admin:6075 --token-file tokens --ca ca.crt',
       'kubectl -n tollway port-forward pod/tollway-broker-abc 6072 & tollway streams list --address http://127.0.0.1:6072',
     ],
-  },
-  async run([action = '', ...args], output) {
-    if (action === 'list') return await list(args, output, source)
-    if (action === 'watch') return await watch(args, output, source)
-    if (action === 'interrupt') return await interruptRequest(args, output, source)
-    throw new UsageError(`"${action}": must be one of list, watch, interrupt`)
   },
 })
 
@@ -126,9 +128,8 @@ function untilEnough(): AbortSignal {
 async function interruptRequest(args: readonly string[], output: Output, source: Brokers): Promise<number> {
   const { sourceValues, positionals } = parseWithSource(args, {}, source.options, true)
   const [streamId = '', requestId = '', ...more] = positionals
-  if (streamId === '' && requestId === '')
-    throw new UsageError('name the stream: tollway streams interrupt STREAM [REQUEST]')
-  if (more.length > 0) throw new UsageError(`"${more.join(' ')}": one STREAM and one REQUEST is all it takes`)
+  if (streamId === '' && requestId === '') throw new UsageError('missing argument STREAM')
+  if (more.length > 0) throw new UsageError(`unexpected argument ${JSON.stringify(more[0])}`)
   let ended = 0
   let failed = 0
   const brokers = await source.open(sourceValues, output)

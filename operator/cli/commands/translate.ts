@@ -1,8 +1,8 @@
-import { type Command, exitCodes } from '../command.ts'
-import { parseOptions } from '../options/parse-options.ts'
-import { folderOptions, outputOption } from '../options/shared-options.ts'
+import { type Command, exitCodes } from '@tollway/chassis/command-line/command.ts'
+import { parseOptions } from '@tollway/chassis/command-line/parse-options.ts'
 import { readFolder } from '../read-folder.ts'
 import { render, renderTable } from '../render.ts'
+import { folderOptions, outputOption } from '../shared-options.ts'
 import { type FedSnapshot, formatFinding, validateFolder } from '../validate-folder.ts'
 
 const options = { ...folderOptions, output: outputOption('yaml') }

@@ -1,12 +1,12 @@
+import { type Command, exitCodes } from '@tollway/chassis/command-line/command.ts'
+import { parseWithSource, required } from '@tollway/chassis/command-line/parse-options.ts'
 import type { Explanation } from '@tollway/ratelimit/rules/explain.ts'
 import { describeLimit } from '../../kinds/rate-limit-config/describe-limit.ts'
 import { explainRequest } from '../../kinds/rate-limit-config/explain-request.ts'
-import { type Command, exitCodes, UsageError } from '../command.ts'
-import { parseEntries } from '../entries.ts'
-import { parseWithSource, required } from '../options/parse-options.ts'
-import { domainOption, entriesOption, outputOption } from '../options/shared-options.ts'
+import { requiredEntries } from '../entries.ts'
 import { type FolderContent, folderSource } from '../read-folder.ts'
 import { printable, render } from '../render.ts'
+import { domainOption, entriesOption, outputOption } from '../shared-options.ts'
 import type { SourceOf } from '../source-of-command.ts'
 import { formatFinding, validateFolder } from '../validate-folder.ts'
 
@@ -34,8 +34,7 @@ invalid manifest, those of its last good version.`,
     const { values, sourceValues } = parseWithSource(args, own, source.options)
     const format = values.output
     const domain = required('--domain', values.domain)
-    if (values.entries.length === 0) throw new UsageError('name the entries with --entries KEY=VALUE')
-    const descriptors = values.entries.map(parseEntries)
+    const descriptors = requiredEntries(values.entries)
     const { findings, domains } = await validateFolder(await source.open(sourceValues, output))
     output.printError(findings.map(formatFinding).join(''))
     const { explanations, isAtomic } = explainRequest(domains, domain, descriptors)

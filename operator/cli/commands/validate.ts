@@ -1,9 +1,9 @@
+import { type Command, exitCodes } from '@tollway/chassis/command-line/command.ts'
+import { parseWithSource } from '@tollway/chassis/command-line/parse-options.ts'
 import { isOurs } from '../../kinds/registry.ts'
-import { type Command, exitCodes } from '../command.ts'
-import { parseWithSource } from '../options/parse-options.ts'
-import { outputOption } from '../options/shared-options.ts'
 import { type FolderContent, folderSource } from '../read-folder.ts'
 import { render } from '../render.ts'
+import { outputOption } from '../shared-options.ts'
 import type { SourceOf } from '../source-of-command.ts'
 import { formatFinding, validateFolder } from '../validate-folder.ts'
 

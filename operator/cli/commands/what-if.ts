@@ -1,4 +1,6 @@
-import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
+import { type Command, exitCodes } from '@tollway/chassis/command-line/command.ts'
+import { aFile, text } from '@tollway/chassis/command-line/option.ts'
+import { parseWithSource, required } from '@tollway/chassis/command-line/parse-options.ts'
 import { maxWhatIfBytes } from '../../api/endpoints.ts'
 import type { WhatIfAnswer } from '../../api/shapes.ts'
 import { deadlines } from '../../console/browser/data/deadlines.ts'
@@ -8,12 +10,9 @@ import { boundsOf, caveatsOf } from '../../console/browser/data/replay-bounds.ts
 import { formatFieldProblem } from '../../kinds/translation.ts'
 import { callApi } from '../api/call-api.ts'
 import { type OperatorAddress, operatorSource } from '../api/find-operator.ts'
-import { type Command, exitCodes, UsageError } from '../command.ts'
-import { aFile } from '../completion/completion.ts'
-import { text } from '../options/option.ts'
-import { parseWithSource } from '../options/parse-options.ts'
-import { outputOption } from '../options/shared-options.ts'
+import { readInput } from '../read-input.ts'
 import { printable, render, renderTable } from '../render.ts'
+import { outputOption } from '../shared-options.ts'
 import type { SourceOf } from '../source-of-command.ts'
 
 const own = {
@@ -47,8 +46,7 @@ namespace of the resource.`,
   async run(args, output) {
     const { values, sourceValues } = parseWithSource(args, own, source.options)
     const format = values.output
-    if (values.file === undefined) throw new UsageError('name the file with -f')
-    const resource = readResource(values.file)
+    const resource = readResource(required('--file', values.file))
     const operator = await source.open(sourceValues, output)
     const answer = await callApi<WhatIfAnswer>(operator, '/whatif', resource, deadlines.whatIf)
     output.print(format === 'table' ? describe(answer) : render(answer, format))
@@ -65,18 +63,10 @@ namespace of the resource.`,
 export const whatIf = createWhatIf(operatorSource)
 
 function readResource(path: string): unknown {
-  const read = readYaml(readFile(path))
+  const read = readYaml(readInput('--file', path, maxWhatIfBytes))
   if ('value' in read) return read.value
   const { message, line } = read
-  throw new UsageError(`-f ${path}: ${line === undefined ? '' : `line ${line}: `}${message}`)
-}
-
-function readFile(path: string): string {
-  try {
-    return readBoundedFile(path, maxWhatIfBytes).toString('utf8')
-  } catch (error) {
-    throw new UsageError(`-f ${path}: ${(error as Error).message}`)
-  }
+  throw new Error(`--file ${path}: ${line === undefined ? '' : `line ${line}: `}${message}`)
 }
 
 function describe({ rules, unlistedRules, keys, coverage }: WhatIfAnswer): string {

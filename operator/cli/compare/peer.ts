@@ -1,7 +1,8 @@
 import { connect, type Socket } from 'node:net'
+import { UsageError } from '@tollway/chassis/command-line/command.ts'
+import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
 import { type ClientTls, connectSecure } from '@tollway/grpc/client/client-tls.ts'
 import { openClientTls, type WatchedClientTls } from '@tollway/grpc/client/open-client-tls.ts'
-import { UsageError } from '../command.ts'
 import { printable } from '../render.ts'
 
 export interface HostPort {
@@ -61,12 +62,6 @@ export function connectToPeer({ host, port }: Peer, tls: ClientTls | undefined):
   return tls === undefined ? connect(address) : connectSecure(address, tls)
 }
 
-/** The reason why a connection failed. A host with several addresses has an error of each of them. */
-export function connectionProblem(error: unknown): string {
-  if (error instanceof AggregateError) return error.errors.map(connectionProblem).join(', ')
-  return (error as Error).message
-}
-
 /** The preface of HTTP/2, and SETTINGS without an entry (RFC 9113, 3.4). */
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', 'latin1')
 const frameHeaderBytes = 9
@@ -99,10 +94,10 @@ export async function assertAnswers(
   try {
     await promise
   } catch (error) {
-    const problem = isConnected ? 'is not a gRPC port' : 'does not accept connections'
+    const problem = isConnected ? 'is not a gRPC port: ' : ''
     const mayNeedTls = isConnected && tls === undefined && found.length < frameHeaderBytes
     const advice = mayNeedTls ? `; a port with TLS needs --${peer.name}-tls` : ''
-    throw new Error(`--${peer.name} ${addressOf(peer)}: ${problem}: ${connectionProblem(error)}${advice}`)
+    throw new Error(`--${peer.name} ${addressOf(peer)}: ${problem}${describeConnectionError(error)}${advice}`)
   } finally {
     clearTimeout(timeout)
     socket.destroy()

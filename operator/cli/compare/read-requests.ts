@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs'
 import { fromBinary, fromJsonString, toBinary } from '@bufbuild/protobuf'
 import { RateLimitRequestSchema } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import { decodeDecisionJson } from '@tollway/ratelimit/servers/decode-decision-json.ts'
+import { describeFileError } from '../read-input.ts'
 import { printable } from '../render.ts'
 
 const maxLineBytes = 1_000_000
@@ -37,7 +38,7 @@ async function* readChunks(file: string, name: string): AsyncGenerator<Buffer> {
   try {
     yield* file === '-' ? process.stdin : createReadStream(file)
   } catch (error) {
-    throw new Error(`${name}: ${(error as Error).message}`)
+    throw new Error(`${name}: ${describeFileError(error)}`)
   }
 }
 

@@ -1,12 +1,13 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
+import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import type { Direction } from '@tollway/grpc/http2/call-tap.ts'
 import { createHandshakes } from '@tollway/grpc/server/tls-handshakes.ts'
 import { defaultLimits, type ServerTls } from '@tollway/grpc/server.ts'
 import type { ComparisonReport } from './comparison.ts'
-import { addressOf, connectionProblem, connectToPeer, type HostPort, type Peer } from './peer.ts'
+import { addressOf, connectToPeer, type HostPort, type Peer } from './peer.ts'
 import { type ConnectionFeed, startShadowFeed, startShadowProcess } from './shadow-feed.ts'
 import type { ShadowTask } from './shadow-messages.ts'
 
@@ -50,7 +51,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     pairs.add(pair)
     const connected = once(upstream, tls === undefined ? 'connect' : 'secureConnect')
     connected.catch(error =>
-      onDefect(`connect to the reference ${addressOf(reference)}: ${connectionProblem(error)}`),
+      onDefect(`connect to the reference ${addressOf(reference)}: ${describeConnectionError(error)}`),
     )
   }
 

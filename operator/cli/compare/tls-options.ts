@@ -1,8 +1,7 @@
+import { UsageError } from '@tollway/chassis/command-line/command.ts'
+import { aFile, type Option, type OptionValues, text, toggle } from '@tollway/chassis/command-line/option.ts'
 import { openTlsFiles } from '@tollway/chassis/net/tls.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
-import { UsageError } from '../command.ts'
-import { aFile } from '../completion/completion.ts'
-import { type Option, type OptionValues, text, toggle } from '../options/option.ts'
 import type { Peer, PeerTls } from './peer.ts'
 
 type Name = Peer['name']

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { serveApi } from '../../api/testing/serve-api.ts'
-import { runCommand, tollway } from '../run-command.ts'
+import { runCommand, tollway } from '../tollway-program.ts'
 import { completeWords } from './complete-words.ts'
 import { resourceNames } from './resource-names.ts'
 

@@ -1,6 +1,5 @@
-import type { Arguments, Command } from '../command.ts'
-import type { Option, Options } from '../options/option.ts'
-import type { Completion } from './completion.ts'
+import type { Action, Arguments, Command, Group } from '@tollway/chassis/command-line/command.ts'
+import type { Completion, Option, Options } from '@tollway/chassis/command-line/option.ts'
 
 /** The suggestions for the word at the cursor. */
 export interface Suggestions {
@@ -28,16 +27,25 @@ export interface Completed {
  */
 export async function completeWords(words: readonly string[], program: Completed): Promise<Suggestions> {
   const [name = '', ...rest] = words
-  if (rest.length === 0) return startingWith(name, await commandsOf(program))
+  if (rest.length === 0) return startingWith(name, [...(await commandsOf(program)), help])
+  // `help run`
+  if (name === 'help')
+    return rest.length > 1 ? nothing : startingWith(rest[0] ?? '', await commandsOf(program))
   const load = Object.hasOwn(program.commands, name) ? program.commands[name] : undefined
-  if (load === undefined) return nothing
-  const command = await load()
-  const { actions } = command
-  if (actions === undefined) return completeArguments(rest, command, program)
-  const [action = '', ...args] = rest
-  if (args.length === 0) return startingWith(action, [...Object.keys(actions).map(toCandidate), help])
-  const chosen = Object.hasOwn(actions, action) ? actions[action] : undefined
-  return chosen === undefined ? nothing : completeArguments(args, chosen, program)
+  return load === undefined ? nothing : completeAction(rest, await load(), program)
+}
+
+async function completeAction(
+  words: readonly string[],
+  command: Action | Group,
+  program: Completed,
+): Promise<Suggestions> {
+  if (!('subcommands' in command)) return completeArguments(words, command, program)
+  const { subcommands } = command
+  const [name = '', ...rest] = words
+  if (rest.length === 0) return startingWith(name, [...Object.keys(subcommands).map(toCandidate), help])
+  const chosen = Object.hasOwn(subcommands, name) ? subcommands[name] : undefined
+  return chosen === undefined ? nothing : completeAction(rest, chosen, program)
 }
 
 const nothing: Suggestions = { candidates: [] }
@@ -46,7 +54,7 @@ const toCandidate = (text: string): Candidate => ({ text })
 
 async function commandsOf({ commands }: Completed): Promise<readonly Candidate[]> {
   const all = await Promise.all(Object.values(commands).map(load => load()))
-  return [...all.map(({ name, summary }) => ({ text: name, description: summary })), help]
+  return all.map(({ name, summary }) => ({ text: name, description: summary }))
 }
 
 function startingWith(start: string, candidates: readonly Candidate[], paths?: Suggestions['paths']) {

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it, test } from 'node:test'
+import type { Output } from '@tollway/chassis/command-line/command.ts'
 import { missingKubeAssets } from '../../../test/support/kube-api-server.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { root } from '../../../test/support/tollway.ts'
 import { openTestCluster, type TestCluster } from '../cluster/testing/open-test-cluster.ts'
-import type { Output } from '../command.ts'
 import { runKubectlTollway } from '../kubectl/run-kubectl-tollway.ts'
-import { runCommand } from '../run-command.ts'
+import { runCommand } from '../tollway-program.ts'
 import { fieldDifferences } from './field-differences.ts'
 
 type Run = (args: readonly string[], output: Output) => Promise<number>
@@ -121,7 +121,7 @@ Rules:
   })
 
   for (const [args, message] of [
-    [[], /name the manifests with -f/],
+    [[], /missing option --file/],
     [['-f', '/missing'], /\/missing: no such file or folder/],
     [['-f', place, '--state-dir', '/missing'], /no operator has run with the state in \/missing/],
   ] as const)

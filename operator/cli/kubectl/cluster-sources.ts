@@ -1,4 +1,5 @@
-import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
+import { UsageError } from '@tollway/chassis/command-line/command.ts'
+import { aFile, text } from '@tollway/chassis/command-line/option.ts'
 import { observePods } from '../../environments/kubernetes/infrastructure/observe-pod.ts'
 import { reportedMerchants } from '../../environments/kubernetes/merchants.ts'
 import { operatorValues } from '../../environments/kubernetes/operators.ts'
@@ -18,16 +19,14 @@ import {
 } from '../cluster/find-tollway.ts'
 import { type Cluster, openCluster } from '../cluster/open-cluster.ts'
 import { listKind, readCluster } from '../cluster/read-cluster.ts'
-import { UsageError } from '../command.ts'
 import type { ReportSource } from '../commands/status.ts'
-import { aFile } from '../completion/completion.ts'
-import { text } from '../options/option.ts'
 import { type FolderContent, folderSource, kindsOf } from '../read-folder.ts'
+import { readInput } from '../read-input.ts'
 import type { SourceOf, SourceValues } from '../source-of-command.ts'
 import { requireRightsOf } from './kubectl-rights.ts'
 import { forwardHttpPort, forwardPort } from './port-forward.ts'
 
-const maxReportBytes = 64 * 1024 * 1024
+export const maxReportBytes = 64 * 1024 * 1024
 const maxTokenBytes = 64 * 1024
 
 /** Opens the cluster of the options for one use. */
@@ -56,7 +55,7 @@ export const clusterReport: SourceOf<ReportSource> = {
         const report = await readReport(cluster, values)
         return report && { ...report, resources: await readStatuses(cluster, namespace) }
       })
-    return { look, absent: 'the operator has no report yet' }
+    return { look: async () => (await look()) ?? { problem: 'the operator has no report yet' } }
   },
 }
 
@@ -156,20 +155,13 @@ export const clusterOperator: SourceOf<OperatorAddress> = {
 }
 
 async function tokenOf(cluster: Cluster, file: string | undefined): Promise<string> {
-  const token = file === undefined ? await cluster.token() : readTokenFile(file)
+  const token =
+    file === undefined ? await cluster.token() : readInput('--token-file', file, maxTokenBytes).trim()
   if (token !== undefined) return token
   const advice = 'name a token with --token-file, see: kubectl create token --help'
   throw new UsageError(
     `the kubeconfig authenticates without a token, and the operator requires one; ${advice}`,
   )
-}
-
-function readTokenFile(path: string): string {
-  try {
-    return readBoundedFile(path, maxTokenBytes).toString('utf8').trim()
-  } catch (error) {
-    throw new UsageError(`--token-file ${path}: ${(error as Error).message}`)
-  }
 }
 
 const brokerDebugPort = 6072

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { version } from '@tollway/chassis/version.ts'
 import { missingKubeAssets } from '../../../test/support/kube-api-server.ts'
 import { startProgram } from '../../../test/support/program.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
@@ -26,6 +27,7 @@ const conditions = ['Accepted', 'Programmed', 'Ready'].map(type => ({
 }))
 /** The page of an operator has no names of resources. */
 const report = {
+  version: '9.8.7',
   resources: [
     { kind: 'RateLimitConfig', namespace: '', name: '', resources: 2, conditions, counts: {}, problems: [] },
   ],
@@ -97,6 +99,36 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
     assert.ok(page.includes(tried.printed), tried.printed)
     const validated = await run('validate', ...admin)
     assert.deepEqual(validated, { code: 0, printed: '1 resource, no problem\n', complaints: '' })
+  })
+
+  it('version prints the versions of the command, the operators, the pods and the definitions', async () => {
+    const labels = {
+      ...{ 'app.kubernetes.io/name': 'ratelimit', 'app.kubernetes.io/part-of': 'tollway' },
+      'app.kubernetes.io/component': 'ratelimit',
+    }
+    const containers = [{ name: 'ratelimit', image: 'registry.test:5000/tollway/ratelimit:0.1.0@sha256:abc' }]
+    const pod = { metadata: { name: 'tollway-ratelimit-1', labels }, spec: { containers } }
+    await cluster.put(`/api/v1/namespaces/${systemNamespace}/pods`, pod)
+    const { code, printed, complaints } = await run('version', ...admin)
+    assert.deepEqual([code, complaints], [0, ''])
+    for (const row of [
+      new RegExp(`^client +node ${process.version} +${version}$`, 'm'),
+      /^operator +tollway-operator-1 +9\.8\.7 +tollway$/m,
+      /^service +tollway-ratelimit-1 +0\.1\.0 +registry\.test:5000\/tollway\/ratelimit:0\.1\.0@sha256:abc$/m,
+      /^definition +ratelimitconfigs\.tollway\.dev +unknown$/m,
+    ])
+      assert.match(printed, row)
+    const json = JSON.parse((await run('version', ...admin, '-o', 'json')).printed)
+    assert.deepEqual(Object.keys(json), ['client', 'operators', 'services', 'definitions'])
+    assert.equal(json.definitions.length, 3)
+  })
+
+  it('version prints what the account may read, and the rights that it lacks', async () => {
+    const { code, printed, complaints } = await run('version', ...reader)
+    assert.equal(code, 1)
+    assert.match(printed, new RegExp(`^client .* ${version}$`, 'm'))
+    assert.match(complaints, /lacks the right to list pods in all namespaces/)
+    assert.match(complaints, /lacks the right to get customresourcedefinitions\.apiextensions\.k8s\.io/)
   })
 
   it('try and validate read one namespace for an account that may only list that namespace', async () => {

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
 import { type ClusterValues, kubectlFlags } from '../cluster/cluster-options.ts'
 import type { TollwayPod } from '../cluster/find-tollway.ts'
 
@@ -25,10 +26,8 @@ export async function forwardHttpPort(
     await body?.cancel()
     return local
   } catch (error) {
-    const { name, cause, message } = error as Error & { readonly cause?: Error }
-    const text =
-      name === 'TimeoutError' ? `no answer within ${answerMs / 1000} s` : (cause?.message ?? message)
-    throw new Error(`pod ${pod.namespace}/${pod.name}: no server answers on port ${port}: ${text}`)
+    const cause = describeConnectionError(error)
+    throw new Error(`pod ${pod.namespace}/${pod.name}: no server answers on port ${port}: ${cause}`)
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Command, CommandHelp, Output } from '../command.ts'
+import type { Command, CommandHelp, Output } from '@tollway/chassis/command-line/command.ts'
 import { type Program, runProgram } from '../run-program.ts'
 
 /** A command with the help for a cluster. */
@@ -97,6 +97,20 @@ The compared fields are those of spec, and the annotations of Tollway.`,
         },
       ),
     payments: async () => (await import('./kubectl-payments.ts')).kubectlPayments,
+    version: async () =>
+      forCluster(
+        (await import('../commands/version.ts')).createVersion(
+          (await import('./cluster-versions.ts')).clusterVersions,
+        ),
+        {
+          usage: ['[-o table|yaml|json]'],
+          description: `\
+Shows the version of this command, and those of the operators, of the pods of each service and of the
+definitions in the cluster. The version of a pod is the tag of its image. It needs the rights to list pods in
+the namespace of the operator, and to get customresourcedefinitions; without one, the rest is shown.`,
+          examples: ['kubectl tollway version', 'kubectl tollway version -o json'],
+        },
+      ),
   },
 }
 

@@ -1,10 +1,9 @@
-import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
+import { UsageError } from '@tollway/chassis/command-line/command.ts'
+import { aFile, type OptionValues, text, texts } from '@tollway/chassis/command-line/option.ts'
 import { mayRun, readStatusReport } from '../../environments/host/status-file.ts'
 import type { BrokerAddress } from '../../streams/broker-pages.ts'
-import { UsageError } from '../command.ts'
-import { aFile } from '../completion/completion.ts'
-import { type OptionValues, text, texts } from '../options/option.ts'
-import { stateDirOption } from '../options/shared-options.ts'
+import { readInput } from '../read-input.ts'
+import { stateDirOption } from '../shared-options.ts'
 import type { SourceOf } from '../source-of-command.ts'
 
 /** The options of every command that asks brokers. */
@@ -58,9 +57,9 @@ export function findBrokers(values: AddressValues): readonly BrokerAddress[] {
   if ((cert === undefined) !== (key === undefined)) throw new UsageError('--cert and --key: need each other')
   const files = {
     ...(values['token-file'] !== undefined && { token: readToken(values['token-file']) }),
-    ...(values.ca !== undefined && { ca: readOption('--ca', values.ca) }),
-    ...(cert !== undefined && { cert: readOption('--cert', cert) }),
-    ...(key !== undefined && { key: readOption('--key', key) }),
+    ...(values.ca !== undefined && { ca: readInput('--ca', values.ca, maxFileBytes) }),
+    ...(cert !== undefined && { cert: readInput('--cert', cert, maxFileBytes) }),
+    ...(key !== undefined && { key: readInput('--key', key, maxFileBytes) }),
   }
   return address.map(text => ({ url: parseAddress(text), ...files }))
 }
@@ -90,19 +89,11 @@ function parseAddress(text: string): URL {
 
 /** The first token of a file in the format of the broker's ADMIN_TOKEN_FILE. */
 function readToken(path: string): string {
-  const lines = readOption('--token-file', path).split('\n')
+  const lines = readInput('--token-file', path, maxFileBytes).split('\n')
   const token = lines.map(line => line.trim()).find(line => line !== '' && !line.startsWith('#'))
   if (token === undefined) throw new UsageError(`--token-file ${path}: the file has no token`)
   if (!/^[\x21-\x7e]+$/.test(token)) {
     throw new UsageError(`--token-file ${path}: the token has characters that no token has`)
   }
   return token
-}
-
-function readOption(option: string, path: string): string {
-  try {
-    return readBoundedFile(path, maxFileBytes).toString('utf8')
-  } catch (error) {
-    throw new UsageError(`${option} ${path}: ${(error as Error).message}`)
-  }
 }

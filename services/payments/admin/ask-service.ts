@@ -2,10 +2,10 @@ import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import { json } from 'node:stream/consumers'
+import type { Output } from '@tollway/chassis/command-line/command.ts'
 import { request } from '@tollway/chassis/net/node-http.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import { type AdminAddress, type AdminAnswer, adminFile, adminPath } from '../http/servers/admin-server.ts'
-import type { Output } from './commands.ts'
 
 const maxAddressBytes = 1_024
 

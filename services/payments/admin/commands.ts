@@ -1,29 +1,15 @@
-import { parseArgs } from 'node:util'
+import { exitCodes, type Output } from '@tollway/chassis/command-line/command.ts'
 import { isRefused, type Refused } from '../domain/refusals.ts'
 import type { Dispute } from '../domain/transaction/dispute.ts'
 import { payOutAll, payOutMerchant, payoutPeriod } from '../operations/background/pay-out.ts'
 import { closeExceptionByHand, retryException } from '../operations/background/processor-exceptions.ts'
 import { type Payments, perform } from '../operations/operation.ts'
-import {
-  type DisputeRequest,
-  raiseDisputeByHand,
-  resolveDisputeByHand,
-} from '../operations/transactions/dispute-by-hand.ts'
+import { raiseDisputeByHand, resolveDisputeByHand } from '../operations/transactions/dispute-by-hand.ts'
 import { storeResult, verifyBooks } from '../operations/verify-books.ts'
 import { listOpenExceptions } from '../storage/delivery/processor-exceptions.ts'
 import type { Storage } from '../storage/storage.ts'
-import { parseAmount, parseDay, UsageError } from './arguments.ts'
+import type { AdminRequest } from './command.ts'
 import { describeExceptions, describePayouts, describeVerification } from './describe.ts'
-
-export interface Output {
-  print(text: string): void
-  printError(text: string): void
-}
-
-/**
- * 0: done. 1: the books are inconsistent, or the command was refused. 2: the command is invalid, or failed.
- */
-export const exitCodes = { ok: 0, wrong: 1, failed: 2 } as const
 
 /** A manual command of an administrator, on a database that the caller has opened. */
 export interface AdminCommand {
@@ -38,43 +24,27 @@ export interface AdminPlace {
   readonly payments: () => Payments
 }
 
-/** @throws UsageError */
-export function parseCommand([name, ...args]: readonly string[]): AdminCommand {
-  switch (name) {
+/** Returns what performs a request. */
+export function commandOf(request: AdminRequest): AdminCommand {
+  switch (request.action) {
     case 'verify':
-      parse(args, {}, 0)
       return verifyCommand
-    case 'payout':
-      return parsePayout(args)
-    case 'dispute':
-      return parseDispute(args)
-    case 'exceptions':
-      parse(args, {}, 0)
+    case 'pay out':
+      return payOut(request)
+    case 'raise dispute':
+      return raiseDispute(request)
+    case 'resolve dispute':
+      return resolveDispute(request)
+    case 'list exceptions':
       return listExceptions
-    case 'exception':
-      return parseException(args)
-    default:
-      throw new UsageError(
-        `there is no command "${name}"; there are verify, payout, dispute, exceptions, exception`,
-      )
+    case 'retry exception':
+      return retry(request)
+    case 'close exception':
+      return close(request)
   }
 }
 
-type Options = Readonly<Record<string, { readonly type: 'string' }>>
-
-/** @throws UsageError for invalid options, and unless there are `count` positional arguments */
-function parse<const O extends Options>(args: readonly string[], options: O, count: number) {
-  let parsed: { readonly values: Readonly<Record<string, unknown>>; readonly positionals: readonly string[] }
-  try {
-    parsed = parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
-  } catch (error) {
-    throw new UsageError((error as Error).message)
-  }
-  if (parsed.positionals.length !== count) {
-    throw new UsageError(`${parsed.positionals.length} arguments were given, and ${count} are expected`)
-  }
-  return { values: parsed.values as { readonly [K in keyof O]?: string }, positionals: parsed.positionals }
-}
+type Requested<Action extends AdminRequest['action']> = Extract<AdminRequest, { readonly action: Action }>
 
 /** The verification of a backup must not migrate it. */
 const verifyCommand: AdminCommand = {
@@ -96,12 +66,7 @@ function change(run: (payments: Payments, output: Output) => Promise<number>): A
   return { schema: 'current', run: ({ payments }, output) => run(payments(), output) }
 }
 
-function parsePayout(args: readonly string[]): AdminCommand {
-  const options = { period: { type: 'string' }, merchant: { type: 'string' } } as const
-  const { period = payoutPeriod(Date.now()), merchant } = parse(args, options, 0).values
-  if (!/^[\w.:-]{1,64}$/.test(period)) {
-    throw new UsageError(`--period ${period}: has 1 to 64 letters, digits, ".", ":", "_" and "-"`)
-  }
+function payOut({ period = payoutPeriod(Date.now()), merchant }: Requested<'pay out'>): AdminCommand {
   return change(async (payments, output) => {
     if (merchant === undefined) {
       await payOutAll(payments, period, line => output.print(describePayouts([line])))
@@ -112,35 +77,18 @@ function parsePayout(args: readonly string[]): AdminCommand {
   })
 }
 
-function parseDispute([action, ...args]: readonly string[]): AdminCommand {
-  if (action === 'win' || action === 'lose') {
-    const [disputeId = ''] = parse(args, {}, 1).positionals
-    const outcome = action === 'win' ? 'won' : 'lost'
-    return change(async (payments, output) => {
-      const dispute = await perform(payments, tx =>
-        resolveDisputeByHand(tx, payments, { disputeId, outcome }),
-      )
-      return tell(dispute, output, ({ id, status }) => `dispute ${id} is ${status}\n`)
-    })
-  }
-  if (action !== 'raise') throw new UsageError(`dispute ${action ?? ''}: must be raise, win or lose`)
-  const request = parseRaise(args)
+function raiseDispute(request: Requested<'raise dispute'>): AdminCommand {
   return change(async (payments, output) => {
     const dispute = await perform(payments, tx => raiseDisputeByHand(tx, payments, request))
     return tell(dispute, output, describeRaised)
   })
 }
 
-function parseRaise(args: readonly string[]): DisputeRequest {
-  const options = { amount: { type: 'string' }, reason: { type: 'string' }, due: { type: 'string' } } as const
-  const { values, positionals } = parse(args, options, 1)
-  const { amount, reason = null, due } = values
-  return {
-    transactionId: positionals[0] ?? '',
-    amount: parseAmount(amount),
-    reason,
-    dueMs: due === undefined ? null : parseDay(due),
-  }
+function resolveDispute({ disputeId, outcome }: Requested<'resolve dispute'>): AdminCommand {
+  return change(async (payments, output) => {
+    const dispute = await perform(payments, tx => resolveDisputeByHand(tx, payments, { disputeId, outcome }))
+    return tell(dispute, output, ({ id, status }) => `dispute ${id} is ${status}\n`)
+  })
 }
 
 function describeRaised({ id, amount, excess }: Dispute): string {
@@ -159,21 +107,16 @@ const listExceptions: AdminCommand = {
   },
 }
 
-function parseException([action, ...args]: readonly string[]): AdminCommand {
-  if (action === 'retry') {
-    const [id = ''] = parse(args, {}, 1).positionals
-    return change(async (payments, output) => {
-      const result = await perform(payments, tx => retryException(tx, payments, id))
-      if (isRefused(result) || result.isBooked) return tell(result, output, () => `exception ${id}: booked\n`)
-      output.printError(`tollway payments: ${result.outcome}: ${result.reason}\n`)
-      return exitCodes.wrong
-    })
-  }
-  if (action !== 'close') throw new UsageError(`exception ${action ?? ''}: must be retry or close`)
-  const { values, positionals } = parse(args, { note: { type: 'string' } } as const, 1)
-  const [id = ''] = positionals
-  const { note = '' } = values
-  if (note === '') throw new UsageError('--note TEXT: is required, and says how it was cleared up')
+function retry({ id }: Requested<'retry exception'>): AdminCommand {
+  return change(async (payments, output) => {
+    const result = await perform(payments, tx => retryException(tx, payments, id))
+    if (isRefused(result) || result.isBooked) return tell(result, output, () => `exception ${id}: booked\n`)
+    output.printError(`tollway payments: ${result.outcome}: ${result.reason}\n`)
+    return exitCodes.wrong
+  })
+}
+
+function close({ id, note }: Requested<'close exception'>): AdminCommand {
   return change(async (payments, output) => {
     const closed = await perform(payments, tx => closeExceptionByHand(tx, payments, { id, note }))
     return tell(closed, output, () => `exception ${id}: closed\n`)
@@ -187,6 +130,6 @@ function tell<T extends object>(outcome: T | Refused, output: Output, describe: 
   }
   const { message, fields } = outcome.refusal
   const details = fields.map(fault => ` ${fault.field}: ${fault.message}.`).join('')
-  output.printError(`tollway payments: refused: ${message}${details}\n`)
+  output.printError(`tollway payments: rejected: ${message}${details}\n`)
   return exitCodes.wrong
 }

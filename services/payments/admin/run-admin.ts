@@ -1,38 +1,33 @@
 import { readFileSync } from 'node:fs'
+import type { Output } from '@tollway/chassis/command-line/command.ts'
+import { runCommand } from '@tollway/chassis/command-line/run-command.ts'
 import { createLog } from '@tollway/chassis/log/log.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
 import { folderOf, openDatabase, openStorage } from '../open-storage.ts'
 import { createPayments } from '../service.ts'
 import { type Settings, settings } from '../settings.ts'
 import { StorageError } from '../storage/storage.ts'
-import { UsageError } from './arguments.ts'
 import { askService } from './ask-service.ts'
-import { type AdminCommand, exitCodes, type Output, parseCommand } from './commands.ts'
-import { adminHelp } from './help.ts'
+import { type AdminCall, createPaymentsCommand } from './command.ts'
+import { type AdminCommand, commandOf } from './commands.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
 /** Resolves with the exit code, and never rejects. */
-export async function runAdmin(args: readonly string[], env: Environment, output: Output): Promise<number> {
-  if (args.length === 0 || args.includes('--help') || args.includes('-h')) {
-    output.print(adminHelp)
-    return args.length === 0 ? exitCodes.failed : exitCodes.ok
-  }
-  let read: Settings | undefined
+export function runAdmin(args: readonly string[], env: Environment, output: Output): Promise<number> {
+  const command = createPaymentsCommand({ options: {}, perform: call => perform(call, env, output) })
+  return runCommand(command, 'tollway payments', args, output)
+}
+
+async function perform({ request, args }: AdminCall, env: Environment, output: Output): Promise<number> {
+  const read = settingsOf(env)
   try {
-    const command = parseCommand(args)
-    read = settingsOf(env)
-    return await runHere(command, read, output).catch(async (error: unknown) => {
-      if (read === undefined || !isHeldByOther(error, read)) throw error
-      const code = await askService(folderOf(read), args, output)
-      if (code === undefined) throw error
-      return code
-    })
+    return await runHere(commandOf(request), read, output)
   } catch (error) {
-    output.printError(`tollway payments: ${(error as Error).message}\n`)
-    if (error instanceof UsageError) output.printError('tollway payments --help shows how it is called\n')
-    else if (read !== undefined && isHeldByOther(error, read)) output.printError(adviceFor(read))
-    return exitCodes.failed
+    if (!isHeldByOther(error, read)) throw error
+    const code = await askService(folderOf(read), args, output)
+    if (code !== undefined) return code
+    throw new Error(`${(error as Error).message}\n${adviceFor(read)}`)
   }
 }
 
@@ -45,7 +40,7 @@ function isHeldByOther(error: unknown, { databaseUrl }: Settings): boolean {
 function adviceFor(read: Settings): string {
   return `Only one process can open the embedded database in ${folderOf(read)}, and the one that has it takes
 no commands: stop the service, run this again, and start it. With PostgreSQL (DATABASE_URL) both work
-at once.\n`
+at once.`
 }
 
 function settingsOf(env: Environment): Settings {

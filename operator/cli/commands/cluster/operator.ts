@@ -1,3 +1,6 @@
+import { type Command, exitCodes, UsageError } from '@tollway/chassis/command-line/command.ts'
+import { aFile, oneOf, textOr } from '@tollway/chassis/command-line/option.ts'
+import { parseOptions } from '@tollway/chassis/command-line/parse-options.ts'
 import { runUntilStopped } from '@tollway/chassis/lifecycle.ts'
 import { createLog, type Log } from '@tollway/chassis/log/log.ts'
 import { logStrayOutput } from '@tollway/chassis/log/log-stray-output.ts'
@@ -6,10 +9,6 @@ import { accessFromEnvironment } from '../../../environments/kubernetes/api/conn
 import { readClusterConfig } from '../../../environments/kubernetes/read-cluster-config.ts'
 import { type OwnPod, startInCluster } from '../../../environments/kubernetes/start.ts'
 import { InfrastructureError } from '../../../infrastructure/provider.ts'
-import { type Command, exitCodes, UsageError } from '../../command.ts'
-import { aFile } from '../../completion/completion.ts'
-import { oneOf, textOr } from '../../options/option.ts'
-import { parseOptions } from '../../options/parse-options.ts'
 
 const defaultConfig = '/etc/tollway/operator.yaml'
 
@@ -70,7 +69,7 @@ const untilStopped = new Promise<never>(() => {})
 function readConfig(path: string): ClusterConfig {
   const read = readClusterConfig(path)
   if ('value' in read) return read.value
-  throw new UsageError(`--config ${path}:\n  ${read.problems.join('\n  ')}`)
+  throw new Error(`--config ${path}: ${read.problems.join('\n  ')}`)
 }
 
 function readPod(env: NodeJS.ProcessEnv): OwnPod {

@@ -1,6 +1,8 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type AdminPlace, exitCodes, parseCommand } from '../../admin/commands.ts'
+import { runCommand } from '@tollway/chassis/command-line/run-command.ts'
+import { type AdminCall, createPaymentsCommand } from '../../admin/command.ts'
+import { type AdminPlace, commandOf } from '../../admin/commands.ts'
 import { refuse } from '../../domain/refusals.ts'
 import { answer } from '../answer.ts'
 import { RefusedError } from '../failure.ts'
@@ -78,10 +80,7 @@ async function run(args: readonly string[], place: AdminPlace): Promise<AdminAns
     print: (text: string) => void said.push({ to: 'print', text }),
     printError: (text: string) => void said.push({ to: 'printError', text }),
   }
-  try {
-    return { code: await parseCommand(args).run(place, output), output: said }
-  } catch (error) {
-    output.printError(`tollway payments: ${(error as Error).message}\n`)
-    return { code: exitCodes.failed, output: said }
-  }
+  const perform = ({ request }: AdminCall) => commandOf(request).run(place, output)
+  const command = createPaymentsCommand({ options: {}, perform })
+  return { code: await runCommand(command, 'tollway payments', args, output), output: said }
 }

@@ -1,4 +1,18 @@
-import { type Completion, noValues } from '../completion/completion.ts'
+/** The suggestions for a value. */
+export type Completion =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'values'; readonly values: readonly string[] }
+  | { readonly kind: 'file' }
+  | { readonly kind: 'folder' }
+  /** Names that the resources have: their domains, and the rules of a domain. */
+  | { readonly kind: 'domain' }
+  | { readonly kind: 'rule' }
+
+export const noValues: Completion = { kind: 'none' }
+export const aFile: Completion = { kind: 'file' }
+export const aFolder: Completion = { kind: 'folder' }
+export const aDomain: Completion = { kind: 'domain' }
+export const aRule: Completion = { kind: 'rule' }
 
 /** An option of a command. Parsing, help and completion use this entry and nothing else. */
 export interface Option<Value = unknown> {
@@ -48,9 +62,13 @@ function option<Value>(
   return { shownFallback, repeats: false, completion: noValues, ...about, ...rest }
 }
 
-/** A switch. */
+/** A switch; `--name=false` turns it off. */
 export function toggle(about: Omit<About, 'placeholder' | 'completion'>): Option<boolean> {
-  return option({ ...about, placeholder: '' }, { fallback: false, read: () => true })
+  const read = (texts: readonly string[]) => {
+    if (last(texts) !== 'true' && last(texts) !== 'false') throw new Error('must be true or false')
+    return last(texts) === 'true'
+  }
+  return option({ ...about, placeholder: '' }, { fallback: false, read })
 }
 
 /** A text that may be missing. */

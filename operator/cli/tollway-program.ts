@@ -1,4 +1,4 @@
-import type { Output } from './command.ts'
+import type { Output } from '@tollway/chassis/command-line/command.ts'
 import { type Program, runProgram } from './run-program.ts'
 
 export const tollway: Program = {
@@ -22,7 +22,8 @@ export const tollway: Program = {
     payments: async () => (await import('./commands/payments.ts')).payments,
     operator: async () => (await import('./commands/cluster/operator.ts')).operator,
     removal: async () => (await import('./commands/cluster/removal.ts')).removal,
-    'config-check': async () => (await import('./commands/config-check.ts')).configCheck,
+    'config-check': async () => (await import('@tollway/ratelimit/config-check.ts')).configCheck,
+    version: async () => (await import('./commands/version.ts')).versionCommand,
     completion: async () => (await import('./commands/completion.ts')).completion,
   },
 }

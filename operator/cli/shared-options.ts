@@ -1,7 +1,6 @@
-import { defaultStateDir, stateDirOf, stateDirVariable } from '../../environments/host/state-dir.ts'
-import { aDomain, aFile, aFolder } from '../completion/completion.ts'
-import { type Format, formats } from '../render.ts'
-import { oneOf, text, textOr, texts } from './option.ts'
+import { aDomain, aFile, aFolder, oneOf, text, textOr, texts } from '@tollway/chassis/command-line/option.ts'
+import { defaultStateDir, stateDirOf, stateDirVariable } from '../environments/host/state-dir.ts'
+import { type Format, formats } from './render.ts'
 
 /** The format of the output; the first one is the default. */
 export function outputOption(first: Format = 'table', without?: Format) {

@@ -1,0 +1,88 @@
+import { type Command, exitCodes } from '@tollway/chassis/command-line/command.ts'
+import { parseWithSource } from '@tollway/chassis/command-line/parse-options.ts'
+import { version } from '@tollway/chassis/version.ts'
+import { printable, render, renderTable } from '../render.ts'
+import { outputOption, stateDirOption } from '../shared-options.ts'
+import type { SourceOf } from '../source-of-command.ts'
+import { presentReport } from './status.ts'
+
+/** The versions of what runs, beside that of the command. */
+export interface Installed {
+  readonly operators: readonly InstalledPart[]
+  /** The pods or the processes of the services. */
+  readonly services: readonly InstalledPart[]
+  /** The definitions of the kinds; none on one machine. */
+  readonly definitions: readonly InstalledPart[]
+  /** Why some are not listed. */
+  readonly problems: readonly string[]
+}
+
+export interface InstalledPart {
+  readonly name: string
+  /** Undefined if it is not known, such as that of an image without a tag. */
+  readonly version?: string
+  /** The image of a pod. */
+  readonly image?: string
+}
+
+const machine: SourceOf<Installed> = {
+  options: { 'state-dir': stateDirOption },
+  async open(values) {
+    const report = await presentReport(`${values['state-dir']}`)
+    if (report === undefined) return { operators: [], services: [], definitions: [], problems: [] }
+    // An operator starts its processes from its own files.
+    const running = report.version === undefined ? {} : { version: report.version }
+    const services = report.replicas.map(({ name }) => ({ name, ...running }))
+    return {
+      operators: [{ name: `process ${report.pid}`, ...running }],
+      services,
+      definitions: [],
+      problems: [],
+    }
+  },
+}
+
+const own = { output: outputOption() }
+
+/** Returns the command for the operator on this machine, or for a cluster. */
+export const createVersion = (source: SourceOf<Installed>): Command => ({
+  name: 'version',
+  summary: 'show the versions of this command and of what runs',
+  options: { ...own, ...source.options },
+  help: {
+    usage: ['[-o table|yaml|json]'],
+    description: `\
+Shows the version of this command, and those of the operator and of the processes that run on this machine.
+tollway --version prints the version of this command alone.`,
+    exitCodes: '0 done, 1 when a version could not be read.',
+    examples: ['tollway version', 'tollway version -o json'],
+  },
+  async run(args, output) {
+    const { values, sourceValues } = parseWithSource(args, own, source.options)
+    const { problems, ...installed } = await source.open(sourceValues, output)
+    const report = { client: { version, node: process.version }, ...installed }
+    output.print(values.output === 'table' ? describe(report) : render(report, values.output))
+    for (const problem of problems) output.printError(`${printable(problem)}\n`)
+    return problems.length > 0 ? exitCodes.wrong : exitCodes.ok
+  },
+})
+
+export const versionCommand = createVersion(machine)
+
+function describe({
+  operators,
+  services,
+  definitions,
+}: Pick<Installed, 'operators' | 'services' | 'definitions'>): string {
+  const rowsOf = (part: string, items: readonly InstalledPart[]) =>
+    items.map(item => [part, item.name, item.version ?? 'unknown', item.image ?? ''])
+  return renderTable(
+    ['PART', 'NAME', 'VERSION', 'IMAGE'],
+    [
+      ['client', `node ${process.version}`, version, ''],
+      ...rowsOf('operator', operators),
+      ...rowsOf('service', services),
+      ...rowsOf('definition', definitions),
+    ],
+  )
+}

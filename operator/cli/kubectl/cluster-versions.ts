@@ -1,0 +1,91 @@
+import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
+import { isNotFound } from '../../environments/kubernetes/api/connection/api-error.ts'
+import { podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
+import { labelNames } from '../../environments/kubernetes/infrastructure/objects/place.ts'
+import type { StatusReport } from '../../status/status-report.ts'
+import { clusterOptions, clusterValuesOf } from '../cluster/cluster-options.ts'
+import {
+  containersOf,
+  findOperatorPods,
+  operatorPort,
+  pagePath,
+  type TollwayPod,
+  toPod,
+} from '../cluster/find-tollway.ts'
+import type { Cluster } from '../cluster/open-cluster.ts'
+import type { Installed, InstalledPart } from '../commands/version.ts'
+import type { SourceOf } from '../source-of-command.ts'
+import { maxReportBytes, withCluster } from './cluster-sources.ts'
+
+const definitionResource = {
+  group: 'apiextensions.k8s.io',
+  version: 'v1',
+  plural: 'customresourcedefinitions',
+  namespaced: false,
+}
+const versionAnnotation = 'tollway.dev/version'
+
+/** The versions in a cluster, as far as the rights of the user go. */
+export const clusterVersions: SourceOf<Installed> = {
+  options: clusterOptions,
+  open: values =>
+    withCluster(values, async cluster => {
+      const problems: string[] = []
+      const listed = async <T>(list: Promise<readonly T[]>): Promise<readonly T[]> => {
+        try {
+          return await list
+        } catch (error) {
+          problems.push((error as Error).message)
+          return []
+        }
+      }
+      const operators = await listed(findOperatorPods(cluster, clusterValuesOf(values)['tollway-namespace']))
+      const [{ namespace } = { namespace: undefined }] = operators
+      const labelSelector = `${labelNames.partOf}=tollway`
+      const pods =
+        namespace === undefined
+          ? []
+          : await listed(cluster.listAll(podResource, { namespace, labelSelector }))
+      const services = pods.map(toPod).filter(({ component }) => component !== 'operator' && component !== '')
+      return {
+        operators: await Promise.all(operators.map(pod => partOfOperator(cluster, pod))),
+        services: services.map(partOf).sort((a, b) => (a.name < b.name ? -1 : 1)),
+        definitions: await listed(
+          Promise.all(resourceKinds.map(({ plural }) => definition(cluster, plural))),
+        ),
+        problems,
+      }
+    }),
+}
+
+/** The version of the image, which its tag names; an image that is named by its digest alone has none. */
+function partOf(pod: TollwayPod): InstalledPart {
+  const { name, component } = pod
+  const containers = containersOf(pod)
+  const { image = '' } = containers.find(container => container.name === component) ?? containers[0] ?? {}
+  const tag = /:([\w.-]+)(?:@.*)?$/.exec(image.replace(/@.*$/, ''))?.[1]
+  return { name, image, ...(tag !== undefined && { version: tag }) }
+}
+
+/** An operator reports its version itself, unless it is an earlier one or the user may not get its page. */
+async function partOfOperator(cluster: Cluster, pod: TollwayPod): Promise<InstalledPart> {
+  try {
+    const page = await cluster.getText(pagePath(pod, operatorPort(pod), '/status'), maxReportBytes)
+    const { version } = JSON.parse(page) as StatusReport
+    return { ...partOf(pod), ...(version !== undefined && { version }) }
+  } catch {
+    return partOf(pod)
+  }
+}
+
+async function definition(cluster: Cluster, plural: string): Promise<InstalledPart> {
+  const name = `${plural}.tollway.dev`
+  try {
+    const found = await cluster.get(definitionResource, { name })
+    const version = found?.metadata.annotations?.[versionAnnotation]
+    return { name, ...(version !== undefined && { version }) }
+  } catch (error) {
+    if (!isNotFound(error)) throw error
+    return { name }
+  }
+}

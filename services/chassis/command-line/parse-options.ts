@@ -1,0 +1,102 @@
+import { parseArgs } from 'node:util'
+import { nearestName } from '../nearest-name.ts'
+import { UsageError } from './command.ts'
+import type { Options, OptionValues } from './option.ts'
+
+/**
+ * Parses the arguments of a command by its table of options. Accepts the spellings that kubectl accepts:
+ * `--output json`, `--output=json`, `-o json`, `-o=json` and `-ojson`.
+ *
+ * @throws UsageError that names an unknown or invalid argument
+ */
+export function parseOptions<const Table extends Options>(
+  args: readonly string[],
+  options: Table,
+  allowPositionals = false,
+): { readonly values: OptionValues<Table>; readonly positionals: readonly string[] } {
+  const { given, positionals } = readArguments(args, options)
+  const [unexpected] = positionals
+  if (unexpected !== undefined && !allowPositionals)
+    throw new UsageError(`unexpected argument ${JSON.stringify(unexpected)}`)
+  const values = Object.entries(options).map(([name, option]) => {
+    const texts = given.get(name)
+    if (texts === undefined) return [name, option.fallback]
+    try {
+      return [name, option.read(texts)]
+    } catch (error) {
+      throw new UsageError(`--${name} ${texts.at(-1)}: ${(error as Error).message}`)
+    }
+  })
+  return { values: Object.fromEntries(values), positionals }
+}
+
+/**
+ * Parses the arguments of a command whose further options depend on where the command finds what it shows.
+ * The values of these are not typed.
+ */
+export function parseWithSource<const Table extends Options>(
+  args: readonly string[],
+  own: Table,
+  source: Options,
+  allowPositionals = false,
+) {
+  const all: Options = { ...own, ...source }
+  const { values, positionals } = parseOptions(args, all, allowPositionals)
+  return { values: values as OptionValues<Table>, sourceValues: values, positionals }
+}
+
+/** Returns the texts of each option that is given, and the other arguments. */
+function readArguments(args: readonly string[], options: Options) {
+  const configs = Object.entries(options).map(([name, { placeholder, short }]) => {
+    const type = placeholder === '' ? ('boolean' as const) : ('string' as const)
+    return [name, { type, ...(short !== undefined && { short }) }] as const
+  })
+  const { tokens, positionals } = parseArgs({
+    args: [...args],
+    options: Object.fromEntries(configs),
+    allowPositionals: true,
+    strict: false,
+    tokens: true,
+  })
+  const given = new Map<string, readonly string[]>()
+  for (const token of tokens) {
+    if (token.kind !== 'option') continue
+    const option = Object.hasOwn(options, token.name) ? options[token.name] : undefined
+    if (option === undefined) throw new UsageError(describeUnknown(token.rawName, options))
+    const text = option.placeholder === '' ? (token.value ?? 'true') : requireValue(token)
+    given.set(token.name, [...(given.get(token.name) ?? []), text])
+  }
+  return { given, positionals }
+}
+
+interface OptionToken {
+  readonly name: string
+  /** As it is written: `-o` or `--output`. */
+  readonly rawName: string
+  readonly value: string | undefined
+  readonly inlineValue: boolean | undefined
+}
+
+/** A value that reads like an option is a forgotten value, unless it is a number. */
+function requireValue({ name, rawName, value, inlineValue }: OptionToken): string {
+  if (value === undefined) throw new UsageError(`option ${rawName} requires a value`)
+  if (inlineValue) return rawName.startsWith('--') ? value : value.replace(/^=/, '')
+  if (!/^-\D/.test(value)) return value
+  throw new UsageError(
+    `option ${rawName} requires a value; a value that begins with "-" is written --${name}=${value}`,
+  )
+}
+
+function describeUnknown(unknown: string, options: Options): string {
+  const nearest = unknown.startsWith('--') ? nearestName(unknown.slice(2), Object.keys(options)) : undefined
+  return `unknown option ${unknown}${nearest === undefined ? '' : ` (did you mean --${nearest}?)`}`
+}
+
+/**
+ * @param name the option with its dashes, and the placeholder of its value if it helps
+ * @throws UsageError without a value
+ */
+export function required<Value>(name: string, value: Value | undefined): Value {
+  if (value === undefined) throw new UsageError(`missing option ${name}`)
+  return value
+}
