@@ -53,9 +53,16 @@ function judge(schema: Schema, value: unknown, path: string, report: Report): un
 
 function reportType(schema: Schema, value: unknown, path: string, report: Report): void {
   const found = describeFound(value)
-  if (schema.enum !== undefined) report(path, `${found} is not ${describeAllowed(schema)}`)
+  if (schema.enum !== undefined)
+    report(path, `${found} is not ${describeAllowed(schema)}${nameHint(schema.enum, value)}`)
   else
     report(path, `${found} is not allowed; expected ${describeAllowed(schema)}${quotingHint(schema, value)}`)
+}
+
+/** The name that was probably meant, such as `minute` by MINUTE. */
+function nameHint(names: readonly string[], value: unknown): string {
+  const nearest = typeof value === 'string' && names.length > 1 ? nearestName(value, names) : undefined
+  return nearest === undefined ? '' : `; did you mean ${nearest}?`
 }
 
 /** The most common mistake in YAML: quotes where there should be none, or none where there should be some. */

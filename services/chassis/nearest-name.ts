@@ -2,20 +2,18 @@
 const maxNameCharacters = 64
 
 /**
- * The name that was most likely meant: the one with the fewest typing errors, if they are few for its length,
- * or else the first one that begins with the text. Case, `_` and `-` are ignored, so that
- * `requests_per_unit` finds `requestsPerUnit`.
+ * The name that was most likely meant: the one with the fewest typing errors, if they are few for its length.
+ * Case, `_` and `-` are ignored, so that `requests_per_unit` finds `requestsPerUnit`.
  */
 export function nearestName(written: string, names: readonly string[]): string | undefined {
   if (written.length > maxNameCharacters) return undefined
   const plain = simplify(written)
-  if (plain === '') return undefined
   let best: { readonly name: string; readonly errors: number } | undefined
   for (const name of names) {
     const errors = countTypingErrors(plain, simplify(name))
     if (errors <= tolerated(name) && errors < (best?.errors ?? Infinity)) best = { name, errors }
   }
-  return best?.name ?? names.find(name => simplify(name).startsWith(plain))
+  return best?.name
 }
 
 function simplify(name: string): string {

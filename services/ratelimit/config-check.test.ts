@@ -66,6 +66,37 @@ test('all problems of all files are reported, each with its file and its positio
   assert.doesNotMatch(check('-config_dir', 'm', '-merge_domain_configs').out, /duplicate domain/)
 })
 
+test('all problems of a block are reported, and none that only follows from another', () => {
+  const block = (...fields: string[]) => `  - {${fields.join(', ')}}\n`
+  const check = openFolder({
+    'm/a.yaml': `domain: a
+descriptors:
+${block('key: a', 'rate_limit: {unit: fortnight, requests_per_unit: many, unlimted: true}')}\
+${block('key: b', 'rate_limit: {unt: minute, requests_per_unit: 1}')}\
+${block('key: c', 'vale: x')}${block('key: c', 'vale: y')}${block('ky: d', 'share_threshold: true')}`,
+    'm/b.yaml': 'doman: a\ndescriptors: [{key: k, rate_limit: {unit: century}}]\n',
+  })
+  const { out } = check('--config-dir', 'm')
+  const found = out
+    .split('\n')
+    .map(line => line.replace(/; allowed: .*/, ''))
+    .filter(line => line !== '')
+  assert.deepEqual(found, [
+    "m/a.yaml: config error, unknown key 'unlimted' (at descriptors[0].rate_limit.unlimted",
+    "m/a.yaml: config error, unknown key 'unt' (at descriptors[1].rate_limit.unt",
+    "m/a.yaml: config error, unknown key 'vale' (at descriptors[2].vale",
+    "m/a.yaml: config error, unknown key 'vale' (at descriptors[3].vale",
+    "m/a.yaml: config error, unknown key 'ky' (at descriptors[4].ky",
+    "m/a.yaml: error loading config file: yaml: requests_per_unit cannot be 'many' (at descriptors[0].rate_limit.requests_per_unit",
+    "m/b.yaml: config error, unknown key 'doman' (at doman",
+    "m/a.yaml: invalid rate limit unit 'fortnight' (at descriptors[0].rate_limit.unit",
+    "m/a.yaml: share_threshold can only be used with wildcard values (containing '*'), but found key '' (at descriptors[4].share_threshold)",
+    "m/b.yaml: invalid rate limit unit 'century' (at descriptors[0].rate_limit.unit",
+    'warning: m/b.yaml: requests_per_unit is left out, which counts as 0: every request is over the limit (at descriptors[0].rate_limit.requests_per_unit',
+    '10 problems',
+  ])
+})
+
 test('the exit code is 2 for invalid options, and for a folder that cannot be read', () => {
   const check = openFolder({ file: '' })
   for (const args of [

@@ -7,7 +7,7 @@ import { findFiles } from './feeds/find-files.ts'
 import { readFiles } from './feeds/read-files.ts'
 import { formatProblem } from './rules/findings/format-problem.ts'
 import type { Problem } from './rules/rate-limit-domain.ts'
-import { validate } from './rules/validate.ts'
+import { validateParsed } from './rules/yaml/parse-yaml.ts'
 
 /** The result of checking a folder of configuration files. */
 export interface CheckedFolder {
@@ -25,10 +25,10 @@ export interface CheckedFolder {
 export function checkConfigFolder(folder: string, mergeDomainConfigs: boolean): CheckedFolder {
   const found = findFiles(folder, { keyPrefix: `${folder}/`, keySeparator: '/', ignoreDotFiles: false })
   const read = readFiles(found)
-  const judged = validate(read.configs, { mergeDomainConfigs, spelling: 'snake' })
+  const judged = validateParsed(read.parsed, { mergeDomainConfigs, spelling: 'snake' })
   return {
     files: found.files.length,
-    domains: new Set(read.configs.map(({ domain }) => domain)).size,
+    domains: new Set(read.parsed.flatMap(one => ('value' in one ? [one.value.domain] : []))).size,
     problems: [...read.problems, ...judged.problems],
     warnings: [...read.warnings, ...judged.warnings],
   }

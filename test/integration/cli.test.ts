@@ -96,6 +96,48 @@ test('validate reports all problems of all files, as text and as JSON', () => {
   )
 })
 
+test('validate warns of values that cannot match as meant, and names the way to write them', async () => {
+  const rule = (key: string, value: string) =>
+    `{key: ${key}, value: '${value}', rateLimit: {unit: minute, requestsPerUnit: 1}}`
+  const rules = [
+    rule('remote_address', '10.0.0.0/8'),
+    rule('path', '^/api/v[0-9]+/.*$'),
+    rule('authorization', 'bearer *'),
+    rule('path', '/api/*'),
+    rule('masked_remote_address', '10.0.0.0/8'),
+  ]
+  const { place } = openFolder({
+    'a.yaml': `${manifest('a', 'shop', {}).replace(/spec:[^]*/, '')}spec: {domain: shop, descriptors: [${rules.join(', ')}]}\n`,
+  })
+  const { code, out } = await inThisProcess('validate', '-f', join(place, 'a.yaml'))
+  assert.equal(code, 0, out)
+  const at = (index: number) =>
+    `warning: a.yaml: RateLimitConfig default/a: spec.descriptors[${index}].value: `
+  const lines = out.split('\n')
+  assert.ok(lines[0]?.startsWith(`${at(0)}"10.0.0.0/8" matches only this text`), out)
+  assert.match(lines[0] ?? '', /write 10\.\* for these addresses/)
+  assert.ok(lines[1]?.startsWith(`${at(1)}"^/api/v[0-9]+/.*$" is compared as text`), out)
+  assert.match(lines[1] ?? '', /write "\/api\/v\*\/\*"/)
+  assert.ok(lines[2]?.startsWith(`${at(2)}"bearer *" does not match "Bearer …"`), out)
+  assert.equal(lines.length, 5, out)
+})
+
+test('a misspelled value of a field has the one that was meant', async () => {
+  const { place } = openFolder({ 'a.yaml': manifest('a', 'shop', { user: '3/MINUTE' }) })
+  const { out } = await inThisProcess('validate', '-f', place)
+  assert.match(out, /unit: "MINUTE" is not one of second, .*; did you mean minute\?\n/)
+})
+
+test('a file of envoyproxy/ratelimit among manifests names the commands for it', async () => {
+  const { place } = openFolder({ 'reference.yaml': configuration('shop', '5') })
+  const { code, out } = await inThisProcess('validate', '-f', place)
+  assert.equal(code, 1)
+  assert.match(
+    out,
+    /^reference\.yaml: is a configuration file of envoyproxy\/ratelimit, not a resource: .*tollway convert FILE.*tollway config-check --config-dir DIR$/m,
+  )
+})
+
 test('validate accepts valid folders and single files, and reports a folder without resources', async () => {
   const { place, tollway } = openFolder({
     'm/a.yaml': manifest('a', 'shop', { user: '3/day' }),

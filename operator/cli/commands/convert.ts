@@ -5,8 +5,7 @@ import { aFile, oneOf, textOr } from '@tollway/chassis/command-line/option.ts'
 import { parseOptions } from '@tollway/chassis/command-line/parse-options.ts'
 import { formatProblem } from '@tollway/ratelimit/rules/findings/format-problem.ts'
 import type { Problem, RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
-import { validate } from '@tollway/ratelimit/rules/validate.ts'
-import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
+import { parseYaml, validateParsed } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import { convertConfigurations } from '../../kinds/rate-limit-config/convert-configuration.ts'
 import { translateRateLimitConfig } from '../../kinds/rate-limit-config/translate-rate-limit-config.ts'
 import { render } from '../render.ts'
@@ -42,7 +41,9 @@ only the problems are printed.`,
     const { values, positionals } = parseOptions(args, options, true)
     const format = values.output
     if (positionals.length === 0) throw new UsageError('missing argument PATH')
-    const { configs, problems, warnings } = readConfigurations(positionals.flatMap(filesOf))
+    const parsed = positionals.flatMap(filesOf).map(path => parseYaml(path, readFileSync(path, 'utf8')))
+    const configs = parsed.flatMap(one => ('value' in one ? [one.value] : []))
+    const { problems, warnings } = validateParsed(parsed, { mergeDomainConfigs: false, spelling: 'snake' })
     const documents = convertConfigurations(configs, values.namespace)
     const unfit = configs.flatMap((config, index) => whatNoResourceSays(config, documents[index]))
     // A problem of the language is also a problem of the resource, so it is reported once.
@@ -53,32 +54,6 @@ only the problems are printed.`,
     output.print(rendered.join(format === 'yaml' ? '---\n' : ''))
     return exitCodes.ok
   },
-}
-
-interface Configurations {
-  readonly configs: readonly RateLimitDomain[]
-  readonly problems: readonly Problem[]
-  readonly warnings: readonly Problem[]
-}
-
-function readConfigurations(paths: readonly string[]): Configurations {
-  const configs: RateLimitDomain[] = []
-  const problems: Problem[] = []
-  const warnings: Problem[] = []
-  for (const path of paths) {
-    const parsed = parseYaml(path, readFileSync(path, 'utf8'))
-    if ('problems' in parsed) problems.push(...parsed.problems)
-    else {
-      configs.push(parsed.value)
-      warnings.push(...parsed.warnings)
-    }
-  }
-  const judged = validate(configs, { mergeDomainConfigs: false, spelling: 'snake' })
-  return {
-    configs,
-    problems: [...problems, ...judged.problems],
-    warnings: [...warnings, ...judged.warnings],
-  }
 }
 
 /** Returns what a resource cannot express, such as longer keys and deeper levels. It is not cut off. */

@@ -46,6 +46,7 @@ describe('parseOptions', () => {
   for (const [line, message] of [
     ['--fiel a', 'unknown option --fiel (did you mean --file?)'],
     ['--OUTPUT json', 'unknown option --OUTPUT (did you mean --output?)'],
+    ['--ent a=b', 'unknown option --ent (did you mean --entries?)'],
     ['--yes', 'unknown option --yes'],
     ['-x', 'unknown option -x'],
     ['-merge', 'unknown option -m'],

@@ -88,7 +88,9 @@ function requireValue({ name, rawName, value, inlineValue }: OptionToken): strin
 }
 
 function describeUnknown(unknown: string, options: Options): string {
-  const nearest = unknown.startsWith('--') ? nearestName(unknown.slice(2), Object.keys(options)) : undefined
+  const name = unknown.replace(/^--?/, '')
+  const names = unknown.startsWith('--') ? Object.keys(options) : []
+  const nearest = nearestName(name, names) ?? names.find(one => one.startsWith(name))
   return `unknown option ${unknown}${nearest === undefined ? '' : ` (did you mean --${nearest}?)`}`
 }
 

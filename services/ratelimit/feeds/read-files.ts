@@ -1,7 +1,7 @@
 import { hashContent } from '@tollway/chassis/hash-content.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
-import type { Problem, RateLimitDomain } from '../rules/rate-limit-domain.ts'
-import { parseYaml } from '../rules/yaml/parse-yaml.ts'
+import type { Problem } from '../rules/rate-limit-domain.ts'
+import { type ParsedYaml, parseYaml } from '../rules/yaml/parse-yaml.ts'
 import { maxDocumentCharacters } from '../rules/yaml/yaml-size.ts'
 import type { FoundFile, FoundFiles } from './find-files.ts'
 import { decodePart, type OpenReading, type Part } from './reading.ts'
@@ -54,20 +54,12 @@ function tooMuch({ key }: FoundFile): Part {
   }
 }
 
-/**
- * Reads and parses files. The configurations are valid only without problems; `validate` checks their
- * meaning.
- */
+/** Reads and parses files. The problems of the reading itself are beside those of the files. */
 export function readFiles(found: FoundFiles): {
-  readonly configs: readonly RateLimitDomain[]
+  readonly parsed: readonly ParsedYaml[]
   readonly problems: readonly Problem[]
   readonly warnings: readonly Problem[]
 } {
   const { parts, problems, warnings } = openFiles(found, [])
-  const decoded = parts.map(decodePart)
-  return {
-    configs: decoded.flatMap(one => ('value' in one ? [one.value] : [])),
-    problems: [...problems, ...decoded.flatMap(one => ('problems' in one ? one.problems : []))],
-    warnings: [...warnings, ...decoded.flatMap(one => ('value' in one ? one.warnings : []))],
-  }
+  return { parsed: parts.map(decodePart), problems, warnings }
 }

@@ -1,6 +1,7 @@
 import { type LimitProblem, validateLimit, validateLimits } from './extensions/validate-limit.ts'
 import { findConfusableKeys, type Sibling } from './findings/confusable-keys.ts'
 import { createFindings, type Findings, fieldPath } from './findings/findings.ts'
+import { describeUnlikelyValue } from './findings/unlikely-values.ts'
 import {
   type FieldSpelling,
   finalKeyOf,
@@ -114,6 +115,8 @@ function checkDescriptor(context: Context, sibling: Sibling, finalKey: string): 
   const { findings, names } = context
   const { source, path, descriptor } = sibling
   const { rateLimit, limits, shareThreshold } = descriptor
+  const unlikely = describeUnlikelyValue(descriptor.key, descriptor.value)
+  if (unlikely !== undefined) findings.warn(source, fieldPath(path, 'value'), unlikely)
   if (rateLimit !== undefined) {
     checkRateLimit(context, source, fieldPath(path, names.rateLimit), rateLimit)
   }

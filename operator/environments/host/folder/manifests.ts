@@ -160,6 +160,7 @@ function readEnvelope({ origin, line, value }: Entry): Envelope {
   if (apiVersion === undefined && kind === undefined && isObject(value['static_resources'])) {
     return { ignored: 'an Envoy configuration' }
   }
+  if (apiVersion === undefined && kind === undefined && 'domain' in value) return { problem: ofReference }
   if (typeof apiVersion !== 'string' || apiVersion === '')
     return problem('apiVersion', apiVersion, 'a group/version')
   if (typeof kind !== 'string' || !/^[A-Za-z][A-Za-z0-9]{0,62}$/.test(kind)) {
@@ -188,6 +189,9 @@ function readEnvelope({ origin, line, value }: Entry): Envelope {
   }
 }
 
+const ofReference =
+  'is a configuration file of envoyproxy/ratelimit, not a resource: make one with tollway convert FILE, or ' +
+  'check such files with tollway config-check --config-dir DIR'
 const labelRule = 'a name of at most 63 lower case letters, digits and - (RFC 1123 label)'
 const subdomainRule = 'a name of at most 253 lower case letters, digits, - and . (RFC 1123 subdomain)'
 

@@ -9,6 +9,7 @@ import {
   type RateLimitPolicy,
   type RateLimitRule,
 } from '../rate-limit-domain.ts'
+import { type ValidateOptions, validate } from '../validate.ts'
 import { isList, isMap, readYaml, type YamlMap, type YamlValue } from './yaml-document.ts'
 
 /**
@@ -20,12 +21,7 @@ import { isList, isMap, readYaml, type YamlMap, type YamlValue } from './yaml-do
  * null is the same as leaving a field out. Known keys at a place where they have no meaning are accepted with
  * a warning.
  */
-export function parseYaml(
-  name: string,
-  text: string,
-):
-  | { readonly value: RateLimitDomain; readonly warnings: readonly Problem[] }
-  | { readonly problems: readonly Problem[] } {
+export function parseYaml(name: string, text: string): ParsedYaml {
   const findings = createFindings()
   const read = readYaml(text)
   if ('error' in read) {
@@ -42,7 +38,66 @@ export function parseYaml(
   const { problems, warnings } = findings
   if (findings.isFull()) return { problems }
   const value = decodeDomain(context, isMap(root) ? root : emptyMap)
-  return problems.length > 0 ? { problems } : { value, warnings }
+  if (problems.length === 0) return { value, warnings }
+  return { problems, partial: { value, reported: context.reported } }
+}
+
+export type ParsedYaml =
+  | { readonly value: RateLimitDomain; readonly warnings: readonly Problem[] }
+  | { readonly problems: readonly Problem[]; readonly partial?: PartialDomain }
+
+/** What could be read of a file with problems; a field that could not be read has its default. */
+interface PartialDomain {
+  readonly value: RateLimitDomain
+  /** The paths of the problems. */
+  readonly reported: ReadonlySet<string>
+}
+
+/**
+ * Validates parsed files together, and those with problems as far as they could be read, so that all mistakes
+ * of a rule are reported at once. Findings that only follow from what could not be read are left out.
+ */
+export function validateParsed(parsed: readonly ParsedYaml[], options: ValidateOptions) {
+  const partials = parsed.flatMap(one => ('partial' in one && one.partial ? [one.partial] : []))
+  const bySource = new Map(partials.map(partial => [partial.value.name, partial]))
+  const isOwn = (finding: Problem) => {
+    const partial = bySource.get(finding.source)
+    return partial === undefined || !followsFrom(partial, finding.path)
+  }
+  const whole = parsed.flatMap(one => ('value' in one ? [one.value] : []))
+  const judged = validate([...whole, ...partials.map(({ value }) => value)], options)
+  return {
+    problems: [
+      ...parsed.flatMap(one => ('problems' in one ? one.problems : [])),
+      ...judged.problems.filter(isOwn),
+    ],
+    warnings: [
+      ...parsed.flatMap(one => ('value' in one ? one.warnings : [])),
+      ...judged.warnings.filter(isOwn),
+    ],
+  }
+}
+
+/** Whether a finding is about a field that could not be read, or that may be the one of an unknown name. */
+function followsFrom({ value, reported }: PartialDomain, path: string): boolean {
+  for (let place = path; ; place = parentOf(place)) {
+    if (reported.has(place)) return true
+    if (place === '') break
+  }
+  const parents = new Set([...reported].map(parentOf))
+  return parents.has(path) || (parents.has(parentOf(path)) && isAbsent(value, path))
+}
+
+/** `descriptors[0].rate_limit.unit` is in `descriptors[0].rate_limit`. */
+const parentOf = (path: string) => path.replace(/(?:^|\.)[^.[\]]+$|\[\d+\]$/, '')
+
+function isAbsent(domain: RateLimitDomain, path: string): boolean {
+  let found: unknown = domain
+  for (const name of path.split(/[.[\]]+/).filter(part => part !== '')) {
+    const field = name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase())
+    found = (found as Readonly<Record<string, unknown>> | undefined)?.[field]
+  }
+  return found === undefined || found === ''
 }
 
 const loadError = 'error loading config file: yaml: '
