@@ -123,7 +123,7 @@ const pathOf = ({ url = '' }: IncomingMessage) => url.split('?', 1)[0] ?? ''
 function rejectOtherSites({ headers }: IncomingMessage): void {
   const site = headers['sec-fetch-site']
   if (site === 'cross-site' || site === 'same-site')
-    throw new ApiError(403, 'other-site', 'a page of another site may not call the API')
+    throw new ApiError(403, 'other-site', 'cross-site requests are not allowed')
 }
 
 async function openCall(

@@ -19,7 +19,7 @@ const taken = {
   message: '"checkout" belongs to shop/other, which is older; name another',
   owner: 'shop/other',
 }
-const lacking = { reason: 'SecretMissing', message: 'the Secret shop/tokens is not there' }
+const lacking = { reason: 'SecretMissing', message: 'the Secret shop/tokens does not exist' }
 const problems = [{ path: 'spec.domain', message: 'is missing' }]
 
 /** The facts, and then Accepted, Programmed, Enforced and Ready, each as its status and reason. */
@@ -101,7 +101,7 @@ test('the messages contain the fix and what stays in force', () => {
   assert.equal(messageOf({ enforcing: 1 }, 'Ready'), '1 of 2 processes enforce it')
   assert.equal(
     messageOf({ rejections: [{ pod: 'ratelimit-1', message: 'too deep' }] }, 'Programmed'),
-    'ratelimit-1 refused it: too deep',
+    'ratelimit-1 rejected it: too deep',
   )
   assert.match(messageOf({ unpublished: 'too large' }, 'Programmed') ?? '', /feed is unchanged.*: too large/)
 })
@@ -109,7 +109,7 @@ test('the messages contain the fix and what stays in force', () => {
 test('a condition shows the first problems, and the number of the others', () => {
   const many = Array.from({ length: 8 }, (_, index) => ({ path: `spec.a${index}`, message: 'is wrong' }))
   const message = messageOf({ problems: many, inForce: 'nothing' }, 'Accepted') ?? ''
-  assert.match(message, /^spec\.a0: is wrong; .*spec\.a4: is wrong; 3 problems more$/)
+  assert.match(message, /^spec\.a0: is wrong; .*spec\.a4: is wrong; 3 more problems$/)
 })
 
 test('the conditions that kstatus reads exist only while they are true', () => {

@@ -134,37 +134,37 @@ function acceptedCondition({ problems, denial, inForce }: Facts): NewCondition {
   const stays = inForce === 'last-good' ? '. The last good version stays in force' : ''
   if (problems.length > 0) {
     const shown = problems.slice(0, maxShownProblems).map(formatFieldProblem)
-    if (problems.length > maxShownProblems) shown.push(`${problems.length - maxShownProblems} problems more`)
+    if (problems.length > maxShownProblems) shown.push(`${problems.length - maxShownProblems} more problems`)
     return { type, status: 'False', reason: 'Invalid', message: shown.join('; ') + stays }
   }
   if (denial !== undefined) {
     const { reason, path, message } = denial
     return { type, status: 'False', reason, message: formatFieldProblem({ path, message }) + stays }
   }
-  return { type, status: 'True', reason: 'Valid', message: 'The resource is right' }
+  return { type, status: 'True', reason: 'Valid', message: 'The resource is valid' }
 }
 
 function programmedCondition({ inForce, rejections, unpublished, lacking }: Facts): NewCondition {
   const type = 'Programmed'
   if (unpublished !== undefined) {
-    const message = `The feed is unchanged, since it cannot carry all resources: ${unpublished}`
+    const message = `The feed is unchanged, because it cannot hold all resources: ${unpublished}`
     return { type, status: 'False', reason: 'NotPublished', message }
   }
   if (inForce === 'nothing') {
-    return { type, status: 'False', reason: 'NotAccepted', message: 'Nothing of it is in the feed' }
+    return { type, status: 'False', reason: 'NotAccepted', message: 'Not published to the feed' }
   }
   if (inForce === 'last-good') {
     return {
       type,
       status: 'False',
       reason: 'LastGoodInForce',
-      message: 'The feed carries the last good version',
+      message: 'The last good version is published to the feed',
     }
   }
   if (lacking !== undefined) return { type, status: 'False', ...lacking }
   if (rejections.length === 0)
-    return { type, status: 'True', reason: 'InFeed', message: 'The feed carries it' }
-  const message = rejections.map(({ pod, message }) => `${pod} refused it: ${message}`).join('; ')
+    return { type, status: 'True', reason: 'InFeed', message: 'Published to the feed' }
+  const message = rejections.map(({ pod, message }) => `${pod} rejected it: ${message}`).join('; ')
   return { type, status: 'False', reason: 'Refused', message }
 }
 
@@ -173,14 +173,14 @@ function enforcedCondition(facts: Facts): NewCondition {
   const type = 'Enforced'
   const what = inForce === 'last-good' ? 'the last good version' : 'it'
   const message = `${enforcing} of ${running} processes enforce ${what}`
-  const awaited = obstacle === undefined ? '' : `. The change of the processes is repeated after: ${obstacle}`
+  const awaited = obstacle === undefined ? '' : `. The change of the processes is retried after: ${obstacle}`
   if (inForce === 'nothing')
     return { type, status: 'False', reason: 'NotAccepted', message: 'No process enforces it' }
   if (inForce === 'last-good') return { type, status: 'False', reason: 'LastGoodInForce', message }
   if (running === 0 && switchedOff !== undefined)
     return { type, status: 'False', reason: 'SwitchedOff', message: switchedOff }
   if (running === 0)
-    return { type, status: 'False', reason: 'NoProcess', message: `No process takes calls${awaited}` }
+    return { type, status: 'False', reason: 'NoProcess', message: `No process accepts calls${awaited}` }
   if (lackingFeatures > 0) {
     const [get, lack, all] = lackingFeatures === 1 ? ['does', 'it lacks', 'it'] : ['do', 'they lack', 'them']
     const withheld = `${lackingFeatures} of them ${get} not get it, because ${lack} ${missingFeatures}`

@@ -230,12 +230,12 @@ test('with a feed, calls are accepted after the first routes, which apply to the
   const { open, debug } = await start(t, { ROUTES: 'feed', CONFIG_GRPC_XDS_SERVER_URL: operator.address })
   const without = open().push()
   without.write(bytesOf('header', 'r1'))
-  assert.equal(await without.answer, 'UNAUTHENTICATED the route shop/a asks for a bearer token')
+  assert.equal(await without.answer, 'UNAUTHENTICATED the route shop/a requires a bearer token')
   const token = { authorization: 'Bearer secret' }
   const animationIds = { streamId: 'kiosk-1', requestId: 'r2', targetObjectId: '' }
   const claiming = open().push(token)
   claiming.write(encodeHeader({ animationIds, sourceServiceId: 'another' }))
-  assert.equal(await claiming.answer, 'PERMISSION_DENIED the route shop/kiosk does not admit this token')
+  assert.equal(await claiming.answer, 'PERMISSION_DENIED the route shop/kiosk does not accept this token')
   const pull = open().pull({ streamId: 's' }, token)
   open().push(token).write(bytesOf('header', 'r1'))
   await pull.until('header r1')

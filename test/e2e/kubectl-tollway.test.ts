@@ -89,7 +89,7 @@ describe('kubectl tollway in a cluster', { skip, timeout: 600_000 }, () => {
   it('validate finds no problem in the cluster, and those of a file', async () => {
     const ofCluster = await tollway(['validate', '-n', namespace], reader.kubeconfig)
     // It reads no Secret, so those of the route count as missing.
-    assert.match(ofCluster.out, /warning: .*the Secret inspected\/inspected-tokens is not there/)
+    assert.match(ofCluster.out, /warning: .*the Secret inspected\/inspected-tokens does not exist/)
     const file = manifestFile(limits(-1))
     const ofFile = await tollway(['validate', '-f', file], reader.kubeconfig)
     assert.equal(ofFile.code, 1)

@@ -85,7 +85,7 @@ describe('animation streams in a cluster', { skip, timeout: 600_000 }, () => {
     const stringData = { push: randomUUID() }
     await kubectl('-n', example, 'patch', 'secret', 'kiosk-tokens', '-p', JSON.stringify({ stringData }))
     const producer = ['-l', 'app=producer', '--tail=2']
-    await logged(example, producer, /^gRPC status 7 the route kiosk\/kiosk does not admit this token$/m)
+    await logged(example, producer, /^gRPC status 7 the route kiosk\/kiosk does not accept this token$/m)
     // The environment of the producer has the token, so that only a new pod uses the new one.
     await kubectl('-n', example, 'rollout', 'restart', 'deploy/producer')
     await kubectl('-n', example, 'rollout', 'status', 'deploy/producer', '--timeout=90s')

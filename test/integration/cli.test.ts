@@ -495,7 +495,7 @@ test('routes are validated and translated with limits, and with the Secrets that
   assert.equal(judged.code, 1)
   const patterns = [
     /: AnimationStreamRoute shop2?\/kiosk: spec\.match\.streamIdPrefix: "k-.*" overlaps "k-.*; shop2?\/kiosk is declared in /m,
-    /^warning: locked\.yaml: .*: the Secret shop\/none is not there; the route is closed to all callers until then$/m,
+    /^warning: locked\.yaml: .*: the Secret shop\/none does not exist; the route is closed to all callers until then$/m,
     /^wrong\.yaml: AnimationStreamRoute shop\/wrong: spec\.slowConsumers: "forceShutdown" is not one of wait, /m,
   ]
   for (const pattern of patterns) assert.match(judged.out, pattern)

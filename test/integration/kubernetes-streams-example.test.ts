@@ -39,6 +39,6 @@ test('the route of the example accepts the requests of its producer, and consume
   for (const consumer of consumers)
     await consumer.said(`received ${request}: 60 frames, 2.0 s of sound, SUCCESS "all is said"\n`)
   const stranger = start(t, 'produce.mjs', brokerPort, tokens['pull'])
-  await stranger.said(/^gRPC status 7 the route kiosk\/kiosk does not admit this token$/m)
+  await stranger.said(/^gRPC status 7 the route kiosk\/kiosk does not accept this token$/m)
   for (const program of [producer, ...consumers]) assert.equal(await program.end('SIGTERM'), 0)
 })

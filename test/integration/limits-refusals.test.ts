@@ -38,7 +38,7 @@ test('braces in CACHE_KEY_PREFIX: the status has the cause, and other resources 
   const tollway = await startTollway(t, files, ['--env', 'CACHE_KEY_PREFIX=a{b}:'])
   assert.match(
     await refusalOf(tollway, 'several'),
-    /^ratelimit-0 refused it: it needs limits, which CACHE_KEY_PREFIX with braces does not allow; remove the braces/,
+    /^ratelimit-0 rejected it: it needs limits, which CACHE_KEY_PREFIX with braces does not allow; remove the braces/,
   )
   for (const domain of ['plain', 'bucket']) {
     assert.deepEqual(await codesOf(tollway, domain), [200, 200, 429], domain)

@@ -86,7 +86,7 @@ def describe_status(status):
 
 
 def metadata_of(token):
-    """The metadata for a route that asks for a bearer token."""
+    """The metadata for a route that requires a bearer token."""
     return [("authorization", f"Bearer {token}")] if token else []
 
 

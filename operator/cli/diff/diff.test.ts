@@ -174,7 +174,7 @@ describe('kubectl tollway diff', { skip: missingKubeAssets(), timeout: 120_000 }
   it('names a Secret that does not exist, and no Secret that exists', async () => {
     const file = write('kiosk.yaml', kiosk)
     const without = await capture(runKubectlTollway, 'diff', '-f', file, ...admin)
-    assert.match(without.printed, /Problems:\n.*AnimationStreamRoute shop\/kiosk: .*kiosk.*is not there/)
+    assert.match(without.printed, /Problems:\n.*AnimationStreamRoute shop\/kiosk: .*kiosk.*does not exist/)
     await cluster.put('/api/v1/namespaces/shop/secrets', {
       metadata: { name: 'kiosk' },
       stringData: { token: 'a' },

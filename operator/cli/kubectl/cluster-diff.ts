@@ -91,7 +91,7 @@ async function readSecretNames(
     if (state === 'exists') return undefined
     return state instanceof MissingRightError
       ? { forbidden: state.message }
-      : ({ missing: 'is not there' } as const)
+      : ({ missing: 'does not exist' } as const)
   }
   return {
     follow: async () => {},

@@ -273,11 +273,11 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
       return problems.map(({ origin, message }) => `${origin}: ${message}`).join('\n')
     }
     const awaited =
-      /^No process takes calls\. The change of the processes is repeated after: .*not in this hour/
+      /^No process accepts calls\. The change of the processes is retried after: .*not in this hour/
     await waitFor('the condition', async () => awaited.test(await enforced()))
     assert.match(await problems(), /^ratelimit: .*not in this hour/m)
     await allow()
-    await waitFor('the end', async () => (await enforced()) === 'No process takes calls', 60_000)
+    await waitFor('the end', async () => (await enforced()) === 'No process accepts calls', 60_000)
 
     const statuses = ['ratelimitconfigs/status']
     await reject({ apiGroups: ['tollway.dev'], apiVersions: ['*'], resources: statuses })

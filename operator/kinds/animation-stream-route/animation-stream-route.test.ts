@@ -156,7 +156,7 @@ test('tokens to push and tokens to pull come from separate Secrets', async () =>
   const push = [hashOf('both'), hashOf('in')]
   assert.deepEqual(world.published()[0]?.tokens, { push, pull: [hashOf('both'), closed] })
   const programmed = world.status('shop/kiosk').conditions.find(({ type }) => type === 'Programmed')
-  const message = 'the Secret shop/pull is not there; the route takes no pulls for its tokens until then'
+  const message = 'the Secret shop/pull does not exist; the route takes no pulls for its tokens until then'
   assert.deepEqual([programmed?.reason, programmed?.message], ['SecretMissing', message])
   world.secret('shop/pull', { out: 'out' })
   await world.reconcile()
@@ -219,7 +219,7 @@ test('a route without its Secret is closed to all callers, and reports the missi
   assert.equal(reasonsOf(world.status('shop/kiosk')), 'Valid SecretMissing Enforced SecretMissing')
   const messageOf = () =>
     world.status('shop/kiosk').conditions.find(({ type }) => type === 'Programmed')?.message
-  assert.equal(messageOf(), `the Secret shop/tokens is not there; ${closed}`)
+  assert.equal(messageOf(), `the Secret shop/tokens does not exist; ${closed}`)
   world.secret('shop/tokens', { other: 'abc' })
   await world.reconcile()
   assert.equal(messageOf(), `the Secret shop/tokens has no entry token; ${closed}`)
@@ -264,7 +264,7 @@ test('a route without its signing secret serves streams, posts nothing and repor
     const programmed = world.status('shop/kiosk').conditions.find(({ type }) => type === 'Programmed')
     assert.deepEqual([programmed?.reason, programmed?.message], ['SecretMissing', `${message}; ${without}`])
   }
-  await assertLacks('the Secret shop/signing is not there')
+  await assertLacks('the Secret shop/signing does not exist')
   world.secret('shop/signing', { other: 'abc' })
   await assertLacks('the Secret shop/signing has no entry secret')
   world.secret('shop/signing', { secret: 'canary' })
@@ -276,7 +276,7 @@ test('a route without its signing secret serves streams, posts nothing and repor
   await world.reconcile()
   assert.deepEqual(world.published()[0]?.webhook, { url, secrets: signing.slice(0, 1) })
   world.removeSecret('shop/signing')
-  await assertLacks('the Secret shop/signing is not there')
+  await assertLacks('the Secret shop/signing does not exist')
 })
 
 test('an invalid route keeps its last good version, and still requires its token', async () => {

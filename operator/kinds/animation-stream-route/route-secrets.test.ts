@@ -22,7 +22,7 @@ const entries: readonly [Readonly<Record<string, string>> | undefined, string][]
   [{ token: 'abc' }, 'abc'],
   [{ token: ' abc\r\n' }, 'abc'],
   [{ token: 'abc\n\ndef\n' }, 'abc def'],
-  [undefined, 'is not there'],
+  [undefined, 'does not exist'],
   [{}, 'has no entry token'],
   [{ other: 'abc' }, 'has no entry token'],
   [{ token: ' \n' }, 'has an empty entry token'],
@@ -77,6 +77,6 @@ metadata: {name: empty, namespace: shop}
   assert.equal(show(at('encoded', 'both')), 'def')
   assert.equal(show(at('broken')), 'has data that is not base64, or entries that are not strings')
   assert.equal(show(at('empty')), 'has no entry token')
-  assert.equal(show(at('plain', 'token', 'other')), 'is not there')
+  assert.equal(show(at('plain', 'token', 'other')), 'does not exist')
   assert.equal(at('plain'), at('plain'), 'the same object until a change')
 })

@@ -84,7 +84,7 @@ export function readSigningSecrets(
 }
 
 /** The reason for a Secret that does not exist. */
-export const noSecret = { missing: 'is not there' } as const satisfies NoEntry
+export const noSecret = { missing: 'does not exist' } as const satisfies NoEntry
 
 /**
  * Returns the lines of a Secret's entry, without blank ones and without blanks around them, or the reason why

@@ -41,7 +41,7 @@ export function deriveMerchantConditions(facts: MerchantFacts): readonly NewCond
     steps.find(step => isMissing(step) && step.type === facts.obstacle?.step) ?? steps.find(isMissing)
   const ready: NewCondition =
     missing === undefined
-      ? isTrue('Ready', 'Provisioned', 'The merchant is there, and its credentials are in the Secret')
+      ? isTrue('Ready', 'Provisioned', 'The merchant exists, and the Secret has its credentials')
       : { ...missing, type: 'Ready', status: 'False' }
   return [...steps, ready, ...passing(ready, facts)]
 }
@@ -68,29 +68,29 @@ export function withoutDegraded<Known extends NewCondition>(conditions: readonly
 const paused = isTrue(
   'Paused',
   'Annotated',
-  'Nothing is done until the annotation tollway.dev/paused is gone',
+  'Changes are not applied until the annotation tollway.dev/paused is removed',
 )
 
 function acceptedCondition({ problems }: MerchantFacts): NewCondition {
-  if (problems.length === 0) return isTrue('Accepted', 'Valid', 'The resource is right')
+  if (problems.length === 0) return isTrue('Accepted', 'Valid', 'The resource is valid')
   const shown = problems.slice(0, maxShownProblems).map(formatFieldProblem)
-  if (problems.length > maxShownProblems) shown.push(`${problems.length - maxShownProblems} problems more`)
-  return isFalse('Accepted', 'Invalid', `${shown.join('; ')}. The merchant stays as it is`)
+  if (problems.length > maxShownProblems) shown.push(`${problems.length - maxShownProblems} more problems`)
+  return isFalse('Accepted', 'Invalid', `${shown.join('; ')}. The merchant is unchanged`)
 }
 
 function syncedCondition({ problems, obstacle, synced }: MerchantFacts): NewCondition {
   const type = 'Synced'
-  if (problems.length > 0) return isFalse(type, 'NotAccepted', 'Nothing is asked of the payments service')
+  if (problems.length > 0) return isFalse(type, 'NotAccepted', 'Not sent to the payments service')
   if (obstacle?.step === type) return isFalse(type, obstacle.reason, obstacle.message)
-  if (synced) return isTrue(type, 'Provisioned', 'The payments service has it as the resource says')
-  return isFalse(type, 'Pending', 'The payments service has not been asked yet')
+  if (synced) return isTrue(type, 'Provisioned', 'The merchant matches the resource')
+  return isFalse(type, 'Pending', 'Not yet sent to the payments service')
 }
 
 function credentialsCondition({ problems, obstacle, synced }: MerchantFacts): NewCondition {
   const type = 'CredentialsReady'
   if (obstacle?.step === type) return isFalse(type, obstacle.reason, obstacle.message)
-  if (problems.length > 0) return isFalse(type, 'NotAccepted', 'The Secret is not looked at')
-  if (!synced || obstacle !== undefined) return isFalse(type, 'NotSynced', 'The Secret stays as it is')
+  if (problems.length > 0) return isFalse(type, 'NotAccepted', 'The Secret is not checked')
+  if (!synced || obstacle !== undefined) return isFalse(type, 'NotSynced', 'The Secret is unchanged')
   return isTrue(type, 'Written', 'The Secret has the credentials')
 }
 

@@ -69,7 +69,7 @@ export function notClosed({ message }: Error, { manifest }: Pick<MerchantResourc
 
 export function foreignSecret({ namespace, name }: CredentialPlace): Obstacle {
   const advice = 'delete it, or name another one in a new Merchant'
-  const message = `the Secret ${namespace}/${name} is there and was not made for this Merchant; ${advice}`
+  const message = `the Secret ${namespace}/${name} exists and does not belong to this Merchant; ${advice}`
   return { step: 'CredentialsReady', reason: 'SecretForeign', message, stalled: true }
 }
 
@@ -100,7 +100,7 @@ const reasons = { closed: 'MerchantClosed', key: 'KeyRefused', invalid: 'Refused
 export function toObstacle({ rejected: { why, problems, message } }: ProvisionRejection): Obstacle {
   const said = problems.length > 0 ? problems.map(formatFieldProblem).join('; ') : message
   if (why === 'immutable') {
-    const advice = 'the merchant stays as it is; change the field back, or create another Merchant'
+    const advice = 'the merchant is unchanged; change the field back, or create another Merchant'
     return { step: 'Synced', reason: immutableFieldChanged, message: `${said}; ${advice}`, stalled: true }
   }
   return { step: 'Synced', reason: reasons[why], message: said, stalled: why !== 'key' }

@@ -113,7 +113,7 @@ describe('the client of a real payments service', () => {
       return client.provision(name, request(), signal)
     }
     assert.ok('merchantId' in (await as(operatorName)))
-    await assert.rejects(as(podName), /403 forbidden: The certificate is not that of who may provision/)
+    await assert.rejects(as(podName), /403 forbidden: The client certificate has no permission to provision/)
     await assert.rejects(
       as(operatorName, 'other.tollway.svc'),
       /payments service at https:.*: TLS failed: .*other\.tollway\.svc/,

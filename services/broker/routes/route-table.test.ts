@@ -88,7 +88,7 @@ test('only the first of many problems are reported', async () => {
   const wrong = Array.from({ length: 1000 }, (_, index) => ({ name: `shop/r${index}`, slowConsumers: 'x' }))
   assert.equal((await table.load(responseOf(...wrong))).length, 100)
   assert.equal(errors.length, 21)
-  assert.equal(errors.at(-1), 'reject the routes: 80 problems more')
+  assert.equal(errors.at(-1), 'reject the routes: 80 more problems')
 })
 
 test('10,000 routes are loaded without blocking the event loop', async t => {

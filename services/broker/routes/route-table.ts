@@ -56,7 +56,7 @@ export function createRouteTable({ clock, log }: { clock: Clock; log: Log }): Fe
   function refuse(problems: readonly string[]): void {
     for (const problem of problems.slice(0, maxLoggedProblems)) log.error(`reject the routes: ${problem}`)
     const more = problems.length - maxLoggedProblems
-    if (more > 0) log.error(`reject the routes: ${more} problems more`)
+    if (more > 0) log.error(`reject the routes: ${more} more problems`)
   }
 
   return {

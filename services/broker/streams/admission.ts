@@ -37,6 +37,6 @@ export function includesHash(expected: readonly Uint8Array[], hash: TokenHash): 
 export function refusal(route: Route, right: Right, hash: TokenHash): GrpcError {
   const name = route.guards?.[right] ?? route.name
   return hash === undefined
-    ? new GrpcError('UNAUTHENTICATED', `the route ${name} asks for a bearer token`)
-    : new GrpcError('PERMISSION_DENIED', `the route ${name} does not admit this token`)
+    ? new GrpcError('UNAUTHENTICATED', `the route ${name} requires a bearer token`)
+    : new GrpcError('PERMISSION_DENIED', `the route ${name} does not accept this token`)
 }

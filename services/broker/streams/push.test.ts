@@ -181,7 +181,7 @@ const tokens: readonly Scenario[] = [
       pull p: stream=s token=out
       pull q: stream=s token=in
       push r1: token=out header
-      r1 answered PERMISSION_DENIED the route shop/two does not admit this token
+      r1 answered PERMISSION_DENIED the route shop/two does not accept this token
       push r2: token=in header 1
       p got header r2, 1
       q got nothing`,
@@ -302,7 +302,7 @@ header r1, 3, SUCCESS`,
       push r1/c: lose
       route needs another
       push r1/d: token=open resume=r1/c
-      r1/d answered PERMISSION_DENIED the route shop/secret does not admit this token`,
+      r1/d answered PERMISSION_DENIED the route shop/secret does not accept this token`,
   },
   {
     rule: 'a message before the response is rejected, and the request continues to wait',

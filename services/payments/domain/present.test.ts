@@ -149,7 +149,7 @@ test('a validation error is shown as a list, any other rejection as an object', 
   ])
   assert.deepEqual(presentRefusal(refuse('conflict').refusal), {
     code: 'conflict',
-    message: 'Another request changed this at the same time. Read it again.',
+    message: 'The record was changed by another request. Read it again.',
   })
   assert.deepEqual(presentRefusal(refuseProcessing(7).refusal), {
     code: 'processing_error',

@@ -10,8 +10,11 @@ import {
  */
 export const refusals = {
   invalid_request: { status: 400, message: 'Some fields are missing or not valid.' },
-  malformed_body: { status: 400, message: 'The body cannot be read as its content type says.' },
-  invalid_idempotency_key: { status: 400, message: 'The Idempotency-Key has 1 to 255 printable characters.' },
+  malformed_body: { status: 400, message: 'The body does not match its content type.' },
+  invalid_idempotency_key: {
+    status: 400,
+    message: 'The Idempotency-Key must have 1 to 255 printable characters.',
+  },
   weak_idempotency_key: {
     status: 400,
     message:
@@ -20,28 +23,28 @@ export const refusals = {
   processing_error: { status: 400, message: 'The payment was declined.' },
   test_mode_mixed: { status: 400, message: 'Test and live records cannot be used together.' },
   unauthorized: { status: 401, message: 'The API key is missing or not valid.' },
-  forbidden: { status: 403, message: 'This app may not do that.' },
-  signup_closed: { status: 403, message: 'New apps cannot be created here.' },
-  not_found: { status: 404, message: 'There is no such thing, or this app may not know of it.' },
-  method_not_allowed: { status: 405, message: 'This path does not have that method.' },
-  not_acceptable: { status: 406, message: 'Answers are application/json.' },
+  forbidden: { status: 403, message: 'This app has no permission for this request.' },
+  signup_closed: { status: 403, message: 'Creating apps is disabled.' },
+  not_found: { status: 404, message: 'Not found, or this app has no access to it.' },
+  method_not_allowed: { status: 405, message: 'Method not allowed.' },
+  not_acceptable: { status: 406, message: 'Responses are application/json only.' },
   merchant_closed: { status: 409, message: 'The merchant is closed and accepts no new payment.' },
-  conflict: { status: 409, message: 'Another request changed this at the same time. Read it again.' },
-  dispute_resolved: { status: 409, message: 'The dispute was already won or lost.' },
+  conflict: { status: 409, message: 'The record was changed by another request. Read it again.' },
+  dispute_resolved: { status: 409, message: 'The dispute is already resolved.' },
   idempotency_in_progress: {
     status: 409,
-    message: 'The first request with this Idempotency-Key still runs.',
+    message: 'A request with this Idempotency-Key is still in progress.',
   },
   body_too_large: { status: 413, message: 'The body is larger than the limit.' },
   unsupported_media_type: {
     status: 415,
-    message: 'Bodies are application/json or application/x-www-form-urlencoded.',
+    message: 'The content type must be application/json or application/x-www-form-urlencoded.',
   },
-  idempotency_mismatch: { status: 422, message: 'This Idempotency-Key came with another request before.' },
-  too_many_requests: { status: 429, message: 'Too many requests; wait as Retry-After says.' },
-  internal_error: { status: 500, message: 'Something here failed; it was logged under the request id.' },
-  unavailable: { status: 503, message: 'Something that this needs does not answer; try again later.' },
-  rate_missing: { status: 503, message: 'There is no exchange rate between the two currencies now.' },
+  idempotency_mismatch: { status: 422, message: 'This Idempotency-Key was used with a different request.' },
+  too_many_requests: { status: 429, message: 'Too many requests. Retry after the time in Retry-After.' },
+  internal_error: { status: 500, message: 'Internal error. The log has it under the request id.' },
+  unavailable: { status: 503, message: 'Service unavailable. Try again later.' },
+  rate_missing: { status: 503, message: 'No exchange rate is available for these currencies.' },
 } as const satisfies Readonly<Record<string, { readonly status: number; readonly message: string }>>
 
 export type RefusalCode = keyof typeof refusals

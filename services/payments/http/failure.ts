@@ -11,7 +11,7 @@ const refusalsOfServer: Readonly<Record<string, Refused>> = {
   FST_ERR_BAD_URL: refuse('not_found'),
   FST_ERR_MAX_PARAM_LENGTH: refuse('not_found'),
   FST_ERR_INVALID_URL: refuse('not_found'),
-  ECONNRESET: refuse('malformed_body', 'The connection ended before the body did.'),
+  ECONNRESET: refuse('malformed_body', 'The connection was closed before the end of the body.'),
 }
 
 /** Carries a refusal out of a place that can only throw. */

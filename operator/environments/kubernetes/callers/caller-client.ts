@@ -14,7 +14,7 @@ export async function asCaller<Result>(
   token: string | undefined,
   call: (client: KubeClient) => Promise<Result>,
 ): Promise<Result> {
-  if (token === undefined) throw new ApiError(401, 'unauthenticated', 'there is no bearer token')
+  if (token === undefined) throw new ApiError(401, 'unauthenticated', 'missing bearer token')
   const credentials = await credentialsOf(access, token)
   const client = createKubeClient({ ...access, credentials: async () => credentials }, options)
   try {

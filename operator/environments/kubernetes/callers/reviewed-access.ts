@@ -110,7 +110,7 @@ function describePlace({ domain, namespace }: RightPlace): string {
 /** @throws ApiError with 401 that contains nothing of the header */
 function tokenOf(header: string | undefined): string {
   if (header === undefined)
-    throw unauthenticated('there is no bearer token; expected Authorization: Bearer TOKEN')
+    throw unauthenticated('missing bearer token; expected Authorization: Bearer TOKEN')
   const [, token = ''] = /^Bearer +([\x21-\x7e]+)$/i.exec(header) ?? []
   if (token !== '' && token.length <= maxTokenBytes) return token
   throw unauthenticated('the header Authorization is not allowed; expected Bearer TOKEN')

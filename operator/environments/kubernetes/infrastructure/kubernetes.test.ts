@@ -286,7 +286,7 @@ describe('workloads of a real API server', { skip: missingKubeAssets(), timeout:
     assert.equal(made.progress('ratelimit'), undefined)
     await made.apply(rateLimit())
     await waitFor('the Deployment to be seen', () => made.progress('ratelimit') !== undefined)
-    const message = 'its controller has not looked at it yet'
+    const message = 'its controller has not observed it yet'
     assert.deepEqual(made.progress('ratelimit'), { wanted: 2, updated: 0, ready: 0, earlier: 0, message })
     startController()
     const done = { wanted: 2, updated: 2, ready: 2, earlier: 0, message: '' }

@@ -83,7 +83,7 @@ test('the progress has the number of earlier replicas that take calls', () => {
   )
   assert.equal(told({ ...observed, replicas: 1, readyReplicas: 0 }), `${late}: p: no image`)
   const notObserved = { observedGeneration: 1, updatedReplicas: 3, replicas: 3, readyReplicas: 3 }
-  const unseen = 'its controller has not looked at it yet'
+  const unseen = 'its controller has not observed it yet'
   assert.equal(told(notObserved), `${late}, 3 earlier ones take calls: ${unseen}`)
   assert.equal(told({ observedGeneration: 2, updatedReplicas: 3, replicas: 3, readyReplicas: 3 }), '')
 })

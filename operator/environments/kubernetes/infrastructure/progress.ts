@@ -44,7 +44,7 @@ export function progressOf(deployment: KubeObject, replicas: readonly Replica[],
       updated: 0,
       ready: 0,
       earlier: takingCalls,
-      message: 'its controller has not looked at it yet',
+      message: 'its controller has not observed it yet',
     }
   }
   const updated = numberOf(status, 'updatedReplicas')

@@ -83,7 +83,7 @@ function unseen(generation: number): Condition {
     type: 'Ready',
     status: 'False',
     reason: 'Pending',
-    message: `Generation ${generation} has not been looked at yet`,
+    message: `Generation ${generation} has not been observed yet`,
     observedGeneration: 0,
     lastTransitionTime: '',
   }

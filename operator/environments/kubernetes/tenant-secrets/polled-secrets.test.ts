@@ -48,12 +48,12 @@ test('a Secret is read at once when a resource names it, and then at intervals',
   stored.set('a', { token: 'one', more: 'x\ny' })
   assert.equal(tells('a'), 'unknown')
   await secrets.follow([place('a'), place('a', 'more'), place('b')])
-  assert.deepEqual([tells('a'), tells('a', 'more'), tells('b')], ['1 tokens', '2 tokens', 'is not there'])
+  assert.deepEqual([tells('a'), tells('a', 'more'), tells('b')], ['1 tokens', '2 tokens', 'does not exist'])
   const { hashes } = secrets.tokens(place('a')) as { hashes: readonly Uint8Array[] }
   assert.deepEqual(hashes, [createHash('sha256').update('one').digest()])
   stored.set('b', { token: 'two' })
   stored.delete('a')
-  await waitFor('the next look', async () => tells('b') === '1 tokens' && tells('a') === 'is not there')
+  await waitFor('the next look', async () => tells('b') === '1 tokens' && tells('a') === 'does not exist')
 })
 
 test('nothing is reported without a change', async t => {

@@ -87,7 +87,7 @@ async function checkDoor(
   const refusal = await guard?.admit(request.ip, kind === 'sign-up' ? null : request.apiKey)
   if (refusal) return sendRefusal(reply, refuse('too_many_requests'), refusal.waitMs)
   const type = document.produces ?? 'application/json'
-  if (!accepts(type, accept)) throw new RefusedError(refuse('not_acceptable', `Answers are ${type}.`))
+  if (!accepts(type, accept)) throw new RefusedError(refuse('not_acceptable', `Responses are ${type} only.`))
   if (kind !== 'sign-up') {
     if (request.apiKey === null) throw new RefusedError(refuse('unauthorized'))
   } else if (signUps === null) throw new RefusedError(refuse('signup_closed'))

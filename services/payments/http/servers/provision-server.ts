@@ -44,7 +44,7 @@ export function createProvisionServer(options: ProvisionServerOptions): JsonServ
       throw new RefusedError(refuse('unauthorized', 'The token is missing or not valid.'))
     }
     if (clientName !== '' && !isFor(request.raw.socket, clientName)) {
-      throw new RefusedError(refuse('forbidden', 'The certificate is not that of who may provision.'))
+      throw new RefusedError(refuse('forbidden', 'The client certificate has no permission to provision.'))
     }
   })
   app.put<{ Params: { uid: string } }>(path, async (request, reply) => {

@@ -23,7 +23,7 @@ export function answerSocketError(
     socket.destroy()
     return
   }
-  const [status, message] = answers[error.code ?? ''] ?? [400, 'This is not an HTTP request.']
+  const [status, message] = answers[error.code ?? ''] ?? [400, 'The request is not valid HTTP.']
   const body = JSON.stringify({ code: 'malformed_body', message })
   const lines = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,

@@ -121,7 +121,7 @@ async function adopted(
     return refuseField(
       'adopt.merchantId',
       'mismatch',
-      'there is no such merchant that the app of this key has',
+      'not found, or the app of this key has no access to it',
     )
   }
   await claimMerchant(tx, { merchantId, uid, nowMs })
@@ -169,9 +169,9 @@ async function giveKey(
 ): Promise<Refused | undefined> {
   const nowMs = clock.nowMs()
   const key = await addAppKey(tx, { appId, hash: keyHash, nowMs })
-  if (key.appId !== appId) return refuse('conflict', 'This key is that of another app.')
+  if (key.appId !== appId) return refuse('conflict', 'The key belongs to another app.')
   if (key.expiresMs !== null && key.expiresMs <= nowMs) {
-    return refuse('conflict', 'This key has expired and does not come back; make another one.')
+    return refuse('conflict', 'The key has expired and cannot be renewed; create another one.')
   }
   if (otherKeysExpireInMs !== null) await expireAppKeys(tx, appId, nowMs + otherKeysExpireInMs, keyHash)
   return undefined

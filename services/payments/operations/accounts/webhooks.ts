@@ -47,7 +47,7 @@ export async function createWebhook(
   await lockMerchant(tx, merchantId)
   const known = await listWebhookEndpoints(tx, merchantId, { limit: maxWebhooks })
   if ('items' in known && known.items.length >= maxWebhooks) {
-    return refuse('conflict', `The merchant has ${maxWebhooks} webhooks already, which is the most.`)
+    return refuse('conflict', `The merchant has ${maxWebhooks} webhooks already, which is the maximum.`)
   }
   const endpoint: WebhookEndpoint = {
     id: nextId(payments),

@@ -44,12 +44,12 @@ export function statusError(
   const reason =
     typeof fields['reason'] === 'string' && fields['reason'] !== '' ? fields['reason'] : 'Unknown'
   const words = typeof fields['message'] === 'string' ? fields['message'] : textOf(status)
-  const said = options.withhold ? 'its words are withheld, for they may cite a secret' : shorten(words)
+  const said = options.withhold ? 'the message is withheld, because it may contain a secret' : shorten(words)
   return new KubeApiError(code, reason, `${call}: ${code} ${reason}: ${said}`, options.retryAfterMs)
 }
 
 function textOf(body: unknown): string {
-  return typeof body === 'string' && body !== '' ? body : 'the answer says no more'
+  return typeof body === 'string' && body !== '' ? body : 'without a message'
 }
 
 function shorten(text: string): string {

@@ -49,7 +49,7 @@ const expectations: [keyof typeof answers & string, number, string, RegExp][] = 
   ['does not end', 0, 'Timeout', /no whole answer within 200 ms/],
   ['is too long', 0, 'TooLarge', /longer than 10000 bytes/],
   ['is a page of text with 502', 502, 'Unknown', /bad gateway/],
-  ['is empty with 500', 500, 'Unknown', /the answer says no more/],
+  ['is empty with 500', 500, 'Unknown', /without a message/],
   ['is a Status', 422, 'Invalid', /Invalid value: "42"/],
   ['is a redirection', 302, 'Unknown', /302/],
 ]
