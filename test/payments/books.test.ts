@@ -104,7 +104,7 @@ describe('the admin commands of payments', { skip: missingPostgres() || missingD
     const won = /dispute (\S+) is open/.exec(await admin(0, ...raise))?.[1] ?? ''
     assert.match(await admin(0, 'dispute', 'win', won), /is won/)
     const again = await admin(1, 'dispute', 'lose', won)
-    assert.match(again, /already won or lost/)
+    assert.match(again, /already resolved/)
     const lost = /dispute (\S+) is open/.exec(await admin(0, ...raise))?.[1] ?? ''
     await admin(0, 'dispute', 'lose', lost)
     assert.match(await admin(1, 'dispute', 'raise', shop.merchantId, '--amount', '1'), /no such transaction/)

@@ -57,5 +57,5 @@ test('an invalid export is rejected like a list, in JSON', async () => {
   assert.match(text, /"field":"limit","code":"too_large","message":"\\"1001\\" is above 1000"/)
   const path = `/merchants/${shop.merchantId}/exports/lines?limit=1`
   const refused = await api.call('GET', path, { key: shop.key, headers: { accept: 'application/json' } })
-  assert.deepEqual(refused.json, { code: 'not_acceptable', message: 'Answers are text/csv.' })
+  assert.deepEqual(refused.json, { code: 'not_acceptable', message: 'Responses are text/csv only.' })
 })
