@@ -2,7 +2,14 @@ import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
 import type { Endpoint } from '../../operator/api/endpoints.ts'
-import { domainList, merchantList, resourceList, ruleList, streamList } from '../../operator/api/examples.ts'
+import {
+  domainList,
+  merchantList,
+  resourceList,
+  ruleList,
+  streamList,
+  versionAnswer,
+} from '../../operator/api/examples.ts'
 import type { ResourceList } from '../../operator/api/shapes.ts'
 import { accessibilityFaults, launchChromium, missingChromium, newPage } from '../support/browser.ts'
 import { type PlayedAnswer, playAnswers } from './played-answers.ts'
@@ -118,6 +125,7 @@ describe('lists of the console in Chromium', { skip: missingChromium }, () => {
         named('Merchant', 'cafe', [degraded('postgres: ETIMEDOUT')]),
       ],
     })
+    await page.locator('header').getByText(versionAnswer.version, { exact: true }).waitFor()
     const problems = page.locator('.problems')
     await page.getByRole('heading', { name: '3 problems', exact: true }).waitFor()
     assert.deepEqual(await problems.getByRole('listitem').allInnerTexts(), [

@@ -84,7 +84,7 @@ test('the counters and whatif commands use the operator on this machine', { skip
   for (const [args, message] of [
     [
       ['raise', ...alice, '--by', '-1'],
-      /by: -1 is not allowed; expected a whole number from 1 to 4294967295/,
+      /--by -1: must be a whole number from 1 to 4294967295/,
     ],
     [['get', '-d', 'nothing', '-e', 'a=b'], /nothing/],
     [['get', '-d', 'checkout', '-e', 'ip=1'], /no rule/],
