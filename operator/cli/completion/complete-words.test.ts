@@ -99,7 +99,7 @@ describe('completion', () => {
     const operator = ['--operator', new URL(url).origin]
     assert.deepEqual(await names('counters', 'top', ...operator, '-d', ''), ['checkout', 'loans'])
     const rules = await names('counters', 'top', ...operator, '-d', 'checkout', '--rule', '')
-    assert.deepEqual(rules, ['checkout.path', 'checkout.user'])
+    assert.deepEqual(rules, ['checkout.path', 'checkout.staff', 'checkout.user'])
   })
 })
 
