@@ -35,8 +35,8 @@ export const createWhatIf = (source: SourceOf<OperatorAddress>): Command => ({
     description: `\
 Replays the calls that the rate limit processes have recorded, with the active configuration and with the
 RateLimitConfig of the file. It changes nothing. The answer has the number of recorded calls, the time of the
-first one, and the bounds of refused hits that are not exact. In a cluster it needs the right to get ratelimitconfigs/counters of tollway.dev in the
-namespace of the resource.`,
+first one, and the bounds of rejected hits that are not exact. In a cluster it needs the right to get
+ratelimitconfigs/counters of tollway.dev in the namespace of the resource.`,
     exitCodes: '0 done, 1 a pod did not answer, 2 the file is invalid, or the operator rejected the call.',
     examples: [
       'tollway whatif -f checkout.yaml',
