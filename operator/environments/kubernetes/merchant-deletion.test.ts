@@ -183,7 +183,7 @@ describe('the deletion of a Merchant whose policy is Delete', {
     const { message } = await become('stuck', 'NotClosed')
     assert.match(
       message,
-      /does not answer: .*; to delete it without that, set spec\.deletionPolicy to Retain/,
+      /connection refused\. .*; to delete it without that, set spec\.deletionPolicy to Retain/,
     )
     await call(
       'PATCH',
