@@ -2,12 +2,12 @@
 SHELL := /bin/bash
 NODE := node_modules/.bin/node
 INSTALLED := node_modules/.package-lock.json
-# Slow proofs: browsers, faults, floods, versions, bulk changes, and the same calls to envoyproxy/ratelimit.
-SLOW := $(addprefix test/,bulk conformance console differential faults hostile operator-load payments versions)
 # The folder of one package, or everything. Tests that need a cluster are skipped without KUBECONFIG.
 TESTED = $(if $(PKG),$(wildcard services/$(PKG) $(filter operator crds images,$(PKG))),operator services crds images test)
-FAST_TESTS = find $(TESTED) -name '*.test.ts' -not -path '*/node_modules/*' $(SLOW:%=-not -path '%/*') | sort
-SLOW_TESTS = find $(SLOW) -name '*.test.ts' | sort
+FIND_TESTS = find $(TESTED) -not -path '*/node_modules/*' -name '*.test.ts'
+FAST_TESTS = $(FIND_TESTS) -not -name '*.slow.test.ts' | sort
+# Slow proofs: browsers, faults, floods, versions, bulk changes, and the same calls to envoyproxy/ratelimit.
+SLOW_TESTS = $(FIND_TESTS) -name '*.slow.test.ts' | sort
 # Tests have their temporary folders in /dev/shm if it has 4 GB free and allows programs to run. On a disk the databases
 # of tests take more time to create and sync their folders than for the tests themselves.
 ROOMY = [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'END {print $$4}')" -gt 4194304 ] && \
@@ -49,7 +49,7 @@ test: install check ## Run the tests that need no cluster, without test-slow; re
 	@$(IN_MEMORY); \
 	  $(IN_TESTS) $(TEST) --test-concurrency=3 --test-timeout=120000 $$($(FAST_TESTS))
 
-test-slow: install ## Run the slow proofs: browsers, faults, floods, versions, bulk changes, the reference
+test-slow: install ## Run *.slow.test.ts: browsers, faults, floods, versions, the reference (PKG=broker)
 	@$(NODE) test/support/bundle-programs.ts $(BUNDLED)
 	@$(IN_MEMORY); \
 	  $(IN_TESTS) $(TEST) --test-concurrency=3 --test-timeout=120000 $$($(SLOW_TESTS))
@@ -88,7 +88,7 @@ chaos: install ## A minute of faults for payments, 1,000 histories of one transa
 	  $(IN_TESTS) CHAOS_SECONDS=$${CHAOS_SECONDS:-60} HISTORIES=$${HISTORIES:-1000} \
 	  HISTORY_WORKERS=$${HISTORY_WORKERS:-10} FUZZED_REQUESTS=$${FUZZED_REQUESTS:-20000} $(TEST) \
 	  --test-concurrency=3 --test-name-pattern='answers get lost|calls with one key|histories of|no request of' \
-	  test/payments/chaos.test.ts services/payments/storage/engine/postgres.test.ts services/payments/http/http.test.ts
+	  test/payments/chaos.slow.test.ts services/payments/storage/engine/postgres.test.ts services/payments/http/http.test.ts
 
 images: install ## Build container images as OCI archives in out/images (ARGS='operator ratelimit')
 	@exec $(NODE) images/main.ts $(ARGS)
