@@ -104,7 +104,7 @@ function Limit({ rule }: { readonly rule: Rule | undefined }) {
   const { requestsPerUnit, window, algorithm, burst, shadowMode, quotaMode } = limit
   const bucket = burst === requestsPerUnit ? '' : `, burst ${formatCount(burst)}`
   const marks = [shadowMode && 'shadow mode', quotaMode && 'quota'].filter(mark => mark !== false)
-  return html`${formatCount(requestsPerUnit)} per ${window}
-    ${algorithm !== 'FixedWindow' && html`<br /><span class="fine">${algorithm}${bucket}</span>`}
+  return html`${formatCount(requestsPerUnit)} per ${displayText(window)}
+    ${algorithm !== 'FixedWindow' && html`<br /><span class="fine">${displayText(algorithm)}${bucket}</span>`}
     ${marks.map(mark => html`${' '}<span class="mark">${mark}</span>`)}`
 }
