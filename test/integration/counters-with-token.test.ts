@@ -57,7 +57,7 @@ test('top and tap print the keys and decisions of a process to the owner of a to
   await waitFor('the top key', async () => {
     const top = run(good, ...topArgs)
     assert.equal(await top.exited(), 0, top.output())
-    return /^KEY +REFUSED +ERROR\nuser=alice +[1-9]\d* +0\ncounted for \d+ s\n$/.test(top.output())
+    return /^KEY +REJECTED +ERROR\nuser=alice +[1-9]\d* +0\ncounted for \d+ s\n$/.test(top.output())
   })
   assert.equal(await tap.end('SIGINT'), 0)
   for (const text of [tap.output(), stranger.output(), ...lines]) assert.ok(!text.includes(token))

@@ -63,7 +63,7 @@ describe('tollway counters', () => {
   test('top prints the keys', async t => {
     const { run } = await open(t)
     const { printed } = await run('counters', 'top', '-d', 'checkout', '--rule', 'checkout.user')
-    assert.equal(printed, 'KEY         REFUSED  ERROR\nuser=alice  3        0\ncounted for 1 s\n')
+    assert.equal(printed, 'KEY         REJECTED  ERROR\nuser=alice  3         0\ncounted for 1 s\n')
   })
 
   test('top takes the rule that the entries match', async t => {

@@ -156,7 +156,7 @@ async function top(
       `${count}`,
       `${error}`,
     ])
-    output.print(renderTable(['KEY', answer.by === 'hits' ? 'HITS' : 'REFUSED', 'ERROR'], rows))
+    output.print(renderTable(['KEY', answer.by === 'hits' ? 'HITS' : 'REJECTED', 'ERROR'], rows))
     output.print(`counted for ${Math.round(answer.sinceMs / 1000)} s\n`)
   }
   if (answer.hashed) output.printError(hashedNote)

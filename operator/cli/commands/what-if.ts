@@ -28,7 +28,7 @@ const own = {
 /** Returns the command for an operator. */
 export const createWhatIf = (source: SourceOf<OperatorAddress>): Command => ({
   name: 'whatif',
-  summary: 'show the calls of the last minutes that an edited RateLimitConfig would have refused',
+  summary: 'show the calls of the last minutes that an edited RateLimitConfig would have rejected',
   options: { ...own, ...source.options },
   help: {
     usage: ['-f FILE'],
@@ -78,9 +78,9 @@ function describe({ rules, unlistedRules, keys, coverage }: WhatIfAnswer): strin
     ...[`${hits}`, `${refusedNow}`, `${refusedProposed}`],
   ])
   return [
-    renderTable(['RULE', 'ALLOWED', 'REFUSED', 'ALLOWED WITH IT', 'REFUSED WITH IT'], rows),
+    renderTable(['RULE', 'ALLOWED HITS', 'REJECTED', 'ALLOWED WITH IT', 'REJECTED WITH IT'], rows),
     ...(unlistedRules > 0 ? [`${unlistedRules} more rules are not listed.\n`] : []),
-    ...(changed.length > 0 ? [renderTable(['KEY', 'HITS', 'REFUSED', 'REFUSED WITH IT'], changed)] : []),
+    ...(changed.length > 0 ? [renderTable(['KEY', 'HITS', 'REJECTED', 'REJECTED WITH IT'], changed)] : []),
     `${[describeCoverage(coverage), ...caveatsOf({ rules, coverage }).map(printable)].join('\n')}\n`,
   ].join('\n')
 }

@@ -41,8 +41,9 @@ function Coverage({ answer }: { readonly answer: WhatIfAnswer }) {
   if (fromMs === undefined) return 'No call of the domain is recorded yet. Send some, and replay again.'
   const age = formatAge(Date.now() - fromMs)
   const of = `${formatCount(recordedCalls)} of ${formatCount(calls)} calls of the last ${age}`
+  const hits = answer.rules.reduce((total, { now }) => total + sum(now), 0)
   const absent = missing.length === 0 ? '' : `Without ${missing.map(pod => displayText(pod)).join(', ')}.`
-  const basis = `Based on ${of}, recorded by ${pods} ${pods === 1 ? 'pod' : 'pods'}.`
+  const basis = `Based on ${of}, recorded by ${pods} ${pods === 1 ? 'pod' : 'pods'}: ${formatCount(hits)} hits of rules.`
   return [basis, ...caveatsOf(answer), absent].join(' ')
 }
 
