@@ -8,7 +8,9 @@ import { Asking, Empty, ErrorNote } from '../parts/notes.ts'
 import { MerchantTable } from '../tables/merchant-table.ts'
 
 const everyMs = 2_000
-const none = 'There is no Merchant. Apply one, and its credentials and balances appear here.'
+const none =
+  () => html`There is no Merchant. Apply one, such as <code>examples/payments/bakery.yaml</code>, and its
+  credentials and balances appear here.`
 
 /** The merchants with credentials and balances, and the last proof of the books. */
 export function MerchantsPage() {
@@ -16,7 +18,7 @@ export function MerchantsPage() {
   return html`
     <${ErrorNote} error=${problem} />
     ${answer === undefined && problem === undefined && html`<${Asking} />`}
-    ${answer?.items.length === 0 && html`<${Empty}>${none}<//>`}
+    ${answer?.items.length === 0 && html`<${Empty}>${none()}<//>`}
     ${
       answer &&
       answer.booksProblem !== '' &&

@@ -8,7 +8,9 @@ import { PreviewOfStream } from '../parts/stream-preview.ts'
 import { StreamTable } from '../tables/stream-table.ts'
 
 const everyMs = 1_000
-const none = 'No broker has a request. Requests appear here while producers send them.'
+const none =
+  () => html`No broker has a request. Requests appear here while producers send them. Send one:${' '}
+  <code>node examples/animation/produce.ts</code>`
 
 /** The requests of all brokers, and the preview of the one in the address. */
 export function StreamsPage() {
@@ -23,7 +25,7 @@ export function StreamsPage() {
       </p>`,
     )}
     ${answer === undefined && problem === undefined && html`<${Asking} />`}
-    ${answer?.items.length === 0 && html`<${Empty}>${none}<//>`}
+    ${answer?.items.length === 0 && html`<${Empty}>${none()}<//>`}
     ${answer && answer.items.length > 0 && html`<${StreamTable} list=${answer} shown=${key} />`}
   `
 }

@@ -37,7 +37,8 @@ function Tap({ domain }: { readonly domain: string }) {
   const absent =
     decisions.length > 0
       ? 'No decision matches the filter.'
-      : `No decision of ${displayText(domain)} yet. Decisions appear with the next calls.`
+      : html`No decision of ${displayText(domain)} yet. Decisions appear with the next calls. Send one:${' '}
+          <code>curl http://HOST:8080/json -d '${exampleCall(domain)}'</code>`
   const tone = isPaused.value ? 'quiet' : isLive ? 'good' : 'warning'
   return html`
     <form class="line" onSubmit=${(event: Event) => event.preventDefault()}>
@@ -68,6 +69,9 @@ function Tap({ domain }: { readonly domain: string }) {
     ${shown.length > 0 && html`<${DecisionTable} decisions=${shown} />`}
   `
 }
+
+const exampleCall = (domain: string) =>
+  `{"domain":${JSON.stringify(displayText(domain))},"descriptors":[{"entries":[{"key":"KEY","value":"VALUE"}]}]}`
 
 const advice =
   'The tap is off until DECISION_TAP=true of the rate limit service allows it: keys may be personal data.'
