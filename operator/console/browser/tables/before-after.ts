@@ -31,9 +31,11 @@ export function BeforeAfter({ answer }: { readonly answer: WhatIfAnswer }) {
 
 const sum = ({ allowed, refused }: Rule['now']) => allowed + refused
 
-function describeRejected(hits: Rule['now']): string {
+/** The bounds are below the number, so that the table fits beside the editor. */
+function Rejected({ hits }: { readonly hits: Rule['now'] }) {
   const bounds = boundsOf(hits)
-  return `${formatCount(hits.refused)}${bounds && ` (${bounds})`} of ${formatCount(sum(hits))}`
+  return html`${formatCount(hits.refused)} of ${formatCount(sum(hits))}
+    ${bounds && html`<br /><span class="fine">(${bounds})</span>`}`
 }
 
 function Coverage({ answer }: { readonly answer: WhatIfAnswer }) {
@@ -68,12 +70,12 @@ const ruleColumns: readonly Column<Rule>[] = [
   {
     label: 'Now',
     kind: 'number',
-    cell: ({ now }) => describeRejected(now),
+    cell: ({ now }) => html`<${Rejected} hits=${now} />`,
   },
   {
     label: 'After',
     kind: 'number',
-    cell: ({ proposed }) => describeRejected(proposed),
+    cell: ({ proposed }) => html`<${Rejected} hits=${proposed} />`,
   },
   {
     label: 'Change',
