@@ -2,7 +2,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import { QueryError } from '../xds/sessions/query-error.ts'
 import { sessionsOf } from './counter-queries.ts'
-import type { SeriesPoint, TapBatch, TappedDecision, Watched } from './pod-sessions.ts'
+import { noHits, type SeriesPoint, type TapBatch, type TappedDecision, type Watched } from './pod-sessions.ts'
 import { enforcing, hashesValues, type ProcessSession } from './process-session.ts'
 import { tapShareOf, type WatchedReports } from './watched-reports.ts'
 
@@ -18,8 +18,6 @@ const maxTapped = 1_000
 
 /** The reports of many processes are one batch: each batch is sent to each reader. */
 const gatherMs = 100
-
-const noHits = () => ({ calls: 0, allowed: 0, refused: 0, near: 0, shadow: 0 })
 
 /** A process reports each second; one that is late is not waited for longer. */
 const maxWaitMs = 1_250

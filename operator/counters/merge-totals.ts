@@ -1,5 +1,5 @@
 import type { LostSession } from '../xds/sessions/session-registry.ts'
-import type { DomainTotals, HitCounts, PodState, RuleTotals } from './pod-sessions.ts'
+import { type DomainTotals, type HitCounts, noHits, type PodState, type RuleTotals } from './pod-sessions.ts'
 import type { ProcessSession, ReportedRule } from './process-session.ts'
 
 /**
@@ -87,7 +87,6 @@ interface Sum extends Hits {
   readonly perSecond: Hits
 }
 
-const noHits = (): Hits => ({ calls: 0, allowed: 0, refused: 0, near: 0, shadow: 0 })
 const nothing = (): Sum => ({ ...noHits(), perSecond: noHits() })
 
 function addHits(sum: Hits, { calls, allowed, refused, near, shadow }: HitCounts, seconds = 1): void {

@@ -87,6 +87,15 @@ export interface HitCounts {
   readonly shadow: number
 }
 
+/** Counts to which others are added. */
+export const noHits = (): { -readonly [Name in keyof HitCounts]: number } => ({
+  calls: 0,
+  allowed: 0,
+  refused: 0,
+  near: 0,
+  shadow: 0,
+})
+
 export interface PodState {
   readonly uid: string
   readonly pod: string

@@ -4,7 +4,7 @@ import type { DomainTotals, Hello, Totals } from '@tollway/proto/tollway/operato
 import { type AskedProcess, Followers } from '../xds/sessions/followers.ts'
 import type { OpenSession } from '../xds/sessions/session-registry.ts'
 import type { ReceivingSession, SessionKind } from '../xds/sessions/session-table.ts'
-import type { HitCounts } from './pod-sessions.ts'
+import { type HitCounts, noHits } from './pod-sessions.ts'
 import { decodeReport, encodeRequest, type Report, type Request, sessionPath } from './session-codec.ts'
 
 /** One process of the rate limit service, for as long as its stream is open. */
@@ -139,7 +139,6 @@ export function openProcessSession(
 type Kept<Type> = { -readonly [Name in keyof Type]: Type[Name] }
 type KeptRule = Kept<Omit<ReportedRule, 'last'>> & { readonly last: Kept<HitCounts> }
 
-const noHits = (): Kept<HitCounts> => ({ calls: 0, allowed: 0, refused: 0, near: 0, shadow: 0 })
 const newRule = (): KeptRule => ({ ...noHits(), last: noHits(), intervalMs: 1, changedMs: 0 })
 
 /** Sets the counts of a rule to those of a report, and its last hits to the difference. */
