@@ -64,7 +64,7 @@ check: install ## Types, style, generated files
 	@$(NODE) docs/generate.ts --check
 
 golden: install ## Rewrite the golden files with the output of the code; review the diff
-	@GOLDEN=write $(NODE) --test 'operator/kinds/*/*.test.ts' 'operator/services/**/*.test.ts' \
+	@GOLDEN=write $(NODE) --test 'operator/kinds/*/*.test.ts' 'operator/workloads/**/*.test.ts' \
 	  'operator/environments/kubernetes/infrastructure/objects/*.test.ts' test/charts/chart.test.ts test/gitops/argo-cd-health.test.ts \
 	  test/tidy.test.ts
 

@@ -5,17 +5,16 @@ import { createPodSessions } from './counters/create-pod-sessions.ts'
 import type { PodSessions } from './counters/pod-sessions.ts'
 import { processSessions } from './counters/process-session.ts'
 import { podQueries, viaLeader } from './counters/remote-pod-sessions.ts'
-import { admitReplicas } from './infrastructure/admit-replicas.ts'
 import { type BackendFailures, watchBackendFailures } from './infrastructure/backend-failures.ts'
-import { watchGoneReplicas } from './infrastructure/gone-replicas.ts'
 import type { Infrastructure } from './infrastructure/provider.ts'
+import { admitReplicas, watchGoneReplicas } from './infrastructure/replicas.ts'
 import type { RouteSecrets } from './kinds/animation-stream-route/route-secrets.ts'
 import type { KindAdapter, Named } from './kinds/kind-adapter.ts'
 import type { Reservations } from './kinds/rate-limit-config/claim-domains.ts'
 import { type KindAdapters, openKindAdapters } from './kinds/registry.ts'
 import { brokerSessions } from './streams/broker-session.ts'
-import type { Brokers } from './streams/brokers.ts'
 import {
+  type Brokers,
   brokerQueries,
   brokersViaLeader,
   createBrokers,

@@ -1,16 +1,25 @@
+import { X509Certificate } from 'node:crypto'
 import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
-import type { LeafName } from './certificate-state.ts'
-import { checkForeignLeaves } from './check-foreign-leaves.ts'
-import { createHeldCredentials } from './held-credentials.ts'
-import { type CertificateTiming, checkTiming, defaultCertificateTiming, plan } from './plan.ts'
-import { type LeafSpec, readCredentials, readSecrets, type SecretContents } from './secret-content.ts'
-import type { SecretStore, StoredSecret } from './secret-store.ts'
-import { writeAction } from './write-action.ts'
+import { type LeafName, leafNames, trustedBy } from './certificate-state.ts'
+import { type Identity, issueAuthority, issueLeaf, purposes } from './issue.ts'
+import { type Action, type CertificateTiming, checkTiming, defaultCertificateTiming, plan } from './plan.ts'
+import {
+  authorityContent,
+  type LeafSpec,
+  leafContent,
+  readCredentials,
+  readSecrets,
+  type SecretContents,
+  type SecretData,
+  type SecretStore,
+  type StoredSecret,
+  toIssuer,
+} from './secret-content.ts'
 
 export interface CertificatesOptions {
   readonly store: SecretStore
@@ -29,7 +38,7 @@ export interface CertificatesOptions {
   readonly timing?: Partial<CertificatesTiming>
 }
 
-export interface CertificatesTiming extends CertificateTiming {
+interface CertificatesTiming extends CertificateTiming {
   /** The time between two reads of the Secrets, in case a call of `checkNow` for a change was lost. */
   readonly checkEveryMs: number
   /** The time between two reads while there is no certificate. */
@@ -41,13 +50,13 @@ export interface CertificatesTiming extends CertificateTiming {
 }
 
 /** The read content of each Secret. */
-export interface StoredSecrets {
+interface StoredSecrets {
   readonly authority: StoredSecret | undefined
   readonly server: StoredSecret | undefined
   readonly client: StoredSecret | undefined
 }
 
-export const defaultCertificatesTiming: CertificatesTiming = {
+const defaultCertificatesTiming: CertificatesTiming = {
   ...defaultCertificateTiming,
   checkEveryMs: 600_000,
   firstCheckEveryMs: 1_000,
@@ -239,4 +248,125 @@ class Problems {
   text(): string {
     return [...this.#found.values()].flat().join('; ')
   }
+}
+
+interface ForeignLeaves {
+  readonly leafSpecs: Readonly<Record<LeafName, LeafSpec>>
+  readonly secretNames: Readonly<Record<LeafName, string>>
+  readonly nowMs: number
+}
+
+/**
+ * Returns the problems of leaves that another program issues, as cert-manager does, each with the name of its
+ * Secret. Problems never quote the content.
+ */
+function checkForeignLeaves(
+  contents: Pick<SecretContents, LeafName>,
+  { leafSpecs, secretNames, nowMs }: ForeignLeaves,
+): readonly string[] {
+  return leafNames.flatMap(name => {
+    const problem = problemOf(contents[name], leafSpecs[name], nowMs)
+    return problem === undefined ? [] : [`${secretNames[name]}: ${problem}`]
+  })
+}
+
+const entries = ['tls.crt', 'tls.key', 'ca.crt'] as const
+
+function problemOf(
+  data: SecretContents[LeafName],
+  { dnsNames, usage }: LeafSpec,
+  nowMs: number,
+): string | undefined {
+  if (data === undefined) return 'does not exist; its issuer has not created it yet'
+  const missing = entries.filter(entry => (data[entry] ?? '') === '')
+  if (missing.length > 0)
+    return `has no ${missing.join(', ')}; use an issuer that writes ${entries.join(', ')}`
+  const credentials = readCredentials(data)
+  if (credentials === undefined) return `${entries.join(', ')} are not a certificate with its key in PEM`
+  const certificate = new X509Certificate(credentials.cert)
+  if (certificate.validToDate.getTime() <= nowMs) return `tls.crt expired at ${certificate.validTo}`
+  const name = dnsNames.find(wanted => certificate.checkHost(wanted) === undefined)
+  if (name !== undefined) return `tls.crt is for ${certificate.subjectAltName}, and must be for DNS:${name}`
+  const kind = usage.find(wanted => !certificate.keyUsage?.includes(purposes[wanted]))
+  return kind && `tls.crt has not the usage "${kind} auth"`
+}
+
+/** The certificate for handshakes with its key, which is secret, and the trusted authorities. */
+interface Credentials extends Identity {
+  readonly ca: string
+}
+
+/** The credentials of this process, as they were read last. */
+interface HeldCredentials {
+  /** undefined until they were read for the first time. */
+  current(): Credentials | undefined
+  /** @throws Error until there are credentials */
+  required(): Credentials
+  set(credentials: Credentials): void
+  /** Resolves when there are credentials. */
+  ready(): Promise<void>
+  /** Calls the listener after each change, until the returned function is called. */
+  onChange(listener: () => void): () => void
+}
+
+function createHeldCredentials(): HeldCredentials {
+  const listeners = new Set<() => void>()
+  const { promise: ready, resolve: onReady } = Promise.withResolvers<void>()
+  let current: Credentials | undefined
+  return {
+    current: () => current,
+    required() {
+      if (current === undefined) throw new Error('the operator has no certificate yet')
+      return current
+    },
+    set(credentials) {
+      const { cert, key, ca } = credentials
+      if (cert === current?.cert && key === current.key && ca === current.ca) return
+      current = { cert, key, ca }
+      onReady()
+      for (const listener of [...listeners]) listener()
+    },
+    ready: () => ready,
+    onChange(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+  }
+}
+
+interface WriteOptions {
+  readonly leafSpecs: Readonly<Record<'server' | 'client', LeafSpec>>
+  readonly nowMs: number
+  readonly timing: CertificateTiming
+}
+
+/** The begin of the names of the operator's authorities. */
+const authorityName = 'tollway feed'
+
+/**
+ * Returns the Secret that an action writes, and its new content. Only this function creates keys.
+ *
+ * @param contents the present contents of the Secrets, from which a kept leaf is taken
+ */
+function writeAction(
+  action: Exclude<Action, { readonly kind: 'wait' }>,
+  contents: SecretContents,
+  { leafSpecs, nowMs, timing }: WriteOptions,
+): { readonly secret: keyof SecretContents; readonly data: SecretData } {
+  const newIssuer = () =>
+    toIssuer(issueAuthority(authorityName, { nowMs, expiresAtMs: nowMs + timing.authorityLifeMs }))
+  if (action.kind === 'write-authority') {
+    const issuing = action.issuing === 'new' ? newIssuer() : action.issuing
+    const next = action.next === 'new' ? newIssuer() : action.next
+    return { secret: 'authority', data: authorityContent({ issuing, next, old: action.old }) }
+  }
+  const { name, authority, certificate, expiresAtMs, trustedSinceMs } = action
+  const { pem, key = '' } = authority.issuing
+  const kept: Identity = {
+    cert: contents[name]?.['tls.crt'] ?? '',
+    key: contents[name]?.['tls.key'] ?? '',
+  }
+  const identity =
+    certificate === 'keep' ? kept : issueLeaf({ cert: pem, key }, { ...leafSpecs[name], nowMs, expiresAtMs })
+  return { secret: name, data: leafContent(identity, trustedBy(authority), trustedSinceMs) }
 }

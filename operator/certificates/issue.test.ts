@@ -6,8 +6,15 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
-import { objectIdentifier, time, unsignedInteger } from './der.ts'
-import { backdateMs, isOwnAuthority, issueAuthority, issueLeaf } from './issue.ts'
+import {
+  backdateMs,
+  isOwnAuthority,
+  issueAuthority,
+  issueLeaf,
+  objectIdentifier,
+  time,
+  unsignedInteger,
+} from './issue.ts'
 
 const dayMs = 86_400_000
 const nowMs = Date.parse('2026-03-04T05:06:07.890Z')

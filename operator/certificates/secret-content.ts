@@ -11,7 +11,6 @@ import {
   trustedBy,
 } from './certificate-state.ts'
 import { backdateMs, type Identity, isOwnAuthority, type LeafOptions, purposes } from './issue.ts'
-import type { SecretData } from './secret-store.ts'
 
 /**
  * The Secret of the authority has `ca.crt` and `ca.key`, `next.crt` and `next.key`, and `old.crt` with
@@ -27,7 +26,7 @@ export interface SecretContents {
 /** The desired properties of a leaf. */
 export type LeafSpec = Pick<LeafOptions, 'dnsNames' | 'usage'>
 
-export interface ReadOptions {
+interface ReadOptions {
   readonly leafSpecs: Readonly<Record<LeafName, LeafSpec>>
   readonly nowMs: number
 }
@@ -198,3 +197,28 @@ function toLeaf(
       certificate.subjectAltName === wantedNames && certificate.keyUsage?.join() === wantedUsage,
   }
 }
+
+/** The Secrets of one namespace, by name. */
+export interface SecretStore {
+  /** Resolves with undefined if the Secret does not exist. */
+  get(name: string, signal: AbortSignal): Promise<StoredSecret | undefined>
+  /**
+   * Sets these entries. Creates the Secret when `known` is undefined, else changes exactly the state that was
+   * read. Rejects with `code` 409 when another writer was faster.
+   */
+  put(
+    name: string,
+    data: SecretData,
+    known: StoredSecret | undefined,
+    signal: AbortSignal,
+  ): Promise<StoredSecret>
+}
+
+export interface StoredSecret {
+  readonly data: SecretData
+  /** The version of this state, which every change changes. */
+  readonly version: string
+}
+
+/** Entries by name, as text. */
+export type SecretData = Readonly<Record<string, string>>

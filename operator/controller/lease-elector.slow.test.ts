@@ -14,12 +14,12 @@ import { type Program, startProgram } from '../../test/support/program.ts'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { createKubeClient, type KubeClient } from '../environments/kubernetes/api/client.ts'
-import { leaseAccess } from '../environments/kubernetes/api/leases.ts'
 import {
   accessThrough,
   addressOf,
   makeOperatorAccount,
 } from '../environments/kubernetes/api/testing/service-account.ts'
+import { leaseAccess } from '../environments/kubernetes/leadership.ts'
 import { defaultLeaseTiming, type Lease, type LeaseAccess, LeaseElector } from './lease-elector.ts'
 
 /** Short enough for a test; a Lease counts in whole seconds. */

@@ -7,8 +7,7 @@ import {
   startKubeApiServer,
 } from '../../test/support/kube-api-server.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { createKubeClient, type KubeClient } from '../environments/kubernetes/api/client.ts'
-import { collectionOf } from '../environments/kubernetes/api/collection.ts'
+import { collectionOf, createKubeClient, type KubeClient } from '../environments/kubernetes/api/client.ts'
 import type { ApiResource, KubeObject } from '../environments/kubernetes/api/kube-object.ts'
 import {
   accessThrough,

@@ -7,7 +7,7 @@ import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
 import { makeRules } from '../../operator/environments/kubernetes/api/permissions.ts'
-import { podShapeOf } from '../../operator/services/cluster-services.ts'
+import { podShapeOf } from '../../operator/workloads/registry.ts'
 import { goldenTests } from '../support/golden.ts'
 import {
   chart,

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { KubeObject } from '../../operator/environments/kubernetes/api/kube-object.ts'
 import { workloadObjects } from '../../operator/environments/kubernetes/infrastructure/objects/workload-objects.ts'
-import { clusterWorkloads, podShapeOf } from '../../operator/services/cluster-services.ts'
+import { clusterWorkloads, podShapeOf } from '../../operator/workloads/registry.ts'
 import { configOf, missingHelm, namespace, release, render } from './helm.ts'
 
 type Labels = Readonly<Record<string, string>>

@@ -9,9 +9,12 @@ import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
 import { createFeedConnection } from '@tollway/discovery/feed-connection.ts'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { createReflector, type Reflector } from '../../operator/controller/reflector.ts'
-import { createKubeClient, type KubeClient } from '../../operator/environments/kubernetes/api/client.ts'
-import { collectionOf } from '../../operator/environments/kubernetes/api/collection.ts'
-import { accessFromEnvironment } from '../../operator/environments/kubernetes/api/connection/access.ts'
+import { accessFromEnvironment } from '../../operator/environments/kubernetes/api/access.ts'
+import {
+  collectionOf,
+  createKubeClient,
+  type KubeClient,
+} from '../../operator/environments/kubernetes/api/client.ts'
 import { apiVersion, customResource } from '../../operator/environments/kubernetes/api/custom-resources.ts'
 import type { ApiResource, KubeObject } from '../../operator/environments/kubernetes/api/kube-object.ts'
 import type { StoredResource } from '../../operator/environments/kubernetes/status/stored-resource.ts'

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
+import { accessFromEnvironment } from '../../operator/environments/kubernetes/api/access.ts'
 import { createKubeClient, type KubeClient } from '../../operator/environments/kubernetes/api/client.ts'
-import { accessFromEnvironment } from '../../operator/environments/kubernetes/api/connection/access.ts'
 import { apiVersion, customResource } from '../../operator/environments/kubernetes/api/custom-resources.ts'
 import {
   readyCondition,

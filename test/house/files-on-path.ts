@@ -38,7 +38,7 @@ const beside: readonly (readonly [what: string, paths: readonly string[]])[] = [
       'operator/kinds/animation-stream-route/',
       'operator/kinds/merchant/',
       'operator/kinds/registry.ts',
-      'operator/services/',
+      'operator/workloads/',
       'operator/environments/host/host-services.ts',
       'operator/environments/host/merchants.ts',
       'operator/environments/host/processes/',

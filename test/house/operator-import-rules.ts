@@ -13,7 +13,7 @@ const operatorParts = [
   'operator/infrastructure/',
   'operator/kinds/',
   'operator/reconcilers/',
-  'operator/services/',
+  'operator/workloads/',
   'operator/sources/',
   'operator/status/',
   'operator/xds/',
@@ -103,9 +103,9 @@ export const operatorImportRules: readonly ImportRule[] = [
     ],
   },
   {
-    place: 'operator/services/',
+    place: 'operator/workloads/',
     content:
-      'one folder for each service that the operator runs: its settings, its options of `tollway run`, and its workloads; `service.ts` is the contract, `registry.ts` lists the services, `cluster-names.ts` has the names of their objects',
+      'one file for each service that the operator runs: its settings, its options of `tollway run`, and its workloads; `service.ts` is the contract, `registry.ts` lists the services, `cluster-names.ts` has the names of their objects',
     mayImport: [
       'crds/cluster-config.ts',
       chassis,
@@ -227,7 +227,7 @@ export const operatorImportRules: readonly ImportRule[] = [
       'operator/translated-types.ts',
       'operator/controller/',
       'operator/infrastructure/',
-      'operator/services/cluster-names.ts',
+      'operator/workloads/cluster-names.ts',
       'operator/environments/kubernetes/api/',
     ],
   },
@@ -237,7 +237,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     mayImport: [
       'crds/cluster-config.ts',
       'operator/translated-types.ts',
-      'operator/services/cluster-names.ts',
+      'operator/workloads/cluster-names.ts',
       'operator/environments/kubernetes/api/kube-object.ts',
     ],
   },

@@ -11,7 +11,7 @@ import { SessionReportSchema } from '@tollway/proto/tollway/operator/v1/counters
 import { BrokerReportSchema } from '@tollway/proto/tollway/operator/v1/stream_reports'
 import { openSessions } from '../../operator/app.ts'
 import { sessionPath } from '../../operator/counters/session-codec.ts'
-import { streamRouteTypeUrl } from '../../operator/kinds/animation-stream-route/encode-stream-route.ts'
+import { streamRouteTypeUrl } from '../../operator/kinds/animation-stream-route/stream-route.ts'
 import { brokerSessionPath } from '../../operator/streams/broker-session.ts'
 import type { ExpectedBroker } from '../../operator/streams/brokers.ts'
 import { Feed } from '../../operator/xds/feed.ts'

@@ -10,7 +10,7 @@ import {
   addressOf,
   makeOperatorAccount,
 } from '../../operator/environments/kubernetes/api/testing/service-account.ts'
-import { feedClientEnv } from '../../operator/services/feed-client-env.ts'
+import { feedClientEnv } from '../../operator/workloads/service-env.ts'
 import { type ApiProxy, type ProxiedCall, startApiProxy } from '../support/api-proxy.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'

@@ -8,7 +8,7 @@ import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import {
   encodeStreamRoute,
   streamRouteTypeUrl,
-} from '../../operator/kinds/animation-stream-route/encode-stream-route.ts'
+} from '../../operator/kinds/animation-stream-route/stream-route.ts'
 import type { OpenedStreamRoute } from '../../operator/translated-types.ts'
 import { Feed } from '../../operator/xds/feed.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'

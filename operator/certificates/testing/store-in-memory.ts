@@ -1,4 +1,4 @@
-import type { SecretData, SecretStore, StoredSecret } from '../secret-store.ts'
+import type { SecretData, SecretStore, StoredSecret } from '../secret-content.ts'
 
 /** A store that behaves as the API server; a test can read and disturb it. */
 export interface StoreInMemory extends SecretStore {

@@ -1,4 +1,4 @@
-import { KubeApiError } from '../../environments/kubernetes/api/connection/api-error.ts'
+import { KubeApiError } from '../../environments/kubernetes/api/api-error.ts'
 
 /** The words with which the API server refuses what no role of the account allows. */
 const refusal = /User "([^"]*)" cannot ([\w:-]+) resource "([^"]+)" in API group "([^"]*)"/

@@ -1,19 +1,19 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import {
+  type ApiAccess,
+  accessFromEnvironment,
+  accessFromKubeconfig,
+} from '../../environments/kubernetes/api/access.ts'
+import { connectionError, statusError } from '../../environments/kubernetes/api/api-error.ts'
+import { Caller } from '../../environments/kubernetes/api/caller.ts'
+import {
+  collectionPath,
   createKubeClient,
   type KubeClient,
   type Selection,
 } from '../../environments/kubernetes/api/client.ts'
-import {
-  type ApiAccess,
-  accessFromEnvironment,
-  accessFromKubeconfig,
-} from '../../environments/kubernetes/api/connection/access.ts'
-import { connectionError, statusError } from '../../environments/kubernetes/api/connection/api-error.ts'
-import { Caller } from '../../environments/kubernetes/api/connection/caller.ts'
-import { createTransport, readBody } from '../../environments/kubernetes/api/connection/transport.ts'
 import type { ApiResource, KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
-import { collectionPath } from '../../environments/kubernetes/api/resource-path.ts'
+import { createTransport, readBody } from '../../environments/kubernetes/api/transport.ts'
 import type { ClusterValues } from './cluster-options.ts'
 import { explainMissingRight, MissingRightError } from './missing-right.ts'
 

@@ -1,5 +1,5 @@
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
-import { isNotFound } from '../../environments/kubernetes/api/connection/api-error.ts'
+import { isNotFound } from '../../environments/kubernetes/api/api-error.ts'
 import { apiVersion, customResource } from '../../environments/kubernetes/api/custom-resources.ts'
 import { createKubernetesSource, type ReflectedKind } from '../../environments/kubernetes/resources.ts'
 import type { SourcedResource } from '../../sources/source.ts'

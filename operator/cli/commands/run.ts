@@ -13,8 +13,8 @@ import {
 } from '../../environments/host/operator-config.ts'
 import { startStandalone } from '../../environments/host/start.ts'
 import { InfrastructureError } from '../../infrastructure/provider.ts'
-import type { HostOption } from '../../services/host-option.ts'
-import type { ServiceEnv } from '../../services/service-env.ts'
+import type { HostOption } from '../../workloads/host-option.ts'
+import type { ServiceEnv } from '../../workloads/service-env.ts'
 import { describeFileError } from '../read-input.ts'
 import { stateDirOption } from '../shared-options.ts'
 

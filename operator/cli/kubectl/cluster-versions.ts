@@ -1,5 +1,5 @@
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
-import { isNotFound } from '../../environments/kubernetes/api/connection/api-error.ts'
+import { isNotFound } from '../../environments/kubernetes/api/api-error.ts'
 import { podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
 import { labelNames } from '../../environments/kubernetes/infrastructure/objects/place.ts'
 import type { StatusReport } from '../../status/status-report.ts'

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { createKubeClient } from '../../environments/kubernetes/api/client.ts'
-import { leaseAccess } from '../../environments/kubernetes/api/leases.ts'
 import { accessThrough } from '../../environments/kubernetes/api/testing/service-account.ts'
+import { leaseAccess } from '../../environments/kubernetes/leadership.ts'
 import { LeaseElector } from '../lease-elector.ts'
 
 /** A process that acts while it leads: it prints `act <ms of the machine's monotonic clock>`. */

@@ -1,8 +1,8 @@
 import { isIPv6 } from 'node:net'
 import { fileURLToPath } from 'node:url'
-import { services } from '../../services/registry.ts'
-import type { HostFacts } from '../../services/service.ts'
 import { type ServiceName, serviceNames, type Workload } from '../../translated-types.ts'
+import { services } from '../../workloads/registry.ts'
+import type { HostFacts } from '../../workloads/service.ts'
 import { flagOf, type OperatorConfig } from './operator-config.ts'
 import type { ReplicaCommand } from './processes/launch-child.ts'
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { brokerEnv } from '../../services/broker/broker-env.ts'
-import { rateLimitEnv } from '../../services/ratelimit/rate-limit-env.ts'
-import { services } from '../../services/registry.ts'
 import type { ServiceName } from '../../translated-types.ts'
+import { brokerEnv } from '../../workloads/broker.ts'
+import { rateLimitEnv } from '../../workloads/rate-limit.ts'
+import { services } from '../../workloads/registry.ts'
 import { judgeOperatorConfig, type OperatorConfig, parseOperatorConfig } from './operator-config.ts'
 
 const { value: defaultOperatorConfig } = judgeOperatorConfig({}) as { readonly value: OperatorConfig }

@@ -1,8 +1,8 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { CORE_SCHEMA, loadAll, YAMLException } from 'js-yaml'
-import { type HostConfig, maxPort, port } from '../../services/host-option.ts'
-import { serviceOptions, services } from '../../services/registry.ts'
 import { type ServiceName, serviceNames } from '../../translated-types.ts'
+import { type HostConfig, maxPort, port } from '../../workloads/host-option.ts'
+import { serviceOptions, services } from '../../workloads/registry.ts'
 
 /** The options of `tollway run`, by the fields of its configuration file. */
 export const options = {

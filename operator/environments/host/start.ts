@@ -1,27 +1,31 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import type { Server } from 'node:http'
+import type { RequestListener, Server } from 'node:http'
 import { join } from 'node:path'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { HeartbeatTimeouts } from '@tollway/chassis/health/signs-of-life.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { logStrayOutput } from '@tollway/chassis/log/log-stray-output.ts'
+import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
+import { sendPage, targetOf } from '@tollway/chassis/net/page.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import { version } from '@tollway/chassis/version.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { openAccess } from '../../api/access.ts'
+import { answerClientErrors, maxHeaderBytes } from '../../api/answers/answer-client-error.ts'
 import { type Api, createApi } from '../../api/create-api.ts'
 import type { ApiSources } from '../../api/sources.ts'
 import { type App, type Controller, openApp } from '../../app.ts'
+import { createConsole } from '../../console/create-console.ts'
 import { InfrastructureError, type Replica } from '../../infrastructure/provider.ts'
 import { shareBooks } from '../../kinds/merchant/merchant-books.ts'
 import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
 import { unknownKinds } from '../../kinds/registry.ts'
-import { paymentsOnHost } from '../../services/payments/payments-on-host.ts'
-import { services } from '../../services/registry.ts'
 import { type Source, withBuiltIn } from '../../sources/source.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import { type ServiceName, serviceNames } from '../../translated-types.ts'
+import { paymentsOnHost } from '../../workloads/payments.ts'
+import { services } from '../../workloads/registry.ts'
 import { hostEnvironment } from './environment.ts'
 import { firstReady } from './first-ready.ts'
 import { applyToFolder } from './folder/apply-to-folder.ts'
@@ -41,19 +45,17 @@ import {
 } from './host-services.ts'
 import { rememberedPath } from './memory.ts'
 import type { OperatorConfig } from './operator-config.ts'
-import { createOperatorServer } from './pages.ts'
 import { createHostInfrastructure, type HostInfrastructure } from './processes/host.ts'
 import type { PortRequest } from './processes/port-probe.ts'
 import { type RunningRedis, startRedisFor } from './processes/redis.ts'
 import { createFileSource } from './resources.ts'
 import { removeStatusReport, writeStatusReport } from './status-file.ts'
-import { openLogFile } from './terminal/log-file.ts'
-import { createOperatorLog, type OperatorLog } from './terminal/operator-log.ts'
+import { createOperatorLog, type OperatorLog, openLogFile } from './terminal/operator-log.ts'
 import { createProblemLog } from './terminal/problem-log.ts'
 import { renderWelcome } from './terminal/welcome.ts'
 import { writeAtomically } from './write-atomically.ts'
 
-export interface StandaloneOptions {
+interface StandaloneOptions {
   /** The folder of the manifests. */
   readonly folder: string
   /** The folder of the state that outlives a restart, and of the logs. */
@@ -349,4 +351,18 @@ function reportOf(
     replicas: observeAll(host),
     problems,
   }
+}
+
+/** The operator's own port: `/healthz` for supervisors, `/status` for programs, the API and the console. */
+export function createOperatorServer(report: () => StatusReport, api: Pick<Api, 'handle'>): Server {
+  const site = createConsole()
+  const answer: RequestListener = (request, response) => {
+    if (api.handle(request, response) || site.handle(request, response)) return
+    const { path } = targetOf(request)
+    if (path === '/healthz') return sendPage(response, 200, 'OK')
+    if (path !== '/status')
+      return sendPage(response, 404, 'no such page; there are /healthz, /status, /api/v1 and /console\n')
+    sendPage(response, 200, `${JSON.stringify(report(), undefined, 2)}\n`, 'application/json')
+  }
+  return answerClientErrors(createGuardedServer(answer, { maxHeaderSize: maxHeaderBytes }))
 }

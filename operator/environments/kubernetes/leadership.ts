@@ -1,13 +1,14 @@
 import { randomBytes } from 'node:crypto'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
-import { LeaseElector } from '../../controller/lease-elector.ts'
-import * as names from '../../services/cluster-names.ts'
+import { type Lease, type LeaseAccess, LeaseElector } from '../../controller/lease-elector.ts'
+import * as names from '../../workloads/cluster-names.ts'
 import type { KubeClient } from './api/client.ts'
-import { leaseAccess } from './api/leases.ts'
+import type { ApiResource, KubeObject } from './api/kube-object.ts'
 import type { Place } from './infrastructure/objects/place.ts'
 
-export interface LeadershipOptions {
+interface LeadershipOptions {
   readonly client: KubeClient
   readonly place: Place
   readonly config: Pick<ClusterConfig, 'name' | 'feedPort' | 'lease'>
@@ -16,7 +17,7 @@ export interface LeadershipOptions {
 }
 
 /** The events of the terms in which this operator leads. */
-export interface Term {
+interface Term {
   onStarted(): void
   onStopped(): Promise<void>
   /** Called with the feed's address of another operator that leads; with undefined if none does. */
@@ -82,4 +83,53 @@ export class Leadership {
     const ip = names.addressOfHolder(holder)
     return ip && (ip.includes(':') ? `[${ip}]:${feedPort}` : `${ip}:${feedPort}`)
   }
+}
+
+const leaseResource: ApiResource = {
+  group: 'coordination.k8s.io',
+  version: 'v1',
+  plural: 'leases',
+  namespaced: true,
+}
+const watchSeconds = 600
+const envelope = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' }
+
+/** Returns the access of an elector to the Lease of this name. */
+export function leaseAccess(
+  client: Pick<KubeClient, 'get' | 'create' | 'replace' | 'watch'>,
+  key: { readonly namespace: string; readonly name: string },
+  ownerReferences?: readonly unknown[],
+): LeaseAccess {
+  // An update sets the owner too, because an earlier version named another one.
+  const owned = ownerReferences === undefined ? {} : { ownerReferences }
+  return {
+    async get(signal) {
+      const found = await client.get(leaseResource, key, { signal })
+      return found === undefined ? undefined : toLease(found)
+    },
+    async create(spec, signal) {
+      const object = { ...envelope, metadata: { ...key, ...owned }, spec }
+      return toLease(await client.create(leaseResource, object, { signal }))
+    },
+    async update({ metadata }, spec, signal) {
+      const object = { ...envelope, metadata: { ...metadata, ...owned }, spec }
+      return toLease(await client.replace(leaseResource, object, { signal }))
+    },
+    async *watch({ metadata }, signal) {
+      const events = client.watch(leaseResource, {
+        namespace: key.namespace,
+        fieldSelector: `metadata.name=${key.name}`,
+        resourceVersion: `${metadata['resourceVersion']}`,
+        timeoutSeconds: watchSeconds,
+        signal,
+      })
+      for await (const { type, object } of events) {
+        if (type !== 'BOOKMARK') yield type === 'DELETED' ? undefined : toLease(object)
+      }
+    },
+  }
+}
+
+function toLease({ metadata, spec }: KubeObject): Lease {
+  return { metadata, spec: isObject(spec) ? spec : {} }
 }

@@ -1,8 +1,7 @@
 import type { KindAdapter, Named } from '../../kinds/kind-adapter.ts'
 import type { Memory, Remembered } from '../../reconcilers/remembered.ts'
-import { decodeLastGood } from './last-good/last-good.ts'
 import type { LastGoodEntry } from './last-good/last-good-entry.ts'
-import type { LastGoodStore } from './last-good/last-good-store.ts'
+import { decodeLastGood, type LastGoodStore } from './last-good/last-good-store.ts'
 import type { StoredResource } from './status/stored-resource.ts'
 
 export interface RememberedInObjects<Content> extends Remembered<Content> {

@@ -1,14 +1,13 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { createReflector } from '../../controller/reflector.ts'
 import type { SourceProblem } from '../../sources/source.ts'
-import type { KubeClient } from './api/client.ts'
-import { collectionOf } from './api/collection.ts'
+import { collectionOf, type KubeClient } from './api/client.ts'
 import type { ApiResource, KubeObject, ObjectMetadata } from './api/kube-object.ts'
 import { kinds, podResource } from './infrastructure/kinds.ts'
 import { labelNames, operatorSelector, type Place } from './infrastructure/objects/place.ts'
 import { observePods } from './infrastructure/observe-pod.ts'
 import { describeProgress, progressOf } from './infrastructure/progress.ts'
-import { type ValuesOfPods, withAdvice } from './status/advice.ts'
+import { type ValuesOfPods, withAdvice } from './status/describe-services.ts'
 
 /** The rollouts of the Deployments that the chart applies: the operators, and the bundled Redis. */
 export interface Operators {

@@ -3,12 +3,15 @@ import type { OpenedStreamRoute, StreamRoute } from '../../translated-types.ts'
 import type { RouteLoad, StreamLoads } from '../../xds/loads/stream-loads.ts'
 import type { FeedKind } from '../feed-kind.ts'
 import type { Completed, KindAdapter, KindColumns, UnmetDependency } from '../kind-adapter.ts'
-import { openStreamMatchClaims } from './claim-stream-matches.ts'
-import { encodeStreamRoute, showStreamRoute, streamRouteTypeUrl } from './encode-stream-route.ts'
-import { findOpenOverlaps } from './find-open-overlaps.ts'
-import { isStreamRoute } from './is-stream-route.ts'
+import { findOpenOverlaps, openStreamMatchClaims } from './claim-stream-matches.ts'
 import type { RouteSecrets, SecretPlace, SigningSecrets, Tokens } from './route-secrets.ts'
-import { translateAnimationStreamRoute } from './translate-animation-stream-route.ts'
+import {
+  encodeStreamRoute,
+  isStreamRoute,
+  showStreamRoute,
+  streamRouteTypeUrl,
+  translateAnimationStreamRoute,
+} from './stream-route.ts'
 
 const animationStreamRouteColumns: KindColumns = {
   subject: 'PREFIX',

@@ -12,9 +12,8 @@ import {
 } from '../../../../test/support/kube-api-server.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
+import { accessFromEnvironment, accessFromKubeconfig } from './access.ts'
 import { createKubeClient, type KubeClient } from './client.ts'
-import { accessFromEnvironment, accessFromKubeconfig } from './connection/access.ts'
-import type { WatchEvent } from './connection/watch-events.ts'
 import { createEventRecorder } from './events.ts'
 import type { ApiResource, KubeObject } from './kube-object.ts'
 import {
@@ -25,6 +24,7 @@ import {
   type ServerAddress,
   writeServiceAccount,
 } from './testing/service-account.ts'
+import type { WatchEvent } from './transport.ts'
 
 const configMaps: ApiResource = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }
 const secrets: ApiResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }

@@ -1,8 +1,8 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
-import type { ApiAccess } from './connection/access.ts'
-import { isNotFound, KubeApiError } from './connection/api-error.ts'
-import { Caller, type KubeClientOptions } from './connection/caller.ts'
-import type { WatchEvent } from './connection/watch-events.ts'
+import type { ReflectorSource } from '../../../controller/reflector.ts'
+import type { ApiAccess } from './access.ts'
+import { isNotFound, KubeApiError } from './api-error.ts'
+import { Caller, type KubeClientOptions } from './caller.ts'
 import {
   type ApiResource,
   isKubeObject,
@@ -10,7 +10,7 @@ import {
   type ObjectKey,
   type ObjectVersion,
 } from './kube-object.ts'
-import { collectionPath, objectPath, placeOf, withQuery } from './resource-path.ts'
+import type { WatchEvent } from './transport.ts'
 
 /** The name of the operator in `managedFields`. */
 export const fieldOwner = 'tollway'
@@ -65,11 +65,11 @@ export interface KubeClient {
   close(): void
 }
 
-export interface CallOptions {
+interface CallOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-export interface ApplyOptions extends CallOptions {
+interface ApplyOptions extends CallOptions {
   /** Takes over fields of other owners, instead of failing with 409. */
   readonly force?: boolean
   /** The owner of the fields. Defaults to `fieldOwner`. */
@@ -85,19 +85,19 @@ export interface Selection {
   readonly fieldSelector?: string | undefined
 }
 
-export interface ListOptions extends Selection, CallOptions {
+interface ListOptions extends Selection, CallOptions {
   readonly limit: number
   readonly continue?: string | undefined
 }
 
-export interface ListPage {
+interface ListPage {
   readonly items: readonly KubeObject[]
   readonly resourceVersion: string
   /** Set if there are more pages. */
   readonly continue?: string
 }
 
-export interface WatchOptions extends Selection {
+interface WatchOptions extends Selection {
   readonly resourceVersion: string
   /** The time after which the server ends the watch. */
   readonly timeoutSeconds: number
@@ -204,4 +204,59 @@ function toPage(body: unknown, name: string): ListPage {
     throw new KubeApiError(0, 'BadAnswer', `${name}: the answer is not a list of objects`)
   }
   return { items, resourceVersion, ...(typeof more === 'string' && more !== '' ? { continue: more } : {}) }
+}
+
+/** Returns the source of a reflector for the objects of one kind. */
+export function collectionOf(
+  client: Pick<KubeClient, 'list' | 'watch'>,
+  resource: ApiResource,
+  selectors: Omit<Selection, 'namespace'> = {},
+): ReflectorSource<KubeObject> {
+  return {
+    list: request => client.list(resource, { ...selectors, ...request }),
+    watch: request => client.watch(resource, { ...selectors, ...request }),
+  }
+}
+
+/** The query of an address. Undefined values are omitted. */
+type Query = Readonly<Record<string, string | number | boolean | undefined>>
+
+/** Returns the address of all objects of a kind, in one namespace or (without it) in all. */
+export function collectionPath(resource: ApiResource, namespace: string | undefined): string {
+  const { group, version, plural, namespaced } = resource
+  const root = group === '' ? `/api/${segment(version)}` : `/apis/${segment(group)}/${segment(version)}`
+  const place = namespaced && namespace !== undefined ? `/namespaces/${segment(namespace)}` : ''
+  return `${root}${place}/${segment(plural)}`
+}
+
+/**
+ * Returns the address of one object, or of a part of it (`status`).
+ *
+ * @throws Error when the kind is namespaced and the key has no namespace
+ */
+export function objectPath(resource: ApiResource, key: ObjectKey, subresource?: string): string {
+  const part = subresource === undefined ? '' : `/${segment(subresource)}`
+  return `${placeOf(resource, key)}/${segment(key.name)}${part}`
+}
+
+/** Returns the address under which an object with this key is created. */
+export function placeOf(resource: ApiResource, { namespace, name }: ObjectKey): string {
+  if (resource.namespaced && (namespace ?? '') === '') {
+    throw new Error(`${resource.plural} "${name}": a namespace is needed, and none is given`)
+  }
+  return collectionPath(resource, namespace)
+}
+
+export function withQuery(path: string, query: Query): string {
+  const search = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) search.set(name, `${value}`)
+  return search.size === 0 ? path : `${path}?${search}`
+}
+
+/** Encodes one segment of an address. Rejects a segment that would lead to another address. */
+function segment(text: string): string {
+  if (text === '' || text === '.' || text === '..') {
+    throw new Error(`"${text}" cannot be a part of the address of an object`)
+  }
+  return encodeURIComponent(text)
 }

@@ -7,7 +7,7 @@ import {
 } from '../../../../test/support/kube-api-server.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
-import type { SecretStore } from '../../../certificates/secret-store.ts'
+import type { SecretStore } from '../../../certificates/secret-content.ts'
 import { createKubeClient, type KubeClient } from './client.ts'
 import { secretAccess } from './secrets.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from './testing/service-account.ts'

@@ -1,7 +1,6 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { createReflector } from '../../../controller/reflector.ts'
-import type { KubeClient } from './client.ts'
-import { collectionOf } from './collection.ts'
+import { collectionOf, type KubeClient } from './client.ts'
 import type { ApiResource, KubeObject } from './kube-object.ts'
 
 const secretResource: ApiResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }

@@ -1,14 +1,84 @@
+import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
+import { dump } from 'js-yaml'
 import { ApiError } from '../../../api/api-error.ts'
+import { assertVersion, versionOf } from '../../../api/manifest-version.ts'
+import type { AppliedResource, ApplyRequest, ManifestRequest, WrittenResource } from '../../../api/sources.ts'
+import type { ApiAccess, Credentials } from '../api/access.ts'
+import { isConflict, KubeApiError } from '../api/api-error.ts'
+import type { KubeClientOptions } from '../api/caller.ts'
 import { createKubeClient, type KubeClient } from '../api/client.ts'
-import type { ApiAccess, Credentials } from '../api/connection/access.ts'
-import { KubeApiError } from '../api/connection/api-error.ts'
-import type { KubeClientOptions } from '../api/connection/caller.ts'
+import { customResource } from '../api/custom-resources.ts'
+import type { KubeObject } from '../api/kube-object.ts'
+
+/** The manager of the fields that users apply in the console. */
+const fieldManager = 'tollway-console'
+
+const rateLimitConfigs = {
+  group: 'tollway.dev',
+  version: 'v1alpha1',
+  plural: 'ratelimitconfigs',
+  namespaced: true,
+}
+
+/** The operator writes a status between the read and the apply. */
+const maxAttempts = 5
+
+/**
+ * Returns a function that applies a RateLimitConfig by server-side apply with the token of the caller. It
+ * rejects with an `ApiError` of the API server's status: 403 without the right, 409 with the fields of other
+ * managers or if the resource has another version, 422 for content that is not allowed.
+ */
+export function applyAsCaller(access: ApiAccess, options: KubeClientOptions) {
+  return (request: ApplyRequest): Promise<AppliedResource> =>
+    asCaller(access, options, request.token, async client => {
+      for (let attempt = 1; ; attempt++) {
+        const before = await read(client, request)
+        assertVersion(request, before && writtenResource(before).version)
+        try {
+          const after = await write(client, request, before)
+          return { created: before === undefined, origin: 'cluster', version: writtenResource(after).version }
+        } catch (error) {
+          const isLast = request.version === undefined || attempt === maxAttempts
+          if (isLast || !isConflict(error) || !(await hasChanged(client, request, before))) throw error
+        }
+      }
+    })
+}
+
+const read = (client: KubeClient, { namespace, name, signal }: ApplyRequest) =>
+  client.get(rateLimitConfigs, { namespace, name }, { signal })
+
+/**
+ * Applies the object. If it has a version, the API server rejects the apply when the object has been changed
+ * since it was read. The uid prevents that a deleted object is created again.
+ */
+function write(
+  client: KubeClient,
+  { resource, namespace, name, version, dryRun, force, signal }: ApplyRequest,
+  before: KubeObject | undefined,
+): Promise<KubeObject> {
+  const { apiVersion, kind, spec, metadata } = resource
+  const { labels, annotations } = (metadata ?? {}) as Readonly<Record<string, object | undefined>>
+  const { uid, resourceVersion } = before?.metadata ?? {}
+  const expected = version === undefined ? {} : { uid, resourceVersion }
+  const object = {
+    ...{ apiVersion, kind, spec },
+    metadata: { namespace, name, labels, annotations, ...expected },
+  }
+  const how = { owner: fieldManager, dryRun, force, signal }
+  return client.apply(rateLimitConfigs, object as Parameters<typeof client.apply>[1], how)
+}
+
+async function hasChanged(client: KubeClient, request: ApplyRequest, before: KubeObject | undefined) {
+  const now = await read(client, request)
+  return now?.metadata.resourceVersion !== before?.metadata.resourceVersion
+}
 
 /**
  * Calls the API server with the token of a caller. The credentials of the operator are not used. Rejects with
  * an `ApiError` of the API server's status, and with 401 without a token.
  */
-export async function asCaller<Result>(
+async function asCaller<Result>(
   access: ApiAccess,
   options: KubeClientOptions,
   token: string | undefined,
@@ -44,4 +114,42 @@ function apiErrorOf({ code, reason, message }: KubeApiError): ApiError {
   const before = `: ${code} ${reason}: `
   const at = message.indexOf(before)
   return new ApiError(status, reason.toLowerCase(), at < 0 ? message : message.slice(at + before.length))
+}
+
+/** `kubectl apply` stores the whole object in it. */
+const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
+
+/**
+ * Returns a function that reads a resource with the token of the caller: without its status and without
+ * fields that the API server sets. It rejects with an `ApiError` of the API server's status.
+ */
+export function readAsCaller(access: ApiAccess, options: KubeClientOptions) {
+  return ({ kind, namespace, name, token, signal }: ManifestRequest): Promise<WrittenResource> =>
+    asCaller(access, options, token, async client => {
+      const known = resourceKinds.find(one => one.kind === kind)
+      const found = known && (await client.get(customResource(known), { namespace, name }, { signal }))
+      if (found !== undefined) return writtenResource(found)
+      const message = `there is no ${kind} ${namespace}/${name}`
+      throw new ApiError(404, 'not-found', message, { problems: [{ path: 'name', message }] })
+    })
+}
+
+/** Returns the fields of an object that its author writes, as YAML with their version. */
+function writtenResource({ apiVersion, kind, metadata, ...content }: KubeObject): WrittenResource {
+  const { namespace, name, labels, annotations } = metadata as KubeObject['metadata'] & {
+    readonly labels?: Readonly<Record<string, string>>
+    readonly annotations?: Readonly<Record<string, string>>
+  }
+  const { [lastApplied]: _, ...own } = annotations ?? {}
+  const written = {
+    ...{ apiVersion, kind },
+    metadata: {
+      ...{ name, namespace },
+      ...(labels && { labels }),
+      ...(Object.keys(own).length > 0 && { annotations: own }),
+    },
+    spec: (content as { readonly spec?: unknown }).spec,
+  }
+  const manifest = dump(written, { noRefs: true, lineWidth: 100, skipInvalid: true })
+  return { manifest, version: versionOf(manifest), origin: 'cluster' }
 }

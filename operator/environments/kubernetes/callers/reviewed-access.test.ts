@@ -10,7 +10,7 @@ import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { serveApi } from '../../../api/testing/serve-api.ts'
 import { createKubeClient, type KubeClient } from '../api/client.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from '../api/testing/service-account.ts'
-import { reviewedAccess } from './reviewed-access.ts'
+import { createReviewCache, reviewedAccess } from './reviewed-access.ts'
 
 const entries = [{ key: 'user', value: 'alice' }]
 const alice = '/counters?domain=checkout&descriptor=user=alice'
@@ -213,4 +213,50 @@ describe('callers of the API in a cluster', { skip: missingKubeAssets() }, () =>
     assert.match(body.error.message, /^the API server did not answer a TokenReview: /)
     assert.doesNotMatch(body.error.message, /canary/)
   })
+})
+
+const limits = { keepMs: 1_000, maxEntries: 2, maxRunning: 1 }
+
+function open() {
+  let nowMs = 0
+  const clock = { monotonicMs: () => nowMs, nowMs: () => nowMs }
+  const cache = createReviewCache<number>(clock as never, limits, () => new Error('too many'))
+  let asked = 0
+  const get = (key: string) => cache.get(key, async () => ++asked)
+  const pass = (ms: number) => {
+    nowMs += ms
+  }
+  return { cache, get, pass }
+}
+
+test('a review is reused until it expires', async () => {
+  const { get, pass } = open()
+  assert.equal(await get('a'), 1)
+  pass(999)
+  assert.equal(await get('a'), 1)
+  pass(1)
+  assert.equal(await get('a'), 2)
+})
+
+test('the oldest review is dropped for a new one', async () => {
+  const { get } = open()
+  for (const key of ['a', 'b', 'c']) await get(key)
+  assert.equal(await get('c'), 3)
+  assert.equal(await get('a'), 4)
+})
+
+test('an error is not cached', async () => {
+  const { cache, get } = open()
+  await assert.rejects(cache.get('a', () => Promise.reject(new Error('down'))))
+  assert.equal(await get('a'), 1)
+})
+
+test('no more reviews run at a time than allowed', async () => {
+  const { cache, get } = open()
+  const { promise, resolve } = Promise.withResolvers<number>()
+  const first = cache.get('a', () => promise)
+  await assert.rejects(get('b'), /too many/)
+  resolve(7)
+  assert.equal(await first, 7)
+  assert.equal(await get('b'), 1)
 })

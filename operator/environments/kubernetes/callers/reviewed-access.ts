@@ -4,18 +4,17 @@ import { isObject } from '@tollway/chassis/is-object.ts'
 import type { ApiAccess, ApiCaller, RightPlace } from '../../../api/access.ts'
 import { ApiError } from '../../../api/api-error.ts'
 import type { Right } from '../../../api/endpoints.ts'
+import { KubeApiError } from '../api/api-error.ts'
 import type { KubeClient } from '../api/client.ts'
-import { KubeApiError } from '../api/connection/api-error.ts'
-import { createReviewCache, type ReviewCacheLimits } from './review-cache.ts'
 
-export interface ReviewedAccessOptions {
+interface ReviewedAccessOptions {
   readonly client: Pick<KubeClient, 'review'>
   readonly clock: Clock
   readonly limits?: Partial<ReviewCacheLimits>
 }
 
 /** A token that is revoked, and a right that is taken, are valid for this time at most. */
-export const defaultReviewLimits: ReviewCacheLimits = { keepMs: 10_000, maxEntries: 5_000, maxRunning: 32 }
+const defaultReviewLimits: ReviewCacheLimits = { keepMs: 10_000, maxEntries: 5_000, maxRunning: 32 }
 
 const tokenReviews = {
   group: 'authentication.k8s.io',
@@ -130,4 +129,58 @@ function unavailable(kind: string, error: unknown): ApiError {
   return new ApiError(503, 'reviews-failed', `the API server did not answer a ${kind}: ${cause}`, {
     headers: { 'retry-after': '1' },
   })
+}
+
+interface ReviewCacheLimits {
+  /** The time for which an answer is used. */
+  readonly keepMs: number
+  /** The maximum of kept answers; the oldest are dropped first. */
+  readonly maxEntries: number
+  /** The maximum of concurrent reviews. */
+  readonly maxRunning: number
+}
+
+/** Caches answers of the API server for a short time, and sends equal questions once. */
+interface ReviewCache<Answer> {
+  /**
+   * Resolves with the answer. Rejects as `ask` does, or with the error of `tooMany`; errors are not cached.
+   */
+  get(key: string, ask: () => Promise<Answer>): Promise<Answer>
+}
+
+/** @param tooMany returns the error for a question while `maxRunning` others wait */
+export function createReviewCache<Answer>(
+  clock: Clock,
+  { keepMs, maxEntries, maxRunning }: ReviewCacheLimits,
+  tooMany: () => Error,
+): ReviewCache<Answer> {
+  const answers = new Map<string, { readonly atMs: number; readonly answer: Promise<Answer> }>()
+  let running = 0
+
+  async function review(key: string, ask: () => Promise<Answer>): Promise<Answer> {
+    running += 1
+    try {
+      return await ask()
+    } catch (error) {
+      answers.delete(key)
+      throw error
+    } finally {
+      running -= 1
+    }
+  }
+
+  return {
+    async get(key, ask) {
+      const nowMs = clock.monotonicMs()
+      const known = answers.get(key)
+      if (known !== undefined && nowMs - known.atMs < keepMs) return known.answer
+      if (running >= maxRunning) throw tooMany()
+      const answer = review(key, ask)
+      answers.delete(key)
+      answers.set(key, { atMs: nowMs, answer })
+      const oldest = answers.keys().next()
+      if (answers.size > maxEntries && !oldest.done) answers.delete(oldest.value)
+      return await answer
+    },
+  }
 }

@@ -1,7 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { createReflector, type Reflector, type ReflectorTiming } from '../../../controller/reflector.ts'
-import type { KubeClient } from '../api/client.ts'
-import { collectionOf } from '../api/collection.ts'
+import { collectionOf, type KubeClient } from '../api/client.ts'
 import type { ApiResource, KubeObject } from '../api/kube-object.ts'
 import { type Kind, kindNames, kinds, podResource } from './kinds.ts'
 import { labelNames, type Owner, ownObjectsSelector, type Place } from './objects/place.ts'

@@ -1,7 +1,7 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import type { Obstacle, Replica } from '../../../infrastructure/provider.ts'
 import type { KubeObject } from '../api/kube-object.ts'
-import { revisionAnnotation } from './objects/deployment.ts'
+import { revisionAnnotation } from './objects/workload-objects.ts'
 
 /** The progress of a workload towards its last apply, which is complete when `ready` equals `wanted`. */
 export interface Progress {

@@ -1,9 +1,8 @@
 import { InfrastructureError } from '../../../infrastructure/provider.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import { kindOf } from './kinds.ts'
-import type { ObjectWriter } from './object-writer.ts'
+import { isOutage, type ObjectWriter } from './object-writer.ts'
 import type { KindObject, OwnObjects } from './own-objects.ts'
-import { isOutage } from './write-error.ts'
 
 export interface DesiredState {
   /** The desired objects, in the order of their creation. */

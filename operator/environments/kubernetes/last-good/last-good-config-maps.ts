@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
-import { objectName } from '../../../services/cluster-names.ts'
+import { objectName } from '../../../workloads/cluster-names.ts'
 import type { KubeClient } from '../api/client.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import { lastGoodObjectNames } from '../api/last-good-objects.ts'

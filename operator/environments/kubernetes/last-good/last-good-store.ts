@@ -1,13 +1,13 @@
+import { gunzipSync, gzipSync } from 'node:zlib'
 import { createSlices } from '@tollway/chassis/slices.ts'
 import { createRunner, type Runner } from '../../../controller/runner.ts'
-import type { Named } from '../../../kinds/kind-adapter.ts'
+import type { KindAdapter, Named } from '../../../kinds/kind-adapter.ts'
 import type { Memory } from '../../../reconcilers/remembered.ts'
-import { encodeLastGood } from './last-good.ts'
 import { LastGoodConfigMaps, type LastGoodConfigMapsOptions } from './last-good-config-maps.ts'
 import { joinPieces, type LastGoodEntry } from './last-good-entry.ts'
 import { createLastGoodLayout, type LastGoodLayout } from './last-good-layout.ts'
 
-export interface LastGoodStoreOptions extends LastGoodConfigMapsOptions {
+interface LastGoodStoreOptions extends LastGoodConfigMapsOptions {
   /** Whether this operator leads. Checked before each write. */
   readonly mayWrite: () => boolean
   /** Whether this version still reads an entry that another one may have written. */
@@ -113,5 +113,38 @@ export class LastGoodStore {
       if (!this.#options.mayWrite()) throw new Error('another operator writes by now')
       await this.#objects.write(name, layout.take(name))
     }
+  }
+}
+
+/** The maximum of decoded bytes, more than any resource of an API server has. */
+const maxJsonBytes = 64 * 1024 * 1024
+
+const encoded = new WeakMap<Named, string>()
+
+/** Encodes a content for the store. The same object is not encoded twice. */
+export function encodeLastGood(content: Named): string {
+  const known = encoded.get(content)
+  if (known !== undefined) return known
+  const text = gzipSync(JSON.stringify(content)).toString('base64')
+  encoded.set(content, text)
+  return text
+}
+
+/**
+ * Returns undefined for text that is not such content, or not of the resource `name`; of any resource if it is
+ * left out.
+ */
+export function decodeLastGood<Content extends Named>(
+  { isContent }: Pick<KindAdapter<Content>, 'isContent'>,
+  text: unknown,
+  name?: string,
+): Content | undefined {
+  if (typeof text !== 'string') return undefined
+  try {
+    const json = gunzipSync(Buffer.from(text, 'base64'), { maxOutputLength: maxJsonBytes }).toString()
+    const content: unknown = JSON.parse(json)
+    return isContent(content) && content.name === (name ?? content.name) ? content : undefined
+  } catch {
+    return undefined
   }
 }

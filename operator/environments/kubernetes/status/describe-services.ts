@@ -1,15 +1,14 @@
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
-import type { Replica } from '../../../infrastructure/provider.ts'
-import { objectName } from '../../../services/cluster-names.ts'
-import { services } from '../../../services/registry.ts'
+import type { Obstacle, Replica } from '../../../infrastructure/provider.ts'
 import type { SourceProblem } from '../../../sources/source.ts'
 import { type ServiceName, serviceNames } from '../../../translated-types.ts'
+import { objectName } from '../../../workloads/cluster-names.ts'
+import { services } from '../../../workloads/registry.ts'
 import type { KubernetesInfrastructure } from '../infrastructure/kubernetes.ts'
 import { describeProgress } from '../infrastructure/progress.ts'
-import { type ValuesOfPods, withAdvice } from './advice.ts'
 
 /** Returns the addresses, replicas and problems of the enabled services. */
-export interface ServicesStatus {
+interface ServicesStatus {
   readonly addresses: Readonly<Record<string, string>>
   readonly replicas: readonly Replica[]
   readonly problems: readonly SourceProblem[]
@@ -57,4 +56,33 @@ function valuesOf(config: ClusterConfig, namespace: string, name: ServiceName): 
     pod: `${field}.pods`,
     secret: name => secretFiles.find(({ secretName }) => secretName === name)?.namedBy,
   }
+}
+
+/** The values of the chart that describe the pods of a Deployment. */
+export interface ValuesOfPods {
+  readonly image: string
+  readonly settings: string
+  readonly pod: string
+  /** Returns the value that names a Secret; undefined for a Secret that the operator or the chart creates. */
+  secret(name: string): string | undefined
+}
+
+/**
+ * Returns a problem with the value to set, or the object to create, that removes its obstacle; the problem
+ * itself if there is none.
+ */
+export function withAdvice(
+  problem: SourceProblem,
+  obstacle: Obstacle | undefined,
+  values: ValuesOfPods,
+  namespace: string,
+): SourceProblem {
+  if (obstacle === undefined) return problem
+  const { of, secret = '', attempt } = obstacle
+  const value = of === 'secret' ? values.secret(secret) : values[of]
+  if (value === undefined) return problem
+  const isElsewhere = of === 'secret' || of === 'pod'
+  const elsewhere = isElsewhere ? `create or change it in the namespace ${namespace}, or ` : ''
+  const message = `${problem.message}; ${elsewhere}set ${value}`
+  return { ...problem, message, obstacle: attempt === undefined ? {} : { attempt } }
 }

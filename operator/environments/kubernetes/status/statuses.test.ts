@@ -17,8 +17,7 @@ import { createReflector } from '../../../controller/reflector.ts'
 import { rateLimitConfigs } from '../../../kinds/rate-limit-config/rate-limit-config.ts'
 import { createFedResources } from '../../../reconcilers/fed-resources.ts'
 import type { Condition } from '../../../status/conditions.ts'
-import { createKubeClient, type KubeClient } from '../api/client.ts'
-import { collectionOf } from '../api/collection.ts'
+import { collectionOf, createKubeClient, type KubeClient } from '../api/client.ts'
 import { apiVersion, applyStatusOf, customResource } from '../api/custom-resources.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import {
@@ -27,8 +26,7 @@ import {
   makeOperatorAccount,
   writeServiceAccount,
 } from '../api/testing/service-account.ts'
-import { decodeLastGood, encodeLastGood } from '../last-good/last-good.ts'
-import { LastGoodStore } from '../last-good/last-good-store.ts'
+import { decodeLastGood, encodeLastGood, LastGoodStore } from '../last-good/last-good-store.ts'
 import { rememberInObjects } from '../memory.ts'
 import { createKubernetesSource } from '../resources.ts'
 import { StatusWriter } from './status-writer.ts'

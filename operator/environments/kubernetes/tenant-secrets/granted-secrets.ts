@@ -1,7 +1,7 @@
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
-import { operatorName } from '../../../services/cluster-names.ts'
 import { SecretForbiddenError } from '../../../sources/secret-forbidden.ts'
-import { isUnauthorized } from '../api/connection/api-error.ts'
+import { operatorName } from '../../../workloads/cluster-names.ts'
+import { isUnauthorized } from '../api/api-error.ts'
 
 /** The Secrets of other namespaces, each of which decides whether the operator may use its Secrets. */
 export interface GrantedSecrets {

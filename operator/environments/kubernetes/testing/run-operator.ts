@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { createLog } from '@tollway/chassis/log/log.ts'
-import { accessFromEnvironment } from '../api/connection/access.ts'
+import { accessFromEnvironment } from '../api/access.ts'
 import { readClusterConfig } from '../read-cluster-config.ts'
 import { startInCluster } from '../start.ts'
 

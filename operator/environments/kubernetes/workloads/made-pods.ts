@@ -1,6 +1,6 @@
 import { type ClusterConfig, validateClusterConfig } from '@tollway/crds/cluster-config.ts'
-import { clusterWorkloads, podShapeOf } from '../../../services/cluster-services.ts'
-import { makeContainer } from '../infrastructure/objects/container.ts'
+import { clusterWorkloads, podShapeOf } from '../../../workloads/registry.ts'
+import { makeContainer } from '../infrastructure/objects/pod-template.ts'
 
 /** What the operator gives to the container of a service, in one configuration or another. */
 export interface MadePod {

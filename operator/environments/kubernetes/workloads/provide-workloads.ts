@@ -1,22 +1,24 @@
 import { randomBytes } from 'node:crypto'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
+import type { RandomBytes } from '@tollway/payments/domain/ids.ts'
+import type { SecretStore } from '../../../certificates/secret-content.ts'
 import type { Infrastructure } from '../../../infrastructure/provider.ts'
-import { paymentsSecret } from '../../../services/cluster-names.ts'
-import { clusterWorkloads } from '../../../services/cluster-services.ts'
 import type { Workload } from '../../../translated-types.ts'
+import { paymentsSecret } from '../../../workloads/cluster-names.ts'
+import { sharedSecrets } from '../../../workloads/payments.ts'
+import { clusterWorkloads } from '../../../workloads/registry.ts'
+import { isConflict } from '../api/api-error.ts'
 import type { KubeClient } from '../api/client.ts'
 import { ownSecretNames } from '../api/permissions.ts'
 import { secretAccess } from '../api/secrets.ts'
 import type { Place } from '../infrastructure/objects/place.ts'
-import { ownSecrets } from './own-secrets.ts'
-import { ensurePaymentsSecret } from './payments-secret.ts'
 import type { SecretDigests } from './secret-digests.ts'
 
 const secretTimeoutMs = 10_000
 
 type OwnSecretStore = ReturnType<typeof secretAccess>
 
-export interface ProvideOptions {
+interface ProvideOptions {
   readonly config: ClusterConfig
   readonly client: Pick<KubeClient, 'get' | 'create' | 'apply'>
   readonly place: Place
@@ -77,4 +79,46 @@ function whileLeading(store: OwnSecretStore, mayWrite: () => boolean): OwnSecret
 
 function withDigest(workload: Workload, secretsDigest: string | undefined): Workload {
   return secretsDigest === undefined ? workload : { ...workload, secretsDigest }
+}
+
+/**
+ * Adds the installation's owner to the operator's Secrets that lack it, which an earlier version created with
+ * the operator's Deployment as the owner. The entries stay as they are. A Secret that does not exist, or that
+ * another writer changes at the same time, is left for the next call.
+ *
+ * @throws KubeApiError when a Secret cannot be read or written
+ */
+async function ownSecrets(
+  store: ReturnType<typeof secretAccess>,
+  names: readonly string[],
+  signal: AbortSignal,
+): Promise<void> {
+  for (const name of names) {
+    const known = await store.get(name, signal)
+    if (known === undefined || known.isOwned) continue
+    try {
+      await store.put(name, known.data, known, signal)
+    } catch (error) {
+      if (!isConflict(error)) throw error
+    }
+  }
+}
+
+const secretBytes = 32
+
+/**
+ * Creates the secrets that all processes of the payments service share, if they do not exist. Existing ones
+ * are never changed, because their signatures would become invalid. Rejects with `code` 409 if another writer
+ * was faster.
+ */
+async function ensurePaymentsSecret(
+  store: SecretStore,
+  { name, randomBytes }: { readonly name: string; readonly randomBytes: RandomBytes },
+  signal: AbortSignal,
+): Promise<void> {
+  const known = await store.get(name, signal)
+  const missing = Object.keys(sharedSecrets).filter(entry => (known?.data[entry] ?? '') === '')
+  if (missing.length === 0) return
+  const made = missing.map(entry => [entry, Buffer.from(randomBytes(secretBytes)).toString('hex')])
+  await store.put(name, { ...known?.data, ...Object.fromEntries(made) }, known, signal)
 }

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
 import type { ApiAnswer, KubeApiServer } from '../../../../../test/support/kube-api-server.ts'
-import { type ApiAccess, accessInCluster } from '../connection/access.ts'
+import { type ApiAccess, accessInCluster } from '../access.ts'
 import { type Permission, permissions } from '../permissions.ts'
 import { makeRoles } from './make-roles.ts'
 

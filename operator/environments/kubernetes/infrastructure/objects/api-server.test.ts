@@ -8,8 +8,8 @@ import {
   missingKubeAssets,
   startKubeApiServer,
 } from '../../../../../test/support/kube-api-server.ts'
+import { objectPath, placeOf, withQuery } from '../../api/client.ts'
 import type { KubeObject, ObjectKey } from '../../api/kube-object.ts'
-import { objectPath, placeOf, withQuery } from '../../api/resource-path.ts'
 import { kindOf, kinds, podResource } from '../kinds.ts'
 import { namespace, objectsOfCase } from './testing/objects-of-case.ts'
 

@@ -1,5 +1,5 @@
-import { objectName } from '../../../../services/cluster-names.ts'
 import type { Workload } from '../../../../translated-types.ts'
+import { objectName } from '../../../../workloads/cluster-names.ts'
 import type { KubeObject } from '../../api/kube-object.ts'
 
 /** The namespace of the objects of an installation, and their owner. */

@@ -1,13 +1,9 @@
 import type { PodShape } from '@tollway/crds/cluster-config.ts'
-import type { Workload } from '../../../../translated-types.ts'
+import type { ServicePort, Workload } from '../../../../translated-types.ts'
+import { objectName } from '../../../../workloads/cluster-names.ts'
 import type { KubeObject } from '../../api/kube-object.ts'
-import { makeDeployment } from './deployment.ts'
-import { makeHorizontalPodAutoscaler } from './horizontal-pod-autoscaler.ts'
-import { makeNetworkPolicy } from './network-policy.ts'
-import type { Place } from './place.ts'
-import { makePodDisruptionBudget } from './pod-disruption-budget.ts'
-import { makeServiceAccount } from './service-account.ts'
-import { makeServices } from './services.ts'
+import { type Ingredients, operatorSelector, ownedObject, type Place, podSelector } from './place.ts'
+import { makePodTemplate } from './pod-template.ts'
 
 /**
  * Returns all objects of a workload, in the order of their creation: an object follows those to which it
@@ -49,4 +45,164 @@ function withMetadata(
       ...(Object.keys(allAnnotations).length > 0 && { annotations: allAnnotations }),
     },
   }
+}
+
+/**
+ * Returns the autoscaler of a workload, by its use of CPU and other metrics; none if the workload has none.
+ */
+function makeHorizontalPodAutoscaler(ingredients: Ingredients): KubeObject | undefined {
+  const { place, workload } = ingredients
+  if (workload.autoscaling === undefined) return undefined
+  const { minReplicas, maxReplicas, targetCpuPercent, metrics, behavior } = workload.autoscaling
+  const cpu = { type: 'Utilization', averageUtilization: targetCpuPercent }
+  return ownedObject(ingredients, {
+    apiVersion: 'autoscaling/v2',
+    kind: 'HorizontalPodAutoscaler',
+    spec: {
+      scaleTargetRef: {
+        apiVersion: 'apps/v1',
+        kind: 'Deployment',
+        name: objectName(place.name, workload.name),
+      },
+      minReplicas,
+      maxReplicas,
+      metrics: [
+        ...(targetCpuPercent > 0 ? [{ type: 'Resource', resource: { name: 'cpu', target: cpu } }] : []),
+        ...metrics,
+      ],
+      ...(Object.keys(behavior).length > 0 && { behavior }),
+    },
+  })
+}
+
+/**
+ * Lets every pod of the cluster call the public ports of the workload: the operator does not know the
+ * namespaces of callers and of what scrapes the metrics. Only the operator may call the ports for the
+ * operator. Egress is not restricted, because the address of the Redis is in a Secret and may be anywhere.
+ */
+function makeNetworkPolicy(ingredients: Ingredients): KubeObject {
+  const { place, workload } = ingredients
+  const portsFor = (wanted: ServicePort['callers']) =>
+    workload.ports.filter(({ callers }) => callers === wanted).map(({ port }) => ({ port, protocol: 'TCP' }))
+  const [forAll, forOperator] = [portsFor(undefined), portsFor('operator')]
+  const operator = { podSelector: { matchLabels: operatorSelector(place) } }
+  return ownedObject(ingredients, {
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'NetworkPolicy',
+    spec: {
+      podSelector: { matchLabels: podSelector(place, workload.name) },
+      policyTypes: ['Ingress'],
+      ingress: [
+        ...(forAll.length > 0 ? [{ ports: forAll }] : []),
+        ...(forOperator.length > 0 ? [{ ports: forOperator, from: [operator] }] : []),
+      ],
+    },
+  })
+}
+
+/**
+ * Limits the replicas that a drain of nodes may end at once. A single replica has no budget, which would
+ * either block every drain or have no effect.
+ */
+function makePodDisruptionBudget(
+  ingredients: Ingredients,
+  shape: Pick<PodShape, 'maxUnavailable'>,
+): KubeObject | undefined {
+  const { place, workload } = ingredients
+  if (workload.replicas <= 1 && workload.autoscaling === undefined) return undefined
+  return ownedObject(ingredients, {
+    apiVersion: 'policy/v1',
+    kind: 'PodDisruptionBudget',
+    spec: {
+      maxUnavailable: numberOrShare(shape.maxUnavailable),
+      selector: { matchLabels: podSelector(place, workload.name) },
+      // A replica that accepts no calls must not delay the drain of its node.
+      unhealthyPodEvictionPolicy: 'AlwaysAllow',
+    },
+  })
+}
+
+/** The API server accepts `25%` as text, but a number only as a number. */
+function numberOrShare(text: string): number | string {
+  return text.endsWith('%') ? text : Number(text)
+}
+
+/**
+ * Returns the identity of the replicas, which has no rights. No replica calls the API server, so none has a
+ * token.
+ */
+function makeServiceAccount(ingredients: Ingredients): KubeObject {
+  return ownedObject(ingredients, {
+    apiVersion: 'v1',
+    kind: 'ServiceAccount',
+    automountServiceAccountToken: false,
+  })
+}
+
+/**
+ * Returns the Services: a headless one for the ports whose callers need the address of each replica, and one
+ * with an address for the others, named after the first of them. They are two objects, because a Service can
+ * never change whether it has an address.
+ */
+export function makeServices(ingredients: Ingredients): readonly KubeObject[] {
+  const { ports } = ingredients.workload
+  const each = ports.filter(({ reach }) => reach === 'each')
+  const any = ports.filter(({ reach = 'any' }) => reach === 'any')
+  return [
+    ...(each.length > 0 ? [makeService(ingredients, each, { clusterIP: 'None' })] : []),
+    ...(any.length > 0 ? [makeService(ingredients, any, { type: 'ClusterIP' }, any[0]?.name)] : []),
+  ]
+}
+
+function makeService(
+  ingredients: Ingredients,
+  ports: readonly ServicePort[],
+  kindOfAddress: Readonly<Record<string, string>>,
+  suffix?: string,
+): KubeObject {
+  const { place, workload } = ingredients
+  const spec = {
+    ...kindOfAddress,
+    selector: podSelector(place, workload.name),
+    ports: ports.map(({ name, port }) => ({ name, port, targetPort: name, protocol: 'TCP' })),
+  }
+  return ownedObject(ingredients, { apiVersion: 'v1', kind: 'Service', spec }, suffix)
+}
+
+/**
+ * Marks a Deployment whose number of replicas an autoscaler writes. The ownership of `replicas` is handed
+ * over before an unmarked Deployment gets an autoscaler: an unowned `replicas` becomes 1.
+ */
+export const autoscaledAnnotation = 'tollway.dev/autoscaled'
+
+/** The release of the chart whose operator applied the Deployment last. */
+export const revisionAnnotation = 'tollway.dev/revision'
+
+/** A new replica counts after this time of readiness: callers find it in DNS before an old one ends. */
+const minReadySeconds = 5
+const revisionHistoryLimit = 3
+
+/**
+ * Returns the Deployment. With autoscaling it has no `replicas`, which the autoscaler owns. A change starts
+ * new replicas before it ends old ones, a quarter of them at a time and at least one.
+ */
+function makeDeployment(ingredients: Ingredients, shape: PodShape): KubeObject {
+  const { place, workload } = ingredients
+  const deployment = ownedObject(ingredients, {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    spec: {
+      ...(workload.autoscaling === undefined ? { replicas: workload.replicas } : {}),
+      selector: { matchLabels: podSelector(place, workload.name) },
+      strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: '25%' } },
+      minReadySeconds,
+      revisionHistoryLimit,
+      template: makePodTemplate(ingredients, shape),
+    },
+  })
+  const annotations = {
+    ...(place.revision === '' ? {} : { [revisionAnnotation]: place.revision }),
+    ...(workload.autoscaling === undefined ? {} : { [autoscaledAnnotation]: 'true' }),
+  }
+  return { ...deployment, metadata: { ...deployment.metadata, annotations } }
 }

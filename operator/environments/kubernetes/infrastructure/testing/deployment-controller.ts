@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { KubeApiServer } from '../../../../../test/support/kube-api-server.ts'
+import { collectionPath } from '../../api/client.ts'
 import type { KubeObject } from '../../api/kube-object.ts'
-import { collectionPath } from '../../api/resource-path.ts'
 import { kinds, podResource } from '../kinds.ts'
 
 /**

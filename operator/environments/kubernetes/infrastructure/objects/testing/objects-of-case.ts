@@ -1,7 +1,7 @@
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
-import { podShapeOf } from '../../../../../services/cluster-services.ts'
 import type { Workload } from '../../../../../translated-types.ts'
+import { podShapeOf } from '../../../../../workloads/registry.ts'
 import type { KubeObject } from '../../../api/kube-object.ts'
 import { workloadObjects } from '../workload-objects.ts'
 

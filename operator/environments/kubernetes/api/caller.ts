@@ -1,0 +1,217 @@
+import type { IncomingMessage } from 'node:http'
+import { setTimeout as pause } from 'node:timers/promises'
+import { createBackoff } from '@tollway/chassis/backoff.ts'
+import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import { isObject } from '@tollway/chassis/is-object.ts'
+import type { ApiAccess } from './access.ts'
+import { connectionError, KubeApiError, statusError } from './api-error.ts'
+import type { ApiResource } from './kube-object.ts'
+import { createOutagePace, type OutagePace } from './outage-pace.ts'
+import { createTransport, readBody, readWatchEvents, type Transport, type WatchEvent } from './transport.ts'
+
+export interface KubeClientLimits {
+  /** The limit of one attempt, from the first byte to the last; of a watch until its head has arrived. */
+  readonly attemptTimeoutMs: number
+  /** The limit of a call with all its attempts and waits. */
+  readonly callTimeoutMs: number
+  readonly maxAnswerBytes: number
+  readonly maxEventBytes: number
+  /** The time between two calls while the API server does not answer or fails. */
+  readonly outageSpacingMs: number
+}
+
+export const defaultLimits: KubeClientLimits = {
+  attemptTimeoutMs: 10_000,
+  callTimeoutMs: 30_000,
+  maxAnswerBytes: 64 * 1024 * 1024,
+  maxEventBytes: 8 * 1024 * 1024,
+  outageSpacingMs: 100,
+}
+
+export interface KubeClientOptions {
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  readonly clock?: Clock
+  readonly limits?: Partial<KubeClientLimits>
+  /** Called for each request with its verb and the kind of its resource. */
+  readonly onRequest?: (method: string, resource: string) => void
+}
+
+export interface ApiCall {
+  readonly resource: ApiResource
+  readonly method: string
+  readonly path: string
+  readonly body?: unknown
+  /** The type of the body; JSON when left out. */
+  readonly contentType?: string
+  readonly signal?: AbortSignal | undefined
+}
+
+/** The waits before a call is repeated, on top of the wait that the server asks for. */
+const retries = { initialMs: 100, maxMs: 5_000, factor: 2, jitter: 0.5 } as const
+
+/**
+ * Makes calls with a time limit, repeats them where the server asks for it, and turns answers of failed calls
+ * into errors.
+ */
+export class Caller {
+  readonly #transport: Transport
+  readonly #random: () => number
+  readonly #clock: Clock
+  readonly #limits: KubeClientLimits
+  readonly #onRequest: (method: string, resource: string) => void
+  readonly #pace: OutagePace
+
+  constructor(access: ApiAccess, options: KubeClientOptions) {
+    const { random, clock = systemClock, limits, onRequest = () => {} } = options
+    this.#transport = createTransport(access)
+    this.#random = random
+    this.#clock = clock
+    this.#limits = { ...defaultLimits, ...limits }
+    this.#onRequest = onRequest
+    this.#pace = createOutagePace(clock, this.#limits.outageSpacingMs)
+  }
+
+  /** Resolves with the JSON object of the answer. */
+  async call(call: ApiCall): Promise<Readonly<Record<string, unknown>>> {
+    const { attemptTimeoutMs, callTimeoutMs } = this.#limits
+    const endMs = this.#clock.monotonicMs() + callTimeoutMs
+    const backoff = createBackoff({ ...retries, random: this.#random })
+    for (;;) {
+      try {
+        return await this.#attempt(call, Math.min(attemptTimeoutMs, endMs - this.#clock.monotonicMs()))
+      } catch (error) {
+        if (!mayRepeat(error)) throw error
+        const waitMs = (error.retryAfterMs ?? 0) + backoff.nextMs()
+        if (this.#clock.monotonicMs() + waitMs >= endMs) throw error
+        await pause(waitMs, undefined, call.signal === undefined ? {} : { signal: call.signal })
+      }
+    }
+  }
+
+  async *watch(call: ApiCall): AsyncGenerator<WatchEvent> {
+    const name = `watch ${nameOf(call)}`
+    const limit = limitTime(name, this.#limits.attemptTimeoutMs, call.signal)
+    try {
+      const response = await this.#open(call, 'WATCH', { signal: limit.signal, endless: true })
+      if (response.statusCode !== 200) {
+        await this.#readAnswer(call, response, name)
+        const { statusCode } = response
+        throw new KubeApiError(0, 'BadAnswer', `${name}: ${statusCode} is not a valid answer to a watch`)
+      }
+      limit.endTimer()
+      this.#pace.answered()
+      yield* readWatchEvents(response, name, this.#limits.maxEventBytes)
+    } catch (error) {
+      throw this.#failure(name, error, limit.signal)
+    } finally {
+      limit.end()
+    }
+  }
+
+  close(): void {
+    this.#transport.close()
+  }
+
+  async #attempt(call: ApiCall, timeoutMs: number): Promise<Readonly<Record<string, unknown>>> {
+    const name = nameOf(call)
+    const limit = limitTime(name, timeoutMs, call.signal)
+    try {
+      const response = await this.#open(call, call.method, { signal: limit.signal })
+      return await this.#readAnswer(call, response, name)
+    } catch (error) {
+      throw this.#failure(name, error, limit.signal)
+    } finally {
+      limit.end()
+    }
+  }
+
+  async #open(
+    call: ApiCall,
+    verb: string,
+    how: { readonly signal: AbortSignal; readonly endless?: true },
+  ): Promise<IncomingMessage> {
+    await this.#pace.turn(how.signal)
+    this.#onRequest(verb, call.resource.plural)
+    return this.#transport.open({ ...toHttp(call), ...how })
+  }
+
+  /** Resolves with the JSON object of an answer. Rejects with a `KubeApiError` for an answer of a failure. */
+  async #readAnswer(call: ApiCall, response: IncomingMessage, name: string) {
+    const text = await readBody(response, name, this.#limits.maxAnswerBytes)
+    const status = response.statusCode ?? 0
+    if (status === 429 || status >= 500) this.#pace.failed()
+    else this.#pace.answered()
+    const body = parseJson(text)
+    if (status >= 200 && status < 300) {
+      if (isObject(body)) return body
+      throw new KubeApiError(0, 'BadAnswer', `${nameOf(call)}: the answer is not a JSON object`)
+    }
+    throw statusError(nameOf(call), status, body ?? text, {
+      retryAfterMs: parseRetryAfter(response.headers['retry-after']),
+      withhold: mayCiteSecret(call.resource, status),
+    })
+  }
+
+  #failure(name: string, error: unknown, signal: AbortSignal): unknown {
+    if (error instanceof KubeApiError && error.code !== 0) return error
+    const cause = signal.aborted ? signal.reason : connectionError(name, error)
+    // A call that its caller ended is no sign of an outage.
+    if (cause instanceof KubeApiError) this.#pace.failed()
+    return cause
+  }
+}
+
+/** Aborts after the time with an error that names the call, or when the outer signal does. */
+function limitTime(name: string, timeoutMs: number, outer: AbortSignal | undefined) {
+  const controller = new AbortController()
+  const timer = setTimeout(() => {
+    const message = `${name}: no whole answer within ${Math.round(timeoutMs)} ms`
+    controller.abort(new KubeApiError(0, 'Timeout', message))
+  }, timeoutMs)
+  const follow = () => controller.abort(outer?.reason)
+  if (outer?.aborted) follow()
+  outer?.addEventListener('abort', follow)
+  return {
+    signal: controller.signal,
+    endTimer: () => clearTimeout(timer),
+    end() {
+      clearTimeout(timer)
+      outer?.removeEventListener('abort', follow)
+    },
+  }
+}
+
+function mayRepeat(error: unknown): error is KubeApiError {
+  if (!(error instanceof KubeApiError)) return false
+  return error.code === 429 || (error.code === 503 && error.retryAfterMs !== undefined)
+}
+
+/** The API server gives whole seconds. */
+function parseRetryAfter(header: string | undefined): number | undefined {
+  return header !== undefined && /^\d{1,6}$/.test(header) ? Number(header) * 1000 : undefined
+}
+
+/** The error for a rejected Secret may contain the wrong value. */
+function mayCiteSecret({ group, plural }: ApiResource, status: number): boolean {
+  return group === '' && plural === 'secrets' && (status === 400 || status === 422 || status >= 500)
+}
+
+function toHttp({ method, path, body, contentType = 'application/json' }: ApiCall) {
+  if (body === undefined) return { method, path }
+  const text = JSON.stringify(body)
+  const headers = { 'content-type': contentType, 'content-length': `${Buffer.byteLength(text)}` }
+  return { method, path, body: text, headers }
+}
+
+function nameOf({ method, path }: ApiCall): string {
+  return `${method} ${path.replace(/\?.*/, '')}`
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

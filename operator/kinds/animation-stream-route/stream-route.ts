@@ -1,0 +1,173 @@
+import { create, fromBinary, toBinary, toJson } from '@bufbuild/protobuf'
+import { isObject } from '@tollway/chassis/is-object.ts'
+import type { AnimationStreamRouteSpec } from '@tollway/crds/animation-stream-route.ts'
+import { validateAnimationStreamRoute } from '@tollway/crds/validation/validate-animation-stream-route.ts'
+import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
+import type { OpenedStreamRoute, StreamRoute } from '../../translated-types.ts'
+import { createResource, type Resource } from '../../xds/snapshot.ts'
+import type { FieldProblem, Translation } from '../translation.ts'
+
+/** Shown in place of a secret. */
+const hiddenSecret = '(hidden)'
+
+/** The type that brokers request. */
+export const streamRouteTypeUrl = 'type.googleapis.com/tollway.broker.v1.StreamRoute'
+
+/**
+ * Encodes a route for the feed. Equal routes have equal bytes: fields are written in the order of their
+ * numbers.
+ */
+export function encodeStreamRoute({ route, createdMs, tokens, webhook }: OpenedStreamRoute): Resource {
+  const { name, match, rules, lateJoiners, limits } = route
+  const message = create(StreamRouteSchema, {
+    name,
+    createdMs: BigInt(Math.round(createdMs)),
+    match,
+    rules: { ...rules, audioFormats: [...rules.audioFormats] },
+    lateJoiners: lateJoiners.from,
+    lateJoinerSeconds: lateJoiners.from === 'last' ? lateJoiners.seconds : 0,
+    slowConsumers: route.slowConsumers,
+    concurrentRequests: route.concurrentRequests,
+    limits: {
+      ...limits,
+      messageBytes: BigInt(limits.messageBytes),
+      bufferBytes: BigInt(limits.bufferBytes),
+    },
+    ...encodeTokens(tokens),
+    ...(webhook && { webhook: { url: webhook.url, secrets: [...webhook.secrets] } }),
+  })
+  return createResource(name, toBinary(StreamRouteSchema, message))
+}
+
+/**
+ * Tokens with both rights are in one field, which brokers of all versions know. If the rights have different
+ * tokens, older brokers get the tokens of both rights: there each token has both, but the route is never open
+ * to everyone.
+ */
+function encodeTokens({ push, pull }: OpenedStreamRoute['tokens']) {
+  const isIn = (hashes: readonly Uint8Array[]) => (hash: Uint8Array) =>
+    hashes.some(other => Buffer.compare(other, hash) === 0)
+  const more = pull.filter(hash => !isIn(push)(hash))
+  const isShared = more.length === 0 && push.every(isIn(pull))
+  if (isShared) return { tokenHashes: [...push] }
+  return { tokenHashes: [...push, ...more], pushTokenHashes: [...push], pullTokenHashes: [...pull] }
+}
+
+/** Returns the message as JSON, without its secrets. */
+export function showStreamRoute(bytes: Uint8Array): unknown {
+  const message = fromBinary(StreamRouteSchema, bytes)
+  if (message.webhook !== undefined) {
+    message.webhook.secrets = message.webhook.secrets.map(() => hiddenSecret)
+  }
+  return toJson(StreamRouteSchema, message)
+}
+
+/**
+ * Returns whether a stored value, written by this version or another one, is a valid route of this version.
+ */
+export function isStreamRoute(value: unknown): value is StreamRoute {
+  if (!isObject<StreamRoute>(value)) return false
+  const { name, match, rules, lateJoiners, slowConsumers, concurrentRequests, limits } = value
+  const secrets = [value.tokenSecret, value.pushTokenSecret, value.pullTokenSecret]
+  return (
+    typeof name === 'string' &&
+    hasTexts(match, ['sourceServiceId', 'streamIdPrefix', 'targetObjectId']) &&
+    isRules(rules) &&
+    isLateJoiners(lateJoiners) &&
+    isOneOf(slowConsumers, ['wait', 'drop-oldest', 'cut-off']) &&
+    isOneOf(concurrentRequests, ['queue', 'newest', 'refuse']) &&
+    hasNumbers(limits, limitNames, 1) &&
+    secrets.every(secret => secret === undefined || hasTexts(secret, ['name', 'key'])) &&
+    isWebhook(value.webhook)
+  )
+}
+
+/** Returns the names of all fields of a type: the compiler reports one that is missing or unknown. */
+const fieldsOf = <Fields extends object>(fields: Readonly<Record<keyof Fields, true>>) =>
+  Object.keys(fields) as unknown as readonly (keyof Fields)[]
+
+const limitNames = fieldsOf<StreamRoute['limits']>({
+  messageBytes: true,
+  bufferBytes: true,
+  bufferSeconds: true,
+  idleSeconds: true,
+  totalSeconds: true,
+  consumers: true,
+  streams: true,
+})
+
+const ruleNames = fieldsOf<Omit<StreamRoute['rules'], 'audioFormats'>>({
+  order: true,
+  timeCodes: true,
+  counts: true,
+  audio: true,
+})
+
+const formatNames = ['channelCount', 'samplesPerSecond', 'bitsPerSample'] as const
+
+function isRules(value: unknown): boolean {
+  if (!isObject<StreamRoute['rules']>(value)) return false
+  if (!ruleNames.every(name => isOneOf(value[name], ['off', 'warn', 'reject']))) return false
+  const { audioFormats } = value
+  return Array.isArray(audioFormats) && audioFormats.every(format => hasNumbers(format, formatNames, 0))
+}
+
+function isLateJoiners(value: unknown): boolean {
+  if (!isObject<{ from: unknown; seconds: unknown }>(value)) return false
+  return value.from === 'last' ? hasNumbers(value, ['seconds'], 1) : isOneOf(value.from, ['now', 'start'])
+}
+
+function isWebhook(value: unknown): boolean {
+  if (value === undefined) return true
+  if (!isObject<{ url: unknown; secret: unknown }>(value)) return false
+  return typeof value.url === 'string' && hasTexts(value.secret, ['name', 'key'])
+}
+
+function isOneOf(value: unknown, words: readonly string[]): boolean {
+  return typeof value === 'string' && words.includes(value)
+}
+
+function hasTexts(value: unknown, names: readonly string[]): boolean {
+  return isObject<Record<string, unknown>>(value) && names.every(name => typeof value[name] === 'string')
+}
+
+function hasNumbers(value: unknown, names: readonly string[], minimum: number): boolean {
+  if (!isObject<Record<string, unknown>>(value)) return false
+  return names.every(name => Number.isSafeInteger(value[name]) && Number(value[name]) >= minimum)
+}
+
+/** Translates an AnimationStreamRoute to the form of brokers, without the tokens, which are in Secrets. */
+export function translateAnimationStreamRoute(name: string, resource: unknown): Translation<StreamRoute> {
+  const checked = validateAnimationStreamRoute(resource)
+  if ('problems' in checked) return { problems: checked.problems }
+  return { value: toRoute(name, checked.value), warnings: doubtful(checked.value) }
+}
+
+const slowConsumers = { wait: 'wait', dropOldest: 'drop-oldest', cutOff: 'cut-off' } as const
+
+function toRoute(name: string, spec: AnimationStreamRouteSpec): StreamRoute {
+  const { match, rules, lateJoiners, limits, concurrentRequests } = spec
+  const { tokenSecretRef, pushTokenSecretRef, pullTokenSecretRef } = spec
+  const { from, seconds = 0 } = lateJoiners
+  const { webhook } = spec.notify ?? {}
+  return {
+    name,
+    match,
+    rules,
+    lateJoiners: from === 'last' ? { from, seconds } : { from },
+    slowConsumers: slowConsumers[spec.slowConsumers],
+    concurrentRequests,
+    limits,
+    ...(tokenSecretRef && { tokenSecret: tokenSecretRef }),
+    ...(pushTokenSecretRef && { pushTokenSecret: pushTokenSecretRef }),
+    ...(pullTokenSecretRef && { pullTokenSecret: pullTokenSecretRef }),
+    ...(webhook && { webhook: { url: webhook.url, secret: webhook.secretRef } }),
+  }
+}
+
+/** Returns warnings for settings that are valid and have no effect. */
+function doubtful({ rules }: AnimationStreamRouteSpec): readonly FieldProblem[] {
+  if (rules.audio !== 'off' || rules.audioFormats.length === 0) return []
+  const message = 'the formats have no effect, since the rule audio is off'
+  return [{ path: 'spec.rules.audioFormats', message }]
+}

@@ -1,0 +1,58 @@
+import type { ClusterConfig, PodShape } from '@tollway/crds/cluster-config.ts'
+import type { ServiceName, Workload } from '../translated-types.ts'
+import { brokerEnv, brokerInCluster, brokerOnHost } from './broker.ts'
+import { commonOptions, type HostConfig } from './host-option.ts'
+import { paymentsEnv, paymentsInCluster, paymentsOnHost } from './payments.ts'
+import { rateLimitEnv, rateLimitInCluster, rateLimitOnHost } from './rate-limit.ts'
+import type { Service } from './service.ts'
+
+/** The options of `tollway run` for all services, by the fields of the configuration file. */
+export const serviceOptions = {
+  ...rateLimitOnHost.options,
+  ...brokerOnHost.options,
+  ...paymentsOnHost.options,
+  ...commonOptions,
+}
+
+type ServicesConfig = HostConfig<typeof serviceOptions>
+
+/** The services that the operator runs. */
+export const services: Readonly<Record<ServiceName, Service<ServicesConfig>>> = {
+  ratelimit: { env: rateLimitEnv, onHost: rateLimitOnHost, inCluster: rateLimitInCluster },
+  broker: { env: brokerEnv, onHost: brokerOnHost, inCluster: brokerInCluster },
+  payments: { env: paymentsEnv, onHost: paymentsOnHost, inCluster: paymentsInCluster },
+}
+
+export function podShapeOf(config: ClusterConfig, service: ServiceName): PodShape {
+  const { podSecurityContext, containerSecurityContext, commonLabels, commonAnnotations } = config
+  const { pods, objects } = config[services[service].inCluster.field]
+  return { ...pods, objects, podSecurityContext, containerSecurityContext, commonLabels, commonAnnotations }
+}
+
+/** Returns the workloads of all services, and whether each of them is enabled. */
+export function clusterWorkloads(
+  config: ClusterConfig,
+  namespace: string,
+): readonly { readonly workload: Workload; readonly enabled: boolean }[] {
+  return Object.values(services).map(({ inCluster: { workload, field } }) => ({
+    workload: workload(config, namespace),
+    enabled: config[field].enabled,
+  }))
+}
+
+/** Returns why a service does not run, with the value to change; undefined if it is enabled. */
+export function switchedOff(config: ClusterConfig, service: string): string | undefined {
+  const off = Object.entries(services).find(
+    ([name, { inCluster }]) => name === service && !config[inCluster.field].enabled,
+  )
+  return (
+    off && `No process is to enforce it: ${off[1].inCluster.field}.enabled of the chart's values is false`
+  )
+}
+
+/** Returns the problems of the settings in the configuration, each with its field. */
+export function validateServiceSettings(config: ClusterConfig): readonly string[] {
+  return Object.values(services).flatMap(({ env, inCluster: { field } }) =>
+    env.validate(config[field].env, 'cluster').map(problem => `${field}.env: ${problem}`),
+  )
+}

@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
+import { makeRules } from '../environments/kubernetes/api/permissions.ts'
+import { makeServices } from '../environments/kubernetes/infrastructure/objects/workload-objects.ts'
+import { clusterWorkloads } from './registry.ts'
+
+const secret = { name: 'one' }
+
+test('the operator has the right to write each Service of its workloads', () => {
+  const judged = validateClusterConfig({
+    rateLimit: { backend: { urlSecret: secret } },
+    broker: {
+      enabled: true,
+      streamLog: { urlSecret: secret },
+      admin: { enabled: true, tokenSecret: secret },
+    },
+    payments: { enabled: true, database: { urlSecret: secret } },
+  })
+  assert.ok('value' in judged, JSON.stringify(judged))
+  const config = judged.value
+  const owner = { apiVersion: 'v1', kind: 'ConfigMap', name: 'tollway-operator', uid: 'uid' }
+  const place = { name: config.name, namespace: 'tollway-system', owner, revision: '' }
+  const names = clusterWorkloads(config, place.namespace).flatMap(({ workload }) =>
+    makeServices({ place, workload }).map(({ metadata }) => metadata.name),
+  )
+  const allowed = makeRules('own', { installation: config.name })
+    .filter(({ resources }) => resources?.includes('services'))
+    .flatMap(({ resourceNames = [] }) => resourceNames)
+  assert.deepEqual(
+    names.filter(name => !allowed.includes(name)),
+    [],
+  )
+  assert.ok(names.includes('tollway-broker-admin'))
+})
