@@ -11,8 +11,8 @@ import type { KindAdapter, Named } from '../kinds/kind-adapter.ts'
 import { type KindAdapters, openKindAdapters, rememberedKinds, unknownKinds } from '../kinds/registry.ts'
 import type { Memory } from '../reconcilers/remembered.ts'
 import type { SourcedResource, SourceProblem } from '../sources/source.ts'
+import type { SourceOf } from './run-program.ts'
 import { folderOptions } from './shared-options.ts'
-import type { SourceOf } from './source-of-command.ts'
 
 /** The manifests of `--file`, or else those of the operator on this machine. */
 export const folderSource: SourceOf<FolderContent> = {

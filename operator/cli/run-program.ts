@@ -1,7 +1,8 @@
 import { type Command, exitCodes, type Output } from '@tollway/chassis/command-line/command.ts'
+import type { Options } from '@tollway/chassis/command-line/option.ts'
 import { adviceFor, describeUnknown, runCommand } from '@tollway/chassis/command-line/run-command.ts'
 import { version } from '@tollway/chassis/version.ts'
-import { completeWords, formatSuggestions } from './completion/complete-words.ts'
+import { completeWords, formatSuggestions } from './complete-words.ts'
 
 /** The commands of `tollway`, or those of `kubectl tollway`. */
 export interface Program {
@@ -44,7 +45,7 @@ const unknownCommand = (name: string, { commands }: Program) =>
   describeUnknown('command', name, Object.keys(commands))
 
 async function complete({ commands }: Program, words: readonly string[], output: Output): Promise<number> {
-  const { resourceNames } = await import('./completion/resource-names.ts')
+  const { resourceNames } = await import('./resource-names.ts')
   const suggestions = await completeWords(words, { commands, namesOf: resourceNames })
   output.print(formatSuggestions(suggestions))
   return exitCodes.ok
@@ -63,3 +64,30 @@ Run '${name} COMMAND --help' for the options of a command, with examples.
 Exit codes: 0 done, 1 the command found a problem in its input, 2 the command failed.
 `
 }
+
+/** Runs a program with the arguments of this process; its exit code is that of the program. */
+export async function runInTerminal(
+  run: (args: readonly string[], output: Output) => Promise<number>,
+): Promise<void> {
+  // A reader such as `head` closes the output early; the command continues.
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') throw error
+    })
+  }
+  process.exitCode = await run(process.argv.slice(2), {
+    print: text => process.stdout.write(text),
+    printError: text => process.stderr.write(text),
+  })
+}
+
+/** The source of a command's data: this machine, or a cluster. */
+export interface SourceOf<Found> {
+  /** The options that say where it is. */
+  readonly options: Options
+  /** Rejects with an error that says what was not found, or which right is missing. */
+  open(values: SourceValues, output: Pick<Output, 'printError'>): Promise<Found>
+}
+
+/** The values of the options, by their names. */
+export type SourceValues = Readonly<Record<string, unknown>>

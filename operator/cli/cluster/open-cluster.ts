@@ -1,10 +1,11 @@
+import { aFile, noValues, text } from '@tollway/chassis/command-line/option.ts'
 import { isObject } from '@tollway/chassis/is-object.ts'
 import {
   type ApiAccess,
   accessFromEnvironment,
   accessFromKubeconfig,
 } from '../../environments/kubernetes/api/access.ts'
-import { connectionError, statusError } from '../../environments/kubernetes/api/api-error.ts'
+import { connectionError, KubeApiError, statusError } from '../../environments/kubernetes/api/api-error.ts'
 import { Caller } from '../../environments/kubernetes/api/caller.ts'
 import {
   collectionPath,
@@ -14,8 +15,7 @@ import {
 } from '../../environments/kubernetes/api/client.ts'
 import type { ApiResource, KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
 import { createTransport, readBody } from '../../environments/kubernetes/api/transport.ts'
-import type { ClusterValues } from './cluster-options.ts'
-import { explainMissingRight, MissingRightError } from './missing-right.ts'
+import type { SourceValues } from '../run-program.ts'
 
 /** A cluster with the rights of a user. Each call rejects with an error that names a missing right. */
 export interface Cluster {
@@ -35,7 +35,7 @@ export interface Cluster {
 }
 
 /** A right in a namespace: `get` on `pods`, `create` on `pods/exec`. */
-export interface NamespacedRight {
+interface NamespacedRight {
   readonly verb: string
   readonly resource: string
   readonly subresource?: string
@@ -159,4 +159,64 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined
   }
+}
+
+/** The words with which the API server refuses what no role of the account allows. */
+const refusal = /User "([^"]*)" cannot ([\w:-]+) resource "([^"]+)" in API group "([^"]*)"/
+const place = /in the namespace "([^"]*)"/
+
+/** Returns an error that names the missing right if roles do not allow the call; else the error itself. */
+function explainMissingRight(error: unknown): unknown {
+  if (!(error instanceof KubeApiError) || error.code !== 403) return error
+  const [, user, verb, resource, group = ''] = refusal.exec(error.message) ?? []
+  const namespace = place.exec(error.message)?.[1]
+  if (user === undefined) return error
+  const what = group === '' ? resource : `${resource}.${group}`
+  const where = namespace === undefined ? 'in all namespaces' : `in the namespace ${namespace}`
+  const option = resource === 'pods' ? '--tollway-namespace NAME' : '-n NAMESPACE'
+  const advice = namespace === undefined ? `; ${option} asks for one namespace` : ''
+  return new MissingRightError(`${user} lacks the right to ${verb} ${what} ${where}${advice}`)
+}
+
+/** The account may not make a call. The message names the account and the right. */
+export class MissingRightError extends Error {
+  override readonly name = 'MissingRightError'
+}
+
+/** The options of kubectl that every command of `kubectl tollway` takes. */
+export const clusterOptions = {
+  context: text({ placeholder: 'NAME', help: 'the context of the kubeconfig', completion: noValues }),
+  kubeconfig: text({
+    placeholder: 'FILE',
+    help: 'the kubeconfig (default: KUBECONFIG, or ~/.kube/config)',
+    completion: aFile,
+  }),
+  namespace: text({
+    short: 'n',
+    placeholder: 'NAME',
+    help: 'the namespace of the resources (default: all namespaces)',
+  }),
+  as: text({ placeholder: 'USER', help: 'the user to impersonate' }),
+  'tollway-namespace': text({
+    placeholder: 'NAME',
+    help: 'the namespace of the operator (default: the one in which its pods are found)',
+  }),
+}
+
+export interface ClusterValues {
+  readonly context: string | undefined
+  readonly kubeconfig: string | undefined
+  readonly namespace: string | undefined
+  readonly as: string | undefined
+  readonly 'tollway-namespace': string | undefined
+}
+
+/** The values of `clusterOptions` among those of a command. */
+export const clusterValuesOf = (values: SourceValues) => values as unknown as ClusterValues
+
+/** The flags with which kubectl reaches the same cluster as the same user. */
+export function kubectlFlags({ context, kubeconfig, as }: ClusterValues): readonly string[] {
+  return Object.entries({ context, kubeconfig, as }).flatMap(([name, value]) =>
+    value === undefined ? [] : [`--${name}=${value}`],
+  )
 }

@@ -4,16 +4,16 @@ import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import { type Entry, textFile, treeOf } from '@tollway/chassis/archive/file-tree.ts'
 import { tarOf } from '@tollway/chassis/archive/tar.ts'
-import { redactObject } from './redact-object.ts'
-import { redactText } from './redact-text.ts'
+import { conditionOf, type StatusReport } from '../../status/status-report.ts'
+import { redactObject, redactText } from './redact.ts'
 
 /** The limits of a bundle, before it is compressed. */
-export interface BundleLimits {
+interface BundleLimits {
   readonly maxFileBytes: number
   readonly maxBytes: number
 }
 
-export const bundleLimits: BundleLimits = { maxFileBytes: 5 * 1024 * 1024, maxBytes: 50 * 1024 * 1024 }
+const bundleLimits: BundleLimits = { maxFileBytes: 5 * 1024 * 1024, maxBytes: 50 * 1024 * 1024 }
 
 /** `manifest.json`: the files of a bundle, and the parts that are left out. */
 export interface BundleManifest {
@@ -122,4 +122,31 @@ const minCutBytes = 1024
 function fromNextLine(bytes: Buffer): Buffer {
   const end = bytes.indexOf('\n')
   return end === -1 ? bytes : bytes.subarray(end + 1)
+}
+
+/** Returns the number of resources for each reason of a problem, and the numbers of processes. */
+export function countProblems({ resources, replicas, problems }: StatusReport) {
+  return {
+    resources: resources.reduce((total, { resources = 1 }) => total + resources, 0),
+    notReady: countReasons(resources, 'Ready', status => status !== 'True'),
+    degraded: countReasons(resources, 'Degraded', status => status === 'True'),
+    processes: replicas.length,
+    processesNotReady: replicas.filter(({ ready }) => !ready).length,
+    restarts: replicas.reduce((total, { restarts }) => total + restarts, 0),
+    problems: problems.length,
+  }
+}
+
+function countReasons(
+  resources: StatusReport['resources'],
+  type: string,
+  isProblem: (status: string) => boolean,
+): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {}
+  for (const resource of resources) {
+    const { status, reason } = conditionOf(resource, type)
+    const key = reason || 'Unknown'
+    if (isProblem(status)) counts[key] = (counts[key] ?? 0) + (resource.resources ?? 1)
+  }
+  return counts
 }

@@ -15,10 +15,10 @@ import {
   type TollwayPod,
   toPod,
 } from '../cluster/find-tollway.ts'
-import { MissingRightError } from '../cluster/missing-right.ts'
-import type { Cluster } from '../cluster/open-cluster.ts'
-import type { Bundle } from './bundle.ts'
-import { countProblems } from './count-problems.ts'
+import { type Cluster, clusterOptions, clusterValuesOf, MissingRightError } from '../cluster/open-cluster.ts'
+import { withCluster } from '../kubectl/cluster-sources.ts'
+import type { SourceOf } from '../run-program.ts'
+import { Bundle, countProblems } from './bundle.ts'
 
 const maxPageBytes = 32 * 1024 * 1024
 const logLines = 20_000
@@ -184,4 +184,21 @@ function certificatesOf({ data }: KubeObject) {
       return { entry, subject, issuer, validFrom, validTo }
     })
   })
+}
+
+/** The support bundle of a cluster, as far as the user's rights go. */
+export const clusterBundle: SourceOf<Bundle> = {
+  options: clusterOptions,
+  open: values =>
+    withCluster(values, async cluster => {
+      const { namespace, 'tollway-namespace': tollwayNamespace } = clusterValuesOf(values)
+      const bundle = new Bundle(await tokenOf(cluster))
+      await collectFromCluster(cluster, bundle, { namespace, tollwayNamespace })
+      return bundle
+    }),
+}
+
+async function tokenOf(cluster: { token(): Promise<string | undefined> }): Promise<readonly string[]> {
+  const token = await cluster.token()
+  return token === undefined ? [] : [token]
 }

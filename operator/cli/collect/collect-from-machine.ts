@@ -4,8 +4,7 @@ import { isObject } from '@tollway/chassis/is-object.ts'
 import { mayRun, readStatusReport } from '../../environments/host/status-file.ts'
 import { isOurs } from '../../kinds/registry.ts'
 import { readFolder } from '../read-folder.ts'
-import { Bundle } from './bundle.ts'
-import { countProblems } from './count-problems.ts'
+import { Bundle, countProblems } from './bundle.ts'
 
 const answerMs = 5_000
 

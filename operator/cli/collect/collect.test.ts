@@ -10,7 +10,7 @@ import { openTestCluster, systemNamespace, type TestCluster } from '../cluster/t
 import { runKubectlTollway } from '../kubectl/run-kubectl-tollway.ts'
 import { runCommand } from '../tollway-program.ts'
 import { Bundle, type BundleManifest } from './bundle.ts'
-import { redactText } from './redact-text.ts'
+import { redactText } from './redact.ts'
 
 const canary = 'canary-5f1c9e'
 const place = temporaryFolder('collect')

@@ -11,8 +11,7 @@ import {
 } from '@tollway/chassis/command-line/option.ts'
 import { parseOptions } from '@tollway/chassis/command-line/parse-options.ts'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
-import { Comparison, type ComparisonReport } from '../compare/comparison.ts'
-import { describeReport, summarize } from '../compare/describe-report.ts'
+import { Comparison, type ComparisonReport, describeReport, summarize } from '../compare/comparison.ts'
 import {
   addressOf,
   assertAnswers,
@@ -21,8 +20,7 @@ import {
   type Peer,
   parseHostPort,
 } from '../compare/peer.ts'
-import { readRequests } from '../compare/read-requests.ts'
-import { replayRequests } from '../compare/replay-requests.ts'
+import { readRequests, replayRequests } from '../compare/read-requests.ts'
 import { startProxy } from '../compare/start-proxy.ts'
 import {
   type ListenTls,

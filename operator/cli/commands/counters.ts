@@ -9,12 +9,12 @@ import { aRule, oneOf, optional, text, wholeNumber } from '@tollway/chassis/comm
 import { parseWithSource, required } from '@tollway/chassis/command-line/parse-options.ts'
 import type { Counter, CounterChange, TapBatchEvent, TopKeysAnswer } from '../../api/shapes.ts'
 import { type Entry, writeEntries } from '../../console/browser/data/entries.ts'
-import { callApi, followApi } from '../api/call-api.ts'
-import { type OperatorAddress, operatorSource } from '../api/find-operator.ts'
+import { callApi, followApi } from '../call-api.ts'
 import { parseEntries } from '../entries.ts'
+import { type OperatorAddress, operatorSource } from '../find-operator.ts'
 import { printable, render, renderTable } from '../render.ts'
+import type { SourceOf } from '../run-program.ts'
 import { domainOption, entryOption, outputOption } from '../shared-options.ts'
-import type { SourceOf } from '../source-of-command.ts'
 
 const common = { output: outputOption() }
 const rule = text({ placeholder: 'RULE', help: 'the rule, such as checkout.user', completion: aRule })

@@ -2,12 +2,11 @@ import type { Command } from '@tollway/chassis/command-line/command.ts'
 import { aFile, text, toggle } from '@tollway/chassis/command-line/option.ts'
 import { parseWithSource, required } from '@tollway/chassis/command-line/parse-options.ts'
 import { readStatusReport } from '../../environments/host/status-file.ts'
-import { compareResources, type DiffTarget } from '../diff/compare-resources.ts'
-import { describeDifferences } from '../diff/describe-differences.ts'
+import { compareResources, type DiffTarget, describeDifferences } from '../compare-resources.ts'
 import { kindsOf, readFolder } from '../read-folder.ts'
 import { render } from '../render.ts'
+import type { SourceOf } from '../run-program.ts'
 import { outputOption, stateDirOption } from '../shared-options.ts'
-import type { SourceOf } from '../source-of-command.ts'
 
 /** The exit codes of `kubectl diff`. */
 const diffExitCodes = { same: 0, different: 1, failed: 2 } as const

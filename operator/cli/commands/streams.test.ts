@@ -9,9 +9,8 @@ import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { writeStatusReport } from '../../environments/host/status-file.ts'
 import type { RequestOnPage, StreamsPage } from '../../streams/read-streams-page.ts'
 import { changesOf, ratedRows, rowsOf } from '../../streams/stream-rows.ts'
-import { age, shortBytes } from '../streams/stream-table.ts'
-import { watchOnScreen } from '../streams/watch-streams.ts'
 import { runCommand } from '../tollway-program.ts'
+import { age, shortBytes, watchOnScreen } from '../watch-streams.ts'
 
 const request: RequestOnPage = {
   key: 'k1',

@@ -4,12 +4,11 @@ import { parseWithSource } from '@tollway/chassis/command-line/parse-options.ts'
 import { askBrokers } from '../../streams/ask-brokers.ts'
 import { type BrokerAddress, interrupt } from '../../streams/broker-pages.ts'
 import { type Look, rowsOf } from '../../streams/stream-rows.ts'
+import { brokerSource } from '../broker-addresses.ts'
 import { render } from '../render.ts'
+import type { SourceOf } from '../run-program.ts'
 import { outputOption } from '../shared-options.ts'
-import type { SourceOf } from '../source-of-command.ts'
-import { brokerSource } from '../streams/broker-addresses.ts'
-import { listTable } from '../streams/stream-table.ts'
-import { remarks, watchInLines, watchOnScreen } from '../streams/watch-streams.ts'
+import { listTable, remarks, watchInLines, watchOnScreen } from '../watch-streams.ts'
 
 const all = toggle({ help: 'list, watch: include ended requests that are still kept' })
 const listOptions = { all, output: outputOption() }

@@ -6,8 +6,8 @@ import { explainRequest } from '../../kinds/rate-limit-config/explain-request.ts
 import { requiredEntries } from '../entries.ts'
 import { type FolderContent, folderSource } from '../read-folder.ts'
 import { printable, render } from '../render.ts'
+import type { SourceOf } from '../run-program.ts'
 import { domainOption, entriesOption, outputOption } from '../shared-options.ts'
-import type { SourceOf } from '../source-of-command.ts'
 import { formatFinding, validateFolder } from '../validate-folder.ts'
 
 const own = { domain: domainOption, entries: entriesOption, output: outputOption() }

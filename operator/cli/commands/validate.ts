@@ -3,8 +3,8 @@ import { parseWithSource } from '@tollway/chassis/command-line/parse-options.ts'
 import { isOurs } from '../../kinds/registry.ts'
 import { type FolderContent, folderSource } from '../read-folder.ts'
 import { render } from '../render.ts'
+import type { SourceOf } from '../run-program.ts'
 import { outputOption } from '../shared-options.ts'
-import type { SourceOf } from '../source-of-command.ts'
 import { formatFinding, validateFolder } from '../validate-folder.ts'
 
 const own = { output: outputOption() }

@@ -2,8 +2,8 @@ import { type Command, exitCodes } from '@tollway/chassis/command-line/command.t
 import { parseWithSource } from '@tollway/chassis/command-line/parse-options.ts'
 import { version } from '@tollway/chassis/version.ts'
 import { printable, render, renderTable } from '../render.ts'
+import type { SourceOf } from '../run-program.ts'
 import { outputOption, stateDirOption } from '../shared-options.ts'
-import type { SourceOf } from '../source-of-command.ts'
 import { presentReport } from './status.ts'
 
 /** The versions of what runs, beside that of the command. */

@@ -8,12 +8,12 @@ import { writeEntries } from '../../console/browser/data/entries.ts'
 import { readYaml } from '../../console/browser/data/read-yaml.ts'
 import { boundsOf, caveatsOf } from '../../console/browser/data/replay-bounds.ts'
 import { formatFieldProblem } from '../../kinds/translation.ts'
-import { callApi } from '../api/call-api.ts'
-import { type OperatorAddress, operatorSource } from '../api/find-operator.ts'
+import { callApi } from '../call-api.ts'
+import { type OperatorAddress, operatorSource } from '../find-operator.ts'
 import { readInput } from '../read-input.ts'
 import { printable, render, renderTable } from '../render.ts'
+import type { SourceOf } from '../run-program.ts'
 import { outputOption } from '../shared-options.ts'
-import type { SourceOf } from '../source-of-command.ts'
 
 const own = {
   file: text({

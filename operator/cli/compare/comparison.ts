@@ -1,7 +1,8 @@
+import { bucketRangeMs, createHistogram, quantileBucket } from '@tollway/chassis/metrics/histogram.ts'
 import { statusName } from '@tollway/grpc/status.ts'
-import { isDecided, type Outcome } from './ask-peer.ts'
+import { renderTable } from '../render.ts'
 import { type ComparedFields, type Difference, findDifferences } from './find-differences.ts'
-import { LatencyHistogram } from './latency-histogram.ts'
+import { isDecided, type Outcome } from './peer.ts'
 
 const maxExamples = 100
 /**
@@ -12,7 +13,7 @@ const maxDescriptors = 1_000
 const otherDescriptors = 'other descriptors'
 
 /** The results of one request. */
-export interface Pair {
+interface Pair {
   /** `line 7` or `call 7`. */
   readonly place: string
   /** The encoded RateLimitRequest. */
@@ -22,14 +23,14 @@ export interface Pair {
 }
 
 /** The calls of one service. */
-export interface PeerReport {
+interface PeerReport {
   readonly answers: number
   /** Counts by status code. */
   readonly errors: Readonly<Record<string, number>>
   readonly latencyMs: Readonly<Record<'p50' | 'p99' | 'p999' | 'max', number>>
 }
 
-export interface DescriptorReport {
+interface DescriptorReport {
   readonly descriptor: string
   /** The number of requests whose answers differ for this descriptor. */
   readonly different: number
@@ -184,3 +185,80 @@ class PeerSums {
     return { answers: this.#answers, errors: Object.fromEntries(this.#errors), latencyMs }
   }
 }
+
+/** A distribution of durations, with the longest one. */
+export class LatencyHistogram {
+  readonly #durations = createHistogram()
+  #maxMs = 0
+
+  record(ms: number): void {
+    this.#durations.record(ms)
+    this.#maxMs = Math.max(this.#maxMs, ms)
+  }
+
+  /** Returns the duration that this share of the records does not exceed, at most 5 % too long, or 0. */
+  quantile(share: number): number {
+    const bucket = quantileBucket(this.#durations.counts, share)
+    return bucket === undefined ? 0 : Math.min(bucketRangeMs(bucket).toMs, this.#maxMs)
+  }
+
+  get maxMs(): number {
+    return this.#maxMs
+  }
+}
+
+const maxRows = 50
+
+/** Returns the report as text. JSON has all rows. */
+export function describeReport(report: ComparisonReport): string {
+  const { descriptors, examples, reference, candidate } = report
+  const peers = renderTable(
+    ['SERVICE', 'ANSWERS', 'ERRORS', 'P50 MS', 'P99 MS', 'P99.9 MS', 'MAX MS'],
+    [peerRow('reference', reference), peerRow('candidate', candidate)],
+  )
+  const parts = [`${summarize(report)}\n`, peers]
+  if (descriptors.length > 0) {
+    const rows = descriptors.slice(0, maxRows)
+    parts.push(
+      renderTable(
+        ['DESCRIPTOR', 'DIFFERENT', 'FIELDS'],
+        rows.map(({ descriptor, different, fields }) => [descriptor, `${different}`, counts(fields)]),
+      ),
+      renderTable(
+        ['EXAMPLE', 'DESCRIPTOR', 'FIELD', 'REFERENCE', 'CANDIDATE'],
+        examples
+          .slice(0, maxRows)
+          .map(({ place, descriptor, field, ...both }) => [
+            place,
+            descriptor,
+            field,
+            both.reference,
+            both.candidate,
+          ]),
+      ),
+    )
+  }
+  return parts.join('\n')
+}
+
+/** Returns one line, also for progress. */
+export function summarize({ same, different, notCompared, dropped, unread }: ComparisonReport): string {
+  const requests = same + different + notCompared + dropped
+  const parts = [`${same} same`, `${different} different`]
+  if (notCompared > 0) parts.push(`${notCompared} not compared: the reference did not answer`)
+  if (dropped > 0) parts.push(`${dropped} not sent to the candidate: too many waited for it`)
+  if (unread.connections > 0)
+    parts.push(`${unread.connections} connections not read to their end (${unread.bytes} bytes)`)
+  if (unread.calls > 0) parts.push(`${unread.calls} calls not read`)
+  return `${requests} requests: ${parts.join(', ')}`
+}
+
+function peerRow(name: string, { answers, errors, latencyMs }: PeerReport): readonly string[] {
+  const { p50, p99, p999, max } = latencyMs
+  return [name, `${answers}`, counts(errors) || 'none', `${p50}`, `${p99}`, `${p999}`, `${max}`]
+}
+
+const counts = (of: Readonly<Record<string, number>>) =>
+  Object.entries(of)
+    .map(([name, count]) => `${name} ${count}`)
+    .join(', ')

@@ -11,7 +11,7 @@ import {
   RateLimitResponse_RateLimit_Unit as Unit,
 } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import { printable } from '../render.ts'
-import type { Outcome } from './ask-peer.ts'
+import type { Outcome } from './peer.ts'
 
 export interface ComparedFields {
   /** Whether to compare `limitRemaining` and the values of headers that end in `-remaining`. */

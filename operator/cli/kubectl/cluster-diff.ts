@@ -7,13 +7,17 @@ import { apiVersion, customResource } from '../../environments/kubernetes/api/cu
 import type { KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
 import type { RouteSecrets, SecretPlace } from '../../kinds/animation-stream-route/route-secrets.ts'
 import type { SourcedResource } from '../../sources/source.ts'
-import { clusterOptions, clusterValuesOf } from '../cluster/cluster-options.ts'
-import { MissingRightError } from '../cluster/missing-right.ts'
-import { type Cluster, openCluster } from '../cluster/open-cluster.ts'
-import { readCluster } from '../cluster/read-cluster.ts'
-import type { DiffTarget } from '../diff/compare-resources.ts'
+import {
+  type Cluster,
+  clusterOptions,
+  clusterValuesOf,
+  MissingRightError,
+  openCluster,
+} from '../cluster/open-cluster.ts'
+import type { DiffTarget } from '../compare-resources.ts'
 import { type FolderContent, kindsOf } from '../read-folder.ts'
-import type { SourceOf } from '../source-of-command.ts'
+import type { SourceOf } from '../run-program.ts'
+import { readCluster } from './cluster-sources.ts'
 
 const secretResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
 

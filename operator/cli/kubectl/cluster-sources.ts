@@ -1,15 +1,18 @@
 import { UsageError } from '@tollway/chassis/command-line/command.ts'
 import { aFile, text } from '@tollway/chassis/command-line/option.ts'
+import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
+import { isNotFound } from '../../environments/kubernetes/api/api-error.ts'
+import { apiVersion, customResource } from '../../environments/kubernetes/api/custom-resources.ts'
 import { observePods } from '../../environments/kubernetes/infrastructure/observe-pod.ts'
 import { reportedMerchants } from '../../environments/kubernetes/merchants.ts'
 import { operatorValues } from '../../environments/kubernetes/operators.ts'
+import { createKubernetesSource, type ReflectedKind } from '../../environments/kubernetes/resources.ts'
 import { describeStored, type StoredKind } from '../../environments/kubernetes/status/cluster-report.ts'
 import { withAdvice } from '../../environments/kubernetes/status/describe-services.ts'
 import type { StoredResource } from '../../environments/kubernetes/status/stored-resource.ts'
+import type { SourcedResource } from '../../sources/source.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import type { BrokerAddress } from '../../streams/broker-pages.ts'
-import type { OperatorAddress } from '../api/find-operator.ts'
-import { clusterOptions, clusterValuesOf } from '../cluster/cluster-options.ts'
 import {
   findOperatorPods,
   findServicePods,
@@ -17,13 +20,12 @@ import {
   pagePath,
   type TollwayPod,
 } from '../cluster/find-tollway.ts'
-import { type Cluster, openCluster } from '../cluster/open-cluster.ts'
-import { listKind, readCluster } from '../cluster/read-cluster.ts'
+import { type Cluster, clusterOptions, clusterValuesOf, openCluster } from '../cluster/open-cluster.ts'
 import type { ReportSource } from '../commands/status.ts'
+import type { OperatorAddress } from '../find-operator.ts'
 import { type FolderContent, folderSource, kindsOf } from '../read-folder.ts'
 import { readInput } from '../read-input.ts'
-import type { SourceOf, SourceValues } from '../source-of-command.ts'
-import { requireRightsOf } from './kubectl-rights.ts'
+import type { SourceOf, SourceValues } from '../run-program.ts'
 import { forwardHttpPort, forwardPort } from './port-forward.ts'
 
 export const maxReportBytes = 64 * 1024 * 1024
@@ -177,4 +179,58 @@ export const clusterBrokers: SourceOf<readonly BrokerAddress[]> = {
       const ports = await Promise.all(pods.map(pod => forwardPort(pod, brokerDebugPort, clusterValues)))
       return ports.map(port => ({ url: new URL(`http://127.0.0.1:${port}`) }))
     }),
+}
+
+/**
+ * Resolves with the resources of Tollway in one namespace, or in all.
+ *
+ * @throws Error for a cluster without Tollway, or for a missing right
+ */
+export async function readCluster(
+  cluster: Pick<Cluster, 'listAll'>,
+  namespace: string | undefined,
+): Promise<readonly SourcedResource[]> {
+  const reflected: ReflectedKind[] = []
+  for (const definition of resourceKinds) {
+    const objects = await listKind(cluster, definition, namespace)
+    reflected.push({ ...unchanging, apiVersion, kind: definition.kind, list: () => objects })
+  }
+  return createKubernetesSource(reflected).list()
+}
+
+export async function listKind(
+  cluster: Pick<Cluster, 'listAll'>,
+  definition: (typeof resourceKinds)[number],
+  namespace: string | undefined,
+) {
+  try {
+    return await cluster.listAll(customResource(definition), { namespace })
+  } catch (error) {
+    if (!isNotFound(error)) throw error
+    const { kind, plural } = definition
+    throw new Error(`this cluster has no Tollway: it does not know ${plural}.tollway.dev, the kind ${kind}`)
+  }
+}
+
+/** The hooks of a list that does not follow changes. */
+const unchanging = {
+  get: () => undefined,
+  onChange() {},
+  synced: async () => true,
+  async stop() {},
+}
+
+/**
+ * Rejects with an error that names the right if the user lacks one that `kubectl exec` or
+ * `kubectl port-forward` needs. The error of kubectl has neither the words nor the exit code of Tollway's
+ * commands.
+ */
+export async function requireRightsOf(
+  subresource: 'exec' | 'portforward',
+  cluster: Pick<Cluster, 'requireRight'>,
+  { namespace }: Pick<TollwayPod, 'namespace'>,
+): Promise<void> {
+  // kubectl reads the pod first.
+  await cluster.requireRight({ verb: 'get', resource: 'pods', namespace })
+  await cluster.requireRight({ verb: 'create', resource: 'pods', subresource, namespace })
 }

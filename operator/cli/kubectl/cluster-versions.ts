@@ -3,7 +3,6 @@ import { isNotFound } from '../../environments/kubernetes/api/api-error.ts'
 import { podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
 import { labelNames } from '../../environments/kubernetes/infrastructure/objects/place.ts'
 import type { StatusReport } from '../../status/status-report.ts'
-import { clusterOptions, clusterValuesOf } from '../cluster/cluster-options.ts'
 import {
   containersOf,
   findOperatorPods,
@@ -12,9 +11,9 @@ import {
   type TollwayPod,
   toPod,
 } from '../cluster/find-tollway.ts'
-import type { Cluster } from '../cluster/open-cluster.ts'
+import { type Cluster, clusterOptions, clusterValuesOf } from '../cluster/open-cluster.ts'
 import type { Installed, InstalledPart } from '../commands/version.ts'
-import type { SourceOf } from '../source-of-command.ts'
+import type { SourceOf } from '../run-program.ts'
 import { maxReportBytes, withCluster } from './cluster-sources.ts'
 
 const definitionResource = {

@@ -1,10 +1,9 @@
 import type { Command } from '@tollway/chassis/command-line/command.ts'
 import { createPaymentsCommand } from '@tollway/payments/admin/command.ts'
-import { clusterOptions, clusterValuesOf, kubectlFlags } from '../cluster/cluster-options.ts'
 import { findServicePods } from '../cluster/find-tollway.ts'
+import { clusterOptions, clusterValuesOf, kubectlFlags } from '../cluster/open-cluster.ts'
 import { runProcess } from '../commands/payments.ts'
-import { withCluster } from './cluster-sources.ts'
-import { requireRightsOf } from './kubectl-rights.ts'
+import { requireRightsOf, withCluster } from './cluster-sources.ts'
 
 /** `tollway payments` in a pod of the payments service, which has the settings of the database. */
 export const kubectlPayments: Command = {

@@ -1,4 +1,4 @@
-import { runInTerminal } from '../run-in-terminal.ts'
+import { runInTerminal } from '../run-program.ts'
 import { runKubectlTollway } from './run-kubectl-tollway.ts'
 
 await runInTerminal(runKubectlTollway)

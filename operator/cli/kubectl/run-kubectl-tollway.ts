@@ -89,7 +89,7 @@ The compared fields are those of spec, and the annotations of Tollway.`,
     collect: async () =>
       forCluster(
         (await import('../collect/collect.ts')).createCollect(
-          (await import('./cluster-bundle.ts')).clusterBundle,
+          (await import('../collect/collect-from-cluster.ts')).clusterBundle,
         ),
         {
           usage: ['[-n NAMESPACE] [--tollway-namespace NAME] [--output-file FILE]'],

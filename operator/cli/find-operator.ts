@@ -1,11 +1,11 @@
 import { UsageError } from '@tollway/chassis/command-line/command.ts'
 import { aFile, type OptionValues, text } from '@tollway/chassis/command-line/option.ts'
 import { isLoopback } from '@tollway/chassis/net/is-loopback.ts'
-import { mayRun, readStatusReport } from '../../environments/host/status-file.ts'
-import { accessFromEnvironment } from '../../environments/kubernetes/api/access.ts'
-import { readInput } from '../read-input.ts'
-import { stateDirOption } from '../shared-options.ts'
-import type { SourceOf } from '../source-of-command.ts'
+import { mayRun, readStatusReport } from '../environments/host/status-file.ts'
+import { accessFromEnvironment } from '../environments/kubernetes/api/access.ts'
+import { readInput } from './read-input.ts'
+import type { SourceOf } from './run-program.ts'
+import { stateDirOption } from './shared-options.ts'
 
 /** The options of every command that calls the API of an operator. */
 export const operatorOptions = {

@@ -7,9 +7,9 @@ import { missingKubeAssets } from '../../../test/support/kube-api-server.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { root } from '../../../test/support/tollway.ts'
 import { openTestCluster, type TestCluster } from '../cluster/testing/open-test-cluster.ts'
+import { fieldDifferences } from '../compare-resources.ts'
 import { runKubectlTollway } from '../kubectl/run-kubectl-tollway.ts'
 import { runCommand } from '../tollway-program.ts'
-import { fieldDifferences } from './field-differences.ts'
 
 type Run = (args: readonly string[], output: Output) => Promise<number>
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { StatusReport } from '../../status/status-report.ts'
-import { countProblems } from './count-problems.ts'
+import { countProblems } from './bundle.ts'
 
 type Conditions = StatusReport['resources'][number]['conditions']
 

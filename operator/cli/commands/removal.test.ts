@@ -5,15 +5,12 @@ import {
   type KubeApiServer,
   missingKubeAssets,
   startKubeApiServer,
-} from '../../../../test/support/kube-api-server.ts'
-import { writeKubeconfig } from '../../../../test/support/kubeconfig.ts'
-import { startProgram } from '../../../../test/support/program.ts'
-import { programs } from '../../../../test/support/programs.ts'
-import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
-import {
-  addressOf,
-  makeOperatorAccount,
-} from '../../../environments/kubernetes/api/testing/service-account.ts'
+} from '../../../test/support/kube-api-server.ts'
+import { writeKubeconfig } from '../../../test/support/kubeconfig.ts'
+import { startProgram } from '../../../test/support/program.ts'
+import { programs } from '../../../test/support/programs.ts'
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
+import { addressOf, makeOperatorAccount } from '../../environments/kubernetes/api/testing/service-account.ts'
 
 const namespace = 'removal'
 const services = `/api/v1/namespaces/${namespace}/services`

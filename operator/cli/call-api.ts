@@ -1,9 +1,9 @@
 import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
-import { apiPath } from '../../api/openapi-document.ts'
-import type { ErrorAnswer } from '../../api/shapes.ts'
-import { deadlines } from '../../console/browser/data/deadlines.ts'
-import { printable } from '../render.ts'
+import { apiPath } from '../api/openapi-document.ts'
+import type { ErrorAnswer } from '../api/shapes.ts'
+import { deadlines } from '../console/browser/data/deadlines.ts'
 import type { OperatorAddress } from './find-operator.ts'
+import { printable } from './render.ts'
 
 /**
  * Calls the API of an operator, and resolves with its answer.

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { LatencyHistogram } from './latency-histogram.ts'
+import { LatencyHistogram } from './comparison.ts'
 
 test('a quantile is at most 5 % above the exact one, and never below it', () => {
   const durations = fc.array(fc.double({ min: 0.02, max: 100_000, noNaN: true }), { minLength: 1 })

@@ -2,10 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { type Command, exitCodes } from '@tollway/chassis/command-line/command.ts'
 import { seconds, text, textOr } from '@tollway/chassis/command-line/option.ts'
 import { parseOptions, required } from '@tollway/chassis/command-line/parse-options.ts'
-import { accessFromEnvironment } from '../../../environments/kubernetes/api/access.ts'
-import { createKubeClient, type KubeClient } from '../../../environments/kubernetes/api/client.ts'
-import { kindNames, kinds, podResource } from '../../../environments/kubernetes/infrastructure/kinds.ts'
-import { ownObjectsSelector } from '../../../environments/kubernetes/infrastructure/objects/place.ts'
+import { accessFromEnvironment } from '../../environments/kubernetes/api/access.ts'
+import { createKubeClient, type KubeClient } from '../../environments/kubernetes/api/client.ts'
+import { kindNames, kinds, podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
+import { ownObjectsSelector } from '../../environments/kubernetes/infrastructure/objects/place.ts'
 
 const pollMs = 500
 const maxNamesShown = 10

@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs'
 import type { Completion } from '@tollway/chassis/command-line/option.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
-import { stateDirOf } from '../../environments/host/state-dir.ts'
-import { callApi } from '../api/call-api.ts'
-import { findOperator } from '../api/find-operator.ts'
-import { readFolder } from '../read-folder.ts'
+import { stateDirOf } from '../environments/host/state-dir.ts'
+import { callApi } from './call-api.ts'
+import { findOperator } from './find-operator.ts'
+import { readFolder } from './read-folder.ts'
 
 /** A shell waits for the answer at each press of the key. */
 const defaultAnswerMs = 1_000

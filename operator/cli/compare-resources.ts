@@ -1,0 +1,248 @@
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { isObject } from '@tollway/chassis/is-object.ts'
+import {
+  finalKeyOf,
+  type RateLimitDomain,
+  type RateLimitPolicy,
+  type RateLimitRule,
+} from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import { isOurs } from '../kinds/registry.ts'
+import type { SourcedResource } from '../sources/source.ts'
+import type { FolderContent } from './read-folder.ts'
+import { printable } from './render.ts'
+import { type Finding, formatFinding, validateFolder } from './validate-folder.ts'
+
+/** The effect of a change of resources. */
+interface Differences {
+  readonly resources: readonly ResourceDifference[]
+  readonly rules: readonly RuleDifference[]
+  /** Errors and warnings that the change would cause, such as a domain of another resource. */
+  readonly problems: readonly Finding[]
+}
+
+interface ResourceDifference {
+  readonly change: 'create' | 'change' | 'delete'
+  readonly kind: string
+  readonly namespace: string
+  readonly name: string
+  readonly fields: readonly FieldDifference[]
+}
+
+/** The resources that a change is compared with. */
+export interface DiffTarget {
+  /** The current resources. */
+  readonly content: FolderContent
+  /** Resolves with the spec as it would be stored, with defaults. Rejects if it would be refused. */
+  completeSpec(wanted: SourcedResource, current: SourcedResource | undefined): Promise<unknown>
+  /** Resolves with the content with these resources instead. */
+  withResources(resources: readonly SourcedResource[]): Promise<FolderContent>
+}
+
+const keyOf = ({ kind, namespace, name }: SourcedResource) => `${kind} ${namespace}/${name}`
+
+/** @param prune whether resources count as deleted that are not in the folder, in its namespaces */
+export async function compareResources(
+  target: DiffTarget,
+  folder: Pick<FolderContent, 'resources' | 'problems'>,
+  prune: boolean,
+): Promise<Differences> {
+  const current = new Map(target.content.resources.map(resource => [keyOf(resource), resource]))
+  const wanted = new Map<string, SourcedResource>()
+  const youngestMs = systemClock.nowMs() + maxComparisonMs
+  for (const resource of folder.resources) {
+    const before = current.get(keyOf(resource))
+    const spec = isOurs(resource) ? await target.completeSpec(resource, before) : resource.spec
+    // The oldest resource has a domain, and a new one is younger than all others.
+    const age = before === undefined ? { createdMs: youngestMs } : ageOf(before)
+    wanted.set(keyOf(resource), { ...resource, ...age, spec })
+  }
+  const namespaces = new Set(folder.resources.filter(isOurs).map(({ namespace }) => namespace))
+  const isPruned = (resource: SourcedResource) =>
+    prune && isOurs(resource) && namespaces.has(resource.namespace) && !wanted.has(keyOf(resource))
+  const kept = [...current.values()].filter(resource => !isPruned(resource) && !wanted.has(keyOf(resource)))
+  const after = await target.withResources([...kept, ...wanted.values()])
+  const [judgedBefore, judgedAfter] = [await validateFolder(target.content), await validateFolder(after)]
+  const known = new Set(judgedBefore.findings.map(textOf))
+  return {
+    resources: [
+      ...[...wanted.values()].filter(isOurs).flatMap(one => differenceOf(current.get(keyOf(one)), one)),
+      ...[...current.values()]
+        .filter(isPruned)
+        .map(one => ({ change: 'delete', ...nameOf(one), fields: [] }) as const),
+    ],
+    rules: ruleDifferences(judgedBefore.domains, judgedAfter.domains),
+    problems: [
+      ...folder.problems.map(one => ({ severity: 'error', resource: '', path: '', ...one }) as const),
+      ...judgedAfter.findings.filter(finding => !known.has(textOf(finding))),
+    ],
+  }
+}
+
+/** An existing resource of unknown age counts as one of the time at which it is judged. */
+const maxComparisonMs = 3_600_000
+
+const ageOf = ({ uid, createdMs }: SourcedResource) => ({
+  uid,
+  ...(createdMs !== undefined && { createdMs }),
+})
+
+const textOf = ({ resource, path, message }: Finding) => `${resource} ${path} ${message}`
+const nameOf = ({ kind, namespace, name }: SourcedResource) => ({ kind, namespace, name })
+
+function differenceOf(
+  before: SourcedResource | undefined,
+  after: SourcedResource,
+): readonly ResourceDifference[] {
+  const fields = before === undefined ? [] : differencesOfFields(before, after)
+  if (before === undefined) return [{ change: 'create', ...nameOf(after), fields }]
+  return fields.length === 0 ? [] : [{ change: 'change', ...nameOf(after), fields }]
+}
+
+const annotationsOf = ({ paused, rotation }: SourcedResource) => ({
+  ...(paused && { 'tollway.dev/paused': 'true' }),
+  ...(rotation !== undefined && { 'tollway.dev/rotate-key': rotation }),
+})
+
+function differencesOfFields(before: SourcedResource, after: SourcedResource): readonly FieldDifference[] {
+  return [
+    ...fieldDifferences(annotationsOf(before), annotationsOf(after), 'metadata.annotations'),
+    ...fieldDifferences(before.spec, after.spec, 'spec'),
+  ]
+}
+
+const signs = { create: '+', change: '~', delete: '-' } as const
+const verbs = { create: 'is created', change: 'changes', delete: 'is deleted' } as const
+
+/** Returns what a person reads; empty without a difference and without a problem. */
+export function describeDifferences({ resources, rules, problems }: Differences): string {
+  const ofResources = resources.flatMap(({ change, kind, namespace, name, fields }) => [
+    `${signs[change]} ${kind} ${namespace}/${name} ${verbs[change]}`,
+    ...fields.map(({ path, ...sides }) => `    ${path}: ${describeSides(sides, show)}`),
+  ])
+  const ofRules = rules.map(({ rule, ...sides }) => `  ${rule}: ${describeSides(sides, text => `${text}`)}`)
+  const lines = [...ofResources, ...(ofRules.length > 0 ? ['', 'Rules:', ...ofRules] : [])]
+  const shown = lines.map(line => `${printable(line)}\n`).join('')
+  return problems.length === 0
+    ? shown
+    : `${shown}\nProblems:\n${problems.map(one => `  ${formatFinding(one)}`).join('')}`
+}
+
+interface Sides {
+  readonly before?: unknown
+  readonly after?: unknown
+}
+
+function describeSides({ before, after }: Sides, show: (value: unknown) => string): string {
+  if (before === undefined) return `new: ${show(after)}`
+  return after === undefined ? `gone, was ${show(before)}` : `${show(before)} -> ${show(after)}`
+}
+
+const show = (value: unknown) => JSON.stringify(value)
+
+/** A field that differs. A side is undefined where the field is missing. */
+interface FieldDifference {
+  /** `spec.descriptors[user].rateLimit.requestsPerUnit`. */
+  readonly path: string
+  readonly before?: unknown
+  readonly after?: unknown
+}
+
+/**
+ * Returns the fields that differ, in the order of the fields. Elements of a list are matched by their `key`
+ * and `value`, or by their `name`, if these are unique, and else by their position.
+ */
+export function fieldDifferences(before: unknown, after: unknown, path: string): readonly FieldDifference[] {
+  if (isObject(before) && isObject(after))
+    return differencesOfEntries(before, after, name => `${path}.${name}`)
+  if (Array.isArray(before) && Array.isArray(after)) {
+    const [left, right] = [namesOf(before), namesOf(after)]
+    const byName = left !== undefined && right !== undefined
+    const entries = (list: readonly unknown[], names: readonly string[] | undefined) =>
+      Object.fromEntries(list.map((element, index) => [`[${byName ? names?.[index] : index}]`, element]))
+    return differencesOfEntries(entries(before, left), entries(after, right), name => `${path}${name}`)
+  }
+  if (before === after) return []
+  return [{ path, ...(before !== undefined && { before }), ...(after !== undefined && { after }) }]
+}
+
+function differencesOfEntries(
+  before: Readonly<Record<string, unknown>>,
+  after: Readonly<Record<string, unknown>>,
+  pathOf: (name: string) => string,
+): readonly FieldDifference[] {
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])]
+  const sideOf = (side: typeof before, name: string) => (Object.hasOwn(side, name) ? side[name] : undefined)
+  return names.flatMap(name => fieldDifferences(sideOf(before, name), sideOf(after, name), pathOf(name)))
+}
+
+function namesOf(list: readonly unknown[]): readonly string[] | undefined {
+  const names = list.map(element => {
+    if (!isObject(element)) return undefined
+    const { key, value, name } = element
+    if (typeof key === 'string') return typeof value === 'string' && value !== '' ? `${key}=${value}` : key
+    return typeof name === 'string' ? name : undefined
+  })
+  const found = names.filter(name => name !== undefined)
+  return found.length === list.length && new Set(found).size === list.length ? found : undefined
+}
+
+/** A rule whose limit differs. A side is undefined where there is no such rule. */
+interface RuleDifference {
+  /** `checkout.user`, as in listings. */
+  readonly rule: string
+  /** `3/minute`. */
+  readonly before?: string
+  readonly after?: string
+}
+
+/** Returns the rules that are new, gone or have another limit, in the order of their names. */
+function ruleDifferences(
+  before: readonly RateLimitDomain[],
+  after: readonly RateLimitDomain[],
+): readonly RuleDifference[] {
+  const [left, right] = [limitsByRule(before), limitsByRule(after)]
+  const names = [...new Set([...left.keys(), ...right.keys()])].sort()
+  return names.flatMap(rule => {
+    const [old, now] = [left.get(rule), right.get(rule)]
+    if (old === now) return []
+    return [{ rule, ...(old !== undefined && { before: old }), ...(now !== undefined && { after: now }) }]
+  })
+}
+
+function limitsByRule(domains: readonly RateLimitDomain[]): ReadonlyMap<string, string> {
+  const limits = new Map<string, string>()
+  const visit = (parent: string, rules: readonly RateLimitRule[]) => {
+    for (const rule of rules) {
+      const name = `${parent}.${finalKeyOf(rule)}`
+      limits.set(name, describeRule(rule))
+      visit(name, rule.descriptors)
+    }
+  }
+  for (const { domain, descriptors } of domains) visit(domain, descriptors)
+  return limits
+}
+
+function describeRule(rule: RateLimitRule): string {
+  const { rateLimit, limits = rateLimit === undefined ? [] : [rateLimit] } = rule
+  const shown = limits.length === 0 ? 'no limit' : limits.map(describePolicy).join(' and ')
+  const modes = flags.filter(name => rule[name]).map(name => `, ${name}`)
+  return `${shown}${modes.join('')}`
+}
+
+const flags = ['shadowMode', 'quotaMode', 'shareThreshold', 'detailedMetric', 'valueToMetric'] as const
+
+function describePolicy({
+  unit,
+  requestsPerUnit = 0,
+  unlimited,
+  unitMultiplier,
+  ...rest
+}: RateLimitPolicy): string {
+  const units = `${unitMultiplier === undefined ? '' : `${unitMultiplier} `}${unit.toLowerCase()}`
+  const limit = unlimited ? 'unlimited' : `${requestsPerUnit}/${units}`
+  const others = Object.entries(rest).flatMap(([name, value]) => {
+    const isGiven = value !== undefined && value !== '' && !(Array.isArray(value) && value.length === 0)
+    return isGiven ? [` ${name}=${typeof value === 'object' ? JSON.stringify(value) : value}`] : []
+  })
+  return `${limit}${others.join('')}`
+}
