@@ -8,7 +8,7 @@ import { currentPods } from './browser/data/current-pods.ts'
 import { diffLines } from './browser/data/diff-lines.ts'
 import { descriptorParameters, parseEntries, writeEntries } from './browser/data/entries.ts'
 import { findLine } from './browser/data/find-line.ts'
-import { displayText, findMarks, formatMoney } from './browser/data/format.ts'
+import { displayText, findMarks, formatMoney, formatShare } from './browser/data/format.ts'
 import { readYaml } from './browser/data/read-yaml.ts'
 import { boundsOf, caveatsOf } from './browser/data/replay-bounds.ts'
 import { flatten, ruleTree } from './browser/data/rule-tree.ts'
@@ -231,4 +231,9 @@ test('the bounds of an exact number are not shown', () => {
   assert.equal(boundsOf(hits), '')
   assert.equal(boundsOf({ refused: 3 }), '', 'of an earlier operator')
   assert.equal(boundsOf({ ...hits, refusedAtMost: 1_500 }), '3 to 1,500')
+})
+
+test('only none and all are shown as 0 and 100 %', () => {
+  const shown = [0, 0.0001, 0.01, 0.666, 0.99, 0.9999, 1].map(formatShare)
+  assert.deepEqual(shown, ['0 %', '<1 %', '1 %', '67 %', '99 %', '>99 %', '100 %'])
 })

@@ -85,6 +85,19 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
     )
   })
 
+  test('all plots show the values at the time under the pointer', async () => {
+    await open('')
+    const titles = page.locator('.plot-title').filter({ hasText: / at \d\d:\d\d:\d\d$/ })
+    const box = await page.getByRole('img', { name: /^Hits/ }).boundingBox()
+    assert.ok(box)
+    await waitFor('the time in both titles', async () => {
+      await page.mouse.move(box.x + box.width - 30, box.y + 40)
+      return (await titles.count()) === 2
+    })
+    await page.mouse.move(0, 0)
+    await titles.first().waitFor({ state: 'detached' })
+  })
+
   test('a counter is read and reset with the keyboard only, after a confirmation', async () => {
     const { tollway } = site
     for (const expected of [200, 200, 200, 429])
@@ -100,8 +113,8 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
     assert.match(await left.innerText(), /0$/)
     // The buttons appear once the rights are known.
     await page.getByRole('button', { name: /^Reset/ }).waitFor()
-    await page.keyboard.press('Tab')
-    await page.keyboard.press('Tab')
+    // Past Read and Copy.
+    for (const _ of [1, 2, 3]) await page.keyboard.press('Tab')
     await page.keyboard.press('Enter')
     await page.getByRole('dialog').waitFor()
     await page.keyboard.press('Escape')

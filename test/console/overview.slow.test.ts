@@ -217,6 +217,35 @@ describe('lists of the console in Chromium', { skip: missingChromium }, () => {
     await page.getByRole('img', { name: /^Hits, hits\/s: all 21, allowed 20, rejected 1$/ }).waitFor()
   })
 
+  test('rows are sorted by the heading that a person presses', async () => {
+    const page = await open('', { domains: ['a', 'b', 'c'] })
+    const names = () => page.getByRole('region', { name: 'Domains' }).getByRole('rowheader').allInnerTexts()
+    await page.getByRole('row', { name: /^c .* 4 % / }).waitFor()
+    const heading = page.getByRole('columnheader', { name: 'Domain', exact: true })
+    assert.equal(await heading.getAttribute('aria-sort'), null)
+    for (const [direction, order] of [
+      ['ascending', ['a', 'b', 'c']],
+      ['descending', ['c', 'b', 'a']],
+    ] as const) {
+      await heading.getByRole('button').press('Enter')
+      await page.locator(`th[aria-sort=${direction}]`).waitFor()
+      assert.deepEqual(await names(), order)
+    }
+    assert.deepEqual(await accessibilityFaults(page), [])
+    await heading.getByRole('button').press('Enter')
+    await page.locator('th[aria-sort]').waitFor({ state: 'detached' })
+  })
+
+  test('an id is copied by its button', async () => {
+    const page = await open('merchants', { merchants: ['cafe'] })
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+    await page.getByText('Ids and links').click()
+    const [[name = '', id] = []] = Object.entries(merchant.details)
+    await page.getByRole('button', { name: `Copy ${name}` }).click()
+    await page.getByText('Copied').waitFor()
+    assert.equal(await page.evaluate('navigator.clipboard.readText()'), id)
+  })
+
   test('a user with rights in one namespace has the page of a domain there', async () => {
     const page = await newPage(browser, complaints)
     await page.goto(`${site.origin}/console`)

@@ -7,6 +7,13 @@ export const formatCount = (value: number | bigint) => whole.format(value)
 /** `+51`, `−3`, `0`. */
 export const formatChange = (change: number) => signed.format(change).replace('-', '−')
 
+/** `0 %`, `<1 %`, `67 %`, `>99 %`: only none and all are 0 and 100. */
+export function formatShare(share: number): string {
+  if (share > 0 && share < 0.01) return '<1 %'
+  if (share > 0.99 && share < 1) return '>99 %'
+  return `${Math.round(share * 100)} %`
+}
+
 /** A rate: with a digit after the point below 100. */
 export const formatRate = (value: number) => (value < 100 ? short : whole).format(value)
 

@@ -8,6 +8,7 @@ import { inScope } from '../calls/session.ts'
 import { usePages } from '../calls/use-pages.ts'
 import { currentPods } from '../data/current-pods.ts'
 import { findProblems } from '../data/find-problems.ts'
+import { formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { createSeriesBuffer } from '../data/series-buffer.ts'
 import { ErrorNotes } from '../parts/notes.ts'
@@ -45,7 +46,8 @@ export function Overview() {
     <${ErrorNotes} errors=${[...lists, domains].map(polled => polled.problem)} />
     ${
       (isKnown || problem === undefined) &&
-      html`<${ProblemList} problems=${findProblems(all, pods)} ...${{ isKnown, isPartial }} />`
+      html`<${ProblemList} problems=${findProblems(all, pods)} ...${{ isKnown, isPartial }}
+        checked=${[countOf(all.length, 'resource'), countOf(pods.length, 'rate limit pod')]} />`
     }
     <section class="plots" aria-label="Live figures">
       <${Traffic} domains=${domains.answer?.items ?? []} past=${past} />
@@ -60,6 +62,8 @@ export function Overview() {
     </section>
   `
 }
+
+const countOf = (count: number, noun: string) => `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`
 
 /** The points of the last 15 minutes; undefined until the operator has answered. */
 type Past = HistoryAnswer['points'] | undefined

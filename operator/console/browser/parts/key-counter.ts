@@ -9,6 +9,7 @@ import { displayEntries, displayText, formatAge, formatCount } from '../data/for
 import { hasRight } from '../data/has-right.ts'
 import { html } from '../data/html.ts'
 import { ConfirmDialog } from './confirm-dialog.ts'
+import { CopiedText } from './copied-text.ts'
 import { ErrorNote } from './notes.ts'
 
 /** The entries of the counter that is shown, as a person writes them. */
@@ -152,7 +153,7 @@ function Values({ counter }: { readonly counter: Counter }) {
       <div><dt>Left</dt><dd class=${remaining === 0 ? 'refused' : ''}>${formatCount(remaining)}</dd></div>
       <div><dt>Ends in</dt><dd>${formatAge(reset * 1000)}</dd></div>
     </dl>
-    <p class="fine">Rule <code>${displayText(rule)}</code>, key <code>${displayText(key)}</code></p>
+    <p class="fine">Rule <code>${displayText(rule)}</code>, key <${CopiedText} text=${key} name="key" /></p>
     ${absent !== '' && html`<p class="note warning">Without ${absent}.</p>`}`
 }
 

@@ -8,19 +8,22 @@ export interface ProblemListProps {
   readonly isKnown: boolean
   /** Whether some resources are not known. */
   readonly isPartial?: boolean
+  /** What was looked at: `4 resources`. Shown where nothing is wrong. */
+  readonly checked?: readonly string[]
 }
 
 const maxShown = 20
 const maxMessage = 500
 
 /** The problems, announced when their number changes. */
-export function ProblemList({ problems, isKnown, isPartial = false }: ProblemListProps) {
+export function ProblemList({ problems, isKnown, isPartial = false, checked = [] }: ProblemListProps) {
   const shown = problems.slice(0, maxShown)
   const count = problems.length
   const found = count === 0 ? 'No problems' : `${count} ${count === 1 ? 'problem' : 'problems'}`
   const summary = isPartial ? `${found} so far: not all resources are read` : found
   return html`<section class="problems ${count === 0 ? 'none' : 'some'}" aria-labelledby="problems">
     <h2 id="problems" aria-live="polite">${isKnown ? summary : 'Asking the operator …'}</h2>
+    ${count === 0 && isKnown && checked.length > 0 && html`<p class="fine">Checked: ${checked.join(', ')}.</p>`}
     ${
       count > 0 &&
       html`<ul>

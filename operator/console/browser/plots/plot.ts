@@ -1,6 +1,7 @@
+import { signal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
-import { formatRate } from '../data/format.ts'
+import { formatRate, formatTime } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { colorOf, onSchemeChange } from './colors.ts'
 import type { PlotLine } from './lines.ts'
@@ -20,7 +21,13 @@ const windowSeconds = 15 * 60
 const minWindowSeconds = 2 * 60
 const defaultHeight = 150
 
-/** Lines over the last 15 minutes, with the last values as text. */
+/** The time under the pointer, in seconds, which all plots of the page show; undefined without a pointer. */
+const pointedAt = signal<number | undefined>(undefined)
+
+/**
+ * Lines over the last 15 minutes, with the last values as text; while the pointer is over a plot, all plots of
+ * the page have a line at its time, and the values of that time.
+ */
 export function Plot(props: PlotProps) {
   const { title, columns, version, lines, unit, height = defaultHeight } = props
   const place = useRef<HTMLDivElement>(null)
@@ -47,17 +54,22 @@ export function Plot(props: PlotProps) {
 
   useEffect(() => plot.current?.setData(dataOf(columns)), [version, columns])
 
-  const last = lines.map(({ label }, index) => ({ label, value: columns[index + 1]?.at(-1) }))
-  const described = last.map(({ label, value }) => `${label} ${shown(value)}`).join(', ')
+  const valuesAt = (point: number) => lines.map((_, index) => shown(columns[index + 1]?.at(point)))
+  const last = valuesAt(-1)
+  const described = lines.map(({ label }, index) => `${label} ${last[index]}`).join(', ')
+  const pointed = findPoint(columns[0] ?? [], pointedAt.value)
+  const values = pointed === undefined ? last : valuesAt(pointed)
   return html`<figure class="plot">
     <figcaption>
-      <span class="plot-title">${title} <span class="unit">${unit}</span></span>
+      <span class="plot-title">
+        ${title} <span class="unit">${unit}${pointed !== undefined && ` at ${formatTime((columns[0]?.[pointed] ?? 0) * 1000)}`}</span>
+      </span>
       <span class="legend">
         ${lines.map(
           ({ label, color, isDashed }, index) =>
             html`<span class="key">
               <i class="swatch ${color} ${isDashed ? 'dashed' : ''}"></i>${label}${' '}
-              <b>${shown(last[index]?.value)}</b>
+              <b>${values[index]}</b>
             </span>`,
         )}
       </span>
@@ -67,6 +79,13 @@ export function Plot(props: PlotProps) {
 }
 
 const shown = (value: number | undefined) => (value === undefined ? '–' : formatRate(value))
+
+/** Returns the index of the last point that is not after a time; undefined if there is none. */
+function findPoint(times: readonly number[], atSeconds: number | undefined): number | undefined {
+  if (atSeconds === undefined) return undefined
+  const found = times.findLastIndex(time => time <= atSeconds)
+  return found === -1 ? undefined : found
+}
 
 const dataOf = (columns: readonly number[][]) => columns as number[][] as unknown as uPlot.AlignedData
 
@@ -81,7 +100,8 @@ function optionsOf(lines: readonly PlotLine[], width: number, height: number): u
     width,
     height,
     legend: { show: false },
-    cursor: { show: false },
+    cursor: { y: false, drag: { x: false, y: false }, sync: { key: 'page' }, points: { show: false } },
+    hooks: { ready: [followPointer], destroy: [forgetPointer] },
     // Half of the last time is to the right of the last point.
     padding: [8, 24, 0, 0],
     scales: { x: { range: rangeOfTime }, y: { range: (_, __, max) => [0, Math.max(1, max * 1.15)] } },
@@ -102,6 +122,17 @@ function optionsOf(lines: readonly PlotLine[], width: number, height: number): u
       })),
     ],
   }
+}
+
+function followPointer({ over, posToVal }: uPlot): void {
+  over.addEventListener('mousemove', ({ offsetX }) => {
+    pointedAt.value = posToVal(offsetX, 'x')
+  })
+  over.addEventListener('mouseleave', forgetPointer)
+}
+
+function forgetPointer(): void {
+  pointedAt.value = undefined
 }
 
 /** The last 15 minutes; less while there are fewer points, and at least two minutes. */

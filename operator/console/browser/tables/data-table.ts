@@ -1,4 +1,4 @@
-import { useSignal } from '@preact/signals'
+import { type Signal, useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { displayText, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
@@ -9,6 +9,8 @@ export interface Column<Item> {
   readonly kind?: 'text' | 'number' | 'action'
   /** A text is shown by `displayText`. */
   readonly cell: (item: Item) => ComponentChildren
+  /** The value by which a person can sort the rows. */
+  readonly sortBy?: (item: Item) => number | string
   /** Classes of a cell. */
   readonly style?: (item: Item) => string
 }
@@ -38,7 +40,8 @@ const rowsAtOnce = 200
 export function DataTable<Item>(properties: DataTableProps<Item>) {
   const { title, items, keyOf, columns, isCurrent, hasMore = false, rest = '', style = '' } = properties
   const maxRows = useSignal(rowsAtOnce)
-  const shown = items.slice(0, maxRows.value)
+  const order = useSignal<Order | undefined>(undefined)
+  const shown = sorted(items, columns, order.value).slice(0, maxRows.value)
   const more = hasMore ? ' more than' : ''
   const showMore = () => {
     maxRows.value += rowsAtOnce
@@ -48,11 +51,7 @@ export function DataTable<Item>(properties: DataTableProps<Item>) {
       <caption>${title}</caption>
       <thead role="rowgroup">
         <tr role="row">
-          ${columns.map(
-            ({ label, kind = 'text' }) => html`<th role="columnheader" scope="col" class=${kind}>
-              ${kind === 'action' ? html`<span class="hidden">${label}</span>` : label}
-            </th>`,
-          )}
+          ${columns.map(column => html`<${Heading} ...${{ column, order }} />`)}
         </tr>
       </thead>
       <tbody role="rowgroup">
@@ -71,6 +70,48 @@ export function DataTable<Item>(properties: DataTableProps<Item>) {
       </p>`
     }
   </div>`
+}
+
+/** The column by which a person has sorted the rows. */
+interface Order {
+  readonly label: string
+  readonly direction: 'ascending' | 'descending'
+}
+
+function sorted<Item>(
+  items: readonly Item[],
+  columns: readonly Column<Item>[],
+  order: Order | undefined,
+): readonly Item[] {
+  const sortBy = columns.find(({ label }) => label === order?.label)?.sortBy
+  if (sortBy === undefined) return items
+  const sign = order?.direction === 'ascending' ? 1 : -1
+  return items.toSorted((a, b) => {
+    const [left, right] = [sortBy(a), sortBy(b)]
+    return left < right ? -sign : left > right ? sign : 0
+  })
+}
+
+interface HeadingProps<Item> {
+  readonly column: Column<Item>
+  readonly order: Signal<Order | undefined>
+}
+
+/** The label of a column. One that can sort is a button: numbers begin with the largest, texts with the first. */
+function Heading<Item>({ column: { label, kind = 'text', sortBy }, order }: HeadingProps<Item>) {
+  const direction = order.value?.label === label ? order.value.direction : undefined
+  const first = kind === 'number' ? 'descending' : 'ascending'
+  const second = first === 'descending' ? 'ascending' : 'descending'
+  const sort = () => {
+    order.value = direction === second ? undefined : { label, direction: direction ? second : first }
+  }
+  const content =
+    sortBy === undefined
+      ? label
+      : html`<button type="button" class="sort ${direction ?? ''}" onClick=${sort}>${label}</button>`
+  return html`<th role="columnheader" scope="col" class=${kind} aria-sort=${direction}>
+    ${kind === 'action' ? html`<span class="hidden">${label}</span>` : content}
+  </th>`
 }
 
 type RowProps<Item> = Pick<DataTableProps<Item>, 'columns' | 'isCurrent'> & { readonly item: Item }

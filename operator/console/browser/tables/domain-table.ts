@@ -3,6 +3,7 @@ import { displayText, formatCount, formatRate } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { linkTo } from '../data/route.ts'
 import { NoDomain, seeStatus } from '../parts/notes.ts'
+import { Share } from '../parts/share.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
 type Domain = DomainList['items'][number]
@@ -10,21 +11,39 @@ type Domain = DomainList['items'][number]
 const columns: readonly Column<Domain>[] = [
   {
     label: 'Domain',
+    sortBy: ({ domain }) => domain,
     cell: ({ domain }) => html`<a href=${linkTo('domain', { domain })}>${displayText(domain)}</a>`,
   },
   { label: 'Resource', cell: ({ owner }) => (owner === null ? 'none' : `${owner.namespace}/${owner.name}`) },
-  { label: 'Rules', kind: 'number', cell: ({ rules }) => formatCount(rules) },
-  { label: 'Calls/s', kind: 'number', cell: ({ callsPerSecond }) => formatRate(callsPerSecond) },
-  { label: 'Hits/s', kind: 'number', cell: ({ hitsPerSecond }) => formatRate(hitsPerSecond) },
+  number('Rules', ({ rules }) => rules, formatCount),
+  number('Calls/s', ({ callsPerSecond }) => callsPerSecond, formatRate),
+  number('Hits/s', ({ hitsPerSecond }) => hitsPerSecond, formatRate),
   {
-    label: 'Rejected hits/s',
-    kind: 'number',
-    cell: ({ rejectedPerSecond }) => formatRate(rejectedPerSecond),
+    ...number('Rejected hits/s', ({ rejectedPerSecond }) => rejectedPerSecond, formatRate),
     style: ({ rejectedPerSecond }) => (rejectedPerSecond > 0 ? 'refused' : ''),
   },
-  { label: 'Allowed hits', kind: 'number', cell: ({ allowed }) => formatCount(allowed) },
-  { label: 'Rejected hits', kind: 'number', cell: ({ refused }) => formatCount(refused) },
+  {
+    label: 'Rejected share',
+    kind: 'number',
+    cell: domain => html`<${Share} value=${rejectedShare(domain)} />`,
+    sortBy: rejectedShare,
+  },
+  number('Allowed hits', ({ allowed }) => allowed, formatCount),
+  number('Rejected hits', ({ refused }) => refused, formatCount),
 ]
+
+function number(
+  label: string,
+  sortBy: (domain: Domain) => number,
+  format: (value: number) => string,
+): Column<Domain> {
+  return { label, kind: 'number', cell: domain => format(sortBy(domain)), sortBy }
+}
+
+/** The share of the present hits that is rejected; 0 without hits. */
+function rejectedShare({ hitsPerSecond, rejectedPerSecond }: Domain): number {
+  return hitsPerSecond === 0 ? 0 : Math.min(1, rejectedPerSecond / hitsPerSecond)
+}
 
 /** Domains with their rates, each a link to its page. */
 export function DomainTable({ list }: { readonly list: DomainList | undefined }) {

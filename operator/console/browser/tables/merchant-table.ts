@@ -2,6 +2,7 @@ import type { MerchantList } from '../../../api/shapes.ts'
 import { displayText, formatMoney } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { ConditionList, ReadyState } from '../parts/conditions.ts'
+import { CopiedText } from '../parts/copied-text.ts'
 import { State } from '../parts/notes.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
@@ -40,7 +41,7 @@ const columns: readonly Column<Merchant>[] = [
         <dl class="conditions">
           ${Object.entries(details).map(
             ([key, value]) => html`<dt>${displayText(key)}</dt>
-              <dd>${displayText(value)}</dd>`,
+              <dd><${CopiedText} text=${value} name=${key} /></dd>`,
           )}
         </dl>
       </details>

@@ -7,7 +7,7 @@ import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 type Pod = ResourceList['pods'][number]
 
 const columns: readonly Column<Pod>[] = [
-  { label: 'Pod', cell: ({ pod }) => displayText(pod) },
+  { label: 'Pod', cell: ({ pod }) => displayText(pod), sortBy: ({ pod }) => pod },
   {
     label: 'State',
     cell: ({ isReporting, lastReportMsAgo }) =>
@@ -22,9 +22,14 @@ const columns: readonly Column<Pod>[] = [
         ? html`<${State} tone="good">${displayText(backend)}<//>`
         : html`<${State} tone="error">${displayText(backend)} fails<//>`,
   },
-  { label: 'Decisions/s', kind: 'number', cell: ({ decisionsPerSecond }) => formatRate(decisionsPerSecond) },
-  { label: 'p50', kind: 'number', cell: ({ p50Ms }) => formatMs(p50Ms) },
-  { label: 'p99', kind: 'number', cell: ({ p99Ms }) => formatMs(p99Ms) },
+  {
+    label: 'Decisions/s',
+    kind: 'number',
+    cell: ({ decisionsPerSecond }) => formatRate(decisionsPerSecond),
+    sortBy: ({ decisionsPerSecond }) => decisionsPerSecond,
+  },
+  { label: 'p50', kind: 'number', cell: ({ p50Ms }) => formatMs(p50Ms), sortBy: ({ p50Ms }) => p50Ms },
+  { label: 'p99', kind: 'number', cell: ({ p99Ms }) => formatMs(p99Ms), sortBy: ({ p99Ms }) => p99Ms },
 ]
 
 const none = 'No rate limit pod reports. Check that the pods run and reach the feed of the operator.'

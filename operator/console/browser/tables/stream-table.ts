@@ -7,8 +7,12 @@ import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
 type Stream = StreamList['items'][number]
 
+/** The messages by which the slowest consumer is behind; -1 without consumers. */
+const mostBehind = ({ consumers }: Pick<Stream, 'consumers'>) =>
+  Math.max(-1, ...consumers.map(({ messagesBehind }) => messagesBehind))
+
 const columns: readonly Column<Stream>[] = [
-  { label: 'Request', cell: ({ requestId }) => displayText(requestId) },
+  { label: 'Request', cell: ({ requestId }) => displayText(requestId), sortBy: ({ requestId }) => requestId },
   { label: 'Stream', cell: ({ streamId }) => displayText(streamId) },
   { label: 'Target', cell: ({ targetObjectId }) => displayText(targetObjectId) },
   {
@@ -18,10 +22,24 @@ const columns: readonly Column<Stream>[] = [
   },
   { label: 'Route', cell: ({ route }) => displayText(route) },
   { label: 'Producers', cell: ({ producers }) => producers.join(', ') || 'none' },
-  { label: 'Consumers', cell: ({ consumers }) => html`<${Consumers} consumers=${consumers} />` },
-  { label: 'Messages', kind: 'number', cell: ({ messages }) => shown(messages, formatCount) },
-  { label: 'Bytes', kind: 'number', cell: ({ bytes }) => shown(bytes, formatBytes) },
-  { label: 'Age', kind: 'number', cell: ({ ageMs }) => formatAge(ageMs) },
+  {
+    label: 'Consumers',
+    cell: ({ consumers }) => html`<${Consumers} consumers=${consumers} />`,
+    sortBy: mostBehind,
+  },
+  {
+    label: 'Messages',
+    kind: 'number',
+    cell: ({ messages }) => shown(messages, formatCount),
+    sortBy: ({ messages = -1 }) => messages,
+  },
+  {
+    label: 'Bytes',
+    kind: 'number',
+    cell: ({ bytes }) => shown(bytes, formatBytes),
+    sortBy: ({ bytes = -1 }) => bytes,
+  },
+  { label: 'Age', kind: 'number', cell: ({ ageMs }) => formatAge(ageMs), sortBy: ({ ageMs }) => ageMs },
   {
     label: 'Action',
     kind: 'action',
@@ -36,7 +54,7 @@ const shown = (value: number | undefined, format: (value: number) => string) =>
 
 function Consumers({ consumers }: Pick<Stream, 'consumers'>) {
   if (consumers.length === 0) return 'none'
-  const most = Math.max(...consumers.map(({ messagesBehind }) => messagesBehind))
+  const most = mostBehind({ consumers })
   return html`<details>
     <summary>${consumers.length}, at most ${formatCount(most)} behind</summary>
     <ul>
