@@ -2,15 +2,14 @@ import { join } from 'node:path'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { resolveBySystem } from '@tollway/chassis/webhooks/post-webhook.ts'
 import type { Task } from './background.ts'
-import { createFolderTransport } from './mail/folder-transport.ts'
-import type { MailTransport } from './mail/mail-transport.ts'
+import { createWebhookDeliverer } from './deliver-webhooks.ts'
+import { createFolderTransport, type MailTransport } from './mail/mail-transport.ts'
 import { sendDueMails } from './mail/send-due-mails.ts'
 import type { Metrics } from './metrics.ts'
-import { strictPolicy } from './operations/accounts/webhook-input.ts'
+import { strictPolicy } from './operations/accounts/webhooks.ts'
 import { isPayoutTime, payOutAll, payoutPeriod } from './operations/background/pay-out.ts'
 import type { Payments } from './operations/operation.ts'
 import type { Settings } from './settings.ts'
-import { createWebhookDeliverer } from './webhooks/deliver-webhooks.ts'
 
 /** Outgoing deliveries: mail, webhooks and payouts. */
 export interface Delivery {

@@ -1,8 +1,8 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import type { Kind } from '@tollway/chassis/settings.ts'
-import { isCurrency } from './domain/money/currencies.ts'
 import { parseRateTable, type RateTable } from './domain/money/exchange.ts'
 import { type FeeRuleText, type FeeTable, parseFeeTable } from './domain/money/fees.ts'
+import { isCurrency } from './domain/money/money.ts'
 
 /** Codes of ISO 4217, separated by commas. At least one. */
 export const currencies: Kind<readonly string[]> = {

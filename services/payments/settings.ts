@@ -10,7 +10,7 @@ import {
   type Values,
 } from '@tollway/chassis/settings.ts'
 import { webhookSettings } from '@tollway/chassis/webhooks/webhook-settings.ts'
-import { mailbox } from './mail/mailbox.ts'
+import { mailbox } from './mail/mail-transport.ts'
 import { smtpServer } from './mail/smtp-server.ts'
 import { currencies, feeTable, rateTable, timeOfDay } from './settings-kinds.ts'
 

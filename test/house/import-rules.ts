@@ -190,11 +190,6 @@ export const importRules: readonly ImportRule[] = [
     content: 'invitations by SMTP',
     mayImport: [chassis, 'services/payments/domain/', 'services/payments/storage/'],
   },
-  {
-    place: 'services/payments/webhooks/',
-    content: 'the delivery of events to endpoints of merchants',
-    mayImport: [chassis, 'services/payments/storage/'],
-  },
   ...operatorImportRules,
   {
     place: 'images/',

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import { runAdmin } from '../../services/payments/admin/run-admin.ts'
-import { lockFolder } from '../../services/payments/storage/engine/folder-lock.ts'
+import { lockFolder } from '../../services/payments/storage/engine/pglite.ts'
 import { newPgliteFolder } from '../support/pglite-folder.ts'
 import {
   findPostgresProgram,

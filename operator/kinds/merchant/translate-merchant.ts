@@ -5,7 +5,7 @@ import {
   parseMember,
   parseMerchant,
 } from '@tollway/payments/domain/input/request-bodies.ts'
-import { currencyCodes } from '@tollway/payments/domain/money/currencies.ts'
+import { currencyCodes } from '@tollway/payments/domain/money/money.ts'
 import type { FieldError } from '@tollway/payments/domain/refusals.ts'
 import type { MerchantAccount } from '../../translated-types.ts'
 import type { FieldProblem, Translation } from '../translation.ts'

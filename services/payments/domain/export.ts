@@ -1,6 +1,5 @@
-import { type Cell, csvRecord } from './csv.ts'
 import type { JsonObject } from './json.ts'
-import type { Line } from './ledger/line.ts'
+import type { Line } from './ledger/ledger.ts'
 import type { Transaction } from './transaction/transaction.ts'
 
 /** A table of exported records: its columns by their names, in their order. */
@@ -51,4 +50,25 @@ export function exportCsv<Item>(columns: Columns<Item>, items: readonly Item[]):
   const readers = Object.values(columns)
   const records = items.map(item => csvRecord(readers.map(read => read(item))))
   return csvRecord(Object.keys(columns)) + records.join('')
+}
+
+/** A value of a table. Text can come from a merchant or a payer; numbers and flags are the service's own. */
+type Cell = string | bigint | number | boolean | null
+
+/**
+ * Matches text that a spreadsheet program would run as a formula, also after white space and in full width.
+ * An apostrophe in front of it marks it as text.
+ */
+const formula = /^\s*[=+\-@＝＋－＠\t\r\n]/u
+
+/** One record of RFC 4180, with its line end. Text is always quoted. */
+export function csvRecord(cells: readonly Cell[]): string {
+  return `${cells.map(csvCell).join(',')}\r\n`
+}
+
+function csvCell(cell: Cell): string {
+  if (cell === null) return ''
+  if (typeof cell !== 'string') return `${cell}`
+  const safe = formula.test(cell) ? `'${cell}` : cell
+  return `"${safe.replaceAll('"', '""')}"`
 }

@@ -1,6 +1,6 @@
 import type { Encoding } from '../domain/input/record.ts'
 import type { JsonObject, JsonValue } from '../domain/json.ts'
-import type { App } from '../domain/merchant/app.ts'
+import type { App } from '../domain/merchant/merchant.ts'
 import type { Refused } from '../domain/refusals.ts'
 import type { Payments } from '../operations/operation.ts'
 import type { Once, OnceRequest } from '../storage/idempotency/answers.ts'

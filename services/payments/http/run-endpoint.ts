@@ -1,4 +1,4 @@
-import type { App } from '../domain/merchant/app.ts'
+import type { App } from '../domain/merchant/merchant.ts'
 import { isRefused, type Refused, refuse } from '../domain/refusals.ts'
 import { authenticate } from '../operations/accounts/access.ts'
 import { type Outcome, type Payments, perform } from '../operations/operation.ts'
@@ -14,7 +14,7 @@ import type {
   ProcessorEndpoint,
   SignUpEndpoint,
 } from './endpoint.ts'
-import { type Body, readForm } from './request/read-body.ts'
+import { type Body, readForm } from './read-body.ts'
 
 /** A request, before anything of it was checked. */
 export interface Request {

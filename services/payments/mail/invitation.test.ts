@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { Mail } from '../storage/delivery/mails.ts'
-import { composeMail } from './compose-mail.ts'
 import { invitation } from './invitation.ts'
-import { isPlainAddress, mailbox } from './mailbox.ts'
+import { isPlainAddress, mailbox } from './mail-transport.ts'
+import { composeMail } from './send-due-mails.ts'
 import { smtpServer } from './smtp-server.ts'
 
 const from = { name: 'Tollway', address: 'pay@example.com' }

@@ -1,5 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
+import MailComposer from 'nodemailer/lib/mail-composer'
+import type { JsonObject } from '../domain/json.ts'
 import {
   claimDueMails,
   giveUpMail,
@@ -8,12 +10,19 @@ import {
   postponeMail,
 } from '../storage/delivery/mails.ts'
 import type { Storage } from '../storage/storage.ts'
-import { composeMail } from './compose-mail.ts'
-import { MailError, type MailTransport, sendDeadlineMs } from './mail-transport.ts'
-import type { Mailbox } from './mailbox.ts'
+import { invitation, type MailText } from './invitation.ts'
+import {
+  type ComposedMail,
+  domainOf,
+  isPlainAddress,
+  type Mailbox,
+  MailError,
+  type MailTransport,
+  sendDeadlineMs,
+} from './mail-transport.ts'
 
 /** The dependencies of sending mail. */
-export interface Mailing {
+interface Mailing {
   readonly storage: Storage
   readonly clock: Clock
   /** Uniform in [0, 1); spreads tries. */
@@ -28,7 +37,7 @@ export interface Mailing {
 export type MailOutcome = 'sent' | 'postponed' | 'given-up'
 
 /** The most mails that are sent at once. */
-export const maxMailsAtOnce = 8
+const maxMailsAtOnce = 8
 /** Longer than any send, so that no other process sends the same mail meanwhile. */
 export const mailLeaseMs = 2 * sendDeadlineMs
 
@@ -94,4 +103,36 @@ async function trySending({ transport, from }: Mailing, mail: Mail): Promise<Mai
 export function mailWaitMs(attempts: number, random: () => number): number {
   const waitMs = Math.min(maxWaitMs, firstWaitMs * 2 ** Math.min(attempts - 1, 30))
   return Math.round(waitMs * (1 - random() / 2))
+}
+
+/** The templates by the names in rows. */
+const templates: Readonly<Record<string, (content: JsonObject) => MailText>> = { invitation }
+
+/**
+ * Returns the message of a row. Its Message-ID and date are the row's, so that each try sends the same mail
+ * and receivers can drop a duplicate (RFC 5322, section 3.6.4).
+ *
+ * @throws MailError, permanent, for a row from which no mail can be composed
+ */
+export async function composeMail(mail: Mail, from: Mailbox): Promise<ComposedMail> {
+  const { id, createdMs, template, recipient, content } = mail
+  if (!isPlainAddress(recipient)) throw new MailError('the recipient is not a plain address', true)
+  const write = Object.hasOwn(templates, template) ? templates[template] : undefined
+  if (write === undefined) throw new MailError(`there is no text named ${JSON.stringify(template)}`, true)
+  const { subject, body } = write(content)
+  const message = new MailComposer({
+    from,
+    to: { name: '', address: recipient },
+    subject,
+    text: body,
+    date: new Date(createdMs),
+    messageId: `<${id}@${domainOf(from)}>`,
+    // Prevents out-of-office replies (RFC 3834, section 5).
+    headers: { 'Auto-Submitted': 'auto-generated' },
+    newline: 'windows',
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  })
+  const bytes = await message.compile().build()
+  return { id, createdMs, from: from.address, to: recipient, bytes }
 }

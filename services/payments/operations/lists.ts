@@ -1,15 +1,12 @@
 import { isId } from '../domain/ids.ts'
 import type { Cursor, PageInput } from '../domain/input/page.ts'
-import type { Line } from '../domain/ledger/line.ts'
-import type { App } from '../domain/merchant/app.ts'
-import type { Merchant } from '../domain/merchant/merchant.ts'
-import type { User } from '../domain/merchant/user.ts'
+import type { Line } from '../domain/ledger/ledger.ts'
+import type { App, Merchant, User } from '../domain/merchant/merchant.ts'
 import { isRefused, refuse, refuseField } from '../domain/refusals.ts'
 import type { Dispute, DisputeStatus } from '../domain/transaction/dispute.ts'
 import type { FraudAlert } from '../domain/transaction/fraud.ts'
 import type { TrailEntry } from '../domain/transaction/trail.ts'
-import type { Transaction } from '../domain/transaction/transaction.ts'
-import type { LineSearch, TransactionSearch } from '../domain/transaction/transaction-search.ts'
+import type { LineSearch, Transaction, TransactionSearch } from '../domain/transaction/transaction.ts'
 import {
   listWebhookEndpoints,
   listWebhookEvents,

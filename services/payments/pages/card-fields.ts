@@ -1,5 +1,4 @@
-import { type CardExpiry, expiryMs } from '../domain/merchant/card.ts'
-import { hasValidCheckDigit } from '../domain/merchant/card-number.ts'
+import { type CardExpiry, expiryMs, hasValidCheckDigit } from '../domain/merchant/card.ts'
 import { normaliseNumber, publicTestCard, schemeOf, testPrefixes } from '../processor/card-number.ts'
 import type { CardInput } from '../processor/processor.ts'
 

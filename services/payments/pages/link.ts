@@ -4,6 +4,9 @@ import type { Merchant } from '../domain/merchant/merchant.ts'
 import type { Money } from '../domain/money/money.ts'
 import type { FieldError } from '../domain/refusals.ts'
 import type { Checkout } from './checkout.ts'
+import { formatMoney } from './texts/money-text.ts'
+import { textsOf } from './texts/texts.ts'
+import { html, type Markup } from './views/html.ts'
 
 /** A payment link or point-of-sale link with an existing merchant and an accepted currency. */
 export interface Link {
@@ -28,7 +31,7 @@ export interface PaymentLink extends Link, Money {
 }
 
 /** The faults of a link that the payer sees. */
-export const linkFaults = [
+const linkFaults = [
   'incomplete',
   'unknown-merchant',
   'closed',
@@ -100,7 +103,7 @@ function faultOf([first]: readonly FieldError[]): LinkFault {
 }
 
 /** The parts of an address that may differ between two pages of one link. */
-export interface LinkChange {
+interface LinkChange {
   readonly locale?: Locale
   readonly currency?: string | null
   readonly amount?: bigint | null
@@ -147,6 +150,31 @@ export function nameOf(merchant: Merchant): string {
   return merchant.name ?? hostOf(merchant)
 }
 
-export function hostOf({ website }: Merchant): string {
+function hostOf({ website }: Merchant): string {
   return URL.parse(website)?.host ?? website
+}
+
+/** Longer ones are smaller, so that they fit a phone of 320 pixels in one line. */
+const maxLargeCharacters = 13
+
+function amountOf(text: string): Markup {
+  return text.length > maxLargeCharacters
+    ? html`<p class="amount long">${text}</p>`
+    : html`<p class="amount">${text}</p>`
+}
+
+/** Returns the payee, the amount and the purpose of a link. */
+export function linkSummary(link: Link): Markup {
+  const texts = textsOf(link.locale)
+  const { merchant, text, reference } = link
+  const name = nameOf(merchant)
+  const host = hostOf(merchant)
+  return html`<section class="summary" aria-labelledby="shop">
+<p class="pay-to">${texts.payTo}</p>
+<p class="shop" id="shop">${name}</p>
+${host !== name && html`<p class="host">${host}</p>`}
+${hasAmount(link) && amountOf(formatMoney(link, link.locale))}
+${text !== null && html`<p class="text">${text}</p>`}
+${reference !== null && html`<p class="reference"><span>${texts.reference}</span> ${reference}</p>`}
+</section>`
 }

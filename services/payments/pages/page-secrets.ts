@@ -1,6 +1,5 @@
 import { join } from 'node:path'
-import { followSecret } from '../secrets/follow-secret.ts'
-import { readSecret } from '../secrets/read-secret.ts'
+import { followSecret, readSecret } from '../follow-secret.ts'
 
 const minSecretBytes = 32
 

@@ -1,6 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { RandomBytes } from '../domain/ids.ts'
-import { currencyCodes } from '../domain/money/currencies.ts'
+import { currencyCodes } from '../domain/money/money.ts'
 import type { AttemptLimit } from './attempt-limit.ts'
 import { readCardFields } from './card-fields.ts'
 import type { Checkout } from './checkout.ts'
@@ -14,10 +14,17 @@ import {
   tooManyAttempts,
 } from './page-answers.ts'
 import { createPaymentAttempts } from './payment-attempts.ts'
-import { createSeal, type SealOptions } from './seal.ts'
+import {
+  challengeTicket,
+  createSeal,
+  formToken,
+  inquiryTicket,
+  outcomeSeal,
+  previousVersionTicket,
+  type SealOptions,
+} from './seal.ts'
 import { parseAmount } from './texts/money-text.ts'
 import { textsOf } from './texts/texts.ts'
-import { challengeTicket, formToken, inquiryTicket, outcomeSeal, previousVersionTicket } from './tickets.ts'
 import { outcomePage } from './views/outcome-pages.ts'
 import { problemPage } from './views/problem-page.ts'
 

@@ -4,7 +4,7 @@ import type { CardInput } from '../processor/processor.ts'
 import type { AuthenticationOutcome, Checkout } from './checkout.ts'
 import type { PaymentLink } from './link.ts'
 import { notPaid, type PageAnswer, type PageAnswers } from './page-answers.ts'
-import type { Ticket } from './tickets.ts'
+import type { Ticket } from './seal.ts'
 import { cardLabel } from './views/outcome-pages.ts'
 
 export interface PaymentAttemptsOptions {

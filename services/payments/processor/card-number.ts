@@ -1,5 +1,10 @@
-import { type CardDetails, type CardExpiry, type CardScheme, expiryMs } from '../domain/merchant/card.ts'
-import { hasValidCheckDigit } from '../domain/merchant/card-number.ts'
+import {
+  type CardDetails,
+  type CardExpiry,
+  type CardScheme,
+  expiryMs,
+  hasValidCheckDigit,
+} from '../domain/merchant/card.ts'
 import type { ProcessingErrorCode } from '../domain/transaction/processing-errors.ts'
 import type { CardInput } from './processor.ts'
 

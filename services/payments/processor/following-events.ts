@@ -1,7 +1,6 @@
 import type { DueEvent } from './event-journal.ts'
-import type { KeyedHashes } from './keyed-hashes.ts'
 import type { AuthorisationRequest, FollowUpRequest } from './processor.ts'
-import { cardOfReference } from './test-references.ts'
+import { cardOfReference, type KeyedHashes } from './test-references.ts'
 
 /** The events that the test processor reports later, as its test cards define them. */
 export interface FollowingEvents {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { hasValidCheckDigit } from '../domain/merchant/card-number.ts'
+import { hasValidCheckDigit } from '../domain/merchant/card.ts'
 import { normaliseNumber, readCard, schemeOf } from './card-number.ts'
 import type { AuthorisationAnswer, CardInput, CardProcessor } from './processor.ts'
 import { testCards } from './test-cards.ts'

@@ -5,7 +5,6 @@ import { type AnswerStore, createMemoryAnswers } from './answer-store.ts'
 import { readCard } from './card-number.ts'
 import type { EventJournal } from './event-journal.ts'
 import { createFollowingEvents } from './following-events.ts'
-import { createKeyedHashes, type KeyedHashes } from './keyed-hashes.ts'
 import type {
   Authentication,
   AuthenticationRequest,
@@ -16,7 +15,7 @@ import type {
   KnownCard,
 } from './processor.ts'
 import { type TestCard, testCardNamed, testCardOf } from './test-cards.ts'
-import { referenceOf } from './test-references.ts'
+import { createKeyedHashes, type KeyedHashes, referenceOf } from './test-references.ts'
 
 export interface TestProcessorOptions {
   /** Secret of the hashes in tokens, fingerprints and proofs. At least 16 bytes. */

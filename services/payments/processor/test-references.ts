@@ -1,4 +1,4 @@
-import type { KeyedHashes } from './keyed-hashes.ts'
+import { createHmac, timingSafeEqual } from 'node:crypto'
 import { type TestCard, testCardNamed } from './test-cards.ts'
 
 /** Returns `test_<name of the test card>_<hash of the operation>`. */
@@ -8,4 +8,23 @@ export function referenceOf(card: TestCard, operationId: string, hashes: KeyedHa
 
 export function cardOfReference(reference: string): TestCard | undefined {
   return testCardNamed(reference.split('_')[1] ?? '')
+}
+
+/** Keyed hashes of texts, by which the test processor recognises its own tokens and references. */
+export interface KeyedHashes {
+  sign(...parts: readonly string[]): string
+  isSignature(found: string, ...parts: readonly string[]): boolean
+}
+
+export function createKeyedHashes(key: Uint8Array): KeyedHashes {
+  const sign = (...parts: readonly string[]) =>
+    createHmac('sha256', key).update(JSON.stringify(parts)).digest('hex').slice(0, 32)
+  return {
+    sign,
+    isSignature(found, ...parts) {
+      const expected = Buffer.from(sign(...parts))
+      const given = Buffer.from(found)
+      return given.length === expected.length && timingSafeEqual(given, expected)
+    },
+  }
 }

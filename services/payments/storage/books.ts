@@ -1,6 +1,5 @@
 import type { Merchant } from '../domain/merchant/merchant.ts'
-import { firstId } from './sql-statements.ts'
-import { onlyRow, type Tx } from './storage.ts'
+import { firstId, onlyRow, type Tx } from './storage.ts'
 import type { Row } from './table.ts'
 import { merchants } from './tables/merchants.ts'
 

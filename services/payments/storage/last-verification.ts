@@ -1,5 +1,4 @@
-import { toDate } from './sql-statements.ts'
-import type { Tx } from './storage.ts'
+import { type Tx, toDate } from './storage.ts'
 
 /** The result of the last proof of the books. */
 export interface StoredVerification {

@@ -1,6 +1,5 @@
-import type { TimeRange } from '../domain/transaction/transaction-search.ts'
-import { toDate } from './sql-statements.ts'
-import type { SqlValue, Tx } from './storage.ts'
+import type { TimeRange } from '../domain/transaction/transaction.ts'
+import { type SqlValue, type Tx, toDate } from './storage.ts'
 import type { RecordOf, Row, Table } from './table.ts'
 
 /**

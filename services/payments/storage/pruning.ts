@@ -1,5 +1,4 @@
-import { byIndex, toDate } from './sql-statements.ts'
-import type { Tx } from './storage.ts'
+import { byIndex, type Tx, toDate } from './storage.ts'
 
 /**
  * Statements that delete the oldest `$2` rows that ended at `$1` or before, because they are useless some

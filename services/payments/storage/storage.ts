@@ -66,13 +66,7 @@ export interface TransactionOptions {
  * - `constraint`: a constraint rejected the data; `constraint` is its name. Nothing was done.
  * - `refused`: the database rejected a statement for another reason, for example a text with a zero byte.
  */
-export type StorageErrorCode =
-  | 'unavailable'
-  | 'contention'
-  | 'timeout'
-  | 'commit-unknown'
-  | 'constraint'
-  | 'refused'
+type StorageErrorCode = 'unavailable' | 'contention' | 'timeout' | 'commit-unknown' | 'constraint' | 'refused'
 
 export class StorageError extends Error {
   override readonly name = 'StorageError'
@@ -90,7 +84,7 @@ export class StorageError extends Error {
   }
 }
 
-export interface StorageErrorDetails {
+interface StorageErrorDetails {
   readonly constraint?: string | undefined
   readonly sqlState?: string | undefined
   readonly cause?: unknown
@@ -107,3 +101,26 @@ export function onlyRow<Row>(rows: readonly Row[]): Row {
   if (row === undefined || rows.length > 1) throw new Error(`one row was expected, and ${rows.length} came`)
   return row
 }
+
+export function toDate(ms: number): Date {
+  return new Date(ms)
+}
+
+/**
+ * Returns the expression of the position of a list's element, for walking the list part by part. The
+ * parameter is the element's id; null is the position before the first one. It is one value for the
+ * statement, so that the index of the list is read from there.
+ */
+export function positionOf(table: string, parameter: string): string {
+  return `coalesce((SELECT position FROM ${table} WHERE id = ${parameter}::uuid), -1)`
+}
+
+/** The id before all others. */
+export const firstId = '00000000-0000-0000-0000-000000000000'
+
+/**
+ * Ends a subquery of EXISTS. PostgreSQL then executes it for each row, through an index, and does not change
+ * it into a join: without statistics, as after a restore, the join reads the whole table for each row. An
+ * ORDER BY before it names the columns of the index, where another one looks as good.
+ */
+export const byIndex = 'OFFSET 0'

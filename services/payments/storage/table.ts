@@ -1,5 +1,4 @@
-import { toDate } from './sql-statements.ts'
-import type { SqlValue } from './storage.ts'
+import { type SqlValue, toDate } from './storage.ts'
 
 export type Row = Readonly<Record<string, unknown>>
 

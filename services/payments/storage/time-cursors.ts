@@ -1,5 +1,4 @@
-import { toDate } from './sql-statements.ts'
-import type { Tx } from './storage.ts'
+import { type Tx, toDate } from './storage.ts'
 
 /** A list in which a time can stand for the element that was made there. */
 export interface TimedList {

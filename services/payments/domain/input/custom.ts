@@ -1,6 +1,6 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import type { JsonObject, JsonValue } from '../json.ts'
-import { hasCardNumber } from '../merchant/card-number.ts'
+import { hasCardNumber } from '../merchant/card.ts'
 import { refuseCardNumber } from './fields.ts'
 import { quote, type Reader, reader, refuseValue } from './record.ts'
 

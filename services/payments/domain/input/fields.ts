@@ -1,11 +1,8 @@
 import { isId } from '../ids.ts'
 import type { JsonObject } from '../json.ts'
-import { hasCardNumber } from '../merchant/card-number.ts'
-import { isCountry } from '../merchant/countries.ts'
-import { descriptorPattern } from '../merchant/descriptor.ts'
-import { isIban, normaliseIban } from '../merchant/iban.ts'
-import { isCurrency } from '../money/currencies.ts'
-import { maxAmount } from '../money/money.ts'
+import { hasCardNumber } from '../merchant/card.ts'
+import { descriptorPattern } from '../merchant/merchant.ts'
+import { isCurrency, maxAmount } from '../money/money.ts'
 import {
   described,
   type Invalid,
@@ -16,6 +13,58 @@ import {
   reader,
   refuseValue,
 } from './record.ts'
+
+/** The countries of ISO 3166-1, by their alpha-2 codes. */
+export const countryCodes: readonly string[] =
+  `AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT
+   BV BW BY BZ CA CC CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH
+   ER ES ET FI FJ FK FM FO FR GA GB GD GE GF GG GH GI GL GM GN GP GQ GR GS GT GU GW GY HK HM HN HR HT
+   HU ID IE IL IM IN IO IQ IR IS IT JE JM JO JP KE KG KH KI KM KN KP KR KW KY KZ LA LB LC LI LK LR LS
+   LT LU LV LY MA MC MD ME MF MG MH MK ML MM MN MO MP MQ MR MS MT MU MV MW MX MY MZ NA NC NE NF NG NI
+   NL NO NP NR NU NZ OM PA PE PF PG PH PK PL PM PN PR PS PT PW PY QA RE RO RS RU RW SA SB SC SD SE SG
+   SH SI SJ SK SL SM SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG
+   UM US UY UZ VA VC VE VG VI VN VU WF WS YE YT ZA ZM ZW`.split(/\s+/)
+
+const countries: ReadonlySet<string> = new Set(countryCodes)
+
+export function isCountry(code: string): boolean {
+  return countries.has(code)
+}
+
+const pattern = /^[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}$/
+
+/** Converts an IBAN in groups and small letters to its stored form. */
+export function normaliseIban(text: string): string {
+  return text.replaceAll(' ', '').toUpperCase()
+}
+
+/**
+ * Whether a normalised text has the form of ISO 13616 and its check digits are right (ISO 7064, mod 97-10).
+ */
+export function isIban(iban: string): boolean {
+  if (!pattern.test(iban)) return false
+  const rearranged = iban.slice(4) + iban.slice(0, 4)
+  // A letter stands for two digits, A for 10 to Z for 35.
+  const digits = [...rearranged].map(character => Number.parseInt(character, 36)).join('')
+  return BigInt(digits) % 97n === 1n
+}
+
+/** Reads a list of `min` to `max` elements, each by `read`. */
+export function list<T extends object | string>(
+  read: Reader<T>,
+  max: number,
+  min: number = 0,
+): Reader<readonly T[]> {
+  const schema = { type: 'array', items: read.schema, minItems: min, maxItems: max }
+  return reader(schema, (value, place) => {
+    if (!Array.isArray(value)) return refuseValue(place, 'type', `${quote(value)} is not a list`)
+    if (value.length > max) return refuseValue(place, 'too_many', `has ${value.length}; ${max} are allowed`)
+    if (value.length < min) return refuseValue(place, 'required', `has ${value.length}; ${min} are needed`)
+    const items = value.map((item, index) => read(item, { ...place, path: `${place.path}.${index}` }))
+    const good = items.filter((item): item is T => item !== invalid)
+    return good.length < items.length ? invalid : good
+  })
+}
 
 export const maxEmailCharacters = 254
 export const maxUrlCharacters = 2048

@@ -2,9 +2,7 @@ import { isObject } from '@tollway/chassis/is-object.ts'
 import type { Bank, Company, MerchantUpdate, MutableMerchantField } from '../merchant/merchant.ts'
 import { type FieldError, type Refused, refuseFields } from '../refusals.ts'
 import type { AuthorisationInput } from '../transaction/authorise.ts'
-import type { CaptureInput } from '../transaction/capture.ts'
-import type { RefundInput } from '../transaction/refund.ts'
-import type { VoidInput } from '../transaction/void.ts'
+import type { CaptureInput, RefundInput, VoidInput } from '../transaction/change.ts'
 import { custom } from './custom.ts'
 import {
   amount,
@@ -34,7 +32,7 @@ import {
 
 /** The longest name of an app or a merchant, and company number, in characters. */
 export const maxNameCharacters = 100
-export const maxNotesCharacters = 1000
+const maxNotesCharacters = 1000
 /** The limit of the reference and of the text of a payment link. */
 export const maxLinkTextCharacters = 200
 

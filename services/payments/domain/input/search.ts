@@ -6,7 +6,7 @@ import {
   type TimeRange,
   type TransactionSearch,
   transactionStatuses,
-} from '../transaction/transaction-search.ts'
+} from '../transaction/transaction.ts'
 import { id, oneOf, text } from './fields.ts'
 import {
   described,

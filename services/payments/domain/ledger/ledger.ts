@@ -1,10 +1,11 @@
+import type { Fee } from '../money/fees.ts'
 import type { Money } from '../money/money.ts'
 
 /**
  * The accounts of a merchant's book. A posting adds to an account what its owner is owed: a positive balance
  * of `merchant` is owed to the merchant, a negative one of `clearing` is owed by the processor.
  */
-export const accounts = [
+const accounts = [
   /** The merchant's balance, in its own currency only. */
   'merchant',
   /** Money at the card processor. */
@@ -27,7 +28,7 @@ export interface Posting {
   readonly amount: bigint
 }
 
-export const entryKinds = ['capture', 'refund', 'dispute', 'dispute-won', 'dispute-lost', 'payout'] as const
+const entryKinds = ['capture', 'refund', 'dispute', 'dispute-won', 'dispute-lost', 'payout'] as const
 export type EntryKind = (typeof entryKinds)[number]
 
 /** Postings that belong together. Their sum is zero in each currency. Never changed. */
@@ -48,7 +49,7 @@ export interface LedgerEntry {
 }
 
 /** One side of a transfer. Amounts are not negative. */
-export interface Side {
+interface Side {
   readonly account: Account
   readonly money: Money
 }
@@ -93,4 +94,27 @@ function sumByCurrency(postings: Iterable<Posting>): ReadonlyMap<string, bigint>
   const sums = new Map<string, bigint>()
   for (const { currency, amount } of postings) sums.set(currency, (sums.get(currency) ?? 0n) + amount)
   return sums
+}
+
+export const lineKinds = ['capture', 'refund', 'dispute', 'dispute-won', 'payout'] as const
+export type LineKind = (typeof lineKinds)[number]
+
+/**
+ * An entry of the history that makes up a merchant's balance. Derived from one ledger entry; never changed.
+ */
+export interface Line {
+  readonly id: string
+  readonly merchantId: string
+  readonly test: boolean
+  /** Milliseconds since the epoch. */
+  readonly createdMs: number
+  readonly kind: LineKind
+  /** The effect on the merchant's balance, in minor units of its currency: the sum of its postings there. */
+  readonly balance: bigint
+  readonly fee: Fee
+  readonly description: string
+  /** Null for a payout. */
+  readonly transactionId: string | null
+  /** The captured, refunded, disputed or paid out amount, in its own currency. Never negative. */
+  readonly amount: Money
 }

@@ -2,8 +2,7 @@ import { noFee } from '../money/fees.ts'
 import { maxAmount } from '../money/money.ts'
 import { type Refused, refuseField } from '../refusals.ts'
 import { book, type OperationContext } from '../transaction/change.ts'
-import { type LedgerEntry, transfer } from './ledger.ts'
-import type { Line } from './line.ts'
+import { type LedgerEntry, type Line, transfer } from './ledger.ts'
 
 export interface Payout {
   readonly line: Line

@@ -2,8 +2,7 @@ import type { Merchant } from '../merchant/merchant.ts'
 import type { Dispute } from '../transaction/dispute.ts'
 import type { TrailEntry } from '../transaction/trail.ts'
 import { refundableAmount, type Transaction } from '../transaction/transaction.ts'
-import { type Account, balancesOf, imbalances, type LedgerEntry } from './ledger.ts'
-import type { Line } from './line.ts'
+import { type Account, balancesOf, imbalances, type LedgerEntry, type Line } from './ledger.ts'
 
 /** Something that does not add up. */
 export interface Finding {

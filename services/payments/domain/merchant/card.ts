@@ -38,3 +38,42 @@ export interface SavedCard {
 export function expiryMs({ year, month }: CardExpiry): number {
   return Date.UTC(year, month, 1) - 1
 }
+
+/** The check digit of ISO/IEC 7812-1, annex B, which finds any single wrong digit. */
+export function hasValidCheckDigit(number: string): boolean {
+  let sum = 0
+  for (let index = 0; index < number.length; index++) {
+    const digit = Number(number.at(-1 - index))
+    const weighted = index % 2 === 0 ? digit : digit * 2
+    sum += weighted > 9 ? weighted - 9 : weighted
+  }
+  return sum % 10 === 0
+}
+
+/** Runs of digits in the length of card numbers, with at most one space, dash or dot between two. */
+const runs = /(?<!\d)\d(?:[ .-]?\d){13,18}(?!\d)/g
+/**
+ * The ranges of issued numbers, by beginning and length, so that few other numbers, such as those of
+ * articles, match.
+ */
+const issued = [
+  // Visa
+  /^4(?:\d{15}|\d{18})$/,
+  // Mastercard and Maestro
+  /^(?:5[0-8]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}$/,
+  // American Express and Diners
+  /^(?:3[47]\d{13}|3[0689]\d{12})$/,
+  // JCB, Discover and UnionPay
+  /^(?:35\d{14}|6\d{15}|62\d{15,17})$/,
+]
+
+/**
+ * Whether a text has what could be the number of a card. Such a text must not get into fields that are stored
+ * and shown (PCI DSS 4.0.1, 3.5.1).
+ */
+export function hasCardNumber(text: string): boolean {
+  return [...text.matchAll(runs)].some(([run]) => {
+    const number = run.replace(/\D/g, '')
+    return issued.some(pattern => pattern.test(number)) && hasValidCheckDigit(number)
+  })
+}

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { countryCodes } from './countries.ts'
-import { isIban, normaliseIban } from './iban.ts'
+import { countryCodes, isIban, normaliseIban } from '../input/fields.ts'
 
 test('IBANs of several countries are valid', () => {
   const ibans = [

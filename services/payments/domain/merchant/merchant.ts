@@ -53,3 +53,41 @@ export interface Balances {
   /** The amounts that can still be captured or voided, by currency of the transactions. Never zero. */
   readonly pending: readonly Money[]
 }
+
+/** A machine identity. It has complete access to the merchants that it is associated with. */
+export interface App {
+  readonly id: string
+  readonly name: string | null
+  /** Milliseconds since the epoch. */
+  readonly createdMs: number
+}
+
+/** One key of an app. An app has two of them while they are rotated. */
+export interface AppKey {
+  readonly appId: string
+  /** See `hashApiKey`. The key itself is nowhere. */
+  readonly hash: string
+  readonly createdMs: number
+  /** The time from which the key is rejected; null for a key that does not expire. */
+  readonly expiresMs: number | null
+}
+
+export function opens(key: AppKey, nowMs: number): boolean {
+  return key.expiresMs === null || nowMs < key.expiresMs
+}
+
+/** The text on a bank statement: up to 22 printable characters of ASCII, as in the public API. */
+export const descriptorPattern = /^[\x20-\x7E]{0,22}$/
+
+/** The first that says something: an operation's own, its transaction's, its merchant's. */
+export function chooseDescriptor(...candidates: readonly (string | null)[]): string {
+  return candidates.find(candidate => candidate !== null && candidate !== '') ?? ''
+}
+
+/** A person, who is a member of merchants by invitation. */
+export interface User {
+  readonly id: string
+  readonly email: string
+  /** Milliseconds since the epoch. */
+  readonly createdMs: number
+}

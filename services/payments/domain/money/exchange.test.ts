@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { currencyCodes, exponentOf } from './currencies.ts'
 import { canExchange, exchange, parseRateTable, type RateTable } from './exchange.ts'
 import { feeOf, parseFeeTable } from './fees.ts'
-import { parseDecimal, scale } from './ratio.ts'
+import { currencyCodes, exponentOf, parseDecimal, scale } from './money.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 500)
 

@@ -1,6 +1,4 @@
-import { exponentOf, isCurrency } from './currencies.ts'
-import type { Money } from './money.ts'
-import { parseDecimal, type Ratio, scale } from './ratio.ts'
+import { exponentOf, isCurrency, type Money, parseDecimal, type Ratio, scale } from './money.ts'
 
 /** How many major units of each currency one major unit of the base is worth. The base itself is 1. */
 export interface RateTable {

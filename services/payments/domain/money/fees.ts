@@ -1,5 +1,4 @@
-import { isCurrency } from './currencies.ts'
-import { parseDecimal, type Ratio, scale } from './ratio.ts'
+import { isCurrency, parseDecimal, type Ratio, scale } from './money.ts'
 
 /** The cost of an operation for the merchant, in minor units of its currency. */
 export interface Fee {

@@ -1,3 +1,67 @@
+/** The currencies of ISO 4217 that people pay with, by the number of digits of their minor unit. */
+const byExponent: readonly (readonly [exponent: number, codes: string])[] = [
+  [0, 'BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF'],
+  [
+    2,
+    `AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF CNY
+     COP CRC CUP CVE CZK DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GTQ GYD HKD HNL HTG HUF
+     IDR ILS INR IRR JMD KES KGS KHR KPW KYD KZT LAK LBP LKR LRD LSL MAD MDL MGA MKD MMK MNT MOP MRU MUR
+     MVR MWK MXN MYR MZN NAD NGN NIO NOK NPR NZD PAB PEN PGK PHP PKR PLN QAR RON RSD RUB SAR SBD SCR SDG
+     SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TOP TRY TTD TWD TZS UAH USD UYU UZS VED VES
+     WST XCD XCG YER ZAR ZMW ZWG`,
+  ],
+  [3, 'BHD IQD JOD KWD LYD OMR TND'],
+]
+
+const exponents: ReadonlyMap<string, number> = new Map(
+  byExponent.flatMap(([exponent, codes]) => codes.split(/\s+/).map(code => [code, exponent] as const)),
+)
+
+export const currencyCodes: readonly string[] = [...exponents.keys()].sort()
+
+export function isCurrency(code: string): boolean {
+  return exponents.has(code)
+}
+
+/** Returns the digits of the minor unit: 2 for DKK, 0 for JPY, 3 for KWD. Throws for an unknown currency. */
+export function exponentOf(currency: string): number {
+  const exponent = exponents.get(currency)
+  if (exponent === undefined)
+    throw new RangeError(`${JSON.stringify(currency)} is not a currency of ISO 4217`)
+  return exponent
+}
+
+/** A number as a fraction, so that nothing is lost before the one rounding at the end. Never negative. */
+export interface Ratio {
+  readonly numerator: bigint
+  /** The denominator is above zero. */
+  readonly denominator: bigint
+}
+
+const decimalPattern = /^(\d{1,12})(?:\.(\d{1,12}))?$/
+
+/**
+ * Parses a decimal number such as `7.4604` exactly. Returns undefined for other texts, and for more than 12
+ * digits before or after the point.
+ */
+export function parseDecimal(text: string): Ratio | undefined {
+  const [, whole, fraction = ''] = decimalPattern.exec(text) ?? []
+  if (whole === undefined) return undefined
+  return { numerator: BigInt(whole + fraction), denominator: 10n ** BigInt(fraction.length) }
+}
+
+/**
+ * amount × numerator ÷ denominator, rounded half to even, which is the rule for all money here: a long run of
+ * roundings favours neither side. For an amount that is not negative.
+ */
+export function scale(amount: bigint, { numerator, denominator }: Ratio): bigint {
+  const product = amount * numerator
+  const quotient = product / denominator
+  const twiceRest = (product % denominator) * 2n
+  const up = twiceRest > denominator || (twiceRest === denominator && quotient % 2n === 1n)
+  return up ? quotient + 1n : quotient
+}
+
 /** An amount in minor units of its currency: 100 of DKK is one krone, 100 of JPY is a hundred yen. */
 export interface Money {
   readonly currency: string

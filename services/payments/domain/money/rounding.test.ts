@@ -11,10 +11,8 @@ import {
   pricingUnderTest,
 } from '../testing/history-under-test.ts'
 import { refundableAmount } from '../transaction/transaction.ts'
-import { currencyCodes } from './currencies.ts'
 import { exchange } from './exchange.ts'
-import { maxJsonAmount } from './money.ts'
-import { scale } from './ratio.ts'
+import { currencyCodes, maxJsonAmount, scale } from './money.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 300)
 const currencies = ['DKK', 'EUR', 'USD', 'JPY', 'KWD'] as const

@@ -1,14 +1,20 @@
 import { newId } from '../ids.ts'
-import type { LedgerEntry } from '../ledger/ledger.ts'
-import type { Line } from '../ledger/line.ts'
+import type { LedgerEntry, Line } from '../ledger/ledger.ts'
 import { payOut } from '../ledger/payout.ts'
 import type { Merchant } from '../merchant/merchant.ts'
 import { parseRateTable } from '../money/exchange.ts'
 import { parseFeeTable } from '../money/fees.ts'
 import { isRefused, type Refused } from '../refusals.ts'
 import { recordAuthorisation } from '../transaction/authorise.ts'
-import { captureTransaction } from '../transaction/capture.ts'
-import type { Change, OperationContext, Pricing } from '../transaction/change.ts'
+import {
+  type Change,
+  captureTransaction,
+  expireTransaction,
+  type OperationContext,
+  type Pricing,
+  refundTransaction,
+  voidTransaction,
+} from '../transaction/change.ts'
 import {
   type Dispute,
   type DisputeChange,
@@ -17,9 +23,7 @@ import {
   resolveDispute,
 } from '../transaction/dispute.ts'
 import { processingErrorCodes } from '../transaction/processing-errors.ts'
-import { refundTransaction } from '../transaction/refund.ts'
 import type { Transaction } from '../transaction/transaction.ts'
-import { expireTransaction, voidTransaction } from '../transaction/void.ts'
 
 /** A merchant's whole book in memory, changed by the domain's operations only. Of tests. */
 export interface History {

@@ -1,7 +1,6 @@
 import type { JsonObject } from '../json.ts'
 import type { CardDetails, CardReference, SavedCard } from '../merchant/card.ts'
-import { chooseDescriptor } from '../merchant/descriptor.ts'
-import type { Merchant } from '../merchant/merchant.ts'
+import { chooseDescriptor, type Merchant } from '../merchant/merchant.ts'
 import { canExchange } from '../money/exchange.ts'
 import { type Refused, refuse, refuseField, refuseProcessing } from '../refusals.ts'
 import type { Pricing } from './change.ts'

@@ -1,11 +1,28 @@
-import { balancesOf, type EntryKind, type LedgerEntry, type Posting } from '../ledger/ledger.ts'
-import type { Line, LineKind } from '../ledger/line.ts'
-import type { Merchant } from '../merchant/merchant.ts'
-import type { RateTable } from '../money/exchange.ts'
-import { type Fee, type FeeTable, noFee } from '../money/fees.ts'
-import type { Money } from '../money/money.ts'
+import {
+  balancesOf,
+  chargeFee,
+  type EntryKind,
+  type LedgerEntry,
+  type Line,
+  type LineKind,
+  type Posting,
+  transfer,
+} from '../ledger/ledger.ts'
+import { chooseDescriptor, type Merchant } from '../merchant/merchant.ts'
+import { exchange, type RateTable } from '../money/exchange.ts'
+import { type Fee, type FeeTable, feeOf, noFee } from '../money/fees.ts'
+import { fitsJson, type Money } from '../money/money.ts'
+import { addValue, takeValue } from '../money/refundable-value.ts'
+import { type Refused, refuse, refuseField } from '../refusals.ts'
 import type { TrailDispute, TrailEntry, TrailKind, TrailLimits } from './trail.ts'
-import type { Transaction } from './transaction.ts'
+import {
+  checkCurrency,
+  checkPending,
+  checkRefundable,
+  checkTrail,
+  type Transaction,
+  withEntry,
+} from './transaction.ts'
 
 /** The context of an operation, besides the transaction. */
 export interface OperationContext {
@@ -72,7 +89,7 @@ export function book(
 }
 
 /** Books a movement of a transaction, and adds it to the trail. */
-export function bookInTrail(
+function bookInTrail(
   transaction: Transaction,
   movement: Movement & { readonly kind: TrailKind },
   descriptor: string,
@@ -89,7 +106,7 @@ export function bookInTrail(
 }
 
 /** The fields of an entry of the trail that depend on the operation. */
-export interface TrailNote {
+interface TrailNote {
   readonly kind: TrailKind
   readonly amount: bigint
   readonly descriptor: string
@@ -114,4 +131,158 @@ export function trailEntryOf(
     dispute: null,
     ...note,
   }
+}
+
+export interface CaptureInput {
+  readonly amount: bigint
+  /** A guard: must be the transaction's. */
+  readonly currency: string | null
+  readonly descriptor: string | null
+}
+
+/**
+ * Captures a part of the pending amount, or all of it, to the merchant's balance: converted to its currency
+ * at the present rate, less the fee. The captures together never exceed the transaction's amount. Their value
+ * is rounded in total: at one rate, the parts have the value of the whole.
+ */
+export function captureTransaction(
+  transaction: Transaction,
+  { amount, currency, descriptor }: CaptureInput,
+  context: OperationContext,
+): Change | Refused {
+  const { merchant, pricing, trailLimits, nowMs } = context
+  if (merchant.closedMs !== null) return refuse('merchant_closed')
+  const refused =
+    checkCurrency(transaction, currency) ??
+    checkPending(transaction, amount, 'captured', nowMs) ??
+    checkTrail(transaction, 'captures', trailLimits)
+  if (refused !== undefined) return refused
+  const captured = { currency: transaction.currency, amount }
+  const worth = worthOf(transaction, amount, context)
+  if (worth === undefined) return refuse('rate_missing')
+  const fee = feeOf(pricing.fees, 'capture', merchant.currency, worth, transaction.totals.captures.value)
+  if (!fitsJson(transaction.refundableValue + worth) || !fitsJson(worth - fee.total)) {
+    return refuseField('amount', 'too_large', `${amount} is too much for one line in ${merchant.currency}`)
+  }
+  const from = { account: 'clearing', money: captured } as const
+  const to = { account: 'merchant', money: { currency: merchant.currency, amount: worth } } as const
+  const movement = {
+    kind: 'capture',
+    postings: [...transfer(from, to), ...chargeFee(merchant.currency, fee.total)],
+    amount: captured,
+    fee,
+    description: 'Capture',
+    disputeId: null,
+  } as const
+  const text = chooseDescriptor(descriptor, transaction.descriptor, merchant.descriptor)
+  const booked = bookInTrail(transaction, movement, text, context)
+  const after: Transaction = {
+    ...transaction,
+    pendingAmount: transaction.pendingAmount - amount,
+    capturedAmount: transaction.capturedAmount + amount,
+    ...addValue(transaction, worth),
+    ...withEntry(transaction, booked.trailEntry),
+  }
+  return { transaction: after, ...booked }
+}
+
+/** Undefined without a rate. */
+function worthOf(
+  { currency, capturedAmount }: Transaction,
+  amount: bigint,
+  { merchant, pricing }: OperationContext,
+): bigint | undefined {
+  const worth = (total: bigint) => exchange(pricing.rates, { currency, amount: total }, merchant.currency)
+  const before = worth(capturedAmount)
+  const after = worth(capturedAmount + amount)
+  return before === undefined || after === undefined ? undefined : after - before
+}
+
+export interface RefundInput {
+  readonly amount: bigint
+  /** A guard: must be the transaction's. */
+  readonly currency: string | null
+  readonly descriptor: string | null
+}
+
+/**
+ * Returns a part of the captured amount to the payer, from the merchant's balance, which may become negative.
+ * Converts at the average rate of the captures that it takes from, and never at that of the day: refunding
+ * everything takes exactly the amount that the captures added. The captured amount stays; refunds and
+ * disputes together never exceed it.
+ */
+export function refundTransaction(
+  transaction: Transaction,
+  { amount, currency, descriptor }: RefundInput,
+  context: OperationContext,
+): Change | Refused {
+  const { merchant, pricing, trailLimits } = context
+  const refused =
+    checkCurrency(transaction, currency) ??
+    checkRefundable(transaction, amount) ??
+    checkTrail(transaction, 'refunds', trailLimits)
+  if (refused !== undefined) return refused
+  const refunded = { currency: transaction.currency, amount }
+  const { taken: worth, left } = takeValue(transaction, amount)
+  const fee = feeOf(pricing.fees, 'refund', merchant.currency, worth, transaction.totals.refunds.value)
+  const from = { account: 'merchant', money: { currency: merchant.currency, amount: worth } } as const
+  const to = { account: 'clearing', money: refunded } as const
+  const movement = {
+    kind: 'refund',
+    postings: [...transfer(from, to), ...chargeFee(merchant.currency, fee.total)],
+    amount: refunded,
+    fee,
+    description: 'Refund',
+    disputeId: null,
+  } as const
+  const text = chooseDescriptor(descriptor, transaction.descriptor, merchant.descriptor)
+  const booked = bookInTrail(transaction, movement, text, context)
+  const after: Transaction = {
+    ...transaction,
+    refundedAmount: transaction.refundedAmount + amount,
+    ...left,
+    ...withEntry(transaction, booked.trailEntry),
+  }
+  return { transaction: after, ...booked }
+}
+
+export interface VoidInput {
+  readonly amount: bigint
+  /** A guard: must be the transaction's. */
+  readonly currency: string | null
+}
+
+/** Cancels a part of the pending amount, or all of it. No money moves. */
+export function voidTransaction(
+  transaction: Transaction,
+  { amount, currency }: VoidInput,
+  context: OperationContext,
+): Change | Refused {
+  const refused =
+    checkCurrency(transaction, currency) ??
+    checkPending(transaction, amount, 'voided', context.nowMs) ??
+    checkTrail(transaction, 'voids', context.trailLimits)
+  return refused ?? cancel(transaction, amount, context)
+}
+
+function hasExpired(transaction: Transaction, nowMs: number): boolean {
+  return transaction.pendingAmount > 0n && nowMs >= transaction.expiresMs
+}
+
+/** Voids the pending amount of an expired authorisation. Returns undefined if nothing is pending. */
+export function expireTransaction(transaction: Transaction, context: OperationContext): Change | undefined {
+  if (!hasExpired(transaction, context.nowMs)) return undefined
+  return cancel(transaction, transaction.pendingAmount, context)
+}
+
+function cancel(transaction: Transaction, amount: bigint, context: OperationContext): Change {
+  const note = { kind: 'void', amount, descriptor: transaction.descriptor } as const
+  const trailEntry = trailEntryOf(transaction, note, context)
+  const after: Transaction = {
+    ...transaction,
+    pendingAmount: transaction.pendingAmount - amount,
+    voidedAmount: transaction.voidedAmount + amount,
+    ...withEntry(transaction, trailEntry),
+  }
+  return { transaction: after, trailEntry, line: null, ledgerEntry: null }
 }

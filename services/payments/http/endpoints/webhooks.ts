@@ -4,20 +4,18 @@ import type { JsonObject } from '../../domain/json.ts'
 import { isRefused } from '../../domain/refusals.ts'
 import { ownEvent } from '../../operations/accounts/access.ts'
 import {
+  createWebhook,
+  deleteWebhook,
   eventType,
   type NewWebhookInput,
   parseWebhook,
   parseWebhookUpdate,
-  type WebhookUpdate,
-} from '../../operations/accounts/webhook-input.ts'
-import {
-  createWebhook,
-  deleteWebhook,
   readWebhook,
   redeliver,
   retryWebhook,
   rotateSecret,
   updateWebhook,
+  type WebhookUpdate,
 } from '../../operations/accounts/webhooks.ts'
 import { listOwnEvents, listOwnWebhooks } from '../../operations/lists.ts'
 import type { WebhookEndpoint, WebhookEvent } from '../../storage/delivery/webhooks.ts'

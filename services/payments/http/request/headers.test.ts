@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { accepts, readApiKey, requestIdOf } from '../request-headers.ts'
 import { basic } from '../testing/api-under-test.ts'
-import { accepts } from './accept.ts'
-import { readApiKey } from './credentials.ts'
-import { requestIdOf } from './request-id.ts'
 
 test('an Accept header accepts JSON or not', () => {
   const takes = [

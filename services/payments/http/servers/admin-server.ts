@@ -6,7 +6,7 @@ import { type AdminPlace, commandOf } from '../../admin/commands.ts'
 import { refuse } from '../../domain/refusals.ts'
 import { answer } from '../answer.ts'
 import { RefusedError } from '../failure.ts'
-import { hasBearerToken } from '../request/bearer-token.ts'
+import { hasBearerToken } from '../request-headers.ts'
 import { bodyOf, createJsonServer, type JsonServerOptions, sendAnswer, sendRefusal } from './server.ts'
 
 /**

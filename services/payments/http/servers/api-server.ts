@@ -1,15 +1,14 @@
 import { addressKey } from '@tollway/chassis/limits/address-key.ts'
 import type { RateLimit } from '@tollway/chassis/limits/rate-limit.ts'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { CallGuard } from '../../call-guard.ts'
 import { isRefused, refuse } from '../../domain/refusals.ts'
-import type { CallGuard } from '../../limits/call-guard.ts'
 import type { Payments } from '../../operations/operation.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { endpoints } from '../endpoints/endpoints.ts'
 import { RefusedError } from '../failure.ts'
 import { createOpenapiDocument, openapiPath } from '../openapi/openapi.ts'
-import { accepts } from '../request/accept.ts'
-import { readApiKey } from '../request/credentials.ts'
+import { accepts, readApiKey } from '../request-headers.ts'
 import { type Reply, type Request, runEndpoint } from '../run-endpoint.ts'
 import {
   bodyOf,

@@ -1,14 +1,15 @@
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
+import type { JsonObject } from '../../domain/json.ts'
+import { exponentOf, type Money } from '../../domain/money/money.ts'
 import { isRefused, type Refused, refuse } from '../../domain/refusals.ts'
 import { parseBooks, parseProvision, parseUid } from '../../operations/accounts/provision-input.ts'
 import { closeProvisionedMerchant, provisionMerchant } from '../../operations/accounts/provision-merchant.ts'
 import { type Outcome, type Payments, perform } from '../../operations/operation.ts'
-import { readBooks } from '../../operations/read-books.ts'
+import { type Books, type LastVerification, readBooks } from '../../operations/read-books.ts'
 import { type Answer, answer, noContent } from '../answer.ts'
 import { RefusedError } from '../failure.ts'
-import { hasBearerToken } from '../request/bearer-token.ts'
-import { presentBooks } from './present-books.ts'
+import { hasBearerToken } from '../request-headers.ts'
 import {
   bodyOf,
   createJsonServer,
@@ -18,7 +19,7 @@ import {
   sendRefusal,
 } from './server.ts'
 
-export interface ProvisionServerOptions extends JsonServerOptions {
+interface ProvisionServerOptions extends JsonServerOptions {
   readonly payments: Payments
   /**
    * Returns the bearer token (RFC 6750) of callers, read at each request; null if callers are identified by
@@ -84,4 +85,32 @@ async function close(payments: Payments, text: string): Outcome<Answer> {
 function isFor(socket: Socket, name: string): boolean {
   const certificate = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined
   return certificate?.checkHost(name, { subject: 'never' }) !== undefined
+}
+
+/**
+ * Presents the answer of POST /provision/books. Amounts are texts of minor units, since the sum of many
+ * payments can exceed what a JSON number represents exactly; `exponent` has the digits of the minor unit.
+ */
+function presentBooks({ merchants, verification }: Books): JsonObject {
+  const shown = [...merchants].map(([uid, { merchantId, available, pending }]) => {
+    return [uid, { merchantId, available: presentSum(available), pending: pending.map(presentSum) }] as const
+  })
+  return {
+    merchants: Object.fromEntries(shown),
+    verification: verification === undefined ? null : presentVerification(verification),
+  }
+}
+
+function presentSum({ currency, amount }: Money): JsonObject {
+  return { currency, amount: String(amount), exponent: exponentOf(currency) }
+}
+
+function presentVerification({ records, findings, shown, ...times }: LastVerification): JsonObject {
+  return {
+    began: new Date(times.beganMs).toISOString(),
+    ended: new Date(times.endedMs).toISOString(),
+    records,
+    findings,
+    shown: shown.map(({ uid, merchantId, record, message }) => ({ uid, merchantId, record, message })),
+  }
 }

@@ -1,18 +1,19 @@
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { Duplex } from 'node:stream'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { Cidr } from '@tollway/chassis/net/cidr.ts'
+import { STATUS_CODES } from '@tollway/chassis/net/node-http.ts'
 import type { TlsFiles } from '@tollway/chassis/net/tls.ts'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { describeError } from '../../describe-error.ts'
-import type { RandomBytes } from '../../domain/ids.ts'
+import { newId, type RandomBytes } from '../../domain/ids.ts'
 import { isRefused, type Refused, refuse } from '../../domain/refusals.ts'
 import { type Answer, answerRefusal } from '../answer.ts'
 import { RefusedError, refusalOf } from '../failure.ts'
-import { type Body, maxBodyBytes, noBody, readBody } from '../request/read-body.ts'
-import { requestIdOf } from '../request/request-id.ts'
-import { answerSocketError } from './socket-error.ts'
+import { type Body, maxBodyBytes, noBody, readBody } from '../read-body.ts'
+import { requestIdOf } from '../request-headers.ts'
 
 /** A server of JSON with any routes: ids, limits, errors and shutdown are the same for all. */
 export interface JsonServerOptions {
@@ -31,7 +32,7 @@ export interface JsonServerOptions {
 }
 
 /** The time in which a request must arrive, so that slow requests do not occupy connections. */
-export interface Timeouts {
+interface Timeouts {
   readonly requestMs: number
   readonly headersMs: number
   /** How often slow requests are looked for. */
@@ -41,7 +42,7 @@ export interface Timeouts {
 /** Together with the look, a request that does not come is given up within 25 s. */
 const defaultTimeouts: Timeouts = { requestMs: 20_000, headersMs: 10_000, lookMs: 5_000 }
 
-export interface AnsweredRequest {
+interface AnsweredRequest {
   readonly route: string
   readonly method: string
   readonly status: number
@@ -66,7 +67,7 @@ const maxParamCharacters = 200
 /** A connection is closed after this many requests, so that connections spread over new processes. */
 const maxRequestsPerConnection = 10_000
 
-export const unknownRoute = 'none'
+const unknownRoute = 'none'
 
 export function createJsonServer(options: JsonServerOptions): JsonServer {
   const { log, clock, randomBytes, onAnswer, timeouts = defaultTimeouts, trustedProxies = [] } = options
@@ -212,4 +213,32 @@ function sendError(reply: FastifyReply, request: FastifyRequest, error: unknown,
   log.error('request failed: internal error', { requestId: request.id, error: describeError(error) })
   const { code, status, message } = refuse('internal_error').refusal
   return sendAnswer(reply, { status, body: JSON.stringify({ code, message, requestId: request.id }) })
+}
+
+/** The error of Node for a connection whose request is not valid HTTP. */
+interface ClientError extends Error {
+  readonly code?: string
+}
+
+const answers: Readonly<Record<string, readonly [status: number, message: string]>> = {
+  HPE_HEADER_OVERFLOW: [431, 'The headers are larger than the limit.'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request took too long.'],
+}
+
+/** Answers bytes that are not HTTP in the form of every other error, and ends the connection. */
+function answerSocketError(error: ClientError, socket: Duplex, nowMs: number, random: RandomBytes): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const [status, message] = answers[error.code ?? ''] ?? [400, 'The request is not valid HTTP.']
+  const body = JSON.stringify({ code: 'malformed_body', message })
+  const lines = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'content-type: application/json; charset=utf-8',
+    `content-length: ${Buffer.byteLength(body)}`,
+    `x-request-id: ${newId(nowMs, random)}`,
+    'connection: close',
+  ]
+  socket.end(`${lines.join('\r\n')}\r\n\r\n${body}`)
 }

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { before, test } from 'node:test'
 import { waitFor } from '../../../../test/support/wait-for.ts'
-import { maxBodyBytes } from '../request/read-body.ts'
+import { maxBodyBytes } from '../read-body.ts'
 import {
   type ApiUnderTest,
   merchantInput,

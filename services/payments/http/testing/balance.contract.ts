@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { isRefused } from '../../domain/refusals.ts'
 import { payOutMerchant } from '../../operations/background/pay-out.ts'
 import { perform } from '../../operations/operation.ts'
-import { raiseDisputeByHand } from '../../operations/transactions/dispute-by-hand.ts'
+import { raiseDisputeByHand } from '../../operations/transactions/disputes.ts'
 import {
   type ApiUnderTest,
   merchantInput,

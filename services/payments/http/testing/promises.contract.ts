@@ -12,7 +12,7 @@ import { eventTypes } from '../../operations/announce.ts'
 import { expireAuthorisations } from '../../operations/background/expire-authorisations.ts'
 import { payOutMerchant } from '../../operations/background/pay-out.ts'
 import { perform } from '../../operations/operation.ts'
-import { raiseDisputeByHand, resolveDisputeByHand } from '../../operations/transactions/dispute-by-hand.ts'
+import { raiseDisputeByHand, resolveDisputeByHand } from '../../operations/transactions/disputes.ts'
 import { settings } from '../../settings.ts'
 import { createApiServer } from '../servers/api-server.ts'
 import {

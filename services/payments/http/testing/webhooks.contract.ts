@@ -7,8 +7,8 @@ import { before, test } from 'node:test'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { webhookSecretFault } from '@tollway/chassis/webhooks/webhook-secret.ts'
-import { forgetEnded } from '../../forget-ended.ts'
-import { createWebhookDeliverer } from '../../webhooks/deliver-webhooks.ts'
+import { createWebhookDeliverer } from '../../deliver-webhooks.ts'
+import { forgetEnded } from '../../prune-expired.ts'
 import { type ApiUnderTest, openShop, payAt, sharedApi, type TestShop } from './api-under-test.ts'
 
 const dayMs = 86_400_000

@@ -1,6 +1,5 @@
 import { hashApiKey, isId } from '../../domain/ids.ts'
-import type { App } from '../../domain/merchant/app.ts'
-import type { Merchant } from '../../domain/merchant/merchant.ts'
+import type { App, Merchant } from '../../domain/merchant/merchant.ts'
 import { refuse } from '../../domain/refusals.ts'
 import type { Transaction } from '../../domain/transaction/transaction.ts'
 import {

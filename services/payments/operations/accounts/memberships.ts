@@ -1,10 +1,7 @@
 import { isId } from '../../domain/ids.ts'
-import type { App } from '../../domain/merchant/app.ts'
-import type { Merchant } from '../../domain/merchant/merchant.ts'
-import type { User } from '../../domain/merchant/user.ts'
+import type { App, Merchant, User } from '../../domain/merchant/merchant.ts'
 import { isRefused, refuse, refuseField, refuseFor } from '../../domain/refusals.ts'
-import { countInvitation } from '../../storage/delivery/invitation-counts.ts'
-import { insertMail } from '../../storage/delivery/mails.ts'
+import { countInvitation, insertMail } from '../../storage/delivery/mails.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { findApp } from '../../storage/tables/apps.ts'
 import {

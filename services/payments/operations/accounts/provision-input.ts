@@ -1,7 +1,6 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
-import { email, id, text, webAddress } from '../../domain/input/fields.ts'
-import { list } from '../../domain/input/list.ts'
+import { email, id, list, text, webAddress } from '../../domain/input/fields.ts'
 import {
   optional,
   parseInput,
@@ -15,7 +14,7 @@ import {
 import { type MerchantInput, maxNameCharacters, parseMerchant } from '../../domain/input/request-bodies.ts'
 import { isRefused, type Refused, refuse, refuseFields } from '../../domain/refusals.ts'
 import { eventTypes } from '../announce.ts'
-import { eventType } from './webhook-input.ts'
+import { eventType } from './webhooks.ts'
 
 /**
  * The desired state of a resource: a merchant, an app with complete access to it, its members and webhooks.

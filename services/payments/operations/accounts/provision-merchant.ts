@@ -32,10 +32,9 @@ import {
   lockProvisioning,
 } from '../../storage/tables/provisioning.ts'
 import { type Done, done, type Outcome, type Payments } from '../operation.ts'
-import { announceMerchant, newMerchant } from './create-merchant.ts'
 import { addUser } from './memberships.ts'
+import { announceMerchant, newMerchant, saveUpdate } from './merchants.ts'
 import type { ProvisionInput, WebhookInput } from './provision-input.ts'
-import { saveUpdate } from './update-merchant.ts'
 
 export interface Provisioned {
   readonly merchantId: string

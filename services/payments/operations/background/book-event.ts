@@ -20,7 +20,7 @@ import { findMerchant } from '../../storage/tables/merchants.ts'
 import { lockTransaction } from '../../storage/tables/transactions.ts'
 import { announce } from '../announce.ts'
 import { contextOf, type Payments } from '../operation.ts'
-import { saveDispute } from '../transactions/save-dispute.ts'
+import { saveDispute } from '../transactions/disputes.ts'
 
 /** An event without its cause in the books waits this long after it came first, and is an exception then. */
 const maxUnknownMs = 60 * 60 * 1000

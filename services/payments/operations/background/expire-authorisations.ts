@@ -1,4 +1,4 @@
-import { expireTransaction } from '../../domain/transaction/void.ts'
+import { expireTransaction } from '../../domain/transaction/change.ts'
 import { findMerchant } from '../../storage/tables/merchants.ts'
 import { listExpiredTransactions, lockTransaction } from '../../storage/tables/transactions.ts'
 import { contextOf, type Payments } from '../operation.ts'

@@ -1,4 +1,4 @@
-import type { Line } from '../../domain/ledger/line.ts'
+import type { Line } from '../../domain/ledger/ledger.ts'
 import { payOut } from '../../domain/ledger/payout.ts'
 import { presentLine } from '../../domain/present.ts'
 import { isRefused, refuse } from '../../domain/refusals.ts'

@@ -17,7 +17,7 @@ import { instructProcessor } from '../background/instruct-processor.ts'
 import { closeExceptionByHand, retryException } from '../background/processor-exceptions.ts'
 import { recordEvents } from '../background/record-events.ts'
 import { type Payments, perform } from '../operation.ts'
-import { raiseDisputeByHand } from '../transactions/dispute-by-hand.ts'
+import { raiseDisputeByHand } from '../transactions/disputes.ts'
 import { verifyBooks } from '../verify-books.ts'
 
 let api: ApiUnderTest

@@ -1,5 +1,4 @@
-import { chooseDescriptor } from '../../domain/merchant/descriptor.ts'
-import type { Merchant } from '../../domain/merchant/merchant.ts'
+import { chooseDescriptor, type Merchant } from '../../domain/merchant/merchant.ts'
 import { isRefused, type Refused, refuseProcessing } from '../../domain/refusals.ts'
 import {
   type AuthorisationInput,

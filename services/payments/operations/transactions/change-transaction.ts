@@ -1,12 +1,18 @@
-import type { App } from '../../domain/merchant/app.ts'
+import type { App } from '../../domain/merchant/merchant.ts'
 import { presentSnapshot, presentTrailEntry } from '../../domain/present.ts'
 import { isRefused, type Refused } from '../../domain/refusals.ts'
-import { type CaptureInput, captureTransaction } from '../../domain/transaction/capture.ts'
-import type { Change, OperationContext } from '../../domain/transaction/change.ts'
-import { type RefundInput, refundTransaction } from '../../domain/transaction/refund.ts'
+import {
+  type CaptureInput,
+  type Change,
+  captureTransaction,
+  type OperationContext,
+  type RefundInput,
+  refundTransaction,
+  type VoidInput,
+  voidTransaction,
+} from '../../domain/transaction/change.ts'
 import type { TrailEntry } from '../../domain/transaction/trail.ts'
 import type { Transaction } from '../../domain/transaction/transaction.ts'
-import { type VoidInput, voidTransaction } from '../../domain/transaction/void.ts'
 import { saveChange } from '../../storage/changes.ts'
 import { insertInstruction } from '../../storage/delivery/processor-instructions.ts'
 import type { Tx } from '../../storage/storage.ts'

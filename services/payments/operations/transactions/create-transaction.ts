@@ -1,5 +1,5 @@
 import type { TransactionInput, TransactionSource } from '../../domain/input/request-bodies.ts'
-import type { App } from '../../domain/merchant/app.ts'
+import type { App } from '../../domain/merchant/merchant.ts'
 import { isRefused, type Refused, refuseField } from '../../domain/refusals.ts'
 import { checkAuthorisation, recurringSource } from '../../domain/transaction/authorise.ts'
 import type { Once } from '../../storage/idempotency/answers.ts'

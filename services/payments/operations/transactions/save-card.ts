@@ -1,6 +1,6 @@
 import type { CardInput } from '../../domain/input/request-bodies.ts'
-import type { App } from '../../domain/merchant/app.ts'
 import type { SavedCard } from '../../domain/merchant/card.ts'
+import type { App } from '../../domain/merchant/merchant.ts'
 import { presentCard } from '../../domain/present.ts'
 import { isRefused, refuseField } from '../../domain/refusals.ts'
 import { recurringSource } from '../../domain/transaction/authorise.ts'

@@ -1,5 +1,4 @@
-import { expiryMs } from '../../domain/merchant/card.ts'
-import { hasValidCheckDigit } from '../../domain/merchant/card-number.ts'
+import { expiryMs, hasValidCheckDigit } from '../../domain/merchant/card.ts'
 import { normaliseNumber, publicTestCard, schemeOf, testPrefixes } from '../../processor/card-number.ts'
 import { checkCode, checkExpiry, checkNumber, groupExpiry, groupNumber, readExpiry } from '../card-fields.ts'
 import { enhanceCardForm, formatInPlace, showFieldError } from '../views/card-form.ts'

@@ -1,5 +1,4 @@
-import { type Asset, assets, integrityOf } from './assets.ts'
-import { pageHeaders } from './page-headers.ts'
+import { type Asset, assets, integrityOf, pageHeaders } from './assets.ts'
 
 const timeoutMs = 10_000
 const maxListed = 20

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { locales } from '../../domain/input/request-bodies.ts'
-import { currencyCodes, exponentOf } from '../../domain/money/currencies.ts'
-import { maxAmount } from '../../domain/money/money.ts'
+import { currencyCodes, exponentOf, maxAmount } from '../../domain/money/money.ts'
 import { formatMoney, hasTooManyDecimals, parseAmount } from './money-text.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 300)

@@ -1,6 +1,5 @@
 import type { Locale } from '../../domain/input/request-bodies.ts'
-import { exponentOf } from '../../domain/money/currencies.ts'
-import { type Money, maxAmount } from '../../domain/money/money.ts'
+import { exponentOf, type Money, maxAmount } from '../../domain/money/money.ts'
 
 /** An amount as people of the locale write it, with its currency: `€12.50`, `12,50 kr.`, `¥1,250`. */
 export function formatMoney({ amount, currency }: Money, locale: Locale): string {

@@ -1,7 +1,6 @@
 import { testCardNamed } from '../../processor/test-cards.ts'
 import { type CardErrors, type CardField, type CardFieldError, cardFields } from '../card-fields.ts'
-import { nameOf, type PaymentLink, queryOf } from '../link.ts'
-import { linkSummary } from '../link-summary.ts'
+import { linkSummary, nameOf, type PaymentLink, queryOf } from '../link.ts'
 import { formatMoney } from '../texts/money-text.ts'
 import { type CardTexts, shownTestCards, textsOf } from '../texts/texts.ts'
 import { html, type Markup } from './html.ts'

@@ -1,7 +1,6 @@
 import type { MalformedEvent } from '../../processor/check-event.ts'
 import type { ProcessorEvent } from '../../processor/processor.ts'
-import { toDate } from '../sql-statements.ts'
-import { onlyRow, type Tx } from '../storage.ts'
+import { onlyRow, type Tx, toDate } from '../storage.ts'
 import { parseEvent, type StoredEvent, serialiseEvent } from './stored-journal.ts'
 
 /** An event of the processor that could not be booked, or not yet. */

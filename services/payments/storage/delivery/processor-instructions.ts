@@ -1,7 +1,6 @@
 import type { TrailEntry } from '../../domain/transaction/trail.ts'
 import type { Transaction } from '../../domain/transaction/transaction.ts'
-import { byIndex, toDate } from '../sql-statements.ts'
-import type { Tx } from '../storage.ts'
+import { byIndex, type Tx, toDate } from '../storage.ts'
 import { column, type Row, Table } from '../table.ts'
 
 /** An instruction to the processor to carry out an entry of a trail. It is sent at least once. */

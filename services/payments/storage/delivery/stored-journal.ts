@@ -1,8 +1,7 @@
 import type { MalformedEvent } from '../../processor/check-event.ts'
 import type { EventJournal } from '../../processor/event-journal.ts'
 import type { ProcessorEvent } from '../../processor/processor.ts'
-import { toDate } from '../sql-statements.ts'
-import type { Storage } from '../storage.ts'
+import { type Storage, toDate } from '../storage.ts'
 
 /** An event with its amount as text, since JSON cannot carry a bigint exactly. */
 export type StoredEvent = Omit<ProcessorEvent | MalformedEvent, 'amount'> & { readonly amount?: string }

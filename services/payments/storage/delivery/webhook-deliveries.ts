@@ -1,5 +1,4 @@
-import { byIndex, toDate } from '../sql-statements.ts'
-import type { Tx } from '../storage.ts'
+import { byIndex, type Tx, toDate } from '../storage.ts'
 
 /** An event on its way to an endpoint. */
 export interface WebhookDelivery {

@@ -1,6 +1,5 @@
 import { listOfMerchant, listPage, type Page, type PageQuery } from '../list-page.ts'
-import { toDate } from '../sql-statements.ts'
-import type { Tx } from '../storage.ts'
+import { type Tx, toDate } from '../storage.ts'
 import { column, instant, nullableInstant, type Row, Table } from '../table.ts'
 
 export interface WebhookEndpoint {

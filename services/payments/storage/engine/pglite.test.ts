@@ -14,9 +14,8 @@ import { repositoriesContract } from '../testing/repositories.contract.ts'
 import { searchContract } from '../testing/search.contract.ts'
 import { storageContract } from '../testing/storage.contract.ts'
 import { webhookDeliveriesContract } from '../testing/webhook-deliveries.contract.ts'
-import { lockFolder } from './folder-lock.ts'
 import { migrate, readMigrations } from './migrate.ts'
-import { openPglite } from './pglite.ts'
+import { lockFolder, openPglite } from './pglite.ts'
 
 const clock = systemClock
 const random = Math.random

@@ -9,7 +9,7 @@ import {
   startPostgres,
 } from '../../../../test/support/postgres-server.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
-import { captureTransaction } from '../../domain/transaction/capture.ts'
+import { captureTransaction } from '../../domain/transaction/change.ts'
 import { saveChange } from '../changes.ts'
 import { createIdempotency } from '../idempotency/idempotency.ts'
 import { requestFingerprint } from '../idempotency/sealed-answer.ts'

@@ -3,7 +3,6 @@ import type { Socket } from 'node:net'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import pg from 'pg'
 import { type SqlValue, type Storage, StorageError, type TransactionOptions } from '../storage.ts'
-import { PostgresClient } from './postgres-client.ts'
 import {
   createTransactionRunner,
   defaultRetryLimits,
@@ -233,3 +232,39 @@ const typeParser = ((oid: number, format?: 'text' | 'binary') =>
   oid === int8Oid && format !== 'binary'
     ? BigInt
     : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser
+
+type Connected = (error: Error | null) => void
+
+/**
+ * A connection of the driver's pool. The constructor of the driver reads the certificate files of the URL,
+ * so each new connection uses the present files. When it throws, as for a missing file, the pool would lose
+ * the waiting request, and throw in the callers that return a connection: here `connect` fails instead.
+ */
+export class PostgresClient extends pg.Client {
+  readonly #problem: Error | undefined
+
+  constructor(config: pg.ClientConfig = {}) {
+    const problem = problemOf(config)
+    super(problem === undefined ? config : {})
+    this.#problem = problem
+  }
+
+  override connect(): Promise<pg.Client>
+  override connect(connected: Connected): void
+  override connect(connected?: Connected): Promise<pg.Client> | undefined {
+    const problem = this.#problem
+    if (connected === undefined) return problem ? Promise.reject(problem) : super.connect()
+    if (problem) process.nextTick(connected, problem)
+    else super.connect(connected)
+    return undefined
+  }
+}
+
+function problemOf(config: pg.ClientConfig): Error | undefined {
+  try {
+    new pg.Client(config)
+    return undefined
+  } catch (error) {
+    return error as Error
+  }
+}

@@ -1,5 +1,4 @@
-import { byIndex, toDate } from '../sql-statements.ts'
-import { onlyRow, type Tx, violates } from '../storage.ts'
+import { byIndex, onlyRow, type Tx, toDate, violates } from '../storage.ts'
 
 /** A row of the table behind `Idempotency`: one for each key and scope. */
 export interface KeyRow {

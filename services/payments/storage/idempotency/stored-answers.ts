@@ -1,7 +1,6 @@
 import type { AnswerStore, KeptAnswer } from '../../processor/answer-store.ts'
 import type { AuthorisationAnswer } from '../../processor/processor.ts'
-import { toDate } from '../sql-statements.ts'
-import { onlyRow, type Storage, type Tx } from '../storage.ts'
+import { onlyRow, type Storage, type Tx, toDate } from '../storage.ts'
 
 interface AnswerRow {
   readonly answer: AuthorisationAnswer

@@ -1,8 +1,6 @@
 import { timingSafeEqual } from 'node:crypto'
-import type { App, AppKey } from '../../domain/merchant/app.ts'
-import { opens } from '../../domain/merchant/app.ts'
-import { toDate } from '../sql-statements.ts'
-import type { Tx } from '../storage.ts'
+import { type App, type AppKey, opens } from '../../domain/merchant/merchant.ts'
+import { type Tx, toDate } from '../storage.ts'
 
 export async function insertApp(tx: Tx, app: App): Promise<void> {
   await insertIdentity(tx, app.id, 'app', app.createdMs)

@@ -1,6 +1,5 @@
 import type { KeyId } from '../idempotency/idempotency-keys.ts'
-import { toDate } from '../sql-statements.ts'
-import type { Tx } from '../storage.ts'
+import { type Tx, toDate } from '../storage.ts'
 import { column, object, type Row, Table } from '../table.ts'
 
 /** An authorisation that the processor may have received, and whose outcome is not stored yet. */

@@ -1,7 +1,19 @@
-import type { SavedCard } from '../../domain/merchant/card.ts'
+import type { CardDetails, CardReference, CardScheme, SavedCard } from '../../domain/merchant/card.ts'
 import type { Tx } from '../storage.ts'
-import { column, instant, type Row, Table } from '../table.ts'
-import { card, cardReference } from './card-columns.ts'
+import { column, type Field, instant, object, type Row, Table } from '../table.ts'
+
+/** The known details of a card. Never its number. */
+export const card: Field<CardDetails> = object({
+  bin: column<string>('card_bin'),
+  last4: column<string>('card_last4'),
+  expiry: object({ year: column<number>('card_expiry_year'), month: column<number>('card_expiry_month') }),
+  scheme: column<CardScheme>('card_scheme'),
+})
+
+export const cardReference: Field<CardReference> = object({
+  token: column<string>('card_token'),
+  fingerprint: column<string>('card_fingerprint'),
+})
 
 const cards = new Table('cards', {
   merchantId: column<string>('merchant_id'),

@@ -2,7 +2,7 @@ import type { Dispute, DisputeStatus } from '../../domain/transaction/dispute.ts
 import { listOfMerchant, listPage, type Page, type PageQuery } from '../list-page.ts'
 import type { Tx } from '../storage.ts'
 import { column, instant, nullableInstant, type Row, Table } from '../table.ts'
-import { fee } from './fee-columns.ts'
+import { fee } from './lines.ts'
 
 const disputes = new Table('disputes', {
   merchantId: column<string>('merchant_id'),

@@ -1,8 +1,7 @@
 import type { Account, EntryKind, LedgerEntry, Posting } from '../../domain/ledger/ledger.ts'
 import type { Balances, Merchant } from '../../domain/merchant/merchant.ts'
 import { planFor } from '../query-plan-settings.ts'
-import { toDate } from '../sql-statements.ts'
-import { onlyRow, type Tx } from '../storage.ts'
+import { onlyRow, type Tx, toDate } from '../storage.ts'
 
 /** The entry ($1 to $8) with all of its postings, which the database checks to sum up to zero. */
 const insertEntry = `WITH entry AS (

@@ -1,10 +1,20 @@
-import type { Line, LineKind } from '../../domain/ledger/line.ts'
-import type { LineSearch } from '../../domain/transaction/transaction-search.ts'
+import type { Line, LineKind } from '../../domain/ledger/ledger.ts'
+import type { Fee } from '../../domain/money/fees.ts'
+import type { LineSearch } from '../../domain/transaction/transaction.ts'
 import { createdIn, listOfMerchant, listPage, type Page, type PageQuery } from '../list-page.ts'
-import { positionOf } from '../sql-statements.ts'
-import type { Tx } from '../storage.ts'
-import { column, instant, object, type Row, Table } from '../table.ts'
-import { fee } from './fee-columns.ts'
+import { positionOf, type Tx } from '../storage.ts'
+import { column, type Field, instant, object, type Row, Table } from '../table.ts'
+
+const feeParts = object({ flat: column<bigint>('fee_flat'), rate: column<bigint>('fee_rate') })
+
+export const fee: Field<Fee> = {
+  columns: feeParts.columns,
+  write: feeParts.write,
+  read(row) {
+    const { flat, rate } = feeParts.read(row)
+    return { flat, rate, total: flat + rate }
+  },
+}
 
 const lines = new Table('lines', {
   merchantId: column<string>('merchant_id'),

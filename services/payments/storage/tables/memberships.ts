@@ -1,8 +1,6 @@
-import type { App } from '../../domain/merchant/app.ts'
-import type { User } from '../../domain/merchant/user.ts'
+import type { App, User } from '../../domain/merchant/merchant.ts'
 import { type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
-import { toDate } from '../sql-statements.ts'
-import { onlyRow, type Tx } from '../storage.ts'
+import { onlyRow, type Tx, toDate } from '../storage.ts'
 import { appColumns, appOf, insertIdentity } from './apps.ts'
 
 /** The access to merchants: apps by association, users by invitation. */

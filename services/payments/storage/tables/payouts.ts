@@ -1,5 +1,4 @@
-import { firstId } from '../sql-statements.ts'
-import { onlyRow, type Tx } from '../storage.ts'
+import { firstId, onlyRow, type Tx } from '../storage.ts'
 
 /** That a line paid out for a period. A period is any name, such as a date. */
 export interface PayoutRecord {

@@ -1,5 +1,4 @@
-import { toDate } from '../sql-statements.ts'
-import type { Tx } from '../storage.ts'
+import { type Tx, toDate } from '../storage.ts'
 
 /** One request at a time for the merchant of a resource, from here to the end of the transaction. */
 export async function lockProvisioning(tx: Tx, uid: string): Promise<void> {

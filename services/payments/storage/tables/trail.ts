@@ -3,7 +3,7 @@ import type { TrailEntry, TrailKind, TrailTotals } from '../../domain/transactio
 import { type ListSource, listPage, type Page, type PageQuery } from '../list-page.ts'
 import type { Tx } from '../storage.ts'
 import { column, type Field, instant, Table } from '../table.ts'
-import { fee } from './fee-columns.ts'
+import { fee } from './lines.ts'
 
 /**
  * A transaction's trail as one JSON value, so that it is read in the same statement, and thus in the same

@@ -1,8 +1,12 @@
 import type { JsonObject } from '../../domain/json.ts'
 import { maxShownTrail } from '../../domain/present.ts'
 import type { ProcessingErrorCode } from '../../domain/transaction/processing-errors.ts'
-import type { Tds, Transaction } from '../../domain/transaction/transaction.ts'
-import type { TransactionSearch, TransactionStatus } from '../../domain/transaction/transaction-search.ts'
+import type {
+  Tds,
+  Transaction,
+  TransactionSearch,
+  TransactionStatus,
+} from '../../domain/transaction/transaction.ts'
 import {
   type Condition,
   createdIn,
@@ -11,10 +15,9 @@ import {
   type Page,
   type PageQuery,
 } from '../list-page.ts'
-import { positionOf, toDate } from '../sql-statements.ts'
-import { onlyRow, type Tx } from '../storage.ts'
+import { onlyRow, positionOf, type Tx, toDate } from '../storage.ts'
 import { column, instant, json, type Row, Table } from '../table.ts'
-import { card, cardReference } from './card-columns.ts'
+import { card, cardReference } from './cards.ts'
 import { selectTrail, type TrailJson, trailOf } from './trail.ts'
 
 const transactions = new Table('transactions', {

@@ -3,12 +3,14 @@ import { randomBytes } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Refused, refuse } from '../../domain/refusals.ts'
-import { captureTransaction } from '../../domain/transaction/capture.ts'
-import type { Change } from '../../domain/transaction/change.ts'
+import {
+  type Change,
+  captureTransaction,
+  refundTransaction,
+  voidTransaction,
+} from '../../domain/transaction/change.ts'
 import { raiseDispute } from '../../domain/transaction/dispute.ts'
-import { refundTransaction } from '../../domain/transaction/refund.ts'
 import { refundableAmount, type Transaction } from '../../domain/transaction/transaction.ts'
-import { voidTransaction } from '../../domain/transaction/void.ts'
 import { saveChange, saveDisputeChange } from '../changes.ts'
 import { createIdempotency, type Settled } from '../idempotency/idempotency.ts'
 import { requestFingerprint } from '../idempotency/sealed-answer.ts'

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { newId, newPublicKey } from '../../domain/ids.ts'
-import type { App } from '../../domain/merchant/app.ts'
-import type { Merchant } from '../../domain/merchant/merchant.ts'
+import type { App, Merchant } from '../../domain/merchant/merchant.ts'
 import type { FeeTable } from '../../domain/money/fees.ts'
 import type { OperationContext } from '../../domain/transaction/change.ts'
 import { noTrail } from '../../domain/transaction/trail.ts'

@@ -2,8 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { ProcessingErrorCode } from '../../domain/transaction/processing-errors.ts'
-import type { Transaction } from '../../domain/transaction/transaction.ts'
-import { type TransactionSearch, transactionStatuses } from '../../domain/transaction/transaction-search.ts'
+import {
+  type Transaction,
+  type TransactionSearch,
+  transactionStatuses,
+} from '../../domain/transaction/transaction.ts'
 import type { PageQuery } from '../list-page.ts'
 import { onlyRow, type Storage } from '../storage.ts'
 import { insertTransaction, listTransactions } from '../tables/transactions.ts'

@@ -1,0 +1,199 @@
+import { hash } from 'node:crypto'
+import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import { addressKey } from '@tollway/chassis/limits/address-key.ts'
+import { createRateLimit } from '@tollway/chassis/limits/rate-limit.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
+import { type CallLimits, type CallRefusal, callRules, createLocalCallLimits } from './call-limits.ts'
+import type { Metrics } from './metrics.ts'
+import type { Settings } from './settings.ts'
+
+/** Decides which calls of the API run at all. */
+export interface CallGuard {
+  /** Counts a call before its key is looked up. @param apiKey null without one */
+  admit(address: string, apiKey: string | null): Promise<CallRefusal | null>
+  /** Counts a key that opened nothing. While the address is over that limit, `admit` refuses it. */
+  countFailedKey(address: string): Promise<CallRefusal | null>
+  /**
+   * Runs a call that looks its key up. Of one address, only some run at once with keys that have opened
+   * nothing in this process; the others wait, and are refused when the failed keys of the address have come
+   * to their limit.
+   *
+   * @param isUnknown whether the result says that the key opens nothing
+   */
+  lookUp<T>(
+    caller: { readonly address: string; readonly apiKey: string },
+    work: () => Promise<T>,
+    isUnknown: (result: T) => boolean,
+  ): Promise<T | CallRefusal>
+}
+
+/** @param onRefused called for each call that is refused */
+export function createCallGuard(
+  limits: CallLimits,
+  clock: Clock,
+  onRefused: (refusal: CallRefusal) => void = () => {},
+): CallGuard {
+  /** Holds only blocks, so its own rate does not matter. */
+  const blocked = createRateLimit(1, clock)
+  const lookups = createKeyLookups(maxUnprovenAtOnce)
+  const report = (refusal: CallRefusal | null) => {
+    if (refusal !== null) onRefused(refusal)
+    return refusal
+  }
+  async function countFailedKey(address: string): Promise<CallRefusal | null> {
+    const value = addressKey(address)
+    const refusal = await limits.take([{ rule: 'failed_key', value }])
+    if (refusal !== null) blocked.block(value, refusal.waitMs)
+    return report(refusal)
+  }
+
+  return {
+    async admit(address, apiKey) {
+      const value = addressKey(address)
+      const waitMs = blocked.waitOf(value)
+      if (waitMs > 0) return report({ rule: 'failed_key', waitMs })
+      const hits = [{ rule: 'address', value }] as const
+      if (apiKey === null) return report(await limits.take(hits))
+      return report(await limits.take([...hits, { rule: 'key', value: nameOfKey(apiKey) }]))
+    },
+    countFailedKey,
+    async lookUp({ address, apiKey }, work, isUnknown) {
+      const value = addressKey(address)
+      const outcome = await lookups.run({
+        address: value,
+        key: nameOfKey(apiKey),
+        isRefused: () => blocked.waitOf(value) > 0,
+        async work() {
+          const result = await work()
+          const unknown = isUnknown(result)
+          // Counted before the next key of the address is looked up.
+          return { result, unknown, refusal: unknown ? await countFailedKey(address) : null }
+        },
+        opened: ({ unknown }) => !unknown,
+      })
+      const refused = { rule: 'failed_key', waitMs: blocked.waitOf(value) } as const
+      if (outcome === undefined) return report(refused) ?? refused
+      return outcome.refusal ?? outcome.result
+    },
+  }
+}
+
+/** Calls of one address that run at once with keys that have opened nothing in this process. */
+const maxUnprovenAtOnce = 8
+const nameCharacters = 32
+
+/** The name of a key for counters and the rate limit service. It is not the hash that the database has. */
+function nameOfKey(apiKey: string): string {
+  return hash('sha256', `calls of ${apiKey}`, 'hex').slice(0, nameCharacters)
+}
+
+/** Bounds how many keys of one address are looked up at once. */
+interface KeyLookups {
+  /**
+   * Runs a call that looks its key up. Waits while the address has the maximum of calls with keys that have
+   * opened nothing in this process. Resolves with undefined when `isRefused` says so after a wait.
+   */
+  run<T>(call: KeyLookup<T>): Promise<T | undefined>
+}
+
+interface KeyLookup<T> {
+  readonly address: string
+  /** The name of the key, never the key. */
+  readonly key: string
+  readonly isRefused: () => boolean
+  readonly work: () => Promise<T>
+  /** Whether the key opened something. */
+  readonly opened: (result: T) => boolean
+}
+
+interface AddressLookups {
+  running: number
+  readonly waiting: (() => void)[]
+}
+
+/** The oldest proven keys are forgotten beyond this number. Their next call waits its turn again. */
+const maxProven = 10_000
+
+function createKeyLookups(maxAtOnce: number): KeyLookups {
+  const proven = new Set<string>()
+  const addresses = new Map<string, AddressLookups>()
+
+  function prove(key: string, opened: boolean): void {
+    proven.delete(key)
+    if (opened) proven.add(key)
+    const [oldest] = proven
+    if (proven.size > maxProven && oldest !== undefined) proven.delete(oldest)
+  }
+
+  async function enter(address: string, key: string): Promise<AddressLookups | undefined> {
+    for (;;) {
+      if (proven.has(key)) return undefined
+      const lookups = addresses.get(address) ?? { running: 0, waiting: [] }
+      addresses.set(address, lookups)
+      if (lookups.running < maxAtOnce) {
+        lookups.running += 1
+        return lookups
+      }
+      await new Promise<void>(resolve => lookups.waiting.push(resolve))
+    }
+  }
+
+  function leave(address: string, lookups: AddressLookups): void {
+    lookups.running -= 1
+    // All retry: the key may be known now, or the address rejected.
+    for (const wake of lookups.waiting.splice(0)) wake()
+    if (lookups.running === 0) addresses.delete(address)
+  }
+
+  return {
+    async run({ address, key, isRefused, work, opened }) {
+      const lookups = await enter(address, key)
+      try {
+        if (isRefused()) return undefined
+        const result = await work()
+        prove(key, opened(result))
+        return result
+      } finally {
+        if (lookups !== undefined) leave(address, lookups)
+      }
+    },
+  }
+}
+
+/** Opens the limits of API calls: by the rate limit service where one runs, else in this process. */
+export async function openCallGuard(
+  settings: Settings,
+  log: Log,
+  metrics: Metrics,
+): Promise<{ readonly guard: CallGuard; close(): void }> {
+  const limits = await openLimits(settings, log, metrics)
+  const count = metrics.counter('payments_calls_refused_total', 'API calls over a limit, by the limit.')
+  for (const rule of callRules) count({ rule }, 0)
+  return {
+    guard: createCallGuard(limits, systemClock, ({ rule }) => count({ rule })),
+    close: () => limits.close(),
+  }
+}
+
+async function openLimits(settings: Settings, log: Log, metrics: Metrics): Promise<CallLimits> {
+  const { apiCallsPerAddress, apiCallsPerKey, apiFailedKeysPerAddress, rateLimitAddress } = settings
+  const perMinute = { address: apiCallsPerAddress, key: apiCallsPerKey, failed_key: apiFailedKeysPerAddress }
+  const local = createLocalCallLimits(perMinute, systemClock)
+  if (rateLimitAddress === '') return local
+  const help = 'Failed calls of the rate limit service. The process limits API calls by itself meanwhile.'
+  const count = metrics.counter('payments_rate_limit_failures_total', help)
+  count({}, 0)
+  // Loaded only where it is used: the gRPC library takes memory.
+  const { createServiceCallLimits } = await import('./call-limits.ts')
+  return createServiceCallLimits({
+    address: rateLimitAddress,
+    domain: settings.rateLimitDomain,
+    timeoutMs: settings.rateLimitTimeoutMs,
+    local,
+    clock: systemClock,
+    onFailure(reason) {
+      count({})
+      log.warn('ask the rate limit service: failed; this process limits API calls by itself', { reason })
+    },
+  })
+}

@@ -1,0 +1,183 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
+import type { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
+import {
+  type PostAnswer,
+  PostError,
+  postWebhook,
+  type ResolveName,
+} from '@tollway/chassis/webhooks/post-webhook.ts'
+import { signatureHeaders } from '@tollway/chassis/webhooks/signature.ts'
+import {
+  claimDueDeliveries,
+  giveUpDelivery,
+  markDelivered,
+  postponeDelivery,
+  type WebhookDelivery,
+} from './storage/delivery/webhook-deliveries.ts'
+import { disableWebhookEndpoint } from './storage/delivery/webhooks.ts'
+import type { Storage } from './storage/storage.ts'
+
+/** The dependencies of webhook delivery. */
+export interface WebhookDelivering {
+  readonly storage: Storage
+  readonly clock: Clock
+  /** Uniform in [0, 1); spreads tries. */
+  readonly random: () => number
+  readonly policy: AddressPolicy
+  readonly resolve: ResolveName
+  readonly log: Log
+  /** The timeout of one try. */
+  readonly timeoutMs?: number
+  /** Certificates in PEM of additional trusted authorities; for tests. */
+  readonly ca?: string
+  /** Called with the outcome of each try. */
+  readonly onOutcome?: (outcome: DeliveryOutcome) => void
+}
+
+export type DeliveryOutcome = 'delivered' | 'postponed' | 'given-up' | 'disabled'
+
+export interface WebhookDeliverer {
+  /**
+   * Starts due deliveries, up to the number of free places, and waits until one ends or `lookMs` have passed.
+   *
+   * @returns whether to call again at once
+   */
+  deliverDue(): Promise<boolean>
+  /** Waits until running tries have ended. */
+  settle(): Promise<void>
+}
+
+/** The most concurrent tries of this process, and of one endpoint. */
+const maxInFlight = 32
+const maxPerEndpoint = 4
+const defaultTimeoutMs = 15_000
+/** Longer than a try and the storing of its outcome, so that no other process starts the same one. */
+export const deliveryLeaseMs = 60_000
+/** The longest wait of new events while all running tries are slow. */
+const lookMs = 250
+
+const seconds = 1_000
+const hours = 60 * 60 * seconds
+/** The waits after each try, as the specification of Standard Webhooks proposes: four days in all. */
+const waitsMs: readonly number[] = [
+  ...[5 * seconds, 300 * seconds, 1_800 * seconds],
+  ...[2 * hours, 5 * hours, 10 * hours, 14 * hours, 20 * hours, 24 * hours, 24 * hours],
+]
+
+/**
+ * Returns the wait before the next try, after the `attempts`-th has failed: up to a quarter longer than
+ * planned, at random, and not before the time that the receiver requests, which counts up to 24 hours. Null
+ * after the last try.
+ */
+export function deliveryWaitMs(
+  attempts: number,
+  random: () => number,
+  retryAfterSeconds: number | null = null,
+): number | null {
+  const plannedMs = waitsMs[attempts - 1]
+  if (plannedMs === undefined) return null
+  const wishedMs = Math.min((retryAfterSeconds ?? 0) * seconds, 24 * hours)
+  return Math.max(Math.round(plannedMs * (1 + random() / 4)), wishedMs)
+}
+
+/**
+ * Delivers each event at least once to each endpoint that subscribes to it. Any number of processes may do
+ * this: a try belongs to one process until its lease ends, so that another process continues when it fails.
+ */
+export function createWebhookDeliverer(delivering: WebhookDelivering): WebhookDeliverer {
+  const { storage, clock, log } = delivering
+  const running = new Map<Promise<void>, string>()
+
+  function busyEndpoints(): readonly string[] {
+    const counts = Map.groupBy(running.values(), endpoint => endpoint)
+    return [...counts].filter(([, all]) => all.length >= maxPerEndpoint).map(([endpoint]) => endpoint)
+  }
+
+  function begin(delivery: WebhookDelivery): void {
+    const end = deliver(delivering, delivery)
+      .catch((error: Error) => {
+        const { eventId: event, endpointId: endpoint } = delivery
+        log.warn('store the outcome of a webhook: failed, and it will be sent again', {
+          ...{ event, endpoint, reason: error.message },
+        })
+      })
+      .finally(() => running.delete(end))
+    running.set(end, delivery.endpointId)
+  }
+
+  return {
+    async deliverDue() {
+      const wasRunning = running.size > 0
+      const free = maxInFlight - running.size
+      if (free > 0) {
+        const nowMs = clock.nowMs()
+        const claim = {
+          nowMs,
+          leaseUntilMs: nowMs + deliveryLeaseMs,
+          limit: free,
+          perEndpoint: maxPerEndpoint,
+        }
+        const without = busyEndpoints()
+        const due = await storage.transaction(tx => claimDueDeliveries(tx, { ...claim, without }))
+        for (const delivery of due) begin(delivery)
+      }
+      // A try that ended during the query may have blocked the next one.
+      if (running.size === 0) return wasRunning
+      await Promise.race([...running.keys(), pause(lookMs)])
+      return true
+    },
+    async settle() {
+      await Promise.all(running.keys())
+    },
+  }
+}
+
+/** @throws StorageError when the outcome cannot be stored; the delivery is due again after its lease */
+async function deliver(delivering: WebhookDelivering, delivery: WebhookDelivery): Promise<void> {
+  const { storage, clock, onOutcome, log } = delivering
+  const { endpointId, eventId, attempts } = delivery
+  const answer = await tryOnce(delivering, delivery)
+  const nowMs = clock.nowMs()
+  if ('status' in answer && answer.status >= 200 && answer.status <= 299) {
+    await storage.transaction(tx => markDelivered(tx, delivery, nowMs))
+    onOutcome?.('delivered')
+    return
+  }
+  const error = 'status' in answer ? `the answer was ${answer.status}` : answer.message
+  const fields = { endpoint: endpointId, event: eventId, attempts, reason: error }
+  if ('status' in answer && answer.status === 410) {
+    log.warn('disable a webhook endpoint: it answers 410 Gone', fields)
+    await storage.transaction(async tx => {
+      await giveUpDelivery(tx, delivery, { error, atMs: nowMs })
+      await disableWebhookEndpoint(tx, endpointId, nowMs)
+    })
+    onOutcome?.('disabled')
+    return
+  }
+  const retryAfterSeconds = 'status' in answer ? answer.retryAfterSeconds : null
+  const waitMs = deliveryWaitMs(attempts, delivering.random, retryAfterSeconds)
+  if (waitMs === null) {
+    log.warn('deliver a webhook: failed for the last time, and it is dropped', fields)
+    await storage.transaction(tx => giveUpDelivery(tx, delivery, { error, atMs: nowMs }))
+  } else {
+    log.debug('deliver a webhook: failed, and will be retried', fields)
+    await storage.transaction(tx => postponeDelivery(tx, delivery, { error, dueMs: nowMs + waitMs }))
+  }
+  onOutcome?.(waitMs === null ? 'given-up' : 'postponed')
+}
+
+async function tryOnce(
+  { clock, policy, resolve, timeoutMs = defaultTimeoutMs, ca }: WebhookDelivering,
+  { eventId, url, body, secrets }: WebhookDelivery,
+): Promise<PostAnswer | PostError> {
+  const signed = { id: eventId, timestampMs: clock.nowMs(), body }
+  const headers = { 'content-type': 'application/json', ...signatureHeaders(signed, secrets) }
+  try {
+    const options = { policy, resolve, timeoutMs, ...(ca === undefined ? {} : { ca }) }
+    return await postWebhook({ url, headers, body }, options)
+  } catch (error) {
+    return error instanceof PostError ? error : new PostError((error as Error).message, { cause: error })
+  }
+}

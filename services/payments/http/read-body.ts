@@ -1,0 +1,127 @@
+import { parseForm } from '../domain/input/form.ts'
+import type { Encoding } from '../domain/input/record.ts'
+import { isRefused, type Refused, refuse } from '../domain/refusals.ts'
+
+/** Larger bodies are refused while they come. */
+export const maxBodyBytes = 1024 * 1024
+
+export interface Body {
+  readonly encoding: Encoding
+  /** Undefined for no body. */
+  readonly value: unknown
+  /** The body as it was received: equal requests have equal texts. */
+  readonly text: string
+}
+
+export const noBody: Body = { encoding: 'json', value: undefined, text: '' }
+
+const encodings: ReadonlyMap<string, Encoding> = new Map([
+  ['application/json', 'json'],
+  ['application/x-www-form-urlencoded', 'form'],
+])
+
+/** The character sets that are read as UTF-8: its names, and its subset ASCII. */
+const charsets = new Set(['utf-8', 'utf8', 'us-ascii'])
+
+const decoder = new TextDecoder('utf-8', { fatal: true })
+
+/** A body as its content type says; the type's case, spaces and other parameters do not matter. */
+export function readBody(contentType: string | undefined, bytes: Uint8Array): Body | Refused {
+  if (bytes.length === 0) return noBody
+  const [type = '', ...parameters] = (contentType ?? '').split(';').map(part => part.trim().toLowerCase())
+  const encoding = encodings.get(type)
+  if (encoding === undefined || !parameters.every(isKnownCharset)) return refuse('unsupported_media_type')
+  const text = decode(bytes)
+  if (text === undefined) return refuse('malformed_body', 'The body is not UTF-8.')
+  return encoding === 'form' ? fromForm(text) : fromJson(text)
+}
+
+function fromForm(text: string): Body | Refused {
+  const fields = readForm(text)
+  return 'refused' in fields ? fields.refused : { encoding: 'form', value: fields.value, text }
+}
+
+/** A form or a query. One may have a field `refusal`, whose value then is text, or fields of text. */
+export function readForm(text: string): { readonly value: unknown } | { readonly refused: Refused } {
+  const form = parseForm(text)
+  const refusal = isRefused(form) ? form.refusal : undefined
+  return isRefused(form) && typeof refusal?.status === 'number' ? { refused: form } : { value: form }
+}
+function isKnownCharset(parameter: string): boolean {
+  const [, charset] = /^charset="?([^"]*)"?$/.exec(parameter) ?? []
+  return charset === undefined || charsets.has(charset)
+}
+
+function decode(bytes: Uint8Array): string | undefined {
+  try {
+    return decoder.decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+function fromJson(text: string): Body | Refused {
+  const read = readJson(text)
+  if ('fault' in read) return refuse('malformed_body', read.fault)
+  return { encoding: 'json', value: read.value, text }
+}
+
+/** How deep lists and objects may lie in each other in a body. */
+export const maxJsonDepth = 32
+
+/**
+ * Parses JSON to its value, or returns the fault. It also rejects a name that an object has twice, because
+ * two parsers may take two values for it (RFC 8259, section 4), and deep nesting.
+ */
+export function readJson(text: string): { readonly value: unknown } | { readonly fault: string } {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return { fault: 'The body is not JSON.' }
+  }
+  const fault = findFault(text)
+  return fault === undefined ? { value } : { fault }
+}
+
+/** The names of an object that is open; null for a list. */
+type Open = Set<string> | null
+
+/** @param text is JSON, so that only strings, brackets and commas are to be looked at */
+function findFault(text: string): string | undefined {
+  const open: Open[] = []
+  let isName = false
+  for (let at = 0; at < text.length; at += 1) {
+    const character = text[at]
+    if (character === '{' || character === '[') {
+      if (open.length === maxJsonDepth) return `The body is nested deeper than ${maxJsonDepth} levels.`
+      open.push(character === '{' ? new Set() : null)
+      isName = character === '{'
+    } else if (character === '}' || character === ']') {
+      open.pop()
+      isName = false
+    } else if (character === ',') isName = open.at(-1) !== null
+    else if (character === '"') {
+      const end = endOfString(text, at)
+      if (isName && isSecond(open.at(-1), text.slice(at, end + 1))) return 'The body has a name twice.'
+      isName = false
+      at = end
+    }
+  }
+  return undefined
+}
+
+/** Returns the index of the closing quote of the string that begins at `at`. */
+function endOfString(text: string, at: number): number {
+  let end = at + 1
+  while (text[end] !== '"') end += text[end] === '\\' ? 2 : 1
+  return end
+}
+
+function isSecond(names: Open | undefined, quoted: string): boolean {
+  // Two spellings of one name, `"a"` and `"\u0061"`, are the same name.
+  const name: string = quoted.includes('\\') ? JSON.parse(quoted) : quoted.slice(1, -1)
+  if (names?.has(name)) return true
+  names?.add(name)
+  return false
+}

@@ -1,0 +1,63 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { newId, type RandomBytes } from '../domain/ids.ts'
+import { hasValidCheckDigit } from '../domain/merchant/card.ts'
+
+const sane = /^[A-Za-z0-9._~:+/=@-]{1,128}$/
+const longNumber = /(?:\d-?){13,}/g
+const maxCardDigits = 19
+
+/**
+ * Returns the id for the log and the answer of a request: the caller's `x-request-id` if it is valid, else a
+ * new one. A text that could be a card number is not valid, because it must not get into a log.
+ */
+export function requestIdOf(given: unknown, nowMs: number, random: RandomBytes): string {
+  if (typeof given === 'string' && sane.test(given) && !hasCardNumber(given)) return given
+  return newId(nowMs, random)
+}
+
+function hasCardNumber(text: string): boolean {
+  const numbers = [...text.matchAll(longNumber)].map(([found]) => found.replaceAll('-', ''))
+  return numbers.some(number => number.length > maxCardDigits || hasValidCheckDigit(number))
+}
+
+const maxRanges = 50
+
+/** Whether an Accept header (RFC 9110, section 12.5.1) takes the media type. Without one, any is taken. */
+export function accepts(type: string, accept: string | undefined): boolean {
+  if (accept === undefined || accept.trim() === '') return true
+  return accept
+    .split(',', maxRanges)
+    .map(range => range.split(';').map(part => part.trim().toLowerCase()))
+    .some(([range = '', ...parameters]) => covers(range, type) && !parameters.some(isZeroWeight))
+}
+
+function covers(range: string, type: string): boolean {
+  return range === type || range === '*/*' || range === `${type.split('/', 1)[0]}/*`
+}
+
+function isZeroWeight(parameter: string): boolean {
+  return /^q=0(\.0{0,3})?$/.test(parameter)
+}
+
+/**
+ * Whether a request's Authorization header shows this bearer token (RFC 6750). Compared by their hashes,
+ * which have one length, in constant time.
+ */
+export function hasBearerToken(authorization: string | undefined, token: string): boolean {
+  const [, given = ''] = /^bearer +(\S+)$/i.exec(authorization ?? '') ?? []
+  const hash = (text: string) => createHash('sha256').update(text).digest()
+  return timingSafeEqual(hash(given), hash(token))
+}
+
+const pattern = /^basic +([A-Za-z0-9+/]+={0,2}) *$/i
+
+/**
+ * The API key of a request: the password of basic authorization (RFC 7617) whose user name is empty. Null
+ * when there is none, or the user name is not empty.
+ */
+export function readApiKey(authorization: string | undefined): string | null {
+  const [, encoded] = pattern.exec(authorization ?? '') ?? []
+  if (encoded === undefined) return null
+  const text = Buffer.from(encoded, 'base64').toString('utf8')
+  return text.startsWith(':') && text.length > 1 ? text.slice(1) : null
+}

@@ -1,0 +1,74 @@
+import { isId } from '../../domain/ids.ts'
+import { presentDispute } from '../../domain/present.ts'
+import { isRefused, type Refused, refuse } from '../../domain/refusals.ts'
+import {
+  type Dispute,
+  type DisputeChange,
+  type DisputeOutcome,
+  raiseDispute,
+  resolveDispute,
+} from '../../domain/transaction/dispute.ts'
+import { saveDisputeChange } from '../../storage/changes.ts'
+import type { Tx } from '../../storage/storage.ts'
+import { disputesOfTransactions, findDispute } from '../../storage/tables/disputes.ts'
+import { findMerchant } from '../../storage/tables/merchants.ts'
+import { lockTransaction } from '../../storage/tables/transactions.ts'
+import { announce } from '../announce.ts'
+import { contextOf, type Outcome, type Payments } from '../operation.ts'
+
+interface DisputeRequest {
+  readonly transactionId: string
+  readonly amount: bigint
+  readonly reason: string | null
+  /** The time until which the merchant can answer it, if that is known. */
+  readonly dueMs: number | null
+}
+
+/** Records a dispute that was not reported by the processor, for any merchant. */
+export async function raiseDisputeByHand(
+  tx: Tx,
+  payments: Payments,
+  { transactionId, ...input }: DisputeRequest,
+): Outcome<Dispute> {
+  const cause = await lockCause(tx, transactionId)
+  if (cause === undefined) return refuse('not_found', 'There is no such transaction.')
+  const earlier = await disputesOfTransactions(tx, [transactionId])
+  const change = raiseDispute(cause.transaction, { ...input, earlier }, contextOf(payments, cause.merchant))
+  return saveDispute(tx, payments, change)
+}
+
+export async function resolveDisputeByHand(
+  tx: Tx,
+  payments: Payments,
+  { disputeId, outcome }: { readonly disputeId: string; readonly outcome: DisputeOutcome },
+): Outcome<Dispute> {
+  const found = isId(disputeId) ? await findDispute(tx, disputeId) : undefined
+  const cause = found && (await lockCause(tx, found.transactionId))
+  // The dispute is read again, because it may have ended during the wait for the lock.
+  const dispute = cause && (await findDispute(tx, disputeId))
+  if (cause === undefined || dispute === undefined) return refuse('not_found', 'There is no such dispute.')
+  const context = contextOf(payments, cause.merchant)
+  const change = resolveDispute(cause.transaction, dispute, outcome, context)
+  return saveDispute(tx, payments, change)
+}
+
+async function lockCause(tx: Tx, transactionId: string) {
+  const transaction = isId(transactionId) ? await lockTransaction(tx, transactionId) : undefined
+  const merchant = transaction && (await findMerchant(tx, transaction.merchantId))
+  return transaction && merchant && { transaction, merchant }
+}
+
+/** Stores the new state of a dispute and its event. The caller has locked the transaction. */
+export async function saveDispute(
+  tx: Tx,
+  payments: Payments,
+  change: DisputeChange | Refused,
+): Outcome<Dispute> {
+  if (isRefused(change)) return change
+  await saveDisputeChange(tx, change)
+  const { dispute } = change
+  const { merchantId, transactionId: subjectId } = dispute
+  const type = dispute.status === 'open' ? 'dispute.raised' : (`dispute.${dispute.status}` as const)
+  announce(tx, payments, { type, merchantId, subjectId, data: { dispute: presentDispute(dispute) } })
+  return dispute
+}
