@@ -1,4 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { Semaphore } from '@tollway/chassis/limits/semaphore.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { AnyMethod, Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
@@ -14,7 +15,6 @@ import {
 import { clientId, type FeedClient, type RemotePeers } from './client-state.ts'
 import { createDiscoveryCodec, discoveryPath } from './discovery.ts'
 import { type FeedSession, openSession, type PublishedType } from './feed-session.ts'
-import { createSendPermits, type SendPermitLimits, type SendPermits } from './send-permits.ts'
 import type { Snapshot } from './snapshot.ts'
 import type { Response } from './stream.ts'
 
@@ -37,8 +37,11 @@ export interface FeedLimits extends AcknowledgementLimits {
   readonly maxStreams: number
   /** The size of one snapshot. The pods of the services receive 64 MiB at most. */
   readonly maxSnapshotBytes: number
-  /** How much of large snapshots is sent at once. */
-  readonly permits: SendPermitLimits
+  /**
+   * The bytes of snapshots that are sent at once, and how long a client that does not read keeps others
+   * waiting.
+   */
+  readonly permits: { readonly maxBytes: number; readonly maxHoldMs: number }
 }
 
 export const defaultFeedLimits: FeedLimits = {
@@ -58,7 +61,8 @@ export class Feed {
   readonly #options: FeedOptions
   readonly #limits: FeedLimits
   readonly #types: ReadonlyMap<string, PublishedType>
-  readonly #permits: SendPermits
+  /** Limits concurrent sends: a snapshot for hundreds of clients must not be in memory hundreds of times. */
+  readonly #sends: Semaphore
   readonly #sessions = new Set<FeedSession>()
   readonly #listeners: (() => void)[] = []
   #closed = false
@@ -67,7 +71,7 @@ export class Feed {
     const { typeUrls, clock, remotePeers } = options
     this.#options = options
     this.#limits = { ...defaultFeedLimits, ...options.limits }
-    this.#permits = createSendPermits(this.#limits.permits)
+    this.#sends = new Semaphore(this.#limits.permits.maxBytes)
     this.#types = new Map(
       typeUrls.map(typeUrl => {
         const known = (id: string) => remotePeers?.clientStates(typeUrl, id) ?? []
@@ -182,10 +186,18 @@ export class Feed {
 
   /** Encodes the response when its turn has come. It counts until the connection has accepted it. */
   async *#inTurn(response: Response, signal: AbortSignal): AsyncGenerator<Response> {
-    const release = await this.#permits.take(response.snapshot.bytes)
+    const { bytes } = response.snapshot
+    await this.#sends.acquire(bytes)
+    let isHeld = true
+    const release = () => {
+      if (isHeld) this.#sends.release(bytes)
+      isHeld = false
+    }
+    const timer = setTimeout(release, this.#limits.permits.maxHoldMs).unref()
     try {
       if (!signal.aborted) yield response
     } finally {
+      clearTimeout(timer)
       release()
     }
   }

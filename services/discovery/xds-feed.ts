@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { RateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import {
   DiscoveryRequestSchema,
@@ -15,7 +16,6 @@ import {
 } from './discovery-session.ts'
 import type { FeedConnection } from './feed-connection.ts'
 import type { LastGoodFile } from './last-good-file.ts'
-import { createRefusalPacer, type RefusalPacer } from './refusal-pacer.ts'
 
 const discoveryPath = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources'
 const discoveryCodec = {
@@ -67,7 +67,7 @@ const defaultLastGoodPatienceMs = 1_000
 export class XdsFeed {
   readonly #options: XdsFeedOptions
   readonly #backoff: Backoff
-  readonly #refusals: RefusalPacer
+  readonly #refusals: RefusalSender
   readonly #session: DiscoverySession
   readonly #interruptions: InterruptionLog
   readonly #stopped = new AbortController()
@@ -78,7 +78,7 @@ export class XdsFeed {
   constructor(options: XdsFeedOptions) {
     this.#options = options
     this.#backoff = createBackoff({ ...options.backoff, random: options.random })
-    this.#refusals = createRefusalPacer(options.refusalIntervalMs ?? defaultRefusalIntervalMs, options.clock)
+    this.#refusals = new RefusalSender(options.refusalIntervalMs ?? defaultRefusalIntervalMs, options.clock)
     this.#session = createDiscoverySession(options)
     this.#interruptions = new InterruptionLog(options.connection.server, options.log)
   }
@@ -173,6 +173,54 @@ async function useLastGood(session: DiscoverySession, file: LastGoodFile, log: L
     log.warn('the management server sent no configuration: use the last good one', { path, ageSeconds })
   } catch (error) {
     log.warn('use the last good configuration: failed', { path, reason: (error as Error).message })
+  }
+}
+
+/** Sends the refusals of a feed, at most one per interval. */
+class RefusalSender {
+  readonly #rate: RateLimiter
+  #waiting: { send: () => void; readonly timer: NodeJS.Timeout; readonly over: () => void } | undefined
+  #over = Promise.resolve()
+
+  constructor(intervalMs: number, clock: Clock) {
+    this.#rate = new RateLimiter({ perSecond: 1_000 / intervalMs, burst: 1 }, clock)
+  }
+
+  /**
+   * Sends now, or when the interval since the last refusal has passed; a refusal that still waits is
+   * replaced. Resolves when the next response may be read: at once, unless a refusal was already waiting. A
+   * fix is therefore read while a refusal waits, and a server that does not wait for answers is slowed down.
+   */
+  send(send: () => void): Promise<void> {
+    if (this.#waiting !== undefined) {
+      this.#waiting.send = send
+      return this.#over
+    }
+    const waitMs = this.#rate.waitMs()
+    if (waitMs === 0) this.#sendNow(send)
+    else {
+      const { promise, resolve: over } = Promise.withResolvers<void>()
+      this.#over = promise
+      this.#waiting = { send, timer: setTimeout(() => this.#sendWaiting(), waitMs), over }
+    }
+    return Promise.resolve()
+  }
+
+  /** Drops the waiting refusal: a later response was good, or its stream has ended. */
+  cancel(): void {
+    clearTimeout(this.#waiting?.timer)
+    this.#waiting?.over()
+    this.#waiting = undefined
+  }
+
+  #sendNow(send: () => void): void {
+    this.#rate.reserve()
+    send()
+  }
+
+  #sendWaiting(): void {
+    if (this.#waiting !== undefined) this.#sendNow(this.#waiting.send)
+    this.cancel()
   }
 }
 

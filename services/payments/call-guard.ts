@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { addressKey } from '@tollway/chassis/limits/address-key.ts'
-import { createRateLimit } from '@tollway/chassis/limits/rate-limit.ts'
+import { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { type CallLimits, type CallRefusal, callRules, createLocalCallLimits } from './call-limits.ts'
 import type { Metrics } from './metrics.ts'
@@ -34,7 +34,7 @@ export function createCallGuard(
   onRefused: (refusal: CallRefusal) => void = () => {},
 ): CallGuard {
   /** Holds only blocks, so its own rate does not matter. */
-  const blocked = createRateLimit(1, clock)
+  const blocked = new KeyedRateLimiter(1, clock)
   const lookups = createKeyLookups(maxUnprovenAtOnce)
   const report = (refusal: CallRefusal | null) => {
     if (refusal !== null) onRefused(refusal)
@@ -43,14 +43,14 @@ export function createCallGuard(
   async function countFailedKey(address: string): Promise<CallRefusal | null> {
     const value = addressKey(address)
     const refusal = await limits.take([{ rule: 'failed_key', value }])
-    if (refusal !== null) blocked.block(value, refusal.waitMs)
+    if (refusal !== null) blocked.cooldown(value, refusal.waitMs)
     return report(refusal)
   }
 
   return {
     async admit(address, apiKey) {
       const value = addressKey(address)
-      const waitMs = blocked.waitOf(value)
+      const waitMs = blocked.waitMs(value)
       if (waitMs > 0) return report({ rule: 'failed_key', waitMs })
       const hits = [{ rule: 'address', value }] as const
       if (apiKey === null) return report(await limits.take(hits))
@@ -62,7 +62,7 @@ export function createCallGuard(
       const outcome = await lookups.run({
         address: value,
         key: nameOfKey(apiKey),
-        isRefused: () => blocked.waitOf(value) > 0,
+        isRefused: () => blocked.waitMs(value) > 0,
         async work() {
           const result = await work()
           const unknown = isUnknown(result)
@@ -71,7 +71,7 @@ export function createCallGuard(
         },
         opened: ({ unknown }) => !unknown,
       })
-      const refused = { rule: 'failed_key', waitMs: blocked.waitOf(value) } as const
+      const refused = { rule: 'failed_key', waitMs: blocked.waitMs(value) } as const
       if (outcome === undefined) return report(refused) ?? refused
       return outcome.refusal ?? outcome.result
     },

@@ -1,6 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { createRateLimit } from '@tollway/chassis/limits/rate-limit.ts'
+import { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import type { Codec } from '@tollway/grpc/server.ts'
 import {
@@ -41,9 +41,9 @@ export interface CallLimits {
 /** Limits calls in this process alone, in tables of a fixed size. */
 export function createLocalCallLimits(perMinute: CallsPerMinute, clock: Clock): CallLimits {
   const limits = {
-    address: createRateLimit(perMinute.address, clock),
-    key: createRateLimit(perMinute.key, clock),
-    failed_key: createRateLimit(perMinute.failed_key, clock),
+    address: new KeyedRateLimiter(perMinute.address, clock),
+    key: new KeyedRateLimiter(perMinute.key, clock),
+    failed_key: new KeyedRateLimiter(perMinute.failed_key, clock),
   }
   return {
     async take(hits) {

@@ -4,7 +4,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { createServiceHealth } from '@tollway/chassis/health/service-health.ts'
 import { type BackendWatch, watchBackend } from '@tollway/chassis/health/watch-backend.ts'
 import { reportBackend, reportHealth } from '@tollway/chassis/lifecycle.ts'
-import { createRateLimit } from '@tollway/chassis/limits/rate-limit.ts'
+import { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { findPortProblems } from '@tollway/chassis/net/taken-ports.ts'
 import { openTlsFiles, type TlsFile, type TlsFiles } from '@tollway/chassis/net/tls.ts'
@@ -96,7 +96,7 @@ export async function startService(
     ready,
     guard: calls.guard,
     onReplay: () => countReplay(),
-    signUps: openSignup ? createRateLimit(signupsPerMinute, systemClock) : null,
+    signUps: openSignup ? new KeyedRateLimiter(signupsPerMinute, systemClock) : null,
     trustedProxies: settings.trustedProxies,
     tls: tls.api,
     extend: app => app.register(pagesOf(settings, payments, log, pageSecrets), { prefix: '/pay' }),

@@ -1,4 +1,6 @@
 import type { X509Certificate } from 'node:crypto'
+import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import { RateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import { checkSubjectAltName } from '@tollway/chassis/net/tls.ts'
 import type { AnyMethod, Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
@@ -36,6 +38,7 @@ export interface StreamLoadsOptions {
    */
   readonly operatorName?: string
   readonly limits?: Partial<StreamLoadsLimits>
+  readonly clock?: Pick<Clock, 'monotonicMs'>
 }
 
 export interface StreamLoadsLimits {
@@ -65,11 +68,31 @@ interface Reporter {
 const maxUidChars = 253
 const noLoad: RouteLoad = { activeStreams: 0, consumers: 0 }
 
-export function createStreamLoads({ operatorName, limits }: StreamLoadsOptions = {}): StreamLoads {
+export function createStreamLoads({
+  operatorName,
+  limits,
+  clock = systemClock,
+}: StreamLoadsOptions = {}): StreamLoads {
   const { maxStreams, maxProcesses, maxRoutes, paceMs } = { ...defaultStreamLoadsLimits, ...limits }
   const reporters = new Set<Reporter>()
-  const pace = createPace(paceMs)
+  const listeners: (() => void)[] = []
+  const rounds = new RateLimiter({ perSecond: 1_000 / paceMs, burst: 1 }, clock)
+  let nextRound: NodeJS.Timeout | undefined
+  let isStopped = false
   let revisions = 0
+
+  /** Calls the listeners, at once or with later changes together. */
+  function notify(): void {
+    if (isStopped || nextRound !== undefined) return
+    const waitMs = rounds.reserve()
+    if (waitMs > 0) nextRound = setTimeout(callListeners, waitMs).unref()
+    else callListeners()
+  }
+
+  function callListeners(): void {
+    nextRound = undefined
+    for (const listener of listeners) listener()
+  }
 
   /** The latest report counts: two operators report a process for a while after it moves between them. */
   function newest(uid: string): HeardLoad | undefined {
@@ -91,7 +114,7 @@ export function createStreamLoads({ operatorName, limits }: StreamLoadsOptions =
       for await (const load of requests) take(reporter, load)
     } finally {
       reporters.delete(reporter)
-      pace.notify()
+      notify()
     }
   }
 
@@ -112,7 +135,7 @@ export function createStreamLoads({ operatorName, limits }: StreamLoadsOptions =
     revisions += 1
     if (routes.size === 0) loads.delete(uid)
     else loads.set(uid, { routes, revision: revisions })
-    pace.notify()
+    notify()
   }
 
   return {
@@ -130,43 +153,15 @@ export function createStreamLoads({ operatorName, limits }: StreamLoadsOptions =
       const own = [...reporters].filter(reporter => !reporter.isOperator).flatMap(({ loads }) => [...loads])
       return new Map(own.sort(([, a], [, b]) => a.revision - b.revision))
     },
-    onChange: pace.listen,
-    stop: pace.stop,
+    onChange: listener => void listeners.push(listener),
+    stop() {
+      isStopped = true
+      clearTimeout(nextRound)
+    },
   }
 }
 
 function isOperator(certificate: X509Certificate | undefined, operatorName: string | undefined): boolean {
   if (certificate === undefined || operatorName === undefined) return false
   return checkSubjectAltName(certificate, operatorName) === undefined
-}
-
-/** The first change is reported at once, and later ones together after the pace. */
-function createPace(paceMs: number) {
-  const listeners: (() => void)[] = []
-  let timer: NodeJS.Timeout | undefined
-  let isDue = false
-  let isStopped = false
-
-  function notify(): void {
-    if (isStopped) return
-    if (timer !== undefined) {
-      isDue = true
-      return
-    }
-    isDue = false
-    timer = setTimeout(() => {
-      timer = undefined
-      if (isDue) notify()
-    }, paceMs).unref()
-    for (const listener of listeners) listener()
-  }
-
-  return {
-    notify,
-    listen: (listener: () => void) => void listeners.push(listener),
-    stop() {
-      isStopped = true
-      clearTimeout(timer)
-    },
-  }
 }

@@ -1,10 +1,10 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { RateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import { createOutbox } from '@tollway/grpc/outbox.ts'
 import type { Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
-import { ReadingPace } from './reading-pace.ts'
 import type { SessionRegistry } from './session-registry.ts'
 import type { Hello, ReceivingSession, SessionKind, SessionLimits } from './session-table.ts'
 
@@ -137,13 +137,13 @@ export class SessionStreams<
     signal: AbortSignal,
   ): Promise<void> {
     const { kind, limits, clock, log } = this.#options
-    const pace = new ReadingPace(limits.pace, clock)
+    const waitAfter = limitReading(limits.pace, clock)
     const pause = createWakeablePause()
     let isSlowed = false
     try {
       for await (const bytes of reports) {
         receive(bytes)
-        const waitMs = pace.waitAfter(bytes.length)
+        const waitMs = waitAfter(bytes.length)
         if (waitMs === 0) continue
         if (!isSlowed) log.warn(`read a ${kind.name} more slowly: it sends too many reports`, { waitMs })
         isSlowed = true
@@ -154,6 +154,20 @@ export class SessionStreams<
       end(error as Error)
     }
   }
+}
+
+/**
+ * Returns a function that counts a report of some bytes, and returns the milliseconds until the next one may
+ * be read. Reports that are not read keep the flow-control window of their stream closed, so a sender that
+ * floods costs the operator neither memory nor the time of others.
+ */
+export function limitReading(
+  { reportsPerSecond, bytesPerSecond, burstSeconds }: SessionLimits['pace'],
+  clock: Pick<Clock, 'monotonicMs'>,
+): (bytes: number) => number {
+  // A token is a second of the pace.
+  const seconds = new RateLimiter({ perSecond: 1, burst: burstSeconds }, clock)
+  return bytes => seconds.reserve(Math.max(1 / reportsPerSecond, bytes / bytesPerSecond))
 }
 
 /** @throws GrpcError INVALID_ARGUMENT */

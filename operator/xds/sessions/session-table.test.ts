@@ -7,7 +7,7 @@ import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { ReadingPace } from './reading-pace.ts'
+import { limitReading } from './session-streams.ts'
 import {
   createSessionTable,
   defaultSessionLimits,
@@ -167,14 +167,14 @@ test('a process that floods is read at a pace, and others are read at once', asy
 test('the usual pace reads what a process with all its subscriptions sends', () => {
   let nowMs = 0
   const { pace } = defaultSessionLimits
-  const reading = new ReadingPace(pace, { monotonicMs: () => nowMs })
+  const waitAfter = limitReading(pace, { monotonicMs: () => nowMs })
   // All totals after a reload, then every second 200 reports of subscriptions, some of 50 long keys.
-  assert.equal(reading.waitAfter(8 * 1024 * 1024), 0)
+  assert.equal(waitAfter(8 * 1024 * 1024), 0)
   for (let second = 0; second < 60; second++) {
-    for (let report = 0; report < 200; report++) assert.equal(reading.waitAfter(20_000), 0)
+    for (let report = 0; report < 200; report++) assert.equal(waitAfter(20_000), 0)
     nowMs += 1_000
   }
   // What a process sends when it runs again after a minute.
   nowMs += 60_000
-  for (let report = 0; report < 1_000; report++) assert.equal(reading.waitAfter(5_000), 0)
+  for (let report = 0; report < 1_000; report++) assert.equal(waitAfter(5_000), 0)
 })

@@ -5,7 +5,6 @@ import { GrpcError } from '@tollway/grpc/status.ts'
 import { isOperator } from './is-operator.ts'
 import type { LeaderLink } from './leader-link.ts'
 import { encodedCodec, passOn } from './pass-on.ts'
-import type { PaceLimits } from './reading-pace.ts'
 import { type LostSession, type OpenSession, SessionRegistry } from './session-registry.ts'
 import { type Admit, SessionStreams } from './session-streams.ts'
 
@@ -86,7 +85,15 @@ export interface SessionLimits {
   readonly helloMs: number
   /** The most requests that wait for a process that does not read; beyond it the session ends. */
   readonly maxWaiting: number
-  readonly pace: PaceLimits
+  /**
+   * The pace at which the reports of one stream are read, and the seconds of it that are read at once after
+   * a pause of the sender.
+   */
+  readonly pace: {
+    readonly reportsPerSecond: number
+    readonly bytesPerSecond: number
+    readonly burstSeconds: number
+  }
   /** How long an ended session is kept, and how many of them. */
   readonly keepLostMs: number
   readonly maxLost: number

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { Semaphore } from '@tollway/chassis/limits/semaphore.ts'
 import fc from 'fast-check'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { type Attempt, DeliveryQueue } from './delivery-queue.ts'
 import type { Notification } from './notification.ts'
-import { Semaphore } from './semaphore.ts'
 
 const notificationOf = (run: string, what: 'begun' | 'ended'): Notification => ({
   ...{ run, id: `${run}.${what}`, type: `stream.${what}`, body: '{}' },

@@ -1,7 +1,7 @@
 import { type Backoff, type BackoffOptions, createBackoff } from '@tollway/chassis/backoff.ts'
+import type { Semaphore } from '@tollway/chassis/limits/semaphore.ts'
 import { createFailurePause, type FailurePause } from './failure-pause.ts'
 import type { Notification } from './notification.ts'
-import type { Semaphore } from './semaphore.ts'
 
 /** The result of one attempt. `gone`: no further attempt can succeed. */
 export type Attempt =
@@ -62,6 +62,7 @@ export class DeliveryQueue {
   readonly #ready = new Set<Run>()
   #running = 0
   #draining = false
+  #isAwaiting = false
   #count = 0
   #bytes = 0
 
@@ -128,14 +129,31 @@ export class DeliveryQueue {
     this.#options.onSize(change)
   }
 
-  readonly #pump = (): void => {
+  /** @param hasPermit whether a permit is held already, for the next attempt */
+  #pump(hasPermit = false): void {
+    const { permits } = this.#options
+    let isPermitted = hasPermit
     for (const run of this.#ready) {
       const isBusy = this.#running >= (this.#pause.failing ? 1 : maxParallel)
-      if (this.#pause.active || isBusy || !this.#options.permits.take(this.#pump)) return
+      if (this.#pause.active || isBusy) break
+      if (!isPermitted && !permits.tryAcquire()) {
+        void this.#awaitPermit()
+        return
+      }
+      isPermitted = false
       this.#ready.delete(run)
       this.#running += 1
       void this.#deliver(run)
     }
+    if (isPermitted) permits.release()
+  }
+
+  async #awaitPermit(): Promise<void> {
+    if (this.#isAwaiting) return
+    this.#isAwaiting = true
+    await this.#options.permits.acquire()
+    this.#isAwaiting = false
+    this.#pump(true)
   }
 
   async #deliver(run: Run): Promise<void> {

@@ -1,5 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { getOrAdd } from '@tollway/chassis/get-or-add.ts'
+import { Semaphore } from '@tollway/chassis/limits/semaphore.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { PostError, postWebhook, type ResolveName } from '@tollway/chassis/webhooks/post-webhook.ts'
@@ -10,7 +11,6 @@ import type { BrokerStats } from '../stats/broker-stats.ts'
 import type { LoggedRequest, StreamLog } from '../stream-log/stream-log.ts'
 import { type Attempt, DeliveryQueue, type DeliveryTiming, sizeOf } from './delivery-queue.ts'
 import { beginOf, endOf, type Notification } from './notification.ts'
-import { Semaphore } from './semaphore.ts'
 
 export interface NotifierOptions {
   /** Ends are those that this broker gave: exactly one broker posts the end of a request. */

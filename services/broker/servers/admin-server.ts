@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { addressKey } from '@tollway/chassis/limits/address-key.ts'
-import { createRateLimit } from '@tollway/chassis/limits/rate-limit.ts'
+import { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
@@ -38,7 +38,7 @@ const maxHeaderBytes = 16 * 1024
  */
 export function createAdminServer({ pages, tokens, tls, ...options }: AdminServerOptions): Server {
   const { clock, stats, log } = options
-  const failures = createRateLimit(failuresPerMinute, clock)
+  const failures = new KeyedRateLimiter(failuresPerMinute, clock)
 
   const listener: RequestListener = (request, response) => {
     const { headers, method = '', socket } = request
@@ -51,7 +51,7 @@ export function createAdminServer({ pages, tokens, tls, ...options }: AdminServe
       response.setHeader('connection', 'close')
       return refuse(413, 'INVALID_ARGUMENT', 'a request must not have a body')
     }
-    const waitMs = failures.waitOf(peer)
+    const waitMs = failures.waitMs(peer)
     if (waitMs > 0) {
       response.setHeader('retry-after', Math.ceil(waitMs / 1000))
       return refuse(429, 'RESOURCE_EXHAUSTED', 'this address has sent too many wrong tokens')

@@ -1,6 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { addressKey } from '@tollway/chassis/limits/address-key.ts'
-import { createRateLimit } from '@tollway/chassis/limits/rate-limit.ts'
+import { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 
 /**
  * Limits the attempts of payments, because thieves of card numbers test them on payment pages with many small
@@ -32,8 +32,8 @@ export function createAttemptLimit(
   { perAddress, perMerchant }: AttemptsPerMinute,
   clock: Clock,
 ): AttemptLimit {
-  const addresses = createRateLimit(perAddress, clock)
-  const merchants = createRateLimit(perMerchant, clock)
+  const addresses = new KeyedRateLimiter(perAddress, clock)
+  const merchants = new KeyedRateLimiter(perMerchant, clock)
   return {
     /** One address that is over its limit takes nothing from the others at the merchant. */
     take: ({ address, merchantId }) => addresses.take(addressKey(address)) || merchants.take(merchantId),

@@ -3,10 +3,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { isObject } from '@tollway/chassis/is-object.ts'
+import { RateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import type { ApiAccess } from './access.ts'
 import { connectionError, KubeApiError, statusError } from './api-error.ts'
 import type { ApiResource } from './kube-object.ts'
-import { createOutagePace, type OutagePace } from './outage-pace.ts'
 import { createTransport, readBody, readWatchEvents, type Transport, type WatchEvent } from './transport.ts'
 
 export interface KubeClientLimits {
@@ -60,7 +60,11 @@ export class Caller {
   readonly #clock: Clock
   readonly #limits: KubeClientLimits
   readonly #onRequest: (method: string, resource: string) => void
-  readonly #pace: OutagePace
+  /**
+   * Limits all calls to a failing server: hundreds of retries must not prevent its recovery. One successful
+   * answer removes the limit.
+   */
+  #outage: RateLimiter | undefined
 
   constructor(access: ApiAccess, options: KubeClientOptions) {
     const { random, clock = systemClock, limits, onRequest = () => {} } = options
@@ -69,7 +73,6 @@ export class Caller {
     this.#clock = clock
     this.#limits = { ...defaultLimits, ...limits }
     this.#onRequest = onRequest
-    this.#pace = createOutagePace(clock, this.#limits.outageSpacingMs)
   }
 
   /** Resolves with the JSON object of the answer. */
@@ -100,7 +103,7 @@ export class Caller {
         throw new KubeApiError(0, 'BadAnswer', `${name}: ${statusCode} is not a valid answer to a watch`)
       }
       limit.endTimer()
-      this.#pace.answered()
+      this.#outage = undefined
       yield* readWatchEvents(response, name, this.#limits.maxEventBytes)
     } catch (error) {
       throw this.#failure(name, error, limit.signal)
@@ -131,7 +134,7 @@ export class Caller {
     verb: string,
     how: { readonly signal: AbortSignal; readonly endless?: true },
   ): Promise<IncomingMessage> {
-    await this.#pace.turn(how.signal)
+    await this.#outage?.acquire(how.signal)
     this.#onRequest(verb, call.resource.plural)
     return this.#transport.open({ ...toHttp(call), ...how })
   }
@@ -140,8 +143,8 @@ export class Caller {
   async #readAnswer(call: ApiCall, response: IncomingMessage, name: string) {
     const text = await readBody(response, name, this.#limits.maxAnswerBytes)
     const status = response.statusCode ?? 0
-    if (status === 429 || status >= 500) this.#pace.failed()
-    else this.#pace.answered()
+    if (status === 429 || status >= 500) this.#slowDown()
+    else this.#outage = undefined
     const body = parseJson(text)
     if (status >= 200 && status < 300) {
       if (isObject(body)) return body
@@ -153,11 +156,17 @@ export class Caller {
     })
   }
 
+  #slowDown(): void {
+    if (this.#outage !== undefined) return
+    this.#outage = new RateLimiter({ perSecond: 1_000 / this.#limits.outageSpacingMs, burst: 1 }, this.#clock)
+    this.#outage.reserve()
+  }
+
   #failure(name: string, error: unknown, signal: AbortSignal): unknown {
     if (error instanceof KubeApiError && error.code !== 0) return error
     const cause = signal.aborted ? signal.reason : connectionError(name, error)
     // A call that its caller ended is no sign of an outage.
-    if (cause instanceof KubeApiError) this.#pace.failed()
+    if (cause instanceof KubeApiError) this.#slowDown()
     return cause
   }
 }

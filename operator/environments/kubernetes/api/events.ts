@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
-import { createPace } from '../../../controller/pace.ts'
+import { RateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import type { KubeClient } from './client.ts'
 import type { ApiResource, KubeObject } from './kube-object.ts'
 
@@ -63,7 +63,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
   /** The time of the last record of each Event, in the order of these times. */
   const recorded = new Map<string, number>()
   const pending = new Set<Promise<unknown>>()
-  const pace = createPace(eventsPerSecond, eventsAtOnce, clock)
+  const rate = new RateLimiter({ perSecond: eventsPerSecond, burst: eventsAtOnce }, clock)
   const losses = createLosses(onLost)
 
   function wasRecordedLately(key: string): boolean {
@@ -87,7 +87,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
       const key = JSON.stringify([regarding.metadata.uid, type, reason, note])
       if (wasRecordedLately(key)) return
       if (pending.size >= maxPending) return losses.add(`${maxPending} Events wait for the API server`)
-      if (!pace.tryTurn()) return losses.add(`more than ${eventsPerSecond} Events a second`)
+      if (!rate.tryAcquire()) return losses.add(`more than ${eventsPerSecond} Events a second`)
       remember(key)
       const sent = client
         .create(eventResource, toObject(event, options, clock.nowMs()))

@@ -1,8 +1,9 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { getOrAdd } from '@tollway/chassis/get-or-add.ts'
+import { RateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import { isOlderVersion } from '../../../controller/reflector-store.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import { isSuperset } from './is-superset.ts'
-import { createRepairPace } from './repair-pace.ts'
 
 /**
  * Remembers the result of each apply: an equal object is not applied twice, and an applied object that was
@@ -38,9 +39,19 @@ interface Applied {
   seen: boolean
 }
 
+/**
+ * How often an object is repaired that another program changes. Otherwise two programs with different desired
+ * states would overload the API server.
+ */
+export const repairRate = { perSecond: 1 / 60, burst: 2 } as const
+
+export function countRepair(repairs: Map<string, RateLimiter>, key: string, clock: Clock): void {
+  getOrAdd(repairs, key, () => new RateLimiter(repairRate, clock)).reserve()
+}
+
 export function createAppliedObjects(clock: Clock): AppliedObjects {
   const known = new Map<string, Applied>()
-  const pace = createRepairPace(clock)
+  const repairs = new Map<string, RateLimiter>()
 
   function nextStep(key: string, wanted: KubeObject, live: KubeObject | undefined): NextStep {
     const last = known.get(key)
@@ -57,7 +68,7 @@ export function createAppliedObjects(clock: Clock): AppliedObjects {
     } else if (isEnough(live, wanted) || (live !== undefined && contentOf(live) === last.content)) {
       return { what: 'leave' }
     }
-    const ms = pace.waitMs(key)
+    const ms = repairs.get(key)?.waitMs() ?? 0
     if (ms <= 0) return { what: 'apply', isRepair: !isBehind }
     return { what: 'wait', ms, why: isBehind ? 'unseen' : 'contested' }
   }
@@ -71,8 +82,8 @@ export function createAppliedObjects(clock: Clock): AppliedObjects {
     applied(key, wanted, result) {
       const last = known.get(key)
       const text = JSON.stringify(wanted)
-      if (last?.wanted === text) pace.count(key)
-      else pace.forget(key)
+      if (last?.wanted === text) countRepair(repairs, key, clock)
+      else repairs.delete(key)
       known.set(key, {
         wanted: text,
         content: contentOf(result),
@@ -83,7 +94,7 @@ export function createAppliedObjects(clock: Clock): AppliedObjects {
     },
     forget(key) {
       known.delete(key)
-      pace.forget(key)
+      repairs.delete(key)
     },
   }
 }

@@ -1,14 +1,20 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import type { RateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import { InfrastructureError } from '../../../infrastructure/provider.ts'
 import { KubeApiError } from '../api/api-error.ts'
 import type { KubeClient } from '../api/client.ts'
 import type { KubeObject } from '../api/kube-object.ts'
-import { type AppliedObjects, createAppliedObjects, type NextStep, unseenMs } from './applied-objects.ts'
+import {
+  type AppliedObjects,
+  countRepair,
+  createAppliedObjects,
+  type NextStep,
+  unseenMs,
+} from './applied-objects.ts'
 import { type ContestedObjects, handOverReplicas, mustHandOver } from './contested-objects.ts'
 import { type Kind, kindOf, kinds } from './kinds.ts'
 import { labelNames } from './objects/place.ts'
 import type { KindObject } from './own-objects.ts'
-import { createRepairPace, type RepairPace } from './repair-pace.ts'
 
 interface ObjectWriterOptions {
   readonly client: Pick<KubeClient, 'get' | 'apply' | 'delete'>
@@ -27,7 +33,8 @@ export class ObjectWriter {
   readonly #options: ObjectWriterOptions
   readonly #client: ObjectWriterOptions['client']
   readonly #applied: AppliedObjects
-  readonly #removals: RepairPace
+  /** The objects that were removed since they were last applied. */
+  readonly #removals = new Map<string, RateLimiter>()
   /** The reported problem of each object, until it is over. */
   readonly #reported = new Map<string, string>()
   /** Objects that differ from their applied state and are repaired later. */
@@ -39,7 +46,6 @@ export class ObjectWriter {
     this.#options = options
     this.#client = leadersClient(options)
     this.#applied = createAppliedObjects(options.clock)
-    this.#removals = createRepairPace(options.clock)
   }
 
   /**
@@ -102,7 +108,7 @@ export class ObjectWriter {
     if (kindOf(desired) === 'Deployment' && mustHandOver(desired, live)) {
       await handOverReplicas(this.#client, desired, replicas)
     }
-    this.#removals.forget(key)
+    this.#removals.delete(key)
     const result = await this.#client.apply(kinds[kindOf(desired)], desired, { force: true })
     this.#applied.applied(key, desired, result)
   }
@@ -111,11 +117,13 @@ export class ObjectWriter {
     const key = nameOf(live)
     const { uid = '', deletionTimestamp } = live.metadata
     if (deletionTimestamp !== undefined || this.#wasRemovedLately(uid)) return undefined
-    const waitMs = this.#removals.waitMs(key)
+    const waitMs = this.#removals.get(key)?.waitMs() ?? 0
     if (waitMs > 0) return waitMs
     await this.#client.delete(kinds[kindOf(live)], { ...live.metadata, uid })
     this.#removedMs.set(uid, this.#options.clock.monotonicMs())
-    if (this.#removals.count(key) > 1) this.#options.contestedObjects.changed(live, live)
+    const isRepeated = this.#removals.has(key)
+    countRepair(this.#removals, key, this.#options.clock)
+    if (isRepeated) this.#options.contestedObjects.changed(live, live)
     this.#applied.forget(key)
     return undefined
   }

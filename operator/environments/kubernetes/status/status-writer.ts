@@ -1,6 +1,7 @@
+import { systemClock } from '@tollway/chassis/clock.ts'
+import { RateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import { createSlices } from '@tollway/chassis/slices.ts'
 import { describeRepeated } from '../../../controller/last-errors.ts'
-import { createPace } from '../../../controller/pace.ts'
 import { isOlderVersion } from '../../../controller/reflector-store.ts'
 import { type Outcome, WorkQueue } from '../../../controller/work-queue.ts'
 import type { Condition } from '../../../status/conditions.ts'
@@ -55,7 +56,8 @@ export class StatusWriter {
   /** The errors of the writes that are repeated, by uid. */
   readonly #failing = new Map<string, unknown>()
   readonly #queue: WorkQueue
-  readonly #pace = createPace(writesPerSecond, writesAtOnce)
+  readonly #rate = new RateLimiter({ perSecond: writesPerSecond, burst: writesAtOnce }, systemClock)
+  readonly #stopping = new AbortController()
   readonly #settling: Delay
   readonly #loadsOnly: Delay
   /** The statuses to compare with the stored ones. Thousands of comparisons are made in slices. */
@@ -116,7 +118,7 @@ export class StatusWriter {
 
   async stop(): Promise<void> {
     this.#unchecked.clear()
-    this.#pace.stop()
+    this.#stopping.abort()
     await this.#checking
     this.#settling.stop()
     this.#loadsOnly.stop()
@@ -153,7 +155,12 @@ export class StatusWriter {
   }
 
   async #writeInTurn(uid: string): Promise<Outcome> {
-    if (await this.#pace.turn()) await this.#write(uid)
+    try {
+      await this.#rate.acquire(this.#stopping.signal)
+    } catch {
+      return 'done'
+    }
+    await this.#write(uid)
     this.#failing.delete(uid)
     return 'done'
   }

@@ -1,5 +1,5 @@
 import { addressKey } from '@tollway/chassis/limits/address-key.ts'
-import type { RateLimit } from '@tollway/chassis/limits/rate-limit.ts'
+import type { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { CallGuard } from '../../call-guard.ts'
 import { isRefused, refuse } from '../../domain/refusals.ts'
@@ -29,7 +29,7 @@ declare module 'fastify' {
 export interface ApiServerOptions extends JsonServerOptions {
   readonly payments: Payments
   /** The limit by address; null if the API creates no apps. */
-  readonly signUps: Pick<RateLimit, 'take'> | null
+  readonly signUps: Pick<KeyedRateLimiter, 'take'> | null
   /** Null where calls are not limited. */
   readonly guard: CallGuard | null
   /** Whether the database answers, and the process is not about to end. */

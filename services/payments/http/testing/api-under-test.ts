@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { inspect } from 'node:util'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { RateLimit } from '@tollway/chassis/limits/rate-limit.ts'
+import type { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import { createLog } from '@tollway/chassis/log/log.ts'
 import { missingPostgres, startPostgres } from '../../../../test/support/postgres-server.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
@@ -148,7 +148,7 @@ export interface TestResponse {
 }
 
 export interface ApiUnderTestOptions extends Pick<JsonServerOptions, 'timeouts'> {
-  readonly signUps?: Pick<RateLimit, 'take'> | null
+  readonly signUps?: Pick<KeyedRateLimiter, 'take'> | null
   readonly guard?: CallGuard
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { before, test } from 'node:test'
-import { createRateLimit, type RateLimit } from '@tollway/chassis/limits/rate-limit.ts'
+import { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
 import { createDelivery } from '../../delivery.ts'
@@ -217,7 +217,7 @@ test('every change causes an event of its type', async () => {
 })
 
 test('the number of new apps is limited by address, and their creation can be disabled', async t => {
-  const signUp = async (signUps: RateLimit | null, from: readonly string[]) => {
+  const signUp = async (signUps: Pick<KeyedRateLimiter, 'take'> | null, from: readonly string[]) => {
     const server = createApiServer({
       ...{ payments: api.payments, clock: api.clock, log: silentLog, randomBytes, signUps },
       ...{ onAnswer: () => {}, onReplay: () => {}, ready: async () => true, guard: null },
@@ -236,7 +236,7 @@ test('the number of new apps is limited by address, and their creation can be di
   }
   const stopped = { nowMs: () => 0, monotonicMs: () => 0 }
   const from = ['203.0.113.1', '203.0.113.1', '203.0.113.1', '2001:db8::1', '2001:db8::2', '2001:db8::3']
-  assert.deepEqual(await signUp(createRateLimit(2, stopped), from), [
+  assert.deepEqual(await signUp(new KeyedRateLimiter(2, stopped), from), [
     ...['201 made', '201 made', '429 too_many_requests 30'],
     ...['201 made', '201 made', '429 too_many_requests 30'],
   ])
