@@ -4,6 +4,7 @@ import { settings as brokerSettings } from '@tollway/broker/settings.ts'
 import { describeSettings } from '@tollway/chassis/settings.ts'
 import { rateLimitConfigKind, rateLimitConfigLimits } from '@tollway/crds/rate-limit-config.ts'
 import { maxStoredBytes } from '@tollway/crds/validation/stored-size.ts'
+import { apiErrors } from '@tollway/operator/api/errors.ts'
 import { assets, pageHeaders } from '@tollway/payments/pages/browser/assets.ts'
 import { settings as paymentsSettings } from '@tollway/payments/settings.ts'
 import { settings } from '@tollway/ratelimit/settings.ts'
@@ -43,6 +44,7 @@ export function pages(): readonly Page[] {
     },
     { name: 'payment-page-inventory.md', text: paymentPageInventory() },
     { name: 'helm-values.md', text: valuesPage() },
+    { name: 'operator-api-errors.md', text: operatorErrorsPage() },
   ]
 }
 
@@ -71,6 +73,26 @@ Every response has these headers:
 | Header | Value |
 |---|---|
 ${headers.join('\n')}
+`
+}
+
+function operatorErrorsPage(): string {
+  const rows = Object.entries(apiErrors).map(
+    ([code, { statuses, meaning, action }]) =>
+      `| \`${code}\` | ${statuses.join(', ')} | ${meaning} | ${action} |`,
+  )
+  return `${notice('operator/api/errors.ts')}
+
+# Errors of the operator's API
+
+The body of an error is \`{"error": {"code", "message", "field", "problems"}}\`. \`code\` is for programs and one of this table.
+\`message\` is for people: it names the field, the value found and the values allowed. \`field\` and \`problems\` are there if
+the error is one of a parameter or of a field of the body. On a stream that has begun, the same body is the data of
+an event \`error\`. [operator-api.md](operator-api.md#life-of-a-request) has the order of the checks.
+
+| Code | Status | Meaning | What to do |
+|---|---|---|---|
+${rows.join('\n')}
 `
 }
 

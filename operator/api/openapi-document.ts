@@ -1,4 +1,4 @@
-import { maxHeaderBytes } from './answers/answer-client-error.ts'
+import { eventText, maxHeaderBytes } from './answers.ts'
 import { type Endpoint, endpoints } from './endpoints.ts'
 import { errorAnswer as errorExample } from './examples.ts'
 import { errorAnswer } from './shapes.ts'
@@ -70,9 +70,4 @@ function operation({ id, summary, parameters, body, answer, events, example, rig
       },
     },
   }
-}
-
-/** One event of a stream, as it is sent. */
-export function eventText(event: string, data: unknown): string {
-  return `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ApiAccess } from './access.ts'
-import { ApiError } from './api-error.ts'
+import { ApiError } from './errors.ts'
 import { whatIfBody } from './examples.ts'
 import type { WhatIfAnswer } from './shapes.ts'
 import { playedResource, serveApi } from './testing/serve-api.ts'
@@ -48,7 +48,7 @@ for (const { path, bodyOf } of calls) {
       authenticate: async () => ({
         name: 'eve',
         async authorize() {
-          throw new ApiError(403, 'forbidden', 'eve may not')
+          throw new ApiError('forbidden', 'eve may not')
         },
       }),
     }

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import type { PodSessions } from '../counters/pod-sessions.ts'
@@ -7,6 +8,7 @@ import type { StatusReport } from '../status/status-report.ts'
 import type { Brokers } from '../streams/brokers.ts'
 import type { FeedStates } from '../xds/feed-states.ts'
 import type { RightPlace } from './access.ts'
+import { errorOfField } from './errors.ts'
 
 /** The sources of the API's answers. */
 export interface ApiSources {
@@ -114,4 +116,31 @@ export const placeOfDomain = (sources: Pick<ApiSources, 'domains'>, domain: stri
 export function readOwner(text: string): Owner {
   const [namespace = '', name = ''] = text.split('/')
   return { namespace, name }
+}
+
+const versionLength = 32
+
+/** Returns the version of a manifest: a hash of its text, so that a change of its status has no effect. */
+export const versionOf = (manifest: string) => hash('sha256', manifest, 'hex').slice(0, versionLength)
+
+/**
+ * @param expected the version that the caller has read; undefined for any
+ * @param found the version of the resource; undefined if it does not exist
+ * @throws ApiError with 409 if they differ
+ */
+export function assertVersion(
+  {
+    namespace,
+    name,
+    version: expected,
+  }: Record<'namespace' | 'name', string> & { version?: string | undefined },
+  found: string | undefined,
+): void {
+  if (expected === undefined || expected === found) return
+  const resource = `RateLimitConfig ${namespace}/${name}`
+  const message =
+    found === undefined
+      ? `version: ${resource} does not exist any more; expected version ${expected}`
+      : `version: ${resource} has version ${found}; expected ${expected}: read it again`
+  throw errorOfField('changed', 'version', message)
 }

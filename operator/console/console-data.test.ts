@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { readEntry } from '../api/input/read-query.ts'
+import { readEntry } from '../api/input.ts'
 import type { WhatIfAnswer } from '../api/shapes.ts'
 import { parseEntries as parseArgument } from '../cli/entries.ts'
 import { currentPods } from './browser/data/current-pods.ts'

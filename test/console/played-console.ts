@@ -1,7 +1,7 @@
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import type { ApiAccess } from '../../operator/api/access.ts'
-import { ApiError } from '../../operator/api/api-error.ts'
+import { ApiError } from '../../operator/api/errors.ts'
 import type { ApiSources } from '../../operator/api/sources.ts'
 import { serveApi } from '../../operator/api/testing/serve-api.ts'
 import { createConsole } from '../../operator/console/create-console.ts'
@@ -21,13 +21,13 @@ const users = new Map([
 const threeUsers: ApiAccess = {
   async authenticate({ headers }) {
     const name = users.get(headers.authorization?.replace('Bearer ', '') ?? '')
-    if (name === undefined) throw new ApiError(401, 'unauthenticated', 'the token is not valid')
+    if (name === undefined) throw new ApiError('unauthenticated', 'the token is not valid')
     return {
       name,
       async authorize({ verb, resource }, { namespace }) {
         const isChange = verb === 'update' || verb === 'patch'
         if ((name === 'viewer' && isChange) || (name === 'shop' && namespace !== 'shop'))
-          throw new ApiError(403, 'forbidden', `${name} may not ${verb} ${resource}`)
+          throw new ApiError('forbidden', `${name} may not ${verb} ${resource}`)
       },
     }
   },
@@ -57,8 +57,8 @@ spec:
 /** A cluster in which kubectl has applied the rules. */
 const appliedByKubectl: ApiSources['apply'] = async ({ force, version: read }) => {
   if (read !== undefined && read !== version)
-    throw new ApiError(409, 'changed', `version: ${read} was read; expected ${version}`)
-  if (!force) throw new ApiError(409, 'conflict', conflict)
+    throw new ApiError('changed', `version: ${read} was read; expected ${version}`)
+  if (!force) throw new ApiError('conflict', conflict)
   return { created: false, origin: 'cluster', version: '2' }
 }
 

@@ -216,6 +216,7 @@ export const importRules: readonly ImportRule[] = [
     content: 'the pages; `generate.ts` generates those that follow from the code',
     mayImport: [
       'crds/',
+      'operator/api/errors.ts',
       'services/chassis/settings.ts',
       'services/ratelimit/settings.ts',
       'services/broker/settings.ts',

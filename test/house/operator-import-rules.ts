@@ -138,7 +138,7 @@ export const operatorImportRules: readonly ImportRule[] = [
   {
     place: 'operator/api/',
     content:
-      'the API of the operator: `shapes.ts`, the JSON; `endpoints.ts`, the calls, from which the OpenAPI document is made; `create-api.ts`, the listener',
+      'the API of the operator: `shapes.ts`, the JSON; `endpoints.ts`, the calls, from which the OpenAPI document is made; `operator-api.ts`, the listener',
     mayImport: [
       chassis,
       'crds/',

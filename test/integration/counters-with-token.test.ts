@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { ApiAccess } from '../../operator/api/access.ts'
-import { ApiError } from '../../operator/api/api-error.ts'
+import { ApiError } from '../../operator/api/errors.ts'
 import { serveApi } from '../../operator/api/testing/serve-api.ts'
 import { startProgram } from '../support/program.ts'
 import { programs } from '../support/programs.ts'
@@ -18,7 +18,7 @@ const token = 'a-token-of-the-test'
 const access: ApiAccess = {
   async authenticate({ headers }) {
     if (headers.authorization !== `Bearer ${token}`)
-      throw new ApiError(401, 'unauthenticated', 'the bearer token is not valid')
+      throw new ApiError('unauthenticated', 'the bearer token is not valid')
     return { name: 'alice', async authorize() {} }
   },
 }

@@ -5,8 +5,8 @@ import type {
   CounterChange as PodsChange,
 } from '../../counters/pod-sessions.ts'
 import { mayHaveChanged, QueryError } from '../../xds/sessions/query-error.ts'
-import { invalid } from '../api-error.ts'
-import { readEntry } from '../input/read-query.ts'
+import { invalid } from '../errors.ts'
+import { readEntry } from '../input.ts'
 import type { Counter, CounterChange, RaiseBody, ResetBody, TopKeysAnswer } from '../shapes.ts'
 import { type CounterChangeEvent, ownerOf, placeOfDomain } from '../sources.ts'
 import { checkRule } from './domains.ts'

@@ -3,12 +3,11 @@ import type { DomainTotals, HitCounts, Paged, RuleTotals } from '../../counters/
 import { readAll, withoutPods } from '../../counters/read-all.ts'
 import { listedRules } from '../../kinds/rate-limit-config/listed-rules.ts'
 import { QueryError } from '../../xds/sessions/query-error.ts'
-import { ApiError } from '../api-error.ts'
-import type { Parameters } from '../input/read-parameters.ts'
+import { errorOfField } from '../errors.ts'
+import type { Parameters } from '../input.ts'
 import type { DomainList, HistoryAnswer, RuleList } from '../shapes.ts'
 import { contentOf, placeOfDomain, readOwner } from '../sources.ts'
-import { type ApiCall, type Handler, optionalText, textOf } from './handler.ts'
-import { pageOf } from './page-of.ts'
+import { type ApiCall, type Handler, optionalText, pageOf, textOf } from './handler.ts'
 
 const noHits = { calls: 0, allowed: 0, refused: 0, near: 0, shadow: 0 }
 const noPods = { pods: 0, ...noHits, perSecond: noHits }
@@ -113,7 +112,7 @@ export async function checkRule(call: ApiCall): Promise<void> {
   if (reported.some(each => each.rule === rule)) return
   const shown = JSON.stringify(rule.slice(0, 100))
   const message = `rule: the domain ${domain} has no rule ${shown}; its rules are at /domains/{domain}/rules`
-  throw new ApiError(404, 'unknown-rule', message, { problems: [{ path: 'rule', message }] })
+  throw errorOfField('unknown-rule', 'rule', message)
 }
 
 /** Adds the rules that no pod has reported to a page of those that pods have reported. */
@@ -138,9 +137,7 @@ async function ofDomain<Item>(asked: Promise<Paged<Item>>, isOwned: boolean): Pr
   } catch (error) {
     if (!(error instanceof QueryError) || error.code !== 'unknown-domain') throw error
     if (isOwned) return { items: [] }
-    throw new ApiError(404, 'unknown-domain', error.message, {
-      problems: [{ path: 'domain', message: error.message }],
-    })
+    throw errorOfField('unknown-domain', 'domain', error.message)
   }
 }
 

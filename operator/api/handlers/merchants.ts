@@ -2,8 +2,7 @@ import type { Books, LastVerify, MerchantBalances, Money } from '../../kinds/mer
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import { conditionOf } from '../../status/status-report.ts'
 import type { MerchantList } from '../shapes.ts'
-import { type Handler, optionalText } from './handler.ts'
-import { pageOf } from './page-of.ts'
+import { type Handler, optionalText, pageOf } from './handler.ts'
 import { chosenBy, nameOf } from './resources.ts'
 
 type Item = MerchantList['items'][number]

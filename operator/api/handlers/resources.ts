@@ -5,10 +5,12 @@ import { readAll } from '../../counters/read-all.ts'
 import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/stream-route.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import type { FeedRejections } from '../../xds/feed-states.ts'
-import { maxPageItems, type Right } from '../endpoints.ts'
-import type { ResourceList } from '../shapes.ts'
-import { type ApiCall, type Handler, optionalText, textOf } from './handler.ts'
-import { pageOf } from './page-of.ts'
+import type { ApiCaller, RightPlace } from '../access.ts'
+import { type Endpoint, endpoints, maxPageItems, type Right } from '../endpoints.ts'
+import { ApiError } from '../errors.ts'
+import type { ManifestAnswer } from '../manifest-shapes.ts'
+import type { ResourceList, RightList } from '../shapes.ts'
+import { type ApiCall, type Handler, optionalText, pageOf, textOf } from './handler.ts'
 
 const feeds = [
   { kind: 'RateLimitConfig', typeUrl: rateLimitTypeUrl },
@@ -16,7 +18,7 @@ const feeds = [
 ]
 
 /** Returns the right for the resources of a kind. */
-export function rightOn(verb: Right['verb'], kind: string): Right {
+function rightOn(verb: Right['verb'], kind: string): Right {
   const { plural = '' } = resourceKinds.find(known => known.kind === kind) ?? {}
   return { verb, resource: plural }
 }
@@ -76,3 +78,54 @@ const describePod = (item: PodState): ResourceList['pods'][number] => ({
   ...{ backendProblem: item.backendProblem, decisionsPerSecond: item.decisionsPerSecond },
   ...{ p50Ms: item.p50Ms, p99Ms: item.p99Ms, features: [...item.features] },
 })
+
+const placeOfManifest = (call: ApiCall) => ({
+  namespace: textOf(call, 'namespace'),
+  name: textOf(call, 'name'),
+})
+
+/** Returns a resource as its author wrote it. */
+export const manifest: Handler = {
+  placeOf: placeOfManifest,
+  rightOf: call => rightOn('get', textOf(call, 'kind')),
+  async answer(call): Promise<ManifestAnswer> {
+    const asked = { kind: textOf(call, 'kind'), ...placeOfManifest(call) }
+    const { token } = call.caller
+    return { ...asked, ...(await call.sources.manifest({ ...asked, token, signal: call.signal })) }
+  },
+}
+
+/** The rights that calls of the API need, each once. */
+const neededRights: readonly Right[] = [
+  ...new Map(
+    (endpoints as readonly Endpoint[]).flatMap(({ right }) =>
+      right === undefined ? [] : [[`${right.verb} ${right.resource}`, right] as const],
+    ),
+  ).values(),
+]
+
+export const rights: Handler = {
+  placeOf: () => ({}),
+  async answer(call): Promise<RightList> {
+    const namespace = optionalText(call, 'namespace')
+    const found = neededRights.map(async right => ({
+      ...{ verb: right.verb, resource: right.resource },
+      allowed: await isAllowed(call.caller, right, { namespace }),
+    }))
+    return {
+      user: call.caller.name,
+      ...(namespace !== undefined && { namespace }),
+      rights: await Promise.all(found),
+    }
+  },
+}
+
+async function isAllowed(caller: ApiCaller, right: Right, place: RightPlace): Promise<boolean> {
+  try {
+    await caller.authorize(right, place)
+    return true
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 403) return false
+    throw error
+  }
+}

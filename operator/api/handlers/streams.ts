@@ -1,8 +1,7 @@
 import { type BrokerLook, rowsOf, type StreamRow } from '../../streams/stream-rows.ts'
-import { ApiError } from '../api-error.ts'
+import { ApiError, errorOfField } from '../errors.ts'
 import type { StreamList } from '../stream-shapes.ts'
-import { type Handler, textOf } from './handler.ts'
-import { pageOf } from './page-of.ts'
+import { type Handler, pageOf, textOf } from './handler.ts'
 
 export const streams: Handler = {
   placeOf: () => ({}),
@@ -28,9 +27,9 @@ export const preview: Handler = {
   async answer(call): Promise<object> {
     const result = await call.sources.brokers.preview(textOf(call, 'key'))
     if ('preview' in result) return result.preview
-    if ('problem' in result) throw new ApiError(503, 'broker-failed', result.problem)
+    if ('problem' in result) throw new ApiError('broker-failed', result.problem)
     const message = 'key: no broker keeps a request with this key'
-    throw new ApiError(404, 'not-found', message, { problems: [{ path: 'key', message }] })
+    throw errorOfField('not-found', 'key', message)
   },
 }
 

@@ -10,10 +10,9 @@ import type { BrokerLook } from '../../streams/stream-rows.ts'
 import { Feed } from '../../xds/feed.ts'
 import { feedStatesOf } from '../../xds/feed-states.ts'
 import { type ApiAccess, openAccess } from '../access.ts'
-import { createApi } from '../create-api.ts'
 import { streamPreview } from '../examples.ts'
 import { apiPath } from '../openapi-document.ts'
-import type { ApiLimits } from '../running-calls.ts'
+import { type ApiLimits, OperatorApi } from '../operator-api.ts'
 import type { CounterChange, ErrorAnswer } from '../shapes.ts'
 import type { ApiSources, CounterChangeEvent, Owner } from '../sources.ts'
 import { playPods } from './played-pods.ts'
@@ -59,6 +58,8 @@ interface ServedApi {
   /** Resources beside those that are always there. */
   readonly more?: readonly ReturnType<typeof playedResource>[]
   readonly brokers?: readonly BrokerLook[]
+  /** Why brokers cannot make a preview. */
+  readonly previewProblem?: string
   readonly feedStates?: ApiSources['feedStates'] | undefined
   /** The sessions of real processes instead of the played pods. */
   readonly sessions?: ApiSources['pods'] | undefined
@@ -97,6 +98,7 @@ export async function serveApi(
     more = [],
     domainGrants = new Map(),
     brokers = [{ address: 'broker-0', problem: 'does not answer' }],
+    previewProblem,
   }: ServedApi = {},
 ) {
   const lines: string[] = []
@@ -125,13 +127,23 @@ export async function serveApi(
     brokers: {
       list: async () => brokers,
       preview: async (key: string) =>
-        key === streamPreview.key ? { preview: streamPreview } : ({ unknown: true } as const),
+        previewProblem !== undefined
+          ? { problem: previewProblem }
+          : key === streamPreview.key
+            ? { preview: streamPreview }
+            : ({ unknown: true } as const),
     },
     books,
     apply,
     manifest,
   }
-  const api = createApi({ sources, access, log, limits, onCounterChange: change => changes.push(change) })
+  const api = new OperatorApi({
+    sources,
+    access,
+    log,
+    limits,
+    onCounterChange: change => changes.push(change),
+  })
   const server = createOperatorServer(() => assert.fail('the status'), api)
   const port = await listenHttp(server, { host: '127.0.0.1', port: 0 })
   t.after(() => closeHttp(server, 0))

@@ -12,8 +12,8 @@ import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import { version } from '@tollway/chassis/version.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { openAccess } from '../../api/access.ts'
-import { answerClientErrors, maxHeaderBytes } from '../../api/answers/answer-client-error.ts'
-import { type Api, createApi } from '../../api/create-api.ts'
+import { answerClientErrors, maxHeaderBytes } from '../../api/answers.ts'
+import { OperatorApi } from '../../api/operator-api.ts'
 import type { ApiSources } from '../../api/sources.ts'
 import { type App, type Controller, openApp } from '../../app.ts'
 import { createConsole } from '../../console/create-console.ts'
@@ -233,8 +233,8 @@ function openApi(
   { podSessions: pods, brokers, feedStates, domainGrants, limits }: App<Controller>,
   answering: Pick<ApiSources, 'apply' | 'books' | 'manifest' | 'report'>,
   log: Log,
-): Api {
-  return createApi({
+): OperatorApi {
+  return new OperatorApi({
     sources: {
       ...{ clock: systemClock, pods, brokers, feedStates, domainGrants, domains: limits.inForce },
       ...answering,
@@ -354,7 +354,7 @@ function reportOf(
 }
 
 /** The operator's own port: `/healthz` for supervisors, `/status` for programs, the API and the console. */
-export function createOperatorServer(report: () => StatusReport, api: Pick<Api, 'handle'>): Server {
+export function createOperatorServer(report: () => StatusReport, api: Pick<OperatorApi, 'handle'>): Server {
   const site = createConsole()
   const answer: RequestListener = (request, response) => {
     if (api.handle(request, response) || site.handle(request, response)) return

@@ -1,8 +1,8 @@
 import type { RequestListener, Server } from 'node:http'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { sendPage, targetOf } from '@tollway/chassis/net/page.ts'
-import { answerClientErrors, maxHeaderBytes } from '../../api/answers/answer-client-error.ts'
-import type { Api } from '../../api/create-api.ts'
+import { answerClientErrors, maxHeaderBytes } from '../../api/answers.ts'
+import type { OperatorApi } from '../../api/operator-api.ts'
 import { createConsole } from '../../console/create-console.ts'
 import { groupResources, type StatusReport } from '../../status/status-report.ts'
 
@@ -12,7 +12,7 @@ export interface OperatorPages {
   metrics(): Promise<string>
   readonly metricsType: string
   report(): StatusReport
-  readonly api: Pick<Api, 'handle'>
+  readonly api: Pick<OperatorApi, 'handle'>
 }
 
 /**

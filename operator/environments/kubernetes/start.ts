@@ -7,7 +7,7 @@ import { closeHttp } from '@tollway/chassis/net/listen-http.ts'
 import type { ClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
-import { type Api, createApi } from '../../api/create-api.ts'
+import { OperatorApi } from '../../api/operator-api.ts'
 import { type App, openApp } from '../../app.ts'
 import { Certificates } from '../../certificates/certificates.ts'
 import { failingReplicas } from '../../infrastructure/backend-failures.ts'
@@ -396,11 +396,14 @@ interface ApiParts {
   readonly log: Log
 }
 
-function openApi(app: App<ClusterController>, { access, client, events, report, books, log }: ApiParts): Api {
+function openApi(
+  app: App<ClusterController>,
+  { access, client, events, report, books, log }: ApiParts,
+): OperatorApi {
   const { podSessions: pods, brokers, feedStates, domainGrants, limits } = app
   const apply = applyAsCaller(access, { random: Math.random })
   const manifest = readAsCaller(access, { random: Math.random })
-  return createApi({
+  return new OperatorApi({
     sources: {
       ...{ clock: systemClock, pods, brokers, feedStates, domainGrants, domains: limits.inForce, report },
       ...{ books, apply, manifest },

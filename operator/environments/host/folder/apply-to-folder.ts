@@ -3,9 +3,9 @@ import { link, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { dump } from 'js-yaml'
-import { ApiError } from '../../../api/api-error.ts'
-import { assertVersion, versionOf } from '../../../api/manifest-version.ts'
+import { ApiError } from '../../../api/errors.ts'
 import type { AppliedResource, ApplyRequest } from '../../../api/sources.ts'
+import { assertVersion, versionOf } from '../../../api/sources.ts'
 import type { Source } from '../../../sources/source.ts'
 import { parseManifests } from './manifests.ts'
 import { declarationOf, readDeclared } from './read-from-folder.ts'
@@ -51,7 +51,7 @@ function documentOf({ resource, manifest, namespace, name }: ApplyRequest): stri
   const expected = { kind, namespace, name, spec: resource['spec'] }
   const found = only && { kind: only.kind, namespace: only.namespace, name: only.name, spec: only.spec }
   if (others.length === 0 && isDeepStrictEqual(found, expected)) return `${text.trim()}\n`
-  throw new ApiError(400, 'invalid', 'manifest: is not the YAML of the field resource')
+  throw new ApiError('invalid', 'manifest: is not the YAML of the field resource')
 }
 
 async function createFile(
@@ -103,4 +103,4 @@ const exists = (path: string) =>
     () => false,
   )
 
-const conflict = (message: string) => new ApiError(409, 'conflict', message)
+const conflict = (message: string) => new ApiError('conflict', message)

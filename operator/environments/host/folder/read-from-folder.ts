@@ -1,8 +1,8 @@
 import { readFile, realpath, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ApiError } from '../../../api/api-error.ts'
-import { versionOf } from '../../../api/manifest-version.ts'
+import { ApiError, errorOfField } from '../../../api/errors.ts'
 import type { ManifestRequest, WrittenResource } from '../../../api/sources.ts'
+import { versionOf } from '../../../api/sources.ts'
 import type { Source, SourcedResource } from '../../../sources/source.ts'
 import { findDocument, type ResourceName } from './replace-document.ts'
 
@@ -29,7 +29,7 @@ export function readFromFolder(folder: string, source: Pick<Source, 'list'>) {
     const known = declarationOf(source, { kind, namespace, name })
     if (known === undefined) {
       const message = `no file declares ${kind} ${namespace}/${name}`
-      throw new ApiError(404, 'not-found', message, { problems: [{ path: 'name', message }] })
+      throw errorOfField('not-found', 'name', message)
     }
     const { document, origin } = await readDeclared(folder, known)
     return { manifest: document, version: versionOf(document), origin }
@@ -54,10 +54,10 @@ export async function readDeclared(folder: string, resource: SourcedResource): P
     const path = await realpath(isFile ? folder : join(folder, origin))
     const text = await readFile(path, 'utf8')
     const found = findDocument(text, origin, resource)
-    if ('problem' in found) throw new ApiError(409, 'conflict', found.problem)
+    if ('problem' in found) throw new ApiError('conflict', found.problem)
     return { path, origin, text, document: found.text }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-    throw new ApiError(409, 'conflict', `${origin} has just been removed; try again`)
+    throw new ApiError('conflict', `${origin} has just been removed; try again`)
   }
 }

@@ -10,7 +10,7 @@ import {
 } from '../../../../test/support/kube-api-server.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
-import { ApiError } from '../../../api/api-error.ts'
+import { ApiError } from '../../../api/errors.ts'
 import type { ApplyRequest } from '../../../api/sources.ts'
 import type { ApiAccess } from '../api/access.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from '../api/testing/service-account.ts'
@@ -108,25 +108,43 @@ describe('# a resource that a caller reads and applies', { skip: missingKubeAsse
   })
 
   test('is rejected with 403 without the right of the caller, whatever the operator may do', async () => {
-    const { status, message } = await failure(apply(request('one', 9, { token: tokens.viewer })))
-    assert.equal(status, 403)
+    const { status, code, message } = await failure(apply(request('one', 9, { token: tokens.viewer })))
+    assert.deepEqual([status, code], [403, 'forbidden'])
     assert.match(message, /"system:serviceaccount:default:viewer" cannot patch resource "ratelimitconfigs"/)
     assert.ok(!message.includes(tokens.viewer))
     assert.equal(await limitOf('one'), 2)
   })
 
   test('is rejected with 401 without a token and with an invalid one', async () => {
-    assert.equal((await failure(apply(request('one', 9, { token: undefined })))).status, 401)
-    assert.equal((await failure(apply(request('one', 9, { token: 'canary-7f3a' })))).status, 401)
+    for (const token of [undefined, 'canary-7f3a']) {
+      const { status, code } = await failure(apply(request('one', 9, { token })))
+      assert.deepEqual([status, code], [401, 'unauthenticated'])
+    }
+  })
+
+  test('is rejected with 422 if its content is not allowed', async () => {
+    const { status, code, message } = await failure(apply(request('NOT.A_NAME', 1)))
+    assert.deepEqual([status, code], [422, 'invalid'])
+    assert.match(message, /metadata\.name: Invalid value: "NOT\.A_NAME"/)
+  })
+
+  test('is rejected with 503 while the API server does not answer', async () => {
+    const folder = temporaryFolder('unreachable')
+    const account = { namespace: 'tollway', token: tokens.author }
+    const unreachable = writeServiceAccount(folder, { ...(await addressOf(kube)), port: 1 }, account)
+    const { status, code } = await failure(
+      applyAsCaller(unreachable, { random: Math.random })(request('one', 9)),
+    )
+    assert.deepEqual([status, code], [503, 'api-server'])
   })
 
   test('is not sent through a proxy, whose agent has the certificate of the operator', async () => {
     const agent = new Agent()
     const proxied: ApiAccess = { ...access, credentials: async () => ({ headers: {}, tls: {}, agent }) }
-    const { status, message } = await failure(
+    const { status, code, message } = await failure(
       applyAsCaller(proxied, { random: Math.random })(request('one', 9)),
     )
-    assert.equal(status, 501)
+    assert.deepEqual([status, code], [501, 'proxy'])
     assert.match(message, /proxy-url/)
     assert.equal(await limitOf('one'), 2)
   })
@@ -135,8 +153,8 @@ describe('# a resource that a caller reads and applies', { skip: missingKubeAsse
     const { resource } = request('three', 3)
     const object = { ...resource, metadata: { name: 'three' } }
     await kube.call('PATCH', `${path}/three?fieldManager=kubectl`, object)
-    const { status, message } = await failure(apply(request('three', 4)))
-    assert.equal(status, 409)
+    const { status, code, message } = await failure(apply(request('three', 4)))
+    assert.deepEqual([status, code], [409, 'conflict'])
     assert.match(message, /^Apply failed with 1 conflict: conflict with "kubectl".*spec\.descriptors/s)
     await apply(request('three', 4, { force: true }))
     assert.equal(await limitOf('three'), 4)
@@ -181,7 +199,7 @@ spec:
     assert.match((await reading('four', tokens.viewer)).manifest, /name: four/)
     assert.equal((await failure(reading('four', tokens.stranger))).status, 403)
     const missing = await failure(reading('none'))
-    assert.deepEqual([missing.status, missing.problems[0]?.path], [404, 'name'])
+    assert.deepEqual([missing.status, missing.code, missing.problems[0]?.path], [404, 'not-found', 'name'])
   })
 
   test('is applied with the version that was read, unless another manager has changed it', async () => {

@@ -1,8 +1,8 @@
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { dump } from 'js-yaml'
-import { ApiError } from '../../../api/api-error.ts'
-import { assertVersion, versionOf } from '../../../api/manifest-version.ts'
+import { ApiError, type ApiErrorCode, errorOfField } from '../../../api/errors.ts'
 import type { AppliedResource, ApplyRequest, ManifestRequest, WrittenResource } from '../../../api/sources.ts'
+import { assertVersion, versionOf } from '../../../api/sources.ts'
 import type { ApiAccess, Credentials } from '../api/access.ts'
 import { isConflict, KubeApiError } from '../api/api-error.ts'
 import type { KubeClientOptions } from '../api/caller.ts'
@@ -84,7 +84,7 @@ async function asCaller<Result>(
   token: string | undefined,
   call: (client: KubeClient) => Promise<Result>,
 ): Promise<Result> {
-  if (token === undefined) throw new ApiError(401, 'unauthenticated', 'missing bearer token')
+  if (token === undefined) throw new ApiError('unauthenticated', 'missing bearer token')
   const credentials = await credentialsOf(access, token)
   const client = createKubeClient({ ...access, credentials: async () => credentials }, options)
   try {
@@ -102,18 +102,32 @@ async function credentialsOf(access: ApiAccess, token: string): Promise<Credenti
   // The agent of a proxy holds the operator's client certificate, which would take precedence.
   if (agent !== undefined) {
     const message = 'calls with the token of the caller are not possible with proxy-url in the kubeconfig'
-    throw new ApiError(501, 'proxy', message)
+    throw new ApiError('proxy', message)
   }
   const { cert: _, key: __, auth: ___, ...server } = tls
   return { headers: { authorization: `Bearer ${token}` }, tls: server }
 }
 
+/** The codes for the reasons of the API server that a caller can do something about. */
+const codesOfReasons: Readonly<Record<string, ApiErrorCode>> = {
+  AlreadyExists: 'conflict',
+  Conflict: 'conflict',
+  Forbidden: 'forbidden',
+  Invalid: 'invalid',
+  NotFound: 'not-found',
+  RequestEntityTooLarge: 'too-large',
+  TooManyRequests: 'too-many',
+  Unauthorized: 'unauthenticated',
+}
+
 /** Returns the error with the words of the API server, without the call that the operator made. */
 function apiErrorOf({ code, reason, message }: KubeApiError): ApiError {
-  const status = code >= 400 && code < 500 ? code : 503
+  const isOfCaller = code >= 400 && code < 500
   const before = `: ${code} ${reason}: `
   const at = message.indexOf(before)
-  return new ApiError(status, reason.toLowerCase(), at < 0 ? message : message.slice(at + before.length))
+  const words = at < 0 ? message : message.slice(at + before.length)
+  const known = isOfCaller ? codesOfReasons[reason] : undefined
+  return new ApiError(known ?? 'api-server', words, { status: isOfCaller ? code : 503 })
 }
 
 /** `kubectl apply` stores the whole object in it. */
@@ -130,7 +144,7 @@ export function readAsCaller(access: ApiAccess, options: KubeClientOptions) {
       const found = known && (await client.get(customResource(known), { namespace, name }, { signal }))
       if (found !== undefined) return writtenResource(found)
       const message = `there is no ${kind} ${namespace}/${name}`
-      throw new ApiError(404, 'not-found', message, { problems: [{ path: 'name', message }] })
+      throw errorOfField('not-found', 'name', message)
     })
 }
 

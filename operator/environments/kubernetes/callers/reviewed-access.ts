@@ -2,8 +2,8 @@ import { hash } from 'node:crypto'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { isObject } from '@tollway/chassis/is-object.ts'
 import type { ApiAccess, ApiCaller, RightPlace } from '../../../api/access.ts'
-import { ApiError } from '../../../api/api-error.ts'
 import type { Right } from '../../../api/endpoints.ts'
+import { ApiError } from '../../../api/errors.ts'
 import { KubeApiError } from '../api/api-error.ts'
 import type { KubeClient } from '../api/client.ts'
 
@@ -95,7 +95,7 @@ export function reviewedAccess({ client, clock, limits }: ReviewedAccessOptions)
         const key = hash('sha256', JSON.stringify([user, right, place.namespace, place.name]), 'hex')
         if (await rights.get(key, () => isAllowed(user, right, place))) return
         const message = `${user.username} may not ${right.verb} ${right.resource} of tollway.dev`
-        throw new ApiError(403, 'forbidden', `${message} ${describePlace(place)}`)
+        throw new ApiError('forbidden', `${message} ${describePlace(place)}`)
       },
     }
   }
@@ -116,17 +116,17 @@ function tokenOf(header: string | undefined): string {
 }
 
 const unauthenticated = (message: string) =>
-  new ApiError(401, 'unauthenticated', message, { headers: { 'www-authenticate': 'Bearer' } })
+  new ApiError('unauthenticated', message, { headers: { 'www-authenticate': 'Bearer' } })
 
 const tooMany = () =>
-  new ApiError(503, 'reviews-failed', 'too many tokens and rights are being verified', {
+  new ApiError('reviews-failed', 'too many tokens and rights are being verified', {
     headers: { 'retry-after': '1' },
   })
 
 /** The words of the API server are left out, because they might cite the token. */
 function unavailable(kind: string, error: unknown): ApiError {
   const cause = error instanceof KubeApiError ? `${error.code} ${error.reason}` : (error as Error).name
-  return new ApiError(503, 'reviews-failed', `the API server did not answer a ${kind}: ${cause}`, {
+  return new ApiError('reviews-failed', `the API server did not answer a ${kind}: ${cause}`, {
     headers: { 'retry-after': '1' },
   })
 }

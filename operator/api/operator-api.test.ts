@@ -6,8 +6,8 @@ import Value from 'typebox/value'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { QueryError } from '../xds/sessions/query-error.ts'
 import type { ApiAccess, RightPlace } from './access.ts'
-import { ApiError } from './api-error.ts'
 import { type Endpoint, endpoints } from './endpoints.ts'
+import { ApiError } from './errors.ts'
 import * as examples from './examples.ts'
 import { errorAnswer, type RightList, type TryAnswer } from './shapes.ts'
 import { serveApi } from './testing/serve-api.ts'
@@ -149,12 +149,12 @@ test('a caller has the rights of its token, and an invalid token is rejected', a
   const asked: RightPlace[] = []
   const access: ApiAccess = {
     async authenticate({ headers }) {
-      if (headers.authorization !== 'Bearer alice') throw new ApiError(401, 'unauthenticated', 'not valid')
+      if (headers.authorization !== 'Bearer alice') throw new ApiError('unauthenticated', 'not valid')
       return {
         name: 'alice',
         async authorize({ verb }, place) {
           asked.push(place)
-          if (verb === 'update') throw new ApiError(403, 'forbidden', 'alice may not')
+          if (verb === 'update') throw new ApiError('forbidden', 'alice may not')
         },
       }
     },

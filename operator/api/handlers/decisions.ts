@@ -1,10 +1,34 @@
 import type { Explanation } from '@tollway/ratelimit/rules/explain.ts'
 import { describeLimit } from '../../kinds/rate-limit-config/describe-limit.ts'
 import { explainRequest } from '../../kinds/rate-limit-config/explain-request.ts'
-import { ApiError } from '../api-error.ts'
+import { errorOfField } from '../errors.ts'
 import type { TryAnswer, TryBody } from '../shapes.ts'
 import { placeOfDomain } from '../sources.ts'
-import type { ApiCall, Handler } from './handler.ts'
+import { checkRule } from './domains.ts'
+import { type ApiCall, type Handler, optionalText, type StreamHandler, textOf } from './handler.ts'
+
+const placeOf = (call: ApiCall) => placeOfDomain(call.sources, textOf(call, 'domain'))
+const watchedBy = (call: ApiCall) => ({
+  domain: textOf(call, 'domain'),
+  rule: optionalText(call, 'rule'),
+})
+
+export const series: StreamHandler = {
+  event: 'point',
+  placeOf,
+  check: checkRule,
+  stream: call => call.sources.pods.series(watchedBy(call), call.signal),
+}
+
+export const tap: StreamHandler = {
+  event: 'decisions',
+  placeOf,
+  check: checkRule,
+  async *stream(call) {
+    const batches = call.sources.pods.tap(watchedBy(call), call.signal)
+    for await (const { hashed = false, ...batch } of batches) yield { ...batch, hashed }
+  },
+}
 
 const bodyOf = ({ body }: ApiCall) => body as TryBody
 
@@ -16,7 +40,7 @@ export const tryRequest: Handler = {
     const domains = call.sources.domains().filter(content => content.domain === domain)
     if (domains.length === 0) {
       const message = `domain: no RateLimitConfig in force defines ${JSON.stringify(domain.slice(0, 100))}`
-      throw new ApiError(404, 'unknown-domain', message, { problems: [{ path: 'domain', message }] })
+      throw errorOfField('unknown-domain', 'domain', message)
     }
     const { explanations, isAtomic } = explainRequest(domains, domain, descriptors)
     const nowSeconds = Math.floor(call.sources.clock.nowMs() / 1000)

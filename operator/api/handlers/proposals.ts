@@ -1,0 +1,165 @@
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import type { ReplayedRule, WhatIfResult } from '../../counters/pod-sessions.ts'
+import { openDomainClaims } from '../../kinds/rate-limit-config/claim-domains.ts'
+import { encodeRateLimitDomain } from '../../kinds/rate-limit-config/rate-limit-config.ts'
+import { translateRateLimitConfig } from '../../kinds/rate-limit-config/translate-rate-limit-config.ts'
+import type { FieldProblem } from '../../kinds/translation.ts'
+import { maxWhatIfBytes } from '../endpoints.ts'
+import { ApiError, invalid } from '../errors.ts'
+import { bodyTooLarge } from '../input.ts'
+import type { ApplyAnswer, ApplyBody } from '../manifest-shapes.ts'
+import type { WhatIfAnswer } from '../shapes.ts'
+import { type ApiSources, contentOf, placeOfDomain, readOwner } from '../sources.ts'
+import type { ApiCall, Handler } from './handler.ts'
+
+const applyBodyOf = ({ body }: ApiCall) => body as ApplyBody
+const placeOfApply = (call: ApiCall) => readOwner(proposalOf(applyBodyOf(call).resource).domain.name)
+
+/** Applies a RateLimitConfig with the rights of the caller: in its file, or in the cluster. */
+export const apply: Handler = {
+  placeOf: placeOfApply,
+  async answer(call): Promise<ApplyAnswer> {
+    const { resource, manifest, dryRun = false, force = false, version } = applyBodyOf(call)
+    const warnings = describeWarnings(checkClaim(proposalOf(resource), call.sources))
+    const { namespace, name } = placeOfApply(call)
+    const place = { namespace, name }
+    const { token } = call.caller
+    const request = { resource, manifest, version, ...place, dryRun, force, token, signal: call.signal }
+    return { ...place, dryRun, warnings, ...(await call.sources.apply(request)) }
+  },
+}
+
+const maxRules = 10_000
+
+/** A proposal is validated before the right is checked, because its domain says where the right is needed. */
+export const whatIf: Handler = {
+  placeOf(call) {
+    const { domain, name } = proposalIn(call).domain
+    const [namespace = ''] = name.split('/')
+    return { namespace, ...placeOfDomain(call.sources, domain) }
+  },
+  async answer(call): Promise<WhatIfAnswer> {
+    const proposal = checkClaim(proposalIn(call), call.sources)
+    const { domain } = proposal.domain
+    const { bytes } = encodeRateLimitDomain(proposal.domain)
+    if (bytes.length > maxWhatIfBytes)
+      throw bodyTooLarge(`the encoded resource is larger than ${maxWhatIfBytes} bytes`)
+    const resource = Buffer.from(bytes).toString('base64')
+    const steps = call.sources.pods.whatIf({ domain, resource }, call.signal)
+    for await (const step of steps) {
+      if (step.kind === 'result') return describeResult(proposal, step.result)
+    }
+    throw new ApiError('deadline', 'no pod has finished the replay')
+  },
+}
+
+const proposalIn = ({ body }: ApiCall) => proposalOf(body as Readonly<Record<string, unknown>>)
+
+function describeResult(proposal: Proposal, { now, proposed, keys, coverage }: WhatIfResult): WhatIfAnswer {
+  const none = { allowed: 0, refused: 0, refusedAtLeast: 0, refusedAtMost: 0 }
+  const nowByRule = new Map(now.map(rule => [rule.rule, rule]))
+  const proposedByRule = new Map(proposed.map(rule => [rule.rule, rule]))
+  const names = [...new Set([...nowByRule.keys(), ...proposedByRule.keys()])].sort()
+  const hitsOf = ({
+    allowed,
+    refused,
+    refusedAtLeast,
+    refusedAtMost,
+  }: Omit<ReplayedRule, 'rule'> = none) => ({
+    ...{ allowed, refused, refusedAtLeast, refusedAtMost },
+  })
+  return {
+    domain: proposal.domain.domain,
+    warnings: describeWarnings(proposal),
+    rules: names.slice(0, maxRules).map(rule => ({
+      rule,
+      now: hitsOf(nowByRule.get(rule)),
+      proposed: hitsOf(proposedByRule.get(rule)),
+    })),
+    unlistedRules: Math.max(0, names.length - maxRules),
+    keys: keys.map(({ entries, hits, refusedNow, refusedProposed }) => ({
+      ...{ entries: [...entries], hits, refusedNow, refusedProposed },
+    })),
+    coverage: { ...coverage, started: [...coverage.started], missing: [...coverage.missing] },
+  }
+}
+
+const apiVersion = 'tollway.dev/v1alpha1'
+
+/** The translation of a large resource takes a second, and two functions need it. */
+const proposals = new WeakMap<object, Proposal>()
+
+interface Proposal {
+  readonly domain: RateLimitDomain
+  /** Settings that are valid and probably mistakes. */
+  readonly warnings: readonly FieldProblem[]
+}
+
+/**
+ * Translates a proposed RateLimitConfig.
+ *
+ * @throws ApiError with all problems of the resource
+ */
+function proposalOf(resource: Readonly<Record<string, unknown>>): Proposal {
+  const known = proposals.get(resource)
+  if (known !== undefined) return known
+  const problems = [
+    ...unlike('apiVersion', resource['apiVersion'], apiVersion),
+    ...unlike('kind', resource['kind'], 'RateLimitConfig'),
+  ]
+  if (problems.length > 0) throw invalid(problems)
+  const { namespace = 'default', name } = (resource['metadata'] ?? {}) as Record<string, unknown>
+  for (const [field, value] of Object.entries({ namespace, name })) {
+    if (typeof value !== 'string' || !/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/.test(value)) {
+      const message = `${shown(value)} is not allowed; expected a name of lower-case letters, digits and -`
+      throw invalid([{ path: `metadata.${field}`, message }])
+    }
+  }
+  const translation = translateRateLimitConfig(`${namespace}/${name}`, resource)
+  if ('problems' in translation) throw invalid(translation.problems)
+  const proposal = { domain: translation.value, warnings: translation.warnings }
+  proposals.set(resource, proposal)
+  return proposal
+}
+
+/**
+ * Checks whether the domain is kept for other namespaces, or belongs to another resource. Returns the
+ * proposal, with a warning if its resource exists: it gets the domain if it is older. Call it for callers
+ * with the right to act, since the message names the other resource.
+ *
+ * @throws ApiError with the problem as `tollway validate` reports it, for a new resource, and for each
+ *   resource if the domain is kept for other namespaces
+ */
+function checkClaim(
+  proposal: Proposal,
+  sources: Pick<ApiSources, 'domainGrants' | 'domains' | 'report'>,
+): Proposal {
+  const { domain } = proposal
+  const claims = openDomainClaims(sources.domainGrants)
+  const claimantOf = ({ name }: RateLimitDomain) => ({ name, namespace: readOwner(name).namespace })
+  const notGranted = claims.denialOf(domain, claimantOf(domain))
+  if (notGranted !== undefined) throw invalid([notGranted])
+  const inForce = contentOf(sources, domain.domain)
+  if (inForce === undefined || inForce.name === domain.name) return proposal
+  claims.grant(inForce, claimantOf(inForce))
+  const denial = claims.denialOf(domain, claimantOf(domain))
+  if (denial === undefined) return proposal
+  if (!isKnown(domain.name, sources)) throw invalid([denial])
+  const message = `"${domain.domain}" belongs to ${inForce.name}, unless this resource is older`
+  return { domain, warnings: [...proposal.warnings, { path: denial.path, message }] }
+}
+
+const isKnown = (name: string, { report }: Pick<ApiSources, 'report'>): boolean =>
+  report().resources.some(
+    each => each.kind === 'RateLimitConfig' && `${each.namespace}/${each.name}` === name,
+  )
+
+/** The warnings of a proposal, as answers have them. */
+const describeWarnings = ({ warnings }: Proposal) =>
+  warnings.map(({ path, message }) => ({ field: path, message }))
+
+function unlike(path: string, found: unknown, expected: string) {
+  return found === expected ? [] : [{ path, message: `${shown(found)} is not ${expected}` }]
+}
+
+const shown = (value: unknown) => (JSON.stringify(value) ?? 'nothing').slice(0, 100)

@@ -1,0 +1,164 @@
+import type { IncomingMessage } from 'node:http'
+import type { Schema } from '@tollway/crds/schema.ts'
+import { validate } from '@tollway/crds/validation/validate.ts'
+import type { Parameter } from './endpoints.ts'
+import { ApiError, invalid } from './errors.ts'
+
+/** The parameters of a call by their names, validated and with their defaults. */
+export type Parameters = Readonly<Record<string, unknown>>
+
+/**
+ * Reads the parameters of a call.
+ *
+ * @param inPath the parameters in the path, decoded
+ * @throws ApiError with 400 that names each parameter that is unknown, missing, repeated or invalid
+ */
+export function readParameters(
+  parameters: readonly Parameter[],
+  inPath: Readonly<Record<string, string>>,
+  query: string,
+): Parameters {
+  const given: Record<string, unknown> = { ...inPath }
+  for (const [name, values] of readQuery(query)) {
+    const known = parameters.find(parameter => parameter.in === 'query' && parameter.name === name)
+    if (known?.isList) given[name] = values
+    else if (values.length > 1)
+      throw invalid([{ path: name, message: `is given ${values.length} times; expected one value` }])
+    else given[name] = known === undefined ? values[0] : readValue(known, values[0] ?? '')
+  }
+  const checked = validate(schemaOf(parameters), given)
+  if ('problems' in checked) throw invalid(checked.problems)
+  return checked.value as Parameters
+}
+
+function readValue({ schema }: Parameter, text: string): unknown {
+  return (schema as Schema).type === 'integer' && /^-?\d{1,15}$/.test(text) ? Number(text) : text
+}
+
+function schemaOf(parameters: readonly Parameter[]): Schema {
+  return {
+    type: 'object',
+    properties: Object.fromEntries(parameters.map(({ name, schema }) => [name, schema as Schema])),
+    required: parameters.filter(({ required }) => required).map(({ name }) => name),
+  }
+}
+
+const maxParameters = 200
+
+/**
+ * Reads the query of a URL: the values of each name, in order. A value of `descriptor` stays as it was sent.
+ *
+ * @throws ApiError with 400 for text that is not percent-encoded UTF-8
+ */
+export function readQuery(query: string): ReadonlyMap<string, readonly string[]> {
+  const found = new Map<string, string[]>()
+  const pairs = query.split('&').filter(pair => pair !== '')
+  if (pairs.length > maxParameters) {
+    throw invalid([
+      { path: '', message: `has ${pairs.length} parameters; at most ${maxParameters} are allowed` },
+    ])
+  }
+  for (const pair of pairs) {
+    const end = pair.includes('=') ? pair.indexOf('=') : pair.length
+    const name = decode(pair.slice(0, end), 'the query')
+    const raw = pair.slice(end + 1)
+    const values = found.get(name) ?? []
+    values.push(name === 'descriptor' ? raw : decode(raw, name))
+    found.set(name, values)
+  }
+  return found
+}
+
+/**
+ * Reads one entry of a descriptor: KEY=VALUE with `=` and `,` in the key percent-encoded, as the value of a
+ * query parameter. A client may percent-encode the pair as a whole once more.
+ *
+ * @param raw the value as it was sent
+ * @throws ApiError with 400
+ */
+export function readEntry(raw: string, field: string): { readonly key: string; readonly value: string } {
+  const isEncodedWhole = !raw.includes('=')
+  const pair = isEncodedWhole ? decode(raw, field) : raw
+  const end = pair.indexOf('=')
+  if (end <= 0) {
+    const message = `${JSON.stringify(pair.slice(0, 100))} is not allowed; expected KEY=VALUE`
+    throw invalid([{ path: field, message }])
+  }
+  const key = decode(pair.slice(0, end), field)
+  const value = pair.slice(end + 1)
+  return { key, value: isEncodedWhole ? value : decode(value, field) }
+}
+
+function decode(text: string, field: string): string {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '))
+  } catch {
+    const message = `${JSON.stringify(text.slice(0, 100))} is not percent-encoded UTF-8`
+    throw invalid([{ path: field, message }])
+  }
+}
+
+export interface ExpectedBody {
+  readonly schema: object
+  readonly maxBytes: number
+}
+
+/**
+ * Reads the JSON body of a request, and validates it. Rejects with 413 for a body that is too large, with 415
+ * for another content type, and with 400 for content that the schema does not allow.
+ *
+ * A page of another site can send a POST without asking the browser's permission only with three content
+ * types, none of which is this one.
+ */
+export async function readBody(
+  request: IncomingMessage,
+  { schema, maxBytes }: ExpectedBody,
+): Promise<unknown> {
+  const type = request.headers['content-type'] ?? ''
+  if (!/^application\/json\s*(;|$)/i.test(type)) {
+    const found = type === '' ? 'there is none' : `${JSON.stringify(type.slice(0, 100))} is not allowed`
+    throw new ApiError('content-type', `Content-Type: ${found}; expected application/json`)
+  }
+  const text = await readText(request, maxBytes)
+  const checked = validate(schema as Schema, parseJson(text))
+  if ('problems' in checked) throw invalid(checked.problems)
+  return checked.value
+}
+
+/** The error of a body, or of what it contains, that is too large. */
+export const bodyTooLarge = (message: string) =>
+  new ApiError('too-large', message, {
+    problems: [{ path: 'body', message }],
+    headers: { connection: 'close' },
+  })
+
+async function readText(request: IncomingMessage, maxBytes: number): Promise<string> {
+  const tooLarge = bodyTooLarge(`the body is larger than ${maxBytes} bytes`)
+  if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge
+  const { promise, resolve, reject } = Promise.withResolvers<string>()
+  const chunks: Buffer[] = []
+  let bytes = 0
+  const onData = (chunk: Buffer) => {
+    bytes += chunk.length
+    if (bytes <= maxBytes) chunks.push(chunk)
+    else {
+      // The rest is read and dropped, so that the client reads the answer.
+      request.off('data', onData).resume()
+      reject(tooLarge)
+    }
+  }
+  request.on('data', onData)
+  request.once('end', () => resolve(Buffer.concat(chunks).toString()))
+  request.once('error', reject)
+  request.once('close', () => reject(new ApiError('invalid', 'the body is not complete')))
+  return await promise
+}
+
+/** @throws ApiError that contains nothing of the body, since it may hold secrets */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw invalid([{ path: '', message: 'the body is not JSON; expected a map' }])
+  }
+}

@@ -1,0 +1,223 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Log } from '@tollway/chassis/log/log.ts'
+import { version } from '@tollway/chassis/version.ts'
+import type { ApiAccess } from './access.ts'
+import { answerHeaders, dropBody, type StreamEnd, sendEvents, sendJson, streamHeaders } from './answers.ts'
+import { type Endpoint, type EndpointId, endpoints } from './endpoints.ts'
+import { ApiError, busy, errorBody, toApiError } from './errors.ts'
+import { counter, raise, reset, top } from './handlers/counters.ts'
+import { series, tap, tryRequest } from './handlers/decisions.ts'
+import { domains, history, rules } from './handlers/domains.ts'
+import type { Handler, StreamHandler } from './handlers/handler.ts'
+import { merchants } from './handlers/merchants.ts'
+import { apply, whatIf } from './handlers/proposals.ts'
+import { manifest, resources, rights } from './handlers/resources.ts'
+import { preview, streams } from './handlers/streams.ts'
+import { readBody, readParameters } from './input.ts'
+import { apiPath, openApiDocument } from './openapi-document.ts'
+import type { ApiSources, CounterChangeEvent } from './sources.ts'
+
+const openapi: Handler = { placeOf: () => ({}), answer: async () => openApiDocument() }
+const versionOf: Handler = { placeOf: () => ({}), answer: async () => ({ version }) }
+
+/** The handler of each endpoint. */
+const handlers: Readonly<Record<EndpointId, Handler | StreamHandler>> = {
+  ...{ openapi, domains, rules, counter, reset, raise, top, history, series, tap, whatIf },
+  ...{ try: tryRequest, apply, manifest, rights, version: versionOf, resources, streams, preview, merchants },
+}
+
+export interface ApiLimits {
+  /** Streams of events that are open at a time. */
+  readonly maxStreams: number
+  /** Calls that are answered at a time, without streams and what-ifs. */
+  readonly maxCalls: number
+  /** The most what-ifs at a time: each may hold a body of 10 MB. */
+  readonly maxWhatIfs: number
+  /** A stream ends after this time, so that the rights of its caller are checked again. */
+  readonly maxStreamMs: number
+  /** A client of a stream that reads nothing for this time is disconnected. */
+  readonly slowReaderMs: number
+}
+
+const defaultLimits: ApiLimits = {
+  maxStreams: 100,
+  maxCalls: 200,
+  maxWhatIfs: 2,
+  maxStreamMs: 300_000,
+  slowReaderMs: 10_000,
+}
+
+export interface ApiOptions {
+  readonly sources: ApiSources
+  readonly access: ApiAccess
+  readonly log: Log
+  /** Called after each change of a counter, known or possible. Each is logged before. */
+  readonly onCounterChange?: (change: CounterChangeEvent) => void
+  readonly limits?: Partial<ApiLimits>
+}
+
+/** The API of an operator. docs/reference/operator-api.md has the life of a request. */
+export class OperatorApi {
+  readonly #options: ApiOptions
+  readonly #limits: ApiLimits
+  readonly #running = { calls: 0, streams: 0, 'what-ifs': 0 }
+  readonly #closing = new AbortController()
+
+  constructor(options: ApiOptions) {
+    this.#options = options
+    this.#limits = { ...defaultLimits, ...options.limits }
+  }
+
+  /** Answers a request if its path belongs to the API, and returns whether it does. */
+  handle(request: IncomingMessage, response: ServerResponse): boolean {
+    const path = pathOf(request)
+    if (path !== apiPath && !path.startsWith(`${apiPath}/`)) return false
+    this.#answer(request, response).catch(error => this.#fail(request, response, error))
+    return true
+  }
+
+  /** Ends all streams with an event `end`, and rejects new calls. */
+  close(): void {
+    this.#closing.abort()
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    rejectOtherSites(request)
+    if (this.#closing.signal.aborted) throw busy('stopping', 'the operator stops')
+    const found = findEndpoint(request.method ?? '', pathOf(request))
+    const handler = handlers[found.endpoint.id]
+    const end = this.#begin(found, handler)
+    try {
+      await this.#serve(found, handler, request, response)
+    } finally {
+      end()
+    }
+  }
+
+  /**
+   * Counts one more call, until the returned function is called.
+   *
+   * @throws ApiError with 429 if as many run as are allowed
+   */
+  #begin({ endpoint }: FoundEndpoint, handler: Handler | StreamHandler): () => void {
+    const { maxCalls: calls, maxStreams: streams, maxWhatIfs } = this.#limits
+    const kind = 'stream' in handler ? 'streams' : endpoint.id === 'whatIf' ? 'what-ifs' : 'calls'
+    const limit = { calls, streams, 'what-ifs': maxWhatIfs }[kind]
+    if (this.#running[kind] >= limit) throw busy('too-many', `${limit} ${kind} run; that is the limit`)
+    this.#running[kind] += 1
+    return () => {
+      this.#running[kind] -= 1
+    }
+  }
+
+  async #serve(
+    { endpoint, inPath }: FoundEndpoint,
+    handler: Handler | StreamHandler,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
+    const gone = new AbortController()
+    response.once('close', () => gone.abort())
+    const closing = this.#closing.signal
+    const { maxStreamMs, slowReaderMs: slowMs } = this.#limits
+    const renew = 'stream' in handler ? AbortSignal.timeout(maxStreamMs) : undefined
+    const signal = AbortSignal.any([closing, gone.signal, ...(renew ? [renew] : [])])
+
+    const { sources, access } = this.#options
+    const { body: expected, right, needsCaller = right !== undefined, parameters: known }: Endpoint = endpoint
+    const caller = needsCaller ? await access.authenticate(request) : nobody
+    const [, query = ''] = (request.url ?? '').split(/\?(.*)/s)
+    const parameters = readParameters(known, inPath, query)
+    const body = expected && (await readBody(request, expected))
+    const changed = (change: CounterChangeEvent) => this.#changed(change)
+    const call = { parameters, body, caller, sources, changed, signal }
+    if (right !== undefined) await caller.authorize(handler.rightOf?.(call) ?? right, handler.placeOf(call))
+
+    if (!('stream' in handler)) return sendJson(response, 200, await handler.answer(call))
+    await handler.check(call)
+    response.writeHead(200, { ...answerHeaders, ...streamHeaders })
+    const reasonOf = (): StreamEnd => (closing.aborted ? 'stopping' : renew?.aborted ? 'renew' : 'finished')
+    await sendEvents(response, handler.event, handler.stream(call), { reasonOf, slowMs })
+  }
+
+  #changed(change: CounterChangeEvent): void {
+    const { owner, unknown, ...fields } = change
+    const resource = owner === undefined ? '' : `${owner.namespace}/${owner.name}`
+    const { log } = this.#options
+    if (unknown === undefined) log.info('change a counter', { ...fields, resource })
+    else log.warn('change a counter: the outcome is unknown', { ...fields, resource, reason: unknown })
+    this.#options.onCounterChange?.(change)
+  }
+
+  #fail(request: IncomingMessage, response: ServerResponse, error: unknown): void {
+    const known = toApiError(error)
+    if (known === undefined) {
+      const fields = { path: pathOf(request), error: `${error}` }
+      this.#options.log.error('answer a call of the API: internal error', fields)
+    }
+    if (response.headersSent) return void response.destroy()
+    const shown = known ?? new ApiError('internal', 'internal error; the log of the operator has the cause')
+    dropBody(request, response)
+    sendJson(response, shown.status, errorBody(shown), shown.headers)
+  }
+}
+
+/** The path without the query, which may have keys of users. */
+const pathOf = ({ url = '' }: IncomingMessage) => url.split('?', 1)[0] ?? ''
+
+/** The caller of calls that need no right. */
+const nobody = { name: '', async authorize() {} }
+
+/** A page of another site cannot read an answer, but could use up all streams. */
+function rejectOtherSites({ headers }: IncomingMessage): void {
+  const site = headers['sec-fetch-site']
+  if (site === 'cross-site' || site === 'same-site')
+    throw new ApiError('other-site', 'cross-site requests are not allowed')
+}
+
+interface FoundEndpoint {
+  readonly endpoint: (typeof endpoints)[number]
+  /** The parameters in the path, decoded. */
+  readonly inPath: Readonly<Record<string, string>>
+}
+
+/** @throws ApiError with 404 for an unknown path, and with 405 for another method */
+function findEndpoint(method: string, path: string): FoundEndpoint {
+  const found = endpoints.flatMap(endpoint => {
+    const inPath = matchPath(endpoint, path)
+    return inPath === undefined ? [] : [{ endpoint, inPath }]
+  })
+  const asked = found.find(({ endpoint }) => endpoint.method === method)
+  if (asked !== undefined) return asked
+  if (found.length === 0) {
+    throw new ApiError('not-found', `there is no such path; ${apiPath}/openapi.json lists all paths`)
+  }
+  const allow = found.map(({ endpoint }) => endpoint.method).join(', ')
+  throw new ApiError('method', `${method} is not allowed; expected ${allow}`, { headers: { allow } })
+}
+
+function matchPath(endpoint: Endpoint, path: string): Record<string, string> | undefined {
+  const expected = `${apiPath}${endpoint.path}`.split('/')
+  const given = path.split('/')
+  if (given.length !== expected.length) return undefined
+  const inPath: Record<string, string> = {}
+  for (const [index, part] of expected.entries()) {
+    const text = given[index] ?? ''
+    if (!part.startsWith('{')) {
+      if (part !== text) return undefined
+    } else {
+      const value = decode(text)
+      if (value === undefined) return undefined
+      inPath[part.slice(1, -1)] = value
+    }
+  }
+  return inPath
+}
+
+function decode(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return undefined
+  }
+}
