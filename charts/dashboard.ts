@@ -1,4 +1,4 @@
-import type { JsonObject } from '@tollway/crds/schema.ts'
+import type { JsonObject } from '@tollway/chassis/json.ts'
 
 interface Query {
   /** PromQL. */

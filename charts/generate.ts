@@ -5,9 +5,9 @@
  */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import { definitionFiles } from '@tollway/crds/generation/definition-files.ts'
 import { type GeneratedFile, writeGenerated } from '@tollway/crds/generation/write-generated.ts'
-import type { JsonObject } from '@tollway/crds/schema.ts'
 import {
   makeRules,
   ownSecretNames,

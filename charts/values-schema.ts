@@ -1,5 +1,6 @@
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import { clusterConfigSchema } from '@tollway/crds/cluster-config.ts'
-import type { JsonObject, Schema } from '@tollway/crds/schema.ts'
+import type { Schema } from '@tollway/crds/schema.ts'
 
 /**
  * Returns the JSON Schema by which helm validates the values: the fields of the operator's configuration

@@ -1,3 +1,4 @@
+import { shorten } from '@tollway/chassis/text.ts'
 import { isFields, type Schema } from './schema.ts'
 
 /** Longer values are shortened to this length, with an ellipsis. */
@@ -9,10 +10,10 @@ const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
 /** A value as messages show it: `"minuet"`, `4294967296`, `a list`. */
 export function describeFound(value: unknown): string {
   if (value === null || value === undefined) return 'null'
-  if (typeof value === 'string') return shorten(JSON.stringify(value))
+  if (typeof value === 'string') return show(JSON.stringify(value))
   if (Array.isArray(value)) return 'a list'
   if (typeof value === 'object') return isFields(value) ? 'a map' : 'an object that JSON does not have'
-  return shorten(String(value))
+  return show(String(value))
 }
 
 /** The values that a schema allows, as messages show them: `a string of 1 to 253 characters`. */
@@ -43,14 +44,12 @@ export function describeAllowed(schema: Schema): string {
 /** Joins the path of an object and the name of its field: `spec` and `domain` make `spec.domain`. */
 export function fieldPath(parent: string, name: string): string {
   const plain = /^[A-Za-z_$][\w$-]*$/.test(name) && name.length <= maxShownCharacters
-  if (!plain) return `${parent}[${shorten(JSON.stringify(name))}]`
+  if (!plain) return `${parent}[${show(JSON.stringify(name))}]`
   return parent === '' ? name : `${parent}.${name}`
 }
 
 /** Limits a text to `maxShownCharacters` and escapes unprintable characters. */
-function shorten(text: string): string {
+function show(text: string): string {
   const shown = text.replace(unprintable, character => `\\u{${character.codePointAt(0)?.toString(16)}}`)
-  if (shown.length <= maxShownCharacters) return shown
-  // The cut may leave the first surrogate of a pair.
-  return `${shown.slice(0, maxShownCharacters - 1).replace(/\p{Cs}$/u, '')}…`
+  return shorten(shown, maxShownCharacters)
 }

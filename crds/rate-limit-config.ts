@@ -1,3 +1,4 @@
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import Type, { type Static } from 'typebox'
 import type { DeepReadonly } from './deep-readonly.ts'
 import { describeFound } from './describe.ts'
@@ -8,7 +9,7 @@ import { costlyRulesOfMember, problemIf, rulesOfMember, rulesOfRateLimit } from 
 import { limitsSchema, rateLimitSchema, withRulesOfLevel } from './rate-limit/limit-schema.ts'
 import type { Resource, ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
-import { type JsonObject, type Schema, typed } from './schema.ts'
+import { type Schema, typed } from './schema.ts'
 
 /** The limits of a RateLimitConfig. Lengths are in characters. */
 export const rateLimitConfigLimits = {

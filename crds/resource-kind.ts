@@ -1,7 +1,10 @@
-import type { Json, JsonObject, Schema } from './schema.ts'
+import type { Json, JsonObject } from '@tollway/chassis/json.ts'
+import type { Schema } from './schema.ts'
 
 /** The API group of all kinds. */
 export const apiGroup = 'tollway.dev'
+
+export const apiVersion = `${apiGroup}/v1alpha1` as const
 
 /** The definition of one kind of custom resource. */
 export interface ResourceKind {

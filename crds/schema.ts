@@ -1,3 +1,4 @@
+import type { Json } from '@tollway/chassis/json.ts'
 import Type, { type TUnsafe } from 'typebox'
 
 /**
@@ -60,12 +61,6 @@ export interface Problem {
   readonly path: string
   /** The value and the allowed values: `"minuet" is not one of second, minute, hour, day`. */
   readonly message: string
-}
-
-export type Json = null | boolean | number | string | readonly Json[] | JsonObject
-
-export interface JsonObject {
-  readonly [name: string]: Json
 }
 
 /**

@@ -1,5 +1,6 @@
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import Type from 'typebox'
-import { type JsonObject, type Problem, typed } from './schema.ts'
+import { type Problem, typed } from './schema.ts'
 
 /**
  * The common parts of the sections of all services in the operator's configuration: parts of their schemas,

@@ -1,3 +1,4 @@
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import {
   type DescriptorRule,
   rateLimitConfigKind,
@@ -5,7 +6,6 @@ import {
   rulesOfDescriptors,
 } from '../rate-limit-config.ts'
 import { apiGroup } from '../resource-kind.ts'
-import type { JsonObject } from '../schema.ts'
 
 /** The name of the policy, and of its binding. */
 export const policyName = `${rateLimitConfigKind.plural}.${apiGroup}`

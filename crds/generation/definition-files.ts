@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import { dump } from 'js-yaml'
 import { apiGroup } from '../resource-kind.ts'
 import { resourceKinds } from '../resource-kinds.ts'
-import type { JsonObject } from '../schema.ts'
 import { admissionPolicy } from './admission-policy.ts'
 import { customResourceDefinition } from './definition.ts'
 
@@ -14,7 +14,7 @@ export interface DefinitionFile {
 }
 
 /** Names the version of Tollway whose definitions these are; the chart installs no older ones over them. */
-const versionAnnotation = 'tollway.dev/version'
+export const versionAnnotation = 'tollway.dev/version'
 
 /** The definition of each kind, and the admission policy, as the files that users apply. */
 export function definitionFiles(): readonly DefinitionFile[] {

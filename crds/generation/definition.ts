@@ -1,5 +1,6 @@
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import { apiGroup, type ResourceKind } from '../resource-kind.ts'
-import type { JsonObject, Schema } from '../schema.ts'
+import type { Schema } from '../schema.ts'
 
 /** The name of a kind's definition, and of its file: `ratelimitconfigs.tollway.dev`. */
 export function definitionName({ plural }: ResourceKind): string {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import type { Json, JsonObject } from '@tollway/chassis/json.ts'
 import fc from 'fast-check'
 import {
   type ApiAnswer,
@@ -11,7 +12,6 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import { admissionPolicy } from '../generation/admission-policy.ts'
 import { customResourceDefinition, definitionName } from '../generation/definition.ts'
 import { resourceKinds } from '../resource-kinds.ts'
-import type { Json, JsonObject } from '../schema.ts'
 import { nearlyRightResource } from '../testing/arbitrary-rate-limit-config.ts'
 import { largeCases } from '../testing/large-cases.ts'
 import { readCases } from '../testing/read-cases.ts'

@@ -5,6 +5,7 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
+import { isConflict } from '../controller/lease-elector.ts'
 import { type LeafName, leafNames, trustedBy } from './certificate-state.ts'
 import { type Identity, issueAuthority, issueLeaf, purposes } from './issue.ts'
 import { type Action, type CertificateTiming, checkTiming, defaultCertificateTiming, plan } from './plan.ts'
@@ -224,10 +225,6 @@ export class Certificates {
 
 function contentsOf({ authority, server, client }: StoredSecrets): SecretContents {
   return { authority: authority?.data, server: server?.data, client: client?.data }
-}
-
-function isConflict(error: unknown): boolean {
-  return (error as { readonly code?: unknown } | undefined)?.code === 409
 }
 
 /** The present problems by the place where they occurred. Each is logged once while it lasts. */

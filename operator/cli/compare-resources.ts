@@ -7,7 +7,7 @@ import {
   type RateLimitRule,
 } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { isOurs } from '../kinds/registry.ts'
-import type { SourcedResource } from '../sources/source.ts'
+import { pausedAnnotation, rotationAnnotation, type SourcedResource } from '../sources/source.ts'
 import type { FolderContent } from './read-folder.ts'
 import { printable } from './render.ts'
 import { type Finding, formatFinding, validateFolder } from './validate-folder.ts'
@@ -99,8 +99,8 @@ function differenceOf(
 }
 
 const annotationsOf = ({ paused, rotation }: SourcedResource) => ({
-  ...(paused && { 'tollway.dev/paused': 'true' }),
-  ...(rotation !== undefined && { 'tollway.dev/rotate-key': rotation }),
+  ...(paused && { [pausedAnnotation]: 'true' }),
+  ...(rotation !== undefined && { [rotationAnnotation]: rotation }),
 })
 
 function differencesOfFields(before: SourcedResource, after: SourcedResource): readonly FieldDifference[] {

@@ -362,7 +362,8 @@ async function withTimeLimit<T>(
   }
 }
 
-function isConflict(error: unknown): boolean {
+/** Returns whether the object has changed, exists already, or is another one of that name. */
+export function isConflict(error: unknown): boolean {
   return (error as { readonly code?: unknown } | undefined)?.code === 409
 }
 

@@ -53,8 +53,8 @@ export function readAnnotations(annotations: unknown): Pick<SourcedResource, 'pa
   return { paused: found?.[pausedAnnotation] === 'true', ...(isAsked && { rotation }) }
 }
 
-const pausedAnnotation = 'tollway.dev/paused'
-const rotationAnnotation = 'tollway.dev/rotate-key'
+export const pausedAnnotation = 'tollway.dev/paused'
+export const rotationAnnotation = 'tollway.dev/rotate-key'
 
 export interface SourceProblem {
   /** The location: `shop/limits.yaml`. */

@@ -1,4 +1,5 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
+import { parseJson } from '@tollway/chassis/json.ts'
 import type { Kind } from '@tollway/chassis/settings.ts'
 import { parseRateTable, type RateTable } from './domain/money/exchange.ts'
 import { type FeeRuleText, type FeeTable, parseFeeTable } from './domain/money/fees.ts'
@@ -53,12 +54,4 @@ function isRules(rules: unknown): boolean {
 
 function isTexts(fields: unknown): fields is Readonly<Record<string, string>> {
   return isObject(fields) && Object.values(fields).every(field => typeof field === 'string')
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -8,6 +8,7 @@ import { silentLog } from '@tollway/chassis/log/log.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
 import { createFeedConnection } from '@tollway/discovery/feed-connection.ts'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import { apiVersion } from '../../crds/resource-kind.ts'
 import { createReflector, type Reflector } from '../../operator/controller/reflector.ts'
 import { accessFromEnvironment } from '../../operator/environments/kubernetes/api/access.ts'
 import {
@@ -15,7 +16,7 @@ import {
   createKubeClient,
   type KubeClient,
 } from '../../operator/environments/kubernetes/api/client.ts'
-import { apiVersion, customResource } from '../../operator/environments/kubernetes/api/custom-resources.ts'
+import { customResource } from '../../operator/environments/kubernetes/api/custom-resources.ts'
 import type { ApiResource, KubeObject } from '../../operator/environments/kubernetes/api/kube-object.ts'
 import type { StoredResource } from '../../operator/environments/kubernetes/status/stored-resource.ts'
 import { XdsFeed } from '../../services/discovery/xds-feed.ts'

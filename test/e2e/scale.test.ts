@@ -4,9 +4,10 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
+import { apiVersion } from '../../crds/resource-kind.ts'
 import { accessFromEnvironment } from '../../operator/environments/kubernetes/api/access.ts'
 import { createKubeClient, type KubeClient } from '../../operator/environments/kubernetes/api/client.ts'
-import { apiVersion, customResource } from '../../operator/environments/kubernetes/api/custom-resources.ts'
+import { customResource } from '../../operator/environments/kubernetes/api/custom-resources.ts'
 import {
   readyCondition,
   type StoredResource,

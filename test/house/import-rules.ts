@@ -13,12 +13,12 @@ export const importRules: readonly ImportRule[] = [
     place: 'crds/',
     content:
       'one file for each kind: the schema, from which the TypeScript types, the CRD manifest and the validation are derived',
-    mayImport: ['services/ratelimit/rules/', 'services/chassis/nearest-name.ts'],
+    mayImport: ['services/ratelimit/rules/', chassis],
   },
   {
     place: chassis,
     content:
-      "the parts that every process needs, one noun in each file: clock, settings, lifecycle, `run-service.ts` for the main program of a service, backoff; `archive/`, files in a tar; `command-line/`, commands with their options and help; `health/`, of the process and of its backend; `log/`; `metrics/`, histograms and Prometheus' text format; `net/`, ports, TLS, pages and Node's `http`; `tracing/`; `webhooks/`, signed posts to URLs of users; `limits/`, rates by key",
+      "the parts that every process needs, one noun in each file: clock, settings, lifecycle, `run-service.ts` for the main program of a service, backoff; `archive/`, files in a tar; `command-line/`, commands with their options and help; `health/`, of the process and of its backend; `log/`; `metrics/`, histograms and Prometheus' text format; `net/`, ports, TLS, pages and Node's `http`; `tracing/`; `webhooks/`, signed posts to URLs of users; `limits/`, rates and concurrency",
     mayImport: [],
   },
   {
@@ -41,7 +41,7 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'services/ratelimit/rules/',
     content: 'the rate limit language: parse, validate, compile, match, explain. Pure',
-    mayImport: [],
+    mayImport: ['services/chassis/json.ts'],
   },
   {
     place: 'services/ratelimit/counters/',
@@ -206,6 +206,7 @@ export const importRules: readonly ImportRule[] = [
     place: 'charts/',
     content: 'the chart; `generate.ts` generates the parts that follow from the code',
     mayImport: [
+      'services/chassis/json.ts',
       'crds/',
       'operator/environments/kubernetes/api/permissions.ts',
       'operator/environments/kubernetes/workloads/made-pods.ts',

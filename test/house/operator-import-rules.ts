@@ -68,7 +68,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     content: 'the kind RateLimitConfig',
     mayImport: [
       'crds/',
-      'services/chassis/is-object.ts',
+      chassis,
       'operator/kinds/',
       'operator/xds/',
       'services/ratelimit/feeds/domain-codec.ts',
@@ -176,7 +176,7 @@ export const operatorImportRules: readonly ImportRule[] = [
   {
     place: 'operator/certificates/',
     content: "the authentication of the feed's clients: an authority and its rotation. `plan.ts` is pure",
-    mayImport: [chassis, 'services/grpc/'],
+    mayImport: [chassis, 'services/grpc/', 'operator/controller/lease-elector.ts'],
   },
   {
     place: 'operator/controller/',
@@ -216,7 +216,7 @@ export const operatorImportRules: readonly ImportRule[] = [
   {
     place: 'operator/environments/kubernetes/api/',
     content: 'the API server: client, events, permissions',
-    mayImport: [chassis, 'operator/translated-types.ts', 'operator/controller/'],
+    mayImport: ['crds/resource-kind.ts', chassis, 'operator/translated-types.ts', 'operator/controller/'],
   },
   {
     place: 'operator/environments/kubernetes/infrastructure/',

@@ -1,5 +1,6 @@
 import { aFile, noValues, text } from '@tollway/chassis/command-line/option.ts'
 import { isObject } from '@tollway/chassis/is-object.ts'
+import { parseJson } from '@tollway/chassis/json.ts'
 import {
   type ApiAccess,
   accessFromEnvironment,
@@ -150,14 +151,6 @@ function impersonate(access: ApiAccess, user: string | undefined): ApiAccess {
       const credentials = await access.credentials()
       return { ...credentials, headers: { ...credentials.headers, 'impersonate-user': user } }
     },
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
   }
 }
 

@@ -1,5 +1,6 @@
 import { fromBinary } from '@bufbuild/protobuf'
 import { isObject } from '@tollway/chassis/is-object.ts'
+import { shorten } from '@tollway/chassis/text.ts'
 import { statusName } from '@tollway/grpc/status.ts'
 import {
   type RateLimitRequest,
@@ -29,7 +30,7 @@ export interface Difference {
   readonly candidate: string
 }
 
-const maxTextLength = 200
+const maxTextLength = 201
 const none = 'none'
 
 /** Compares the results of the same request. Pure. */
@@ -54,7 +55,7 @@ export function findDifferences(
 
 const statusOf = (outcome: Outcome) => ('answer' in outcome ? 'OK' : statusName(outcome.error.code))
 
-const wholeAnswer = (domain: string) => `${shorten(domain)}: whole answer`
+const wholeAnswer = (domain: string) => `${show(domain)}: whole answer`
 
 function compareAnswers(
   { domain, descriptors }: RateLimitRequest,
@@ -65,7 +66,7 @@ function compareAnswers(
   const whole = { descriptor: wholeAnswer(domain) }
   const ofStatuses = descriptors.flatMap(({ entries }, index) => {
     const pairs = entries.map(({ key, value }) => `${key}=${value}`).join()
-    const descriptor = `${shorten(domain)}: ${shorten(pairs)}`
+    const descriptor = `${show(domain)}: ${show(pairs)}`
     const [expected, found] = [reference.statuses[index], candidate.statuses[index]]
     if (expected === undefined || found === undefined) return []
     return differencesOf(descriptor, statusFields(expected, compared), statusFields(found, compared))
@@ -80,7 +81,7 @@ function differencesOf(descriptor: string, expected: Fields, found: Fields): rea
   return Object.entries(expected).flatMap(([field, reference]) => {
     const candidate = found[field] ?? none
     if (reference === candidate) return []
-    return [{ descriptor, field, reference: shorten(reference), candidate: shorten(candidate) }]
+    return [{ descriptor, field, reference: show(reference), candidate: show(candidate) }]
   })
 }
 
@@ -126,8 +127,7 @@ function sortedJson(value: unknown): string {
   )
 }
 
-function shorten(text: string): string {
-  const cut =
-    text.length > maxTextLength ? `${text.slice(0, maxTextLength)}… (${text.length} characters)` : text
-  return printable(cut)
+function show(text: string): string {
+  const cut = shorten(text, maxTextLength)
+  return printable(cut === text ? text : `${cut} (${text.length} characters)`)
 }

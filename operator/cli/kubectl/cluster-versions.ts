@@ -1,3 +1,4 @@
+import { versionAnnotation } from '@tollway/crds/generation/definition-files.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { isNotFound } from '../../environments/kubernetes/api/api-error.ts'
 import { podResource } from '../../environments/kubernetes/infrastructure/kinds.ts'
@@ -22,7 +23,6 @@ const definitionResource = {
   plural: 'customresourcedefinitions',
   namespaced: false,
 }
-const versionAnnotation = 'tollway.dev/version'
 
 /** The versions in a cluster, as far as the rights of the user go. */
 export const clusterVersions: SourceOf<Installed> = {

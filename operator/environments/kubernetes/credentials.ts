@@ -1,4 +1,5 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
+import { apiVersion } from '@tollway/crds/resource-kind.ts'
 import type {
   CredentialPlace,
   CredentialStore,
@@ -7,7 +8,6 @@ import type {
   NoteName,
 } from '../../kinds/merchant/credential-store.ts'
 import type { KubeClient } from './api/client.ts'
-import { apiVersion } from './api/custom-resources.ts'
 import type { ApiResource, KubeObject } from './api/kube-object.ts'
 
 const secrets: ApiResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }

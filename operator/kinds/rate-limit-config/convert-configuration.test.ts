@@ -2,13 +2,10 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import { compile } from '@tollway/ratelimit/rules/compile.ts'
 import { type Entry, match } from '@tollway/ratelimit/rules/match.ts'
-import type {
-  JsonObject,
-  RateLimitDomain,
-  RateLimitRule,
-} from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import type { RateLimitDomain, RateLimitRule } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
 import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import fc from 'fast-check'

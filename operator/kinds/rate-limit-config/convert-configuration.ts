@@ -1,5 +1,6 @@
+import type { JsonObject } from '@tollway/chassis/json.ts'
+import { apiVersion } from '@tollway/crds/resource-kind.ts'
 import type {
-  JsonObject,
   RateLimitDomain,
   RateLimitPolicy,
   RateLimitRule,
@@ -7,7 +8,7 @@ import type {
 
 /** A RateLimitConfig resource, as it is written into a manifest. */
 export interface Manifest {
-  readonly apiVersion: 'tollway.dev/v1alpha1'
+  readonly apiVersion: typeof apiVersion
   readonly kind: 'RateLimitConfig'
   readonly metadata: { readonly name: string; readonly namespace: string }
   readonly spec: JsonObject
@@ -27,7 +28,7 @@ export function convertConfigurations(
     const name = uniqueName(resourceName(domain), taken)
     taken.add(name)
     return {
-      apiVersion: 'tollway.dev/v1alpha1',
+      apiVersion,
       kind: 'RateLimitConfig',
       metadata: { name, namespace },
       spec: { domain, descriptors: descriptors.map(convertDescriptor) },

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fromBinary, toJson } from '@bufbuild/protobuf'
 import { BinaryWriter } from '@bufbuild/protobuf/wire'
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import { type Feature, features } from '@tollway/ratelimit/rules/extensions/required-features.ts'
 import type {
-  JsonObject,
   RateLimitDomain,
   RateLimitPolicy,
   RateLimitRule,

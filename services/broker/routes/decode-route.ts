@@ -1,5 +1,6 @@
 import { fromBinary } from '@bufbuild/protobuf'
 import { maxDurationMs } from '@tollway/chassis/settings.ts'
+import { quote } from '@tollway/chassis/text.ts'
 import { webhookSecretFault, webhookSecretForm } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import {
   type StreamRoute,
@@ -36,7 +37,6 @@ const minSeconds = 0.001
 const maxSeconds = maxDurationMs / 1000
 const hashBytes = 32
 /** The length of a value that a problem quotes. */
-const maxQuotedCharacters = 200
 
 const lateJoinerWords = ['now', 'start', 'last'] as const
 /** Two Kubernetes names, of at most 63 and 253 characters. */
@@ -235,5 +235,3 @@ function lengthOf(text: string): number {
   for (const _ of text) characters += 1
   return characters
 }
-
-const quote = (text: string) => JSON.stringify(text.slice(0, maxQuotedCharacters))

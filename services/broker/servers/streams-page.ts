@@ -1,4 +1,4 @@
-import { pluralize } from '@tollway/chassis/pluralize.ts'
+import { pluralize } from '@tollway/chassis/text.ts'
 import { showEnd } from '../stream-log/stream-log.ts'
 import type { Broker, RequestView } from '../streams/broker.ts'
 

@@ -1,4 +1,4 @@
-import { pluralize } from '@tollway/chassis/pluralize.ts'
+import { pluralize } from '@tollway/chassis/text.ts'
 import type { Span } from '@tollway/chassis/tracing/tracing.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { Route } from '../routes/route.ts'

@@ -1,4 +1,4 @@
-import { pluralize } from '@tollway/chassis/pluralize.ts'
+import { pluralize } from '@tollway/chassis/text.ts'
 import type { Route } from '../routes/route.ts'
 import type { AnimationIds } from '../wire/animation-ids.ts'
 import type { Status } from '../wire/status.ts'

@@ -1,5 +1,5 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
-import { pluralize } from '@tollway/chassis/pluralize.ts'
+import { pluralize } from '@tollway/chassis/text.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { Route } from '../routes/route.ts'
 import {

@@ -1,6 +1,7 @@
 import type { IncomingMessage, RequestListener, Server, ServerOptions } from 'node:http'
 import { isIP } from 'node:net'
 import { hostname as machineName } from 'node:os'
+import { quote } from '../text.ts'
 import { isLoopback } from './is-loopback.ts'
 import { createServer } from './node-http.ts'
 
@@ -68,7 +69,3 @@ function splitHost(host: string): { readonly hostname: string; readonly port: st
 function authorityOf(origin: string): string | undefined {
   return /^https?:\/\/(.*)$/.exec(origin.toLowerCase())?.[1]
 }
-
-const maxQuoted = 200
-
-const quote = (text: string) => JSON.stringify(text.slice(0, maxQuoted))

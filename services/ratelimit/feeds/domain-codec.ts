@@ -1,5 +1,7 @@
 import { create, fromBinary, type Message, type MessageInitShape, toBinary, toJson } from '@bufbuild/protobuf'
 import { BinaryReader } from '@bufbuild/protobuf/wire'
+import type { Json, JsonObject } from '@tollway/chassis/json.ts'
+import { isList } from '@tollway/chassis/json.ts'
 import {
   RateLimitAlgorithm as AlgorithmNumber,
   type RateLimitCalendar as CalendarMessage,
@@ -16,8 +18,6 @@ import {
   type Algorithm,
   algorithms,
   type CalendarAnchors,
-  type Json,
-  type JsonObject,
   type RateLimitDomain,
   type RateLimitPolicy,
   type RateLimitRule,
@@ -189,10 +189,6 @@ function sortedValue(value: Json): MutableJson {
 }
 
 /** `Array.isArray` does not narrow readonly arrays. */
-function isList(value: Json): value is readonly Json[] {
-  return Array.isArray(value)
-}
-
 /** The first number of extensions in messages of the reference. */
 const firstOwnField = 1000
 

@@ -1,6 +1,6 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import type { Entry } from '../rules/match.ts'
-import type { JsonObject } from '../rules/rate-limit-domain.ts'
 import type { Unit } from '../rules/units.ts'
 
 /** The most descriptors and entries of one request, together. A megabyte could contain half a million. */

@@ -1,7 +1,8 @@
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import { type Calendar, type CalendarUnit, calendarOf } from './calendar/calendar.ts'
 import { ticksPerSecond } from './extensions/ticks.ts'
 import { sanitizeStatName } from './names.ts'
-import type { Algorithm, CalendarAnchors, JsonObject, RateLimitPolicy } from './rate-limit-domain.ts'
+import type { Algorithm, CalendarAnchors, RateLimitPolicy } from './rate-limit-domain.ts'
 import { parseUnit, type Unit, unitSeconds } from './units.ts'
 import type { Windows } from './window.ts'
 

@@ -1,3 +1,4 @@
+import type { JsonObject } from '@tollway/chassis/json.ts'
 import type { Weekday } from './calendar/calendar.ts'
 
 /**
@@ -85,11 +86,6 @@ export interface CalendarAnchors {
 }
 
 export const maxUnitMultiplier = 1_000_000
-
-export type Json = null | boolean | number | string | readonly Json[] | JsonObject
-export interface JsonObject {
-  readonly [name: string]: Json
-}
 
 export const maxRequestsPerUnit = 0xffffffff
 

@@ -8,6 +8,7 @@ import {
   toBinary,
   toJson,
 } from '@bufbuild/protobuf'
+import type { Json } from '@tollway/chassis/json.ts'
 import {
   RateLimitResponse_Code as Code,
   RateLimitResponseSchema,
@@ -17,7 +18,6 @@ import {
 import { RateLimitUnit } from '@tollway/proto/envoy/type/v3/ratelimit_unit'
 import fc from 'fast-check'
 import type { Decision, DescriptorDecision } from '../limiter/decision.ts'
-import type { Json } from '../rules/rate-limit-domain.ts'
 import { encodeDecision } from './encode-decision.ts'
 import { decisions } from './testing/open-limiter.ts'
 import { codeOf, overrideUnitNumbers, overrideUnits, responseUnits } from './wire-enums.ts'

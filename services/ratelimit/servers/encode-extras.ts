@@ -1,6 +1,7 @@
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
+import type { Json, JsonObject } from '@tollway/chassis/json.ts'
+import { isList } from '@tollway/chassis/json.ts'
 import type { Decision } from '../limiter/decision.ts'
-import type { Json, JsonObject } from '../rules/rate-limit-domain.ts'
 
 /** The field numbers of the messages that are written, from rls.proto, base.proto and struct.proto. */
 const fields = {
@@ -51,8 +52,6 @@ function writeValue(writer: BinaryWriter, value: Json): void {
   else if (isList(value)) message(writer, fields.value.list, () => writeList(writer, value))
   else message(writer, fields.value.struct, () => writeStruct(writer, value))
 }
-
-const isList = (value: object): value is readonly Json[] => Array.isArray(value)
 
 function writeList(writer: BinaryWriter, values: readonly Json[]): void {
   for (const value of values) message(writer, fields.list.values, () => writeValue(writer, value))

@@ -1,3 +1,4 @@
+import { quote } from '@tollway/chassis/text.ts'
 import { maxTextChars } from '@tollway/chassis/tracing/tracing.ts'
 import type { DecisionRequest, DescriptorRequest } from '../limiter/decision.ts'
 
@@ -16,7 +17,7 @@ export function requestText(request: DecisionRequest): string {
 }
 
 function* partsOf({ domain, descriptors, hitsAddend }: DecisionRequest): Generator<string> {
-  yield `domain:${quoted(domain)}`
+  yield `domain:${quote(domain, maxTextChars)}`
   for (const descriptor of descriptors) {
     yield ' descriptors:{'
     yield* partsOfDescriptor(descriptor)
@@ -28,7 +29,7 @@ function* partsOf({ domain, descriptors, hitsAddend }: DecisionRequest): Generat
 function* partsOfDescriptor({ entries, limit, hitsAddend }: DescriptorRequest): Generator<string> {
   let space = ''
   for (const { key, value } of entries) {
-    yield `${space}entries:{key:${quoted(key)} value:${quoted(value)}}`
+    yield `${space}entries:{key:${quote(key, maxTextChars)} value:${quote(value, maxTextChars)}}`
     space = ' '
   }
   if (limit !== undefined) {
@@ -37,8 +38,4 @@ function* partsOfDescriptor({ entries, limit, hitsAddend }: DescriptorRequest): 
     space = ' '
   }
   if (hitsAddend !== undefined) yield `${space}hits_addend:{value:${hitsAddend}}`
-}
-
-function quoted(text: string): string {
-  return JSON.stringify(text.slice(0, maxTextChars))
 }

@@ -1,3 +1,4 @@
+import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import type { SourceProblem } from '../../../sources/source.ts'
 import {
   type FileText,
@@ -6,7 +7,7 @@ import {
   readSeenFile,
   type SeenFile,
 } from './folder-scan.ts'
-import { apiGroup, parseManifests } from './manifests.ts'
+import { parseManifests } from './manifests.ts'
 import type { FileContent } from './resource-set.ts'
 
 export interface FileTableOptions {

@@ -1,15 +1,10 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
+import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import { constructFromEvents, EVENT_ID, type Event, parseEvents, YAMLException } from 'js-yaml'
 import { manifestSchema as schema } from '../../../console/browser/data/read-yaml.ts'
 import { checkExpanded, type YamlLimits, yamlLimits } from '../../../console/browser/data/yaml-limits.ts'
 import { readAnnotations, type SourcedResource, type SourceProblem } from '../../../sources/source.ts'
 import { tollwayNamespace, uuid5 } from './uuid5.ts'
-
-/**
- * The API group of Tollway's resources. Those of other groups are ignored, except Secrets, which resources
- * may name.
- */
-export const apiGroup = 'tollway.dev'
 
 /**
  * One resource of a file. The envelope is validated, the spec is not; the spec of a Secret has its `data` and

@@ -1,3 +1,4 @@
+import { apiVersion } from '@tollway/crds/resource-kind.ts'
 import { settings } from '@tollway/payments/settings.ts'
 import type { SourcedResource } from '../../../sources/source.ts'
 import { tollwayNamespace, uuid5 } from './uuid5.ts'
@@ -24,7 +25,7 @@ export function paymentsApiLimits(env: Readonly<Record<string, string>>): Source
     return { key, rateLimit: { unit: 'minute', requestsPerUnit: Number(env[setting] ?? fallback) } }
   })
   return {
-    apiVersion: 'tollway.dev/v1alpha1',
+    apiVersion,
     kind,
     namespace,
     name,

@@ -1,4 +1,5 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
+import { shorten } from '@tollway/chassis/text.ts'
 
 /** The cause of a failed call for which the API server sent no status. */
 export type LocalReason = 'Timeout' | 'Unreachable' | 'BadAnswer' | 'TooLarge'
@@ -26,7 +27,7 @@ export class KubeApiError extends Error {
   }
 }
 
-const maxMessageLength = 1_000
+const maxMessageLength = 1_001
 
 /**
  * Returns the error of a Status object, or of any other body in its place.
@@ -44,16 +45,14 @@ export function statusError(
   const reason =
     typeof fields['reason'] === 'string' && fields['reason'] !== '' ? fields['reason'] : 'Unknown'
   const words = typeof fields['message'] === 'string' ? fields['message'] : textOf(status)
-  const said = options.withhold ? 'the message is withheld, because it may contain a secret' : shorten(words)
+  const said = options.withhold
+    ? 'the message is withheld, because it may contain a secret'
+    : shorten(words, maxMessageLength)
   return new KubeApiError(code, reason, `${call}: ${code} ${reason}: ${said}`, options.retryAfterMs)
 }
 
 function textOf(body: unknown): string {
   return typeof body === 'string' && body !== '' ? body : 'without a message'
-}
-
-function shorten(text: string): string {
-  return text.length <= maxMessageLength ? text : `${text.slice(0, maxMessageLength)}…`
 }
 
 /** Returns the error for a failed connection, or for a call that reached its time limit. */
@@ -62,11 +61,6 @@ export function connectionError(call: string, error: unknown): KubeApiError {
   const { code, message } = error as NodeJS.ErrnoException
   const why = message === '' ? code : message
   return new KubeApiError(0, 'Unreachable', `${call}: the answer is incomplete: ${why}`)
-}
-
-/** Returns whether the object has changed, exists already, or is another one of that name. */
-export function isConflict(error: unknown): boolean {
-  return error instanceof KubeApiError && error.code === 409
 }
 
 export function isNotFound(error: unknown): boolean {

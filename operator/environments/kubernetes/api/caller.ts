@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { isObject } from '@tollway/chassis/is-object.ts'
+import { parseJson } from '@tollway/chassis/json.ts'
 import { RateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import type { ApiAccess } from './access.ts'
 import { connectionError, KubeApiError, statusError } from './api-error.ts'
@@ -215,12 +216,4 @@ function toHttp({ method, path, body, contentType = 'application/json' }: ApiCal
 
 function nameOf({ method, path }: ApiCall): string {
   return `${method} ${path.replace(/\?.*/, '')}`
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -1,13 +1,12 @@
+import { apiGroup, apiVersion } from '@tollway/crds/resource-kind.ts'
 import type { KubeClient } from './client.ts'
 import type { ApiResource, KubeObject } from './kube-object.ts'
-
-export const apiVersion = 'tollway.dev/v1alpha1'
 
 export type CustomResource = ApiResource & { readonly kind: string }
 
 /** The API resource of a kind of Tollway. */
 export function customResource({ kind, plural }: { kind: string; plural: string }): CustomResource {
-  return { group: 'tollway.dev', version: 'v1alpha1', plural, namespaced: true, kind }
+  return { group: apiGroup, version: 'v1alpha1', plural, namespaced: true, kind }
 }
 
 /**

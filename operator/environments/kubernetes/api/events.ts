@@ -142,14 +142,14 @@ function toObject(
     type,
     reason,
     action,
-    note: shorten(note),
+    note: limitBytes(note),
     regarding: { apiVersion, kind, namespace: metadata.namespace, name, uid, resourceVersion },
     reportingController: 'tollway.dev/operator',
     reportingInstance,
   }
 }
 
-function shorten(note: string): string {
+function limitBytes(note: string): string {
   const bytes = Buffer.from(note)
   if (bytes.length <= maxNoteBytes) return note
   // Leaves room for the ellipsis, and for the replacement of a truncated character.

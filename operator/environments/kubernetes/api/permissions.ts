@@ -1,3 +1,4 @@
+import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import { serviceNames } from '../../../translated-types.ts'
 import { lastGoodObjectNames } from './last-good-objects.ts'
 
@@ -43,9 +44,9 @@ const ownChildren = (
 ]
 
 const customResource = (resource: string): readonly Permission[] => [
-  { group: 'tollway.dev', resource, verbs: reflect, scope: 'watched', why: 'the desired state' },
+  { group: apiGroup, resource, verbs: reflect, scope: 'watched', why: 'the desired state' },
   {
-    group: 'tollway.dev',
+    group: apiGroup,
     resource: `${resource}/status`,
     verbs: ['patch'],
     scope: 'watched',
@@ -58,7 +59,7 @@ export const permissions: readonly Permission[] = [
   ...customResource('animationstreamroutes'),
   ...customResource('merchants'),
   {
-    group: 'tollway.dev',
+    group: apiGroup,
     resource: 'merchants',
     // RBAC cannot limit the field; a policy of the chart rejects a change of the spec.
     verbs: ['patch'],

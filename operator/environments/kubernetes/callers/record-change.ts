@@ -1,6 +1,6 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { apiVersion } from '@tollway/crds/resource-kind.ts'
 import type { CounterChangeEvent } from '../../../api/sources.ts'
-import { apiVersion } from '../api/custom-resources.ts'
 import type { EventRecorder } from '../api/events.ts'
 import type { ClusterController } from '../controller.ts'
 

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
+import { apiVersion } from '@tollway/crds/resource-kind.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { customResourceDefinition } from '../../../../crds/generation/definition.ts'
 import { startApiProxy } from '../../../../test/support/api-proxy.ts'
@@ -18,7 +19,7 @@ import { rateLimitConfigs } from '../../../kinds/rate-limit-config/rate-limit-co
 import { createFedResources } from '../../../reconcilers/fed-resources.ts'
 import type { Condition } from '../../../status/conditions.ts'
 import { collectionOf, createKubeClient, type KubeClient } from '../api/client.ts'
-import { apiVersion, applyStatusOf, customResource } from '../api/custom-resources.ts'
+import { applyStatusOf, customResource } from '../api/custom-resources.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import {
   accessThrough,

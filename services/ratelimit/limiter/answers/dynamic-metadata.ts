@@ -1,5 +1,5 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
-import type { Json, JsonObject } from '../../rules/rate-limit-domain.ts'
+import type { Json, JsonObject } from '@tollway/chassis/json.ts'
 import type { DecisionRequest, DescriptorRequest } from '../decision.ts'
 
 /**

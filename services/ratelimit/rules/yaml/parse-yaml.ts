@@ -1,8 +1,8 @@
+import type { Json, JsonObject } from '@tollway/chassis/json.ts'
+import { isList } from '@tollway/chassis/json.ts'
 import { createFindings, type Findings, fieldPath } from '../findings/findings.ts'
 import {
   isRequestsPerUnit,
-  type Json,
-  type JsonObject,
   maxRequestsPerUnit,
   type Problem,
   type RateLimitDomain,
@@ -10,7 +10,7 @@ import {
   type RateLimitRule,
 } from '../rate-limit-domain.ts'
 import { type ValidateOptions, validate } from '../validate.ts'
-import { isList, isMap, readYaml, type YamlMap, type YamlValue } from './yaml-document.ts'
+import { isMap, readYaml, type YamlMap, type YamlValue } from './yaml-document.ts'
 
 /**
  * Parses a configuration file. Every problem includes `name`. The text is checked in the reference's two

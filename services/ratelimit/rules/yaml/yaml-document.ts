@@ -1,3 +1,4 @@
+import { isList } from '@tollway/chassis/json.ts'
 import {
   defineScalarTag,
   FAILSAFE_SCHEMA,
@@ -115,10 +116,6 @@ function checkValues(document: YamlValue, limit: number): string | undefined {
     return undefined
   }
   return check(document, 0)
-}
-
-export function isList(value: YamlValue): value is readonly YamlValue[] {
-  return Array.isArray(value)
 }
 
 export function isMap(value: YamlValue): value is YamlMap {

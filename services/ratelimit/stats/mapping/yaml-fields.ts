@@ -1,5 +1,6 @@
+import { isList } from '@tollway/chassis/json.ts'
 import { type Findings, fieldPath } from '../../rules/findings/findings.ts'
-import { isList, isMap, type YamlMap, type YamlValue } from '../../rules/yaml/yaml-document.ts'
+import { isMap, type YamlMap, type YamlValue } from '../../rules/yaml/yaml-document.ts'
 
 /** A value of a file, and its path. */
 export interface Found {
