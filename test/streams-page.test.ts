@@ -3,10 +3,10 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { settings } from '@tollway/broker/settings.ts'
+import { counterNames, createBrokerStats, histogramNames } from '../services/broker/broker-stats.ts'
 import { serviceNames } from '../services/broker/servers/grpc-methods.ts'
-import { counterNames, createBrokerStats, histogramNames } from '../services/broker/stats/broker-stats.ts'
 import { receivedMetadata } from '../services/broker/streams/late-join.ts'
-import { maxIdCharacters } from '../services/broker/wire/id-limit.ts'
+import { maxIdCharacters } from '../services/broker/wire/animation-ids.ts'
 import { root } from './support/tollway.ts'
 
 /** Compares docs/concepts/streams.md with the code of the broker. */

@@ -1,4 +1,7 @@
 import { createServiceHealth, type ServiceHealth } from '@tollway/chassis/health/service-health.ts'
+import { type BackendWatch, watchBackend } from '@tollway/chassis/health/watch-backend.ts'
+import { reportBackend } from '@tollway/chassis/lifecycle.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import type { StreamLog } from './stream-log/stream-log.ts'
 
 /**
@@ -17,4 +20,57 @@ export function createHealth(log: Pick<StreamLog, 'healthy' | 'problem' | 'onHea
     health.check()
   })
   return health
+}
+
+/** A log that is not healthy after this time is reported; it may have been unavailable from the start. */
+const firstHealthMs = 2_000
+
+/** Logs the failures of the stream log, and reports them to the parent process. */
+export class StreamLogHealth {
+  readonly #streamLog: StreamLog
+  /**
+   * Undefined until the log has answered: before that the process is not ready, and no failure is
+   * reported.
+   */
+  #watch: BackendWatch | undefined
+
+  constructor(streamLog: StreamLog) {
+    this.#streamLog = streamLog
+  }
+
+  /** The cause of a failure; empty while the log answers. */
+  get problem(): string {
+    return this.#watch?.problem ?? ''
+  }
+
+  /** Logs each change, and a log that does not answer at the start. */
+  logChanges(log: Log): void {
+    const streamLog = this.#streamLog
+    const warn = () => log.warn('use the stream log: it does not answer', { problem: streamLog.problem })
+    streamLog.onHealth(healthy => {
+      if (healthy) log.info('use the stream log: it answers again')
+      else warn()
+    })
+    setTimeout(() => {
+      if (!streamLog.healthy) warn()
+    }, firstHealthMs).unref()
+  }
+
+  /** Reports failures from now on. Called again, it changes nothing. */
+  startReports(): void {
+    if (this.#watch !== undefined) return
+    const streamLog = this.#streamLog
+    const watch = watchBackend({
+      async probe() {
+        if (!streamLog.healthy) throw new Error(streamLog.problem)
+      },
+      onChange: reportBackend,
+    })
+    streamLog.onHealth(watch.probeNow)
+    this.#watch = watch
+  }
+
+  stop(): void {
+    this.#watch?.stop()
+  }
 }

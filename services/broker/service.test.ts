@@ -18,7 +18,7 @@ import { openAnimationClient } from './servers/testing/animation-client.ts'
 import { startService } from './service.ts'
 import { settings } from './settings.ts'
 import { bytesOf } from './streams/testing/simulation-under-test.ts'
-import { encodeHeader } from './wire/encode-messages.ts'
+import { encodeHeader } from './wire/testing/encode-messages.ts'
 
 const quick = {
   GRPC_HOST: '127.0.0.1',

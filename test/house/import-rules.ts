@@ -74,23 +74,23 @@ export const importRules: readonly ImportRule[] = [
   },
   {
     place: 'services/broker/',
-    content: 'feeds, streams, servers, notify, settings; `service.ts` assembles the broker',
+    content: 'feeds, streams, servers, webhooks, settings; `service.ts` assembles the broker',
     mayImport: withFeed,
   },
   {
     place: 'services/broker/wire/',
     content: 'messages that are parsed in place. Pure',
-    mayImport: ['proto/', 'services/chassis/expected-error.ts'],
+    mayImport: ['services/chassis/expected-error.ts'],
   },
   {
-    place: 'services/broker/rules/',
+    place: 'services/broker/stream-rules.ts',
     content: 'the rules for the messages of one request. Pure',
     mayImport: ['services/broker/wire/', 'services/broker/routes/route.ts'],
   },
   {
     place: 'services/broker/routes/',
     content: 'the route of a request, and the table of active routes',
-    mayImport: ['proto/', chassis, 'services/discovery/', 'services/broker/wire/id-limit.ts'],
+    mayImport: ['proto/', chassis, 'services/discovery/', 'services/broker/wire/animation-ids.ts'],
   },
   {
     place: 'services/broker/feeds/',
@@ -105,15 +105,20 @@ export const importRules: readonly ImportRule[] = [
       'services/grpc/',
       'services/broker/stream-log/',
       'services/broker/routes/',
-      'services/broker/rules/',
-      'services/broker/stats/',
+      'services/broker/stream-rules.ts',
+      'services/broker/broker-stats.ts',
       'services/broker/wire/',
     ],
   },
   {
-    place: 'services/broker/notify/',
+    place: 'services/broker/webhooks/',
     content: 'webhooks for the begin and the end of requests',
-    mayImport: [chassis, 'services/broker/stream-log/', 'services/broker/routes/', 'services/broker/stats/'],
+    mayImport: [
+      chassis,
+      'services/broker/stream-log/',
+      'services/broker/routes/',
+      'services/broker/broker-stats.ts',
+    ],
   },
   {
     place: 'services/broker/routes/choose-route.ts',

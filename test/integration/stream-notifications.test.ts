@@ -12,17 +12,17 @@ import {
 import type { OpenedStreamRoute } from '../../operator/translated-types.ts'
 import { Feed } from '../../operator/xds/feed.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'
+import { defaultRoute } from '../../services/broker/routes/route.ts'
+import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
+import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import {
   answerWith,
   hang,
   type ReceivedPost,
   secretOf,
   startReceiver,
-} from '../../services/broker/notify/testing/receiver.ts'
-import { defaultRoute } from '../../services/broker/routes/route.ts'
-import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
-import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
-import { encodeHeader } from '../../services/broker/wire/encode-messages.ts'
+} from '../../services/broker/webhooks/testing/receiver.ts'
+import { encodeHeader } from '../../services/broker/wire/testing/encode-messages.ts'
 import { openProxy } from '../../services/grpc/server/testing/contract/support.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { freePorts } from '../support/free-ports.ts'

@@ -8,7 +8,7 @@ import {
   openAnimationClient,
 } from '../../services/broker/servers/testing/animation-client.ts'
 import { bytesOf } from '../../services/broker/streams/testing/simulation-under-test.ts'
-import { encodeHeader } from '../../services/broker/wire/encode-messages.ts'
+import { encodeHeader } from '../../services/broker/wire/testing/encode-messages.ts'
 import { type BrokerProcess, startBroker } from '../support/broker-process.ts'
 import { makeCertificate } from '../support/certificate.ts'
 import { freePorts } from '../support/free-ports.ts'

@@ -9,7 +9,7 @@ import {
   type StreamRoute_Rules,
   StreamRouteSchema,
 } from '@tollway/proto/tollway/broker/v1/stream_route'
-import { maxIdCharacters } from '../wire/id-limit.ts'
+import { maxIdCharacters } from '../wire/animation-ids.ts'
 import {
   concurrentRequestPolicies,
   defaultRoute,

@@ -2,12 +2,10 @@ import type { AnyMethod, Call, MessageSink, Method } from '@tollway/grpc/server.
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { Broker } from '../streams/broker.ts'
 import type { Push } from '../streams/push.ts'
-import type { AnimationIds } from '../wire/animation-ids.ts'
-import { encodeStatus } from '../wire/encode-status.ts'
-import { IdTooLong } from '../wire/id-limit.ts'
-import { MalformedMessage } from '../wire/malformed-message.ts'
-import { readAnimationIds } from '../wire/read-animation-ids.ts'
-import type { Status } from '../wire/status.ts'
+import { type AnimationIds, IdTooLong } from '../wire/animation-ids.ts'
+import { readAnimationIds } from '../wire/read-header.ts'
+import { encodeStatus, type Status } from '../wire/status.ts'
+import { MalformedMessage } from '../wire/wire-reader.ts'
 import { reflectionMethods } from './reflection-methods.ts'
 
 /** The service name of the specification, and that of the public definition, which is equal on the wire. */

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { statEntries } from '../broker-stats.ts'
 import { defaultRoute } from '../routes/route.ts'
-import { statEntries } from '../stats/prometheus-text.ts'
 import { createSimulation, type Simulation } from './testing/simulation-under-test.ts'
 
 /** Short requests with new ids, like those of a pipeline, must not leak memory. */

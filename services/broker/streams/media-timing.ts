@@ -1,4 +1,4 @@
-import type { RouteStats } from '../stats/broker-stats.ts'
+import type { RouteStats } from '../broker-stats.ts'
 import type { DataMessage } from '../wire/message.ts'
 
 /**

@@ -1,14 +1,8 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import { pluralize } from '@tollway/chassis/text.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
+import type { RouteStats } from '../broker-stats.ts'
 import type { Route } from '../routes/route.ts'
-import {
-  createStreamRules,
-  type SavedRules,
-  type StreamRules,
-  type Violation,
-} from '../rules/stream-rules.ts'
-import type { RouteStats } from '../stats/broker-stats.ts'
 import {
   type LoggedRequest,
   LogRefusal,
@@ -17,13 +11,12 @@ import {
   type RequestWriter,
   type WriterEnd,
 } from '../stream-log/stream-log.ts'
-import type { AnimationIds } from '../wire/animation-ids.ts'
-import { encodeStatusMessage } from '../wire/encode-status.ts'
-import { IdTooLong } from '../wire/id-limit.ts'
-import { MalformedMessage } from '../wire/malformed-message.ts'
+import { createStreamRules, type SavedRules, type StreamRules, type Violation } from '../stream-rules.ts'
+import { type AnimationIds, IdTooLong } from '../wire/animation-ids.ts'
 import type { HeaderMessage, Message } from '../wire/message.ts'
 import { readMessage } from '../wire/read-message.ts'
-import type { Status } from '../wire/status.ts'
+import { encodeStatusMessage, type Status } from '../wire/status.ts'
+import { MalformedMessage } from '../wire/wire-reader.ts'
 import { admits, refusal, type TokenHash } from './admission.ts'
 import { MediaTiming } from './media-timing.ts'
 import {

@@ -1,9 +1,9 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
+import type { BrokerStats } from '../broker-stats.ts'
 import type { Route } from '../routes/route.ts'
 import type { RouteTable } from '../routes/route-table.ts'
-import type { BrokerStats } from '../stats/broker-stats.ts'
 import type { LoggedRequest, StreamLog } from '../stream-log/stream-log.ts'
 import type { Tally } from './tally.ts'
 

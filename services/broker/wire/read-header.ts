@@ -1,6 +1,6 @@
-import type { AnimationIds } from './animation-ids.ts'
+import { type AnimationIds, assertIdsAreShort } from './animation-ids.ts'
 import type { AudioHeader, HeaderMessage } from './message.ts'
-import { delimited, fixed64, varint, type WireReader } from './wire-reader.ts'
+import { delimited, fixed64, varint, WireReader } from './wire-reader.ts'
 
 /** Filled while the message is read: a repeated part is merged, and the later fields take precedence. */
 export type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
@@ -30,7 +30,7 @@ export function emptyHeader(): HeaderBuilder {
   }
 }
 
-export function emptyIds(): Mutable<AnimationIds> {
+function emptyIds(): Mutable<AnimationIds> {
   return { requestId: '', streamId: '', targetObjectId: '' }
 }
 
@@ -73,7 +73,7 @@ function readIdsMessage(reader: WireReader, ids: Mutable<AnimationIds>): void {
 }
 
 /** Reads the fields of an AnimationIds up to its end. */
-export function readIds(reader: WireReader, ids: Mutable<AnimationIds>): void {
+function readIds(reader: WireReader, ids: Mutable<AnimationIds>): void {
   while (reader.at < reader.end) {
     const tag = reader.tag()
     switch (tag) {
@@ -153,4 +153,17 @@ function readMetadataKey(reader: WireReader): string {
   }
   reader.leave(outer)
   return key
+}
+
+/**
+ * Reads the encoded AnimationIds of a pull. The caller checks whether all three are empty.
+ *
+ * @throws MalformedMessage for bytes that are not such a message, or that have groups
+ * @throws IdTooLong if one has more than `maxIdCharacters`
+ */
+export function readAnimationIds(bytes: Uint8Array): AnimationIds {
+  const ids = emptyIds()
+  readIds(new WireReader(bytes), ids)
+  assertIdsAreShort(ids)
+  return ids
 }

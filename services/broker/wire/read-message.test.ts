@@ -7,13 +7,13 @@ import {
   AnimationIdsSchema,
 } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 import fc from 'fast-check'
-import { encodeAnimationIds, encodeData, encodeHeader } from './encode-messages.ts'
-import { IdTooLong, maxIdCharacters } from './id-limit.ts'
-import { MalformedMessage } from './malformed-message.ts'
-import { readAnimationIds } from './read-animation-ids.ts'
+import { IdTooLong, maxIdCharacters } from './animation-ids.ts'
+import { readAnimationIds } from './read-header.ts'
 import { readHeaderNames, readMessage } from './read-message.ts'
+import { encodeAnimationIds, encodeData, encodeHeader } from './testing/encode-messages.ts'
 import { encodedStream } from './testing/random-messages-under-test.ts'
 import { readByGenerated } from './testing/wire-under-test.ts'
+import { MalformedMessage } from './wire-reader.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 2000)
 

@@ -1,8 +1,8 @@
-import { assertIdsAreShort } from './id-limit.ts'
+import { assertIdsAreShort } from './animation-ids.ts'
 import type { EmptyMessage, Message } from './message.ts'
 import { type DataBuilder, emptyData, readData } from './read-data.ts'
 import { emptyHeader, type HeaderBuilder, type NameLists, readHeader } from './read-header.ts'
-import { emptyStatus, readStatus, type StatusBuilder } from './read-status.ts'
+import { emptyStatus, readStatus, type StatusBuilder } from './status.ts'
 import { delimited, WireReader } from './wire-reader.ts'
 
 type Building = HeaderBuilder | DataBuilder | StatusBuilder | EmptyMessage

@@ -1,3 +1,7 @@
+import { Buffer } from 'node:buffer'
+import type { StatusMessage } from './message.ts'
+import type { Mutable } from './read-header.ts'
+import { delimited, varint, type WireReader } from './wire-reader.ts'
 /** How a request goes, in the words of the specification. */
 export interface Status {
   readonly code: StatusCode
@@ -7,3 +11,58 @@ export interface Status {
 /** The index of a code is its number on the wire. */
 export const statusCodes = ['SUCCESS', 'INFO', 'WARNING', 'ERROR'] as const
 export type StatusCode = (typeof statusCodes)[number]
+
+export interface StatusBuilder extends StatusMessage {
+  readonly status: Mutable<Status>
+}
+
+export function emptyStatus(): StatusBuilder {
+  return { part: 'status', status: { code: 'SUCCESS', message: '' } }
+}
+
+/** Reads the Status that follows into `message`. An unknown code counts as ERROR. */
+export function readStatus(reader: WireReader, { status }: StatusBuilder): void {
+  const outer = reader.enter()
+  while (reader.at < reader.end) {
+    const tag = reader.tag()
+    switch (tag) {
+      case (1 << 3) | varint:
+        status.code = statusCodes[reader.uint32()] ?? 'ERROR'
+        break
+      case (2 << 3) | delimited:
+        status.message = reader.string()
+        break
+      default:
+        reader.skip(tag)
+    }
+  }
+  reader.leave(outer)
+}
+
+/** Encodes a bare Status, the answer to a push. SUCCESS without a message has no bytes, as in proto3. */
+export function encodeStatus({ code, message }: Status): Uint8Array {
+  const number = statusCodes.indexOf(code)
+  const text = Buffer.from(message, 'utf8')
+  return Buffer.concat([
+    number === 0 ? noBytes : Buffer.from([(1 << 3) | varint, number]),
+    text.length === 0 ? noBytes : withLength(2, text),
+  ])
+}
+
+/** Encodes an AnimationDataStream with a status, for consumers. */
+export function encodeStatusMessage(status: Status): Uint8Array {
+  return withLength(3, encodeStatus(status))
+}
+
+const noBytes = Buffer.alloc(0)
+
+/** A length-delimited field with a number below 16. */
+function withLength(field: number, bytes: Uint8Array): Buffer {
+  const head = [(field << 3) | delimited]
+  let rest = bytes.length
+  while (rest > 0x7f) {
+    head.push((rest & 0x7f) | 0x80)
+    rest >>>= 7
+  }
+  return Buffer.concat([Buffer.from([...head, rest]), bytes])
+}

@@ -1,5 +1,5 @@
 import { Buffer, isUtf8 } from 'node:buffer'
-import { MalformedMessage } from './malformed-message.ts'
+import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 
 /** The wire types in use: the lowest three bits of a tag. The bits above are the field's number. */
 export const varint = 0
@@ -181,4 +181,16 @@ export class WireReader {
 /** Whether it is the tag of a float with a field number from 1 to 15. */
 function isShortFloatTag(byte: number | undefined): boolean {
   return byte !== undefined && byte > 7 && (byte & 0x87) === fixed32
+}
+
+/** The bytes are no message of the schema; nothing of them may be relayed. */
+export class MalformedMessage extends ExpectedError {
+  /** The position of the first byte that cannot be read, from the start of the message. */
+  readonly offset: number
+
+  constructor(offset: number, found: string) {
+    super(`malformed message: at byte ${offset} ${found}`)
+    this.name = 'MalformedMessage'
+    this.offset = offset
+  }
 }

@@ -12,8 +12,8 @@ import type { Cleanup } from '../../../../test/support/tollway.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { textOf } from '../../streams/testing/simulation-under-test.ts'
 import type { AnimationIds } from '../../wire/animation-ids.ts'
-import { encodeAnimationIds } from '../../wire/encode-messages.ts'
 import { statusCodes } from '../../wire/status.ts'
+import { encodeAnimationIds } from '../../wire/testing/encode-messages.ts'
 import { serviceNames } from '../grpc-methods.ts'
 
 /** A producer on grpc-js, independent of the code under test. */

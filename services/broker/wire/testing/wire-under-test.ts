@@ -8,7 +8,7 @@ import {
   type Camera,
   type SkelAnimation,
 } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
-import { maxIdCharacters } from '../id-limit.ts'
+import { maxIdCharacters } from '../animation-ids.ts'
 import type { Message, TimedList, TimeRange } from '../message.ts'
 import { statusCodes } from '../status.ts'
 

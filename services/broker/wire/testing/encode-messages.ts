@@ -5,7 +5,7 @@ import {
   AnimationDataStreamSchema,
   AnimationIdsSchema,
 } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
-import type { AnimationIds } from './animation-ids.ts'
+import type { AnimationIds } from '../animation-ids.ts'
 
 /** Encodes messages of clients with the generated code, for trial programs, examples and tests. */
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type AudioFormat, defaultRoute, type RouteRules } from '../routes/route.ts'
+import { type AudioFormat, defaultRoute, type RouteRules } from './routes/route.ts'
 import { createStreamRules, ruleNames } from './stream-rules.ts'
 import { judgeText, messageOf } from './testing/rules-under-test.ts'
 

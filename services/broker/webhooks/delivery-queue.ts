@@ -1,6 +1,5 @@
 import { type Backoff, type BackoffOptions, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Semaphore } from '@tollway/chassis/limits/semaphore.ts'
-import { createFailurePause, type FailurePause } from './failure-pause.ts'
 import type { Notification } from './notification.ts'
 
 /** The result of one attempt. `gone`: no further attempt can succeed. */
@@ -9,7 +8,7 @@ export type Attempt =
   | { readonly outcome: 'gone'; readonly reason: string }
   | { readonly outcome: 'failed'; readonly retryAfterMs: number }
 
-export interface DeliveryQueueOptions {
+interface DeliveryQueueOptions {
   readonly attempt: (notification: Notification) => Promise<Attempt>
   /** Called with each notification that is given up, and the reason. */
   readonly onDrop: (notification: Notification, reason: string) => void
@@ -216,5 +215,53 @@ export class DeliveryQueue {
       this.#pump()
     }, waitMs)
     run.retry.unref()
+  }
+}
+
+/**
+ * The pause of a queue after a failed attempt, which grows with each further failure. A receiver that does
+ * not answer occupies a place for attempts only for a share of the time.
+ */
+interface FailurePause {
+  /** Whether the last attempt failed. */
+  readonly failing: boolean
+  /** Whether no attempt may begin now. */
+  readonly active: boolean
+  /** An attempt failed: the pause begins, if none is active. Calls `onOver` at its end. */
+  failed(): void
+  /** The receiver has answered an attempt: the next pause is a short one. */
+  answered(): void
+  /** Ends the active pause without a call of `onOver`. */
+  cancel(): void
+}
+
+function createFailurePause(delays: BackoffOptions, onOver: () => void): FailurePause {
+  const backoff = createBackoff(delays)
+  let failing = false
+  let timer: NodeJS.Timeout | undefined
+  return {
+    get failing() {
+      return failing
+    },
+    get active() {
+      return timer !== undefined
+    },
+    failed() {
+      if (timer !== undefined) return
+      failing = true
+      timer = setTimeout(() => {
+        timer = undefined
+        onOver()
+      }, backoff.nextMs())
+      timer.unref()
+    },
+    answered() {
+      failing = false
+      backoff.reset()
+    },
+    cancel() {
+      clearTimeout(timer)
+      timer = undefined
+    },
   }
 }

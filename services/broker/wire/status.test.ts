@@ -6,9 +6,8 @@ import {
   StatusSchema,
 } from '@tollway/proto/neutral_ace/services/animation_data/v1/animation_data'
 import fc from 'fast-check'
-import { encodeStatus, encodeStatusMessage } from './encode-status.ts'
 import { readMessage } from './read-message.ts'
-import { statusCodes } from './status.ts'
+import { encodeStatus, encodeStatusMessage, statusCodes } from './status.ts'
 
 const texts = fc.oneof(fc.string({ unit: 'grapheme' }), fc.string({ minLength: 120, maxLength: 20_000 }))
 

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
-import type { RouteRules } from '../../routes/route.ts'
-import { encodeData, encodeHeader } from '../../wire/encode-messages.ts'
-import { encodeStatusMessage } from '../../wire/encode-status.ts'
-import type { Message } from '../../wire/message.ts'
-import { readMessage } from '../../wire/read-message.ts'
-import { type StatusCode, statusCodes } from '../../wire/status.ts'
+import type { RouteRules } from '../routes/route.ts'
 import { createStreamRules, type Violation } from '../stream-rules.ts'
+import type { Message } from '../wire/message.ts'
+import { readMessage } from '../wire/read-message.ts'
+import { encodeStatusMessage, type StatusCode, statusCodes } from '../wire/status.ts'
+import { encodeData, encodeHeader } from '../wire/testing/encode-messages.ts'
 
 /**
  * Checks a request in text form. A `;` separates its messages:

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createBrokerStats, overflowRoute } from './broker-stats.ts'
-import { exposition, statEntries } from './prometheus-text.ts'
+import { createBrokerStats, exposition, overflowRoute, statEntries } from './broker-stats.ts'
 
 test('sums include all routes, and routes beyond the limit share one entry', () => {
   const stats = createBrokerStats()
