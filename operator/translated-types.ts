@@ -3,6 +3,7 @@
  * RateLimitConfig becomes a `RateLimitDomain` of the rate limit service, which has the only type of a rule.
  */
 import type { Route } from '@tollway/broker/routes/route.ts'
+import type { MerchantInput } from '@tollway/payments/domain/merchant/merchant.ts'
 
 /** The content of a valid AnimationStreamRoute: a route of brokers that names its Secrets. */
 export interface StreamRoute extends Omit<Route, 'createdMs' | 'guards' | 'tokens' | 'webhook'> {
@@ -31,7 +32,7 @@ export interface OpenedStreamRoute extends Pick<Route, 'createdMs' | 'tokens' | 
 export interface MerchantAccount {
   /** The `namespace/name` of its custom resource. */
   readonly name: string
-  readonly profile: MerchantProfile
+  readonly profile: MerchantInput
   readonly app: {
     readonly name: string | null
     /** The age at which its API key is replaced; undefined for none. */
@@ -51,18 +52,6 @@ export interface MerchantAccount {
   readonly onDeletion: 'retain' | 'close'
   /** An existing merchant to adopt, and one of its API keys. */
   readonly adopt?: { readonly merchantId: string; readonly apiKey: SecretEntry }
-}
-
-/** The profile of a merchant in the payments service. Only name, email and descriptor can change. */
-export interface MerchantProfile {
-  readonly name: string | null
-  readonly currency: string
-  readonly test: boolean
-  readonly email: string
-  readonly website: string
-  readonly descriptor: string
-  readonly company: { readonly country: string; readonly number: string | null }
-  readonly bank: { readonly iban: string } | null
 }
 
 export interface MerchantWebhook {

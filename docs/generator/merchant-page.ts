@@ -1,10 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { merchantKind } from '@tollway/crds/merchant.ts'
+import { mutableMerchantFields } from '@tollway/payments/domain/merchant/merchant.ts'
 import { describeResource } from './describe-resource.ts'
 
 /** The example that the page shows, as a path below the repository. */
 export const exampleMerchant = 'examples/every-field/shop.yaml'
+
+const mutable = [...mutableMerchantFields, 'app', 'users', 'webhooks', 'deletionPolicy']
+const mutableFields = new Intl.ListFormat('en-GB').format(mutable.map(field => `\`${field}\``))
 
 /** The page of Merchant, without the notice of where it comes from. */
 export function merchantPage(): string {
@@ -60,7 +64,7 @@ has leaked, delete the Secret instead: the previous key is then invalid at once.
 
 ## Immutable fields
 
-The fields \`name\`, \`email\`, \`descriptor\`, \`app\`, \`users\`, \`webhooks\` and \`deletionPolicy\` can
+The fields ${mutableFields} can
 be changed. The API server rejects a change of any other field, and its message contains the alternative. On
 one machine the payments service rejects the change: the condition has the reason \`ImmutableFieldChanged\`,
 and the merchant stays unchanged. The operator never creates a second merchant for the resource.

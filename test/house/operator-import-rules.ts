@@ -50,7 +50,7 @@ export const operatorImportRules: readonly ImportRule[] = [
   {
     place: 'operator/translated-types.ts',
     content: 'the intermediate representation into which all resources are translated',
-    mayImport: ['services/broker/routes/route.ts'],
+    mayImport: ['services/broker/routes/route.ts', 'services/payments/domain/merchant/merchant.ts'],
   },
   {
     place: 'operator/sources/',

@@ -134,6 +134,26 @@ describe('the client of a real payments service', () => {
   })
 })
 
+it('leaves out fields that are not set, which an earlier version may not know', async t => {
+  let sent = ''
+  const server = createServer((received, response) => {
+    received.on('data', bytes => (sent += bytes))
+    received.on('end', () => response.writeHead(503).end())
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.after(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const client = createProvisionClient({ url: new URL(`http://127.0.0.1:${port}`) })
+  t.after(client.end)
+  const profile = { ...request().profile, name: null, bank: null }
+  await assert.rejects(client.provision('uid', request({ profile }), signal), /503/)
+  const { merchant } = JSON.parse(sent)
+  assert.deepEqual(
+    Object.keys(profile).filter(field => !(field in merchant)),
+    ['name', 'bank'],
+  )
+})
+
 async function serveTls(
   t: TestContext,
   { payments, clock }: ProvisioningUnderTest,

@@ -150,8 +150,10 @@ export function createProvisionClient(options: ProvisionClientOptions): Provisio
   }
 }
 
+/** Leaves out what is not set, because pods of an earlier version reject fields that they do not know. */
 function toBody({ profile, appName, adopt, ...rest }: ProvisionRequest) {
-  return { merchant: profile, app: { name: appName }, ...rest, ...(adopt && { adopt }) }
+  const merchant = Object.fromEntries(Object.entries(profile).filter(([, value]) => value !== null))
+  return { merchant, app: { name: appName }, ...rest, ...(adopt && { adopt }) }
 }
 
 async function readJson(response: IncomingMessage, maxBytes: number): Promise<unknown> {

@@ -1,4 +1,4 @@
-import type { MerchantProfile } from '../../translated-types.ts'
+import type { MerchantInput } from '@tollway/payments/domain/merchant/merchant.ts'
 
 /**
  * Creates merchants: the payments service, through a separate port. One uid is always one merchant: a
@@ -24,7 +24,7 @@ export interface Provisioner {
 }
 
 export interface ProvisionRequest {
-  readonly profile: MerchantProfile
+  readonly profile: MerchantInput
   readonly appName: string | null
   /** SHA-256 in hex of the API key of the merchant. The key itself is never sent. */
   readonly keyHash: string

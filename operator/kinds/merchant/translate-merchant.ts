@@ -1,10 +1,7 @@
 import type { MerchantSpec } from '@tollway/crds/merchant.ts'
 import { validateMerchant } from '@tollway/crds/validation/validate-merchant.ts'
-import {
-  type MerchantInput,
-  parseMember,
-  parseMerchant,
-} from '@tollway/payments/domain/input/request-bodies.ts'
+import { parseMember, parseMerchant } from '@tollway/payments/domain/input/request-bodies.ts'
+import { merchantFieldNames } from '@tollway/payments/domain/merchant/merchant.ts'
 import { currencyCodes } from '@tollway/payments/domain/money/money.ts'
 import type { FieldError } from '@tollway/payments/domain/refusals.ts'
 import type { MerchantAccount } from '../../translated-types.ts'
@@ -18,9 +15,7 @@ export function translateMerchant(name: string, resource: unknown): Translation<
   const checked = validateMerchant(resource)
   if ('problems' in checked) return { problems: checked.problems }
   const spec = checked.value
-  const { currency, test, email, website, descriptor, company, bank = null } = spec
-  const fields = { currency, test, email, website, descriptor, company, bank }
-  const input = { name: spec.name ?? null, ...fields } satisfies Record<keyof MerchantInput, unknown>
+  const input = Object.fromEntries(merchantFieldNames.map(field => [field, spec[field]]))
   const profile = parseMerchant(input, 'json', currencyCodes)
   const problems = [...('refusal' in profile ? toProblems(profile.refusal.fields) : []), ...wrongUsers(spec)]
   if ('refusal' in profile || problems.length > 0) return { problems }

@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from './json.ts'
 import type { Line } from './ledger/ledger.ts'
 import { type CardDetails, expiryMs, type SavedCard } from './merchant/card.ts'
-import type { App, Balances, Merchant, User } from './merchant/merchant.ts'
+import { type App, type Balances, type Merchant, merchantFieldNames, type User } from './merchant/merchant.ts'
 import type { Fee } from './money/fees.ts'
 import { type Money, toJsonNumber } from './money/money.ts'
 import type { Refusal } from './refusals.ts'
@@ -30,14 +30,7 @@ export function presentMerchant(merchant: Merchant): JsonObject {
     id: merchant.id,
     key: merchant.key,
     created: isoDate(merchant.createdMs),
-    name: merchant.name,
-    currency: merchant.currency,
-    test: merchant.test,
-    email: merchant.email,
-    website: merchant.website,
-    descriptor: merchant.descriptor,
-    company: { country: merchant.company.country, number: merchant.company.number },
-    bank: merchant.bank === null ? null : { iban: merchant.bank.iban },
+    ...Object.fromEntries(merchantFieldNames.map(name => [name, merchant[name]])),
     closed: merchant.closedMs === null ? null : isoDate(merchant.closedMs),
   }
 }

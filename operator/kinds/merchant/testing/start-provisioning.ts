@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { createLog } from '@tollway/chassis/log/log.ts'
 import { hashApiKey } from '@tollway/payments/domain/ids.ts'
+import { exampleMerchantInput } from '@tollway/payments/domain/merchant/merchant.ts'
 import { createProvisionServer } from '../../../../services/payments/http/servers/provision-server.ts'
 import {
   type PaymentsUnderTest,
@@ -71,6 +72,7 @@ export function someAccount(changes: Partial<MerchantAccount> = {}): MerchantAcc
   return {
     name: 'sales/shop',
     profile: {
+      ...exampleMerchantInput,
       name: null,
       currency: 'DKK',
       test: true,

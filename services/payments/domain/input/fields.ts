@@ -1,7 +1,6 @@
 import { isId } from '../ids.ts'
 import type { JsonObject } from '../json.ts'
 import { hasCardNumber } from '../merchant/card.ts'
-import { descriptorPattern } from '../merchant/merchant.ts'
 import { isCurrency, maxAmount } from '../money/money.ts'
 import {
   described,
@@ -203,6 +202,9 @@ export const email = matching(
 )
 
 export const id = matching({ format: 'uuid' }, 36, isId, 'not an id of this service')
+
+/** The text on a bank statement, as in the public API. */
+const descriptorPattern = /^[\x20-\x7E]{0,22}$/
 
 const descriptorSchema = {
   type: 'string',

@@ -19,23 +19,29 @@ export type Invalid = typeof invalid
 /** Converts an input to a value, or reports its problem at the place. */
 export type Read<T> = (value: unknown, place: Place) => T | Invalid
 
-/** It has the JSON Schema (2020-12) of what it reads from JSON, for the OpenAPI document. */
-export type Reader<T> = Read<T> & { readonly schema: JsonObject }
+/** The JSON Schemas (2020-12) of a value, for the OpenAPI document. */
+interface Schemas {
+  /** Of what is read from JSON. */
+  readonly schema: JsonObject
+  /** Of the value, as an answer has it. */
+  readonly answerSchema: JsonObject
+}
 
-export function reader<T>(schema: JsonObject, read: Read<T>): Reader<T> {
-  return Object.assign((value: unknown, place: Place) => read(value, place), { schema })
+export type Reader<T> = Read<T> & Schemas
+
+export function reader<T>(schema: JsonObject, read: Read<T>, answerSchema = schema): Reader<T> {
+  return Object.assign((value: unknown, place: Place) => read(value, place), { schema, answerSchema })
 }
 
 /** Returns the reader with a description in its schema. */
 export function described<T>(read: Reader<T>, description: string): Reader<T> {
-  return reader({ ...read.schema, description }, read)
+  return reader({ ...read.schema, description }, read, { ...read.answerSchema, description })
 }
 
-export interface Field<T> {
+export interface Field<T> extends Schemas {
   /** The value of a missing field; `invalid` if the field is required. */
   readonly absent: T | Invalid
   readonly read: Read<T>
-  readonly schema: JsonObject
 }
 
 /** The most fields that one input reports. The first ones are the useful ones. */
@@ -45,19 +51,26 @@ export const maxFieldErrors = 50
 const maxQuoted = 60
 
 export function required<T>(read: Reader<T>): Field<T> {
-  return { absent: invalid, read, schema: read.schema }
+  return { absent: invalid, read, schema: read.schema, answerSchema: read.answerSchema }
 }
 
 /** A field that is not there, or is null, becomes null. */
 export function optional<T>(read: Reader<T>): Field<T | null> {
-  return { absent: null, read, schema: orNull(read.schema) }
+  return { absent: null, read, schema: orNull(read.schema), answerSchema: orNull(read.answerSchema) }
+}
+
+/** The field where a record is changed: one that is missing, or is null, becomes null. */
+export function mayBeMissing<T>(field: Field<T | null>): Field<T | null> {
+  if (field.absent === null) return field
+  return { ...field, absent: null, schema: orNull(field.schema), answerSchema: orNull(field.answerSchema) }
 }
 
 export function withDefault<T extends JsonValue>(read: Reader<T>, value: T): Field<T> {
-  return { absent: value, read, schema: { ...orNull(read.schema), default: value } }
+  const schema = { ...orNull(read.schema), default: value }
+  return { absent: value, read, schema, answerSchema: read.answerSchema }
 }
 
-function orNull(schema: JsonObject): JsonObject {
+export function orNull(schema: JsonObject): JsonObject {
   return { anyOf: [schema, { type: 'null' }] }
 }
 
@@ -87,7 +100,8 @@ function withoutLongNumbers(text: string): string {
 }
 
 type Shape = Readonly<Record<string, Field<unknown>>>
-type Values<S extends Shape> = { readonly [K in keyof S]: S[K] extends Field<infer T> ? T : never }
+/** The record that these fields give. */
+export type Values<S extends Shape> = { readonly [K in keyof S]: S[K] extends Field<infer T> ? T : never }
 
 export interface RecordOptions {
   /** Handles fields that the record does not have; they are refused as `unknown` if it is absent. */
@@ -100,7 +114,7 @@ export interface RecordOptions {
  */
 export function record<S extends Shape>(shape: S, options: RecordOptions = {}): Reader<Values<S>> {
   const { meetOther = place => refuseUnknown(place, Object.keys(shape)) } = options
-  return reader(schemaOf(shape), (value, place) => {
+  const read: Read<Values<S>> = (value, place) => {
     if (!isObject(value)) return refuseValue(place, 'type', `${quote(value)} is not an object with fields`)
     const before = place.errors.length
     const result: Record<string, unknown> = {}
@@ -109,7 +123,8 @@ export function record<S extends Shape>(shape: S, options: RecordOptions = {}): 
     }
     for (const name of Object.keys(value)) if (!Object.hasOwn(shape, name)) meetOther(at(place, name))
     return place.errors.length > before ? invalid : (result as Values<S>)
-  })
+  }
+  return reader(schemaOf(shape), read, answerSchemaOf(shape))
 }
 
 function schemaOf(shape: Shape): JsonObject {
@@ -119,6 +134,16 @@ function schemaOf(shape: Shape): JsonObject {
     additionalProperties: false,
     required: fields.filter(([, field]) => field.absent === invalid).map(([name]) => name),
     properties: Object.fromEntries(fields.map(([name, { schema }]) => [name, schema])),
+  }
+}
+
+function answerSchemaOf(shape: Shape): JsonObject {
+  const properties = Object.entries(shape).map(([name, { answerSchema }]) => [name, answerSchema])
+  return {
+    type: 'object',
+    additionalProperties: false,
+    required: Object.keys(shape),
+    properties: Object.fromEntries(properties),
   }
 }
 

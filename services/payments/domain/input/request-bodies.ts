@@ -1,18 +1,21 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
-import type { Bank, Company, MerchantUpdate, MutableMerchantField } from '../merchant/merchant.ts'
+import {
+  type MerchantInput,
+  type MerchantUpdate,
+  maxNameCharacters,
+  merchantFields,
+  mutableMerchantFields,
+} from '../merchant/merchant.ts'
 import { type FieldError, type Refused, refuseFields } from '../refusals.ts'
 import type { AuthorisationInput } from '../transaction/authorise.ts'
 import type { CaptureInput, RefundInput, VoidInput } from '../transaction/change.ts'
 import { custom } from './custom.ts'
 import {
   amount,
-  country,
   currency,
   descriptor,
   email,
-  flag,
   fundingCurrency,
-  iban,
   id,
   maxUrlCharacters,
   text,
@@ -22,33 +25,20 @@ import {
 import {
   described,
   type Encoding,
+  mayBeMissing,
   optional,
   parseInput,
   record,
   refuseValue,
   required,
-  withDefault,
 } from './record.ts'
 
-/** The longest name of an app or a merchant, and company number, in characters. */
-export const maxNameCharacters = 100
 const maxNotesCharacters = 1000
 /** The limit of the reference and of the text of a payment link. */
 export const maxLinkTextCharacters = 200
 
 export interface AppInput {
   readonly name: string | null
-}
-
-export interface MerchantInput {
-  readonly name: string | null
-  readonly currency: string
-  readonly test: boolean
-  readonly email: string
-  readonly website: string
-  readonly descriptor: string
-  readonly company: Company
-  readonly bank: Bank | null
 }
 
 /** The source of a recurring transaction: exactly one of the two fields is present. */
@@ -77,33 +67,25 @@ export interface LinkInput {
 export const locales = ['en', 'da'] as const
 export type Locale = (typeof locales)[number]
 
-const name = wording(maxNameCharacters)
+const app = record({ name: optional(wording(maxNameCharacters)) })
 
-const app = record({ name: optional(name) })
+/** The fields that can change, each of which may be left out. */
+const mutableFields = Object.fromEntries(
+  mutableMerchantFields.map(name => [name, mayBeMissing<string>(merchantFields[name])]),
+)
 
-const merchantFields = {
-  name: optional(name),
-  test: withDefault(flag, false),
-  email: required(email),
-  website: required(webAddress),
-  descriptor: required(descriptor),
-  company: required(record({ country: required(country), number: optional(name) })),
-  bank: optional(record({ iban: optional(iban) })),
-}
-
-const mutableFields = {
-  name: optional(name),
-  email: optional(email),
-  descriptor: optional(descriptor),
-} satisfies Record<MutableMerchantField, unknown>
-
-const immutable = new Set(['id', 'key', 'created', 'currency', ...Object.keys(merchantFields)])
+/** The fields that a merchant can be without. */
+const removable: ReadonlySet<string> = new Set(
+  mutableMerchantFields.filter(name => merchantFields[name].absent === null),
+)
+const immutable = new Set(['id', 'key', 'created', ...Object.keys(merchantFields)])
+const mutableNames = new Intl.ListFormat('en-GB').format(mutableMerchantFields)
 
 const merchantUpdate = record(mutableFields, {
   meetOther: place => {
     if (immutable.has(place.path)) {
       refuseValue(place, 'immutable', 'is fixed since the merchant was created')
-    } else refuseValue(place, 'unknown', 'there is no such field; name, email and descriptor can be changed')
+    } else refuseValue(place, 'unknown', `there is no such field; ${mutableNames} can be changed`)
   },
 })
 
@@ -175,22 +157,16 @@ export function parseMerchant(
   encoding: Encoding,
   fundingCurrencies: readonly string[],
 ): MerchantInput | Refused {
-  const parsed = parseInput(merchant(fundingCurrencies), body, encoding)
-  if ('refusal' in parsed) return parsed
-  const bank = parsed.bank?.iban == null ? null : { iban: parsed.bank.iban }
-  return { ...parsed, bank }
+  return parseInput(merchant(fundingCurrencies), body, encoding)
 }
 
-/** PUT /merchants/<id>. A field that is not there stays; a name that is null is taken away. */
+/** PUT /merchants/<id>. A field that is not there stays; one that may be missing is removed by null. */
 export function parseMerchantUpdate(body: unknown, encoding: Encoding): MerchantUpdate | Refused {
   const parsed = parseInput(merchantUpdate, body, encoding)
   if ('refusal' in parsed) return parsed
-  const clearsName = isObject(body) && Object.hasOwn(body, 'name') && parsed.name === null
-  return {
-    ...(parsed.name === null && !clearsName ? {} : { name: parsed.name }),
-    ...(parsed.email === null ? {} : { email: parsed.email }),
-    ...(parsed.descriptor === null ? {} : { descriptor: parsed.descriptor }),
-  }
+  const isChange = ([name, value]: readonly [string, unknown]) =>
+    value !== null || (removable.has(name) && isObject(body) && Object.hasOwn(body, name))
+  return Object.fromEntries(Object.entries(parsed).filter(isChange))
 }
 
 /** POST /merchants/<id>/users. */

@@ -1,46 +1,86 @@
+import { country, currency, descriptor, email, flag, iban, webAddress, wording } from '../input/fields.ts'
+import {
+  invalid,
+  optional,
+  type Reader,
+  reader,
+  record,
+  required,
+  type Values,
+  withDefault,
+} from '../input/record.ts'
 import type { Money } from '../money/money.ts'
 
+/** The longest name of an app or a merchant, and company number, in characters. */
+export const maxNameCharacters = 100
+
+const name = wording(maxNameCharacters)
+
+const account = record({ iban: optional(iban) })
+
+/** A bank without an account is none. */
+const bank: Reader<{ readonly iban: string } | null> = reader(
+  account.schema,
+  (value, place) => {
+    const found = account(value, place)
+    if (found === invalid) return invalid
+    return found.iban === null ? null : { iban: found.iban }
+  },
+  record({ iban: required(iban) }).answerSchema,
+)
+
+/**
+ * What a caller states of a merchant. From it follow the type, the parsers, the answers and the OpenAPI
+ * document. A new field is a line here, one in `exampleMerchantInput`, one in `storage/tables/merchants.ts`,
+ * a migration, and one in the Merchant of `crds/`.
+ */
+export const merchantFields = {
+  name: optional(name),
+  test: withDefault(flag, false),
+  email: required(email),
+  website: required(webAddress),
+  /** The text on the payer's bank statement, if a transaction or a capture has no text of its own. */
+  descriptor: required(descriptor),
+  company: required(record({ country: required(country), number: optional(name) })),
+  bank: optional(bank),
+  /** The funding currency: what its balance is kept in. */
+  currency: required(currency),
+}
+
+export type MerchantInput = Values<typeof merchantFields>
+
+export const merchantFieldNames = Object.keys(merchantFields) as readonly (keyof MerchantInput)[]
+
+/** The fields that a merchant can change. All others are fixed when it is created. */
+export const mutableMerchantFields = [
+  'name',
+  'email',
+  'descriptor',
+] as const satisfies readonly (keyof MerchantInput)[]
+
+export type MerchantUpdate = Partial<Pick<MerchantInput, (typeof mutableMerchantFields)[number]>>
+
+/** For the documentation. */
+export const exampleMerchantInput: MerchantInput = {
+  name: 'Coffee & Jane',
+  currency: 'DKK',
+  test: true,
+  email: 'jane@example.com',
+  website: 'https://example.com',
+  descriptor: 'Coffee & Jane',
+  company: { country: 'DK', number: '12345678' },
+  bank: { iban: 'DK5000400440116243' },
+}
+
 /** An account that holds transactions and is paid out to one bank account, in one currency. */
-export interface Merchant {
+export interface Merchant extends MerchantInput {
   readonly id: string
   /** Public: names the merchant in links and on the payment page, and opens nothing. */
   readonly key: string
   /** Milliseconds since the epoch. */
   readonly createdMs: number
-  readonly name: string | null
-  /** The funding currency: what its balance is kept in. */
-  readonly currency: string
-  readonly test: boolean
-  readonly email: string
-  readonly website: string
-  /** The text on the payer's bank statement, if a transaction or a capture has no text of its own. */
-  readonly descriptor: string
-  readonly company: Company
-  readonly bank: Bank | null
   /** A closed merchant accepts nothing new; what it has stays readable. */
   readonly closedMs: number | null
-}
-
-export interface Company {
-  /** ISO 3166 alpha-2. */
-  readonly country: string
-  readonly number: string | null
-}
-
-export interface Bank {
-  /** The IBAN without spaces, in capitals. */
-  readonly iban: string
-}
-
-/** The fields that a merchant can change. All others are fixed when it is created. */
-export const mutableMerchantFields = ['name', 'email', 'descriptor'] as const
-
-export type MutableMerchantField = (typeof mutableMerchantFields)[number]
-
-export type MerchantUpdate = Partial<Pick<Merchant, MutableMerchantField>>
-
-export function updateMerchant(merchant: Merchant, update: MerchantUpdate): Merchant {
-  return { ...merchant, ...update }
 }
 
 /** The balances of a merchant, in minor units. */
@@ -75,9 +115,6 @@ export interface AppKey {
 export function opens(key: AppKey, nowMs: number): boolean {
   return key.expiresMs === null || nowMs < key.expiresMs
 }
-
-/** The text on a bank statement: up to 22 printable characters of ASCII, as in the public API. */
-export const descriptorPattern = /^[\x20-\x7E]{0,22}$/
 
 /** The first that says something: an operation's own, its transaction's, its merchant's. */
 export function chooseDescriptor(...candidates: readonly (string | null)[]): string {

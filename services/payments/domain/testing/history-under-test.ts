@@ -1,7 +1,7 @@
 import { newId } from '../ids.ts'
 import type { LedgerEntry, Line } from '../ledger/ledger.ts'
 import { payOut } from '../ledger/payout.ts'
-import type { Merchant } from '../merchant/merchant.ts'
+import { exampleMerchantInput, type Merchant } from '../merchant/merchant.ts'
 import { parseRateTable } from '../money/exchange.ts'
 import { parseFeeTable } from '../money/fees.ts'
 import { isRefused, type Refused } from '../refusals.ts'
@@ -40,14 +40,9 @@ export const merchantUnderTest: Merchant = {
   id: newId(0, count => new Uint8Array(count)),
   key: 'b1f1a2f0-0000-4000-8000-000000000000',
   createdMs: 0,
+  ...exampleMerchantInput,
   name: 'Coffee & John',
-  currency: 'DKK',
-  test: true,
-  email: 'john@example.com',
-  website: 'https://example.com',
   descriptor: 'Coffee & John',
-  company: { country: 'DK', number: null },
-  bank: { iban: 'DK5000400440116243' },
   closedMs: null,
 }
 

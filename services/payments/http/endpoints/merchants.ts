@@ -1,7 +1,11 @@
 import { exportCsv, lineColumns } from '../../domain/export.ts'
-import { type MerchantInput, parseMerchant, parseMerchantUpdate } from '../../domain/input/request-bodies.ts'
+import { parseMerchant, parseMerchantUpdate } from '../../domain/input/request-bodies.ts'
 import { lineSearch } from '../../domain/input/search.ts'
-import type { MerchantUpdate } from '../../domain/merchant/merchant.ts'
+import {
+  exampleMerchantInput,
+  type MerchantInput,
+  type MerchantUpdate,
+} from '../../domain/merchant/merchant.ts'
 import { presentBalances, presentLine, presentMerchant } from '../../domain/present.ts'
 import { isRefused } from '../../domain/refusals.ts'
 import { ownLine, ownMerchant } from '../../operations/accounts/access.ts'
@@ -11,7 +15,7 @@ import { merchantBalances } from '../../storage/tables/ledger.ts'
 import { answer, noContent } from '../answer.ts'
 import type { AppEndpoint, Endpoint, Example } from '../endpoint.ts'
 import { exportEndpoint, listEndpoint } from '../list-endpoint.ts'
-import { exampleBalance, exampleLine, exampleMerchant, exampleMerchantInput } from '../openapi/examples.ts'
+import { exampleBalance, exampleLine, exampleMerchant } from '../openapi/examples.ts'
 import { ref, wrapped } from '../openapi/schemas.ts'
 
 const tag = 'Merchants'
@@ -61,7 +65,7 @@ const update: AppEndpoint<MerchantUpdate> = {
     tag,
     summary: 'Change a merchant',
     description:
-      'Its name, e-mail address and descriptor; all else is fixed. The answer has the merchant where the request ' +
+      'The fields of MerchantUpdate; all others are fixed. The answer has the merchant where the request ' +
       'accepts JSON, and no body where it has no Accept header, or X-Client as the public client does.',
     body: { schema: ref('MerchantUpdate'), example: { name: exampleMerchant.name }, required: true },
     answers: { 200: merchant, 204: null },

@@ -1,3 +1,5 @@
+import { exampleMerchantInput } from '../../domain/merchant/merchant.ts'
+
 /** The examples of the OpenAPI document. Tests validate them by the schemas. */
 export const exampleIds = {
   app: '0197f3a2-5c00-7a10-8b3c-5d2e9f014a01',
@@ -21,17 +23,6 @@ export const exampleApp = { id: exampleIds.app, name: 'Coffee shop' }
 export const exampleNewApp = {
   ...exampleApp,
   key: 'tollway_c2VjcmV0LW9mLTMyLXJhbmRvbS1ieXRlcy1oZXJlLi4',
-}
-
-export const exampleMerchantInput = {
-  name: 'Coffee & Jane',
-  currency: 'DKK',
-  test: true,
-  email: 'jane@example.com',
-  website: 'https://example.com',
-  descriptor: 'Coffee & Jane',
-  company: { country: 'DK', number: '12345678' },
-  bank: { iban: 'DK5000400440116243' },
 }
 
 export const exampleMerchant = {

@@ -1,9 +1,11 @@
 import { custom } from '../../domain/input/custom.ts'
 import * as fields from '../../domain/input/fields.ts'
-import { bodySchemas, maxNameCharacters } from '../../domain/input/request-bodies.ts'
+import { orNull } from '../../domain/input/record.ts'
+import { bodySchemas } from '../../domain/input/request-bodies.ts'
 import type { JsonObject } from '../../domain/json.ts'
 import { lineKinds } from '../../domain/ledger/ledger.ts'
 import { cardSchemes } from '../../domain/merchant/card.ts'
+import { maxNameCharacters, merchantFields } from '../../domain/merchant/merchant.ts'
 import { maxShownTrail } from '../../domain/present.ts'
 import { fieldErrorCodes, refusals } from '../../domain/refusals.ts'
 import { disputeStatuses } from '../../domain/transaction/dispute.ts'
@@ -20,15 +22,10 @@ const text = { type: 'string' }
 const name = { type: 'string', minLength: 1, maxLength: maxNameCharacters }
 const { schema: id } = fields.id
 const { schema: currency } = fields.currency
-const { schema: country } = fields.country
-const { schema: descriptor } = fields.descriptor
 const { schema: email } = fields.email
 const { schema: website } = fields.webAddress
 const minorUnits = { type: 'integer', description: 'The amount in minor units' }
 const money = object({ currency, amount: minorUnits })
-function orNull(schema: JsonObject): JsonObject {
-  return { anyOf: [schema, { type: 'null' }] }
-}
 
 /** An object with these fields and no others. Those whose names end with `?` may be missing. */
 function object(properties: Readonly<Record<string, JsonObject>>): JsonObject {
@@ -51,8 +48,6 @@ export function wrapped(field: string, schema: JsonObject): JsonObject {
   return object({ [field]: schema })
 }
 
-const company = object({ country, number: orNull(name) })
-const bank = object({ iban: text })
 const card = {
   bin: { type: 'string', pattern: '^[0-9]{6}$', description: 'The first 6 digits of the card number' },
   last4: { type: 'string', pattern: '^[0-9]{4}$' },
@@ -88,14 +83,9 @@ const records = {
       description: 'The public key, which identifies the merchant in links, and grants no access',
     },
     created: date,
-    name: orNull(name),
-    currency,
-    test: flag,
-    email,
-    website,
-    descriptor,
-    company,
-    bank: orNull(bank),
+    ...Object.fromEntries(
+      Object.entries(merchantFields).map(([field, { answerSchema }]) => [field, answerSchema]),
+    ),
     closed: orNull(date),
   }),
   User: object({ id, email, created: date }),

@@ -104,8 +104,8 @@ test('changed fields are applied, and a change of a fixed field is rejected', as
   assert.deepEqual(
     (refused.json as unknown as { field: string; code: string }[]).map(({ field, code }) => [field, code]),
     [
-      ['merchant.currency', 'immutable'],
       ['merchant.company.country', 'immutable'],
+      ['merchant.currency', 'immutable'],
     ],
   )
 })

@@ -1,21 +1,16 @@
 import { newPublicKey } from '../../domain/ids.ts'
-import type { MerchantInput } from '../../domain/input/request-bodies.ts'
 import {
   type App,
   type Merchant,
+  type MerchantInput,
   type MerchantUpdate,
   mutableMerchantFields,
-  updateMerchant,
 } from '../../domain/merchant/merchant.ts'
 import { presentMerchant } from '../../domain/present.ts'
 import { isRefused, type Refused, refuse, refuseField } from '../../domain/refusals.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { addMerchantApp } from '../../storage/tables/memberships.ts'
-import {
-  insertMerchant,
-  lockMerchant,
-  updateMerchant as saveMerchant,
-} from '../../storage/tables/merchants.ts'
+import { insertMerchant, lockMerchant, updateMerchant } from '../../storage/tables/merchants.ts'
 import { announce } from '../announce.ts'
 import { nextId, type Outcome, type Payments, processorOf } from '../operation.ts'
 import { ownOpenMerchant } from './access.ts'
@@ -47,10 +42,10 @@ export async function saveUpdate(
   merchant: Merchant,
   update: MerchantUpdate,
 ): Promise<Merchant> {
-  const updated = updateMerchant(merchant, update)
+  const updated = { ...merchant, ...update }
   const changed = mutableMerchantFields.some(field => updated[field] !== merchant[field])
   if (!changed) return merchant
-  await saveMerchant(tx, updated)
+  await updateMerchant(tx, updated)
   announceMerchant(tx, payments, updated, 'merchant.updated')
   return updated
 }

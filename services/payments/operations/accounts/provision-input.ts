@@ -11,7 +11,8 @@ import {
   required,
   withDefault,
 } from '../../domain/input/record.ts'
-import { type MerchantInput, maxNameCharacters, parseMerchant } from '../../domain/input/request-bodies.ts'
+import { parseMerchant } from '../../domain/input/request-bodies.ts'
+import { type MerchantInput, maxNameCharacters } from '../../domain/merchant/merchant.ts'
 import { isRefused, type Refused, refuse, refuseFields } from '../../domain/refusals.ts'
 import { eventTypes } from '../announce.ts'
 import { eventType } from './webhooks.ts'

@@ -1,6 +1,11 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { derivedId } from '../../domain/ids.ts'
-import type { MerchantInput } from '../../domain/input/request-bodies.ts'
-import type { Merchant, MerchantUpdate } from '../../domain/merchant/merchant.ts'
+import {
+  type Merchant,
+  type MerchantInput,
+  merchantFieldNames,
+  mutableMerchantFields,
+} from '../../domain/merchant/merchant.ts'
 import {
   type FieldError,
   isRefused,
@@ -138,25 +143,28 @@ async function updateProvisioned(
   if (merchant === undefined || merchant.closedMs !== null) return refuse('merchant_closed')
   const changed = immutableChanges(merchant, input)
   if (changed.length > 0) return refuseFields(changed)
-  const { name, email, descriptor } = input
-  const update = { name, email, descriptor } satisfies Required<MerchantUpdate>
-  return saveUpdate(tx, payments, merchant, update)
+  const update = mutableMerchantFields.map(field => [field, input[field]])
+  return saveUpdate(tx, payments, merchant, Object.fromEntries(update))
 }
+
+const mutable: ReadonlySet<string> = new Set(mutableMerchantFields)
 
 /** Returns an error for each changed field of the resource that cannot change in a merchant. */
 function immutableChanges(merchant: Merchant, input: MerchantInput): readonly FieldError[] {
-  const values = ({ currency, test, website, company, bank }: MerchantInput) => ({
-    'merchant.currency': currency,
-    'merchant.test': test,
-    'merchant.website': website,
-    'merchant.company.country': company.country,
-    'merchant.company.number': company.number,
-    'merchant.bank.iban': bank === null ? null : bank.iban,
-  })
-  const before = Object.values(values(merchant))
   const message = 'is fixed since the merchant was created'
-  return Object.entries(values(input)).flatMap(([field, value], index) =>
-    value === before[index] ? [] : [{ field, code: 'immutable' as const, message }],
+  return merchantFieldNames
+    .filter(name => !mutable.has(name))
+    .flatMap(name => changedPaths(merchant[name], input[name], `merchant.${name}`))
+    .map(field => ({ field, code: 'immutable', message }))
+}
+
+/** Returns the paths of the values that differ. Null has none of the fields of an object. */
+function changedPaths(before: unknown, after: unknown, path: string): readonly string[] {
+  if (before === after) return []
+  if (!isObject(before) && !isObject(after)) return [path]
+  const [old, next] = [before, after].map(value => (isObject(value) ? value : {}))
+  return Object.keys({ ...old, ...next }).flatMap(name =>
+    changedPaths(old?.[name] ?? null, next?.[name] ?? null, `${path}.${name}`),
   )
 }
 

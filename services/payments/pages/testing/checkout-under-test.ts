@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { fastify } from 'fastify'
 import { newId, newPublicKey } from '../../domain/ids.ts'
-import type { Merchant } from '../../domain/merchant/merchant.ts'
+import { exampleMerchantInput, type Merchant } from '../../domain/merchant/merchant.ts'
 import { createTestProcessor } from '../../processor/test-processor.ts'
 import { createMemoryJournal } from '../../processor/testing/memory-journal.ts'
 import { type AttemptsPerMinute, createAttemptLimit } from '../attempt-limit.ts'
@@ -14,14 +14,10 @@ export function someMerchant(change: Partial<Merchant> = {}): Merchant {
     id: newId(Date.UTC(2026, 0, 1), randomBytes),
     key: newPublicKey(randomBytes),
     createdMs: Date.UTC(2026, 0, 1),
+    ...exampleMerchantInput,
     name: 'Nordlys Lamps',
-    currency: 'DKK',
-    test: true,
-    email: 'shop@example.org',
     website: 'https://nordlys.example',
     descriptor: 'NORDLYS',
-    company: { country: 'DK', number: null },
-    bank: null,
     closedMs: null,
     ...change,
   }

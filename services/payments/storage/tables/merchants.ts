@@ -1,8 +1,8 @@
-import { type Bank, type Merchant, mutableMerchantFields } from '../../domain/merchant/merchant.ts'
+import { type Merchant, mutableMerchantFields } from '../../domain/merchant/merchant.ts'
 import type { Tx } from '../storage.ts'
 import { column, type Field, instant, nullableInstant, object, type Row, Table } from '../table.ts'
 
-const bank: Field<Bank | null> = {
+const bank: Field<Merchant['bank']> = {
   columns: ['iban'],
   write: value => [value?.iban ?? null],
   read: ({ iban }) => (typeof iban === 'string' ? { iban } : null),

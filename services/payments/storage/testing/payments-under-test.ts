@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { newId, newPublicKey } from '../../domain/ids.ts'
-import type { App, Merchant } from '../../domain/merchant/merchant.ts'
+import { type App, exampleMerchantInput, type Merchant } from '../../domain/merchant/merchant.ts'
 import type { FeeTable } from '../../domain/money/fees.ts'
 import type { OperationContext } from '../../domain/transaction/change.ts'
 import { noTrail } from '../../domain/transaction/trail.ts'
@@ -26,14 +26,8 @@ export function someMerchant(): Merchant {
     id: someId(),
     key: newPublicKey(randomBytes),
     createdMs: nowMs,
-    name: null,
-    currency: 'DKK',
-    test: true,
-    email: 'shop@example.org',
-    website: 'https://example.org',
+    ...exampleMerchantInput,
     descriptor: 'SHOP',
-    company: { country: 'DK', number: null },
-    bank: { iban: 'DK5000400440116243' },
     closedMs: null,
   }
 }
