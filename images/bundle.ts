@@ -4,7 +4,7 @@ import { type BuildOptions, build, type OutputFile, type Plugin } from 'esbuild'
 import { bundlePage, type PageBundle, pageEntry } from './bundle-page.ts'
 
 /** Programs as plain JavaScript that needs nothing but Node. */
-export interface Bundle {
+interface Bundle {
   /** Content by name; all files lie in one folder. */
   readonly files: ReadonlyMap<string, Uint8Array>
   /** The source files that went in, as paths below the root. */

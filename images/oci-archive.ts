@@ -35,7 +35,7 @@ export interface RunConfig {
   readonly ExposedPorts?: Readonly<Record<string, object>>
 }
 
-export interface Image {
+interface Image {
   /** The name without a registry and a tag: `tollway/operator`. */
   readonly repository: string
   readonly tags: readonly string[]

@@ -15,7 +15,7 @@ import { merchantPage } from './merchant-page.ts'
 import { paymentsReferencePage } from './payments-reference-page.ts'
 
 /** A page that is generated from the code. */
-export interface Page {
+interface Page {
   /** `rate-limit-settings.md`. */
   readonly name: string
   readonly text: string

@@ -7,7 +7,7 @@ import type { SourceOf } from './run-program.ts'
 import { stateDirOption } from './shared-options.ts'
 
 /** The options of every command that asks brokers. */
-export const addressOptions = {
+const addressOptions = {
   address: texts({
     placeholder: 'URL',
     help:
@@ -31,7 +31,7 @@ function fileOption(help: string) {
   return text({ placeholder: 'FILE', help, completion: aFile })
 }
 
-export interface AddressValues {
+interface AddressValues {
   readonly address: readonly string[]
   readonly 'token-file'?: string | undefined
   readonly ca?: string | undefined
@@ -47,7 +47,7 @@ const maxFileBytes = 1024 * 1024
  *
  * @throws UsageError for an option that is invalid or has no effect
  */
-export function findBrokers(values: AddressValues): readonly BrokerAddress[] {
+function findBrokers(values: AddressValues): readonly BrokerAddress[] {
   const { address, cert, key } = values
   if (address.length === 0) {
     const unused = (['token-file', 'ca', 'cert', 'key'] as const).find(name => values[name] !== undefined)

@@ -2,19 +2,19 @@ import type { Action, Arguments, Command, Group } from '@tollway/chassis/command
 import type { Completion, Option, Options } from '@tollway/chassis/command-line/option.ts'
 
 /** The suggestions for the word at the cursor. */
-export interface Suggestions {
+interface Suggestions {
   readonly candidates: readonly Candidate[]
   /** The files or folders that the shell suggests itself. */
   readonly paths?: 'file' | 'folder'
 }
 
-export interface Candidate {
+interface Candidate {
   readonly text: string
   readonly description?: string
 }
 
 /** The commands of a program, and the names that its resources have. */
-export interface Completed {
+interface Completed {
   readonly commands: Readonly<Record<string, () => Promise<Command>>>
   /** Resolves with names for the value of an option, given the texts of the other options. */
   namesOf(completion: Completion, given: ReadonlyMap<string, string>): Promise<readonly string[]>

@@ -8,7 +8,7 @@ import type { SourceOf } from './run-program.ts'
 import { stateDirOption } from './shared-options.ts'
 
 /** The options of every command that calls the API of an operator. */
-export const operatorOptions = {
+const operatorOptions = {
   operator: text({
     placeholder: 'URL',
     help:
@@ -29,7 +29,7 @@ export const operatorSource: SourceOf<OperatorAddress> = {
   open: values => findOperator(values as OptionValues<typeof operatorOptions>),
 }
 
-export interface OperatorValues {
+interface OperatorValues {
   readonly operator?: string | undefined
   readonly 'token-file'?: string | undefined
   readonly 'state-dir': string

@@ -25,7 +25,7 @@ export interface Finding {
   readonly message: string
 }
 
-export interface ValidatedFolder {
+interface ValidatedFolder {
   readonly findings: readonly Finding[]
   /** The domains that such an operator has in force, sorted by name. */
   readonly domains: readonly RateLimitDomain[]

@@ -10,7 +10,7 @@ export interface LastErrors {
   clear(): void
 }
 
-export interface LastErrorsOptions {
+interface LastErrorsOptions {
   /** Called with a task whose error is another one than before. */
   readonly onChange?: (task: string) => void
   /** Whether errors are recorded. Those of an operator that no longer leads are not. */

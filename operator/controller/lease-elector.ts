@@ -6,7 +6,7 @@ import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
  * The spec of a Lease (coordination.k8s.io/v1). Its times are for people: an elector trusts only the clock of
  * its own process.
  */
-export interface LeaseSpec {
+interface LeaseSpec {
   /** Empty when the last holder released the lease. */
   readonly holderIdentity: string
   readonly leaseDurationSeconds: number
@@ -34,7 +34,7 @@ export interface LeaseAccess {
   watch(lease: Lease, signal: AbortSignal): AsyncIterable<Lease | undefined>
 }
 
-export interface LeaseElectorOptions {
+interface LeaseElectorOptions {
   readonly lease: LeaseAccess
   /** Unique, also among earlier processes of this pod: the pod's name and a random id. */
   readonly identity: string
@@ -52,7 +52,7 @@ export interface LeaseElectorOptions {
   readonly timing?: Partial<LeaseTiming>
 }
 
-export interface LeaseTiming {
+interface LeaseTiming {
   /**
    * The time without a renewal after which another process may acquire the lease. In whole seconds.
    */

@@ -4,7 +4,7 @@ import type { ReflectorSource, ReflectorTiming, WatchedEvent } from './reflector
 import { type FilledStore, isOlderVersion, type ReflectedObject } from './reflector-store.ts'
 
 /** The options for one namespace, or for all namespaces together. */
-export interface Scope<T extends ReflectedObject> {
+interface Scope<T extends ReflectedObject> {
   readonly source: ReflectorSource<T>
   readonly namespace: string | undefined
   readonly store: FilledStore<T>

@@ -57,7 +57,7 @@ export interface Reflector<T extends ReflectedObject> extends Omit<ObjectStore<T
   stop(): Promise<void>
 }
 
-export interface ReflectorOptions<T extends ReflectedObject> {
+interface ReflectorOptions<T extends ReflectedObject> {
   readonly source: ReflectorSource<T>
   readonly namespaces: readonly string[] | 'all'
   /** Returns the part of an object to keep, for example without `managedFields`. Keeps all by default. */
@@ -104,7 +104,7 @@ export interface ReflectorTiming {
   readonly staleListMs: number
 }
 
-export const defaultTiming: ReflectorTiming = {
+const defaultTiming: ReflectorTiming = {
   shortestWatchSeconds: 300,
   longestWatchSeconds: 600,
   watchGraceMs: 5_000,

@@ -10,7 +10,7 @@ export interface Runner {
   stop(): Promise<void>
 }
 
-export interface RunnerOptions {
+interface RunnerOptions {
   /** Level-based: compares the present state, and may run at any time. A rejection is retried later. */
   readonly reconcile: () => Promise<void>
   readonly onError: (error: unknown, retryMs: number) => void

@@ -3,7 +3,7 @@ import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 /** `done`: no work is left. `afterMs`: another run is due after this time, even without an event. */
 export type Outcome = 'done' | { readonly afterMs: number }
 
-export interface WorkQueueOptions {
+interface WorkQueueOptions {
   /**
    * Level-based: compares the present state, and may run at any time. A rejection is retried later, not
    * before its `retryAfterMs`, if it has one.
@@ -26,7 +26,7 @@ export interface RetryWaits {
 }
 
 /** The waits between runs of a key that fail one after the other. Half of each is drawn by chance. */
-export const defaultRetries: RetryWaits = { initialMs: 100, maxMs: 8_000 }
+const defaultRetries: RetryWaits = { initialMs: 100, maxMs: 8_000 }
 
 /** The longest delay of Node's timers. */
 const longestTimerMs = 2 ** 31 - 1

@@ -12,7 +12,7 @@ export interface BackendFailures {
   stop(): void
 }
 
-export interface BackendFailuresOptions {
+interface BackendFailuresOptions {
   readonly infrastructure: Pick<Infrastructure, 'observe' | 'onChange'>
   readonly workloads: readonly string[]
   /**

@@ -1,5 +1,5 @@
 /** Runs the tasks of one name one after the other, in the order of the calls. */
-export interface SerialTasks {
+interface SerialTasks {
   run<T>(name: string, task: () => Promise<T>): Promise<T>
   /** Resolves when all present tasks have ended, successful or not. */
   settled(): Promise<void>

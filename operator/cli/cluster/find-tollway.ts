@@ -82,7 +82,7 @@ export function pagePath({ name, namespace }: TollwayPod, port: number, page: st
 }
 
 /** Returns the port of a pod with this name, or else the port that the chart has for it. */
-export function portOf({ object }: Pick<TollwayPod, 'object'>, name: string, fallback: number): number {
+function portOf({ object }: Pick<TollwayPod, 'object'>, name: string, fallback: number): number {
   const spec = isObject(object['spec']) ? object['spec'] : {}
   const containers = Array.isArray(spec['containers']) ? spec['containers'] : []
   const ports = containers.flatMap(one => (isObject(one) && Array.isArray(one['ports']) ? one['ports'] : []))

@@ -17,7 +17,7 @@ export interface ConnectionFeed {
 const batchMs = 5
 
 /** The process that reads calls and sends them to the candidate. */
-export interface ShadowFeed {
+interface ShadowFeed {
   open(): ConnectionFeed
   /** Rejects if the process has failed. */
   report(): Promise<ComparisonReport>

@@ -1,5 +1,5 @@
 /** A call that waits for the candidate. */
-export interface Shadow {
+interface Shadow {
   readonly bytes: number
   /** Never rejects. */
   run(): Promise<void>
@@ -7,13 +7,13 @@ export interface Shadow {
   drop(): void
 }
 
-export interface ShadowLimits {
+interface ShadowLimits {
   readonly maxRunning: number
   readonly maxWaiting: number
   readonly maxWaitingBytes: number
 }
 
-export const shadowLimits: ShadowLimits = {
+const shadowLimits: ShadowLimits = {
   maxRunning: 64,
   maxWaiting: 1_000,
   maxWaitingBytes: 16 * 1024 * 1024,

@@ -15,7 +15,7 @@ const drainMs = 5_000
 /** A connection without bytes for this long has no call in progress, as far as the proxy can see. */
 const quietMs = 100
 
-export interface ProxyOptions extends ShadowTask {
+interface ProxyOptions extends ShadowTask {
   readonly listen: HostPort
   /** Callers need no TLS without it. */
   readonly listenTls?: ServerTls | undefined
@@ -24,7 +24,7 @@ export interface ProxyOptions extends ShadowTask {
   onDefect(error: unknown): void
 }
 
-export interface Proxy {
+interface Proxy {
   readonly address: HostPort
   /** Rejects if the comparison has failed. */
   report(): Promise<ComparisonReport>

@@ -48,7 +48,7 @@ export function parsePeerTls(name: Name, values: Given): PeerTls | undefined {
 }
 
 /** TLS as a server, with files that are watched until it is closed. */
-export interface WatchedServerTls extends ServerTls {
+interface WatchedServerTls extends ServerTls {
   close(): void
 }
 

@@ -6,8 +6,7 @@ import type { HostFacts } from '../../workloads/service.ts'
 import { flagOf, type OperatorConfig } from './operator-config.ts'
 import type { ReplicaCommand } from './processes/launch-child.ts'
 
-export interface HostWorkloadsOptions
-  extends Pick<HostFacts, 'feedAddress' | 'stateDir' | 'provisionTokenFile'> {
+interface HostWorkloadsOptions extends Pick<HostFacts, 'feedAddress' | 'stateDir' | 'provisionTokenFile'> {
   /** The file with the address of the Redis, for the services whose processes share one. */
   readonly redisUrlFile: string
 }

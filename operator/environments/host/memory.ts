@@ -16,15 +16,12 @@ export interface RememberedFile {
   of<Content extends Named>(kind: RememberedKind<Content>): FiledMemories<Content>
 }
 
-export interface FiledMemories<Content> extends Remembered<Content> {
+interface FiledMemories<Content> extends Remembered<Content> {
   all(): ReadonlyMap<string, Memory<Content>>
 }
 
 /** The part of a kind that decides which content can be remembered. */
-export type RememberedKind<Content extends Named = Named> = Pick<
-  KindAdapter<Content>,
-  'definition' | 'isContent'
->
+type RememberedKind<Content extends Named = Named> = Pick<KindAdapter<Content>, 'definition' | 'isContent'>
 
 interface Entry extends Memory<Named> {
   readonly kind: string

@@ -36,7 +36,7 @@ export interface HostMerchantsOptions {
   readonly writeStatus: (statuses: readonly ResourceStatus[]) => void
 }
 
-export interface HostMerchants extends Pick<MerchantController, 'followBackend' | 'reconcileAll' | 'stop'> {
+interface HostMerchants extends Pick<MerchantController, 'followBackend' | 'reconcileAll' | 'stop'> {
   /** Writes the first statuses at once; the merchants follow when the payments service answers. */
   start(): Promise<void>
 }

@@ -43,7 +43,7 @@ export type ReportedKind = Pick<KindAdapter, 'definition' | 'counts' | 'subjectO
   detailsOf?(status: Readonly<Record<string, unknown>>): Readonly<Record<string, string>>
 }
 
-export interface ClusterControllerOptions {
+interface ClusterControllerOptions {
   readonly client: KubeClient
   /** The watched namespaces; empty for all. */
   readonly watchNamespaces: readonly string[]

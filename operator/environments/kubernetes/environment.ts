@@ -16,7 +16,7 @@ import { openClusterMerchants } from './merchants.ts'
 import type { OperatorMetrics } from './metrics.ts'
 import type { TenantSecrets } from './secrets.ts'
 
-export interface KubernetesEnvironmentOptions {
+interface KubernetesEnvironmentOptions {
   readonly config: ClusterConfig
   /** The namespace of the operator. */
   readonly namespace: string

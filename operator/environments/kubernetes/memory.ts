@@ -4,7 +4,7 @@ import type { LastGoodEntry } from './last-good/last-good-entry.ts'
 import { decodeLastGood, type LastGoodStore } from './last-good/last-good-store.ts'
 import type { StoredResource } from './status/stored-resource.ts'
 
-export interface RememberedInObjects<Content> extends Remembered<Content> {
+interface RememberedInObjects<Content> extends Remembered<Content> {
   /** Reads the last good contents that earlier operators stored. */
   read(): Promise<void>
 }

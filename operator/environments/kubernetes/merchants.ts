@@ -27,7 +27,7 @@ import { createSharedReads } from './tenant-secrets/shared-reads.ts'
 /** The finalizer that holds a resource until its merchant is closed. Only with the deletion policy Delete. */
 export const merchantFinalizer = 'tollway.dev/merchant'
 
-export interface ClusterMerchantsOptions {
+interface ClusterMerchantsOptions {
   readonly client: KubeClient
   /** The watched namespaces; empty for all. */
   readonly watchNamespaces: readonly string[]

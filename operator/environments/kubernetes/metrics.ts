@@ -15,7 +15,7 @@ export interface OperatorMetrics {
   statusWritten(ok: boolean): void
 }
 
-export interface MetricsSources {
+interface MetricsSources {
   readonly isLeader: () => boolean
   readonly connectedPods: () => number
   readonly statusesWaiting: () => number

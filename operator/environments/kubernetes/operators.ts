@@ -16,7 +16,7 @@ export interface Operators {
   stop(): Promise<void>
 }
 
-export interface OperatorsOptions {
+interface OperatorsOptions {
   readonly client: Pick<KubeClient, 'list' | 'watch'>
   readonly place: Pick<Place, 'name' | 'namespace'>
   readonly log: Pick<Log, 'warn'>

@@ -13,7 +13,7 @@ export interface ReflectedKind {
 }
 
 /** The fields of a custom resource that this source reads. */
-export interface CustomObject {
+interface CustomObject {
   readonly metadata: {
     readonly name: string
     readonly namespace?: string

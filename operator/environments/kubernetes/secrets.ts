@@ -15,7 +15,7 @@ export interface TenantSecrets {
   readonly routes: PolledSecrets
 }
 
-export interface TenantSecretsOptions {
+interface TenantSecretsOptions {
   readonly client: KubeClient
   readonly config: ClusterConfig
   readonly ownNamespace: string

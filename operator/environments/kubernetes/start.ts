@@ -47,7 +47,7 @@ import { readyCondition, type StoredResource } from './status/stored-resource.ts
 import { provideWorkloads } from './workloads/provide-workloads.ts'
 import { createSecretDigests, digestedSecrets } from './workloads/secret-digests.ts'
 
-export interface ClusterOptions {
+interface ClusterOptions {
   readonly config: ClusterConfig
   readonly access: ApiAccess
   readonly pod: OwnPod

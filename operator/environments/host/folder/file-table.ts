@@ -10,7 +10,7 @@ import {
 import { parseManifests } from './manifests.ts'
 import type { FileContent } from './resource-set.ts'
 
-export interface FileTableOptions {
+interface FileTableOptions {
   readonly limits: FolderLimits
   /** How long a file must have stayed the same before it is read. */
   readonly settleMs: number
@@ -22,14 +22,14 @@ export interface FileTableOptions {
   readonly onIgnored: (message: string) => void
 }
 
-export interface FileTableUpdate {
+interface FileTableUpdate {
   /** The time until all changed files have settled if they change no more; undefined if there are none. */
   readonly settledInMs: number | undefined
   readonly problems: readonly SourceProblem[]
 }
 
 /** The content of each file of a folder. A changed file is read when it has settled. */
-export interface FileTable {
+interface FileTable {
   /** Updates the contents after a scan. `nowMs` is monotonic. */
   update(scan: FolderScan, nowMs: number): Promise<FileTableUpdate>
   /** Returns the contents in the order of the paths. */

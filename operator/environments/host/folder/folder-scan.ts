@@ -42,7 +42,7 @@ export const folderLimits: FolderLimits = {
  * Called with a directory and its `device:inode` before its entries are read, so that a watcher that is added
  * then misses no change.
  */
-export type SeeDirectory = (absolute: string, identity: string) => void
+type SeeDirectory = (absolute: string, identity: string) => void
 
 /**
  * Scans a folder and its subfolders for manifest files (`.yaml`, `.yml`), or reads the state of a single file

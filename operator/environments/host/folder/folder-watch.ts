@@ -1,7 +1,7 @@
 import { type FSWatcher, watch } from 'node:fs'
 
 /** Watches a changing set of directories. An event does not say what changed. */
-export interface FolderWatch {
+interface FolderWatch {
   /**
    * Watches the directory, if it is not watched yet. `identity` distinguishes a directory from a later one of
    * the same name.

@@ -13,7 +13,7 @@ import { tollwayNamespace, uuid5 } from './uuid5.ts'
  */
 export type Manifest = Omit<SourcedResource, 'generation'>
 
-export interface Manifests {
+interface Manifests {
   readonly manifests: readonly Manifest[]
   /** The documents that could not be read. Their neighbours are not affected. */
   readonly problems: readonly SourceProblem[]
@@ -21,7 +21,7 @@ export interface Manifests {
   readonly ignored: readonly string[]
 }
 
-export interface ManifestLimits extends YamlLimits {
+interface ManifestLimits extends YamlLimits {
   /** The maximum of documents in a file, empty ones included; and of the items of all Lists together. */
   readonly maxDocuments: number
   /** The maximum of invalid documents in a file. With more of them the whole file is rejected. */

@@ -7,7 +7,7 @@ import type { Source, SourcedResource } from '../../../sources/source.ts'
 import { findDocument, type ResourceName } from './replace-document.ts'
 
 /** A resource in its file. */
-export interface Declared {
+interface Declared {
   /** The file behind all symbolic links. */
   readonly path: string
   /** The name for people: `shop/limits.yaml#2`. */

@@ -8,7 +8,7 @@ export interface ResourceName {
 }
 
 /** A text of a file, or why the file cannot be changed. */
-export type Replaced = { readonly text: string } | { readonly problem: string }
+type Replaced = { readonly text: string } | { readonly problem: string }
 
 /**
  * Replaces the document of one resource in a file, and keeps the text of all other documents.

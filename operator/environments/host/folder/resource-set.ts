@@ -11,7 +11,7 @@ export interface FileContent {
   readonly problems: readonly SourceProblem[]
 }
 
-export interface ResourceSetOptions {
+interface ResourceSetOptions {
   /** How long a resource must have been gone until it counts as deleted. */
   readonly deleteAfterMs: number
   readonly maxResources: number
@@ -22,7 +22,7 @@ export interface ResourceSetOptions {
  * counts as deleted while any file cannot be parsed: a missing resource may be declared there, because its
  * file was edited or renamed, or because the resource moved to another file.
  */
-export interface ResourceSet {
+interface ResourceSet {
   /**
    * Sets the current contents of the files, in the order of precedence. `nowMs` is monotonic. Returns whether
    * `list` or `problems` changed, and when to call it again because a resource will then count as deleted.

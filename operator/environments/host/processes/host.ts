@@ -51,7 +51,7 @@ export interface HostInfrastructure extends Infrastructure {
   close(): Promise<void>
 }
 
-export const hostLimits = { maxReplicas: 64 } as const
+const hostLimits = { maxReplicas: 64 } as const
 
 const loopback = '127.0.0.1'
 

@@ -10,7 +10,7 @@ export interface ReplicaCommand {
   readonly env?: Readonly<Record<string, string>>
 }
 
-export interface ChildOptions {
+interface ChildOptions {
   /** The source of the log lines. */
   readonly name: string
   readonly command: ReplicaCommand

@@ -7,7 +7,7 @@ export interface LogLine {
   readonly text: string
 }
 
-export interface LineSplitter {
+interface LineSplitter {
   write(chunk: Buffer): void
   /** Emits the text after the last line break. */
   end(): void

@@ -11,7 +11,7 @@ import { InfrastructureError } from '../../../infrastructure/provider.ts'
 import type { LogLine } from './lines.ts'
 import { type ReplicaOptions, ReplicaProcess } from './replica.ts'
 
-export interface RedisOptions extends Pick<ReplicaOptions, 'clock' | 'random' | 'newUid' | 'forceShutdown'> {
+interface RedisOptions extends Pick<ReplicaOptions, 'clock' | 'random' | 'newUid' | 'forceShutdown'> {
   /** The folder of its socket, which this process has locked. */
   readonly stateDir: string
   readonly log: (line: LogLine) => void

@@ -5,7 +5,7 @@ import type { ReplicaCommand } from './launch-child.ts'
 import type { LogLine } from './lines.ts'
 import { type ReplicaOptions, ReplicaProcess } from './replica.ts'
 
-export interface ReplicaSetOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'heartbeat'> {
+interface ReplicaSetOptions extends Pick<ReplicaOptions, 'forceShutdown' | 'heartbeat'> {
   readonly name: string
   readonly command: ReplicaCommand
   readonly envFor: (workload: Workload, index: number, uid: string) => Readonly<Record<string, string>>

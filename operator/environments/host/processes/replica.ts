@@ -31,7 +31,7 @@ export interface ReplicaOptions {
   readonly heartbeat?: HeartbeatTimeouts
 }
 
-export const replicaLimits = {
+const replicaLimits = {
   /** After this time of good health, the delays of restarts begin again with the shortest one. */
   healthyForMs: 30_000,
   /** The time within which a process that closed its channel must end by itself. */

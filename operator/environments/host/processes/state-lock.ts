@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { InfrastructureError } from '../../../infrastructure/provider.ts'
 
-export interface StateLock {
+interface StateLock {
   release(): void
 }
 

@@ -4,7 +4,7 @@ import { isPassing } from '../../../status/resource-status.ts'
 import { conditionOf, type StatusReport } from '../../../status/status-report.ts'
 
 /** A difference from the desired state. */
-export interface Complaint {
+interface Complaint {
   /** The subject: `checkout.yaml: RateLimitConfig shop/checkout`, or the file alone. */
   readonly place: string
   readonly message: string

@@ -6,7 +6,7 @@ import type { ServiceName } from '../../../translated-types.ts'
 import { defaultStateDir } from '../state-dir.ts'
 import { complaintsOf } from './problem-log.ts'
 
-export interface WelcomeFacts {
+interface WelcomeFacts {
   readonly report: StatusReport
   readonly stateDir: string
   readonly logFile: string

@@ -1,9 +1,6 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { shorten } from '@tollway/chassis/text.ts'
 
-/** The cause of a failed call for which the API server sent no status. */
-export type LocalReason = 'Timeout' | 'Unreachable' | 'BadAnswer' | 'TooLarge'
-
 /**
  * The error of a failed call. The message for people has the call and the answer. It never has a header or a
  * body of the request, and so never a token.

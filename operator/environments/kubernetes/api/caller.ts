@@ -10,7 +10,7 @@ import { connectionError, KubeApiError, statusError } from './api-error.ts'
 import type { ApiResource } from './kube-object.ts'
 import { createTransport, readBody, readWatchEvents, type Transport, type WatchEvent } from './transport.ts'
 
-export interface KubeClientLimits {
+interface KubeClientLimits {
   /** The limit of one attempt, from the first byte to the last; of a watch until its head has arrived. */
   readonly attemptTimeoutMs: number
   /** The limit of a call with all its attempts and waits. */
@@ -21,7 +21,7 @@ export interface KubeClientLimits {
   readonly outageSpacingMs: number
 }
 
-export const defaultLimits: KubeClientLimits = {
+const defaultLimits: KubeClientLimits = {
   attemptTimeoutMs: 10_000,
   callTimeoutMs: 30_000,
   maxAnswerBytes: 64 * 1024 * 1024,
@@ -38,7 +38,7 @@ export interface KubeClientOptions {
   readonly onRequest?: (method: string, resource: string) => void
 }
 
-export interface ApiCall {
+interface ApiCall {
   readonly resource: ApiResource
   readonly method: string
   readonly path: string

@@ -24,7 +24,7 @@ export interface EventRecorder {
   settled(): Promise<void>
 }
 
-export interface EventRecorderOptions {
+interface EventRecorderOptions {
   readonly client: Pick<KubeClient, 'create'>
   /** The pod's name. */
   readonly reportingInstance: string

@@ -23,7 +23,7 @@ export interface Permission {
   readonly why: string
 }
 
-export type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete'
+type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete'
 
 const reflect = ['get', 'list', 'watch'] as const
 /** A server-side apply that finds no object also needs the right to create one of that name. */
@@ -192,7 +192,7 @@ export interface PolicyRule {
   readonly verbs: readonly Verb[]
 }
 
-export interface RuleChoice {
+interface RuleChoice {
   /** The name of the installation, to which rules are limited that have names; left out for any name. */
   readonly installation?: string | undefined
   /** The rules for this service; left out for those that always apply. */

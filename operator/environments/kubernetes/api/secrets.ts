@@ -18,7 +18,7 @@ export interface SecretContent {
   readonly isOwned: boolean
 }
 
-export interface SecretPlace {
+interface SecretPlace {
   readonly namespace: string
   /** Labels and owners of the Secrets that are created or changed. */
   readonly metadata?: {
@@ -65,7 +65,7 @@ export function secretAccess(
   }
 }
 
-export interface SecretWatchOptions {
+interface SecretWatchOptions {
   readonly client: Pick<KubeClient, 'list' | 'watch'>
   readonly namespace: string
   readonly names: readonly string[]

@@ -15,7 +15,7 @@ export interface PolledPod {
   readonly url: string
 }
 
-export interface BackendPollOptions {
+interface BackendPollOptions {
   /** Returns the pods that accept calls. */
   readonly pods: () => readonly PolledPod[]
   /** Called after each change of an answer. */

@@ -38,7 +38,7 @@ export interface KubernetesOptions {
   readonly timing?: Partial<KubernetesTiming>
 }
 
-export interface KubernetesTiming {
+interface KubernetesTiming {
   /** How long `apply` and `remove` wait until the objects are known. */
   readonly syncTimeoutMs: number
   /** How long `remove` waits for the end of all objects, on top of the grace period of the replicas. */

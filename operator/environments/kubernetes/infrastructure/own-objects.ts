@@ -26,7 +26,7 @@ export interface KindObject {
   readonly object: KubeObject
 }
 
-export interface OwnObjectsOptions {
+interface OwnObjectsOptions {
   readonly client: Pick<KubeClient, 'list' | 'watch'>
   readonly place: Place
   readonly onError: (error: unknown, retryMs: number) => void

@@ -4,7 +4,7 @@ import { kindOf } from './kinds.ts'
 import { isOutage, type ObjectWriter } from './object-writer.ts'
 import type { KindObject, OwnObjects } from './own-objects.ts'
 
-export interface DesiredState {
+interface DesiredState {
   /** The desired objects, in the order of their creation. */
   readonly objects: readonly KubeObject[]
   /** The initial number of replicas of a Deployment with an autoscaler. */

@@ -7,13 +7,13 @@ export interface LastGoodEntry extends Note {
 }
 
 /** What is known of few resources beside their content: see `Memory`. */
-export interface Note {
+interface Note {
   readonly goneSinceMs?: number | undefined
   readonly heirOf?: string | undefined
 }
 
 /** One part of an entry: the key and the value in the `binaryData` of a ConfigMap. */
-export type Piece = readonly [key: string, base64: string]
+type Piece = readonly [key: string, base64: string]
 
 /** The maximum of a piece. An object has at most 1 MiB, and an API server accepts 1.5 MiB at a time. */
 export const maxPieceChars = 512 * 1024

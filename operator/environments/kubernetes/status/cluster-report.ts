@@ -7,7 +7,7 @@ import type { StatusReport } from '../../../status/status-report.ts'
 import type { ReportedKind } from '../controller.ts'
 import type { StoredResource } from './stored-resource.ts'
 
-export interface ClusterReportOptions {
+interface ClusterReportOptions {
   readonly nowMs: number
   /** Identifies the release of the chart; empty when none is known. */
   readonly revision: string

@@ -32,7 +32,7 @@ export function createGrantedSecrets(
 }
 
 /** Binds the chart's role for Secrets to the operator's account in one namespace. */
-export function grantCommand(
+function grantCommand(
   { name, watchNamespaces }: Pick<ClusterConfig, 'name' | 'watchNamespaces'>,
   ownNamespace: string,
   namespace: string,

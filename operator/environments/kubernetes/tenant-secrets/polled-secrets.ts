@@ -9,7 +9,7 @@ import { SecretForbiddenError } from '../../../sources/secret-forbidden.ts'
 import { type Entries, FollowedSecret, type UsedPlace } from './followed-secret.ts'
 import type { ReadPace } from './read-pace.ts'
 
-export interface PolledSecretsOptions {
+interface PolledSecretsOptions {
   /**
    * Resolves with the entries of a Secret; undefined when it does not exist. Rejects with a
    * `SecretForbiddenError` when the operator may not read it.

@@ -11,14 +11,14 @@ export interface ReadPace {
   release(key: string): void
 }
 
-export interface ReadRequest {
+interface ReadRequest {
   /** The shortest wait; up to half of it is added by chance. */
   readonly atLeastMs: number
   /** How many reads then follow each other; 1 when left out. */
   readonly reads?: number
 }
 
-export interface ReadPaceOptions {
+interface ReadPaceOptions {
   readonly readsPerSecond: number
   readonly clock: Pick<Clock, 'monotonicMs'>
   /** Uniform in [0, 1). */

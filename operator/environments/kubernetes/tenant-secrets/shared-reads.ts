@@ -3,7 +3,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 type Entries = Readonly<Record<string, string>> | undefined
 
 /** Reads of Secrets that several resources name. */
-export interface SharedReads {
+interface SharedReads {
   /** Resolves with the entries of a Secret, 30 seconds old at most; undefined when it does not exist. */
   read(namespace: string, name: string, signal: AbortSignal): Promise<Entries>
   /** Drops the cached reads of this namespace. */

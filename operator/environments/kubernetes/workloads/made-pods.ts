@@ -3,7 +3,7 @@ import { clusterWorkloads, podShapeOf } from '../../../workloads/registry.ts'
 import { makeContainer } from '../infrastructure/objects/pod-template.ts'
 
 /** What the operator gives to the container of a service, in one configuration or another. */
-export interface MadePod {
+interface MadePod {
   /** The names of the variables. */
   readonly env: readonly string[]
   /** The folder of each volume. */

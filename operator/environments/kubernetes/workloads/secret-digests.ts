@@ -23,7 +23,7 @@ export interface SecretDigests {
   stop(): Promise<void>
 }
 
-export interface SecretDigestsOptions {
+interface SecretDigestsOptions {
   readonly workloads: readonly Workload[]
   /** Reads one Secret of the operator's namespace; undefined when it does not exist. */
   readonly get: (name: string, signal: AbortSignal) => Promise<SecretContent | undefined>
