@@ -1,19 +1,27 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
+import { ruleFlags } from '@tollway/ratelimit/rules/fields.ts'
 import Type, { type Static } from 'typebox'
 import type { DeepReadonly } from './deep-readonly.ts'
 import { describeFound } from './describe.ts'
 import type { PolicyRule } from './field-rule.ts'
 import { feedColumns } from './generation/printer-columns.ts'
-import { limitBounds } from './rate-limit/limit-bounds.ts'
 import { costlyRulesOfMember, problemIf, rulesOfMember, rulesOfRateLimit } from './rate-limit/limit-rules.ts'
-import { limitsSchema, rateLimitSchema, withRulesOfLevel } from './rate-limit/limit-schema.ts'
+import {
+  fieldSchemas,
+  limitsSchema,
+  maxNameLength,
+  maxReplaces,
+  rateLimitSchema,
+  withRulesOfLevel,
+} from './rate-limit/limit-schema.ts'
 import type { Resource, ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
 import { type Schema, typed } from './schema.ts'
 
 /** The limits of a RateLimitConfig. Lengths are in characters. */
 export const rateLimitConfigLimits = {
-  ...limitBounds,
+  maxNameLength,
+  maxReplaces,
   maxDomainLength: 253,
   /** Levels of nested descriptors, including the top one. */
   maxDescriptorLevels: 8,
@@ -117,7 +125,7 @@ function descriptorSchema(level: number) {
       ),
       rateLimit: Type.Optional(rateLimitSchema(level)),
       limits: Type.Optional(limitsSchema(level)),
-      ...descriptorFlags(),
+      ...fieldSchemas(ruleFlags),
       metadata: Type.Optional(
         typed<JsonObject>({
           type: 'object',
@@ -135,31 +143,6 @@ function descriptorSchema(level: number) {
         'A match of one entry of a request. The key and value of a descriptor are unique in its list.',
     },
   )
-}
-
-function descriptorFlags() {
-  const flag = (description: string) => Type.Optional(Type.Boolean({ description }))
-  return {
-    shadowMode: flag(
-      'Tests the rule: it counts requests and updates the statistics, but its answer is always OK.',
-    ),
-    detailedMetric: flag(
-      'The names of statistics contain the values in requests instead of the rule. Each value creates new ' +
-        'statistics, so use it for keys with few values only.',
-    ),
-    quotaMode: flag(
-      'Makes the rule a quota. Quotas reject a call only if all quotas that the call matched are over their ' +
-        'limit. Any other rule over its limit rejects the call alone.',
-    ),
-    valueToMetric: flag(
-      'The names of statistics contain the value in the request, for this level only. Each value creates new ' +
-        'statistics. detailedMetric takes precedence.',
-    ),
-    shareThreshold: flag(
-      'All values that match the wildcard share one counter, instead of one for each value. Requires a value ' +
-        'with a *.',
-    ),
-  }
 }
 
 function descriptorList(level: number): Schema {

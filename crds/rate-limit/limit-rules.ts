@@ -1,12 +1,11 @@
 import { calendarUnits } from '@tollway/ratelimit/rules/calendar/calendar.ts'
 import { isTimeZone } from '@tollway/ratelimit/rules/calendar/time-zone.ts'
 import { endOfExactProducts, mostRequestsOf } from '@tollway/ratelimit/rules/extensions/ticks.ts'
-import { algorithms } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import { algorithms, fieldsOfLimited, maxRequestsPerUnit } from '@tollway/ratelimit/rules/fields.ts'
 import { anchors, type Unit, unitSeconds, units, unitsOfAnchor } from '@tollway/ratelimit/rules/units.ts'
 import { describeFound } from '../describe.ts'
 import type { PolicyRule } from '../field-rule.ts'
 import { type Fields, isFields, type Problem } from '../schema.ts'
-import { limitBounds } from './limit-bounds.ts'
 
 export function problemIf(wrong: boolean, path: string, message: string): readonly Problem[] {
   return wrong ? [{ path, message }] : []
@@ -39,7 +38,7 @@ const limitedOrUnlimited: PolicyRule = {
     if (unlimited !== undefined && unlimited !== false) return []
     const allowed = {
       unit: `one of ${units.join(', ')}`,
-      requestsPerUnit: `a whole number from 0 to ${limitBounds.maxRequestsPerUnit}`,
+      requestsPerUnit: `a whole number from 0 to ${maxRequestsPerUnit}`,
     }
     return unitAndRequests.flatMap(name =>
       problemIf(
@@ -69,8 +68,6 @@ const replacesOthers: PolicyRule = {
     )
   },
 }
-
-const fieldsOfLimited = ['algorithm', 'burst', 'unitMultiplier', 'calendar', 'countRejected'] as const
 
 const nothingBesideUnlimited: PolicyRule = {
   cel: {
@@ -160,7 +157,7 @@ const exactProducts: PolicyRule = {
     return ['requestsPerUnit', 'burst'].flatMap(name => {
       const count = limit[name]
       return problemIf(
-        typeof count === 'number' && count <= limitBounds.maxRequestsPerUnit && count > most,
+        typeof count === 'number' && count <= maxRequestsPerUnit && count > most,
         name,
         `${count} is too large for ${algorithm} with a window of ${windowSeconds} s; at most ${most} is allowed`,
       )

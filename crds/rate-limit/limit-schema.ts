@@ -1,11 +1,50 @@
-import { weekdays } from '@tollway/ratelimit/rules/calendar/calendar.ts'
-import { algorithms } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import {
+  type Field,
+  type FieldTable,
+  limitFields,
+  maxRequestsPerUnit,
+  memberFields,
+  type ValueOf,
+} from '@tollway/ratelimit/rules/fields.ts'
+import { maxLimits, minLimits } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { units } from '@tollway/ratelimit/rules/units.ts'
-import Type from 'typebox'
+import Type, { type TOptional, type TUnsafe } from 'typebox'
 import { type FieldRule, withRules } from '../field-rule.ts'
-import type { Schema } from '../schema.ts'
-import { limitBounds } from './limit-bounds.ts'
+import { type Schema, typed } from '../schema.ts'
 import { costlyRulesOfMember, rulesOfMember, rulesOfRateLimit } from './limit-rules.ts'
+
+/** The bounds of the fields that the reference has as well. Lengths are in characters. */
+export const maxNameLength = 128
+/** Longer or more names would make the CEL rules of the first level exceed the cost that is allowed. */
+export const maxReplaces = 16
+
+/** Returns the optional fields of a table. */
+export function fieldSchemas<T extends FieldTable>(
+  table: T,
+): { [Name in keyof T]: TOptional<TUnsafe<ValueOf<T[Name]>> & Schema> } {
+  const schemas = Object.entries(table).map(([name, field]) => [name, Type.Optional(typed(schemaOf(field)))])
+  return Object.fromEntries(schemas)
+}
+
+function schemaOf(field: Field): Schema {
+  const { description } = field
+  switch (field.kind) {
+    case 'flag':
+      return { type: 'boolean', description }
+    case 'count':
+      return { type: 'integer', format: 'int64', minimum: 1, maximum: field.maximum, description }
+    case 'choice':
+      return { type: 'string', enum: field.words, description }
+    case 'text':
+      return { type: 'string', minLength: 1, maxLength: field.maxLength, pattern: field.pattern, description }
+    case 'group': {
+      const { fields } = field
+      const properties = Object.entries(fields).map(([name, inner]) => [name, schemaOf(inner)])
+      const required = Object.keys(fields).filter(name => 'required' in (fields[name] ?? {}))
+      return { type: 'object', required, properties: Object.fromEntries(properties), description }
+    }
+  }
+}
 
 /**
  * The API server estimates the cost of CEL in a definition, and rejects it inside nested lists. Below the top
@@ -32,7 +71,8 @@ export function rateLimitSchema(level: number) {
       name: nameField(
         'The name of the rule. Other rules can replace it by this name, and responses contain it.',
       ),
-      ...commonFields(),
+      replaces: replacesField(),
+      ...fieldSchemas(limitFields),
     },
     {
       ...withRulesOfLevel(level, rulesOfRateLimit),
@@ -47,8 +87,8 @@ export function rateLimitSchema(level: number) {
 /** `limits`: several limits of a descriptor. */
 export function limitsSchema(level: number) {
   return Type.Array(memberSchema(level), {
-    minItems: limitBounds.minLimits,
-    maxItems: limitBounds.maxLimits,
+    minItems: minLimits,
+    maxItems: maxLimits,
     'x-kubernetes-list-type': 'atomic',
     description:
       'Several limits instead of rateLimit. A request is allowed only if every limit allows it. All limits count ' +
@@ -57,19 +97,19 @@ export function limitsSchema(level: number) {
 }
 
 function memberSchema(level: number) {
-  const flag = (description: string) => Type.Optional(Type.Boolean({ description }))
   return Type.Object(
     {
       unit: unitField(),
       requestsPerUnit: requestsField(),
-      unlimited: flag('Not allowed inside limits. Use rateLimit for an unlimited rule.'),
+      unlimited: Type.Optional(
+        Type.Boolean({ description: 'Not allowed inside limits. Use rateLimit for an unlimited rule.' }),
+      ),
       name: nameField(
         'The name of the limit in statistics, in responses and in replaces of other rules. By default, statistics ' +
           'and responses have the index of the limit.',
       ),
-      ...commonFields(),
-      shadowMode: flag('Tests the limit: it counts requests and updates the statistics, but rejects none.'),
-      quotaMode: flag('Makes the limit a quota, as quotaMode of a descriptor does.'),
+      replaces: replacesField(),
+      ...fieldSchemas(memberFields),
     },
     {
       ...withRulesOfLevel(level, rulesOfMember),
@@ -92,105 +132,24 @@ function requestsField(more = '') {
   return Type.Integer({
     format: 'int64',
     minimum: 0,
-    maximum: limitBounds.maxRequestsPerUnit,
+    maximum: maxRequestsPerUnit,
     description: `The number of requests that are allowed in a window. 0 rejects every request.${more}`,
   })
 }
 
 function nameField(description: string) {
-  return Type.Optional(Type.String({ maxLength: limitBounds.maxNameLength, description }))
+  return Type.Optional(Type.String({ maxLength: maxNameLength, description }))
 }
 
-/** The fields that `rateLimit` and a member of `limits` have. */
-function commonFields() {
-  return {
-    replaces: Type.Optional(
-      Type.Array(replacedRule(), {
-        maxItems: limitBounds.maxReplaces,
-        'x-kubernetes-list-type': 'atomic',
-        description:
-          'The rules that do not apply to a request that also matches this rule. A replaced rule neither counts nor ' +
-          'rejects the request.',
-      }),
-    ),
-    algorithm: Type.Optional(
-      Type.Enum(algorithms, {
-        type: 'string',
-        description:
-          'The algorithm that counts requests. FixedWindow, the default, counts the requests since the window ' +
-          'began. SlidingWindow also counts the part of the previous window that is less than one window ' +
-          'ago. TokenBucket allows burst requests at once, and refills by requestsPerUnit in each window. ' +
-          'SlidingWindow and TokenBucket count only requests that they allow, unless countRejected is true.',
-      }),
-    ),
-    burst: Type.Optional(
-      Type.Integer({
-        format: 'int64',
-        minimum: 1,
-        maximum: limitBounds.maxRequestsPerUnit,
-        description: 'The size of the TokenBucket in requests. The default is requestsPerUnit.',
-      }),
-    ),
-    unitMultiplier: Type.Optional(
-      Type.Integer({
-        format: 'int64',
-        minimum: 1,
-        maximum: limitBounds.maxUnitMultiplier,
-        description:
-          'The number of units in a window. The default is 1. With unit second and 15, requestsPerUnit requests ' +
-          'are allowed in 15 seconds. Windows of a calendar are counted from 1970.',
-      }),
-    ),
-    calendar: Type.Optional(calendarSchema()),
-    headers: Type.Optional(
-      Type.Boolean({
-        description: 'Whether response headers contain the limit. The default is true.',
-      }),
-    ),
-    countRejected: Type.Optional(
-      Type.Boolean({
-        description:
-          'Whether the limit also counts rejected requests: a TokenBucket then owes more than its burst, and a window ' +
-          'has more than requestsPerUnit. Set it if costs are reported after their requests, because the limit ' +
-          'otherwise loses a cost that exceeds what is left. The default is false. A FixedWindow in rateLimit counts ' +
-          'rejected requests anyway, unless allOrNothing is true.',
-      }),
-    ),
-  }
-}
-
-function calendarSchema() {
-  const ordinal = (maximum: number, description: string) =>
-    Type.Optional(Type.Integer({ format: 'int64', minimum: 1, maximum, description }))
-  return Type.Object(
-    {
-      timeZone: Type.String({
-        minLength: 1,
-        maxLength: limitBounds.maxTimeZoneLength,
-        pattern: '^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$',
-        description: 'A name of the IANA time zone database, such as Europe/Copenhagen or UTC.',
-      }),
-      anchorMonth: ordinal(
-        12,
-        'The first month of a year, from 1 (January, the default). With unit month and a unitMultiplier, it is the ' +
-          'first month of a window.',
-      ),
-      anchorDay: ordinal(
-        31,
-        'The first day of a month or a year. The default is 1. A month without this day begins on its last day.',
-      ),
-      anchorWeekday: Type.Optional(
-        Type.Enum(weekdays, {
-          type: 'string',
-          description: 'The first day of a week. The default is Monday.',
-        }),
-      ),
-    },
-    {
+function replacesField() {
+  return Type.Optional(
+    Type.Array(replacedRule(), {
+      maxItems: maxReplaces,
+      'x-kubernetes-list-type': 'atomic',
       description:
-        'Aligns windows to the local calendar instead of the Unix epoch: a window begins at the first instant of ' +
-        'its local date. Requires the algorithm FixedWindow, and the unit day, week, month or year.',
-    },
+        'The rules that do not apply to a request that also matches this rule. A replaced rule neither counts nor ' +
+        'rejects the request.',
+    }),
   )
 }
 
@@ -199,7 +158,7 @@ function replacedRule() {
     {
       name: Type.String({
         minLength: 1,
-        maxLength: limitBounds.maxNameLength,
+        maxLength: maxNameLength,
         description: 'The name of the replaced rule: rateLimit.name, or the name of a member of limits.',
       }),
     },

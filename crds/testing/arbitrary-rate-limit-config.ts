@@ -1,3 +1,4 @@
+import { type Field, type FieldTable, limitFields } from '@tollway/ratelimit/rules/fields.ts'
 import { units } from '@tollway/ratelimit/rules/units.ts'
 import fc from 'fast-check'
 
@@ -16,23 +17,32 @@ const window = fc.record(
   {
     unit: unit(),
     requestsPerUnit: fc.oneof(fc.nat(100), fc.nat(0xffffffff)),
-    algorithm: fc.constantFrom('FixedWindow', 'SlidingWindow', 'TokenBucket', 'TokenBucket'),
-    burst: fc.oneof(fc.integer({ min: 0, max: 3 }), fc.nat(0xffffffff)),
-    headers: fc.boolean(),
-    countRejected: fc.boolean(),
-    unitMultiplier: fc.constantFrom(1, 15, 1_000_000, 1_000_001),
-    calendar: fc.record(
-      {
-        timeZone: fc.constantFrom('UTC', 'Europe/Copenhagen', 'Asia/Tokyo', 'Nowhere'),
-        anchorMonth: fc.integer({ min: 1, max: 13 }),
-        anchorDay: fc.integer({ min: 1, max: 32 }),
-        anchorWeekday: fc.constantFrom('Monday', 'Sunday', 'Someday'),
-      },
-      { requiredKeys: ['timeZone'] },
-    ),
+    ...fieldsOf(limitFields),
   },
   { requiredKeys: ['unit', 'requestsPerUnit'] },
 )
+
+/** Values of each field of a table, of which a few are out of its bounds. */
+function fieldsOf(table: FieldTable): Record<string, fc.Arbitrary<unknown>> {
+  return Object.fromEntries(Object.entries(table).map(([name, field]) => [name, valueFor(field)]))
+}
+
+function valueFor(field: Field): fc.Arbitrary<unknown> {
+  switch (field.kind) {
+    case 'flag':
+      return fc.boolean()
+    case 'count':
+      return fc.oneof(fc.integer({ min: 0, max: 3 }), fc.nat(field.maximum), fc.constant(field.maximum + 1))
+    case 'choice':
+      return fc.oneof({ weight: 9, arbitrary: fc.constantFrom(...field.words) }, fc.constant('Someday'))
+    case 'text':
+      return fc.constantFrom('UTC', 'Europe/Copenhagen', 'Asia/Tokyo', 'Nowhere')
+    case 'group':
+      return fc.record(fieldsOf(field.fields), {
+        requiredKeys: Object.keys(field.fields).filter(name => 'required' in (field.fields[name] ?? {})),
+      })
+  }
+}
 
 const limits = fc.array(mostly(window), { minLength: 1, maxLength: 4 })
 

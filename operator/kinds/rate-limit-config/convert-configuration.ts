@@ -1,5 +1,6 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
 import { apiVersion } from '@tollway/crds/resource-kind.ts'
+import { effectiveFields, ruleFlags } from '@tollway/ratelimit/rules/fields.ts'
 import type {
   RateLimitDomain,
   RateLimitPolicy,
@@ -63,11 +64,7 @@ function convertDescriptor(descriptor: RateLimitRule): JsonObject {
     key,
     ...(value !== '' && { value }),
     ...(rateLimit && { rateLimit: convertLimit(rateLimit) }),
-    ...(descriptor.shadowMode && { shadowMode: true }),
-    ...(descriptor.detailedMetric && { detailedMetric: true }),
-    ...(descriptor.quotaMode && { quotaMode: true }),
-    ...(descriptor.valueToMetric && { valueToMetric: true }),
-    ...(descriptor.shareThreshold && { shareThreshold: true }),
+    ...effectiveFields(ruleFlags, descriptor),
     ...(metadata && { metadata }),
     ...(descriptors.length > 0 && { descriptors: descriptors.map(convertDescriptor) }),
   }

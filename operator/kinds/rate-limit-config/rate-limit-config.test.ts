@@ -4,7 +4,7 @@ import { fromBinary, toJson } from '@bufbuild/protobuf'
 import { BinaryWriter } from '@bufbuild/protobuf/wire'
 import type { JsonObject } from '@tollway/chassis/json.ts'
 import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
-import { type Feature, features } from '@tollway/ratelimit/rules/extensions/required-features.ts'
+import { type Feature, features } from '@tollway/ratelimit/rules/fields.ts'
 import type {
   RateLimitDomain,
   RateLimitPolicy,

@@ -1,7 +1,10 @@
 import { rateLimitConfigKind as definition } from '@tollway/crds/rate-limit-config.ts'
 import { encodeDomain, showDomain } from '@tollway/ratelimit/feeds/domain-codec.ts'
-import { featuresOf } from '@tollway/ratelimit/rules/extensions/required-features.ts'
-import { type RateLimitDomain, rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import {
+  featuresOf,
+  type RateLimitDomain,
+  rateLimitTypeUrl,
+} from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { createResource, type Resource } from '../../xds/snapshot.ts'
 import type { FeedKind } from '../feed-kind.ts'
 import type { KindAdapter, KindColumns } from '../kind-adapter.ts'

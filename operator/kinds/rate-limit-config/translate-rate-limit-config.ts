@@ -5,6 +5,7 @@ import type {
   RateLimitConfigSpec,
 } from '@tollway/crds/rate-limit-config.ts'
 import { validateRateLimitConfig } from '@tollway/crds/validation/validate-rate-limit-config.ts'
+import { givenFields, memberFields, toRuleFlags } from '@tollway/ratelimit/rules/fields.ts'
 import type {
   RateLimitDomain,
   RateLimitPolicy,
@@ -70,11 +71,7 @@ function toRule(descriptor: Descriptor): RateLimitRule {
   return {
     key: descriptor.key,
     value: descriptor.value ?? '',
-    shadowMode: descriptor.shadowMode ?? false,
-    detailedMetric: descriptor.detailedMetric ?? false,
-    quotaMode: descriptor.quotaMode ?? false,
-    valueToMetric: descriptor.valueToMetric ?? false,
-    shareThreshold: descriptor.shareThreshold ?? false,
+    ...toRuleFlags(name => descriptor[name] ?? false),
     ...(rateLimit && { rateLimit: toPolicy(rateLimit) }),
     ...(limits && { limits: limits.map(toPolicy) }),
     ...(metadata && { metadata }),
@@ -84,20 +81,12 @@ function toRule(descriptor: Descriptor): RateLimitRule {
 
 /** Fields that are left out keep their absence, so that equal rules of older versions have equal bytes. */
 function toPolicy(limit: RateLimit & Partial<LimitOfList>): RateLimitPolicy {
-  const { unitMultiplier, calendar, algorithm, burst, headers, countRejected, shadowMode, quotaMode } = limit
   return {
     unit: limit.unit ?? '',
     requestsPerUnit: limit.requestsPerUnit,
     unlimited: limit.unlimited ?? false,
     name: limit.name ?? '',
     replaces: (limit.replaces ?? []).map(replaced => replaced.name),
-    ...(unitMultiplier !== undefined && { unitMultiplier }),
-    ...(calendar && { calendar }),
-    ...(algorithm && { algorithm }),
-    ...(burst !== undefined && { burst }),
-    ...(headers !== undefined && { headers }),
-    ...(countRejected !== undefined && { countRejected }),
-    ...(shadowMode && { shadowMode }),
-    ...(quotaMode && { quotaMode }),
+    ...givenFields(memberFields, limit),
   }
 }

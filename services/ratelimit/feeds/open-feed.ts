@@ -1,7 +1,7 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { Subscription } from '@tollway/discovery/discovery-session.ts'
 import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
-import { features } from '../rules/extensions/required-features.ts'
+import { features } from '../rules/fields.ts'
 import { maxFindings } from '../rules/findings/findings.ts'
 import { formatProblem } from '../rules/findings/format-problem.ts'
 import { rateLimitTypeUrl } from '../rules/rate-limit-domain.ts'

@@ -5,12 +5,8 @@ import type { Member } from '../counters/admission/member.ts'
 import { CountersError } from '../counters/counters.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
 import { compile } from '../rules/compile.ts'
-import {
-  algorithms,
-  type RateLimitDomain,
-  type RateLimitPolicy,
-  type RateLimitRule,
-} from '../rules/rate-limit-domain.ts'
+import { algorithms } from '../rules/fields.ts'
+import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../rules/rate-limit-domain.ts'
 import { makeLimit, makeRule } from '../rules/testing/make-rule.ts'
 import { createLimitStats } from '../stats/registry/limit-stats.ts'
 import { createStats } from '../stats/registry/stats.ts'

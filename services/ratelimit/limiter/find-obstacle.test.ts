@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Feature } from '../rules/extensions/required-features.ts'
+import type { Feature } from '../rules/fields.ts'
 import { findObstacle, type ObstacleSettings } from './find-obstacle.ts'
 
 const redis = { backendType: 'redis', redisType: 'SINGLE', cacheKeyPrefix: '' } as const

@@ -1,5 +1,6 @@
 import type { Counters } from '../counters/counters.ts'
-import { countsInOneStep, type Feature } from '../rules/extensions/required-features.ts'
+import type { Feature } from '../rules/fields.ts'
+import { countsInOneStep } from '../rules/rate-limit-domain.ts'
 
 export interface ObstacleSettings {
   readonly backendType: 'redis' | 'memory' | 'memcache'

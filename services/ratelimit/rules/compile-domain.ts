@@ -8,8 +8,13 @@ import {
   topLevel,
   unitShift,
 } from './domain-table.ts'
-import { featuresOf } from './extensions/required-features.ts'
-import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from './rate-limit-domain.ts'
+import { effectiveFields, type LimitFields, limitFields } from './fields.ts'
+import {
+  featuresOf,
+  type RateLimitDomain,
+  type RateLimitPolicy,
+  type RateLimitRule,
+} from './rate-limit-domain.ts'
 import { parseUnit, units } from './units.ts'
 
 /**
@@ -99,22 +104,18 @@ function limitFlags({ unit, unlimited }: RateLimitPolicy): number {
 }
 
 /** The fields of a limit that few limits have. */
-export type LimitOptions = Pick<
-  RateLimitPolicy,
-  'replaces' | 'unitMultiplier' | 'calendar' | 'algorithm' | 'burst' | 'headers' | 'countRejected'
-> & {
+export type LimitOptions = LimitFields & {
+  readonly replaces: readonly string[]
   /** The limits of a rule that has several. */
   readonly limits?: readonly RateLimitPolicy[]
 }
 
 /** `LimitOptions` as JSON; empty if the limit has none. */
 function optionsOf(policy: RateLimitPolicy): string {
-  const { replaces, unitMultiplier, calendar, algorithm, burst, headers, countRejected } = policy
-  const rare = { unitMultiplier, calendar, algorithm, burst, headers, countRejected }
-  if (replaces.length === 0 && Object.values(rare).every(value => value === undefined)) return ''
-  return JSON.stringify({ replaces, ...rare } satisfies {
-    [name in keyof Omit<LimitOptions, 'limits'>]: unknown
-  })
+  const { replaces } = policy
+  const rare = effectiveFields(limitFields, policy)
+  if (replaces.length === 0 && Object.keys(rare).length === 0) return ''
+  return JSON.stringify({ replaces, ...rare } satisfies LimitOptions)
 }
 
 function optionsOfLimits(limits: readonly RateLimitPolicy[]): string {

@@ -10,7 +10,7 @@ import {
   unitShift,
   wordOf,
 } from './domain-table.ts'
-import { givenOptions, type Limit, type LimitSettings, limitOf, memberOf } from './limit.ts'
+import { type Limit, type LimitSettings, limitOf, memberOf } from './limit.ts'
 import { sanitizeStatName } from './names.ts'
 import { finalKeyOf, type RateLimitDomain } from './rate-limit-domain.ts'
 import { unitSeconds, units } from './units.ts'
@@ -135,7 +135,7 @@ function settingsOf(table: DomainTable, record: number): LimitSettings {
     requestsPerUnit: wordOf(table, record, field.requestsPerUnit) >>> 0,
     unit,
     unitSeconds: unitSeconds[unit] * (rare.unitMultiplier ?? 1),
-    ...givenOptions(rare),
+    ...rare,
     unlimited: (flags & flag.unlimited) !== 0,
     shadowMode: (flags & flag.shadowMode) !== 0,
     quotaMode: (flags & flag.quotaMode) !== 0,

@@ -1,4 +1,4 @@
-import type { Feature } from './extensions/required-features.ts'
+import type { Feature } from './fields.ts'
 
 /**
  * The compiled rules of one domain as flat buffers. The garbage collector visits none of them, 100,000 rules

@@ -1,8 +1,9 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
 import { type Calendar, type CalendarUnit, calendarOf } from './calendar/calendar.ts'
 import { ticksPerSecond } from './extensions/ticks.ts'
+import { type Algorithm, effectiveFields, type LimitFields, limitFields } from './fields.ts'
 import { sanitizeStatName } from './names.ts'
-import type { Algorithm, CalendarAnchors, RateLimitPolicy } from './rate-limit-domain.ts'
+import type { RateLimitPolicy } from './rate-limit-domain.ts'
 import { parseUnit, type Unit, unitSeconds } from './units.ts'
 import type { Windows } from './window.ts'
 
@@ -26,7 +27,7 @@ export interface LimitAdmission {
   readonly keySuffix: string
 }
 
-export interface LimitSettings {
+export interface LimitSettings extends LimitFields {
   /** The limit's name, which other limits may replace and which answers report. Empty when it has none. */
   readonly name: string
   /** `domain.key_value.key2_value2`: the name of the limit in listings. */
@@ -39,14 +40,6 @@ export interface LimitSettings {
   readonly unit: Unit
   /** The length of the window; without meaning if it is one of a calendar. */
   readonly unitSeconds: number
-  /** The number of units in a window; 1 if left out. */
-  readonly unitMultiplier?: number
-  readonly calendar?: CalendarAnchors
-  /** `FixedWindow` if left out. */
-  readonly algorithm?: Algorithm
-  readonly burst?: number
-  readonly headers?: boolean
-  readonly countRejected?: boolean
   /** The limits of a rule that has several; the fields of the rule itself have no meaning then. */
   readonly limits?: readonly LimitSettings[]
   /** Unlimited requests pass and are not counted. */
@@ -109,7 +102,7 @@ export function memberOf(rule: LimitSettings, policy: RateLimitPolicy, index: nu
   const unit = parseUnit(policy.unit) ?? 'second'
   const fullKey = `${rule.fullKey}.${name || index}`
   return {
-    ...givenOptions(policy),
+    ...effectiveFields(limitFields, policy),
     name,
     fullKey,
     statName: sanitizeStatName(fullKey),
@@ -123,22 +116,3 @@ export function memberOf(rule: LimitSettings, policy: RateLimitPolicy, index: nu
     metadata: undefined,
   }
 }
-
-/** Returns the fields that are given; `FixedWindow` is the same as no algorithm. */
-export function givenOptions(options: Partial<Record<keyof RareFields, unknown>>): RareFields {
-  const { algorithm, unitMultiplier, calendar, burst, headers, countRejected } = options
-  const named = {
-    unitMultiplier,
-    calendar,
-    algorithm: algorithm === 'FixedWindow' ? undefined : algorithm,
-    burst,
-    headers,
-    countRejected,
-  }
-  return Object.fromEntries(Object.entries(named).filter(([, value]) => value !== undefined))
-}
-
-type RareFields = Pick<
-  RateLimitPolicy,
-  'unitMultiplier' | 'calendar' | 'algorithm' | 'burst' | 'headers' | 'countRejected'
->

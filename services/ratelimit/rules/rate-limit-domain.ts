@@ -1,5 +1,14 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
-import type { Weekday } from './calendar/calendar.ts'
+import {
+  type Feature,
+  features,
+  isEffective,
+  limitFields,
+  type MemberFields,
+  maxRequestsPerUnit,
+  namesOf,
+  type RuleFlags,
+} from './fields.ts'
 
 /**
  * A rate limit configuration before validation: the common form of a YAML file, a resource of the feed and a
@@ -17,23 +26,20 @@ export interface RateLimitDomain {
 /** The type of the feed's resources of this form, for pods of Tollway and of the reference. */
 export const rateLimitTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
 
-export interface RateLimitRule {
+/** `fields.ts` has the flags. */
+export interface RateLimitRule extends RuleFlags {
   readonly key: string
   /** Empty for an entry that matches any value. May contain `*` anywhere. */
   readonly value: string
   readonly rateLimit?: RateLimitPolicy
   /** `minLimits` to `maxLimits` limits instead of `rateLimit`: all of them count a request, or none does. */
   readonly limits?: readonly RateLimitPolicy[]
-  readonly shadowMode: boolean
-  readonly detailedMetric: boolean
-  readonly quotaMode: boolean
-  readonly valueToMetric: boolean
-  readonly shareThreshold: boolean
   readonly metadata?: JsonObject
   readonly descriptors: readonly RateLimitRule[]
 }
 
-export interface RateLimitPolicy {
+/** `fields.ts` has the fields that the reference does not have. */
+export interface RateLimitPolicy extends MemberFields {
   /** The unit as written, in any case; empty when left out. */
   readonly unit: string
   /**
@@ -44,50 +50,11 @@ export interface RateLimitPolicy {
   /** Empty when the limit has no name. */
   readonly name: string
   readonly replaces: readonly string[]
-  /** The number of units in a window, from 1 to `maxUnitMultiplier`; 1 when left out. */
-  readonly unitMultiplier?: number
-  /** The windows are those of a calendar instead of the epoch. */
-  readonly calendar?: CalendarAnchors
-  /** How requests are counted; `FixedWindow` when left out. */
-  readonly algorithm?: Algorithm
-  /** The requests that a full `TokenBucket` admits, from 1 to 2^32-1; `requestsPerUnit` when left out. */
-  readonly burst?: number
-  /** Whether headers of answers list the limit; true when left out. */
-  readonly headers?: boolean
-  /**
-   * Whether requests that are rejected count, by this limit or by another one that is decided with it; false when
-   * left out. A fixed window that is alone counts them anyway.
-   */
-  readonly countRejected?: boolean
-  /** A flag of a member of `limits`, like the flags of a descriptor; false when left out. */
-  readonly shadowMode?: boolean
-  readonly quotaMode?: boolean
 }
-
-/**
- * `FixedWindow` counts the requests since the window began. `SlidingWindow` adds the share of the previous
- * window that is not over yet. `TokenBucket` admits `burst` requests at once, and `requestsPerUnit` in each
- * window.
- */
-export const algorithms = ['FixedWindow', 'SlidingWindow', 'TokenBucket'] as const
-
-export type Algorithm = (typeof algorithms)[number]
 
 /** The number of members of `limits`. */
 export const minLimits = 2
 export const maxLimits = 8
-
-/** A time zone, and where the windows of its calendar begin. See `CalendarWindows` for each field. */
-export interface CalendarAnchors {
-  readonly timeZone: string
-  readonly anchorMonth?: number
-  readonly anchorDay?: number
-  readonly anchorWeekday?: Weekday
-}
-
-export const maxUnitMultiplier = 1_000_000
-
-export const maxRequestsPerUnit = 0xffffffff
 
 /** Returns whether a value can be `requests_per_unit`: an integer from 0 to 2^32-1. */
 export function isRequestsPerUnit(value: unknown): value is number {
@@ -119,3 +86,40 @@ export interface Problem {
 
 /** The spelling of fields in a source: a file uses snake_case, a resource camelCase. */
 export type FieldSpelling = 'snake' | 'camel'
+
+const inOneStep: readonly Feature[] = ['algorithms', 'limits', 'allOrNothing']
+
+/** Whether the feature counts a call in one step of the backend, as a whole or not at all. */
+export const countsInOneStep = (feature: Feature): boolean => inOneStep.includes(feature)
+
+/** The features that a process needs to enforce the domain, in the order of `features`. */
+export function featuresOf({
+  descriptors,
+  allOrNothing,
+}: Pick<RateLimitDomain, 'descriptors' | 'allOrNothing'>): readonly Feature[] {
+  const needed = new Set<Feature>()
+  if (allOrNothing) needed.add('allOrNothing')
+  addFeatures(descriptors, needed)
+  return needed.size === 0 ? noFeatures : features.filter(feature => needed.has(feature))
+}
+
+const noFeatures: readonly Feature[] = []
+
+function addFeatures(rules: readonly RateLimitRule[], needed: Set<Feature>): void {
+  for (const { rateLimit, limits, descriptors } of rules) {
+    if (rateLimit !== undefined) addFeaturesOf(rateLimit, needed)
+    if (limits !== undefined) {
+      needed.add('limits')
+      for (const limit of limits) addFeaturesOf(limit, needed)
+    }
+    addFeatures(descriptors, needed)
+  }
+}
+
+const namesOfFields = namesOf(limitFields)
+
+function addFeaturesOf(limit: RateLimitPolicy, needed: Set<Feature>): void {
+  for (const name of namesOfFields) {
+    if (isEffective(limitFields[name], limit[name])) needed.add(limitFields[name].feature)
+  }
+}

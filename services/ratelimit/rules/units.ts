@@ -1,5 +1,5 @@
 import { type CalendarUnit, calendarUnits } from './calendar/calendar.ts'
-import type { CalendarAnchors } from './rate-limit-domain.ts'
+import type { CalendarAnchors } from './fields.ts'
 
 /**
  * The length of each unit's window in seconds. Windows are aligned to the epoch; months and years are not

@@ -1,4 +1,5 @@
-import { type LimitProblem, validateLimit, validateLimits } from './extensions/validate-limit.ts'
+import { validateLimit, validateLimits } from './extensions/validate-limit.ts'
+import { type FieldProblem, maxRequestsPerUnit } from './fields.ts'
 import { findConfusableKeys, type Sibling } from './findings/confusable-keys.ts'
 import { createFindings, type Findings, fieldPath } from './findings/findings.ts'
 import { describeUnlikelyValue } from './findings/unlikely-values.ts'
@@ -6,7 +7,6 @@ import {
   type FieldSpelling,
   finalKeyOf,
   isRequestsPerUnit,
-  maxRequestsPerUnit,
   type Problem,
   type RateLimitDomain,
   type RateLimitPolicy,
@@ -149,7 +149,7 @@ function checkLimits(
   }
 }
 
-function report(findings: Findings, source: string, parent: string, problems: readonly LimitProblem[]): void {
+function report(findings: Findings, source: string, parent: string, problems: readonly FieldProblem[]): void {
   for (const { path, message, allowed } of problems) {
     const place = path === '' || path.startsWith('[') ? `${parent}${path}` : fieldPath(parent, path)
     findings.problem(source, place, message, allowed)

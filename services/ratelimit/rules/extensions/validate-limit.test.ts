@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { FieldProblem } from '../fields.ts'
 import type { RateLimitPolicy } from '../rate-limit-domain.ts'
 import { ticksPerSecond } from './ticks.ts'
-import { type LimitProblem, validateLimit, validateLimits } from './validate-limit.ts'
+import { validateLimit, validateLimits } from './validate-limit.ts'
 
 type Fields = Partial<Record<keyof RateLimitPolicy, unknown>>
 
@@ -11,7 +12,7 @@ function limitOf(fields: Fields): RateLimitPolicy {
   return limit as RateLimitPolicy
 }
 
-function show({ path, message, allowed }: LimitProblem): string {
+function show({ path, message, allowed }: FieldProblem): string {
   return `${path}: ${message}; ${allowed}`
 }
 
@@ -67,7 +68,7 @@ const cases: readonly (readonly [Fields, readonly string[]])[] = [
   [{ algorithm: 'FixedWindow', calendar: utc }, []],
   [
     { algorithm: 'LeakyBucket' },
-    ["algorithm: unknown algorithm 'LeakyBucket'; one of FixedWindow, SlidingWindow, TokenBucket"],
+    ['algorithm: algorithm cannot be LeakyBucket; one of FixedWindow, SlidingWindow, TokenBucket'],
   ],
   [{ burst: 3 }, ['burst: burst has no meaning for the algorithm FixedWindow; the algorithm TokenBucket']],
   [{ algorithm: 'TokenBucket', burst: 0 }, ['burst: burst cannot be 0; a whole number from 1 to 4294967295']],

@@ -1,3 +1,4 @@
+import { toRuleFlags } from '../fields.ts'
 import type { RateLimitPolicy, RateLimitRule } from '../rate-limit-domain.ts'
 
 /** Only for tests: a rule for any value of the key, with these fields. */
@@ -5,11 +6,7 @@ export function makeRule(key: string, more: Partial<RateLimitRule>): RateLimitRu
   return {
     key,
     value: '',
-    shadowMode: false,
-    detailedMetric: false,
-    quotaMode: false,
-    valueToMetric: false,
-    shareThreshold: false,
+    ...toRuleFlags(() => false),
     descriptors: [],
     ...more,
   }

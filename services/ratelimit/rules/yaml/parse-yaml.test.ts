@@ -15,7 +15,7 @@ function warningsOf(yaml: string): string[] {
 }
 
 const legal =
-  'domain, descriptors, key, value, rate_limit, shadow_mode, quota_mode, detailed_metric, value_to_metric, ' +
+  'domain, descriptors, key, value, rate_limit, shadow_mode, detailed_metric, quota_mode, value_to_metric, ' +
   'share_threshold, metadata, unit, requests_per_unit, unlimited, name, replaces'
 
 test('all fields of a rule are parsed', () => {

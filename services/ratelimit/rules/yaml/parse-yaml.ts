@@ -1,9 +1,9 @@
 import type { Json, JsonObject } from '@tollway/chassis/json.ts'
 import { isList } from '@tollway/chassis/json.ts'
+import { maxRequestsPerUnit, namesOf, ruleFlags, toRuleFlags } from '../fields.ts'
 import { createFindings, type Findings, fieldPath } from '../findings/findings.ts'
 import {
   isRequestsPerUnit,
-  maxRequestsPerUnit,
   type Problem,
   type RateLimitDomain,
   type RateLimitPolicy,
@@ -109,17 +109,17 @@ const descriptorKeys = [
   'value',
   'rate_limit',
   'descriptors',
-  'shadow_mode',
-  'quota_mode',
-  'detailed_metric',
-  'value_to_metric',
-  'share_threshold',
+  ...namesOf(ruleFlags).map(toSnakeCase),
   'metadata',
 ]
 const rateLimitKeys = ['unit', 'requests_per_unit', 'unlimited', 'name', 'replaces']
 const replacesKeys = ['name']
 const legalKeys = new Set([...domainKeys, ...descriptorKeys, ...rateLimitKeys])
 const allowedKeys = `one of ${[...legalKeys].join(', ')}`
+
+function toSnakeCase(name: string): string {
+  return name.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
+}
 
 interface Context {
   readonly source: string
@@ -193,11 +193,7 @@ function decodeDescriptor(context: Context, map: YamlMap, path: string): RateLim
     key: fields.text('key'),
     value: fields.text('value'),
     ...(rateLimit && { rateLimit: decodeRateLimit(context, rateLimit, fieldPath(path, 'rate_limit')) }),
-    shadowMode: fields.boolean('shadow_mode'),
-    detailedMetric: fields.boolean('detailed_metric'),
-    quotaMode: fields.boolean('quota_mode'),
-    valueToMetric: fields.boolean('value_to_metric'),
-    shareThreshold: fields.boolean('share_threshold'),
+    ...toRuleFlags(name => fields.boolean(toSnakeCase(name))),
     ...(metadata !== null && { metadata: decodeMetadata(context, metadata, fieldPath(path, 'metadata')) }),
     descriptors: fields.maps('descriptors', (item, place) => decodeDescriptor(context, item, place)),
   }

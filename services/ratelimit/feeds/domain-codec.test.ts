@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { create, toBinary } from '@bufbuild/protobuf'
+import {
+  RateLimitConfigSchema,
+  RateLimitPolicySchema,
+} from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
+import { effectiveFields, type Field, memberFields } from '../rules/fields.ts'
+import type { RateLimitPolicy } from '../rules/rate-limit-domain.ts'
+import { makeLimit, makeRule } from '../rules/testing/make-rule.ts'
+import { decodeDomain, encodeDomain } from './domain-codec.ts'
+
+function recode(limit: RateLimitPolicy): RateLimitPolicy | undefined {
+  const domain = { name: 'n', domain: 'd', descriptors: [makeRule('k', { rateLimit: limit })] }
+  return decodeDomain(encodeDomain(domain)).descriptors[0]?.rateLimit
+}
+
+/** Values of a field at its ends. */
+function valuesOf(field: Field): readonly unknown[] {
+  switch (field.kind) {
+    case 'flag':
+      return [false, true]
+    case 'count':
+      return [1, field.maximum]
+    case 'choice':
+      return field.words
+    case 'text':
+      return ['UTC']
+    case 'group': {
+      const ends = (at: 0 | -1) =>
+        Object.fromEntries(Object.entries(field.fields).map(([name, one]) => [name, valuesOf(one).at(at)]))
+      return [ends(0), ends(-1)]
+    }
+  }
+}
+
+test('each field of a limit survives the feed, and one with the default of its field is left out', () => {
+  for (const [name, field] of Object.entries(memberFields)) {
+    for (const value of valuesOf(field)) {
+      const limit = makeLimit(3, 'MINUTE', { [name]: value })
+      const expected = { ...makeLimit(3, 'MINUTE'), ...effectiveFields(memberFields, limit) }
+      assert.deepEqual(recode(limit), expected, `${name}: ${JSON.stringify(value)}`)
+    }
+  }
+})
+
+test('each field of the message of a limit is of the reference or in the table', () => {
+  const own = RateLimitPolicySchema.fields.filter(({ number }) => number > 1000)
+  assert.deepEqual(
+    own.map(({ localName }) => localName.replace(/Off$/, '')).sort(),
+    Object.keys(memberFields).sort(),
+  )
+})
+
+test('a word that this version does not know is rejected with its field', () => {
+  const decode = (policy: object) => {
+    const descriptors = [{ key: 'k', rateLimit: policy }]
+    return () => decodeDomain(toBinary(RateLimitConfigSchema, create(RateLimitConfigSchema, { descriptors })))
+  }
+  const needsNewer = 'it needs a newer version of this program'
+  assert.throws(decode({ algorithm: 9 }), { message: `algorithm 9 is unknown: ${needsNewer}` })
+  const calendar = { timeZone: 'UTC', anchorWeekday: 8 }
+  assert.throws(decode({ calendar }), { message: `anchorWeekday 8 is unknown: ${needsNewer}` })
+})

@@ -1,0 +1,371 @@
+import { weekdays } from './calendar/calendar.ts'
+
+/**
+ * The fields of rules beyond those that say what a rule matches and how much it allows, as data. The types below,
+ * the schema of resources, validation, the messages of the feed, the compiled rules, the features that pods must
+ * have, and the reference page follow from these tables. A rule between fields has code of its own: `validate.ts` for
+ * pods, `crds/rate-limit` for the API server.
+ */
+
+/**
+ * What a field holds. A field that is left out is absent everywhere, and 0, false or an empty message on the wire.
+ * The name on the wire is the name here, in the message for the table.
+ */
+export type Field = Flag | Count | Choice | Text | Group
+
+interface Described {
+  /** The documentation of the field. */
+  readonly description: string
+  readonly required?: true
+}
+
+/** True or false. On the wire, a flag that is true by default is inverted, and ends in `Off`. */
+interface Flag extends Described {
+  readonly kind: 'flag'
+  readonly default: boolean
+}
+
+/** A whole number. It is at least 1, because 0 is left out on the wire. */
+interface Count extends Described {
+  readonly kind: 'count'
+  readonly maximum: number
+}
+
+/** One of some words. On the wire, their places begin at 0 if the first one is the default, otherwise at 1. */
+interface Choice<Word extends string = string> extends Described {
+  readonly kind: 'choice'
+  readonly words: readonly Word[]
+  readonly default?: Word
+}
+
+/** A text that is not empty. */
+interface Text extends Described {
+  readonly kind: 'text'
+  readonly maxLength: number
+  readonly pattern: string
+}
+
+/** Fields of a map, and of a message. Nothing else is in the message, whatever its number. */
+interface Group extends Described {
+  readonly kind: 'group'
+  readonly fields: Readonly<Record<string, Exclude<Field, Group>>>
+}
+
+export type FieldTable = Readonly<Record<string, Field>>
+
+/** The value of a field. */
+export type ValueOf<F extends Field> = F extends Flag
+  ? boolean
+  : F extends Count
+    ? number
+    : F extends Choice<infer Word>
+      ? Word
+      : F extends Text
+        ? string
+        : F extends Group
+          ? ValuesOf<F['fields']>
+          : never
+
+type RequiredNames<T extends FieldTable> = {
+  [Name in keyof T]: T[Name] extends { readonly required: true } ? Name : never
+}[keyof T]
+
+/** The values of the fields of a table. */
+export type ValuesOf<T extends FieldTable> = {
+  readonly [Name in RequiredNames<T>]: ValueOf<T[Name]>
+} & {
+  readonly [Name in Exclude<keyof T, RequiredNames<T>>]?: ValueOf<T[Name]>
+}
+
+/**
+ * The extensions of the reference's language that this version enforces. Pods list them in the feed's node
+ * metadata, and the operator sends a domain to pods that list all that it needs. The names are a contract.
+ */
+export const features = [
+  'windows',
+  'calendar',
+  'algorithms',
+  'limits',
+  'allOrNothing',
+  'headers',
+  'countRejected',
+] as const
+
+export type Feature = (typeof features)[number]
+
+/** A field of a limit that the reference does not have. */
+type LimitField = Field & {
+  /** The feature of pods that know the field. */
+  readonly feature: Feature
+  /** Whether an unlimited rule can have the field; it excludes other fields. */
+  readonly forUnlimited?: true
+}
+
+/**
+ * `FixedWindow` counts the requests since the window began. `SlidingWindow` adds the share of the previous
+ * window that is not over yet. `TokenBucket` admits `burst` requests at once, and `requestsPerUnit` in each
+ * window.
+ */
+export const algorithms = ['FixedWindow', 'SlidingWindow', 'TokenBucket'] as const
+
+export type Algorithm = (typeof algorithms)[number]
+
+export const maxRequestsPerUnit = 0xffffffff
+const maxUnitMultiplier = 1_000_000
+
+/** The fields of a limit, in the order of the schema. */
+export const limitFields = {
+  algorithm: {
+    kind: 'choice',
+    words: algorithms,
+    default: 'FixedWindow',
+    feature: 'algorithms',
+    description:
+      'The algorithm that counts requests. FixedWindow, the default, counts the requests since the window ' +
+      'began. SlidingWindow also counts the part of the previous window that is less than one window ' +
+      'ago. TokenBucket allows burst requests at once, and refills by requestsPerUnit in each window. ' +
+      'SlidingWindow and TokenBucket count only requests that they allow, unless countRejected is true.',
+  },
+  burst: {
+    kind: 'count',
+    maximum: maxRequestsPerUnit,
+    feature: 'algorithms',
+    description: 'The size of the TokenBucket in requests. The default is requestsPerUnit.',
+  },
+  unitMultiplier: {
+    kind: 'count',
+    maximum: maxUnitMultiplier,
+    feature: 'windows',
+    description:
+      'The number of units in a window. The default is 1. With unit second and 15, requestsPerUnit requests ' +
+      'are allowed in 15 seconds. Windows of a calendar are counted from 1970.',
+  },
+  calendar: {
+    kind: 'group',
+    feature: 'calendar',
+    description:
+      'Aligns windows to the local calendar instead of the Unix epoch: a window begins at the first instant of ' +
+      'its local date. Requires the algorithm FixedWindow, and the unit day, week, month or year.',
+    fields: {
+      timeZone: {
+        kind: 'text',
+        required: true,
+        maxLength: 64,
+        pattern: '^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$',
+        description: 'A name of the IANA time zone database, such as Europe/Copenhagen or UTC.',
+      },
+      anchorMonth: {
+        kind: 'count',
+        maximum: 12,
+        description:
+          'The first month of a year, from 1 (January, the default). With unit month and a unitMultiplier, it is the ' +
+          'first month of a window.',
+      },
+      anchorDay: {
+        kind: 'count',
+        maximum: 31,
+        description:
+          'The first day of a month or a year. The default is 1. A month without this day begins on its last day.',
+      },
+      anchorWeekday: {
+        kind: 'choice',
+        words: weekdays,
+        description: 'The first day of a week. The default is Monday.',
+      },
+    },
+  },
+  headers: {
+    kind: 'flag',
+    default: true,
+    feature: 'headers',
+    forUnlimited: true,
+    description: 'Whether response headers contain the limit. The default is true.',
+  },
+  countRejected: {
+    kind: 'flag',
+    default: false,
+    feature: 'countRejected',
+    description:
+      'Whether the limit also counts rejected requests: a TokenBucket then owes more than its burst, and a window ' +
+      'has more than requestsPerUnit. Set it if costs are reported after their requests, because the limit ' +
+      'otherwise loses a cost that exceeds what is left. The default is false. A FixedWindow in rateLimit counts ' +
+      'rejected requests anyway, unless allOrNothing is true.',
+  },
+} as const satisfies Readonly<Record<string, LimitField>>
+
+/** The fields of a member of `limits`: other limits have the flags of their rule. */
+export const memberFields = {
+  ...limitFields,
+  shadowMode: {
+    kind: 'flag',
+    default: false,
+    description: 'Tests the limit: it counts requests and updates the statistics, but rejects none.',
+  },
+  quotaMode: {
+    kind: 'flag',
+    default: false,
+    description: 'Makes the limit a quota, as quotaMode of a descriptor does.',
+  },
+} as const satisfies FieldTable
+
+/** The flags of a rule that files have as well, in snake_case. A rule in memory always has each. */
+export const ruleFlags = {
+  shadowMode: {
+    kind: 'flag',
+    default: false,
+    description:
+      'Tests the rule: it counts requests and updates the statistics, but its answer is always OK.',
+  },
+  detailedMetric: {
+    kind: 'flag',
+    default: false,
+    description:
+      'The names of statistics contain the values in requests instead of the rule. Each value creates new ' +
+      'statistics, so use it for keys with few values only.',
+  },
+  quotaMode: {
+    kind: 'flag',
+    default: false,
+    description:
+      'Makes the rule a quota. Quotas reject a call only if all quotas that the call matched are over their ' +
+      'limit. Any other rule over its limit rejects the call alone.',
+  },
+  valueToMetric: {
+    kind: 'flag',
+    default: false,
+    description:
+      'The names of statistics contain the value in the request, for this level only. Each value creates new ' +
+      'statistics. detailedMetric takes precedence.',
+  },
+  shareThreshold: {
+    kind: 'flag',
+    default: false,
+    description:
+      'All values that match the wildcard share one counter, instead of one for each value. Requires a value ' +
+      'with a *.',
+  },
+} as const satisfies Readonly<Record<string, Flag>>
+
+export type LimitFields = ValuesOf<typeof limitFields>
+export type MemberFields = ValuesOf<typeof memberFields>
+export type RuleFlags = Required<ValuesOf<typeof ruleFlags>>
+export type CalendarAnchors = NonNullable<LimitFields['calendar']>
+
+/** The names of the fields that an unlimited rule cannot have. */
+export const fieldsOfLimited = namesOf(limitFields).filter(name => !('forUnlimited' in limitFields[name]))
+
+const entries = new Map<FieldTable, readonly (readonly [name: string, field: Field])[]>()
+
+/** Returns the fields of a table with their names; the list is made once, since a domain has 100,000 rules. */
+export function entriesOf(table: FieldTable): readonly (readonly [name: string, field: Field])[] {
+  const known = entries.get(table)
+  if (known !== undefined) return known
+  const made = Object.entries(table)
+  entries.set(table, made)
+  return made
+}
+
+export function namesOf<T extends object>(table: T): readonly (keyof T & string)[] {
+  return Object.keys(table) as (keyof T & string)[]
+}
+
+const namesOfFlags = namesOf(ruleFlags)
+
+/** Returns each flag of a rule, as `read` gives it. */
+export function toRuleFlags(read: (name: keyof RuleFlags) => boolean): RuleFlags {
+  const flags: Partial<Record<keyof RuleFlags, boolean>> = {}
+  for (const name of namesOfFlags) flags[name] = read(name)
+  return flags as RuleFlags
+}
+
+/** Whether a value has each flag of a rule. */
+export function hasRuleFlags(value: { readonly [Name in keyof RuleFlags]?: unknown }): boolean {
+  return namesOfFlags.every(name => typeof value[name] === 'boolean')
+}
+
+/** Returns the values that are given of the fields of a table. */
+export function givenFields<T extends FieldTable>(table: T, values: ValuesOf<T>): ValuesOf<T> {
+  return pickFields(table, values, (_, value) => value !== undefined)
+}
+
+/** Returns the values that differ from the defaults of their fields: those with a meaning. */
+export function effectiveFields<T extends FieldTable>(table: T, values: ValuesOf<T>): ValuesOf<T> {
+  return pickFields(table, values, isEffective)
+}
+
+export function isEffective(field: Field, value: unknown): boolean {
+  return value !== undefined && !('default' in field && value === field.default)
+}
+
+function pickFields<T extends FieldTable>(
+  table: T,
+  values: ValuesOf<T>,
+  isPicked: (field: Field, value: unknown) => boolean,
+): ValuesOf<T> {
+  const picked: Record<string, unknown> = {}
+  for (const [name, field] of entriesOf(table)) {
+    const value = (values as Readonly<Record<string, unknown>>)[name]
+    if (isPicked(field, value)) picked[name] = value
+  }
+  return picked as ValuesOf<T>
+}
+
+/** A value that its field does not allow. */
+export interface FieldProblem {
+  /** The path of the field, below what has the fields: `calendar.anchorDay`. */
+  readonly path: string
+  readonly message: string
+  readonly allowed: string
+}
+
+const noProblems: readonly FieldProblem[] = []
+
+/** Finds the values that are not of the kind of their field, or out of its bounds, in the order of the table. */
+export function checkFields(table: FieldTable, values: object): readonly FieldProblem[] {
+  let problems: FieldProblem[] | undefined
+  for (const [name, field] of entriesOf(table)) {
+    const value = (values as Readonly<Record<string, unknown>>)[name]
+    if (value === undefined && !field.required) continue
+    if (field.kind === 'group' && typeof value === 'object' && value !== null) {
+      const inside = checkFields(field.fields, value)
+      if (inside.length === 0) continue
+      problems ??= []
+      problems.push(...inside.map(problem => ({ ...problem, path: `${name}.${problem.path}` })))
+    } else if (!isAllowed(field, value)) {
+      problems ??= []
+      const shown = typeof value === 'object' ? 'this value' : `${value}`
+      problems.push({ path: name, message: `${name} cannot be ${shown}`, allowed: describeAllowed(field) })
+    }
+  }
+  return problems ?? noProblems
+}
+
+function isAllowed(field: Field, value: unknown): boolean {
+  switch (field.kind) {
+    case 'flag':
+      return typeof value === 'boolean'
+    case 'count':
+      return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= field.maximum
+    case 'choice':
+      return field.words.some(word => word === value)
+    case 'text':
+      return typeof value === 'string'
+    case 'group':
+      return false
+  }
+}
+
+function describeAllowed(field: Field): string {
+  switch (field.kind) {
+    case 'flag':
+      return 'true or false'
+    case 'count':
+      return `a whole number from 1 to ${field.maximum}`
+    case 'choice':
+      return `one of ${field.words.join(', ')}`
+    case 'text':
+      return 'a text'
+    case 'group':
+      return 'a map'
+  }
+}
