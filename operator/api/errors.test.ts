@@ -5,10 +5,11 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { after, describe, test } from 'node:test'
+import { answerClientErrors } from '@tollway/chassis/net/client-errors.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import { QueryError, type QueryErrorCode } from '../xds/sessions/query-error.ts'
 import type { ApiAccess } from './access.ts'
-import { answerClientErrors } from './answers.ts'
+import { clientErrorAnswer } from './answers.ts'
 import { ApiError, type ApiErrorCode, apiErrors, busy } from './errors.ts'
 import * as examples from './examples.ts'
 import type { ApiSources } from './sources.ts'
@@ -175,7 +176,10 @@ describe('an error of the catalogue is the answer to a request', () => {
     })
 
   test('deadline 408, for a request that does not arrive', async t => {
-    const server = answerClientErrors(createServer({ headersTimeout: 50, connectionsCheckingInterval: 10 }))
+    const server = answerClientErrors(
+      createServer({ headersTimeout: 50, connectionsCheckingInterval: 10 }),
+      clientErrorAnswer,
+    )
     const port = await listenHttp(server, { host: '127.0.0.1', port: 0 })
     t.after(() => closeHttp(server, 0))
     const { status, body } = await sendBytes({ port }, 'GET /api/v1/domains HTTP/1.1\r\n')

@@ -5,6 +5,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { HeartbeatTimeouts } from '@tollway/chassis/health/signs-of-life.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { logStrayOutput } from '@tollway/chassis/log/log-stray-output.ts'
+import { answerClientErrors } from '@tollway/chassis/net/client-errors.ts'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import { sendPage, targetOf } from '@tollway/chassis/net/page.ts'
@@ -12,7 +13,7 @@ import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import { version } from '@tollway/chassis/version.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { openAccess } from '../../api/access.ts'
-import { answerClientErrors, maxHeaderBytes } from '../../api/answers.ts'
+import { clientErrorAnswer, maxHeaderBytes } from '../../api/answers.ts'
 import { OperatorApi } from '../../api/operator-api.ts'
 import type { ApiSources } from '../../api/sources.ts'
 import { type App, type Controller, openApp } from '../../app.ts'
@@ -364,5 +365,6 @@ export function createOperatorServer(report: () => StatusReport, api: Pick<Opera
       return sendPage(response, 404, 'no such page; there are /healthz, /status, /api/v1 and /console\n')
     sendPage(response, 200, `${JSON.stringify(report(), undefined, 2)}\n`, 'application/json')
   }
-  return answerClientErrors(createGuardedServer(answer, { maxHeaderSize: maxHeaderBytes }))
+  const server = createGuardedServer(answer, { maxHeaderSize: maxHeaderBytes })
+  return answerClientErrors(server, clientErrorAnswer)
 }

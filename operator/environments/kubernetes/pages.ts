@@ -1,7 +1,8 @@
 import type { RequestListener, Server } from 'node:http'
+import { answerClientErrors } from '@tollway/chassis/net/client-errors.ts'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { sendPage, targetOf } from '@tollway/chassis/net/page.ts'
-import { answerClientErrors, maxHeaderBytes } from '../../api/answers.ts'
+import { clientErrorAnswer, maxHeaderBytes } from '../../api/answers.ts'
 import type { OperatorApi } from '../../api/operator-api.ts'
 import { createConsole } from '../../console/create-console.ts'
 import { groupResources, type StatusReport } from '../../status/status-report.ts'
@@ -53,5 +54,6 @@ export function createOperatorPages(pages: OperatorPages): Server {
         )
     }
   }
-  return answerClientErrors(createGuardedServer(answer, { maxHeaderSize: maxHeaderBytes }))
+  const server = createGuardedServer(answer, { maxHeaderSize: maxHeaderBytes })
+  return answerClientErrors(server, clientErrorAnswer)
 }

@@ -1,10 +1,9 @@
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { Duplex } from 'node:stream'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { Cidr } from '@tollway/chassis/net/cidr.ts'
-import { STATUS_CODES } from '@tollway/chassis/net/node-http.ts'
+import { answerClientErrors, type ClientErrorStatus } from '@tollway/chassis/net/client-errors.ts'
 import type { TlsFiles } from '@tollway/chassis/net/tls.ts'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { describeError } from '../../describe-error.ts'
@@ -89,12 +88,20 @@ export function createJsonServer(options: JsonServerOptions): JsonServer {
       querystringParser: () => ({}),
     },
     genReqId: request => requestIdOf(request.headers['x-request-id'], clock.nowMs(), randomBytes),
-    clientErrorHandler: (error, socket) => answerSocketError(error, socket, clock.nowMs(), randomBytes),
+    // `answerClientErrors` answers them.
+    clientErrorHandler: () => {},
     frameworkErrors: (error, request, reply) => {
       sendError(reply, request, error, log)
     },
     ...serverOptions(options, timeouts),
   })
+  answerClientErrors(app.server, status => ({
+    headers: {
+      'content-type': 'application/json; charset=utf-8',
+      'x-request-id': newId(clock.nowMs(), randomBytes),
+    },
+    body: JSON.stringify({ code: 'malformed_body', message: clientErrors[status] }),
+  }))
   warnOfStrangers(app, log)
   const stopFollowing = followCertificates(app.server, options.tls)
   app.removeAllContentTypeParsers()
@@ -215,30 +222,8 @@ function sendError(reply: FastifyReply, request: FastifyRequest, error: unknown,
   return sendAnswer(reply, { status, body: JSON.stringify({ code, message, requestId: request.id }) })
 }
 
-/** The error of Node for a connection whose request is not valid HTTP. */
-interface ClientError extends Error {
-  readonly code?: string
-}
-
-const answers: Readonly<Record<string, readonly [status: number, message: string]>> = {
-  HPE_HEADER_OVERFLOW: [431, 'The headers are larger than the limit.'],
-  ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request took too long.'],
-}
-
-/** Answers bytes that are not HTTP in the form of every other error, and ends the connection. */
-function answerSocketError(error: ClientError, socket: Duplex, nowMs: number, random: RandomBytes): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy()
-    return
-  }
-  const [status, message] = answers[error.code ?? ''] ?? [400, 'The request is not valid HTTP.']
-  const body = JSON.stringify({ code: 'malformed_body', message })
-  const lines = [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-    'content-type: application/json; charset=utf-8',
-    `content-length: ${Buffer.byteLength(body)}`,
-    `x-request-id: ${newId(nowMs, random)}`,
-    'connection: close',
-  ]
-  socket.end(`${lines.join('\r\n')}\r\n\r\n${body}`)
+const clientErrors: Readonly<Record<ClientErrorStatus, string>> = {
+  400: 'The request is not valid HTTP.',
+  408: 'The request took too long.',
+  431: 'The headers are larger than the limit.',
 }

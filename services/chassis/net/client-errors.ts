@@ -1,0 +1,50 @@
+import type { Server, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { STATUS_CODES } from './node-http.ts'
+
+/** The status of bytes that are no HTTP request, of one that takes too long, and of one with a large head. */
+export type ClientErrorStatus = 400 | 408 | 431
+
+const statuses: Readonly<Record<string, ClientErrorStatus>> = {
+  HPE_HEADER_OVERFLOW: 431,
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+}
+
+/** A client may read the answer only after it has sent the rest of its request. */
+const dropMs = 5_000
+
+/**
+ * Lets a server answer connections without a valid request in the form of its other errors. Without it, Node
+ * answers them without a body.
+ */
+export function answerClientErrors(
+  server: Server,
+  answerOf: (status: ClientErrorStatus) => {
+    readonly headers: Readonly<Record<string, string>>
+    readonly body: string
+  },
+): Server {
+  const answered = new WeakSet<Duplex>()
+  /** The last answer of each connection. */
+  const answers = new WeakMap<Duplex, ServerResponse>()
+  server.on('request', ({ socket }, response) => answers.set(socket, response))
+  return server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
+    // The rest of the request is an error, too.
+    if (answered.has(socket)) return
+    answered.add(socket)
+    socket.on('error', () => {})
+    const last = answers.get(socket)
+    const isAnswering = last?.headersSent === true && !last.writableFinished
+    if (error.code === 'ECONNRESET' || !socket.writable || isAnswering) return void socket.destroy()
+    const status = statuses[error.code ?? ''] ?? 400
+    const { headers, body } = answerOf(status)
+    const lines = Object.entries({
+      ...headers,
+      'content-length': Buffer.byteLength(body),
+      connection: 'close',
+    }).map(([name, value]) => `${name}: ${value}`)
+    const timer = setTimeout(() => socket.destroy(), dropMs).unref()
+    socket.once('close', () => clearTimeout(timer))
+    socket.end([`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, '', body].join('\r\n'))
+  })
+}
