@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { adminErrors } from '@tollway/broker/servers/admin-errors.ts'
 import { settings as brokerSettings } from '@tollway/broker/settings.ts'
 import { describeSettings } from '@tollway/chassis/settings.ts'
 import { rateLimitConfigKind, rateLimitConfigLimits } from '@tollway/crds/rate-limit-config.ts'
@@ -44,6 +45,7 @@ export function pages(): readonly Page[] {
     },
     { name: 'payment-page-inventory.md', text: paymentPageInventory() },
     { name: 'helm-values.md', text: valuesPage() },
+    { name: 'broker-admin-errors.md', text: adminErrorsPage() },
     { name: 'operator-api-errors.md', text: operatorErrorsPage() },
   ]
 }
@@ -76,11 +78,38 @@ ${headers.join('\n')}
 `
 }
 
-function operatorErrorsPage(): string {
-  const rows = Object.entries(apiErrors).map(
+interface DocumentedError {
+  readonly statuses: readonly number[]
+  readonly meaning: string
+  readonly action: string
+}
+
+function errorTable(errors: readonly (readonly [code: string, error: DocumentedError])[]): string {
+  const rows = errors.map(
     ([code, { statuses, meaning, action }]) =>
       `| \`${code}\` | ${statuses.join(', ')} | ${meaning} | ${action} |`,
   )
+  return `| Code | Status | Meaning | What to do |
+|---|---|---|---|
+${rows.join('\n')}
+`
+}
+
+function adminErrorsPage(): string {
+  const errors = Object.entries(adminErrors).map(
+    ([code, { status, ...error }]) => [code, { statuses: [status], ...error }] as const,
+  )
+  return `${notice('services/broker/servers/admin-errors.ts')}
+
+# Errors of the broker's admin API
+
+The body of an error of the [admin API](../concepts/streams.md#admin-api) is \`{"code", "message"}\`. \`code\` is for programs and one
+of this table; \`message\` is for people. The debug server answers the same errors of its pages as text.
+
+${errorTable(errors)}`
+}
+
+function operatorErrorsPage(): string {
   return `${notice('operator/api/errors.ts')}
 
 # Errors of the operator's API
@@ -90,10 +119,7 @@ The body of an error is \`{"error": {"code", "message", "field", "problems"}}\`.
 the error is one of a parameter or of a field of the body. On a stream that has begun, the same body is the data of
 an event \`error\`. [operator-api.md](operator-api.md#life-of-a-request) has the order of the checks.
 
-| Code | Status | Meaning | What to do |
-|---|---|---|---|
-${rows.join('\n')}
-`
+${errorTable(Object.entries(apiErrors))}`
 }
 
 function settingsPage(): string {

@@ -1,4 +1,5 @@
 import type { RequestOptions } from 'node:http'
+import { isObject } from '@tollway/chassis/is-object.ts'
 import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
 import { request } from '@tollway/chassis/net/node-http.ts'
 import { readStreamsPage, type StreamsPage } from './read-streams-page.ts'
@@ -45,7 +46,8 @@ export async function interrupt(
 
 async function askBroker(address: BrokerAddress, method: string, path: string): Promise<unknown> {
   const { status, body } = await callBroker(address, method, path)
-  if (status !== 200) throw new Error(`${address.url.origin}: answers ${status}: ${firstLine(body)}`)
+  if (status !== 200)
+    throw new Error(`${address.url.origin}: answers ${status}: ${firstLine(messageOf(body))}`)
   return parse(body)
 }
 
@@ -92,6 +94,12 @@ function optionsOf({ url, token, ca, cert, key }: BrokerAddress): RequestOptions
     ...(cert !== undefined && { cert }),
     ...(key !== undefined && { key }),
   }
+}
+
+/** The admin API answers errors as JSON, and the debug server as text. */
+function messageOf(body: string): string {
+  const answer = parse(body)
+  return isObject(answer) && typeof answer['message'] === 'string' ? answer['message'] : body
 }
 
 const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu

@@ -225,6 +225,7 @@ export const importRules: readonly ImportRule[] = [
       'operator/api/errors.ts',
       'services/chassis/settings.ts',
       'services/ratelimit/settings.ts',
+      'services/broker/servers/admin-errors.ts',
       'services/broker/settings.ts',
       'services/payments/',
     ],

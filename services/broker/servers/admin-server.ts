@@ -1,16 +1,20 @@
-import type { IncomingMessage, RequestListener, Server } from 'node:http'
+import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http'
+import type { Server as HttpsServer } from 'node:https'
 import type { Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { addressKey } from '@tollway/chassis/limits/address-key.ts'
 import { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
+import { answerClientErrors, type ClientErrorStatus } from '@tollway/chassis/net/client-errors.ts'
+import { createGuardedServer, guarded } from '@tollway/chassis/net/guarded-server.ts'
+import { contextOptions, refusalOfClient } from '@tollway/grpc/server/tls-handshakes.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 import type { BrokerStats } from '../broker-stats.ts'
 import { Tally } from '../streams/tally.ts'
+import { type AdminErrorCode, PageError } from './admin-errors.ts'
 import type { AdminTokens } from './admin-tokens.ts'
-import { createHttpsServer } from './https-server.ts'
-import { pageListener, requestTimeoutMs, send } from './page-server.ts'
+import { json, pageListener, requestTimeoutMs } from './page-server.ts'
 import { type StreamPagesOptions, streamPages, streamPagesHelp } from './stream-pages.ts'
 
 export interface AdminServerOptions {
@@ -32,6 +36,34 @@ const maxConnectionsOfPeer = 64
 const connectionsCheckingInterval = 1_000
 const maxHeaderBytes = 16 * 1024
 
+/** The names of rejections in `errors_total`. */
+const statusNames: Partial<Record<AdminErrorCode, string>> = {
+  body: 'INVALID_ARGUMENT',
+  'too-many': 'RESOURCE_EXHAUSTED',
+  'no-tokens': 'UNAVAILABLE',
+  unauthenticated: 'UNAUTHENTICATED',
+  method: 'UNIMPLEMENTED',
+}
+
+const clientErrors: Readonly<Record<ClientErrorStatus, readonly [code: AdminErrorCode, message: string]>> = {
+  400: ['invalid', 'the request is not valid HTTP'],
+  408: ['deadline', `the request has not arrived within ${requestTimeoutMs / 1000} s`],
+  431: ['too-large', `the path and the headers have more than ${maxHeaderBytes} bytes`],
+}
+
+const errorHeaders = { 'content-type': json, 'cache-control': 'no-store' }
+const errorBody = (code: AdminErrorCode, message: string) => `${JSON.stringify({ code, message })}\n`
+
+const clientErrorAnswer = (status: ClientErrorStatus) => ({
+  headers: errorHeaders,
+  body: errorBody(...clientErrors[status]),
+})
+
+function sendError(response: ServerResponse, { status, code, message, headers }: PageError): void {
+  response.writeHead(status, { ...errorHeaders, ...headers })
+  response.end(errorBody(code, message))
+}
+
 /**
  * The admin API: the pages of streams, for callers with a token. An address with too many wrong tokens is
  * rejected for some seconds, even with a valid token, which limits the rate of guesses.
@@ -40,44 +72,48 @@ export function createAdminServer({ pages, tokens, tls, ...options }: AdminServe
   const { clock, stats, log } = options
   const failures = new KeyedRateLimiter(failuresPerMinute, clock)
 
-  const listener: RequestListener = (request, response) => {
-    const { headers, method = '', socket } = request
-    const peer = addressKey(socket.remoteAddress ?? '')
-    const refuse = (status: number, code: string, message: string) => {
-      stats.failed('admin', code)
-      send(response, status, `${message}\n`)
-    }
+  /** Returns why the request is rejected before its page is looked up. */
+  function rejectionOf({ headers, method = '', socket }: IncomingMessage): PageError | undefined {
     if (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0) {
-      response.setHeader('connection', 'close')
-      return refuse(413, 'INVALID_ARGUMENT', 'a request must not have a body')
+      return new PageError('body', 'a request must not have a body', { connection: 'close' })
     }
+    const peer = addressKey(socket.remoteAddress ?? '')
     const waitMs = failures.waitMs(peer)
     if (waitMs > 0) {
-      response.setHeader('retry-after', Math.ceil(waitMs / 1000))
-      return refuse(429, 'RESOURCE_EXHAUSTED', 'this address has sent too many wrong tokens')
+      const wait = { 'retry-after': `${Math.ceil(waitMs / 1000)}` }
+      return new PageError('too-many', 'this address has sent too many wrong tokens', wait)
     }
     const verdict = tokens.judge(headers.authorization)
     if (verdict === 'unusable') {
-      return refuse(503, 'UNAVAILABLE', 'the file of tokens cannot be used; the log has the reason')
+      return new PageError('no-tokens', 'the file of tokens cannot be used; the log has the reason')
     }
     if (verdict === 'refused') {
       failures.take(peer)
       log.warn('reject admin call: wrong token', { peer })
-      response.setHeader('www-authenticate', 'Bearer')
-      return refuse(401, 'UNAUTHENTICATED', 'a bearer token of the admin API is needed')
+      const challenge = { 'www-authenticate': 'Bearer' }
+      return new PageError('unauthenticated', 'a bearer token of the admin API is needed', challenge)
     }
-    if (method !== 'GET' && method !== 'DELETE') {
-      response.setHeader('allow', 'GET, DELETE')
-      return refuse(405, 'UNIMPLEMENTED', 'only GET and DELETE are allowed')
+    if (method === 'GET' || method === 'DELETE') return undefined
+    return new PageError('method', 'only GET and DELETE are allowed', { allow: 'GET, DELETE' })
+  }
+
+  const listener: RequestListener = (request, response) => {
+    const rejection = rejectionOf(request)
+    if (rejection !== undefined) {
+      stats.failed('admin', statusNames[rejection.code] ?? 'UNKNOWN')
+      return sendError(response, rejection)
     }
-    if (method === 'DELETE') log.info('interrupt requests', { peer, path: request.url })
+    const { method, url: path, socket } = request
+    if (method === 'DELETE')
+      log.info('interrupt requests', { peer: addressKey(socket.remoteAddress ?? ''), path })
     serve(request, response)
   }
 
   const mayWatch = ({ headers }: IncomingMessage) => tokens.judge(headers.authorization) === 'accepted'
   const serve = pageListener(
     streamPages({ ...pages, mayWatch }),
-    `no such page. The pages are:\n${streamPagesHelp}`,
+    `no such page. The pages are:\n${streamPagesHelp.trimEnd()}`,
+    sendError,
   )
   const limits = {
     maxHeaderSize: maxHeaderBytes,
@@ -87,6 +123,7 @@ export function createAdminServer({ pages, tokens, tls, ...options }: AdminServe
   }
   const server =
     tls === undefined ? createGuardedServer(listener, limits) : createHttpsServer(tls, limits, listener)
+  answerClientErrors(server, clientErrorAnswer)
   limitConnectionsOfPeers(server)
   server.maxConnections = maxConnections
   return server
@@ -99,4 +136,35 @@ function limitConnectionsOfPeers(server: Server): void {
     if (connections.take(peer, maxConnectionsOfPeer)) socket.once('close', () => connections.release(peer))
     else socket.destroy()
   })
+}
+
+const handshakeTimeoutMs = 10_000
+
+/**
+ * An HTTPS server with the certificates of a gRPC server, which follow its files, and with the same checks of
+ * client certificates.
+ */
+function createHttpsServer(tls: ServerTls, options: ServerOptions, listener: RequestListener): HttpsServer {
+  const { createServer } = process.getBuiltinModule('node:https')
+  const server: HttpsServer = createServer(
+    {
+      ...options,
+      ...contextOptions(tls),
+      requestCert: tls.requireClientCert,
+      rejectUnauthorized: true,
+      handshakeTimeout: handshakeTimeoutMs,
+    },
+    guarded(listener),
+  )
+  server.prependListener('secureConnection', (socket: TLSSocket) => {
+    const error = refusalOfClient(tls, socket)
+    if (error === undefined) return
+    tls.onRefused?.(error, socket.remoteAddress ?? '')
+    socket.destroy()
+  })
+  server.once(
+    'close',
+    tls.onChange(() => server.setSecureContext(contextOptions(tls))),
+  )
+  return server
 }

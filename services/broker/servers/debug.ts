@@ -32,7 +32,7 @@ export function createDebugServer(options: PagesOptions): Server {
   const findStreams = streamPages(options)
   const find: FindPage = (path, method) =>
     findStreams(path, method) ?? (method === 'DELETE' ? undefined : pages.get(path))
-  return createPageServer(find, `no such page. The pages are:\n${help}`)
+  return createPageServer(find, `no such page. The pages are:\n${help.trimEnd()}`)
 }
 
 /** Metrics and health only, for a port that other hosts can reach. */
@@ -40,7 +40,7 @@ export function createMetricsServer(options: ProbeOptions): Server {
   const pages = probePages(options)
   return createPageServer(
     path => pages.get(path),
-    `no such page. The pages are ${[...pages.keys()].join(', ')}\n`,
+    `no such page. The pages are ${[...pages.keys()].join(', ')}`,
   )
 }
 

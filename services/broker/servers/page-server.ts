@@ -1,8 +1,13 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
+import { PageError } from './admin-errors.ts'
 
-/** Handles one path. */
-export type Page = (request: IncomingMessage, response: ServerResponse, query: URLSearchParams) => void
+/** Handles one path. Throws or rejects with a `PageError`. */
+export type Page = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  query: URLSearchParams,
+) => void | Promise<void>
 
 /** Returns the page of a path, or undefined. */
 export type FindPage = (path: string, method: string) => Page | undefined
@@ -27,12 +32,20 @@ export function createPageServer(find: FindPage, notFound: string): Server {
 export const requestTimeoutMs = 10_000
 
 /** Finds the page of each request. */
-export function pageListener(find: FindPage, notFound: string): RequestListener {
-  return (request, response) => {
+export function pageListener(find: FindPage, notFound: string, sendError = sendErrorText): RequestListener {
+  return async (request, response) => {
     request.resume()
     const [path = '', query = ''] = (request.url ?? '').split('?', 2)
-    const page = find(path, request.method ?? '')
-    if (page === undefined) send(response, 404, notFound)
-    else page(request, response, new URLSearchParams(query))
+    try {
+      const page = find(path, request.method ?? '')
+      if (page === undefined) throw new PageError('not-found', notFound)
+      await page(request, response, new URLSearchParams(query))
+    } catch (error) {
+      if (!(error instanceof PageError)) throw error
+      sendError(response, error)
+    }
   }
 }
+
+const sendErrorText = (response: ServerResponse, { status, message }: PageError) =>
+  send(response, status, `${message}\n`)

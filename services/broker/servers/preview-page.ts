@@ -1,5 +1,6 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { LoggedRequest, RingCursor, StreamLog } from '../stream-log/stream-log.ts'
+import { PageError } from './admin-errors.ts'
 import { json, type Page, send } from './page-server.ts'
 
 /** The last messages that a preview shows. */
@@ -47,16 +48,14 @@ export function createPreviews(streams: Pick<StreamLog, 'list'>): MakePreview {
 
 /** Returns the page `/streams/preview?key=KEY`. */
 export function previewPage(makePreview: MakePreview): Page {
-  return (_, response, query) => {
+  return async (_, response, query) => {
     const key = query.get('key') ?? ''
-    if (key === '') return send(response, 400, 'key: is missing; expected that of a request in /streams\n')
-    makePreview(key).then(
-      made => {
-        if (made === undefined) send(response, 404, 'key: no request that is kept here has it\n')
-        else send(response, 200, `${made}\n`, json)
-      },
-      (error: unknown) => send(response, 503, `${(error as Error).message}\n`),
-    )
+    if (key === '') throw new PageError('invalid', 'key: is missing; expected that of a request in /streams')
+    const made = await makePreview(key).catch((error: Error) => {
+      throw new PageError('preview-failed', error.message)
+    })
+    if (made === undefined) throw new PageError('not-found', 'key: no request that is kept here has it')
+    send(response, 200, `${made}\n`, json)
   }
 }
 

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { StreamLog } from '../stream-log/stream-log.ts'
 import type { Broker } from '../streams/broker.ts'
+import { PageError } from './admin-errors.ts'
 import { type FindPage, json, type Page, send } from './page-server.ts'
 import { type MakePreview, previewPage } from './preview-page.ts'
 import { streamsJson, streamsPage } from './streams-page.ts'
@@ -34,7 +35,7 @@ export function streamPages(options: StreamPagesOptions): FindPage {
     const wanted = query.get('watch')
     if (wanted === null) sendStreams(options, request, response)
     else if (wanted === 'true') watch.add(response, () => mayWatch(request))
-    else send(response, 400, 'watch: only true is allowed\n')
+    else throw new PageError('invalid', 'watch: only true is allowed')
   }
   const preview = previewPage(options.makePreview)
   return (path, method) => {
@@ -65,14 +66,14 @@ function interruption(path: string, { streams }: StreamPagesOptions): Page | und
   const match = interruptionPath.exec(path)
   if (match === null) return undefined
   const [, alone, stream = alone ?? '', request = ''] = match
-  return (_, response) => {
+  return async (_, response) => {
     const ids = decodeAll([stream, request])
-    if (ids === undefined) return send(response, 400, 'the ids are not percent-encoded\n')
+    if (ids === undefined) throw new PageError('invalid', 'the ids are not percent-encoded')
     const [streamId = '', requestId = ''] = ids
-    streams.interrupt(streamId, requestId).then(
-      interrupted => send(response, 200, `${JSON.stringify({ interrupted })}\n`, json),
-      (error: unknown) => send(response, 503, `${(error as Error).message}\n`),
-    )
+    const interrupted = await streams.interrupt(streamId, requestId).catch((error: Error) => {
+      throw new PageError('log-failed', error.message)
+    })
+    send(response, 200, `${JSON.stringify({ interrupted })}\n`, json)
   }
 }
 

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Repeat } from '../stream-log/repeat.ts'
 import type { Broker } from '../streams/broker.ts'
-import { send } from './page-server.ts'
+import { PageError } from './admin-errors.ts'
 import { type StreamView, streamViews } from './streams-page.ts'
 
 /** Sends the running requests and their changes to watchers. */
@@ -13,6 +13,7 @@ export interface StreamWatch {
    * changes; when it reads again, it gets `missed`, and the running requests again.
    *
    * @param isAllowed checked at each change; the answer ends when it returns false
+   * @throws PageError if as many calls watch as are allowed
    */
   add(response: ServerResponse, isAllowed?: () => boolean): void
 }
@@ -90,7 +91,8 @@ export function createStreamWatch({ broker, clock, repeat }: StreamWatchOptions)
   return {
     add(response, isAllowed = () => true) {
       if (watchers.size >= maxWatchers) {
-        return send(response, 503, `${maxWatchers} calls watch the streams, which are all that are allowed\n`)
+        const message = `${maxWatchers} calls watch the streams, which are all that are allowed`
+        throw new PageError('too-many-watches', message)
       }
       const watcher = { response, isAllowed, sentMs: 0, missed: false }
       response.writeHead(200, { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' })
