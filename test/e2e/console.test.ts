@@ -142,6 +142,8 @@ describe('the console of a cluster', { skip, timeout: 300_000 }, () => {
     await kubectl('-n', system, 'delete', 'pod', '-l', operators, '--wait=false')
     await page.getByText(reconnects).waitFor({ timeout: reconnectMs })
     await eventually('two operators', async () => (await readyOperators()).length === 2)
+    // kubectl does not always notice that its pod is gone.
+    forwarded.again()
     await page.getByText(reconnects).waitFor({ state: 'detached', timeout: reconnectMs })
     await eventually('live calls', async () => {
       await callAs('the-last')
@@ -188,6 +190,8 @@ const callsOf = (user: string) => async (count: number) => {
 
 interface Forwarded {
   readonly origin: string
+  /** Chooses a pod again, after a second. */
+  again(): void
   stop(): void
 }
 
@@ -211,6 +215,7 @@ async function forwardOperator(): Promise<Forwarded> {
   await eventually('the forwarded port', async () => port() !== undefined)
   return {
     origin: `http://localhost:${port()}`,
+    again: () => void child.kill(),
     stop() {
       stopped = true
       child.kill()
