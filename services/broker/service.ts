@@ -154,7 +154,7 @@ async function openStreamLog(settings: Settings): Promise<StreamLog> {
   const { redisUrl: url, redisKeyPrefix: keyPrefix, maxKeptBytes } = settings
   const shared = { clock: systemClock, repeat: systemRepeat, maxKeptBytes }
   if (settings.streamLog === 'memory') return new MemoryLog({ ...shared, newKey: randomUUID })
-  const { createRedisLog } = await import('./stream-log/redis.ts')
+  const { createRedisLog } = await import('./stream-log/redis/redis-log.ts')
   return createRedisLog({ ...shared, url, keyPrefix, podId: randomUUID(), random: Math.random })
 }
 

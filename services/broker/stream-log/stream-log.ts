@@ -85,7 +85,7 @@ export interface Opening {
 /**
  * Allows a producer to continue its request. The owner of the log handles the tokens; the log stores hashes.
  */
-export interface ResumeGrant {
+interface ResumeGrant {
   /** Hexadecimal. */
   readonly tokenHash: string
   /** The time that the request waits for its producer after `RequestWriter.suspend`. */
@@ -267,3 +267,20 @@ export class LogRefusal extends ExpectedError {
     this.reason = reason
   }
 }
+
+/** The refusals that every log gives in the same words. */
+
+export const shutsDown = () => new LogRefusal('unavailable', 'the broker is shutting down')
+
+export const idsInUse = () => new LogRefusal('exists', 'a push with the same ids is running')
+
+export const wasInterrupted = () => new LogRefusal('interrupted', 'the request was interrupted')
+
+export const notReadable = () => new LogRefusal('unavailable', 'the log cannot be read')
+
+export const messagesGone = () => new LogRefusal('gone', 'no message of the request is kept any more')
+
+export const runGone = (run: string) =>
+  new LogRefusal('gone', `the run ${JSON.stringify(run)} is not kept any more`)
+
+export const hasEnded = (how: string) => new LogRefusal('ended', `the request has ended: ${how}`)

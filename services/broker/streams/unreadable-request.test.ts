@@ -4,8 +4,12 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { createBrokerStats } from '../broker-stats.ts'
 import { defaultRoute } from '../routes/route.ts'
 import { ByteBudget } from '../stream-log/byte-budget.ts'
-import { messagesGone } from '../stream-log/refusals.ts'
-import type { LoggedRequest, RingCursor, StreamLog } from '../stream-log/stream-log.ts'
+import {
+  type LoggedRequest,
+  messagesGone,
+  type RingCursor,
+  type StreamLog,
+} from '../stream-log/stream-log.ts'
 import { Pull } from './pull.ts'
 import { Tally } from './tally.ts'
 import { defaultBrokerLimits } from './testing/simulation-under-test.ts'

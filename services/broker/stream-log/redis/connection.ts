@@ -1,11 +1,11 @@
 import type { ConnectionOptions as TlsOptions } from 'node:tls'
 import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import { Redis } from 'ioredis'
-import { type SilenceWatch, watchSilence } from './silence-watch.ts'
+import { LogRefusal } from '../stream-log.ts'
 
-export type Argument = string | number | Uint8Array
+type Argument = string | number | Uint8Array
 
-export interface RedisConnectionOptions {
+interface RedisConnectionOptions {
   /**
    * `redis://[user:password@]host[:port][/database]`, `rediss://…` for TLS, `host:port`, or the path of a
    * unix socket.
@@ -19,7 +19,7 @@ export interface RedisConnectionOptions {
   readonly random: () => number
 }
 
-export const redisUrlForms =
+const redisUrlForms =
   'redis://[user[:password]@]host[:port][/database], rediss://…, host:port or the absolute path of a unix socket'
 
 /**
@@ -28,7 +28,7 @@ export const redisUrlForms =
  */
 export class RedisConnection {
   readonly #redis: Redis
-  readonly #silence: SilenceWatch
+  readonly #stopSilenceWatch: () => void
   readonly #listeners: ((ready: boolean) => void)[] = []
   #ready = false
   #connected = false
@@ -50,11 +50,12 @@ export class RedisConnection {
       random: options.random,
     })
     this.#redis = openRedis(url, options, backoff)
-    this.#silence = watchSilence(this.#redis, {
-      stallMs: options.stallMs,
+    this.#stopSilenceWatch = watchSilence(
+      this.#redis,
+      options.stallMs,
       // The replies of the handshake are pending before the connection is ready.
-      isReplyPending: () => this.#pendingReplies > 0 || (this.#connected && !this.#ready),
-    })
+      () => this.#pendingReplies > 0 || (this.#connected && !this.#ready),
+    )
     this.#redis.on('error', (error: Error) => {
       if (!this.#ready) this.#problem = `Redis: ${error.message}`
     })
@@ -115,7 +116,7 @@ export class RedisConnection {
   close(): void {
     this.#closed = true
     this.#problem = 'closed'
-    this.#silence.stop()
+    this.#stopSilenceWatch()
     this.#redis.disconnect()
     // Notifies callers that wait for the next connection.
     this.#notify(false)
@@ -174,4 +175,47 @@ function isRedisUrl(url: string): boolean {
 function asIoredisArgument(argument: Argument): string | number | Buffer {
   if (typeof argument !== 'object') return argument
   return Buffer.from(argument.buffer, argument.byteOffset, argument.byteLength)
+}
+
+/** The number of checks within the timeout. */
+const checks = 4
+
+/**
+ * Cuts a connection with a pending reply after `stallMs` without data, until the returned function is called.
+ * Time is counted in checks: between two checks the process reads the received data. A process that was
+ * paused, stopped or busy, sees a single late check, and does not count its own pause as silence of Redis.
+ */
+function watchSilence(redis: Redis, stallMs: number, isReplyPending: () => boolean): () => void {
+  let silentChecks = 0
+  const restart = () => {
+    silentChecks = 0
+  }
+  redis.on('connect', () => {
+    restart()
+    redis.stream.on('data', restart)
+  })
+  const timer = setInterval(() => {
+    silentChecks = isReplyPending() ? silentChecks + 1 : 0
+    // The first check may come just after the command was sent.
+    if (silentChecks <= checks) return
+    restart()
+    redis.stream.destroy(new Error(`no reply for ${stallMs} ms`))
+  }, stallMs / checks)
+  timer.unref()
+  return () => clearInterval(timer)
+}
+
+/** The problem of a Redis that answers, but rejects writes because it has reached its `maxmemory`. */
+export const outOfMemory = 'the log is out of memory'
+
+/**
+ * Redis begins the error with `OOM`; an error from a script may have `ERR` and the script's name before it.
+ */
+export function isOutOfMemory(error: unknown): boolean {
+  return error instanceof Error && /\bOOM command not allowed/.test(error.message)
+}
+
+/** @throws LogRefusal `unavailable` for the error of a Redis command */
+export function unavailable(error: unknown): never {
+  throw new LogRefusal('unavailable', isOutOfMemory(error) ? outOfMemory : 'the log cannot be reached')
 }

@@ -1,5 +1,5 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { createRedisLog } from '../redis.ts'
+import { createRedisLog } from '../redis/redis-log.ts'
 import { systemRepeat } from '../repeat.ts'
 import { openingOf, toBytes } from './log-under-test.ts'
 import { quickTimings } from './redis-log-under-test.ts'

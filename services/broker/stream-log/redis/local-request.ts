@@ -1,4 +1,5 @@
-import { Ring } from '../../ring.ts'
+import { setTimeout as pause } from 'node:timers/promises'
+import { Ring } from '../ring.ts'
 import {
   type LoggedRequest,
   LogRefusal,
@@ -6,18 +7,17 @@ import {
   type RequestEnd,
   type ResumedRequest,
   type WriterEnd,
-} from '../../stream-log.ts'
-import { type WritableRequest, Writer } from '../../writer.ts'
-import { type DirectoryEntry, decodeEnd, endedEntry, type StoredEnd } from '../directory-entry.ts'
-import { lostScript } from '../scripts.ts'
-import type { RedisLogSetup } from '../setup.ts'
-import { outOfMemory } from '../unavailable.ts'
+} from '../stream-log.ts'
+import { type WritableRequest, Writer } from '../writer.ts'
 import { AppendQueue } from './append-queue.ts'
+import { isOutOfMemory, outOfMemory } from './connection.ts'
+import { type DirectoryEntry, decodeEnd, endedEntry, type StoredEnd } from './directory-entry.ts'
 import { type EndAnswer, endRequest } from './end-request.ts'
-import { RemoteReaders } from './remote-readers.ts'
-import { RepeatedCommand } from './repeated-command.ts'
+import { RemoteReaders } from './position-reports.ts'
+import { lostScript } from './scripts.ts'
+import type { RedisLogSetup } from './setup.ts'
 
-export interface LocalRequestOptions {
+interface LocalRequestOptions {
   readonly setup: RedisLogSetup
   readonly entry: DirectoryEntry
   readonly header: Uint8Array
@@ -326,5 +326,60 @@ export class LocalRequest implements WritableRequest {
     if (answer === 'gone') this.close(lostData)
     else if (answer === 'moved') this.moved()
     else this.#options.learn(endedEntry(this.entry, answer, this.#options.setup.clock.nowMs()))
+  }
+}
+
+const retryMs = 100
+
+/** Repeats a command until Redis accepts it. One command at a time. */
+class RepeatedCommand {
+  readonly #setup: RedisLogSetup
+  /** The time since which the reply is pending, by the monotonic clock. */
+  #pendingSinceMs: number | undefined
+  #full = false
+  #cancelled = false
+
+  constructor(setup: RedisLogSetup) {
+    this.#setup = setup
+  }
+
+  /** Redis rejected the last command because it has no memory. */
+  get full(): boolean {
+    return this.#full
+  }
+
+  /** Redis has not replied for longer than it may. */
+  get isOverdue(): boolean {
+    const { clock, timings } = this.#setup
+    return this.#pendingSinceMs !== undefined && clock.monotonicMs() - this.#pendingSinceMs > timings.awayMs
+  }
+
+  /** Resolves with the reply; undefined after `cancel`. Rejects if the log is closed. */
+  async send<T>(command: () => Promise<T>): Promise<T | undefined> {
+    const { clock, commands } = this.#setup
+    this.#pendingSinceMs = clock.monotonicMs()
+    while (!this.#cancelled) {
+      try {
+        const reply = await command()
+        this.#pendingSinceMs = undefined
+        this.#full = false
+        return this.#cancelled ? undefined : reply
+      } catch (error) {
+        this.#full = isOutOfMemory(error)
+        if (commands.ready) await pause(retryMs)
+        else await commands.whenReady()
+      }
+    }
+    return undefined
+  }
+
+  /** Ignores the reply to the current command, and sends no more commands. */
+  cancel(): void {
+    this.#cancelled = true
+  }
+
+  /** The process was paused, and may have an unread reply: the deadline starts again. */
+  extendDeadlineAfterStall(): void {
+    if (this.#pendingSinceMs !== undefined) this.#pendingSinceMs = this.#setup.clock.monotonicMs()
   }
 }

@@ -1,17 +1,19 @@
-import { hasEnded, messagesGone, notReadable } from '../../refusals.ts'
-import { Ring, type RingWatch } from '../../ring.ts'
+import { Ring, type RingWatch } from '../ring.ts'
 import {
   describeEnd,
+  hasEnded,
   LogRefusal,
+  messagesGone,
+  notReadable,
   type RequestEnd,
   type RingCursor,
   type RingReader,
-} from '../../stream-log.ts'
-import { type DirectoryEntry, decodeEnd, endedEntry } from '../directory-entry.ts'
-import { entryId, positionOf } from '../keys.ts'
-import type { RedisLogSetup } from '../setup.ts'
+} from '../stream-log.ts'
+import { type DirectoryEntry, decodeEnd, endedEntry } from './directory-entry.ts'
+import { entryId, positionOf } from './keys.ts'
 import type { PositionReports, ReportedReaders } from './position-reports.ts'
 import { type FollowedStream, type ReadLoop, type StreamEntries, takeAll } from './read-loop.ts'
+import type { RedisLogSetup } from './setup.ts'
 
 export interface RemoteRequestContext {
   readonly setup: RedisLogSetup

@@ -1,11 +1,10 @@
-import type { Ring } from '../../ring.ts'
-import { entryOverheadBytes, type Progress } from '../../stream-log.ts'
-import type { DirectoryEntry } from '../directory-entry.ts'
-import { appendScript } from '../scripts.ts'
-import type { RedisLogSetup } from '../setup.ts'
-import { StoredEntries } from './stored-entries.ts'
+import type { Ring } from '../ring.ts'
+import { entryOverheadBytes, type Progress } from '../stream-log.ts'
+import type { DirectoryEntry } from './directory-entry.ts'
+import { appendScript } from './scripts.ts'
+import type { RedisLogSetup } from './setup.ts'
 
-export interface QueuedEntry {
+interface QueuedEntry {
   readonly bytes: Uint8Array
   readonly receivedMs: number
   /** Undefined for an entry that belongs to the next one. */
@@ -127,5 +126,57 @@ export class AppendQueue {
       tied += 1
     }
     return tied
+  }
+}
+
+/**
+ * Redis stores at most this share more than the ring, or this number of bytes, so that not every command
+ * trims.
+ */
+const trimShare = 1 / 16
+const minTrimBytes = 2 * 1024
+
+/**
+ * The sizes of the entries that Redis stores. They are dropped after the ring has dropped them, when this is
+ * worth a command.
+ */
+class StoredEntries {
+  readonly #ring: Ring
+  /** The sizes by position, oldest first. */
+  readonly #sizes: number[] = []
+  #first: number
+  #bytes: number
+
+  /** @param ring whose entries Redis stores */
+  constructor(ring: Ring) {
+    this.#ring = ring
+    this.#first = ring.firstPosition
+    this.#bytes = ring.bytes
+    for (let position = this.#first; position < ring.nextPosition; position += 1) {
+      this.#sizes.push(ring.bytesFrom(position) - ring.bytesFrom(position + 1))
+    }
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  add(bytes: number): void {
+    this.#sizes.push(bytes)
+    this.#bytes += bytes
+  }
+
+  dropBelow(position: number): void {
+    for (; this.#first < position && this.#sizes.length > 0; this.#first += 1) {
+      this.#bytes -= this.#sizes.shift() ?? 0
+    }
+  }
+
+  /** @param queuedBytes of the entries that the ring may have and Redis has not acknowledged */
+  isTrimDue(queuedBytes: number): boolean {
+    const ring = this.#ring
+    if (ring.firstPosition <= this.#first) return false
+    const droppedBytes = Math.min(this.#bytes, this.#bytes + queuedBytes - ring.bytes)
+    return droppedBytes > Math.max(minTrimBytes, ring.bytes * trimShare)
   }
 }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { missingProgram } from '../../../test/support/require-server.ts'
-import { waitFor } from '../../../test/support/wait-for.ts'
-import { cameBack, type RingCursor, type StreamLog } from './stream-log.ts'
+import { missingProgram } from '../../../../test/support/require-server.ts'
+import { waitFor } from '../../../../test/support/wait-for.ts'
+import { cameBack, type RingCursor, type StreamLog } from '../stream-log.ts'
 import {
   appendUntilFull,
   collect,
@@ -10,7 +10,7 @@ import {
   resumptionOf,
   toBytes,
   toText,
-} from './testing/log-under-test.ts'
+} from '../testing/log-under-test.ts'
 import {
   append,
   assertReads,
@@ -21,8 +21,8 @@ import {
   requestAt,
   serveRedis,
   streamOf,
-} from './testing/redis-log-under-test.ts'
-import { refusalOf } from './testing/stream-log.contract.ts'
+} from '../testing/redis-log-under-test.ts'
+import { refusalOf } from '../testing/stream-log.contract.ts'
 
 const skip = missingProgram('redis-server')
 const success = { how: 'completed' } as const

@@ -1,17 +1,18 @@
-import { messagesGone, notReadable } from '../../refusals.ts'
-import type { Ring } from '../../ring.ts'
-import type {
-  LoggedRequest,
-  Progress,
-  RequestEnd,
-  RequestWriter,
-  RingCursor,
-  RingReader,
-} from '../../stream-log.ts'
-import type { DirectoryEntry } from '../directory-entry.ts'
-import { LocalRequest, logAway, lostData } from '../producing/local-request.ts'
-import { RemoteRequest, type RemoteRequestContext } from '../reading/remote-request.ts'
-import { endGraceMs } from '../setup.ts'
+import type { Ring } from '../ring.ts'
+import {
+  type LoggedRequest,
+  messagesGone,
+  notReadable,
+  type Progress,
+  type RequestEnd,
+  type RequestWriter,
+  type RingCursor,
+  type RingReader,
+} from '../stream-log.ts'
+import type { DirectoryEntry } from './directory-entry.ts'
+import { LocalRequest, logAway, lostData } from './local-request.ts'
+import { RemoteRequest, type RemoteRequestContext } from './remote-request.ts'
+import { endGraceMs } from './setup.ts'
 
 /** The data of a request whose producer connects to this broker. */
 export interface Hosted {

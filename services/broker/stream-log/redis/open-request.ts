@@ -1,11 +1,60 @@
-import { hasEnded, runGone } from '../../refusals.ts'
-import { type ResumeTokens, useToken } from '../../resume-tokens.ts'
-import { describeEnd, LogRefusal, type ResumedRequest, type Resumption } from '../../stream-log.ts'
-import { type DirectoryEntry, decodeEntry, encodeEntry } from '../directory-entry.ts'
-import { resumeScript } from '../scripts.ts'
-import type { RedisLogSetup } from '../setup.ts'
-import { unavailable } from '../unavailable.ts'
+import { type ResumeTokens, useToken } from '../resume-tokens.ts'
+import {
+  describeEnd,
+  hasEnded,
+  idsInUse,
+  LogRefusal,
+  type Opening,
+  type RequestWriter,
+  type ResumedRequest,
+  type Resumption,
+  runGone,
+  wasInterrupted,
+} from '../stream-log.ts'
+import { unavailable } from './connection.ts'
 import type { Directory } from './directory.ts'
+import { type DirectoryEntry, decodeEntry, encodeEntry, idsField } from './directory-entry.ts'
+import { openScript, resumeScript } from './scripts.ts'
+import { directoryExpiryMs, type RedisLogSetup } from './setup.ts'
+
+/** Begins a request at this broker; see `StreamLog.open`. */
+export async function openRequest(
+  setup: RedisLogSetup,
+  directory: Directory,
+  key: string,
+  opening: Opening,
+): Promise<RequestWriter> {
+  const { podId, commands, clock, timings } = setup
+  const { ids, sourceServiceId, route, traceparent, limits, header, resume, progress = {} } = opening
+  await commands.whenReady(timings.stallMs).catch(unavailable)
+  const owned = { podId, owner: 0, graceMs: resume?.graceMs ?? 0 }
+  const entry = { ...owned, ids, sourceServiceId, route, traceparent, openedMs: clock.nowMs(), limits }
+  return await directory.beginning(key, async () => {
+    const answer = await storeOpening(setup, key, entry, opening).catch(unavailable)
+    if (answer === 'exists') throw idsInUse()
+    if (answer === 'interrupted') throw wasInterrupted()
+    return directory.host({ ...entry, key, epoch: Number(answer) }, { header, progress, uses: 0 })
+  })
+}
+
+/** Resolves with the answer of `openScript`. */
+async function storeOpening(
+  { keys, commands, timings }: RedisLogSetup,
+  key: string,
+  entry: Omit<DirectoryEntry, 'key' | 'epoch'>,
+  { ids, header, resume, progress = {}, bearerHash }: Opening,
+): Promise<string> {
+  const names = [
+    ...[keys.running, keys.requests, keys.epoch, keys.changes],
+    ...[keys.interrupted(ids.streamId, ids.requestId), keys.entries(key), keys.header(key)],
+    keys.producer(key),
+  ]
+  const values = [
+    ...[idsField(ids), key, encodeEntry(entry), header, timings.orphanMs, directoryExpiryMs],
+    ...[resume?.tokenHash ?? '', JSON.stringify(progress), bearerHash],
+  ]
+  return String(await commands.call('EVAL', openScript, names.length, ...names, ...values))
+}
 
 /**
  * The number of changes of a request that are tolerated between two commands, because its token was used or
@@ -26,7 +75,7 @@ export async function resumeRequest(
   await setup.commands.whenReady(setup.timings.stallMs).catch(unavailable)
   return await directory.beginning(resumption.run, async () => {
     for (let tried = 0; tried < maxTries; tried += 1) {
-      const resumed = await tryOnce(setup, directory, resumption)
+      const resumed = await tryResume(setup, directory, resumption)
       if (resumed !== undefined) return resumed
     }
     throw new LogRefusal('unavailable', 'the request is continued by others at the same time')
@@ -40,7 +89,7 @@ interface Stored {
   readonly tokens: ResumeTokens | undefined
 }
 
-async function read({ keys, commands }: RedisLogSetup, run: string): Promise<Stored> {
+async function readStored({ keys, commands }: RedisLogSetup, run: string): Promise<Stored> {
   const [value, header, fields] = await Promise.all([
     commands.call('HGET', keys.requests, run),
     commands.call('GET', keys.header(run)),
@@ -57,20 +106,20 @@ async function read({ keys, commands }: RedisLogSetup, run: string): Promise<Sto
 }
 
 /** Undefined if the request has changed since it was read. */
-async function tryOnce(
+async function tryResume(
   setup: RedisLogSetup,
   directory: Directory,
   resumption: Resumption,
 ): Promise<ResumedRequest | undefined> {
   const { podId } = setup
-  const { entry, header, owner, tokens } = await read(setup, resumption.run)
+  const { entry, header, owner, tokens } = await readStored(setup, resumption.run)
   const { uses } = useToken(tokens, resumption)
   if (entry.ended !== undefined) throw hasEnded(describeEnd(entry.ended.end))
   // The directory of this broker may be older than the data that was read.
   directory.learn(entry)
   const local = directory.get(entry.key)?.running
   const next = local === undefined ? { ...entry, podId, owner: Number(owner) + 1 } : entry
-  const progress = await use(setup, { resumption, owner, next, isNew: local === undefined })
+  const progress = await useStoredToken(setup, { resumption, owner, next, isNew: local === undefined })
   if (progress === undefined) return undefined
   if (local !== undefined) {
     const resumed = local.resume(uses)
@@ -82,7 +131,7 @@ async function tryOnce(
   return { writer: await request.takeOver(next, { header, progress, uses }), header, uses, progress }
 }
 
-interface Use {
+interface TokenUse {
   readonly resumption: Resumption
   readonly owner: string
   readonly next: DirectoryEntry
@@ -90,9 +139,9 @@ interface Use {
 }
 
 /** Uses the token. Returns the progress in Redis, or undefined if the request has changed. */
-async function use(
+async function useStoredToken(
   setup: RedisLogSetup,
-  { resumption, owner, next, isNew }: Use,
+  { resumption, owner, next, isNew }: TokenUse,
 ): Promise<object | undefined> {
   const { keys, commands, timings } = setup
   const { run, tokenHash, nextTokenHash } = resumption

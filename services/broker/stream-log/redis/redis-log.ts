@@ -1,23 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ConnectionOptions as TlsOptions } from 'node:tls'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { AnimationIds } from '../wire/animation-ids.ts'
-import { ByteBudget, defaultMaxKeptBytes } from './byte-budget.ts'
-import { RedisConnection } from './redis/connection.ts'
-import { Directory } from './redis/directory/directory.ts'
-import { DirectorySync } from './redis/directory/directory-sync.ts'
-import { endLostRequest } from './redis/directory/end-lost-request.ts'
-import { Heartbeat } from './redis/directory/heartbeat.ts'
-import { Inbox } from './redis/directory/inbox.ts'
-import { interruptRequests } from './redis/directory/interrupt-requests.ts'
-import { openRequest } from './redis/directory/open-request.ts'
-import { resumeRequest } from './redis/directory/resume-request.ts'
-import { redisKeys } from './redis/keys.ts'
-import { PositionReports } from './redis/reading/position-reports.ts'
-import { ReadLoop } from './redis/reading/read-loop.ts'
-import { defaultTimings, type RedisLogSetup, type RedisLogTimings } from './redis/setup.ts'
-import { shutsDown } from './refusals.ts'
-import type { Repeat } from './repeat.ts'
+import type { AnimationIds } from '../../wire/animation-ids.ts'
+import { ByteBudget, defaultMaxKeptBytes } from '../byte-budget.ts'
+import type { Repeat } from '../repeat.ts'
 import {
   type EndListener,
   type LoggedRequest,
@@ -27,8 +13,19 @@ import {
   type ResumedRequest,
   type Resumption,
   type StreamLog,
+  shutsDown,
   shuttingDown,
-} from './stream-log.ts'
+} from '../stream-log.ts'
+import { RedisConnection } from './connection.ts'
+import { Directory } from './directory.ts'
+import { DirectorySync } from './directory-sync.ts'
+import { endLostRequest, interruptRequests } from './end-request.ts'
+import { Heartbeat } from './heartbeat.ts'
+import { redisKeys } from './keys.ts'
+import { openRequest, resumeRequest } from './open-request.ts'
+import { decodeReports, PositionReports } from './position-reports.ts'
+import { type FollowedStream, ReadLoop } from './read-loop.ts'
+import { defaultTimings, type RedisLogSetup, type RedisLogTimings } from './setup.ts'
 
 export interface RedisLogOptions {
   /** The address in a form of `RedisConnectionOptions.url`. */
@@ -191,5 +188,40 @@ class RedisLog implements StreamLog {
       this.#heartbeat.extendDeadlinesAfterStall()
     }
     this.#tickedMs = nowMs
+  }
+}
+
+/**
+ * The stream of messages for this broker only: reports of readers at other brokers, and questions whether the
+ * producer of a request is connected. Its heartbeat creates it.
+ */
+export class Inbox implements FollowedStream {
+  readonly streamKey: string
+  readonly wanted = true
+  readonly #directory: Directory
+  readonly #answer: () => void
+  #after = '0-0'
+
+  /** @param answer called if the producer of an asked request is connected */
+  constructor({ keys, podId }: RedisLogSetup, directory: Directory, answer: () => void) {
+    this.streamKey = keys.inbox(podId)
+    this.#directory = directory
+    this.#answer = answer
+  }
+
+  get after(): string {
+    return this.#after
+  }
+
+  take(id: string, [from, reports, , asked]: readonly Uint8Array[]): void {
+    this.#after = id
+    // The loss of a connection in this turn of the event loop is noticed before the answer.
+    if (asked !== undefined) setImmediate(() => this.#answerIfConnected(String(asked)))
+    if (reports === undefined || reports.length === 0) return
+    this.#directory.takeReports(String(from), decodeReports(String(reports)))
+  }
+
+  #answerIfConnected(run: string): void {
+    if (this.#directory.get(run)?.running?.isLost === false) this.#answer()
   }
 }

@@ -1,10 +1,10 @@
-import type { RequestEnd } from '../../stream-log.ts'
-import { type DirectoryEntry, decodeEntry, endedEntry } from '../directory-entry.ts'
-import { type EndingBroker, endRequest } from '../producing/end-request.ts'
-import type { FollowedStream, ReadLoop } from '../reading/read-loop.ts'
-import { directoryScript } from '../scripts.ts'
-import { directoryExpiryMs, type RedisLogSetup } from '../setup.ts'
+import type { RequestEnd } from '../stream-log.ts'
 import { type Directory, removeExpired } from './directory.ts'
+import { type DirectoryEntry, decodeEntry, endedEntry } from './directory-entry.ts'
+import { type EndingBroker, endRequest } from './end-request.ts'
+import type { FollowedStream, ReadLoop } from './read-loop.ts'
+import { directoryScript } from './scripts.ts'
+import { directoryExpiryMs, type RedisLogSetup } from './setup.ts'
 
 type Reply = readonly [horizon: Uint8Array, newest: Uint8Array, entries: readonly Uint8Array[]]
 

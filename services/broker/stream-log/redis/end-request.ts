@@ -1,10 +1,68 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { cameBack, type Opening } from '../../stream-log.ts'
-import { decodeEntry, idsField } from '../directory-entry.ts'
-import type { RedisLogSetup } from '../setup.ts'
-import { unavailable } from '../unavailable.ts'
+import {
+  cameBack,
+  interruptedMs,
+  interruptedStatus,
+  LogRefusal,
+  type Opening,
+  type RequestEnd,
+} from '../stream-log.ts'
+import { unavailable } from './connection.ts'
 import type { Directory } from './directory.ts'
+import {
+  type DirectoryEntry,
+  decodeEnd,
+  decodeEntry,
+  encodeEnd,
+  encodeEntry,
+  endedEntry,
+  idsField,
+  type StoredEnd,
+} from './directory-entry.ts'
 import type { DirectorySync } from './directory-sync.ts'
+import { endId } from './keys.ts'
+import { endScript } from './scripts.ts'
+import { endGraceMs, type RedisLogSetup } from './setup.ts'
+
+/**
+ * The result of an attempt to end a request: the effective end, from this or an earlier attempt; `gone` if
+ * Redis has lost the request; `moved` if another broker is its owner.
+ */
+export type EndAnswer = StoredEnd | 'gone' | 'moved'
+
+export type EndingBroker = 'owner' | 'any' | { readonly uses: string }
+
+/**
+ * Ends a request for all brokers. May be repeated: the first of several ends is effective. Rejects if Redis
+ * does not answer.
+ *
+ * @param who the broker for which it ends: the owner in `entry`, or any; with `uses`, the owner while the
+ *   producer has not continued
+ */
+export async function endRequest(
+  setup: RedisLogSetup,
+  entry: DirectoryEntry,
+  end: RequestEnd,
+  who: EndingBroker = 'owner',
+): Promise<EndAnswer> {
+  const { keys, commands, clock, podId: by } = setup
+  const { key, epoch } = entry
+  const text = encodeEnd({ end, by })
+  const reply = await commands.call(
+    'EVAL',
+    endScript,
+    6,
+    ...[keys.entries(key), keys.header(key), keys.requests, keys.running, keys.changes, keys.producer(key)],
+    ...[idsField(entry.ids), key, endId(epoch), text],
+    `${epoch} ${encodeEntry(endedEntry(entry, { end, by }, clock.nowMs()))}`,
+    Math.round(entry.limits.keepMs) + endGraceMs,
+    who === 'any' ? '' : entry.owner,
+    typeof who === 'object' ? who.uses : '',
+  )
+  const answer = String(reply)
+  if (answer === 'gone' || answer === 'moved') return answer
+  return decodeEnd(answer === 'ok' ? text : answer)
+}
 
 /** The interval in which a broker looks for the answer of another one. */
 const lookEveryMs = 50
@@ -65,4 +123,34 @@ async function readProducer({ keys, commands }: RedisLogSetup, run: string) {
   const fields = await commands.call('HMGET', keys.producer(run), 'bearer', 'uses', 'lost')
   const [bearer, uses, lost] = (fields as (Uint8Array | null)[]).map(field => field && String(field))
   return { bearer, uses: uses ?? '', isLost: lost !== null && lost === uses }
+}
+
+/**
+ * Ends the requests of these ids for all brokers, and rejects further pushes; see `StreamLog.interrupt`. The
+ * rejection is stored before the directory is read, so that no request begins unnoticed in between.
+ */
+export async function interruptRequests(
+  { commands, keys }: RedisLogSetup,
+  directory: Directory,
+  sync: DirectorySync,
+  streamId: string,
+  requestId: string,
+): Promise<number> {
+  const reject = (id: string) => commands.call('SET', keys.interrupted(streamId, id), '', 'PX', interruptedMs)
+  try {
+    if (requestId !== '') await reject(requestId)
+    await sync.readAll()
+    const running = directory
+      .all()
+      .map(({ entry }) => entry)
+      .filter(({ ids, ended }) => ended === undefined && ids.streamId === streamId)
+      .filter(({ ids }) => requestId === '' || ids.requestId === requestId)
+    const ended = running.map(async entry => {
+      if (requestId === '' && entry.ids.requestId !== '') await reject(entry.ids.requestId)
+      return await sync.end(entry, { how: 'interrupted', status: interruptedStatus }, 'any')
+    })
+    return (await Promise.all(ended)).filter(Boolean).length
+  } catch {
+    throw new LogRefusal('unavailable', 'the log cannot be reached')
+  }
 }

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { RedisConnection } from '../connection.ts'
-import type { RedisLogSetup } from '../setup.ts'
+import type { RedisConnection } from './connection.ts'
+import type { RedisLogSetup } from './setup.ts'
 
 /** A stream in Redis that is read as it grows. */
 export interface FollowedStream {

@@ -3,14 +3,14 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { seededRandom } from '../../../test/support/api-proxy.ts'
-import { randomFault, startBackendProxy } from '../../../test/support/backend-proxy.ts'
-import type { RedisServer } from '../../../test/support/redis-server.ts'
-import { missingProgram } from '../../../test/support/require-server.ts'
-import { waitFor } from '../../../test/support/wait-for.ts'
-import { type LoggedRequest, shuttingDown } from './stream-log.ts'
-import { reportedBy } from './testing/end.contract.ts'
-import { appendUntilFull, collect, openingOf, toBytes } from './testing/log-under-test.ts'
+import { seededRandom } from '../../../../test/support/api-proxy.ts'
+import { randomFault, startBackendProxy } from '../../../../test/support/backend-proxy.ts'
+import type { RedisServer } from '../../../../test/support/redis-server.ts'
+import { missingProgram } from '../../../../test/support/require-server.ts'
+import { waitFor } from '../../../../test/support/wait-for.ts'
+import { type LoggedRequest, shuttingDown } from '../stream-log.ts'
+import { reportedBy } from '../testing/end.contract.ts'
+import { appendUntilFull, collect, openingOf, toBytes } from '../testing/log-under-test.ts'
 import {
   append,
   assertReads,
@@ -24,7 +24,7 @@ import {
   requestAt,
   serveRedis,
   streamOf,
-} from './testing/redis-log-under-test.ts'
+} from '../testing/redis-log-under-test.ts'
 
 const skip = missingProgram('redis-server')
 const success = { how: 'completed' } as const
@@ -36,7 +36,7 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
     const redis = await serveRedis(t)
     const logs = [await openQuick(t, redis.url), await openQuick(t, redis.url)]
     const reports = logs.map(log => reportedBy({ peer: log }))
-    const program = fileURLToPath(new URL('testing/redis-producer-under-test.ts', import.meta.url))
+    const program = fileURLToPath(new URL('../testing/redis-producer-under-test.ts', import.meta.url))
     const child = spawn(process.execPath, [program, redis.url, 'r1', '1', '2'], { stdio: 'inherit' })
     t.after(() => child.kill('SIGKILL'))
     const readers = await Promise.all(logs.map(async log => collect(await requestAt(log))))
