@@ -22,7 +22,7 @@ import { animationMethods, serviceNames } from './servers/grpc-methods.ts'
 import { openPages, portsOfPages } from './servers/open-pages.ts'
 import { createPreviews } from './servers/preview-page.ts'
 import { streamsText } from './servers/streams-page.ts'
-import { createStreamWatch } from './servers/watch-streams.ts'
+import { StreamWatch } from './servers/watch-streams.ts'
 import type { Settings } from './settings.ts'
 import { MemoryLog } from './stream-log/memory.ts'
 import { systemRepeat } from './stream-log/repeat.ts'
@@ -65,7 +65,7 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   const pages = await openPages(settings, {
     ...{ broker, streams: streamLog, makePreview, stats, health, clock: systemClock, tls, log },
     backendProblem: () => watch.problem,
-    watch: createStreamWatch({ broker, clock: systemClock, repeat: systemRepeat }),
+    watch: new StreamWatch({ broker, clock: systemClock, repeat: systemRepeat }),
   })
   const ofOperator = {
     list: (maxBytes: number) => streamsText(broker, systemClock.nowMs(), maxBytes),

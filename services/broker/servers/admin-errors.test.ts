@@ -9,9 +9,10 @@ import { silentLog } from '@tollway/chassis/log/log.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import { type AdminErrorCode, adminErrors, PageError } from './admin-errors.ts'
 import { createAdminServer } from './admin-server.ts'
+import type { AdminTokens } from './admin-tokens.ts'
 
 const token = 'first-token-of-the-tests'
-type Verdict = 'accepted' | 'refused' | 'unusable'
+type Verdict = ReturnType<AdminTokens['judge']>
 
 /** An admin API whose log, previews and watches fail. */
 async function serve(t: TestContext, verdict?: Verdict) {
@@ -29,7 +30,7 @@ async function serve(t: TestContext, verdict?: Verdict) {
         },
       },
     },
-    tokens: { judge: given => verdict ?? (given === `Bearer ${token}` ? 'accepted' : 'refused') },
+    tokens: { judge: given => verdict ?? (given === `Bearer ${token}` ? 'accepted' : 'rejected') },
     tls: undefined,
     clock: systemClock,
     stats: { failed: (_, status) => counted.push(status) },
@@ -70,7 +71,7 @@ const cases: readonly (readonly [
   ['invalid', request('GET /streams/preview')],
   ['invalid', request('DELETE /streams/%zz')],
   ['invalid', 'garbage\r\n\r\n'],
-  ['unauthenticated', request('GET /streams'), 'UNAUTHENTICATED', 'refused'],
+  ['unauthenticated', request('GET /streams'), 'UNAUTHENTICATED', 'rejected'],
   ['not-found', request('GET /nothing')],
   ['not-found', request('GET /streams/preview?key=x')],
   ['method', request('POST /streams'), 'UNIMPLEMENTED'],

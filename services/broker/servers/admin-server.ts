@@ -19,7 +19,7 @@ import { type StreamPagesOptions, streamPages, streamPagesHelp } from './stream-
 
 export interface AdminServerOptions {
   readonly pages: StreamPagesOptions
-  readonly tokens: AdminTokens
+  readonly tokens: Pick<AdminTokens, 'judge'>
   /** Undefined for plain HTTP. */
   readonly tls: ServerTls | undefined
   readonly clock: Clock
@@ -87,7 +87,7 @@ export function createAdminServer({ pages, tokens, tls, ...options }: AdminServe
     if (verdict === 'unusable') {
       return new PageError('no-tokens', 'the file of tokens cannot be used; the log has the reason')
     }
-    if (verdict === 'refused') {
+    if (verdict === 'rejected') {
       failures.take(peer)
       log.warn('reject admin call: wrong token', { peer })
       const challenge = { 'www-authenticate': 'Bearer' }

@@ -3,16 +3,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 import { hashBearer, includesHash } from '../streams/admission.ts'
 
-/** The tokens of the admin API. */
-export interface AdminTokens {
-  /**
-   * Judges an `authorization` header. `unusable` means that the file has no valid tokens at the moment, so no
-   * token is accepted.
-   */
-  judge(authorization: string | undefined): 'accepted' | 'refused' | 'unusable'
-}
-
-export interface AdminTokensOptions {
+interface AdminTokensOptions {
   readonly path: string
   readonly clock: Pick<Clock, 'monotonicMs'>
   /** Called with the reason, without the content, when a changed file is invalid; once for each reason. */
@@ -29,46 +20,54 @@ const readEveryMs = 1_000
 const tokenForm = /^[A-Za-z0-9\-._~+/]+=*$/
 
 /**
- * Reads the tokens from a file with one token a line, without empty lines and lines that begin with `#`. The
- * file is read again at most once a second, so that a new file replaces the tokens. While it is missing or
- * invalid, no token is accepted: a token that was removed must not stay valid.
- *
- * @throws Error with the setting, the path and the reason, if the file is missing or invalid
+ * The tokens of the admin API, from a file with one token a line, without empty lines and lines that begin
+ * with `#`. The file is read again at most once a second, so that a new file replaces the tokens. While it is
+ * missing or invalid, no token is accepted: a token that was removed must not stay valid.
  */
-export function openAdminTokens({ path, clock, onWarning }: AdminTokensOptions): AdminTokens {
-  let hashes: readonly Uint8Array[] = []
-  let readMs = Number.NEGATIVE_INFINITY
-  let warned = ''
+export class AdminTokens {
+  readonly #options: AdminTokensOptions
+  #hashes: readonly Uint8Array[] = []
+  #readMs = Number.NEGATIVE_INFINITY
+  #warned = ''
 
-  function read(): void {
-    readMs = clock.monotonicMs()
+  /** @throws Error with the setting, the path and the reason, if the file is missing or invalid */
+  constructor(options: AdminTokensOptions) {
+    this.#options = options
+    this.#read()
+  }
+
+  /**
+   * Judges an `authorization` header. `unusable` means that the file has no valid tokens at the moment, so no
+   * token is accepted.
+   */
+  judge(authorization: string | undefined): 'accepted' | 'rejected' | 'unusable' {
+    this.#readAgain()
+    if (this.#hashes.length === 0) return 'unusable'
+    return includesHash(this.#hashes, hashBearer(authorization)) ? 'accepted' : 'rejected'
+  }
+
+  #read(): void {
+    const { path, clock } = this.#options
+    this.#readMs = clock.monotonicMs()
     try {
-      hashes = parseTokens(readBoundedFile(path, maxFileBytes).toString('utf8'))
+      this.#hashes = parseTokens(readBoundedFile(path, maxFileBytes).toString('utf8'))
     } catch (error) {
-      hashes = []
+      this.#hashes = []
       throw new Error(`ADMIN_TOKEN_FILE: ${path}: ${(error as Error).message}`, { cause: error })
     }
   }
 
-  function readAgain(): void {
-    if (clock.monotonicMs() - readMs < readEveryMs) return
+  #readAgain(): void {
+    const { clock, onWarning } = this.#options
+    if (clock.monotonicMs() - this.#readMs < readEveryMs) return
     try {
-      read()
-      warned = ''
+      this.#read()
+      this.#warned = ''
     } catch (error) {
       const { message } = error as Error
-      if (message !== warned) onWarning(message)
-      warned = message
+      if (message !== this.#warned) onWarning(message)
+      this.#warned = message
     }
-  }
-
-  read()
-  return {
-    judge(authorization) {
-      readAgain()
-      if (hashes.length === 0) return 'unusable'
-      return includesHash(hashes, hashBearer(authorization)) ? 'accepted' : 'refused'
-    },
   }
 }
 

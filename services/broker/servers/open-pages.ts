@@ -7,17 +7,13 @@ import type { AdminServerOptions } from './admin-server.ts'
 import type { AdminTokens } from './admin-tokens.ts'
 import { createDebugServer, createMetricsServer, type PagesOptions } from './debug.ts'
 
-export interface Pages {
-  readonly debugPort: number
-  /** Undefined without the admin API. */
-  readonly adminPort: number | undefined
-  stop(): Promise<unknown>
-}
+interface OpenPagesOptions extends PagesOptions, Pick<AdminServerOptions, 'tls' | 'log'> {}
 
-export interface OpenPagesOptions extends PagesOptions, Pick<AdminServerOptions, 'tls' | 'log'> {}
-
-/** Opens the debug server and, if the settings say so, the metrics server and the admin API. */
-export async function openPages(settings: Settings, options: OpenPagesOptions): Promise<Pages> {
+/**
+ * Opens the debug server and, if the settings say so, the metrics server and the admin API. The port of the
+ * admin API is undefined without it.
+ */
+export async function openPages(settings: Settings, options: OpenPagesOptions) {
   // An invalid file must fail the start before anything listens.
   const tokens = await openTokens(settings, options)
   const servers: Server[] = []
@@ -44,9 +40,9 @@ async function openTokens(
   { clock, tls, log }: OpenPagesOptions,
 ): Promise<AdminTokens | undefined> {
   if (path === '') return undefined
-  const { openAdminTokens } = await import('./admin-tokens.ts')
+  const { AdminTokens } = await import('./admin-tokens.ts')
   const onWarning = (text: string) => log.warn(`read admin tokens: ${text}`)
-  const tokens = openAdminTokens({ path, clock, onWarning })
+  const tokens = new AdminTokens({ path, clock, onWarning })
   if (tls === undefined && !isLoopback(adminHost)) {
     log.warn('serve the admin API without TLS: its tokens can be read on the network', { host: adminHost })
   }

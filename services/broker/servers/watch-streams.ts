@@ -5,26 +5,13 @@ import type { Broker } from '../streams/broker.ts'
 import { PageError } from './admin-errors.ts'
 import { type StreamView, streamViews } from './streams-page.ts'
 
-/** Sends the running requests and their changes to watchers. */
-export interface StreamWatch {
-  /**
-   * Sends lines of JSON until the caller ends the call: a line `running` for each running request, the line
-   * `synced`, then a line `begun`, `changed` or `ended` for each change. A caller that does not read gets no
-   * changes; when it reads again, it gets `missed`, and the running requests again.
-   *
-   * @param isAllowed checked at each change; the answer ends when it returns false
-   * @throws PageError if as many calls watch as are allowed
-   */
-  add(response: ServerResponse, isAllowed?: () => boolean): void
-}
-
-export interface StreamWatchOptions {
+interface StreamWatchOptions {
   readonly broker: Pick<Broker, 'requests'>
   readonly clock: Pick<Clock, 'nowMs' | 'monotonicMs'>
   readonly repeat: Repeat
 }
 
-export type StreamEvent =
+type StreamEvent =
   | { readonly event: 'running' | 'begun' | 'changed' | 'ended'; readonly stream: StreamView }
   /** `alive` is sent when nothing has changed for a while, so that callers notice a lost connection. */
   | { readonly event: 'synced' | 'missed' | 'alive' }
@@ -42,75 +29,90 @@ interface Watcher {
   missed: boolean
 }
 
-export function createStreamWatch({ broker, clock, repeat }: StreamWatchOptions): StreamWatch {
-  const watchers = new Set<Watcher>()
-  let known: ReadonlyMap<string, StreamView> = new Map()
-  let stopSampling = () => {}
+/** Sends the running requests and their changes to watchers. */
+export class StreamWatch {
+  readonly #options: StreamWatchOptions
+  readonly #watchers = new Set<Watcher>()
+  #known: ReadonlyMap<string, StreamView> = new Map()
+  #stopSampling = () => {}
 
-  const sample = () => new Map(streamViews(broker, clock.nowMs()).map(view => [view.key, view]))
-
-  function write(watcher: Watcher, events: readonly StreamEvent[]): void {
-    watcher.sentMs = clock.monotonicMs()
-    watcher.response.write(events.map(event => `${JSON.stringify(event)}\n`).join(''))
+  constructor(options: StreamWatchOptions) {
+    this.#options = options
   }
 
-  function sendRunning(watcher: Watcher, first: readonly StreamEvent[]): void {
-    const running = [...known.values()].filter(({ ended }) => !ended)
+  /**
+   * Sends lines of JSON until the caller ends the call: a line `running` for each running request, the line
+   * `synced`, then a line `begun`, `changed` or `ended` for each change. A caller that does not read gets no
+   * changes; when it reads again, it gets `missed`, and the running requests again.
+   *
+   * @param isAllowed checked at each change; the answer ends when it returns false
+   * @throws PageError if as many calls watch as are allowed
+   */
+  add(response: ServerResponse, isAllowed: () => boolean = () => true): void {
+    if (this.#watchers.size >= maxWatchers) {
+      const message = `${maxWatchers} calls watch the streams, which are all that are allowed`
+      throw new PageError('too-many-watches', message)
+    }
+    const watcher = { response, isAllowed, sentMs: 0, missed: false }
+    response.writeHead(200, { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' })
+    response.once('close', () => this.#remove(watcher))
+    // The others must get the changes up to the sample of which this one gets all requests.
+    if (this.#watchers.size > 0) this.#tick()
+    else {
+      this.#known = this.#sample()
+      this.#stopSampling = this.#options.repeat(sampleEveryMs, () => this.#tick())
+    }
+    this.#watchers.add(watcher)
+    this.#sendRunning(watcher, [])
+  }
+
+  #remove(watcher: Watcher): void {
+    this.#watchers.delete(watcher)
+    if (this.#watchers.size > 0) return
+    this.#stopSampling()
+    this.#known = new Map()
+  }
+
+  #sample(): ReadonlyMap<string, StreamView> {
+    const { broker, clock } = this.#options
+    return new Map(streamViews(broker, clock.nowMs()).map(view => [view.key, view]))
+  }
+
+  #tick(): void {
+    const now = this.#sample()
+    const changes = changesBetween(this.#known, now)
+    this.#known = now
+    for (const watcher of [...this.#watchers]) this.#sendChanges(watcher, changes)
+  }
+
+  #sendRunning(watcher: Watcher, first: readonly StreamEvent[]): void {
+    const running = [...this.#known.values()].filter(({ ended }) => !ended)
     const events = running.map(stream => ({ event: 'running', stream }) as const)
-    write(watcher, [...first, ...events, { event: 'synced' }])
+    this.#write(watcher, [...first, ...events, { event: 'synced' }])
   }
 
-  function sendChanges(watcher: Watcher, changes: readonly StreamEvent[]): void {
+  #sendChanges(watcher: Watcher, changes: readonly StreamEvent[]): void {
     const { response } = watcher
-    const silentMs = clock.monotonicMs() - watcher.sentMs
+    const silentMs = this.#options.clock.monotonicMs() - watcher.sentMs
     if (!watcher.isAllowed()) response.end()
     else if (response.writableNeedDrain) {
       watcher.missed ||= changes.length > 0
       if (silentMs > stalledMs) response.destroy()
     } else if (watcher.missed) {
       watcher.missed = false
-      sendRunning(watcher, [{ event: 'missed' }])
-    } else if (changes.length > 0) write(watcher, changes)
-    else if (silentMs > aliveEveryMs) write(watcher, [{ event: 'alive' }])
+      this.#sendRunning(watcher, [{ event: 'missed' }])
+    } else if (changes.length > 0) this.#write(watcher, changes)
+    else if (silentMs > aliveEveryMs) this.#write(watcher, [{ event: 'alive' }])
   }
 
-  function tick(): void {
-    const now = sample()
-    const changes = changesBetween(known, now)
-    known = now
-    for (const watcher of [...watchers]) sendChanges(watcher, changes)
-  }
-
-  function remove(watcher: Watcher): void {
-    watchers.delete(watcher)
-    if (watchers.size > 0) return
-    stopSampling()
-    known = new Map()
-  }
-
-  return {
-    add(response, isAllowed = () => true) {
-      if (watchers.size >= maxWatchers) {
-        const message = `${maxWatchers} calls watch the streams, which are all that are allowed`
-        throw new PageError('too-many-watches', message)
-      }
-      const watcher = { response, isAllowed, sentMs: 0, missed: false }
-      response.writeHead(200, { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' })
-      response.once('close', () => remove(watcher))
-      // The others must get the changes up to the sample of which this one gets all requests.
-      if (watchers.size > 0) tick()
-      else {
-        known = sample()
-        stopSampling = repeat(sampleEveryMs, tick)
-      }
-      watchers.add(watcher)
-      sendRunning(watcher, [])
-    },
+  #write(watcher: Watcher, events: readonly StreamEvent[]): void {
+    watcher.sentMs = this.#options.clock.monotonicMs()
+    watcher.response.write(events.map(event => `${JSON.stringify(event)}\n`).join(''))
   }
 }
 
 /** The changes from one sample to the next, in the order of the requests. */
-export function changesBetween(
+function changesBetween(
   before: ReadonlyMap<string, StreamView>,
   now: ReadonlyMap<string, StreamView>,
 ): readonly StreamEvent[] {
