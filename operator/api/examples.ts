@@ -131,8 +131,14 @@ export const seriesPoint: shapes.SeriesPointEvent = {
 export const history: shapes.HistoryAnswer = {
   points: [
     {
-      ...{ atMs: 1_795_453_200_000, calls: 10.2, allowed: 19.6, refused: 0.8, near: 1.2, shadow: 0 },
-      ...{ p50Ms: 0.4, p99Ms: 1.9 },
+      atMs: 1_795_453_200_000,
+      calls: 10.2,
+      allowed: 19.6,
+      refused: 0.8,
+      near: 1.2,
+      shadow: 0,
+      p50Ms: 0.4,
+      p99Ms: 1.9,
     },
   ],
 }
@@ -185,8 +191,15 @@ export const whatIfAnswer: shapes.WhatIfAnswer = {
   unlistedRules: 0,
   keys: [{ entries, hits: 44, refusedNow: 34, refusedProposed: 39 }],
   coverage: {
-    ...{ fromMs: 1_795_453_000_000, recordedCalls: 1234, calls: 1234, share: 1, resolutionMs: 1 },
-    ...{ clocksMs: 3, pods: 2, started: [], missing: [] },
+    fromMs: 1_795_453_000_000,
+    recordedCalls: 1234,
+    calls: 1234,
+    share: 1,
+    resolutionMs: 1,
+    clocksMs: 3,
+    pods: 2,
+    started: [],
+    missing: [],
   },
 }
 
@@ -256,7 +269,11 @@ export const streamList: streams.StreamList = {
 }
 
 export const streamPreview: streams.StreamPreview = {
-  ...{ key: '01J2', streamId: 'kiosk-7', requestId: 'utterance-3', targetObjectId: 'avatar', ended: false },
+  key: '01J2',
+  streamId: 'kiosk-7',
+  requestId: 'utterance-3',
+  targetObjectId: 'avatar',
+  ended: false,
   preview: {
     seconds: { from: 0, to: 0.1 },
     messages: 3,
@@ -283,7 +300,10 @@ export const merchantList: shapes.MerchantList = {
   ],
   booksProblem: '',
   lastVerify: {
-    ...{ beganMs: 1_785_554_200_000, endedMs: 1_785_554_201_500, passed: true, findings: 0 },
+    beganMs: 1_785_554_200_000,
+    endedMs: 1_785_554_201_500,
+    passed: true,
+    findings: 0,
     records: { merchants: 3, transactions: 120, disputes: 1, lines: 118, entries: 119 },
     shown: [],
   },
@@ -310,13 +330,20 @@ export const tryAnswer: shapes.TryAnswer = {
 export const applyBody: manifests.ApplyBody = { resource: whatIfBody, dryRun: true }
 
 export const applyAnswer: manifests.ApplyAnswer = {
-  ...{ namespace: 'shop', name: 'checkout', created: false, origin: 'checkout.yaml', dryRun: true },
+  namespace: 'shop',
+  name: 'checkout',
+  created: false,
+  origin: 'checkout.yaml',
+  dryRun: true,
   version: '5c3d0a1e7b9f4c2288d1a6f0e2b47c93',
   warnings,
 }
 
 export const manifestAnswer: manifests.ManifestAnswer = {
-  ...{ kind: 'RateLimitConfig', namespace: 'shop', name: 'checkout', origin: 'checkout.yaml' },
+  kind: 'RateLimitConfig',
+  namespace: 'shop',
+  name: 'checkout',
+  origin: 'checkout.yaml',
   version: '5c3d0a1e7b9f4c2288d1a6f0e2b47c93',
   manifest:
     '# each user\napiVersion: tollway.dev/v1alpha1\nkind: RateLimitConfig\nmetadata:\n  name: checkout\n',

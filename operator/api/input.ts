@@ -50,7 +50,7 @@ const maxParameters = 200
  *
  * @throws ApiError with 400 for text that is not percent-encoded UTF-8
  */
-export function readQuery(query: string): ReadonlyMap<string, readonly string[]> {
+function readQuery(query: string): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, string[]>()
   const pairs = query.split('&').filter(pair => pair !== '')
   if (pairs.length > maxParameters) {
@@ -98,7 +98,7 @@ function decode(text: string, field: string): string {
   }
 }
 
-export interface ExpectedBody {
+interface ExpectedBody {
   readonly schema: object
   readonly maxBytes: number
 }

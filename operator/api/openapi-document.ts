@@ -41,7 +41,11 @@ function operation({ id, summary, parameters, body, answer, events, example, rig
     summary,
     ...(right && { description: `Right in a cluster: \`${right.verb}\` on \`${right.resource}\`.` }),
     parameters: parameters.map(({ name, in: place, required, isList, description, schema }) => ({
-      ...{ name, in: place, required, description, schema },
+      name,
+      in: place,
+      required,
+      description,
+      schema,
       ...(isList && { style: 'form', explode: true }),
     })),
     ...(body && {

@@ -22,8 +22,26 @@ const versionOf: Handler = { placeOf: () => ({}), answer: async () => ({ version
 
 /** The handler of each endpoint. */
 const handlers: Readonly<Record<EndpointId, Handler | StreamHandler>> = {
-  ...{ openapi, domains, rules, counter, reset, raise, top, history, series, tap, whatIf },
-  ...{ try: tryRequest, apply, manifest, rights, version: versionOf, resources, streams, preview, merchants },
+  openapi,
+  domains,
+  rules,
+  counter,
+  reset,
+  raise,
+  top,
+  history,
+  series,
+  tap,
+  whatIf,
+  try: tryRequest,
+  apply,
+  manifest,
+  rights,
+  version: versionOf,
+  resources,
+  streams,
+  preview,
+  merchants,
 }
 
 export interface ApiLimits {
@@ -47,7 +65,7 @@ const defaultLimits: ApiLimits = {
   slowReaderMs: 10_000,
 }
 
-export interface ApiOptions {
+interface ApiOptions {
   readonly sources: ApiSources
   readonly access: ApiAccess
   readonly log: Log

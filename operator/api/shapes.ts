@@ -303,7 +303,8 @@ export const tapBatch = answer(
 const replayedHits = (description: string) =>
   answer(
     {
-      ...{ allowed: hits.allowed, refused: hits.refused },
+      allowed: hits.allowed,
+      refused: hits.refused,
       refusedAtLeast: count('The least rejected hits; of sampled keys in most cases.'),
       refusedAtMost: count(
         'The most rejected hits, whatever was counted before; of sampled keys in most cases.',

@@ -88,7 +88,11 @@ function describeReading({ domain, entries }: CounterAddress, reading: CounterRe
 }
 
 const describeState = ({ rule, key, value, limit, remaining, resetSeconds }: CounterState) => ({
-  ...{ rule, key, value, limit, remaining },
+  rule,
+  key,
+  value,
+  limit,
+  remaining,
   reset: resetSeconds,
 })
 
@@ -102,7 +106,12 @@ export const top: Handler = {
     const found = await call.sources.pods.top({ domain, rule, by })
     const { keys, missingAtMost, sinceMs, missing, hashed = false } = found
     return {
-      ...{ domain, rule, by, missingAtMost, sinceMs, hashed },
+      domain,
+      rule,
+      by,
+      missingAtMost,
+      sinceMs,
+      hashed,
       keys: keys.map(({ entries, count, error }) => ({ entries: [...entries], count, error })),
       missing: [...missing],
     }

@@ -1,13 +1,13 @@
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
-import type { DomainTotals, HitCounts, Paged, RuleTotals } from '../../counters/pod-sessions.ts'
+import { pageOf } from '../../counters/page-of.ts'
+import type { DomainTotals, HitCounts, Page, Paged, RuleTotals } from '../../counters/pod-sessions.ts'
 import { readAll, withoutPods } from '../../counters/read-all.ts'
 import { listedRules } from '../../kinds/rate-limit-config/listed-rules.ts'
 import { QueryError } from '../../xds/sessions/query-error.ts'
 import { errorOfField } from '../errors.ts'
-import type { Parameters } from '../input.ts'
 import type { DomainList, HistoryAnswer, RuleList } from '../shapes.ts'
 import { contentOf, placeOfDomain, readOwner } from '../sources.ts'
-import { type ApiCall, type Handler, optionalText, pageOf, textOf } from './handler.ts'
+import { type ApiCall, type Handler, optionalText, pageIn, textOf } from './handler.ts'
 
 const noHits = { calls: 0, allowed: 0, refused: 0, near: 0, shadow: 0 }
 const noPods = { pods: 0, ...noHits, perSecond: noHits }
@@ -16,7 +16,7 @@ const noPods = { pods: 0, ...noHits, perSecond: noHits }
 export const domains: Handler = {
   placeOf: call => ({ namespace: optionalText(call, 'namespace') }),
   async answer(call): Promise<DomainList> {
-    const { sources, parameters } = call
+    const { sources } = call
     const namespace = optionalText(call, 'namespace')
     const contents = new Map(sources.domains().map(content => [content.domain, content]))
     const totals = new Map(
@@ -25,7 +25,7 @@ export const domains: Handler = {
     const names = [...new Set([...contents.keys(), ...totals.keys()])]
     const listed = names.map(name => ({ name, owner: ownerIn(contents.get(name)?.name) }))
     const chosen = listed.filter(({ owner }) => namespace === undefined || owner?.namespace === namespace)
-    const page = pageOf(chosen, ({ name }) => name, parameters)
+    const page = pageOf(chosen, ({ name }) => name, pageIn(call))
     return {
       ...page,
       items: page.items.map(({ name, owner }) => ({
@@ -51,7 +51,11 @@ interface Counted extends HitCounts {
 
 function describeHits({ calls, allowed, refused, near, shadow, perSecond }: Counted) {
   return {
-    ...{ calls, allowed, refused, near, shadow },
+    calls,
+    allowed,
+    refused,
+    near,
+    shadow,
     callsPerSecond: perSecond.calls,
     hitsPerSecond: perSecond.allowed + perSecond.refused + perSecond.shadow,
     rejectedPerSecond: perSecond.refused,
@@ -61,15 +65,15 @@ function describeHits({ calls, allowed, refused, near, shadow, perSecond }: Coun
 export const rules: Handler = {
   placeOf: call => placeOfDomain(call.sources, textOf(call, 'domain')),
   async answer(call): Promise<RuleList> {
-    const { sources, parameters } = call
+    const { sources } = call
     const domain = textOf(call, 'domain')
     const sumsOnly = textOf(call, 'totals') === 'sum'
     const content = contentOf(sources, domain)
     const owner = content && readOwner(content.name)
-    const page = parameters as { readonly after?: string; readonly limit: number }
+    const page = pageIn(call)
     const reported = await ofDomain(sources.pods.rules(domain, { ...page, sumsOnly }), owner !== undefined)
     const described = new Map(content && listedRules(content).map(rule => [rule.rule, rule]))
-    const { items, next } = withoutHits(reported, content, parameters)
+    const { items, next } = withoutHits(reported, content, page)
     const resource = sources
       .report()
       .resources.find(
@@ -119,7 +123,7 @@ export async function checkRule(call: ApiCall): Promise<void> {
 function withoutHits(
   { items, next: nextReported }: Paged<RuleTotals>,
   content: RateLimitDomain | undefined,
-  page: Parameters,
+  page: Page,
 ): Paged<RuleTotals> {
   const names = content === undefined ? [] : listedRules(content).map(({ rule }) => rule)
   const reported = new Set(items.map(({ rule }) => rule))

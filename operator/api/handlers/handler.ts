@@ -1,3 +1,4 @@
+import type { Page } from '../../counters/pod-sessions.ts'
 import type { ApiCaller, RightPlace } from '../access.ts'
 import type { Right } from '../endpoints.ts'
 import type { Parameters } from '../input.ts'
@@ -41,22 +42,5 @@ export const textOf = ({ parameters }: Pick<ApiCall, 'parameters'>, name: string
 export const optionalText = ({ parameters }: Pick<ApiCall, 'parameters'>, name: string) =>
   parameters[name] as string | undefined
 
-/**
- * Returns the page of a list that the parameters `after` and `limit` name.
- *
- * @param keyOf a unique text of each item, by which the list is sorted
- */
-export function pageOf<Item>(
-  items: readonly Item[],
-  keyOf: (item: Item) => string,
-  { after, limit }: Parameters,
-): { items: Item[]; next?: string } {
-  const keyed = items.map(item => ({ key: keyOf(item), item })).sort((a, b) => (a.key < b.key ? -1 : 1))
-  const rest = typeof after === 'string' ? keyed.filter(({ key }) => key > after) : keyed
-  const page = rest.slice(0, limit as number)
-  const last = page.at(-1)
-  return {
-    items: page.map(({ item }) => item),
-    ...(last !== undefined && page.length < rest.length && { next: last.key }),
-  }
-}
+/** The page of a list that the parameters `after` and `limit` name. */
+export const pageIn = ({ parameters }: Pick<ApiCall, 'parameters'>) => parameters as Page

@@ -1,8 +1,9 @@
+import { pageOf } from '../../counters/page-of.ts'
 import type { Books, LastVerify, MerchantBalances, Money } from '../../kinds/merchant/merchant-books.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import { conditionOf } from '../../status/status-report.ts'
 import type { MerchantList } from '../shapes.ts'
-import { type Handler, optionalText, pageOf } from './handler.ts'
+import { type Handler, optionalText, pageIn } from './handler.ts'
 import { chosenBy, nameOf } from './resources.ts'
 
 type Item = MerchantList['items'][number]
@@ -12,7 +13,7 @@ export const merchants: Handler = {
   placeOf: call => ({ namespace: optionalText(call, 'namespace') }),
   async answer(call): Promise<MerchantList> {
     const chosen = chosenBy(call, 'Merchant')
-    const page = pageOf(chosen, nameOf, call.parameters)
+    const page = pageOf(chosen, nameOf, pageIn(call))
     const uids = page.items.map(({ uid }) => uid)
     const { problem, ...books } = await call.sources.books(uids).then(
       found => ({ ...found, problem: '' }),
@@ -35,7 +36,9 @@ function describeMerchant(resource: ResourceStatus, balances: MerchantBalances |
   const { status, reason, message } = conditionOf(resource, 'CredentialsReady')
   const { namespace, name, subject, details, conditions } = resource
   return {
-    ...{ namespace, name, subject },
+    namespace,
+    name,
+    subject,
     details: { ...details },
     credentials: { ready: status === 'True', reason, message },
     conditions: [...conditions],
@@ -58,10 +61,15 @@ function describeVerify(
 ): MerchantList['lastVerify'] {
   const names = new Map(merchants.map(resource => [resource.uid, nameOf(resource)]))
   const named = shown.map(({ uid = '', record, message }) => ({
-    ...{ merchant: names.get(uid) ?? '', record, message },
+    merchant: names.get(uid) ?? '',
+    record,
+    message,
   }))
   return {
-    ...{ beganMs, endedMs, passed: findings === 0, findings },
+    beganMs,
+    endedMs,
+    passed: findings === 0,
+    findings,
     records: { ...records },
     shown: isOneNamespace ? named.filter(({ merchant }) => merchant !== '') : named,
   }

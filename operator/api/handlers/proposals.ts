@@ -66,7 +66,10 @@ function describeResult(proposal: Proposal, { now, proposed, keys, coverage }: W
     refusedAtLeast,
     refusedAtMost,
   }: Omit<ReplayedRule, 'rule'> = none) => ({
-    ...{ allowed, refused, refusedAtLeast, refusedAtMost },
+    allowed,
+    refused,
+    refusedAtLeast,
+    refusedAtMost,
   })
   return {
     domain: proposal.domain.domain,
@@ -78,7 +81,10 @@ function describeResult(proposal: Proposal, { now, proposed, keys, coverage }: W
     })),
     unlistedRules: Math.max(0, names.length - maxRules),
     keys: keys.map(({ entries, hits, refusedNow, refusedProposed }) => ({
-      ...{ entries: [...entries], hits, refusedNow, refusedProposed },
+      entries: [...entries],
+      hits,
+      refusedNow,
+      refusedProposed,
     })),
     coverage: { ...coverage, started: [...coverage.started], missing: [...coverage.missing] },
   }

@@ -1,5 +1,6 @@
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import { pageOf } from '../../counters/page-of.ts'
 import type { PodState } from '../../counters/pod-sessions.ts'
 import { readAll } from '../../counters/read-all.ts'
 import { streamRouteTypeUrl } from '../../kinds/animation-stream-route/stream-route.ts'
@@ -10,7 +11,7 @@ import { type Endpoint, endpoints, maxPageItems, type Right } from '../endpoints
 import { ApiError } from '../errors.ts'
 import type { ManifestAnswer } from '../manifest-shapes.ts'
 import type { ResourceList, RightList } from '../shapes.ts'
-import { type ApiCall, type Handler, optionalText, pageOf, textOf } from './handler.ts'
+import { type ApiCall, type Handler, optionalText, pageIn, textOf } from './handler.ts'
 
 const feeds = [
   { kind: 'RateLimitConfig', typeUrl: rateLimitTypeUrl },
@@ -41,7 +42,7 @@ export const resources: Handler = {
   async answer(call): Promise<ResourceList> {
     const { sources, parameters } = call
     const kind = textOf(call, 'kind')
-    const page = pageOf(chosenBy(call, kind), nameOf, parameters)
+    const page = pageOf(chosenBy(call, kind), nameOf, pageIn(call))
     const { typeUrl } = feeds.find(feed => feed.kind === kind) ?? {}
     const state = typeUrl && (await sources.feedStates.of(typeUrl, page.items.map(nameOf)))
     const withPods = kind === 'RateLimitConfig' && parameters['after'] === undefined
@@ -64,8 +65,15 @@ function describeResource(
   { shown, unlisted }: FeedRejections = { shown: [], unlisted: 0 },
 ): ResourceList['items'][number] {
   return {
-    ...{ kind, namespace, name, subject, origin, observedGeneration, enforced },
-    ...{ rejections: [...shown], unlistedRejections: unlisted },
+    kind,
+    namespace,
+    name,
+    subject,
+    origin,
+    observedGeneration,
+    enforced,
+    rejections: [...shown],
+    unlistedRejections: unlisted,
     counts: { ...counts },
     problems: rest.problems.map(({ path, message }) => ({ path, message })),
     conditions: [...rest.conditions],
@@ -73,10 +81,16 @@ function describeResource(
 }
 
 const describePod = (item: PodState): ResourceList['pods'][number] => ({
-  ...{ pod: item.pod, namespace: item.namespace, isReporting: item.isReporting },
-  ...{ lastReportMsAgo: Math.round(item.lastReportMsAgo), backend: item.backend },
-  ...{ backendProblem: item.backendProblem, decisionsPerSecond: item.decisionsPerSecond },
-  ...{ p50Ms: item.p50Ms, p99Ms: item.p99Ms, features: [...item.features] },
+  pod: item.pod,
+  namespace: item.namespace,
+  isReporting: item.isReporting,
+  lastReportMsAgo: Math.round(item.lastReportMsAgo),
+  backend: item.backend,
+  backendProblem: item.backendProblem,
+  decisionsPerSecond: item.decisionsPerSecond,
+  p50Ms: item.p50Ms,
+  p99Ms: item.p99Ms,
+  features: [...item.features],
 })
 
 const placeOfManifest = (call: ApiCall) => ({
@@ -109,7 +123,8 @@ export const rights: Handler = {
   async answer(call): Promise<RightList> {
     const namespace = optionalText(call, 'namespace')
     const found = neededRights.map(async right => ({
-      ...{ verb: right.verb, resource: right.resource },
+      verb: right.verb,
+      resource: right.resource,
       allowed: await isAllowed(call.caller, right, { namespace }),
     }))
     return {

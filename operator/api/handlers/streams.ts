@@ -1,13 +1,14 @@
+import { pageOf } from '../../counters/page-of.ts'
 import { type BrokerLook, rowsOf, type StreamRow } from '../../streams/stream-rows.ts'
 import { ApiError, errorOfField } from '../errors.ts'
 import type { StreamList } from '../stream-shapes.ts'
-import { type Handler, pageOf, textOf } from './handler.ts'
+import { type Handler, pageIn, textOf } from './handler.ts'
 
 export const streams: Handler = {
   placeOf: () => ({}),
-  async answer({ sources, parameters }): Promise<StreamList> {
-    const brokers = await sources.brokers.list()
-    const page = pageOf(rowsOf({ brokers }), ({ key }) => key, parameters)
+  async answer(call): Promise<StreamList> {
+    const brokers = await call.sources.brokers.list()
+    const page = pageOf(rowsOf({ brokers }), ({ key }) => key, pageIn(call))
     return {
       ...page,
       items: page.items.map(describeRow),
@@ -42,10 +43,21 @@ function describeRow({
 }: StreamRow): StreamList['items'][number] {
   const { key, streamId, requestId, targetObjectId, sourceServiceId, route, state, end, ageMs } = row
   return {
-    ...{ key, streamId, requestId, targetObjectId, sourceServiceId, route, state, end, ageMs },
+    key,
+    streamId,
+    requestId,
+    targetObjectId,
+    sourceServiceId,
+    route,
+    state,
+    end,
+    ageMs,
     producers: [...producers],
     consumers: consumers.map(({ broker, peer, messagesBehind, bytesBehind }) => ({
-      ...{ broker, peer, messagesBehind, bytesBehind },
+      broker,
+      peer,
+      messagesBehind,
+      bytesBehind,
     })),
     ...(messages !== undefined && { messages }),
     ...(bytes !== undefined && { bytes }),
