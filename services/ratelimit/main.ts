@@ -1,12 +1,11 @@
 import { type ChildProcess, fork } from 'node:child_process'
-import type { Log } from '@tollway/chassis/log/log.ts'
+import type { Log, LogFields } from '@tollway/chassis/log/log.ts'
 import { type RunningService, runService } from '@tollway/chassis/run-service.ts'
 import { findIneffective } from '@tollway/chassis/settings.ts'
 import { startService } from './service.ts'
 import { type Settings, settings } from './settings.ts'
 import { startSupervisor } from './workers/supervisor.ts'
 import { createWorkerLink } from './workers/worker-link.ts'
-import { logOfWorker } from './workers/worker-log.ts'
 import { findWorkerProblems, settingsOfWorker } from './workers/worker-settings.ts'
 
 /** The supervisor starts each worker with `main.ts worker <index>`. */
@@ -30,4 +29,15 @@ async function start(values: Settings, log: Log): Promise<RunningService> {
 /** Starts the same program with the same options of Node and the same environment. */
 function forkWorker(index: number): ChildProcess {
   return fork(process.argv[1] ?? '', ['worker', String(index)])
+}
+
+/** A log whose lines have the number of the worker. */
+function logOfWorker(log: Log, worker: number): Log {
+  const withWorker = (fields?: LogFields) => ({ worker, ...fields })
+  return {
+    debug: (message, fields) => log.debug(message, withWorker(fields)),
+    info: (message, fields) => log.info(message, withWorker(fields)),
+    warn: (message, fields) => log.warn(message, withWorker(fields)),
+    error: (message, fields) => log.error(message, withWorker(fields)),
+  }
 }

@@ -14,29 +14,33 @@ import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { createHealthTable } from '@tollway/grpc/server/health.ts'
 import { grpcAddress } from '@tollway/grpc/server/server-settings.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
-import { createBackendHealth, probeBackend } from './counters/backend-health.ts'
+import {
+  createBackendHealth,
+  createErrorWatch,
+  type ErrorWatch,
+  probeBackend,
+} from './counters/backend-health.ts'
 import type { Counters } from './counters/counters.ts'
-import { createErrorWatch, type ErrorWatch } from './counters/error-watch.ts'
-import { openMemcached } from './counters/memcached/open-memcached.ts'
+import { openMemcached } from './counters/memcached/memcached.ts'
 import { openCounters } from './counters/open-counters.ts'
 import { type Configuration, type ConfigurationOptions, createConfiguration } from './feeds/configuration.ts'
 import { openFeed } from './feeds/open-feed.ts'
 import { createHealth } from './health.ts'
-import type { ObserverSlot } from './limiter/decision-observer.ts'
+import type { ObserverSlot } from './limiter/decision.ts'
 import { findObstacle } from './limiter/find-obstacle.ts'
 import type { Limiter } from './limiter/limiter.ts'
 import { openLimiter } from './limiter/open-limiter.ts'
-import type { ReportsParts } from './reports/open-reports.ts'
 import { describeRules } from './rules/describe.ts'
 import { countHealthChecks, rateLimitMethods } from './servers/grpc-methods.ts'
 import { openGrpcTls } from './servers/grpc-tls.ts'
 import { createHttpServer } from './servers/http-server.ts'
 import { portsBesidesGrpc } from './servers/ports-besides-grpc.ts'
 import type { Settings } from './settings.ts'
+import { countingSpans } from './spans.ts'
 import { waitUntilReady } from './startup.ts'
-import { createLimitStats } from './stats/registry/limit-stats.ts'
-import { createStats, type Stats } from './stats/registry/stats.ts'
-import { countingSpans } from './tracing/spans.ts'
+import { createLimitStats } from './stats/limit-stats.ts'
+import { createStats, type Stats } from './stats/stats.ts'
+import type { ReportsParts } from './telemetry/open-reports.ts'
 import { warmUp } from './warm-up.ts'
 import { openStatsEndpoints } from './workers/stats-endpoints.ts'
 import type { WorkerLink } from './workers/worker-link.ts'
@@ -169,7 +173,7 @@ async function startReports(
   parts: Omit<ReportsParts, 'connection'>,
 ): Promise<KeptCall | undefined> {
   if (connection === undefined || !settings.reportDecisions) return undefined
-  const { openReports } = await import('./reports/open-reports.ts')
+  const { openReports } = await import('./telemetry/open-reports.ts')
   const reports = openReports(settings, { ...parts, connection })
   reports.start()
   return reports

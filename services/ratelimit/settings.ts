@@ -5,9 +5,8 @@ import { configurationSettings } from './settings/configuration-settings.ts'
 import { decisionSettings } from './settings/decision-settings.ts'
 import { memcachedSettings } from './settings/memcached-settings.ts'
 import { redisCompatibilitySettings, redisSettings } from './settings/redis-settings.ts'
-import { reportSettings } from './settings/report-settings.ts'
 import { serverSettings } from './settings/server-settings.ts'
-import { statisticsSettings } from './settings/statistics-settings.ts'
+import { reportSettings, statisticsSettings } from './settings/statistics-settings.ts'
 
 /**
  * Every setting of the rate limit service, under the specification's name; aliases are the reference's names.

@@ -5,8 +5,8 @@ import { createMemoryCounters } from './counters/memory.ts'
 import { type LimiterSettings, openLimiter } from './limiter/open-limiter.ts'
 import { compile } from './rules/compile.ts'
 import { rateLimitMethods } from './servers/grpc-methods.ts'
-import { createLimitStats } from './stats/registry/limit-stats.ts'
-import { createStats } from './stats/registry/stats.ts'
+import { createLimitStats } from './stats/limit-stats.ts'
+import { createStats } from './stats/stats.ts'
 
 /** The calls after which the code that a call runs is compiled. */
 const warmUpCalls = 40

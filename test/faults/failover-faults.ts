@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { slotOf } from '../../services/ratelimit/counters/redis/cluster/hash-slot.ts'
-import { askOnce } from '../../services/ratelimit/counters/redis/resp/ask.ts'
 import { isArrayReply } from '../../services/ratelimit/counters/redis/resp/reply-parser.ts'
+import { askOnce } from '../../services/ratelimit/counters/redis/resp/session.ts'
 import type { ClusterServer } from '../support/redis-cluster.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { backendFault } from './backend-fault.ts'

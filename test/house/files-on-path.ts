@@ -53,7 +53,7 @@ const beside: readonly (readonly [what: string, paths: readonly string[]])[] = [
       'services/ratelimit/counters/backend-health.ts',
       'services/ratelimit/counters/with-health.ts',
       'services/ratelimit/health.ts',
-      'services/ratelimit/reports/',
+      'services/ratelimit/telemetry/',
       'services/ratelimit/service.ts',
       'services/ratelimit/startup.ts',
       'services/ratelimit/stats/',

@@ -46,7 +46,7 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'services/ratelimit/counters/',
     content:
-      '`counters.ts`, the contract; `memory.ts`; `redis/` with `resp/`, `cluster/` and `sentinel/`; `memcached/`; `batching/`, which sums and sends the hits of a turn; `connections/` with the circuit breakers',
+      '`counters.ts`, the contract; `memory.ts`; `redis/` with `resp/` and `cluster/`; `memcached/`; `batching/`, which sums and sends the hits of a turn; `connections/` with the circuit breakers',
     mayImport: [chassis],
   },
   {
@@ -58,7 +58,7 @@ export const importRules: readonly ImportRule[] = [
       'services/ratelimit/counters/',
       'services/ratelimit/rules/',
       'services/ratelimit/stats/',
-      'services/ratelimit/tracing/',
+      'services/ratelimit/spans.ts',
     ],
   },
   {
@@ -69,7 +69,7 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'services/ratelimit/stats/',
     content:
-      '`registry/`, counters and histograms; `mapping/`, names for Prometheus and tags; `sinks/`, which read them',
+      '`stats.ts`, counters and histograms; `mapping/`, names for Prometheus and tags; `sinks/`, which read them',
     mayImport: [chassis, 'services/ratelimit/rules/'],
   },
   {

@@ -3,8 +3,12 @@ import { describe, test } from 'node:test'
 import { startRedis } from '../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../test/support/require-server.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { type BackendHealthOptions, createBackendHealth } from './backend-health.ts'
-import { createErrorWatch, errorWatchLimits } from './error-watch.ts'
+import {
+  type BackendHealthOptions,
+  createBackendHealth,
+  createErrorWatch,
+  errorWatchLimits,
+} from './backend-health.ts'
 import { createMemoryCounters } from './memory.ts'
 import { createRedisCounters } from './redis/redis.ts'
 

@@ -1,7 +1,7 @@
 import { type FSWatcher, lstatSync, realpathSync, watch } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import type { Stats } from '../stats/registry/stats.ts'
+import type { Stats } from '../stats/stats.ts'
 import type { Configuration, Feed } from './configuration.ts'
 import { type FoundFiles, findFiles, identityOf } from './find-files.ts'
 

@@ -6,7 +6,7 @@ import { maxFindings } from '../rules/findings/findings.ts'
 import { formatProblem } from '../rules/findings/format-problem.ts'
 import { rateLimitTypeUrl } from '../rules/rate-limit-domain.ts'
 import type { Settings } from '../settings.ts'
-import type { Stats } from '../stats/registry/stats.ts'
+import type { Stats } from '../stats/stats.ts'
 import type { Configuration, Feed } from './configuration.ts'
 import { createFileFeed } from './files.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CountersError, type Hit, maxCount } from '../counters/counters.ts'
-import { MalformedKeyError } from '../counters/memcached/protocol/legal-key.ts'
+import { MalformedKeyError } from '../counters/memcached/request.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
 import { type CountingOptions, createCounting, type FailureMode, knownOver } from './counting.ts'
 import { createOverLimitCache } from './over-limit-cache.ts'

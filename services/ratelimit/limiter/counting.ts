@@ -1,7 +1,7 @@
 import type { Member, MemberOutcome } from '../counters/admission/member.ts'
 import { look } from '../counters/batching/split-batch.ts'
 import { type Counters, CountersError, type Hit, maxCount } from '../counters/counters.ts'
-import { MalformedKeyError } from '../counters/memcached/protocol/legal-key.ts'
+import { MalformedKeyError } from '../counters/memcached/request.ts'
 import type { OverLimitCache } from './over-limit-cache.ts'
 
 /** The result of a call whose hits could not be counted: an error, or a decision without the backend. */

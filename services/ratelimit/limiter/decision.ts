@@ -1,7 +1,8 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { JsonObject } from '@tollway/chassis/json.ts'
-import type { Entry } from '../rules/match.ts'
+import type { Entry, Match } from '../rules/match.ts'
 import type { Unit } from '../rules/units.ts'
+import type { LimitStats } from '../stats/limit-stats.ts'
 
 /** The most descriptors and entries of one request, together. A megabyte could contain half a million. */
 export const maxParts = 10_000
@@ -70,4 +71,28 @@ export class RequestError extends ExpectedError {
     super(message)
     this.invalid = invalid
   }
+}
+
+/** Receives each decision while there is a use for it. It must not throw. */
+export interface DecisionObserver {
+  /**
+   * Called after a call was decided.
+   *
+   * @param matches the match of each descriptor; undefined for none
+   * @param statuses the decision of each descriptor
+   * @param nowMs Unix time in milliseconds, by which the call was decided
+   * @param atMicros Unix time in microseconds by the clock of the backend, if that decided about the call
+   */
+  decided(
+    request: DecisionRequest,
+    matches: readonly (Match<LimitStats> | undefined)[],
+    statuses: readonly DescriptorDecision[],
+    nowMs: number,
+    atMicros?: number,
+  ): void
+}
+
+/** The place of the observer. While it is empty, a decision costs one comparison more. */
+export interface ObserverSlot {
+  observer: DecisionObserver | undefined
 }

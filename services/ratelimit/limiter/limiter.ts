@@ -2,13 +2,13 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Span } from '@tollway/chassis/tracing/tracing.ts'
 import type { MemberOutcome } from '../counters/admission/member.ts'
 import { type Hit, maxCount } from '../counters/counters.ts'
-import { MalformedKeyError } from '../counters/memcached/protocol/legal-key.ts'
+import { MalformedKeyError } from '../counters/memcached/request.ts'
 import type { RuleSet } from '../rules/compile.ts'
 import type { Limit } from '../rules/limit.ts'
 import { expirySeconds, secondsUntilReset, windowStart } from '../rules/window.ts'
-import type { LimitStats, LimitStatsTable } from '../stats/registry/limit-stats.ts'
-import type { Counter, Stats } from '../stats/registry/stats.ts'
-import type { StartCounting } from '../tracing/spans.ts'
+import type { StartCounting } from '../spans.ts'
+import type { LimitStats, LimitStatsTable } from '../stats/limit-stats.ts'
+import type { Counter, Stats } from '../stats/stats.ts'
 import {
   type Admission,
   type AdmittedDescriptor,
@@ -16,7 +16,7 @@ import {
   needsAdmission,
   recordAdmission,
 } from './admission.ts'
-import { type AnswerOptions, answerExtras, hasExtras } from './answers/answer-extras.ts'
+import { type AnswerOptions, answerExtras, hasExtras } from './answer-extras.ts'
 import { appendItem } from './append-item.ts'
 import { type Counting, knownOver } from './counting.ts'
 import { decide, isOverall, nearLimitThreshold, shadowedHits, type Votes } from './decide.ts'
@@ -25,9 +25,9 @@ import {
   type DecisionRequest,
   type DescriptorDecision,
   noLimit,
+  type ObserverSlot,
   RequestError,
 } from './decision.ts'
-import type { ObserverSlot } from './decision-observer.ts'
 import { type Matches, matchRequest } from './match-request.ts'
 
 /** Answers rate limit calls: match, count, decide, record. */

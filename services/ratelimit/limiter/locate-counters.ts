@@ -4,7 +4,7 @@ import type { Limit } from '../rules/limit.ts'
 import type { Entry } from '../rules/match.ts'
 import { match } from '../rules/match.ts'
 import { secondsUntilReset } from '../rules/window.ts'
-import type { LimitStats } from '../stats/registry/limit-stats.ts'
+import type { LimitStats } from '../stats/limit-stats.ts'
 import { admissionsOf, needsAdmission } from './admission.ts'
 
 /** The counters that a call with one descriptor would use. */

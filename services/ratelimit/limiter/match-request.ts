@@ -1,7 +1,7 @@
 import type { RuleSet } from '../rules/compile.ts'
 import { type Match, match, overrideLimit } from '../rules/match.ts'
 import { replacedLimits } from '../rules/replaces.ts'
-import type { LimitStats, LimitStatsTable } from '../stats/registry/limit-stats.ts'
+import type { LimitStats, LimitStatsTable } from '../stats/limit-stats.ts'
 import { type DecisionRequest, type DescriptorRequest, RequestError } from './decision.ts'
 
 /** The match of a descriptor; undefined if none matched, or if another descriptor's match replaces it. */

@@ -4,9 +4,8 @@ import { request } from 'node:http'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
-import { createStats, type Stats } from '../stats/registry/stats.ts'
-import { debugListener } from './debug.ts'
-import { createProbePages } from './probe-pages.ts'
+import { createStats, type Stats } from '../stats/stats.ts'
+import { createProbePages, debugListener } from './debug.ts'
 import { listen } from './testing/open-limiter.ts'
 
 const probes = createProbePages({

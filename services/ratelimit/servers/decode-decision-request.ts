@@ -3,9 +3,8 @@ import { maxCount } from '../counters/counters.ts'
 import { appendItem } from '../limiter/append-item.ts'
 import { type DecisionRequest, type DescriptorRequest, maxParts } from '../limiter/decision.ts'
 import type { Entry } from '../rules/match.ts'
-import { StringInterner } from './string-interner.ts'
 import { overrideUnits } from './wire-enums.ts'
-import { WireReader } from './wire-reader.ts'
+import { StringInterner, WireReader } from './wire-reader.ts'
 
 const words = new StringInterner()
 

@@ -6,7 +6,7 @@ import { silentLog } from '@tollway/chassis/log/log.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { createAuthority } from '../../grpc/server/testing/contract/certificates.ts'
-import { createStats } from '../stats/registry/stats.ts'
+import { createStats } from '../stats/stats.ts'
 import { openGrpcTls } from './grpc-tls.ts'
 
 const without = {

@@ -1,7 +1,7 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { openServerTls, type ServerTlsSettings } from '@tollway/grpc/server/open-server-tls.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
-import type { Stats } from '../stats/registry/stats.ts'
+import type { Stats } from '../stats/stats.ts'
 
 /**
  * Opens the TLS of the gRPC server; see `openServerTls`. Each load of the files is counted as

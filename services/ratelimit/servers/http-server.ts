@@ -9,7 +9,7 @@ import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import { CountersError } from '../counters/counters.ts'
 import { type Decision, type DecisionRequest, RequestError } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
-import { startDecision, startJsonAnswer } from '../tracing/spans.ts'
+import { startDecision, startJsonAnswer } from '../spans.ts'
 import { decodeDecisionJson } from './decode-decision-json.ts'
 import { encodeDecisionJson } from './encode-decision-json.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { StringInterner } from './string-interner.ts'
+import { StringInterner } from './wire-reader.ts'
 
 function read(words: StringInterner, text: string): string {
   const bytes = Buffer.from(`..${text}..`)

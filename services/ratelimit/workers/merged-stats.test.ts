@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { createStats, type Stats } from '../stats/registry/stats.ts'
+import { createStats, type Stats } from '../stats/stats.ts'
 import { createMergedStats, type WorkerStats } from './merged-stats.ts'
 import { createSeriesDeltas } from './series-deltas.ts'
 

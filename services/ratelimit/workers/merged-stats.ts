@@ -1,6 +1,6 @@
 import type { Histogram } from '@tollway/chassis/metrics/histogram.ts'
-import { defaultNameLimits } from '../stats/registry/limit-stats.ts'
-import type { Counter, Stats } from '../stats/registry/stats.ts'
+import { defaultNameLimits } from '../stats/limit-stats.ts'
+import type { Counter, Stats } from '../stats/stats.ts'
 import type { SeriesDelta } from './series-deltas.ts'
 
 /**

@@ -1,4 +1,4 @@
-import type { Gauge, NamedCounter, NamedHistogram, Stats } from '../stats/registry/stats.ts'
+import type { Gauge, NamedCounter, NamedHistogram, Stats } from '../stats/stats.ts'
 
 /**
  * The change of one series of a worker since it was last reported. `place` is the index of the series in the

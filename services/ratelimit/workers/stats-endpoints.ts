@@ -3,11 +3,10 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
-import { debugListener } from '../servers/debug.ts'
-import { createProbePages, type ProbedProblems } from '../servers/probe-pages.ts'
+import { createProbePages, debugListener, type ProbedProblems } from '../servers/debug.ts'
 import type { Settings } from '../settings.ts'
-import type { Stats } from '../stats/registry/stats.ts'
 import { openSink } from '../stats/sinks/open-sink.ts'
+import type { Stats } from '../stats/stats.ts'
 import type { Question } from './messages.ts'
 
 export interface StatsEndpointsOptions extends ProbedProblems {

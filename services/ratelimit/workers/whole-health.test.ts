@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { judgeWhole, newWhole } from './whole-health.ts'
+import { judgeWhole, newWhole } from './supervisor.ts'
 import type { WorkerState } from './worker.ts'
 
 const states: Readonly<Record<string, WorkerState>> = {

@@ -1,4 +1,4 @@
-import type { Stats } from '../stats/registry/stats.ts'
+import type { Stats } from '../stats/stats.ts'
 import type { FromSupervisor, FromWorker } from './messages.ts'
 import { createSeriesDeltas, type SeriesDelta } from './series-deltas.ts'
 

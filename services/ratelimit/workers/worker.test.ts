@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { createStats } from '../stats/registry/stats.ts'
+import { createStats } from '../stats/stats.ts'
 import { createMergedStats } from './merged-stats.ts'
 import { Worker, type WorkerLimits } from './worker.ts'
 

@@ -1,11 +1,11 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { maxCount } from '../counters.ts'
 import { type Expiring, ExpiringTable } from '../expiring-table.ts'
-import { FixedWindow } from './fixed-window.ts'
 import { admitAll, type LimitState, type Member, type MemberOutcome } from './member.ts'
 import { SlidingWindow, type Windows } from './sliding-window.ts'
 import { type Bucket, TokenBucket } from './token-bucket.ts'
 
-export interface MemoryAdmissionOptions {
+interface MemoryAdmissionOptions {
   /** `nowMs` is the time of the algorithms, `monotonicMs` that of expiry. */
   readonly clock: Clock
   /** The most states that are kept; at the limit the one that expires soonest is dropped. */
@@ -74,4 +74,42 @@ function inSeconds(windows: Windows, { ticksPerSecond }: Member): Windows {
 
 function inTicks(windows: Windows | undefined, { ticksPerSecond }: Member): Windows | undefined {
   return windows && { ...windows, start: windows.start * ticksPerSecond }
+}
+
+/** A count of the window that the key names. */
+class FixedWindow implements LimitState {
+  readonly #limit: number
+  #count: number
+  /** The hits that were counted and are not stored yet. */
+  added = 0
+
+  constructor(count: number, limit: number) {
+    this.#count = count
+    this.#limit = limit
+  }
+
+  admits(hits: number): boolean {
+    return this.#count + hits <= this.#limit
+  }
+
+  add(hits: number): void {
+    this.#count += hits
+    this.added += hits
+  }
+
+  room(): number {
+    return maxCount - this.#count
+  }
+
+  empty(): void {
+    this.add(-this.#count)
+  }
+
+  remaining(): number {
+    return this.#limit - this.#count
+  }
+
+  wait(): number {
+    return 0
+  }
 }

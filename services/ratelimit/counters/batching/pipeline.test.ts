@@ -3,11 +3,10 @@ import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { CountersError, type Hit, maxCount } from '../counters.ts'
-import { KeyHash } from './key-hash.ts'
 import { createPipeline, hitsPerWrite, type Pipeline, type PipelineOptions } from './pipeline.ts'
 import type { OnAnswers, Send } from './send.ts'
 import { type Count, type Increment, sendSums } from './sum-equal-keys.ts'
-import { createTouchedKeys } from './touched-keys.ts'
+import { createTouchedKeys, KeyHash } from './touched-keys.ts'
 
 const int64Max = 2n ** 63n - 1n
 

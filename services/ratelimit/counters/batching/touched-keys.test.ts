@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { KeyHash } from './key-hash.ts'
-import { createTouchedKeys } from './touched-keys.ts'
+import { createTouchedKeys, KeyHash } from './touched-keys.ts'
 
 test('keys in use are remembered, and others are forgotten at the limit', () => {
   const keys = createTouchedKeys(10)

@@ -1,5 +1,7 @@
 import { connect as connectPlain, isIP, type Socket } from 'node:net'
 import { type ConnectionOptions, connect as connectSecure } from 'node:tls'
+import type { Log } from '@tollway/chassis/log/log.ts'
+import { openTlsFiles } from '@tollway/chassis/net/tls.ts'
 
 export type Endpoint = { readonly host: string; readonly port: number } | { readonly path: string }
 
@@ -27,7 +29,7 @@ export interface SocketOptions {
   readonly tls?: TlsOptions | (() => TlsOptions)
 }
 
-export interface SocketEvents {
+interface SocketEvents {
   /** The connection is established, and with TLS it is secured. */
   onConnect(): void
   /**
@@ -98,4 +100,33 @@ function textOf(error: Error): string | undefined {
   // address.
   const first: unknown = error instanceof AggregateError ? error.errors[0] : error
   return first instanceof Error && first.message !== '' ? first.message : undefined
+}
+
+interface TlsFileSettings {
+  /** The prefix of the settings' names, such as `KVSTORE_TLS_`. */
+  readonly prefix: string
+  readonly certFile: string
+  readonly keyFile: string
+  readonly caFile: string
+  readonly skipHostnameVerification: boolean
+}
+
+/**
+ * Opens the TLS files of a backend. They are read again when they change, for as long as the process runs;
+ * each new connection uses the current ones.
+ *
+ * @throws Error that names the setting when a file cannot be used.
+ */
+export function followTlsFiles(settings: TlsFileSettings, log: Log): () => TlsOptions {
+  const { prefix, certFile, keyFile, caFile, skipHostnameVerification } = settings
+  const files = openTlsFiles({
+    cert: { setting: `${prefix}CLIENT_CERT`, path: certFile },
+    key: { setting: `${prefix}CLIENT_KEY`, path: keyFile },
+    ca: { setting: `${prefix}CACERT`, path: caFile },
+    onWarning: text => log.warn(text),
+  })
+  return () => {
+    const { identity, ca } = files.credentials()
+    return { verifyName: !skipHostnameVerification, ...identity, ...(ca === undefined ? {} : { ca }) }
+  }
 }

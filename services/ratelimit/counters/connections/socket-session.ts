@@ -2,9 +2,7 @@ import type { Socket } from 'node:net'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { type BusyPoll, type BusyPollMode, createBusyPoll } from './busy-poll.ts'
 import { connectSocket, type SocketOptions } from './connect-socket.ts'
-import { type OnReplies, ReplyQueue } from './reply-queue.ts'
 import { lostText, type ServerSession, type SessionEvents } from './server-connection.ts'
-import { createStallWatch, type StallWatch } from './stall-watch.ts'
 
 /** What differs between the servers of counters. */
 export interface ServerProtocol<Reply> {
@@ -158,5 +156,138 @@ export abstract class SocketSession<Reply> implements ServerSession {
   #onLost(text: string | undefined): void {
     if (text === undefined) this.end(this.#lost)
     else this.end(this.isServing ? `${this.#lost}: ${text}` : text)
+  }
+}
+
+/**
+ * Called once, with the replies in the order of the requests. If the session ended before all replies
+ * arrived, the missing ones are left out at the end, and `problem` is the reason.
+ */
+export type OnReplies<Reply> = (replies: readonly Reply[], problem: string | undefined) => void
+
+/** The requests of one write whose replies are not complete. */
+interface Debt<Reply> {
+  readonly requests: number
+  readonly replies: Reply[]
+  readonly onReplies: OnReplies<Reply>
+}
+
+/** The queue of replies that a server owes, for a protocol that replies in the order of the requests. */
+class ReplyQueue<Reply> {
+  readonly #debts: Debt<Reply>[] = []
+
+  get isEmpty(): boolean {
+    return this.#debts.length === 0
+  }
+
+  /**
+   * Records one write with `requests` requests, at least one: an entry with none would take the next entry's
+   * reply.
+   *
+   * @param replies the array that collects them
+   */
+  owe(requests: number, onReplies: OnReplies<Reply>, replies: Reply[] = []): void {
+    this.#debts.push({ requests, replies, onReplies })
+  }
+
+  /** Adds the next reply; returns false when no request waits for one. */
+  take(reply: Reply): boolean {
+    const debt = this.#debts[0]
+    if (debt === undefined) return false
+    debt.replies.push(reply)
+    if (debt.replies.length < debt.requests) return true
+    this.#debts.shift()
+    debt.onReplies(debt.replies, undefined)
+    return true
+  }
+
+  /** Completes all entries with the problem, since no more replies will arrive. */
+  failAll(problem: string): void {
+    for (const { replies, onReplies } of this.#debts.splice(0)) onReplies(replies, problem)
+  }
+}
+
+/** Detects that a peer which owes replies makes no progress. One timer watches all that is owed. */
+interface StallWatch {
+  /** Starts watching. Called when the first reply becomes owed. */
+  begin(): void
+  /** Records progress. */
+  progress(): void
+  stop(): void
+}
+
+interface StallWatchOptions {
+  readonly clock: Clock
+  /** The longest time without progress; read at each check. */
+  readonly timeoutMs: () => number
+  /** Returns whether a reply is owed. */
+  readonly isWaiting: () => boolean
+  /** Called after `timeoutMs` without progress; the watch stops then. */
+  readonly onStall: (timeoutMs: number) => void
+  /** Reports a shorter time without progress, if given. */
+  readonly silence?: Silence | undefined
+}
+
+interface Silence {
+  /** Read at each check. */
+  readonly afterMs: () => number
+  /** Called once after `afterMs` without progress, */
+  readonly onBegin: (afterMs: number) => void
+  /** and at the next progress. */
+  readonly onEnd: () => void
+}
+
+function createStallWatch(options: StallWatchOptions): StallWatch {
+  const { clock, timeoutMs, isWaiting, onStall, silence } = options
+  let progressMs = clock.monotonicMs()
+  let timer: NodeJS.Timeout | undefined
+  let silent = false
+
+  /** Reads what has arrived before it checks, since the event loop may have been busy. */
+  function readFirst(): void {
+    setImmediate(check)
+  }
+
+  function check(): void {
+    timer = undefined
+    if (!isWaiting()) return
+    const quietMs = clock.monotonicMs() - progressMs
+    const stallMs = timeoutMs()
+    if (quietMs >= stallMs) {
+      onStall(stallMs)
+      return
+    }
+    const silenceMs = silence?.afterMs() ?? Number.POSITIVE_INFINITY
+    if (!silent && quietMs >= silenceMs) {
+      silent = true
+      silence?.onBegin(silenceMs)
+    }
+    plan(quietMs)
+  }
+
+  function plan(quietMs: number): void {
+    const silenceMs = silent ? Number.POSITIVE_INFINITY : (silence?.afterMs() ?? Number.POSITIVE_INFINITY)
+    timer = setTimeout(readFirst, Math.min(silenceMs, timeoutMs()) - quietMs)
+  }
+
+  function stop(): void {
+    clearTimeout(timer)
+    timer = undefined
+  }
+
+  return {
+    begin() {
+      progressMs = clock.monotonicMs()
+      if (timer === undefined) plan(0)
+    },
+    progress() {
+      progressMs = clock.monotonicMs()
+      if (!silent) return
+      silent = false
+      stop()
+      plan(0)
+      silence?.onEnd()
+    },
+    stop,
   }
 }

@@ -1,5 +1,5 @@
 import type { BackendStats } from '../backend-stats.ts'
-import { isErrorReply, isValueReply, type Reply } from './protocol/reply-parser.ts'
+import { isErrorReply, isValueReply, type Reply } from './reply-parser.ts'
 
 /** Counts the replies of memcached. A missing reply is an error. */
 export interface CallStats {

@@ -13,8 +13,8 @@ import {
   type MemcachedCounters,
   type MemcachedCountersOptions,
 } from './memcached.ts'
-import { isLegalKey, MalformedKeyError } from './protocol/legal-key.ts'
-import { pickServer } from './servers/pick-server.ts'
+import { isLegalKey, MalformedKeyError } from './request.ts'
+import { pickServer } from './server-list.ts'
 
 const skip = missingProgram('memcached')
 

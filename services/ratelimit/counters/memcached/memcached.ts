@@ -1,19 +1,20 @@
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
 import { type BackendStats, unreadStats } from '../backend-stats.ts'
 import { addSplit } from '../batching/split-batch.ts'
 import { defaultMaxTouchedKeys } from '../batching/touched-keys.ts'
 import type { BusyPollMode } from '../connections/busy-poll.ts'
 import { createBreakers } from '../connections/circuit-breaker.ts'
-import type { TlsOptions } from '../connections/connect-socket.ts'
+import { followTlsFiles, type TlsOptions } from '../connections/connect-socket.ts'
 import { type Counters, CountersError, type Hit } from '../counters.ts'
 import { withHealth } from '../with-health.ts'
 import { createCallStats } from './call-stats.ts'
 import { NodeList } from './node-list.ts'
-import { isLegalKey, MalformedKeyError } from './protocol/legal-key.ts'
+import { isLegalKey, MalformedKeyError } from './request.ts'
 import type { OnUncounted } from './send-after-answer.ts'
-import { parseServerList } from './servers/server-list.ts'
-import { type ResolveSrv, watchSrv } from './servers/srv-watch.ts'
+import { parseServerList } from './server-list.ts'
+import { type ResolveSrv, watchSrv } from './srv-watch.ts'
 
 export interface MemcachedCountersOptions {
   /** `host:port,host:port`; see `parseServerList`. Either this or `srv` is set; empty for none. */
@@ -155,4 +156,56 @@ function nodeOptions(options: MemcachedCountersOptions, clock: Clock) {
     newBackoff: () => createBackoff({ initialMs: 50, maxMs: 500, factor: 2, jitter: 0.5, random }),
     clock,
   }
+}
+
+/** The settings of memcached, as `settings.ts` parses them. */
+interface MemcachedSettings {
+  readonly backendDeadlineMs: number
+  readonly backendBusyPoll: BusyPollMode
+  readonly memcachedHostPort: string
+  readonly memcachedSrv: string
+  readonly memcachedSrvRefreshMs: number
+  readonly memcachedAsyncIncrement: boolean
+  readonly memcachedTls: boolean
+  readonly memcachedTlsCertFile: string
+  readonly memcachedTlsKeyFile: string
+  readonly memcachedTlsCaFile: string
+  readonly memcachedTlsSkipHostnameVerification: boolean
+}
+
+/**
+ * Opens the counters in the memcached servers that the settings name.
+ *
+ * @throws Error that names the setting when an address or a file cannot be used.
+ */
+export function openMemcached(settings: MemcachedSettings, stats: BackendStats, log: Log): Counters {
+  const tls = settings.memcachedTls ? openTls(settings, log) : undefined
+  try {
+    return createMemcachedCounters({
+      hostPort: settings.memcachedHostPort,
+      srv: settings.memcachedSrv,
+      srvRefreshMs: settings.memcachedSrvRefreshMs,
+      countAfterAnswer: settings.memcachedAsyncIncrement,
+      deadlineMs: settings.backendDeadlineMs,
+      busyPoll: settings.backendBusyPoll,
+      stats,
+      random: Math.random,
+      onWarning: text => log.warn(text),
+      onUncounted: (hits, problem) => log.warn('count hits: calls were answered without', { hits, problem }),
+      ...(tls && { tls }),
+    })
+  } catch (error) {
+    throw new Error(`MEMSTORE_HOST_PORT, MEMSTORE_SRV: ${(error as Error).message}`)
+  }
+}
+
+function openTls(settings: MemcachedSettings, log: Log): () => TlsOptions {
+  const files = {
+    prefix: 'MEMSTORE_TLS_',
+    certFile: settings.memcachedTlsCertFile,
+    keyFile: settings.memcachedTlsKeyFile,
+    caFile: settings.memcachedTlsCaFile,
+    skipHostnameVerification: settings.memcachedTlsSkipHostnameVerification,
+  }
+  return followTlsFiles(files, log)
 }

@@ -1,6 +1,5 @@
 import { createNode, type MemcachedNode, type NodeOptions } from './node.ts'
-import { pickServer } from './servers/pick-server.ts'
-import type { ServerAddress } from './servers/server-list.ts'
+import { pickServer, type ServerAddress } from './server-list.ts'
 
 export interface NodeListOptions extends NodeOptions {
   /** Called when a server is lost or is back or cannot be reached at first. */

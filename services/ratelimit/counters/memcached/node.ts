@@ -8,11 +8,15 @@ import { breakerSilenceMs, type CreateBreaker } from '../connections/circuit-bre
 import type { TlsOptions } from '../connections/connect-socket.ts'
 import { CountersError, type Hit } from '../counters.ts'
 import type { CallStats } from './call-stats.ts'
-import { Connection } from './protocol/connection.ts'
+import { Connection } from './connection.ts'
 import { createAfterAnswerSender, type OnUncounted } from './send-after-answer.ts'
-import { createCountSender, createLookSender, type SendCounts } from './send-counts.ts'
-import { createLargeCountSender } from './send-large-counts.ts'
-import type { ServerAddress } from './servers/server-list.ts'
+import {
+  createCountSender,
+  createLargeCountSender,
+  createLookSender,
+  type SendCounts,
+} from './send-counts.ts'
+import type { ServerAddress } from './server-list.ts'
 
 /** The counters of one memcached. */
 export interface MemcachedNode {

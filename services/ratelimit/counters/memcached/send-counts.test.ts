@@ -9,9 +9,9 @@ import { unreadStats } from '../backend-stats.ts'
 import type { Increment } from '../batching/sum-equal-keys.ts'
 import { createBreakers } from '../connections/circuit-breaker.ts'
 import { createCallStats } from './call-stats.ts'
-import { Connection } from './protocol/connection.ts'
+import { Connection } from './connection.ts'
 import { createCountSender } from './send-counts.ts'
-import { parseServerList } from './servers/server-list.ts'
+import { parseServerList } from './server-list.ts'
 
 const skip = missingProgram('memcached')
 

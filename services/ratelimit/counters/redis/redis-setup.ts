@@ -6,14 +6,13 @@ import { defaultMaxTouchedKeys } from '../batching/touched-keys.ts'
 import type { BusyPollMode } from '../connections/busy-poll.ts'
 import { breakerSilenceMs, type CreateBreaker, createBreakers } from '../connections/circuit-breaker.ts'
 import type { TlsOptions } from '../connections/connect-socket.ts'
-import type { Counters, Hit } from '../counters.ts'
+import type { Counters, CountersError, Hit } from '../counters.ts'
 import type { TimeMicros } from './admission-script.ts'
-import { createEvictionWarning } from './eviction-warning.ts'
 import type { RedisAddress } from './redis-address.ts'
 import type { RedisLimits } from './redis-node.ts'
 import type { RespConnection } from './resp/connection.ts'
 import { createPoolStats, type PoolName, type PoolStats } from './resp/pool-stats.ts'
-import type { SessionOptions } from './resp/session.ts'
+import { askOnce, type SessionOptions } from './resp/session.ts'
 
 export interface RedisCountersOptions {
   /** `single`, `sentinel` or `cluster`, in any letter case. Defaults to `single`. */
@@ -127,5 +126,86 @@ export function createRedisSetup(options: RedisCountersOptions, address: RedisAd
     clusterRefreshMs: options.clusterRefreshMs ?? 5_000,
     random,
     inspect: createEvictionWarning(session, onWarning),
+  }
+}
+
+/**
+ * Reads the memory settings of the first Redis whose connection becomes healthy, and warns when they may
+ * evict counters. It sends INFO once, on a separate connection, since a proxy that does not support INFO
+ * closes the connection. A Redis that rejects the command causes no warning.
+ */
+function createEvictionWarning(
+  session: Omit<SessionOptions, 'endpoint'>,
+  onWarning: ((text: string) => void) | undefined,
+): (connection: RespConnection) => void {
+  let asked = false
+  async function check(connection: RespConnection, warn: (text: string) => void): Promise<void> {
+    const { endpoint } = connection
+    if (asked || endpoint === undefined) return
+    asked = true
+    const memory = await askOnce({ ...session, endpoint }, 'INFO', 'memory')
+    const text = typeof memory === 'string' ? evictionWarning(memory) : undefined
+    if (text !== undefined) warn(text)
+  }
+
+  return connection => {
+    if (onWarning === undefined) return
+    connection.onHealth(healthy => {
+      if (healthy) void check(connection, onWarning)
+    })
+  }
+}
+
+/** @param memory the section `memory` of the reply to INFO */
+function evictionWarning(memory: string): string | undefined {
+  const limitBytes = /^maxmemory:(\d+)/m.exec(memory)?.[1] ?? '0'
+  const policy = /^maxmemory_policy:(\S+)/m.exec(memory)?.[1] ?? 'noeviction'
+  if (limitBytes === '0' || policy === 'noeviction') return undefined
+  return (
+    `Redis has maxmemory-policy ${policy}: at its limit of ${limitBytes} bytes it may evict counters, ` +
+    'and their limits then start anew; use noeviction'
+  )
+}
+
+type Algorithm = Member['algorithm']
+
+const probed = (algorithm: Algorithm, keyPrefix: string): Member => ({
+  key: `${keyPrefix}{tollway-probe}:${algorithm}`,
+  algorithm,
+  hits: 1,
+  limit: 1_000_000,
+  burst: 1_000_000,
+  windowTicks: 1,
+  ticksPerSecond: 1,
+  expirySeconds: 1,
+  shadow: false,
+  countRejected: false,
+})
+
+const commands = 'GET, HMGET, HSET, INCRBY, EXPIRE, PEXPIRE and TIME'
+
+/** The errors of Redis and of proxies that say which command is missing. */
+const refused = /NOPERM|unknown command|can't run this command/
+
+/**
+ * Counts one call with each algorithm, in keys that expire after two seconds, and returns the error if Redis
+ * refuses one of the commands: `NOPERM … no permissions to run the 'evalsha' command`. Other errors are those
+ * of a Redis that is away, of which nothing is known.
+ *
+ * @param keyPrefix the prefix of the keys that the login may use
+ */
+export async function findScriptObstacle(
+  admit: (members: readonly Member[]) => Promise<readonly MemberOutcome[]>,
+  keyPrefix: string,
+): Promise<string> {
+  try {
+    await admit(
+      (['FixedWindow', 'SlidingWindow', 'TokenBucket'] as const).map(each => probed(each, keyPrefix)),
+    )
+    return ''
+  } catch (error) {
+    const { message } = error as CountersError
+    if (!refused.test(message)) return ''
+    return message.includes("' command") ? message : `${message}; the script needs ${commands}`
   }
 }

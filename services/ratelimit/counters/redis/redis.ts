@@ -1,17 +1,17 @@
 import { endpointText } from '../connections/connect-socket.ts'
 import { withHealth } from '../with-health.ts'
 import { createClusterCounters } from './cluster/redis-cluster.ts'
-import { findScriptObstacle } from './find-script-obstacle.ts'
 import { parseLogin, parseRedisAddress, type RedisAddress } from './redis-address.ts'
 import { createRedisNode } from './redis-node.ts'
+import { createSentinelCounters } from './redis-sentinel.ts'
 import {
   createRedisSetup,
+  findScriptObstacle,
   type RedisCounters,
   type RedisCountersOptions,
   type RedisSetup,
 } from './redis-setup.ts'
 import { RespConnection } from './resp/connection.ts'
-import { createSentinelCounters } from './sentinel/redis-sentinel.ts'
 
 /**
  * Counters in Redis: `INCRBY`, with `EXPIRE` in the same write at this process's first touch of a key; see

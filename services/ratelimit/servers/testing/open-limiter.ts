@@ -12,8 +12,8 @@ import { RuleLimiter } from '../../limiter/limiter.ts'
 import { compile } from '../../rules/compile.ts'
 import { units } from '../../rules/units.ts'
 import { parseYaml } from '../../rules/yaml/parse-yaml.ts'
-import { createLimitStats } from '../../stats/registry/limit-stats.ts'
-import { createStats } from '../../stats/registry/stats.ts'
+import { createLimitStats } from '../../stats/limit-stats.ts'
+import { createStats } from '../../stats/stats.ts'
 import { overrideUnits } from '../wire-enums.ts'
 
 /** 42 seconds before the end of a minute. */

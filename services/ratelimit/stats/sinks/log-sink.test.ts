@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createStats } from '../registry/stats.ts'
+import { createStats } from '../stats.ts'
 import { createLogSink } from './log-sink.ts'
 
 function open() {

@@ -1,8 +1,7 @@
 import { quantileMs } from '@tollway/chassis/metrics/histogram.ts'
-import { type Change, createChanges } from '../registry/changes.ts'
-import type { Stats } from '../registry/stats.ts'
-import { splitOwnTags } from './own-tags.ts'
-import type { Sink } from './sink.ts'
+import { type Change, createChanges } from '../changes.ts'
+import type { Stats } from '../stats.ts'
+import { type Sink, splitOwnTags } from './sink.ts'
 
 /** The size of one write: writing each line separately would be a system call for each. */
 const writeCharacters = 64 * 1024

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createStats } from '../registry/stats.ts'
-import { dogstatsdDialect } from './dogstatsd.ts'
+import { createStats } from '../stats.ts'
 import { createLogSink } from './log-sink.ts'
 import { createExposition } from './prometheus-text.ts'
-import { createStatsdLines, type Dialect, statsdDialect } from './statsd-lines.ts'
+import { createStatsdLines, type Dialect, dogstatsdDialect, statsdDialect } from './statsd-lines.ts'
 
 const statName = 'ratelimit.memcache.add.__code=error'
 const extraTags = new Map([['zone', 'eu']])

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { defaultMappings } from '../mapping/default-mappings.ts'
-import { defaultBuckets, globPattern, type Mapping } from '../mapping/mapping.ts'
-import { createStats } from '../registry/stats.ts'
+import { defaultBuckets, defaultMappings, globPattern, type Mapping } from '../mapping/mapping.ts'
+import { createStats } from '../stats.ts'
 import { createExposition, type Exposition, type ExpositionOptions } from './prometheus-text.ts'
 import { readExposition } from './testing/read-exposition.ts'
 

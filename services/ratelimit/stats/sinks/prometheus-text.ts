@@ -13,8 +13,8 @@ import {
   type Mapping,
   type MetricKind,
 } from '../mapping/mapping.ts'
-import type { Gauge, NamedCounter, NamedHistogram, Stats } from '../registry/stats.ts'
-import { splitOwnTags } from './own-tags.ts'
+import type { Gauge, NamedCounter, NamedHistogram, Stats } from '../stats.ts'
+import { splitOwnTags } from './sink.ts'
 
 /** The answer to a scrape. */
 export interface Exposition {

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { silentLog } from '@tollway/chassis/log/log.ts'
-import { createStats, type Stats } from '../registry/stats.ts'
-import { dogstatsdDialect } from './dogstatsd.ts'
+import { createStats, type Stats } from '../stats.ts'
 import { createLogSink } from './log-sink.ts'
 import type { Sink } from './sink.ts'
-import { statsdDialect } from './statsd-lines.ts'
+import { dogstatsdDialect, statsdDialect } from './statsd-lines.ts'
 import { createStatsdSink, droppedLinesName } from './statsd-sink.ts'
-import { openTcpTransport } from './tcp-transport.ts'
 import { countersOf, listenTcp, listenUdp, type Receiver, until } from './testing/receivers.ts'
+import { openTcpTransport } from './transport.ts'
 import { openUdpTransport } from './udp-transport.ts'
 
 /** A sink, and the values that its receiver counted under each name. */

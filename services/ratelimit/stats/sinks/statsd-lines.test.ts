@@ -1,9 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { createStats } from '../registry/stats.ts'
-import { dogstatsdDialect } from './dogstatsd.ts'
-import { createStatsdLines, type Dialect, packLines, statsdDialect } from './statsd-lines.ts'
+import { createStats } from '../stats.ts'
+import {
+  createStatsdLines,
+  type Dialect,
+  dogstatsdDialect,
+  packLines,
+  statsdDialect,
+} from './statsd-lines.ts'
 
 function open(dialect: Dialect = statsdDialect(new Map())) {
   const stats = createStats()

@@ -1,10 +1,11 @@
 import { bucketMiddleMs } from '@tollway/chassis/metrics/histogram.ts'
-import { type Change, createChanges } from '../registry/changes.ts'
-import type { Stats } from '../registry/stats.ts'
-import { splitOwnTags } from './own-tags.ts'
+import { type Change, createChanges } from '../changes.ts'
+import { type Mogrifier, mogrify } from '../mapping/mogrifiers.ts'
+import type { Stats } from '../stats.ts'
+import { splitOwnTags } from './sink.ts'
 
 /** The parts of a line before and after `:value|type`. */
-export interface LineParts {
+interface LineParts {
   readonly head: string
   readonly tail: string
 }
@@ -32,7 +33,7 @@ const suffixOf = (tags: readonly Tag[]) => tags.map(([name, value]) => `.__${nam
 const byName = ([a]: Tag, [b]: Tag) => (a < b ? -1 : 1)
 
 /** Returns the tags of every series, sorted by name and with the reference's changes to their values. */
-export function tagsOf(extraTags: ReadonlyMap<string, string>): readonly Tag[] {
+function tagsOf(extraTags: ReadonlyMap<string, string>): readonly Tag[] {
   return [...extraTags]
     .filter(([name, value]) => name !== '' && value !== '')
     .map(([name, value]) => [tagText(name), tagText(value).replaceAll('.', '_')] as const)
@@ -49,7 +50,7 @@ const unfitForTag = /[\x00-\x1f\x7f:|,]/g
  * field nor look like a tag. Receivers take `.__` for the begin of a tag if `=` follows, as gostats does;
  * other names with `.__`, such as those of keys that begin with `__`, are the same as in the reference.
  */
-export function lineName(name: string): string {
+function lineName(name: string): string {
   const line = name.replace(unfitForName, '_')
   if (!line.includes('.__')) return line
   // Of `..__` and `._.__` each dot is replaced: one that is left would begin a tag with the others.
@@ -57,7 +58,7 @@ export function lineName(name: string): string {
 }
 
 /** Escapes the name or the value of a tag for a line. */
-export function tagText(text: string): string {
+function tagText(text: string): string {
   return text.replace(unfitForTag, '_')
 }
 
@@ -141,4 +142,24 @@ export function* packLines(
   }
   if (count > 0) yield { text, lines: count }
   return undefined
+}
+
+/**
+ * Writes tags for the agent: `name:value|type|#tag:value,tag:value`, first the extra ones, then the
+ * statistic's, then those of the mogrifiers.
+ */
+export function dogstatsdDialect(
+  extraTags: ReadonlyMap<string, string>,
+  mogrifiers: readonly Mogrifier[],
+): Dialect {
+  const extra = tagsOf(extraTags).map(([name, value]) => `${name}:${value}`)
+  return statName => {
+    const own = splitOwnTags(statName)
+    const { name, tags } = mogrify(mogrifiers, own.name)
+    const all = [
+      ...extra,
+      ...[...own.tags, ...tags].map(([tag, value]) => `${tagText(tag)}:${tagText(value)}`),
+    ]
+    return { head: lineName(name), tail: all.length === 0 ? '' : `|#${all.join(',')}` }
+  }
 }

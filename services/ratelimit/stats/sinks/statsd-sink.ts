@@ -1,4 +1,4 @@
-import type { Stats } from '../registry/stats.ts'
+import type { Stats } from '../stats.ts'
 import type { Sink } from './sink.ts'
 import { createStatsdLines, type Dialect, type Packet, packLines } from './statsd-lines.ts'
 import type { Transport } from './transport.ts'

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { silentLog } from '@tollway/chassis/log/log.ts'
-import { createStats } from '../registry/stats.ts'
+import { createStats } from '../stats.ts'
 import { statsdDialect } from './statsd-lines.ts'
 import { createStatsdSink, droppedLinesName } from './statsd-sink.ts'
-import { openTcpTransport } from './tcp-transport.ts'
 import { counted, listenTcp, listenUdp, type Receiver, until } from './testing/receivers.ts'
+import { openTcpTransport } from './transport.ts'
 import { openUdpTransport, type UdpTransportOptions } from './udp-transport.ts'
 
 const protocols = {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Reply } from '../resp/reply-parser.ts'
-import { readClusterSlots, readRedirect } from './cluster-slots.ts'
+import { readClusterSlots, readRedirect } from './slot-owners.ts'
 
 /** Returns `host:port` of the master of a cluster with one range of slots, as parsed. */
 function masterOf(node: Reply): string {

@@ -3,7 +3,7 @@ import { CountersError } from '../../counters.ts'
 import type { HostPort } from '../redis-address.ts'
 import type { Follow, RedisNode } from '../redis-node.ts'
 import type { ClusterNode } from './cluster-node.ts'
-import { type Redirect, readRedirect } from './cluster-slots.ts'
+import { type Redirect, readRedirect } from './slot-owners.ts'
 
 /** The most redirects of a command; the limit ends a loop between two nodes that redirect to each other. */
 const maxRedirects = 4

@@ -2,11 +2,11 @@ import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { createRefreshSchedule, type RefreshSchedule } from '../../connections/refresh-schedule.ts'
 import type { HostPort } from '../redis-address.ts'
 import type { RedisSetup } from '../redis-setup.ts'
+import { ask, askOnce } from '../resp/session.ts'
 import { type ClusterNode, openClusterNode, problemOf } from './cluster-node.ts'
-import type { Redirect } from './cluster-slots.ts'
-import { findSlots } from './find-slots.ts'
+import { slotCount } from './hash-slot.ts'
 import { createRedirects } from './redirects.ts'
-import { createSlotOwners } from './slot-owners.ts'
+import { type ClusterSlots, createSlotOwners, type Redirect, readClusterSlots } from './slot-owners.ts'
 
 /** The delays between refreshes while a slot has no master that answers. */
 const hurryMs = 100
@@ -129,4 +129,45 @@ export class Topology {
     this.healthy = next
     for (const listener of this.#listeners) listener(next)
   }
+}
+
+interface FindSlotsOptions extends Pick<RedisSetup, 'session' | 'random'> {
+  /** The nodes with a healthy connection, which are asked first. */
+  readonly serving: readonly ClusterNode[]
+  readonly seeds: readonly HostPort[]
+  /** No further node is asked once this is true. */
+  readonly isClosed: () => boolean
+  /** Called with the reason each time a node does not report its slots. */
+  readonly onProblem: (problem: string) => void
+}
+
+/**
+ * Asks one node after the other. Returns the reply of the first that knows all slots; otherwise the reply
+ * that covers the most slots.
+ */
+async function findSlots(options: FindSlotsOptions): Promise<ClusterSlots | undefined> {
+  const { session, serving, seeds, random, isClosed, onProblem } = options
+  const sources = [
+    ...shuffled(serving, random).map(({ place, connection }) => ({
+      place,
+      fetch: () => ask(connection, 'CLUSTER', 'SLOTS'),
+    })),
+    ...shuffled(seeds, random).map(place => ({
+      place,
+      fetch: () => askOnce({ ...session, endpoint: place }, 'CLUSTER', 'SLOTS'),
+    })),
+  ]
+  let best: ClusterSlots | undefined
+  for (const { place, fetch } of sources) {
+    if (isClosed() || best?.covered === slotCount) break
+    const slots = readClusterSlots(await fetch(), place.host)
+    if ('problem' in slots) onProblem(slots.problem)
+    else if (best === undefined || slots.covered > best.covered) best = slots
+  }
+  return best
+}
+
+function shuffled<T>(items: readonly T[], random: () => number): T[] {
+  const keyed = items.map(item => ({ item, key: random() }))
+  return keyed.sort((a, b) => a.key - b.key).map(({ item }) => item)
 }

@@ -1,9 +1,12 @@
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import type { BusyPollMode } from '../../connections/busy-poll.ts'
 import type { SocketOptions } from '../../connections/connect-socket.ts'
-import type { OnReplies as OnRepliesOf } from '../../connections/reply-queue.ts'
 import type { SessionEvents } from '../../connections/server-connection.ts'
-import { type ServerProtocol, SocketSession } from '../../connections/socket-session.ts'
+import {
+  type OnReplies as OnRepliesOf,
+  type ServerProtocol,
+  SocketSession,
+} from '../../connections/socket-session.ts'
 import { createReplyParser, isArrayReply, isErrorReply, type Reply } from './reply-parser.ts'
 import { RequestWriter, requestHead } from './request-writer.ts'
 
@@ -124,4 +127,36 @@ function unfitness(replies: readonly Reply[], { password, masterOnly }: SessionO
 function refusalIn(replies: readonly Reply[], password = ''): string | undefined {
   const text = replies.find(isErrorReply)?.error.replace(/,? with args beginning with.*$/s, '')
   return password === '' ? text : text?.replaceAll(password, '***')
+}
+
+/**
+ * Sends one infrequent request. Never rejects: a missing reply resolves with an error that has the reason.
+ *
+ * @param words the command and its arguments
+ */
+export function ask(connection: Pick<Session, 'send'>, ...words: readonly string[]): Promise<Reply> {
+  const [name = '', ...args] = words
+  const requests = new RequestWriter()
+  requests.begin(requestHead(name, args.length))
+  for (const argument of args) requests.text(argument)
+  return new Promise(resolve => {
+    connection.send(requests, ([reply], problem = 'Redis left out a reply') => {
+      resolve(reply === undefined ? { error: problem } : reply)
+    })
+  })
+}
+
+/** The same on a separate connection, which is closed after the reply. */
+export function askOnce(options: SessionOptions, ...words: readonly string[]): Promise<Reply> {
+  const { promise, resolve } = Promise.withResolvers<Reply>()
+  const session = new Session(options, {
+    async onServing() {
+      resolve(await ask(session, ...words))
+      session.end('the reply has arrived')
+    },
+    onEnd: problem => resolve({ error: problem }),
+    onSilence() {},
+    onSign() {},
+  })
+  return promise
 }

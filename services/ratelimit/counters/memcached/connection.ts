@@ -1,0 +1,102 @@
+import {
+  ServerConnection,
+  type ServerConnectionOptions,
+  type SessionEvents,
+} from '../connections/server-connection.ts'
+import {
+  type OnReplies as OnRepliesOf,
+  type ServerProtocol,
+  SocketSession,
+  type SocketSessionOptions,
+} from '../connections/socket-session.ts'
+import { isErrorReply, isValueReply, type Reply, ReplyParser } from './reply-parser.ts'
+
+type ConnectionOptions = SocketSessionOptions & Required<ServerConnectionOptions>
+
+/** A connection to one memcached, which reconnects after each loss until it is closed. */
+export class Connection extends ServerConnection<Session> {
+  readonly #options: ConnectionOptions
+  readonly #listeners: (() => void)[] = []
+  #tried = false
+
+  /** Connects at once. Never throws; errors are in `problem`, and `onChange` reports changes. */
+  constructor(options: ConnectionOptions) {
+    super('memcached', options)
+    this.#options = options
+    this.connect()
+  }
+
+  /** Whether at least one attempt to connect has succeeded or failed. */
+  get tried(): boolean {
+    return this.#tried
+  }
+
+  /**
+   * Sends `count` requests in one write. While the connection is not healthy, `onReplies` is called at once,
+   * from within the call. Nothing is kept for later, and nothing is sent twice.
+   */
+  send(requests: string, count: number, onReplies: OnReplies): void {
+    if (this.healthy && this.session !== undefined) this.session.send(requests, count, onReplies)
+    else onReplies([], this.problem)
+  }
+
+  /** Adds a listener that is called after each change of `healthy`, and when the first attempt has failed. */
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener)
+  }
+
+  protected open(events: SessionEvents): Session {
+    return new Session(this.#options, events)
+  }
+
+  protected noteHealth(healthy: boolean, before: boolean): void {
+    if (healthy === before && this.#tried) return
+    this.#tried = true
+    for (const listener of this.#listeners) listener()
+  }
+}
+
+type OnReplies = OnRepliesOf<Reply>
+
+/** A request that every server and proxy supports, and that changes nothing. */
+const greeting = 'get tollway_probe\r\n'
+
+const memcached: ServerProtocol<Reply> = {
+  server: 'memcached',
+  receiveBytes: 16_384,
+  timesGreeting: false,
+  createParser: onReply => new ReplyParser(onReply),
+  errorOf: reply => (isErrorReply(reply) ? reply.error : undefined),
+  isOutOfStep,
+  notServing: (_, timeoutMs) => `memcached did not answer for the first time within ${timeoutMs} ms`,
+}
+
+/** One connection to one memcached. It reads a key, since an open port does not prove that it serves. */
+class Session extends SocketSession<Reply> {
+  constructor(options: SocketSessionOptions, events: SessionEvents) {
+    super(memcached, options, events)
+  }
+
+  /** Sends `count` requests in one write. No request is sent again. */
+  send(requests: string, count: number, onReplies: OnReplies): void {
+    if (this.ending !== undefined || count === 0) onReplies([], this.ending)
+    else this.write(requests, count, onReplies)
+  }
+
+  protected greet(): void {
+    this.send(greeting, 1, ([reply], problem) => {
+      if (problem !== undefined) return
+      if (isErrorReply(reply)) this.end(reply.error)
+      else if (!isValueReply(reply)) this.end('the server is not memcached')
+      else this.serve()
+    })
+  }
+}
+
+/**
+ * Returns whether the error means that memcached parsed the requests differently than they were written:
+ * later replies cannot be assigned then. Other errors are about one key, or about the server's memory.
+ */
+function isOutOfStep(reply: Reply): boolean {
+  return isErrorReply(reply) && /^(ERROR|CLIENT_ERROR (?!cannot increment))/.test(reply.error)
+}

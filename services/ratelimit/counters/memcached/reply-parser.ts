@@ -1,0 +1,177 @@
+import type { Count } from '../batching/sum-equal-keys.ts'
+
+/**
+ * A reply of memcached: a counter's new value, a word, the result of a read, or an error. Values beyond
+ * 2^53-1 are a bigint.
+ */
+export type Reply = Count | Word | ValueReply | ErrorReply
+
+export type Word = 'STORED' | 'NOT_STORED' | 'TOUCHED' | 'NOT_FOUND'
+
+/** The result of `get` of one key: 0 for a missing key, undefined for a value that is not a number. */
+export interface ValueReply {
+  readonly value: Count | undefined
+}
+
+/** The text begins with `ERROR`, `CLIENT_ERROR` or `SERVER_ERROR`. */
+export interface ErrorReply {
+  readonly error: string
+}
+
+export function isValueReply(reply: Reply | undefined): reply is ValueReply {
+  return typeof reply === 'object' && 'value' in reply
+}
+
+export function isErrorReply(reply: Reply | undefined): reply is ErrorReply {
+  return typeof reply === 'object' && 'error' in reply
+}
+
+/** The length of an error, or of the line before a value. */
+const maxLineBytes = 2_048
+/** Memcached's default limit. Only the first digits of a value are kept. */
+const maxValueBytes = 1_048_576
+/** The digits of 2^64-1. */
+const maxDigits = 20
+
+const carriageReturn = 0x0d
+const lineFeed = 0x0a
+
+/**
+ * Parses replies of the text protocol to `incr`, `add`, `touch` and `get` of one key
+ * (https://github.com/memcached/memcached/blob/master/doc/protocol.txt), without copying complete ones.
+ */
+export class ReplyParser {
+  readonly #onReply: (reply: Reply) => void
+  /** The beginning of an incomplete line. */
+  readonly #store = Buffer.allocUnsafeSlow(maxLineBytes)
+  #stored = 0
+  /** The number of bytes of a value that have not arrived, including the line end behind it. */
+  #valueBytes = 0
+  /** The beginning of the current value, until its closing line has arrived. */
+  #value: string | undefined
+  #problem: string | undefined
+
+  /** @param onReply called for each reply in order, from within `push` */
+  constructor(onReply: (reply: Reply) => void) {
+    this.#onReply = onReply
+  }
+
+  /**
+   * Parses the first `length` bytes of the chunk, which may end anywhere in a reply. An incomplete reply is
+   * copied, so that the chunk's memory may be reused.
+   *
+   * @returns the error if the bytes are not valid; nothing more can be parsed then. It quotes none of the
+   *   bytes.
+   */
+  push(chunk: Buffer, length: number): string | undefined {
+    let at = 0
+    while (at < length && this.#problem === undefined) {
+      at = this.#valueBytes > 0 ? this.#readValue(chunk, at, length) : this.#readLine(chunk, at, length)
+    }
+    return this.#problem
+  }
+
+  /** Records the first error. */
+  #reject(problem: string): void {
+    this.#problem ??= problem
+  }
+
+  /** @returns the index behind the value */
+  #readValue(chunk: Buffer, start: number, length: number): number {
+    let at = start
+    for (; at < length && this.#valueBytes > 0; at += 1) {
+      const byte = chunk[at] ?? 0
+      if (this.#valueBytes <= 2) {
+        if (byte !== (this.#valueBytes === 2 ? carriageReturn : lineFeed))
+          this.#reject('a value that does not end with CR LF')
+      } else if (this.#value !== undefined && this.#value.length <= maxDigits)
+        this.#value += String.fromCharCode(byte)
+      this.#valueBytes -= 1
+    }
+    return at
+  }
+
+  /** @returns the index behind the line */
+  #readLine(chunk: Buffer, start: number, length: number): number {
+    let end = start
+    while (end < length && chunk[end] !== lineFeed) end += 1
+    const isWhole = end < length
+    if (this.#stored + end - start > maxLineBytes) {
+      this.#reject(`a line of more than ${maxLineBytes} bytes`)
+      return length
+    }
+    if (isWhole && this.#stored === 0) this.#onLine(chunk, start, end)
+    else {
+      chunk.copy(this.#store, this.#stored, start, end)
+      this.#stored += end - start
+      if (!isWhole) return length
+      const bytes = this.#stored
+      this.#stored = 0
+      this.#onLine(this.#store, 0, bytes)
+    }
+    return end + 1
+  }
+
+  /** @param end the index of the line feed */
+  #onLine(source: Buffer, start: number, end: number): void {
+    const stop = end - 1
+    if (stop < start || source[stop] !== carriageReturn) {
+      this.#reject('a line that does not end with CR LF')
+      return
+    }
+    const count = this.#value === undefined ? readCount(source, start, stop) : undefined
+    if (count === undefined) this.#onText(source.toString('utf8', start, stop))
+    else this.#onReply(count)
+  }
+
+  #onText(line: string): void {
+    if (this.#value !== undefined) this.#onEndOfValue(line, this.#value)
+    else if (isWord(line)) this.#onReply(line)
+    else if (line === 'END') this.#onReply({ value: 0 })
+    else if (/^(ERROR$|CLIENT_ERROR |SERVER_ERROR )/.test(line)) this.#onReply({ error: line })
+    else this.#onValueLine(line)
+  }
+
+  #onEndOfValue(line: string, value: string): void {
+    if (line !== 'END') {
+      this.#reject('a value that is not followed by END')
+      return
+    }
+    this.#value = undefined
+    this.#onReply({ value: parseValue(value) })
+  }
+
+  #onValueLine(line: string): void {
+    const bytes = Number(/^VALUE \S+ \d+ (\d{1,10})$/.exec(line)?.[1])
+    if (Number.isNaN(bytes)) this.#reject('a reply of unknown kind')
+    else if (bytes > maxValueBytes) this.#reject(`a value of more than ${maxValueBytes} bytes`)
+    else {
+      this.#value = ''
+      this.#valueBytes = bytes + 2
+    }
+  }
+}
+
+function isWord(line: string): line is Word {
+  return line === 'NOT_FOUND' || line === 'STORED' || line === 'NOT_STORED' || line === 'TOUCHED'
+}
+
+/** Returns undefined when the bytes are not the digits of a number. */
+function readCount(source: Buffer, start: number, stop: number): Count | undefined {
+  if (stop === start || stop - start > maxDigits) return undefined
+  let count = 0
+  for (let at = start; at < stop; at += 1) {
+    const digit = (source[at] ?? 0) - 0x30
+    if (digit < 0 || digit > 9) return undefined
+    count = count * 10 + digit
+  }
+  return count <= Number.MAX_SAFE_INTEGER ? count : BigInt(source.toString('latin1', start, stop))
+}
+
+/** Parses a value as `incr` does: digits up to the end or a space, with which `decr` pads. */
+function parseValue(text: string): Count | undefined {
+  const digits = /^(\d{1,20})(?: |$)/.exec(text)?.[1]
+  if (digits === undefined) return undefined
+  const count = Number(digits)
+  return count <= Number.MAX_SAFE_INTEGER ? count : BigInt(digits)
+}

@@ -1,0 +1,50 @@
+import { crc32 } from 'node:zlib'
+import type { Endpoint } from '../connections/connect-socket.ts'
+
+/** The address of a memcached, and its text in the list. */
+export interface ServerAddress {
+  readonly text: string
+  readonly endpoint: Endpoint
+}
+
+/** The most servers of one list. */
+export const maxServers = 1_000
+
+const form = 'a list of host:port, such as memcached-0:11211,memcached-1:11211, or the paths of unix sockets'
+
+/**
+ * Parses a list divided by commas, or one that is already divided. The order matters, since a key's server is
+ * found by its index; a server that occurs twice has twice the keys, as with the reference.
+ *
+ * @throws Error when an item is not an address, and when there are no items or more than `maxServers`.
+ */
+export function parseServerList(list: string | readonly string[]): readonly ServerAddress[] {
+  const items = (typeof list === 'string' ? list.split(',') : list).map(item => item.trim())
+  if (items.length === 0 || items.length > maxServers) {
+    throw new Error(`the list has ${items.length} servers; it must have 1 to ${maxServers}`)
+  }
+  return items.map((text, index) => {
+    const endpoint = parseEndpoint(text)
+    if (endpoint !== undefined) return { text, endpoint }
+    throw new Error(`server ${index + 1} is ${JSON.stringify(text)}; it must be ${form}`)
+  })
+}
+
+function parseEndpoint(text: string): Endpoint | undefined {
+  if (text.includes('/')) return { path: text }
+  const [, bracketed, plain, digits] = /^(?:\[([^[\]\s]+)\]|([^:[\]\s]+)):(\d{1,5})$/.exec(text) ?? []
+  const host = bracketed ?? plain
+  const port = Number(digits)
+  return host === undefined || port < 1 || port > 65_535 ? undefined : { host, port }
+}
+
+/**
+ * Returns the index of the server that has the key, in a list of `servers` servers: the CRC-32 (IEEE 802.3)
+ * of the key's UTF-8 modulo their number, which is how the reference's client distributes keys. Every
+ * process, of this service or of the reference, finds a counter on the same server if it has the same list in
+ * the same order. A server that does not answer keeps its keys: on another server their counters would start
+ * from 0.
+ */
+export function pickServer(key: string, servers: number): number {
+  return servers === 1 ? 0 : crc32(key) % servers
+}

@@ -1,0 +1,90 @@
+import { resolveSrv as resolveBySystem } from 'node:dns/promises'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { createRefreshSchedule } from '../connections/refresh-schedule.ts'
+import { parseServerList, type ServerAddress } from './server-list.ts'
+
+/** Looks up the records of a full name; it may reject or resolve with no records for an unknown name. */
+export type ResolveSrv = (
+  name: string,
+) => Promise<readonly { readonly name: string; readonly port: number }[]>
+
+export interface SrvWatchOptions {
+  /** `_service._proto.name`. */
+  readonly name: string
+  /** Defaults to the system's resolver. */
+  readonly resolve?: ResolveSrv
+  /** The interval of lookups; 0 ends them after the first success. */
+  readonly refreshMs: number
+  /** Called with the servers in the reference's order, after each lookup that found some. */
+  readonly onServers: (servers: readonly ServerAddress[]) => void
+  /**
+   * Called with the reason when a lookup fails, once for consecutive failures with the same reason. The last
+   * servers stay in use.
+   */
+  readonly onProblem: (problem: string) => void
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  /** Defaults to the system's clock. */
+  readonly clock?: Clock
+}
+
+/** The delay while no servers are found; the schedule uses between half and all of it. */
+const hurryMs = 1_000
+
+/**
+ * Looks up the servers, at once and then repeatedly.
+ *
+ * @throws Error with the reference's text when the name is not that of an SRV record.
+ */
+export function watchSrv(options: SrvWatchOptions): { close(): void } {
+  const { name, resolve = resolveBySystem, refreshMs, onServers, onProblem, random, clock } = options
+  if (!/^_.+?\._.+?\..+$/.test(name)) throw new Error(`could not parse ${name} to SRV parts`)
+  let problem: string | undefined = ''
+  let closed = false
+  const schedule = createRefreshSchedule({
+    refresh,
+    isSettled: () => problem === undefined,
+    everyMs: refreshMs,
+    hurryMs,
+    random,
+    ...(clock === undefined ? {} : { clock }),
+  })
+
+  async function refresh(): Promise<void> {
+    const found = await lookUp()
+    if (closed) return
+    if ('problem' in found) {
+      if (found.problem !== problem) onProblem(found.problem)
+      problem = found.problem
+      return
+    }
+    problem = undefined
+    onServers(found.servers)
+    if (refreshMs === 0) schedule.close()
+  }
+
+  async function lookUp() {
+    try {
+      const records = await resolve(name)
+      return { servers: parseServerList(inOrder(records)) }
+    } catch (error) {
+      return { problem: `Unable to fetch servers from SRV: ${(error as Error).message}` }
+    }
+  }
+
+  return {
+    close() {
+      closed = true
+      schedule.close()
+    },
+  }
+}
+
+/**
+ * Sorts as text and ignores priority and weight, since all processes must have the same order. The
+ * reference's names end with the dot of the root, which decides where one name is a prefix of another.
+ */
+function inOrder(records: readonly { readonly name: string; readonly port: number }[]): readonly string[] {
+  const rooted = records.map(({ name, port }) => `${name.replace(/\.$/, '')}.:${port}`)
+  return rooted.sort((a, b) => (a < b ? -1 : Number(a > b))).map(text => text.replace('.:', ':'))
+}

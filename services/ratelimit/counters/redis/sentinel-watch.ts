@@ -1,0 +1,132 @@
+import type { Backoff } from '@tollway/chassis/backoff.ts'
+import { createRefreshSchedule } from '../connections/refresh-schedule.ts'
+import { type HostPort, isPort } from './redis-address.ts'
+import { RespConnection } from './resp/connection.ts'
+import { isArrayReply, isErrorReply, type Reply } from './resp/reply-parser.ts'
+import { ask, type SessionOptions } from './resp/session.ts'
+
+/** Asks the sentinels which Redis is the master. */
+export interface SentinelWatch {
+  /** Why the master is not known. */
+  readonly problem: string
+  /** Asks the sentinels soon; otherwise they are asked every second. */
+  soon(): void
+  close(): Promise<void>
+}
+
+export interface SentinelWatchOptions {
+  /** The name of the master in the sentinels' configuration. */
+  readonly master: string
+  readonly sentinels: readonly HostPort[]
+  /** The options of a session with a sentinel. */
+  readonly session: Omit<SessionOptions, 'endpoint'>
+  readonly newBackoff: () => Backoff
+  /** Called with each answer, changed or not. */
+  readonly onMaster: (master: HostPort) => void
+  /** Returns whether the reported master is healthy; until it is, the sentinels are asked more often. */
+  readonly isServing: () => boolean
+  readonly random: () => number
+}
+
+const everyMs = 1_000
+const hurryMs = 100
+const maxHurryMs = 500
+/** The time after which a vote does not wait for the remaining sentinels. */
+const voteTimeoutMs = 500
+
+/**
+ * Asks all sentinels at once: after a failover most of them are right, while one that was partitioned may
+ * still report the old master.
+ */
+export function watchSentinels(options: SentinelWatchOptions): SentinelWatch {
+  const { master, sentinels, session, newBackoff, onMaster, isServing, random } = options
+  let problem = 'no sentinel has answered yet'
+  const connections = sentinels.map(
+    endpoint => new RespConnection({ ...session, endpoint, backoff: newBackoff() }),
+  )
+  const schedule = createRefreshSchedule({
+    refresh,
+    isSettled: isServing,
+    everyMs,
+    hurryMs,
+    maxHurryMs,
+    random,
+  })
+  let closed = false
+  // Asks as soon as the first sentinel is connected.
+  for (const connection of connections) {
+    connection.onHealth(healthy => {
+      if (healthy && !isServing()) schedule.soon()
+    })
+  }
+
+  async function refresh(): Promise<void> {
+    const found = await vote(connections, master)
+    if (closed) return
+    if ('problem' in found) problem = found.problem
+    else onMaster(found)
+  }
+
+  return {
+    get problem() {
+      return problem
+    },
+    soon: schedule.soon,
+    async close() {
+      closed = true
+      schedule.close()
+      await Promise.all(connections.map(connection => connection.close()))
+    },
+  }
+}
+
+type Ballot = HostPort | { readonly problem: string }
+
+/**
+ * Resolves with the answer of more than half of all sentinels as soon as there is one. Otherwise, when all
+ * have answered or the time is over, it resolves with the most frequent answer; a tie goes to the first in
+ * the list.
+ */
+function vote(connections: readonly RespConnection[], master: string): Promise<Ballot> {
+  const { promise, resolve } = Promise.withResolvers<Ballot>()
+  const ballots: (Ballot | undefined)[] = connections.map(() => undefined)
+  const timer = setTimeout(decide, voteTimeoutMs)
+
+  function decide(): void {
+    clearTimeout(timer)
+    const late = { problem: `no sentinel answered within ${voteTimeoutMs} ms` }
+    resolve(mostFrequent(ballots)?.ballot ?? ballots.find(ballot => ballot !== undefined) ?? late)
+  }
+
+  for (const [index, connection] of connections.entries()) {
+    void ask(connection, 'SENTINEL', 'get-master-addr-by-name', master).then(reply => {
+      ballots[index] = readMaster(reply, master)
+      const votes = mostFrequent(ballots)?.votes ?? 0
+      if (2 * votes > ballots.length || !ballots.includes(undefined)) decide()
+    })
+  }
+  return promise
+}
+
+function readMaster(reply: Reply, master: string): Ballot {
+  if (isErrorReply(reply)) return { problem: `no sentinel reports the master: ${reply.error}` }
+  if (reply === null) return { problem: `the sentinels know no master named ${master}` }
+  const [host, digits] = isArrayReply(reply) ? reply : []
+  const port = Number(digits)
+  if (typeof host === 'string' && host !== '' && isPort(port)) return { host, port }
+  return { problem: 'a sentinel reported the master in an unknown form' }
+}
+
+function mostFrequent(ballots: readonly (Ballot | undefined)[]) {
+  const counts = new Map<string, { readonly ballot: HostPort; votes: number }>()
+  for (const ballot of ballots) {
+    if (ballot === undefined || 'problem' in ballot) continue
+    const place = `${ballot.host} ${ballot.port}`
+    const count = counts.get(place) ?? { ballot, votes: 0 }
+    count.votes += 1
+    counts.set(place, count)
+  }
+  let most: { readonly ballot: HostPort; readonly votes: number } | undefined
+  for (const count of counts.values()) if (count.votes > (most?.votes ?? 0)) most = count
+  return most
+}

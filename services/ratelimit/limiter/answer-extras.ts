@@ -1,0 +1,171 @@
+import type { Limit } from '../rules/limit.ts'
+import type { Match } from '../rules/match.ts'
+import { windowSeconds } from '../rules/window.ts'
+import type { AdmittedDescriptor } from './admission.ts'
+import {
+  type Decision,
+  type DecisionRequest,
+  type DescriptorDecision,
+  noLimit,
+  type ResponseHeader,
+} from './decision.ts'
+import { dynamicMetadata } from './dynamic-metadata.ts'
+import type { Matches } from './match-request.ts'
+import { ietfHeaders, type ResponseHeaderNames, responseHeaders } from './response-headers.ts'
+
+/** What answers contain besides the decision. */
+export interface AnswerOptions {
+  /** The names of the reference's headers of each answer; none when left out. */
+  readonly headerNames?: ResponseHeaderNames | undefined
+  /** Whether answers have the headers of the IETF draft; false when left out. */
+  readonly ietfHeaders?: boolean
+  /** Whether a refusal has a body that names the limits; false when left out. */
+  readonly problemDetails?: boolean
+  /** Whether each answer has metadata about its request and rules. */
+  readonly dynamicMetadata: boolean
+  /** Whether every limit is a quota. */
+  readonly quotaMode: boolean
+}
+
+/** The call of a decision. */
+interface DecidedCall {
+  readonly request: DecisionRequest
+  readonly matches: Matches
+  readonly nowSeconds: number
+  /** The descriptors whose limits admitted the call, instead of only counting it, by their index. */
+  readonly admitted: ReadonlyMap<number, AdmittedDescriptor>
+}
+
+/** Returns whether any answer has extras. */
+export function hasExtras(options: AnswerOptions): boolean {
+  return options.headerNames !== undefined || options.dynamicMetadata || listsLimits(options)
+}
+
+/** Returns the headers, the body and the metadata of the answer to a call. */
+export function answerExtras(
+  call: DecidedCall,
+  decision: Decision,
+  options: AnswerOptions,
+): Pick<Decision, 'headers' | 'body' | 'metadata'> {
+  const { matches, admitted, nowSeconds } = call
+  const { over, statuses } = decision
+  const limits = listsLimits(options) ? listLimits(matches, statuses, admitted, nowSeconds) : []
+  const hasBody = over && options.problemDetails === true
+  return {
+    headers: [
+      ...referenceHeaders(call, decision, options),
+      ...(options.ietfHeaders ? ietfHeaders(limits, over) : []),
+      ...(hasBody ? [{ key: 'Content-Type', value: problemContentType }] : []),
+    ],
+    ...(hasBody && { body: problemDetails(limits) }),
+    ...(options.dynamicMetadata && { metadata: metadataOf(call, decision) }),
+  }
+}
+
+function listsLimits(options: AnswerOptions): boolean {
+  return options.ietfHeaders === true || options.problemDetails === true
+}
+
+function referenceHeaders(
+  { matches, admitted }: DecidedCall,
+  { statuses }: Decision,
+  { headerNames, quotaMode }: AnswerOptions,
+): readonly ResponseHeader[] {
+  if (headerNames === undefined) return []
+  const isOver = (index: number) =>
+    statuses[index]?.over === true && !(quotaMode || matches[index]?.limit.quotaMode === true)
+  const isHidden = (index: number) => admitted.get(index)?.hidden ?? matches[index]?.limit.headers === false
+  const shown = statuses.map((status, index) => (isHidden(index) ? noLimit : status))
+  return responseHeaders(shown, isOver, headerNames)
+}
+
+function metadataOf({ request, matches }: DecidedCall, { statuses }: Decision) {
+  const ofPassed = matches.flatMap((found, index) => {
+    // An unlimited rule has no limit that a call could pass: the reference leaves its metadata out.
+    const passed = found?.limit.unlimited === false && statuses[index]?.over === false
+    return passed && found.limit.metadata ? [found.limit.metadata] : []
+  })
+  return dynamicMetadata(request, ofPassed)
+}
+
+/** A limit that a call matched and that was not replaced, as answers list it. */
+export interface ListedLimit {
+  /** Empty when it has none. */
+  readonly name: string
+  readonly requestsPerUnit: number
+  /** The length of the window, in whole seconds. */
+  readonly windowSeconds: number
+  /** The requests that the limit would admit now. */
+  readonly remaining: number
+  /**
+   * Whole seconds until a fixed window ends. With another algorithm the seconds until the same call would be
+   * admitted; undefined if it never would be.
+   */
+  readonly resetSeconds: number | undefined
+  /** Whether the call exceeded the limit. False for a limit in shadow mode. */
+  readonly over: boolean
+  /** Whether the limit would reject the same call if it came again at once. False for a limit in shadow mode. */
+  readonly delays: boolean
+  /** False for a limit that answers do not mention. */
+  readonly shown: boolean
+}
+
+/** The name of a limit in answers: its own or, if it has none, its index among the limits of the call. */
+export function labelOf({ name }: ListedLimit, index: number): string {
+  return name === '' ? `${index}` : name
+}
+
+/**
+ * Returns the limits of a decided call without unlimited ones, in the order of its descriptors and of their
+ * limits.
+ *
+ * @param admitted the descriptors whose limits admitted the call, instead of only counting it, by their index
+ */
+function listLimits(
+  matches: readonly (Match<unknown> | undefined)[],
+  statuses: readonly DescriptorDecision[],
+  admitted: ReadonlyMap<number, AdmittedDescriptor>,
+  nowSeconds: number,
+): readonly ListedLimit[] {
+  return matches.flatMap((found, place): readonly ListedLimit[] => {
+    if (found === undefined || found.limit.unlimited) return []
+    const verdicts = admitted.get(place)?.verdicts
+    if (verdicts !== undefined) {
+      return verdicts.map(({ limit, outcome, resetSeconds, delays }) => {
+        const isEnforced = !limit.shadowMode
+        return {
+          ...settingsOf(limit, nowSeconds),
+          remaining: Math.max(0, outcome.remaining),
+          resetSeconds,
+          over: isEnforced && !outcome.admitted,
+          delays: isEnforced && delays,
+        }
+      })
+    }
+    const { over = false, remaining = 0, limit } = statuses[place] ?? {}
+    const { resetSeconds } = limit ?? {}
+    return [{ ...settingsOf(found.limit, nowSeconds), remaining, resetSeconds, over, delays: over }]
+  })
+}
+
+function settingsOf(limit: Limit<unknown>, nowSeconds: number) {
+  const { name, requestsPerUnit, headers = true } = limit
+  return { name, requestsPerUnit, windowSeconds: windowSeconds(nowSeconds, limit), shown: headers }
+}
+
+const problemContentType = 'application/problem+json'
+
+/**
+ * Returns the body of a refusal (RFC 9457), with the problem type `quota-exceeded` of
+ * draft-ietf-httpapi-ratelimit-headers-11, section 5.1. It names the limits that the call exceeded.
+ */
+export function problemDetails(limits: readonly ListedLimit[]): string {
+  return JSON.stringify({
+    type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
+    title: 'Quota Exceeded',
+    status: 429,
+    'violated-policies': limits.flatMap((limit, index) =>
+      limit.over && limit.shown ? [labelOf(limit, index)] : [],
+    ),
+  })
+}

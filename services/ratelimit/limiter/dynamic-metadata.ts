@@ -1,0 +1,44 @@
+import { isObject } from '@tollway/chassis/is-object.ts'
+import type { Json, JsonObject } from '@tollway/chassis/json.ts'
+import type { DecisionRequest, DescriptorRequest } from './decision.ts'
+
+/**
+ * Returns the dynamic metadata of an answer: the domain, the descriptors and the hits of its request, and the
+ * metadata of the rules whose limit the request passed, in their order. Of equal names the first value
+ * counts; nested maps are merged. Unlimited rules add no metadata.
+ */
+export function dynamicMetadata(request: DecisionRequest, ofPassed: readonly JsonObject[]): JsonObject {
+  const { domain, descriptors, hitsAddend } = request
+  const metadata = ofPassed.reduce<JsonObject>(merge, {})
+  return {
+    domain,
+    descriptors: descriptors.map(describe),
+    ...(hitsAddend !== 0 && { hitsAddend }),
+    ...(Object.keys(metadata).length > 0 && { metadata }),
+  }
+}
+
+function describe({ entries, limit, hitsAddend }: DescriptorRequest): JsonObject {
+  return {
+    entries: entries.map(({ key, value }) => `${key}=${value}`),
+    ...(limit && { limit: protobufText(limit) }),
+    ...(hitsAddend !== undefined && { hitsAddend }),
+  }
+}
+
+/** Formats a limit as protobuf prints a message: zero values are left out. */
+function protobufText({ requestsPerUnit, unit }: NonNullable<DescriptorRequest['limit']>): string {
+  const count = requestsPerUnit === 0 ? [] : [`requests_per_unit:${requestsPerUnit}`]
+  return [...count, ...(unit === undefined ? [] : [`unit:${unit.toUpperCase()}`])].join(' ')
+}
+
+/** Uses only own properties, so that a map may have any name, including `__proto__`. */
+function merge(first: JsonObject, second: JsonObject): JsonObject {
+  const merged = new Map<string, Json>(Object.entries(first))
+  for (const [name, value] of Object.entries(second)) {
+    const known = merged.get(name)
+    if (known === undefined) merged.set(name, value)
+    else if (isObject(known) && isObject(value)) merged.set(name, merge(known, value))
+  }
+  return Object.fromEntries(merged)
+}

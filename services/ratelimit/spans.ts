@@ -1,0 +1,90 @@
+import { quote } from '@tollway/chassis/text.ts'
+import { maxTextChars, type ReadHeader, type Span, type Tracing } from '@tollway/chassis/tracing/tracing.ts'
+import type { Hit } from './counters/counters.ts'
+import type { DecisionRequest, DescriptorRequest } from './limiter/decision.ts'
+
+/**
+ * The spans of a rate limit call, under the reference's names. Each begins with one of these functions and
+ * ends with `Span.end` or `Span.run`. Unlike there, the steps of a decision are children of its span.
+ */
+
+/**
+ * Starts the span of a call, from its request to its decision. Returns undefined when the call is not
+ * sampled.
+ */
+export function startDecision(
+  tracing: Tracing,
+  request: DecisionRequest,
+  readHeader: ReadHeader,
+): Span | undefined {
+  return tracing.startSpan('ShouldRateLimit Execution', readHeader, () => ({
+    domain: request.domain,
+    'request string': requestText(request),
+  }))
+}
+
+/** Starts the span of the JSON answer, after the decision. */
+export function startJsonAnswer(decision: Span): Span {
+  return decision.child('NewJsonHandler Remaining Execution')
+}
+
+/** Starts the span of one call's counting. */
+export type StartCounting = (decision: Span, batch: readonly Hit[]) => Span
+
+/** Lengths are in hits. */
+export const startRedisCounting: StartCounting = (decision, batch) => {
+  let perSecond = 0
+  for (const hit of batch) if (hit.perSecond) perSecond += 1
+  return decision.child('Redis Pipeline Execution', {
+    'pipeline length': batch.length - perSecond,
+    'perSecondPipeline length': perSecond,
+  })
+}
+
+export const startMemcachedCounting: StartCounting = (decision, batch) =>
+  decision.child('Memcached Fetch Execution', { 'keysToGet length': batch.length })
+
+/** The span of each backend's counting; counting in this process's memory has none. */
+export const countingSpans: Readonly<Record<'redis' | 'memcache' | 'memory', StartCounting | undefined>> = {
+  redis: startRedisCounting,
+  memcache: startMemcachedCounting,
+  memory: undefined,
+}
+
+/**
+ * Formats the request in protobuf's text format on one line, as the reference's attribute does. The result
+ * has at most `maxTextChars` characters, and ends with `…` if truncated; the cost is bounded for a request of
+ * a megabyte.
+ */
+export function requestText(request: DecisionRequest): string {
+  let text = ''
+  for (const part of partsOf(request)) {
+    text += part
+    if (text.length > maxTextChars) return `${text.slice(0, maxTextChars - 1)}…`
+  }
+  return text
+}
+
+function* partsOf({ domain, descriptors, hitsAddend }: DecisionRequest): Generator<string> {
+  yield `domain:${quote(domain, maxTextChars)}`
+  for (const descriptor of descriptors) {
+    yield ' descriptors:{'
+    yield* partsOfDescriptor(descriptor)
+    yield '}'
+  }
+  if (hitsAddend !== 0) yield ` hits_addend:${hitsAddend}`
+}
+
+function* partsOfDescriptor({ entries, limit, hitsAddend }: DescriptorRequest): Generator<string> {
+  let space = ''
+  for (const { key, value } of entries) {
+    yield `${space}entries:{key:${quote(key, maxTextChars)} value:${quote(value, maxTextChars)}}`
+    space = ' '
+  }
+  if (limit !== undefined) {
+    const unit = (limit.unit ?? 'unknown').toUpperCase()
+    yield `${space}limit:{requests_per_unit:${limit.requestsPerUnit} unit:${unit}}`
+    space = ' '
+  }
+  if (hitsAddend !== undefined) yield `${space}hits_addend:{value:${hitsAddend}}`
+}

@@ -1,0 +1,116 @@
+import { sanitizeStatName } from '../rules/names.ts'
+import type { Counter, Stats } from './stats.ts'
+
+/** The counters of one rule, under `ratelimit.service.rate_limit.<name>.`. */
+export interface LimitStats {
+  totalHits: number
+  overLimit: number
+  /** Hits above the limit that the local cache detected without the backend. */
+  overLimitWithLocalCache: number
+  nearLimit: number
+  withinLimit: number
+  shadowMode: number
+  /** The calls with these hits: a report to the operator, and not a statistic, as the reference has none. */
+  calls: number
+}
+
+const prefix = 'ratelimit.service.rate_limit.'
+
+const suffixes = {
+  totalHits: 'total_hits',
+  overLimit: 'over_limit',
+  overLimitWithLocalCache: 'over_limit_with_local_cache',
+  nearLimit: 'near_limit',
+  withinLimit: 'within_limit',
+  shadowMode: 'shadow_mode',
+} satisfies Partial<Record<keyof LimitStats, string>>
+
+const zeros = (): LimitStats => ({
+  totalHits: 0,
+  overLimit: 0,
+  overLimitWithLocalCache: 0,
+  nearLimit: 0,
+  withinLimit: 0,
+  shadowMode: 0,
+  calls: 0,
+})
+
+/** Each kind of names has a separate limit, so that callers cannot use up the names of configured limits. */
+export interface LimitStatsTable {
+  /**
+   * Returns the counters of a configured limit, such as `checkout.user.path_/pay`; the same object at each
+   * call.
+   */
+  attach(name: string): LimitStats
+  /**
+   * Returns the counters of a limit that is named after a request: by `detailed_metric`, or by a limit in the
+   * request.
+   */
+  attachRequested(name: string): LimitStats
+  /** Returns the counter of calls for a domain without a configuration. */
+  domainNotFound(domain: string): Counter
+}
+
+/**
+ * The limits of one kind of names. Further names are counted together, under `overflow`. Lengths are in
+ * UTF-16 code units.
+ */
+export interface NameLimits {
+  readonly names: number
+  /** The length of all names together. */
+  readonly characters: number
+  readonly charactersOfOne: number
+}
+
+export const defaultNameLimits = {
+  configured: { names: 100_000, characters: 10_000_000, charactersOfOne: 10_000 },
+  requested: { names: 100_000, characters: 10_000_000, charactersOfOne: 1_000 },
+  unknownDomains: { names: 1_000, characters: 100_000, charactersOfOne: 1_000 },
+} as const satisfies Record<string, NameLimits>
+
+/** @param onOverflow called once for each kind of names, with the description of the kind */
+export function createLimitStats(
+  stats: Stats,
+  onOverflow: (what: string) => void,
+  limits: Readonly<Record<keyof typeof defaultNameLimits, NameLimits>> = defaultNameLimits,
+): LimitStatsTable {
+  const counters = stats.family(prefix, suffixes, zeros)
+  return {
+    attach: boundedTable(limits.configured, counters.of, () => onOverflow('configured limits')),
+    attachRequested: boundedTable(limits.requested, counters.of, () =>
+      onOverflow('limits that are named after requests'),
+    ),
+    domainNotFound: boundedTable(
+      limits.unknownDomains,
+      domain => stats.counter(`${prefix}${sanitizeStatName(domain)}.domain_not_found`),
+      () => onOverflow('unknown domains'),
+    ),
+  }
+}
+
+/** Creates one value for each name, until the limit is reached; then one for all other names. */
+function boundedTable<T>(
+  limits: NameLimits,
+  make: (name: string) => T,
+  onOverflow: () => void,
+): (name: string) => T {
+  const known = new Map<string, T>()
+  let characters = 0
+  let overflow: T | undefined
+  return name => {
+    const found = known.get(name)
+    if (found !== undefined) return found
+    const fits = name.length <= Math.min(limits.charactersOfOne, limits.characters - characters)
+    if (fits && known.size < limits.names) {
+      const made = make(name)
+      known.set(name, made)
+      characters += name.length
+      return made
+    }
+    if (overflow === undefined) {
+      overflow = make('overflow')
+      onOverflow()
+    }
+    return overflow
+  }
+}

@@ -1,0 +1,261 @@
+import { createHistogram, type Histogram, type HistogramReading } from '@tollway/chassis/metrics/histogram.ts'
+
+/**
+ * The statistics of one process: plain numbers under the reference's names. The decision path adds to
+ * counters and histograms that it looked up before; sinks and /stats read them.
+ */
+export interface Stats {
+  /** Returns the counter with this name; the first call creates it. */
+  counter(name: string): Counter
+  /**
+   * Creates a family: things with the same counters, named `prefix`, the thing's name, a dot, and the field's
+   * suffix. The counters of one thing are the fields of one object, and their names are created on demand:
+   * 10,000 limits take 10 MiB less than with an object and a name for each counter.
+   *
+   * @param zeros creates the fields, all 0; those without a suffix are no statistics
+   */
+  family<Counts extends Record<Field, number>, Field extends string>(
+    prefix: string,
+    suffixes: Readonly<Record<Field, string>>,
+    zeros: () => Counts,
+  ): CounterFamily<Counts>
+  /** Registers a value that is read on demand. A second one with this name replaces the first. */
+  gauge(name: string, read: () => number): void
+  /** Returns the distribution of durations in milliseconds with this name; the first call creates it. */
+  histogram(name: string): Histogram
+  /** Returns every counter and gauge, sorted by name: for people, since sorting takes time. */
+  entries(): readonly Stat[]
+  /**
+   * All series of a kind in the order of creation, for sinks. These lists only grow, so that a sink may store
+   * the last reported value of a series by its index.
+   */
+  readonly counters: CounterList
+  readonly gauges: readonly Gauge[]
+  readonly histograms: readonly NamedHistogram[]
+}
+
+export interface Counter {
+  value: number
+}
+
+interface CounterFamily<Counts> {
+  /**
+   * Returns the counters of the thing with this name; the first call creates them, later ones return the same
+   * object.
+   */
+  of(name: string): Counts
+}
+
+/** Counters of a family are created on demand, as views of its numbers. */
+interface CounterList extends Iterable<NamedCounter> {
+  readonly length: number
+  at(place: number): NamedCounter | undefined
+}
+
+export interface NamedCounter extends Counter {
+  readonly name: string
+}
+
+export interface Gauge {
+  readonly name: string
+  readonly read: () => number
+}
+
+export interface NamedHistogram extends Histogram, HistogramReading {
+  readonly name: string
+}
+
+interface Stat {
+  readonly name: string
+  readonly kind: 'counter' | 'gauge'
+  readonly value: number
+}
+
+export function createStats(): Stats {
+  const counters = createCounters()
+  const gauges = createRegister<{ readonly name: string; read: () => number }>(name => ({
+    name,
+    read: () => 0,
+  }))
+  const histograms = createRegister<NamedHistogram>(name => ({ name, ...createHistogram() }))
+  return {
+    counter: counters.get,
+    family: counters.family,
+    gauge(name, read) {
+      gauges.get(name).read = read
+    },
+    histogram: histograms.get,
+    entries() {
+      const all: Stat[] = gauges.all.map(({ name, read }): Stat => ({ name, kind: 'gauge', value: read() }))
+      for (const { name, value } of counters.all) all.push({ name, kind: 'counter', value })
+      return all.sort((a, b) => (a.name < b.name ? -1 : 1))
+    },
+    counters: counters.all,
+    gauges: gauges.all,
+    histograms: histograms.all,
+  }
+}
+
+/** The counters of one thing of a family. */
+interface Member {
+  readonly family: Family
+  readonly name: string
+  readonly counts: Record<string, number>
+  /** The index of its first counter. */
+  readonly place: number
+}
+
+interface Family {
+  readonly prefix: string
+  readonly fields: readonly string[]
+  readonly suffixes: readonly string[]
+  readonly members: Pick<ReadonlyMap<string, Member>, 'get'>
+}
+
+function createCounters() {
+  const families: Family[] = []
+  const byName = createShardedMap<NamedCounter>()
+  /** A member occurs once for each of its fields. */
+  const places: (NamedCounter | Member)[] = []
+
+  function at(place: number): NamedCounter | undefined {
+    const found = places[place]
+    if (found === undefined || 'value' in found) return found
+    return new MemberCounter(found, place - found.place)
+  }
+
+  function ofFamilies(name: string): NamedCounter | undefined {
+    for (const { prefix, suffixes, members } of families) {
+      const dot = name.lastIndexOf('.')
+      const member = name.startsWith(prefix) ? members.get(name.slice(prefix.length, dot)) : undefined
+      const index = suffixes.indexOf(name.slice(dot + 1))
+      if (member !== undefined && index !== -1) return new MemberCounter(member, index)
+    }
+    return undefined
+  }
+
+  function make(name: string): NamedCounter {
+    const made = { name, value: 0 }
+    byName.set(name, made)
+    places.push(made)
+    return made
+  }
+
+  return {
+    all: {
+      get length() {
+        return places.length
+      },
+      at,
+      *[Symbol.iterator]() {
+        for (let place = 0, next = at(0); next !== undefined; next = at(place)) {
+          yield next
+          place += 1
+        }
+      },
+    } satisfies CounterList,
+    get: (name: string) => byName.get(name) ?? ofFamilies(name) ?? make(name),
+    family<Counts extends Record<Field, number>, Field extends string>(
+      prefix: string,
+      suffixes: Readonly<Record<Field, string>>,
+      zeros: () => Counts,
+    ): CounterFamily<Counts> {
+      const members = createShardedMap<Member & { readonly counts: Counts }>()
+      const fields = Object.keys(suffixes)
+      const family: Family = { prefix, fields, suffixes: Object.values(suffixes), members }
+      families.push(family)
+      return {
+        of(name) {
+          const found = members.get(name)
+          if (found !== undefined) return found.counts
+          const member = { family, name, counts: zeros(), place: places.length }
+          members.set(name, member)
+          for (const _ of fields) places.push(member)
+          return member.counts
+        },
+      }
+    },
+  }
+}
+
+/**
+ * A class, since sinks iterate over all counters repeatedly, and objects with accessors are slow to create.
+ */
+class MemberCounter implements NamedCounter {
+  readonly #member: Member
+  readonly #index: number
+
+  constructor(member: Member, index: number) {
+    this.#member = member
+    this.#index = index
+  }
+
+  get name(): string {
+    const { family, name } = this.#member
+    return `${family.prefix}${name}.${family.suffixes[this.#index]}`
+  }
+
+  get value(): number {
+    const { family, counts } = this.#member
+    return counts[family.fields[this.#index] ?? ''] ?? 0
+  }
+
+  set value(value: number) {
+    const { family, counts } = this.#member
+    counts[family.fields[this.#index] ?? ''] = value
+  }
+}
+
+interface Register<T> {
+  readonly all: readonly T[]
+  get(name: string): T
+}
+
+function createRegister<T>(make: (name: string) => T): Register<T> {
+  const byName = createShardedMap<T>()
+  const all: T[] = []
+  return {
+    all,
+    get(name) {
+      let found = byName.get(name)
+      if (found === undefined) {
+        found = make(name)
+        byName.set(name, found)
+        all.push(found)
+      }
+      return found
+    },
+  }
+}
+
+/** The part of a `Map` with string keys that is needed here. */
+interface ShardedMap<T> {
+  get(key: string): T | undefined
+  set(key: string, value: T): void
+}
+
+/**
+ * A map without long pauses for growth. A `Map` rehashes all entries when it is full: at half a million
+ * entries that stops the process for 60 ms. Here each of 64 shards grows separately.
+ */
+export function createShardedMap<T>(): ShardedMap<T> {
+  const shards = Array.from({ length: shardCount }, () => new Map<string, T>())
+  const shardOf = (key: string) => shards[hashOf(key) & (shardCount - 1)]
+  return {
+    get: key => shardOf(key)?.get(key),
+    set(key, value) {
+      shardOf(key)?.set(key, value)
+    },
+  }
+}
+
+/** A power of 2. */
+const shardCount = 64
+
+function hashOf(key: string): number {
+  let hash = 0
+  for (let index = 0; index < key.length; index += 1) {
+    hash = (Math.imul(hash, 31) + key.charCodeAt(index)) | 0
+  }
+  return hash ^ (hash >>> 16)
+}

@@ -1,0 +1,128 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { emptyingHits } from '../counters/admission/member.ts'
+import { type Counters, CountersError, type Hit, maxCount } from '../counters/counters.ts'
+import { type LocatedCounter, locateCounters } from '../limiter/locate-counters.ts'
+import type { RuleSet } from '../rules/compile.ts'
+import type { Entry } from '../rules/match.ts'
+import type { LimitStats } from '../stats/limit-stats.ts'
+
+export type CounterAction =
+  | { readonly do: 'read' | 'reset' }
+  /** Grants this many hits until the window ends. */
+  | { readonly do: 'raise'; readonly by: number }
+
+export interface CounterState {
+  readonly rule: string
+  /** The key in the backend, including its window. */
+  readonly key: string
+  /** Negative after a raise by more than was counted. */
+  readonly value: number
+  readonly limit: number
+  readonly resetSeconds: number
+}
+
+export type CounterResult =
+  | { readonly outcome: 'ok'; readonly counters: readonly CounterState[] }
+  | { readonly outcome: 'unknown-domain' | 'no-rule' | 'unlimited' }
+  | { readonly outcome: 'backend-failed' | 'not-supported'; readonly problem: string }
+
+export interface CounterParts {
+  readonly rules: () => RuleSet<LimitStats> | undefined
+  readonly counters: Pick<Counters, 'add' | 'admit'>
+  readonly cacheKeyPrefix: string
+  readonly clock: Clock
+  /** False for memcached, whose counters end at 0. */
+  readonly canBeNegative: boolean
+}
+
+/**
+ * Reads or changes the counters of one descriptor where they lie. A reset of a fixed window subtracts the
+ * value that it reads, so hits that are counted meanwhile stay counted. A reset empties a sliding window, and
+ * fills a token bucket. A raise of a sliding window ends with its window, as that of a fixed window; one of a
+ * token bucket adds tokens, and those beyond a full bucket are lost. Never rejects because of the backend.
+ */
+export async function callCounter(
+  parts: CounterParts,
+  domain: string,
+  entries: readonly Entry[],
+  action: CounterAction,
+): Promise<CounterResult> {
+  const { rules, cacheKeyPrefix, clock } = parts
+  const nowSeconds = Math.floor(clock.nowMs() / 1000)
+  const found = locateCounters(rules(), domain, entries, { cacheKeyPrefix, nowSeconds })
+  if (found === undefined) return { outcome: 'unknown-domain' }
+  if (found.limit === undefined) return { outcome: 'no-rule' }
+  if (found.limit.unlimited) return { outcome: 'unlimited' }
+  const { counters } = found
+  const isCounted = counters.every(({ member }) => member.algorithm === 'FixedWindow')
+  try {
+    if (isCounted) return await callWindows(parts, counters, action)
+    return { outcome: 'ok', counters: await callAdmitted(parts, counters, action) }
+  } catch (error) {
+    if (!(error instanceof CountersError)) throw error
+    return { outcome: 'backend-failed', problem: error.message }
+  }
+}
+
+/** Returns the keys of the counters of one descriptor; none if no rule with a limit matches. */
+export function counterKeys(
+  { rules, cacheKeyPrefix, clock }: Pick<CounterParts, 'rules' | 'cacheKeyPrefix' | 'clock'>,
+  domain: string,
+  entries: readonly Entry[],
+): readonly string[] {
+  const nowSeconds = Math.floor(clock.nowMs() / 1000)
+  const found = locateCounters(rules(), domain, entries, { cacheKeyPrefix, nowSeconds })
+  return found?.counters.map(({ member }) => member.key) ?? []
+}
+
+async function callWindows(
+  { counters, canBeNegative }: CounterParts,
+  located: readonly LocatedCounter[],
+  action: CounterAction,
+): Promise<CounterResult> {
+  const before = await counters.add(located.map(counter => hitOf(counter, 0)))
+  const least = Math.min(...before)
+  if (action.do === 'raise' && action.by > least && !canBeNegative) {
+    return { outcome: 'not-supported', problem: `memcached can grant at most the ${least} counted hits` }
+  }
+  const hits = (index: number) => (action.do === 'raise' ? -action.by : -(before[index] ?? 0))
+  const changes = located.map((counter, index) => hitOf(counter, hits(index)))
+  const after = action.do === 'read' ? before : await counters.add(changes)
+  return { outcome: 'ok', counters: located.map((counter, index) => stateOf(counter, after[index] ?? 0)) }
+}
+
+/** No backend stops counting with the limit `maxCount`. */
+function hitOf({ member, perSecond }: LocatedCounter, hits: number): Hit {
+  const { key, expirySeconds } = member
+  return { key, hits, expirySeconds, limit: maxCount, perSecond }
+}
+
+/** Sliding windows and token buckets have no count of hits: their value is what does not remain. */
+async function callAdmitted(
+  { counters }: CounterParts,
+  located: readonly LocatedCounter[],
+  action: CounterAction,
+): Promise<readonly CounterState[]> {
+  const hits = hitsOf(action)
+  const outcomes = await Promise.all(
+    // Each by itself: a call of several members would be in one slot of a cluster.
+    located.map(async ({ member }) => (await counters.admit?.([{ ...member, hits }]))?.[0]),
+  )
+  return located.map((counter, index) => {
+    const outcome = outcomes[index]
+    if (outcome === undefined) throw new CountersError('the counters cannot admit calls')
+    const { remaining, waitSeconds = 0 } = outcome
+    const { resetSeconds, ...state } = stateOf(counter, counter.member.burst - remaining)
+    const isFixed = counter.member.algorithm === 'FixedWindow'
+    return { ...state, resetSeconds: isFixed ? resetSeconds : Math.ceil(waitSeconds) }
+  })
+}
+
+function hitsOf(action: CounterAction): number {
+  if (action.do === 'raise') return -action.by
+  return action.do === 'reset' ? emptyingHits : 0
+}
+
+function stateOf({ limit, member, resetSeconds }: LocatedCounter, value: number): CounterState {
+  return { rule: limit.configuredKey, key: member.key, value, limit: member.burst, resetSeconds }
+}

@@ -1,0 +1,76 @@
+import { systemClock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
+import type { HistogramReading } from '@tollway/chassis/metrics/histogram.ts'
+import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
+import type { KeptCall } from '@tollway/discovery/kept-call.ts'
+import type { Counters } from '../counters/counters.ts'
+import type { Configuration } from '../feeds/configuration.ts'
+import type { ObserverSlot } from '../limiter/decision.ts'
+import type { OpenedLimiter } from '../limiter/open-limiter.ts'
+import type { Settings } from '../settings.ts'
+import type { Stats } from '../stats/stats.ts'
+import { hideValues } from './hide-values.ts'
+import { sealWith, unsealed } from './recording/call-parts.ts'
+import { createCallRecording } from './recording/call-recording.ts'
+import { createReportSession, type Identity } from './report-session.ts'
+
+export interface ReportsParts {
+  readonly connection: FeedConnection
+  readonly limiter: OpenedLimiter
+  readonly slot: ObserverSlot
+  readonly counters: Pick<Counters, 'add' | 'admit'>
+  readonly configuration: Pick<Configuration, 'rules' | 'onLoad'>
+  readonly stats: Stats
+  /** The times of the calls of `/json`, of which there is no statistic. */
+  readonly jsonTimes: HistogramReading
+  readonly backendProblem: () => string
+  readonly log: Log
+}
+
+/** The most decisions that the taps of all processes of a pod report in a second. */
+const maxTappedOfPod = 50
+
+/** Opens the reports that the settings ask for. Import this module only if there is a feed. */
+export function openReports(settings: Settings, parts: ReportsParts): KeptCall {
+  const { decisionRecordingBytes: bytes, hashReportedKeys, backendType } = settings
+  const { configuration, ...same } = parts
+  const identity = identityOf(settings)
+  return createReportSession({
+    ...same,
+    rules: configuration.rules,
+    onRules: configuration.onLoad,
+    identity,
+    cacheKeyPrefix: settings.cacheKeyPrefix,
+    canBeNegative: backendType !== 'memcache',
+    allowTap: settings.decisionTap,
+    maxTapped: maxTappedOfPod,
+    worker: { index: identity.worker, of: Math.max(1, identity.workers) },
+    recording: bytes === 0 ? undefined : createCallRecording(bytes, Math.floor(systemClock.nowMs() / 1000)),
+    replaySettings: settings,
+    show: hashReportedKeys ? hideValues(settings.reportedKeysSalt) : entries => entries,
+    seal: hashReportedKeys ? sealWith(settings.reportedKeysSalt) : unsealed,
+    clock: systemClock,
+    random: Math.random,
+  })
+}
+
+function identityOf(settings: Settings): Identity {
+  const { xdsNodeId: nodeId, xdsNodeMetadata, backendType: backend } = settings
+  const text = (name: string) => xdsNodeMetadata.get(name) ?? ''
+  const switched = {
+    tap: settings.decisionTap,
+    replay: settings.decisionRecordingBytes > 0,
+    merge: settings.decisionRecordingBytes > 0,
+    'hashed-keys': settings.hashReportedKeys,
+  }
+  return {
+    uid: text('uid') || nodeId,
+    pod: text('pod') || nodeId,
+    namespace: text('namespace'),
+    nodeId,
+    worker: Number(text('worker') || 0),
+    workers: Number(text('workers') || 0),
+    features: Object.entries(switched).flatMap(([name, isOn]) => (isOn ? [name] : [])),
+    backend,
+  }
+}

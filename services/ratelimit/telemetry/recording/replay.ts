@@ -1,0 +1,287 @@
+import { createHash } from 'node:crypto'
+import { setImmediate, setTimeout } from 'node:timers/promises'
+import { silentLog } from '@tollway/chassis/log/log.ts'
+import type { Slices } from '@tollway/chassis/slices.ts'
+import { createMemoryCounters } from '../../counters/memory.ts'
+import { createConfiguration } from '../../feeds/configuration.ts'
+import { createCounting } from '../../limiter/counting.ts'
+import type { DecisionObserver, DecisionRequest } from '../../limiter/decision.ts'
+import { type LimiterOptions, RuleLimiter } from '../../limiter/limiter.ts'
+import { openDomain, type RuleSet } from '../../rules/compile.ts'
+import { formatProblem } from '../../rules/findings/format-problem.ts'
+import type { Entry } from '../../rules/match.ts'
+import { countsInOneStep, rateLimitTypeUrl } from '../../rules/rate-limit-domain.ts'
+import { createLimitStats, type LimitStats, type LimitStatsTable } from '../../stats/limit-stats.ts'
+import { createStats, type Stats } from '../../stats/stats.ts'
+import { limitsIn } from '../rule-totals.ts'
+import type { RecordedCall } from './generation.ts'
+import { KeyComparison, type ReplayedKey } from './key-comparison.ts'
+import type { ReplayedCalls } from './merged-calls.ts'
+import { type ReplayedRule, RuleHits } from './rule-hits.ts'
+
+interface ReplayRequest {
+  readonly domain: string
+  /** An encoded ratelimit.config.ratelimit.v3.RateLimitConfig. */
+  readonly resource: Uint8Array
+  /** Unix time. Earlier calls are replayed for the counters, and their hits are in no result. */
+  readonly fromMs: number
+}
+
+/** The settings of decisions that a replay has in common with the process. */
+export type ReplaySettings = Pick<LimiterOptions, 'nearLimitRatio' | 'shadowMode' | 'quotaMode'> & {
+  readonly mergeDomainConfigs: boolean
+  readonly stopIncrementWhenOverLimit: boolean
+}
+
+export interface ReplayParts {
+  readonly settings: ReplaySettings
+  readonly rules: () => RuleSet<LimitStats> | undefined
+  readonly calls: ReplayedCalls
+  /** Returns the number of calls that the process has decided. */
+  readonly decisions: () => number
+  /** Called with values from 0 to 1. */
+  readonly onProgress: (progress: number) => void
+  readonly signal: AbortSignal
+}
+
+export interface ReplayResult {
+  readonly now: readonly ReplayedRule[]
+  readonly proposed: readonly ReplayedRule[]
+  readonly keys: readonly ReplayedKey[]
+  readonly coverage: ReplayCoverage
+}
+
+interface ReplayCoverage {
+  /** The replayed calls since `fromMs`, with at least one recorded descriptor, and those before. */
+  readonly recorded: number
+  readonly earlier: number
+  /** Unix time of the first replayed call since `fromMs`; undefined if there is none. */
+  readonly firstMs: number | undefined
+  /** The replayed part of the keys: 1 for all, 1/2, 1/4 and so on. */
+  readonly share: number
+}
+
+/** Equal calls of one time are replayed in at most this many parts. */
+const maxParts = 16
+const maxCounters = 250_000
+
+/**
+ * Replays recorded calls of a domain with the active rules and with the proposed ones. The limiter is the one
+ * that decides calls, with counters in memory and a clock that follows the recording. Both begin with empty
+ * counters: see `RuleHits` for the error of that. Resolves with the problems of the proposed configuration if it is invalid. Rejects when aborted.
+ */
+export async function replay(
+  request: ReplayRequest,
+  parts: ReplayParts,
+): Promise<ReplayResult | { readonly problem: string }> {
+  const keys = new KeyComparison()
+  const proposed = await openPlayer(request, parts, { open: proposeRules, side: 'proposed', keys })
+  if ('problem' in proposed) return proposed
+  const active = await openPlayer(request, parts, { open: activeRules, side: 'now', keys })
+  if ('problem' in active) return active
+  const { signal, onProgress, calls } = parts
+  const slices = createReplaySlices(parts.decisions, signal)
+  let [read, recorded, earlier] = [0, 0, 0]
+  let firstMs: number | undefined
+  for (const { call, records } of calls.records()) {
+    read += records
+    if (call !== undefined) {
+      active.play(call)
+      proposed.play(call)
+      if (call.ms < request.fromMs) earlier += call.count
+      else {
+        recorded += call.count
+        firstMs ??= call.ms
+      }
+    }
+    const resting = slices.rest()
+    if (resting === undefined) continue
+    await resting
+    onProgress(read / Math.max(1, calls.length))
+  }
+  const share = 2 ** -calls.halvings
+  return {
+    now: active.rules.all(share),
+    proposed: proposed.rules.all(share),
+    keys: await keys.changed(slices),
+    coverage: { recorded, earlier, share, firstMs },
+  }
+}
+
+type OpenRules = (
+  request: ReplayRequest,
+  parts: ReplayParts,
+  to: { readonly stats: Stats; readonly limitStats: LimitStatsTable },
+) => Promise<RuleSet<LimitStats> | { readonly problem: string }>
+
+/** The active rules with statistics of their own. */
+const activeRules: OpenRules = async ({ domain }, { rules }, { limitStats }) => {
+  const table = rules()?.domains.get(domain)?.table
+  return { domains: new Map(table === undefined ? [] : [[domain, openDomain(table, limitStats.attach)]]) }
+}
+
+/** Reads the proposed configuration as the feed does; a large one is read in a thread. */
+const proposeRules: OpenRules = async ({ domain, resource }, { settings }, { stats, limitStats }) => {
+  const { mergeDomainConfigs } = settings
+  const configuration = createConfiguration({
+    ...{ stats, limitStats, mergeDomainConfigs, log: silentLog, spelling: 'camel' },
+  })
+  const typeUrl = rateLimitTypeUrl
+  const hashes = [createHash('sha256').update(resource).digest('hex')]
+  const resources = [{ typeUrl, value: resource }]
+  const problems = await configuration.load({ from: 'response', typeUrl, resources, hashes })
+  const rules = configuration.rules()
+  if (problems.length > 0 || rules === undefined) {
+    return { problem: problems.slice(0, maxReportedProblems).map(formatProblem).join('\n') }
+  }
+  return rules.domains.has(domain) ? rules : { problem: `the configuration is not of the domain '${domain}'` }
+}
+
+const maxReportedProblems = 20
+
+interface PlayerOptions {
+  readonly open: OpenRules
+  readonly side: 'now' | 'proposed'
+  readonly keys: KeyComparison
+}
+
+/** A limiter for a replay, and the hits of its rules and keys. */
+async function openPlayer(request: ReplayRequest, parts: ReplayParts, { open, side, keys }: PlayerOptions) {
+  const { settings } = parts
+  const { stopIncrementWhenOverLimit: stopWhenOver } = settings
+  const stats = createStats()
+  const limitStats = createLimitStats(stats, () => {})
+  const set = await open(request, parts, { stats, limitStats })
+  if ('problem' in set) return set
+  let [nowMs, countedMs] = [0, 0]
+  const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
+  const countersClock = { nowMs: () => countedMs, monotonicMs: () => countedMs }
+  const rules = new RuleHits(request.fromMs)
+  const limiter = new RuleLimiter({
+    ...settings,
+    rules: () => set,
+    counting: createCounting({
+      counters: createMemoryCounters({ clock: countersClock, maxKeys: maxCounters, stopWhenOver }),
+      ...{ stopWhenOver, mode: 'error', local: { add: () => [] }, localShare: 1 },
+      onSuccess() {},
+      onFailure() {},
+    }),
+    ...{
+      stats,
+      limitStats,
+      clock,
+      cacheKeyPrefix: '',
+      expirationJitterMaxSeconds: 0,
+      dynamicMetadata: false,
+    },
+    random: () => 0,
+    observation: {
+      observer: countHits(rules, (entries, hits) => {
+        if (nowMs >= request.fromMs) keys.add(side, entries, hits)
+      }),
+    },
+  })
+  const parted = stopWhenOver || rulesRejectWholeCalls(set)
+  return {
+    rules,
+    play({ request: call, ms, aheadMicros, count }: RecordedCall): void {
+      nowMs = ms
+      // Half a microsecond, so that a fraction that is a little too small has the same whole microseconds.
+      countedMs = aheadMicros === 0 ? ms : ms + (aheadMicros + 0.5) / 1000
+      if (parted) for (const calls of partsOf(count)) limiter.decide(multiplied(call, calls))
+      else limiter.decide(multiplied(call, count))
+    },
+  }
+}
+
+/** The statistics of a limit are exact where a call is partly over; an observer sees what each call adds. */
+function countHits(
+  rules: RuleHits,
+  addKey: (entries: readonly Entry[], hits: { hits: number; refused: number }) => void,
+): DecisionObserver {
+  const before = new Map<LimitStats, { hits: number; refused: number }>()
+  return {
+    decided({ domain, descriptors }, matches, _, nowMs) {
+      for (const [index, found] of matches.entries()) {
+        if (found === undefined || found.limit.unlimited) continue
+        const { stem } = found
+        const entries = descriptors[index]?.entries ?? []
+        let mostRefused = 0
+        let mostHits = 0
+        for (const limit of limitsIn(found.limit)) {
+          const { stats } = limit
+          const last = before.get(stats) ?? { hits: 0, refused: 0 }
+          const refusedNow = stats.overLimit - stats.shadowMode
+          const hits = stats.totalHits - last.hits
+          const refused = refusedNow - last.refused
+          before.set(stats, { hits: stats.totalHits, refused: refusedNow })
+          rules.add({ limit, stem, domain, entries, nowMs, hits, refused })
+          mostRefused = Math.max(mostRefused, refused)
+          mostHits = Math.max(mostHits, hits)
+        }
+        addKey(entries, { hits: mostHits, refused: mostRefused })
+      }
+    },
+  }
+}
+
+/** Whether some rules reject a call as a whole: equal calls then differ from one call with all their hits. */
+function rulesRejectWholeCalls({ domains }: RuleSet<LimitStats>): boolean {
+  const features = domains.values().flatMap(({ table }) => table.extensions.flatMap(each => each.features))
+  return features.some(countsInOneStep)
+}
+
+function partsOf(count: number): readonly number[] {
+  const parts = Math.min(count, maxParts)
+  const size = Math.floor(count / parts)
+  return Array.from({ length: parts }, (_, index) => size + Number(index < count % parts))
+}
+
+function multiplied(call: DecisionRequest, by: number): DecisionRequest {
+  if (by === 1) return call
+  const hitsOf = (hits: number | undefined) => (hits ?? Math.max(1, call.hitsAddend)) * by
+  return {
+    ...call,
+    descriptors: call.descriptors.map(({ entries, hitsAddend }) => ({
+      entries,
+      hitsAddend: hitsOf(hitsAddend),
+    })),
+  }
+}
+
+const sliceMs = 0.5
+/**
+ * The pause after a slice while calls are decided. A timer counts from the begin of the event loop's turn,
+ * which contains the slice.
+ */
+const pauseMs = 2
+/** A process that has decided no call for this time replays without such pauses. */
+const quietMs = 100
+
+/**
+ * Divides a replay into slices that do not delay decisions noticeably.
+ *
+ * @param decisions returns the number of calls that the process has decided
+ * @param signal rejects the pause
+ */
+export function createReplaySlices(decisions: () => number, signal: AbortSignal): Slices {
+  let endMs = performance.now() + sliceMs
+  let decided = decisions()
+  let busyUntilMs = performance.now() + quietMs
+
+  async function rest(nowMs: number): Promise<void> {
+    const count = decisions()
+    if (count !== decided) busyUntilMs = nowMs + quietMs
+    decided = count
+    if (nowMs < busyUntilMs) await setTimeout(pauseMs, undefined, { signal })
+    else await setImmediate(undefined, { signal })
+    endMs = performance.now() + sliceMs
+  }
+
+  return {
+    rest() {
+      const nowMs = performance.now()
+      return nowMs < endMs ? undefined : rest(nowMs)
+    },
+  }
+}

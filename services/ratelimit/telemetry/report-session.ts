@@ -1,0 +1,180 @@
+import type { Log } from '@tollway/chassis/log/log.ts'
+import { type HistogramReading, histogramBuckets, quantileMs } from '@tollway/chassis/metrics/histogram.ts'
+import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
+import {
+  createKeptCall,
+  type KeptCall,
+  type KeptCallTiming,
+  receiveAll,
+} from '@tollway/discovery/kept-call.ts'
+import type { BidiCall } from '@tollway/grpc/client/client.ts'
+import { flag, hasFlag, recordCount } from '../rules/domain-table.ts'
+import type { Stats } from '../stats/stats.ts'
+import { type Report, type Request, sessionCodec, sessionPath, totalsMessage } from './report-codec.ts'
+import { createTotalsReport } from './rule-totals.ts'
+import { createRequestHandler, type RequestParts } from './session-requests.ts'
+
+interface ReportSessionOptions extends RequestParts, DecisionTimesParts {
+  /** The connection of the feed, which closes it. */
+  readonly connection: FeedConnection
+  readonly identity: Identity
+  /** Returns the cause of a failure of the backend; empty if it answers. */
+  readonly backendProblem: () => string
+  /** Adds a listener that is called after each change of the rules. */
+  readonly onRules: (listener: () => void) => void
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  readonly log: Log
+  readonly timing?: Partial<ReportTiming>
+}
+
+/** How the operator knows this process, as the node of the feed. */
+export interface Identity {
+  readonly uid: string
+  readonly pod: string
+  readonly namespace: string
+  readonly nodeId: string
+  /** 0 of 0 for a process without workers. */
+  readonly worker: number
+  readonly workers: number
+  /** The parts that are switched on. */
+  readonly features: readonly string[]
+  readonly backend: string
+}
+
+interface ReportTiming extends KeptCallTiming {
+  /** The time between two reports of the totals. */
+  readonly intervalMs: number
+}
+
+const defaultReportTiming: ReportTiming = {
+  intervalMs: 5_000,
+  backoff: { initialMs: 200, maxMs: 5_000 },
+  unsupportedMs: 60_000,
+}
+
+/** Reports decisions to the operator of the feed, and answers its requests. */
+export function createReportSession(options: ReportSessionOptions): KeptCall {
+  const timing = { ...defaultReportTiming, ...options.timing }
+  const callOnce = createReporter(options, timing.intervalMs)
+  return createKeptCall({ ...options, what: 'report decisions', timing, callOnce })
+}
+
+/**
+ * Returns a function that reports through one stream: the totals at each interval and after each change of
+ * the rules, and the answers to requests. It rejects when the stream ends.
+ */
+function createReporter(options: ReportSessionOptions, intervalMs: number) {
+  const { connection, clock, onRules, identity, rules, backendProblem } = options
+  const pause = createWakeablePause()
+  const decisions = createDecisionTimes(options)
+  const outgoing = new OutgoingReports()
+  const handler = createRequestHandler(options, (report, isOptional) => outgoing.send(report, isOptional))
+  onRules(pause.wake)
+
+  async function sendTotals(hasEnded: () => boolean, signal: AbortSignal): Promise<void> {
+    const totals = createTotalsReport(rules, countLimits)
+    let beforeMs = clock.monotonicMs()
+    while (!hasEnded() && !signal.aborted) {
+      const nowMs = clock.monotonicMs()
+      if (outgoing.hasRoom()) {
+        const state = { backendProblem: backendProblem(), droppedReports: outgoing.dropped() }
+        const sinceLast = { ...decisions(), intervalMs: nowMs - beforeMs }
+        outgoing.send(totalsMessage(totals(), { ...state, ...sinceLast }), false)
+        beforeMs = nowMs
+      }
+      await pause.wait(intervalMs, signal)
+    }
+  }
+
+  return async (signal: AbortSignal): Promise<void> => {
+    const call = connection.client().bidi(sessionPath, sessionCodec, { signal })
+    let hasEnded = false
+    outgoing.open(call)
+    const ended = receiveAll(call.messages, handler.handle).finally(() => {
+      hasEnded = true
+      pause.wake()
+    })
+    // Awaited below, after the last report.
+    ended.catch(() => {})
+    outgoing.send({ case: 'hello', value: { ...identity, features: [...identity.features] } }, false)
+    await sendTotals(() => hasEnded, signal)
+    outgoing.close()
+    handler.close()
+    await ended
+  }
+}
+
+function countLimits({ table }: { readonly table: Parameters<typeof recordCount>[0] }): number {
+  let limits = 0
+  for (let record = 0; record < recordCount(table); record++) {
+    if (hasFlag(table, record, flag.hasLimit)) limits += 1
+  }
+  return limits
+}
+
+/** Reports that wait for the operator. Beyond it, those that a later one replaces are dropped. */
+const maxWaiting = 32
+/** Answers beyond this number are dropped too: the operator does not read. */
+const maxWaitingAnswers = 1_000
+
+/** The reports of the open stream. Without one, reports are dropped. */
+class OutgoingReports {
+  #call: BidiCall<Report, Request> | undefined
+  #waiting = 0
+  #dropped = 0
+
+  open(call: BidiCall<Report, Request>): void {
+    this.#call = call
+    this.#waiting = 0
+  }
+
+  close(): void {
+    this.#call = undefined
+  }
+
+  hasRoom(): boolean {
+    return this.#waiting < maxWaiting
+  }
+
+  /** Returns the number of reports that were dropped because the operator did not read. */
+  dropped(): number {
+    return this.#dropped
+  }
+
+  /** `isOptional` reports are dropped earlier than answers. */
+  send(report: Report, isOptional: boolean): void {
+    const call = this.#call
+    if (call === undefined) return
+    if (this.#waiting >= (isOptional ? maxWaiting : maxWaitingAnswers)) {
+      this.#dropped += 1
+      return
+    }
+    this.#waiting += 1
+    void call.write(report).then(() => {
+      if (this.#call === call) this.#waiting -= 1
+    })
+  }
+}
+
+interface DecisionTimesParts {
+  readonly stats: Pick<Stats, 'histogram' | 'histograms'>
+  /** The times of the calls of `/json`, of which there is no statistic. */
+  readonly jsonTimes: Pick<HistogramReading, 'counts'>
+}
+
+/** Returns a function that returns the decisions since its last call, and their quantiles. */
+export function createDecisionTimes({ stats, jsonTimes }: DecisionTimesParts) {
+  const name = 'ratelimit_server.ShouldRateLimit.response_time'
+  stats.histogram(name)
+  let before = new Float64Array(histogramBuckets)
+  return () => {
+    const ofGrpc = stats.histograms.find(histogram => histogram.name === name)?.counts
+    const counts = jsonTimes.counts.map((count, bucket) => count + (ofGrpc?.[bucket] ?? 0))
+    const added = counts.map((count, bucket) => count - (before[bucket] ?? 0))
+    before = counts
+    const decisions = added.reduce((sum, count) => sum + count, 0)
+    return { decisions, p50Ms: quantileMs(added, 0.5), p99Ms: quantileMs(added, 0.99) }
+  }
+}

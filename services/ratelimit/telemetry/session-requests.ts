@@ -1,0 +1,88 @@
+import type { DecisionObserver, ObserverSlot } from '../limiter/decision.ts'
+import type { OpenedLimiter } from '../limiter/open-limiter.ts'
+import { type CounterParts, callCounter, counterKeys } from './counter-calls.ts'
+import type { CallRecording } from './recording/call-recording.ts'
+import { counterMessage, type Report, type Request, toAction, toWatch, watchMessage } from './report-codec.ts'
+import { createSubscriptions, type SubscriptionOptions } from './subscriptions.ts'
+import { createWhatIfHandler, type WhatIfParts } from './what-if-requests.ts'
+
+/** The parts of the service that requests of the operator use. */
+export interface RequestParts
+  extends CounterParts,
+    Omit<WhatIfParts, keyof CounterParts>,
+    Pick<SubscriptionOptions, 'allowTap' | 'maxTapped' | 'worker' | 'random'> {
+  readonly limiter: OpenedLimiter
+  readonly slot: ObserverSlot
+}
+
+/** Answers the requests of one session. */
+export interface RequestHandler {
+  /** Never throws. */
+  handle(request: Request): void
+  /** Ends the subscriptions and a replay. Calls are recorded further. */
+  close(): void
+}
+
+const maxTtlMs = 60_000
+/** The most requests of counters that run at once. */
+const maxCounterCalls = 100
+
+/**
+ * @param send sends a report. `isOptional` reports may be dropped if the operator does not read in time.
+ */
+export function createRequestHandler(
+  parts: RequestParts,
+  send: (report: Report, isOptional: boolean) => void,
+): RequestHandler {
+  const { limiter, recording, rules, clock, show, slot, allowTap, maxTapped, worker, random } = parts
+  const whatIfs = createWhatIfHandler(parts, send)
+  let counterCalls = 0
+  const subscriptions = createSubscriptions({
+    ...{ rules, clock, show, slot, allowTap, maxTapped, worker, random },
+    always: recording && recorderOf(recording),
+    onReport: report => send(watchMessage(report), true),
+  })
+
+  async function answerCounter(call: (Request & { case: 'counter' })['value']): Promise<void> {
+    const { id, domain, entries } = call
+    const action = toAction(call)
+    if (action === undefined || counterCalls >= maxCounterCalls) {
+      const problem = action === undefined ? 'the action is unknown' : 'too many calls run at once'
+      send(counterMessage(id, { outcome: 'not-supported', problem }), false)
+      return
+    }
+    counterCalls += 1
+    try {
+      send(counterMessage(id, await callCounter(parts, domain, entries, action)), false)
+    } catch (error) {
+      const problem = (error as Error).message
+      send(counterMessage(id, { outcome: 'backend-failed', problem }), false)
+    } finally {
+      counterCalls -= 1
+    }
+  }
+
+  return {
+    handle(request) {
+      if (whatIfs.handle(request)) return
+      if (request.case === 'subscribe') {
+        const watch = toWatch(request.value)
+        if (watch !== undefined) subscriptions.subscribe(watch, Math.min(request.value.ttlMs, maxTtlMs))
+      } else if (request.case === 'unsubscribe') subscriptions.unsubscribe(request.value.id)
+      else if (request.case === 'counter') void answerCounter(request.value)
+      else if (request.case === 'forget') {
+        const { id, keys, domain, entries } = request.value
+        limiter.forget([...keys, ...counterKeys(parts, domain, entries)])
+        send({ case: 'forgotten', value: { id } }, false)
+      }
+    },
+    close() {
+      subscriptions.clear()
+      whatIfs.close()
+    },
+  }
+}
+
+function recorderOf(recording: CallRecording): DecisionObserver {
+  return { decided: (request, _matches, _statuses, ...times) => recording.record(request, ...times) }
+}

@@ -1,0 +1,105 @@
+import type { DecisionObserver, ObserverSlot } from '../limiter/decision.ts'
+import {
+  openWatch,
+  shareOfWorker,
+  type Watch,
+  type WatchParts,
+  type WatchReport,
+  type WatchRequest,
+} from './watches.ts'
+
+/** The running subscriptions of the operator. They end by themselves, unless they are renewed. */
+export interface Subscriptions {
+  /** Starts a subscription, or renews the one with this id. Returns false if too many run. */
+  subscribe(request: WatchRequest, ttlMs: number): boolean
+  unsubscribe(id: bigint): void
+  clear(): void
+}
+
+/** The most subscriptions that run at once. */
+export const maxSubscriptions = 200
+const reportIntervalMs = 1_000
+
+interface Running {
+  readonly watch: Watch
+  readonly isTap: boolean
+  maxTapped: number
+  endMs: number
+}
+
+export interface SubscriptionOptions extends WatchParts {
+  /** The place of the observer of decisions. */
+  readonly slot: ObserverSlot
+  /** An observer that is always there; undefined for none. */
+  readonly always: DecisionObserver | undefined
+  /** Called every second for each subscription. */
+  readonly onReport: (report: WatchReport) => void
+  readonly allowTap: boolean
+}
+
+/** No timer runs and no decision is observed without a subscription. */
+export function createSubscriptions(options: SubscriptionOptions): Subscriptions {
+  const { slot, always, onReport, allowTap, clock, maxTapped, worker } = options
+  const running = new Map<bigint, Running>()
+  let timer: NodeJS.Timeout | undefined
+  slot.observer = always
+
+  const countTaps = () => [...running.values()].filter(({ isTap }) => isTap).length
+
+  function observe(): void {
+    const observers = [...running.values()].flatMap(({ watch: { observer } }) => observer ?? [])
+    if (always !== undefined) observers.unshift(always)
+    slot.observer = observers.length > 1 ? combined(observers) : observers[0]
+    if (running.size === 0) {
+      clearInterval(timer)
+      timer = undefined
+    } else timer ??= setInterval(reportAll, reportIntervalMs).unref()
+  }
+
+  function reportAll(): void {
+    const nowMs = clock.monotonicMs()
+    for (const [id, { endMs }] of running) if (nowMs >= endMs) running.delete(id)
+    const ofEachTap = Math.floor(maxTapped / Math.max(1, countTaps()))
+    const tapShare = shareOfWorker(ofEachTap, worker, Math.floor(clock.nowMs() / 1_000))
+    for (const { watch, maxTapped } of running.values()) onReport(watch.report(Math.min(tapShare, maxTapped)))
+    observe()
+  }
+
+  return {
+    subscribe(request, ttlMs) {
+      const endMs = clock.monotonicMs() + ttlMs
+      const known = running.get(request.id)
+      if (known !== undefined) {
+        known.endMs = endMs
+        known.maxTapped = request.maxTapped
+        return true
+      }
+      if (running.size >= maxSubscriptions) return false
+      const isTap = request.what === 'tap'
+      if (isTap && (!allowTap || countTaps() >= maxTapped)) return false
+      running.set(request.id, {
+        watch: openWatch(request, options),
+        isTap,
+        maxTapped: request.maxTapped,
+        endMs,
+      })
+      observe()
+      return true
+    },
+    unsubscribe(id) {
+      if (running.delete(id)) observe()
+    },
+    clear() {
+      running.clear()
+      observe()
+    },
+  }
+}
+
+function combined(observers: readonly DecisionObserver[]): DecisionObserver {
+  return {
+    decided(request, matches, statuses, nowMs, atMicros) {
+      for (const observer of observers) observer.decided(request, matches, statuses, nowMs, atMicros)
+    },
+  }
+}

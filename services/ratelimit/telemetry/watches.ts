@@ -1,0 +1,216 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { DecisionObserver, DecisionRequest, DescriptorDecision } from '../limiter/decision.ts'
+import type { RuleSet } from '../rules/compile.ts'
+import type { Entry, Match } from '../rules/match.ts'
+import type { LimitStats } from '../stats/limit-stats.ts'
+import { hashEntries, startHash } from './content-hash.ts'
+import type { ShowEntries } from './hide-values.ts'
+import { type HitTotals, noHits, totalsOf } from './rule-totals.ts'
+import { Sample } from './sample.ts'
+import { type CountedItem, SpaceSaving } from './space-saving.ts'
+
+/** A subscription of the operator. */
+export interface WatchRequest {
+  readonly id: bigint
+  readonly what: 'series' | 'top' | 'tap'
+  readonly domain: string
+  /** The rule by its `configuredKey`; empty for the whole domain. */
+  readonly rule: string
+  /** The keys of `top` are counted by their refused hits, and otherwise by all hits. */
+  readonly byRefused: boolean
+  /** The most decisions of a tap that its reader can use in a second. */
+  readonly maxTapped: number
+}
+
+export type WatchReport =
+  | ({ readonly what: 'series'; readonly id: bigint } & HitTotals)
+  | {
+      readonly what: 'top'
+      readonly id: bigint
+      readonly keys: readonly CountedItem<readonly Entry[]>[]
+      readonly sinceMs: number
+      readonly missingAtMost: number
+    }
+  | {
+      readonly what: 'tap'
+      readonly id: bigint
+      readonly decisions: readonly TappedDecision[]
+      readonly skipped: number
+    }
+
+interface TappedDecision {
+  readonly atMs: number
+  readonly entries: readonly Entry[]
+  readonly rule: string
+  readonly over: boolean
+  readonly reason: string
+  readonly hits: number
+  readonly limit: number
+  readonly remaining: number
+}
+
+/** The observer of one subscription, and its report of each second. */
+export interface Watch {
+  /** Undefined if the statistics suffice. */
+  readonly observer: DecisionObserver | undefined
+  /** @param tapShare the most decisions of a tap in this report */
+  report(tapShare: number): WatchReport
+}
+
+/** The most keys of a sketch. */
+const maxTopKeys = 100
+
+export interface WatchParts {
+  readonly rules: () => RuleSet<LimitStats> | undefined
+  readonly clock: Clock
+  readonly show: ShowEntries
+  /** The most decisions that all taps of all workers of the pod report in a second. */
+  readonly maxTapped: number
+  readonly worker: WorkerPlace
+  /** Returns numbers from 0 to below 1. */
+  readonly random: () => number
+}
+
+export function openWatch(request: WatchRequest, parts: WatchParts): Watch {
+  if (request.what === 'series') return openSeries(request, parts)
+  return request.what === 'top' ? openTop(request, parts) : openTap(request, parts)
+}
+
+/** The difference of totals: decisions do not depend on it. */
+function openSeries({ id, domain, rule }: WatchRequest, { rules }: WatchParts): Watch {
+  let before = totalsOf(rules(), domain, rule)
+  return {
+    observer: undefined,
+    report() {
+      const after = totalsOf(rules(), domain, rule)
+      const added = noHits()
+      // Totals of a rule that was configured again can be lower.
+      for (const name of ['calls', 'allowed', 'refused', 'near', 'shadow'] as const)
+        added[name] = Math.max(0, after[name] - before[name])
+      before = after
+      return { what: 'series', id, ...added }
+    },
+  }
+}
+
+function openTop({ id, domain, rule, byRefused }: WatchRequest, { clock, show }: WatchParts): Watch {
+  const sketch = new SpaceSaving<readonly Entry[]>(maxTopKeys)
+  const startMs = clock.monotonicMs()
+  return {
+    observer: {
+      decided(request, matches, statuses) {
+        if (request.domain !== domain) return
+        for (let index = 0; index < statuses.length; index++) {
+          if (rule !== '' && !isOfRule(matches[index], rule)) continue
+          if (byRefused && statuses[index]?.over !== true) continue
+          const hits = hitsOf(request, index)
+          const entries = request.descriptors[index]?.entries ?? []
+          if (hits === 0) continue
+          startHash()
+          hashEntries(entries)
+          sketch.add(hits, entries)
+        }
+      },
+    },
+    report: () => ({
+      what: 'top',
+      id,
+      keys: sketch.top().map(({ item, ...count }) => ({ item: show(item), ...count })),
+      sinceMs: clock.monotonicMs() - startMs,
+      missingAtMost: sketch.missingAtMost(),
+    }),
+  }
+}
+
+/** Shows a sample of the decisions of the whole second, not its first ones. */
+function openTap({ id, domain, rule }: WatchRequest, parts: WatchParts): Watch {
+  const { clock, show, maxTapped, worker, random } = parts
+  const sample = new Sample<TappedDecision>(Math.ceil(maxTapped / worker.of), random)
+  return {
+    observer: {
+      decided(request, matches, statuses) {
+        if (request.domain !== domain) return
+        for (let index = 0; index < statuses.length; index++) {
+          const found = matches[index]
+          if (rule !== '' && !isOfRule(found, rule)) continue
+          const status = statuses[index]
+          if (status === undefined) continue
+          const place = sample.offer()
+          if (place !== undefined) sample.put(place, tapped(request, index, found, status, clock.nowMs()))
+        }
+      },
+    },
+    report(tapShare) {
+      const { items, skipped } = sample.take(tapShare)
+      const decisions = items.map(decision => ({ ...decision, entries: show(decision.entries) }))
+      return { what: 'tap', id, decisions, skipped }
+    },
+  }
+}
+
+function tapped(
+  request: DecisionRequest,
+  index: number,
+  found: Match<LimitStats> | undefined,
+  status: DescriptorDecision,
+  atMs: number,
+): TappedDecision {
+  return {
+    atMs,
+    entries: request.descriptors[index]?.entries ?? [],
+    rule: found?.limit.configuredKey ?? '',
+    over: status.over,
+    reason: reasonOf(found, status),
+    hits: hitsOf(request, index),
+    limit: capacityOf(found, status),
+    remaining: status.remaining,
+  }
+}
+
+/** Whether the match is of this rule, or of a rule with this limit. */
+function isOfRule(found: Match<LimitStats> | undefined, rule: string): boolean {
+  if (found === undefined) return false
+  const { configuredKey, members } = found.limit
+  return configuredKey === rule || members?.some(member => member.configuredKey === rule) === true
+}
+
+function reasonOf(
+  found: Match<LimitStats> | undefined,
+  { over, remaining, limit }: DescriptorDecision,
+): string {
+  if (found === undefined) return 'no limit'
+  if (limit === undefined) return 'unlimited'
+  const name = `${limit.requestsPerUnit} per ${limit.unit}`
+  if (over) return `over the limit of ${name}`
+  const isShadowed = found.limit.shadowMode && remaining === 0
+  return isShadowed ? `shadow mode of the limit of ${name}` : `within the limit of ${name}`
+}
+
+/** Returns the hits that are admitted at once: a token bucket can have more left than its limit. */
+function capacityOf(found: Match<LimitStats> | undefined, { limit }: DescriptorDecision): number {
+  if (limit === undefined) return 0
+  const member = found?.limit.members?.find(({ name, requestsPerUnit }) => {
+    return name === limit.name && requestsPerUnit === limit.requestsPerUnit
+  })
+  return (member ?? found?.limit)?.admission?.capacity ?? limit.requestsPerUnit
+}
+
+function hitsOf({ descriptors, hitsAddend }: DecisionRequest, index: number): number {
+  return descriptors[index]?.hitsAddend ?? Math.max(1, hitsAddend)
+}
+
+/** One of the workers of a pod, from 0. */
+export interface WorkerPlace {
+  readonly index: number
+  readonly of: number
+}
+
+/**
+ * Returns the part of a worker in a total of all workers, as whole numbers whose sum is the total. The
+ * workers take turns with each second: each has a part at times, also if there are more workers than the
+ * total.
+ */
+export function shareOfWorker(total: number, { index, of }: WorkerPlace, second: number): number {
+  const turn = (index + second) % of
+  return Math.floor((total * (turn + 1)) / of) - Math.floor((total * turn) / of)
+}

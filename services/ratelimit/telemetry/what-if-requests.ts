@@ -1,0 +1,190 @@
+import { gunzip } from 'node:zlib'
+import type { ShowEntries } from './hide-values.ts'
+import { readPart, type Seal, takePart } from './recording/call-parts.ts'
+import type { CallRecording, RecordedCalls } from './recording/call-recording.ts'
+import { type ReadStep, type RecordedCall, recordsIn } from './recording/generation.ts'
+import { MergedCalls } from './recording/merged-calls.ts'
+import { createReplaySlices, type ReplayParts, type ReplaySettings, replay } from './recording/replay.ts'
+import { type Report, type Request, replayMessage } from './report-codec.ts'
+
+/** The parts of the service that a what-if uses. */
+export interface WhatIfParts extends Pick<ReplayParts, 'rules'> {
+  /** Undefined if calls are not recorded. */
+  readonly recording: CallRecording | undefined
+  readonly replaySettings: ReplaySettings
+  readonly show: ShowEntries
+  readonly seal: Seal
+  readonly clock: { nowMs(): number }
+}
+
+/** Answers the requests of what-ifs in one session. */
+export interface WhatIfHandler {
+  /** Returns false for a request of another kind. Never throws. */
+  handle(request: Request): boolean
+  /** Closes the open recording. */
+  close(): void
+}
+
+/** The largest configuration of a what-if. */
+const maxResourceBytes = 10 * 1024 * 1024
+const progressStep = 0.05
+/** Longer than a what-if of an operator. A recording takes more memory while it is open. */
+const maxOpenMs = 150_000
+
+/** A recording that an operator has opened, and the calls of other processes that it has added. */
+interface Opened {
+  readonly name: bigint
+  readonly domain: string
+  readonly recording: CallRecording
+  readonly recorded: RecordedCalls
+  readonly closing: AbortController
+  readonly release: () => void
+  merged: MergedCalls | undefined
+  reading: Iterator<ReadStep> | undefined
+}
+
+type Value<Case> = (Request & { case: Case })['value']
+
+/** @param send sends a report. `isOptional` reports may be dropped if the operator does not read in time. */
+export function createWhatIfHandler(
+  parts: WhatIfParts,
+  send: (report: Report, isOptional: boolean) => void,
+): WhatIfHandler {
+  const { recording, seal, clock, show, rules, replaySettings } = parts
+  let opened: Opened | undefined
+
+  function open({ id, recording: name, domain }: Value<'openRecording'>): void {
+    if (recording === undefined || opened !== undefined) {
+      const busy = opened !== undefined
+      const problem = busy
+        ? 'another replay is running'
+        : 'DECISION_RECORDING_BYTES is 0: no calls are recorded'
+      send({ case: 'recording', value: { id, problem, busy } }, false)
+      return
+    }
+    const recorded = recording.of(domain)
+    const unpin = recorded.hold()
+    const expiry = setTimeout(() => close(name), maxOpenMs).unref()
+    const release = () => {
+      clearTimeout(expiry)
+      unpin()
+    }
+    opened = {
+      ...{ name, domain, recording, recorded, release, closing: new AbortController() },
+      ...{ merged: undefined, reading: undefined },
+    }
+    const { fromSeconds, isWhole: whole, resolutionMs, calls, halvings, ofDomain } = recorded
+    const value = {
+      ...{ id, whole, resolutionMs, halvings, fromMs: BigInt(fromSeconds * 1000), calls: BigInt(calls) },
+      ...{ records: BigInt(ofDomain), maxRecords: BigInt(recordsIn(recording.bytes)) },
+      nowMs: BigInt(clock.nowMs()),
+    }
+    send({ case: 'recording', value }, false)
+  }
+
+  function close(name: bigint): void {
+    if (opened?.name !== name) return
+    opened.closing.abort()
+    opened.release()
+    opened = undefined
+  }
+
+  /** @throws Error if it is not open */
+  function find(name: bigint): Opened {
+    if (opened?.name === name) return opened
+    throw new Error('the recording is not open')
+  }
+
+  function mergedOf(name: bigint, halvings: number, epochSeconds: bigint): MergedCalls {
+    const found = find(name)
+    found.merged ??= new MergedCalls({
+      ...{ domain: found.domain, bytes: found.recording.bytes, halvings },
+      epochSeconds: Number(epochSeconds),
+      slices: createReplaySlices(() => found.recording.calls, found.closing.signal),
+    })
+    return found.merged
+  }
+
+  async function readNext({ id, recording, restart, halvings }: Value<'readPart'>): Promise<Report> {
+    const found = find(recording)
+    if (restart) found.reading = found.recorded.records(halvings)
+    if (found.reading === undefined) throw new Error('the recording is read without a begin')
+    const { calls, isLast } = takePart(found.reading)
+    return { case: 'part', value: { id, calls: seal.seal(calls), last: isLast } }
+  }
+
+  async function addPart(request: Value<'addPart'>): Promise<Report> {
+    const { id, recording, halvings, epochSeconds } = request
+    const calls = readPart(seal.open(request.calls), find(recording).domain)
+    await mergedOf(recording, halvings, epochSeconds).add(calls)
+    return { case: 'added', value: { id } }
+  }
+
+  async function answerWhatIf(request: Value<'whatIf'>): Promise<Report> {
+    const { id, domain, halvings, epochSeconds, fromMs } = request
+    if (request.recording === 0n) throw new Error('the operator has an earlier version than this process')
+    const { recorded, closing, recording } = find(request.recording)
+    const { signal } = closing
+    const resource = await unzip(request.resource)
+    const merged = mergedOf(request.recording, halvings, epochSeconds)
+    await merged.add(callsIn(recorded.records(halvings)))
+    let told = 0
+    const result = await replay(
+      { domain, resource, fromMs: Number(fromMs) },
+      {
+        ...{ settings: replaySettings, rules, signal, calls: await merged.inOrder() },
+        decisions: () => recording.calls,
+        onProgress(progress) {
+          if (progress < told + progressStep) return
+          told = progress
+          send({ case: 'replay', value: { id, progress } }, true)
+        },
+      },
+    )
+    if (!('problem' in result)) return replayMessage(id, result, show)
+    return { case: 'replay', value: { id, done: true, problem: result.problem, invalid: true } }
+  }
+
+  /** Sends the answer, or the problem if there is none. Nobody waits for that of a closed recording. */
+  async function answer(
+    id: bigint,
+    as: 'part' | 'added' | 'replay',
+    making: () => Promise<Report>,
+  ): Promise<void> {
+    try {
+      send(await making(), false)
+    } catch (error) {
+      const problem = (error as Error).message
+      send({ case: as, value: { id, problem, ...(as === 'replay' && { done: true }) } } as Report, false)
+    }
+  }
+
+  return {
+    handle(request) {
+      const { case: kind, value } = request
+      if (kind === 'openRecording') open(value)
+      else if (kind === 'readPart') void answer(value.id, 'part', () => readNext(value))
+      else if (kind === 'addPart') void answer(value.id, 'added', () => addPart(value))
+      else if (kind === 'whatIf') void answer(value.id, 'replay', () => answerWhatIf(value))
+      else if (kind === 'cancelWhatIf') close(value)
+      else return false
+      return true
+    },
+    close() {
+      if (opened !== undefined) close(opened.name)
+    },
+  }
+}
+
+function* callsIn(steps: Iterable<ReadStep>): Generator<RecordedCall | undefined> {
+  for (const { call } of steps) yield call
+}
+
+function unzip(bytes: Uint8Array): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    gunzip(bytes, { maxOutputLength: maxResourceBytes }, (error, result) => {
+      if (error) reject(new Error(`read the configuration: ${error.message}`))
+      else resolve(result)
+    })
+  })
+}
