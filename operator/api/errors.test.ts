@@ -194,6 +194,13 @@ function pairsOf(catalogue: Readonly<Record<string, { readonly statuses: readonl
     .sort()
 }
 
+for (const method of ['HEAD', 'OPTIONS', 'DELETE'])
+  test(`${method} is answered with 405 and the method of the path`, async t => {
+    const { url } = await serveApi(t)
+    const { status, headers } = await fetch(`${url}/counters/reset`, { method })
+    assert.deepEqual([status, headers.get('allow')], [405, 'POST'])
+  })
+
 test('a code of an operator of a later version is answered with 409', async t => {
   const { ask, pods } = await serveApi(t)
   pods.problem = new QueryError('paused' as QueryErrorCode, 'the counters are paused')
