@@ -13,7 +13,7 @@ export interface HeaderMessage {
   readonly sourceServiceId: string
   /** Undefined if the message has none. */
   readonly audio: AudioHeader | undefined
-  /** The number of names; `readHeaderNames` reads them. */
+  /** The number of names. */
   readonly blendShapes: number
   readonly joints: number
   /** Seconds since the epoch, to which all other time codes are relative. Any double, NaN too. */

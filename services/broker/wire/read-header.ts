@@ -11,12 +11,6 @@ export interface HeaderBuilder extends Mutable<HeaderMessage> {
   readonly metadataKeys: Set<string>
 }
 
-/** Receives the names, for callers that need them. */
-export interface NameLists {
-  readonly blendShapes: string[]
-  readonly joints: string[]
-}
-
 export function emptyHeader(): HeaderBuilder {
   return {
     part: 'header',
@@ -35,7 +29,7 @@ function emptyIds(): Mutable<AnimationIds> {
 }
 
 /** Reads the AnimationDataStreamHeader that follows into `header`. */
-export function readHeader(reader: WireReader, header: HeaderBuilder, names?: NameLists): void {
+export function readHeader(reader: WireReader, header: HeaderBuilder): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {
     const tag = reader.tag()
@@ -51,7 +45,7 @@ export function readHeader(reader: WireReader, header: HeaderBuilder, names?: Na
         readAudioHeader(reader, header.audio)
         break
       case (4 << 3) | delimited:
-        readSkelAnimationHeader(reader, header, names)
+        readSkelAnimationHeader(reader, header)
         break
       case (5 << 3) | fixed64:
         header.startTimeCode = reader.double()
@@ -117,29 +111,24 @@ function readAudioHeader(reader: WireReader, audio: Mutable<AudioHeader>): void 
   reader.leave(outer)
 }
 
-function readSkelAnimationHeader(reader: WireReader, header: HeaderBuilder, names?: NameLists): void {
+function readSkelAnimationHeader(reader: WireReader, header: HeaderBuilder): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {
     const tag = reader.tag()
     switch (tag) {
       case (1 << 3) | delimited:
         header.blendShapes += 1
-        readName(reader, names?.blendShapes)
+        reader.passString()
         break
       case (2 << 3) | delimited:
         header.joints += 1
-        readName(reader, names?.joints)
+        reader.passString()
         break
       default:
         reader.skip(tag)
     }
   }
   reader.leave(outer)
-}
-
-function readName(reader: WireReader, names: string[] | undefined): void {
-  if (names === undefined) reader.passString()
-  else names.push(reader.string())
 }
 
 /** Skips the value, since producers use messages of different types there. */

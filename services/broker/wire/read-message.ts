@@ -1,7 +1,7 @@
 import { assertIdsAreShort } from './animation-ids.ts'
 import type { EmptyMessage, Message } from './message.ts'
 import { type DataBuilder, emptyData, readData } from './read-data.ts'
-import { emptyHeader, type HeaderBuilder, type NameLists, readHeader } from './read-header.ts'
+import { emptyHeader, type HeaderBuilder, readHeader } from './read-header.ts'
 import { emptyStatus, readStatus, type StatusBuilder } from './status.ts'
 import { delimited, WireReader } from './wire-reader.ts'
 
@@ -24,35 +24,15 @@ export function readMessage(bytes: Uint8Array): Message {
   return message
 }
 
-/** The names of a header, which `readMessage` only counts. */
-export interface HeaderNames {
-  readonly blendShapes: readonly string[]
-  readonly joints: readonly string[]
-}
-
-/**
- * Reads the names of an encoded AnimationDataStream with a header; empty for any other message.
- *
- * @throws MalformedMessage for bytes that are not such a message, or that have groups
- */
-export function readHeaderNames(bytes: Uint8Array): HeaderNames {
-  const names: NameLists = { blendShapes: [], joints: [] }
-  const { part } = readParts(bytes, names)
-  return part === 'header' ? names : { blendShapes: [], joints: [] }
-}
-
-function readParts(bytes: Uint8Array, names?: NameLists): Building {
+function readParts(bytes: Uint8Array): Building {
   const reader = new WireReader(bytes)
   let message: Building = none
   while (reader.at < reader.end) {
     const tag = reader.tag()
     switch (tag) {
       case (1 << 3) | delimited:
-        if (message.part !== 'header') {
-          message = emptyHeader()
-          forget(names)
-        }
-        readHeader(reader, message, names)
+        if (message.part !== 'header') message = emptyHeader()
+        readHeader(reader, message)
         break
       case (2 << 3) | delimited:
         if (message.part !== 'data') message = emptyData()
@@ -67,10 +47,4 @@ function readParts(bytes: Uint8Array, names?: NameLists): Building {
     }
   }
   return message
-}
-
-function forget(names: NameLists | undefined): void {
-  if (names === undefined) return
-  names.blendShapes.length = 0
-  names.joints.length = 0
 }
