@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { settings } from '@tollway/broker/settings.ts'
-import { counterNames, createBrokerStats, histogramNames } from '../services/broker/broker-stats.ts'
+import { BrokerStats, counterNames, histogramNames } from '../services/broker/broker-stats.ts'
 import { serviceNames } from '../services/broker/servers/grpc-methods.ts'
 import { receivedMetadata } from '../services/broker/streams/late-join.ts'
 import { maxIdCharacters } from '../services/broker/wire/animation-ids.ts'
@@ -83,7 +83,7 @@ test('the table of metrics has exactly those of the broker', () => {
     [...(match[1] ?? '').matchAll(/`([a-z_]+)`/g)].map(name => name[1]),
   )
   assert.deepEqual(new Set(rows), new Set([...gauges, ...counters, ...histogramNames]))
-  assert.equal(createBrokerStats().routes().length, 0)
+  assert.equal(new BrokerStats().routes().length, 0)
 })
 
 test('names, limits and settings are those of the code', () => {

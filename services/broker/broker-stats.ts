@@ -1,3 +1,4 @@
+import { getOrAdd } from '@tollway/chassis/get-or-add.ts'
 import { BoundedHistogram } from '@tollway/chassis/metrics/bounded-histogram.ts'
 import {
   histogramSamples,
@@ -6,6 +7,7 @@ import {
   typeLine,
 } from '@tollway/chassis/metrics/exposition-format.ts'
 import { type RuleName, ruleNames } from './stream-rules.ts'
+import type { DataMessage } from './wire/message.ts'
 
 /** Counters of a route's requests. They only increase. */
 export const counterNames = [
@@ -46,19 +48,6 @@ export interface RouteStats {
   readonly histograms: Readonly<Record<HistogramName, BoundedHistogram>>
 }
 
-/** All statistics. Gauges are read on request. */
-export interface BrokerStats {
-  /** The statistics of a route; beyond `maxRoutes` all other routes share one entry, `overflow`. */
-  route(name: string): RouteStats
-  routes(): readonly (readonly [name: string, stats: RouteStats])[]
-  /** Counts a call that was rejected, or ended, with a gRPC error. */
-  failed(call: 'push' | 'pull' | 'admin', status: string): void
-  /** Counts by `push.` or `pull.` and the status. */
-  failures(): readonly (readonly [name: string, count: number])[]
-  gauge(name: GaugeName, read: () => number): void
-  gauges(): readonly (readonly [name: GaugeName, value: number])[]
-}
-
 type GaugeName =
   | 'streams.active'
   | 'producers.active'
@@ -73,34 +62,40 @@ type GaugeName =
 const maxRoutes = 200
 export const overflowRoute = 'overflow'
 
-export function createBrokerStats(): BrokerStats {
-  const routes = new Map<string, RouteStats>()
-  const failures = new Map<string, number>()
-  const gauges = new Map<GaugeName, () => number>()
+/** All statistics. Gauges are read on request. */
+export class BrokerStats {
+  readonly #routes = new Map<string, RouteStats>()
+  readonly #failures = new Map<string, number>()
+  readonly #gauges = new Map<GaugeName, () => number>()
 
-  function add(name: string): RouteStats {
-    const stats = createRouteStats()
-    routes.set(name, stats)
-    return stats
+  /** The statistics of a route; beyond `maxRoutes` all other routes share one entry, `overflow`. */
+  route(name: string): RouteStats {
+    const known = this.#routes.get(name)
+    if (known !== undefined) return known
+    return getOrAdd(this.#routes, this.#routes.size < maxRoutes ? name : overflowRoute, createRouteStats)
   }
 
-  return {
-    route(name) {
-      const known = routes.get(name)
-      if (known !== undefined) return known
-      if (routes.size < maxRoutes) return add(name)
-      return routes.get(overflowRoute) ?? add(overflowRoute)
-    },
-    routes: () => [...routes],
-    failed(call, status) {
-      const name = `${call}.${status}`
-      failures.set(name, (failures.get(name) ?? 0) + 1)
-    },
-    failures: () => [...failures],
-    gauge(name, read) {
-      gauges.set(name, read)
-    },
-    gauges: () => Array.from(gauges, ([name, read]) => [name, read()] as const),
+  routes(): readonly (readonly [name: string, stats: RouteStats])[] {
+    return [...this.#routes]
+  }
+
+  /** Counts a call that was rejected, or ended, with a gRPC error. */
+  failed(call: 'push' | 'pull' | 'admin', status: string): void {
+    const name = `${call}.${status}`
+    this.#failures.set(name, (this.#failures.get(name) ?? 0) + 1)
+  }
+
+  /** Counts by the call and the status, such as `push.UNAVAILABLE`. */
+  failures(): readonly (readonly [name: string, count: number])[] {
+    return [...this.#failures]
+  }
+
+  gauge(name: GaugeName, read: () => number): void {
+    this.#gauges.set(name, read)
+  }
+
+  gauges(): readonly (readonly [name: GaugeName, value: number])[] {
+    return Array.from(this.#gauges, ([name, read]) => [name, read()] as const)
   }
 }
 
@@ -196,4 +191,32 @@ const header = (name: string, type: string) => typeLine(prefix + name, type)
 
 function sample(name: string, labels: Readonly<Record<string, string>>, value: number): string {
   return sampleLine(prefix + name, labelsText(Object.entries(labels)), value)
+}
+
+/**
+ * Measures the delay of a request's messages relative to the start time in its header, and the skew between
+ * its audio and its animation.
+ */
+export class MediaTiming {
+  readonly #histograms: RouteStats['histograms']
+  readonly #startMs: number
+  #audio: number | undefined
+  #animation: number | undefined
+
+  /** @param startTimeCode of the header, in seconds since the epoch; 0 if the producer does not set it */
+  constructor(startTimeCode: number, { histograms }: RouteStats) {
+    this.#histograms = histograms
+    this.#startMs = startTimeCode > 0 ? startTimeCode * 1000 : Number.NaN
+  }
+
+  measure({ skelAnimation, audio, camera }: DataMessage, nowMs: number): void {
+    const latest = skelAnimation?.latest ?? audio?.timeCode ?? camera?.latest
+    if (latest !== undefined && Number.isFinite(this.#startMs)) {
+      this.#histograms.lag_ms.record(Math.max(0, nowMs - this.#startMs - latest * 1000))
+    }
+    this.#audio = audio?.timeCode ?? this.#audio
+    this.#animation = skelAnimation?.earliest ?? this.#animation
+    if (this.#audio === undefined || this.#animation === undefined) return
+    this.#histograms.audio_animation_skew_ms.record(Math.abs(this.#audio - this.#animation) * 1000)
+  }
 }

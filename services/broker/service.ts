@@ -14,10 +14,10 @@ import { createHealthTable } from '@tollway/grpc/server/health.ts'
 import { openServerTls } from '@tollway/grpc/server/open-server-tls.ts'
 import { grpcAddress } from '@tollway/grpc/server/server-settings.ts'
 import type { BoundAddress, GrpcServerOptions } from '@tollway/grpc/server.ts'
-import { createBrokerStats } from './broker-stats.ts'
+import { BrokerStats } from './broker-stats.ts'
 import type { RouteFeed, RouteFeedOptions } from './feeds/route-feed.ts'
 import { createHealth, StreamLogHealth } from './health.ts'
-import { createRouteTable, type FedRouteTable } from './routes/route-table.ts'
+import { RouteTable } from './routes/route-table.ts'
 import { animationMethods, serviceNames } from './servers/grpc-methods.ts'
 import { openPages, portsOfPages } from './servers/open-pages.ts'
 import { createPreviews } from './servers/preview-page.ts'
@@ -31,7 +31,7 @@ import { Broker } from './streams/broker.ts'
 import type { BrokerLimits, BrokerOptions } from './streams/stream-context.ts'
 import { Notifier } from './webhooks/notifier.ts'
 
-export interface Service {
+interface Service {
   readonly grpc: BoundAddress
   readonly debugPort: number
   /** Undefined without the admin API. */
@@ -108,9 +108,9 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
 
 /** Opens the parts that serve streams. No port is open yet. */
 async function openBroker(settings: Settings, tracing: Tracing | undefined, log: Log) {
-  const stats = createBrokerStats()
+  const stats = new BrokerStats()
   const streamLog = await openStreamLog(settings)
-  const table = createRouteTable({ clock: systemClock, log })
+  const table = new RouteTable({ clock: systemClock, log })
   const notifier = new Notifier({
     ...{ streamLog, routes: table, stats, log, clock: systemClock, random: Math.random },
     policy: createAddressPolicy(settings.webhookAllowedCidrs, settings.webhookAllowHttp),
@@ -166,7 +166,7 @@ async function openFeed(settings: Settings, options: RouteFeedOptions): Promise<
 }
 
 /** Waits for the first routes: they may require tokens, so no call is accepted before. */
-async function waitForRoutes(feed: RouteFeed | undefined, table: FedRouteTable): Promise<void> {
+async function waitForRoutes(feed: RouteFeed | undefined, table: RouteTable): Promise<void> {
   if (feed === undefined) return
   const { promise, resolve } = Promise.withResolvers<void>()
   const stop = table.onChange(resolve)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { type AudioFormat, defaultRoute, type RouteRules } from './routes/route.ts'
-import { createStreamRules, ruleNames } from './stream-rules.ts'
+import { ruleNames, StreamRules } from './stream-rules.ts'
 import { judgeText, messageOf } from './testing/rules-under-test.ts'
 
 /** Each line is a request, an arrow, and its violations, separated by ` | `, or `ok`. */
@@ -143,7 +143,7 @@ test('a rule that is off is not checked', () => {
 })
 
 test('the summary counts violations by rule', () => {
-  const rules = createStreamRules(defaultRoute.rules)
+  const rules = new StreamRules(defaultRoute.rules)
   assert.equal(rules.summary(), '')
   rules.judge(messageOf('header 52bs'), 0)
   for (let number = 1; number <= 12; number += 1) rules.judge(messageOf('data @7'), number)

@@ -232,36 +232,57 @@ export interface Violation {
   readonly text: string
 }
 
-/** Checks the messages of one request, in their order. */
-export interface StreamRules {
+/** The number of violations and the state of each active rule. */
+export type SavedRules = readonly (readonly [name: RuleName, broken: number, saved: unknown])[]
+
+/** Checks the messages of one request, in their order, with the rules and modes of its route. */
+export class StreamRules {
+  readonly #active: readonly ActiveRule[]
+
+  constructor(rules: RouteRules) {
+    this.#active = ruleNames.flatMap(name => {
+      const mode = rules[name]
+      return mode === 'off' ? [] : [{ name, mode, rule: createRule(name, rules), broken: 0 }]
+    })
+  }
+
   /** The violations of the message: at most one of each rule. `number` counts the messages from 0. */
-  judge(message: Message, number: number): readonly Violation[]
+  judge(message: Message, number: number): readonly Violation[] {
+    return this.#collect(number, rule => rule.judge(message, number))
+  }
+
   /** The violations of a request that ends here after `number` messages. Their message number is `number`. */
-  end(number: number): readonly Violation[]
+  end(number: number): readonly Violation[] {
+    return this.#collect(number, rule => rule.end?.())
+  }
+
   /** The state that `restore` needs to continue, as JSON. */
-  save(): SavedRules
+  save(): SavedRules {
+    return this.#active.map(({ name, broken, rule }) => [name, broken, rule.save?.()] as const)
+  }
+
   /**
    * Sets the state that `save` returned, for a request that continues at another broker with the same rules
    * and modes. Call it after `judge` of the header.
    */
-  restore(saved: SavedRules): void
+  restore(saved: SavedRules): void {
+    for (const [name, broken, ofRule] of saved) {
+      const entry = this.#active.find(other => other.name === name)
+      if (entry === undefined) continue
+      entry.broken = broken
+      if (ofRule !== undefined && ofRule !== null) entry.rule.restore?.(ofRule)
+    }
+  }
+
   /** All violations so far in one line for people, `timeCodes ×12, counts ×3`; empty if there are none. */
-  summary(): string
-}
+  summary(): string {
+    const broken = this.#active.filter(entry => entry.broken > 0)
+    return broken.map(entry => `${entry.name} ×${entry.broken}`).join(', ')
+  }
 
-/** The number of violations and the state of each active rule. */
-export type SavedRules = readonly (readonly [name: RuleName, broken: number, saved: unknown])[]
-
-/** The rules of the specification, in the modes of the route. */
-export function createStreamRules(rules: RouteRules): StreamRules {
-  const judged = ruleNames.flatMap(name => {
-    const mode = rules[name]
-    return mode === 'off' ? [] : [{ name, mode, rule: createRule(name, rules), broken: 0 }]
-  })
-
-  function collect(number: number, ask: (rule: Rule) => string | undefined): readonly Violation[] {
+  #collect(number: number, ask: (rule: Rule) => string | undefined): readonly Violation[] {
     let violations: Violation[] | undefined
-    for (const entry of judged) {
+    for (const entry of this.#active) {
       const found = ask(entry.rule)
       if (found === undefined) continue
       entry.broken += 1
@@ -276,24 +297,13 @@ export function createStreamRules(rules: RouteRules): StreamRules {
     }
     return violations ?? noViolations
   }
+}
 
-  return {
-    judge: (message, number) => collect(number, rule => rule.judge(message, number)),
-    end: number => collect(number, rule => rule.end?.()),
-    save: () => judged.map(({ name, broken, rule }) => [name, broken, rule.save?.()] as const),
-    restore(saved) {
-      for (const [name, broken, ofRule] of saved) {
-        const entry = judged.find(other => other.name === name)
-        if (entry === undefined) continue
-        entry.broken = broken
-        if (ofRule !== undefined && ofRule !== null) entry.rule.restore?.(ofRule)
-      }
-    },
-    summary() {
-      const broken = judged.filter(entry => entry.broken > 0)
-      return broken.map(entry => `${entry.name} ×${entry.broken}`).join(', ')
-    },
-  }
+interface ActiveRule {
+  readonly name: RuleName
+  readonly mode: Violation['mode']
+  readonly rule: Rule
+  broken: number
 }
 
 const noViolations: readonly Violation[] = []

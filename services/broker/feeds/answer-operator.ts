@@ -26,7 +26,7 @@ export interface BrokerPages {
   preview(key: string): Promise<string | undefined>
 }
 
-export interface OperatorAnswersOptions {
+interface OperatorAnswersOptions {
   /** The connection of the feed, which closes it: stop the answers before that. */
   readonly connection: FeedConnection
   /** The identity of this broker: the metadata of its node. */

@@ -21,7 +21,7 @@ export interface RouteLoad {
   readonly consumers: number
 }
 
-export interface LoadReporterOptions {
+interface LoadReporterOptions {
   /** The connection of the feed, which closes it: stop the reporter before that. */
   readonly connection: FeedConnection
   /** The identity of the reporter: `uid` of the node's metadata. */
@@ -35,12 +35,12 @@ export interface LoadReporterOptions {
   readonly timing?: Partial<LoadReportTiming>
 }
 
-export interface LoadReportTiming extends KeptCallTiming {
+interface LoadReportTiming extends KeptCallTiming {
   /** The time between two reports. */
   readonly intervalMs: number
 }
 
-export const defaultLoadReportTiming: LoadReportTiming = {
+const defaultLoadReportTiming: LoadReportTiming = {
   intervalMs: 1_000,
   backoff: { initialMs: 1_000, maxMs: 30_000 },
   unsupportedMs: 60_000,

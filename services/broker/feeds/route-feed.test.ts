@@ -16,7 +16,7 @@ import {
 import { Feed } from '../../../operator/xds/feed.ts'
 import { createResource, createSnapshot } from '../../../operator/xds/snapshot.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { createRouteTable, streamRouteTypeUrl } from '../routes/route-table.ts'
+import { RouteTable, streamRouteTypeUrl } from '../routes/route-table.ts'
 import { streamReportPath } from './report-load.ts'
 import { openRouteFeed } from './route-feed.ts'
 
@@ -67,7 +67,7 @@ function startBroker(t: TestContext, port: number, metadata = 'pod:broker-0,uid:
   }
   const read = readSettings(feedSettings, env, () => assert.fail())
   assert.ok('value' in read)
-  const table = createRouteTable({ clock: systemClock, log: silentLog })
+  const table = new RouteTable({ clock: systemClock, log: silentLog })
   const loads = () => [{ route: 'shop/a', activeStreams: 1, consumers: 2 }]
   const pages = { list: () => '{"streams":[]}', preview: async () => undefined }
   const feed = openRouteFeed(read.value, { table, loads, pages, log: silentLog })

@@ -2,7 +2,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { FeedSettings } from '@tollway/discovery/feed-settings.ts'
 import { openXdsFeed } from '@tollway/discovery/open-xds-feed.ts'
-import { type FedRouteTable, streamRouteTypeUrl } from '../routes/route-table.ts'
+import { type RouteTable, streamRouteTypeUrl } from '../routes/route-table.ts'
 import { type BrokerPages, createOperatorAnswers } from './answer-operator.ts'
 import { createLoadReporter, type RouteLoad } from './report-load.ts'
 
@@ -13,7 +13,7 @@ export interface RouteFeed {
 }
 
 export interface RouteFeedOptions {
-  readonly table: Pick<FedRouteTable, 'load'>
+  readonly table: Pick<RouteTable, 'load'>
   /** The load of every route; see `LoadReporterOptions`. */
   readonly loads: () => readonly RouteLoad[]
   /** What the operator may read of this broker. */
@@ -32,7 +32,11 @@ export function openRouteFeed(
   settings: FeedSettings,
   { table, loads, pages, log }: RouteFeedOptions,
 ): RouteFeed {
-  const { feed, connection } = openXdsFeed(settings, { typeUrl: streamRouteTypeUrl, load: table.load }, log)
+  const { feed, connection } = openXdsFeed(
+    settings,
+    { typeUrl: streamRouteTypeUrl, load: response => table.load(response) },
+    log,
+  )
   const text = (name: string) => settings.xdsNodeMetadata.get(name) ?? ''
   const identity = { uid: text('uid'), pod: text('pod'), namespace: text('namespace') }
   const parts = { connection, clock: systemClock, random: Math.random, log }

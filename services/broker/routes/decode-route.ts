@@ -22,14 +22,14 @@ import {
   slowConsumerPolicies,
 } from './route.ts'
 
-export type DecodedRoute = { readonly route: Route } | { readonly problems: readonly string[] }
+type DecodedRoute = { readonly route: Route } | { readonly problems: readonly string[] }
 
 /** The broker could not send a longer message to a consumer. */
-export const maxMessageBytes = 64 * 1024 * 1024
+const maxMessageBytes = 64 * 1024 * 1024
 /** The maximum buffer of one request. */
-export const maxBufferBytes = 1024 * 1024 * 1024
-export const maxAudioFormats = 100
-export const maxTokenHashes = 1000
+const maxBufferBytes = 1024 * 1024 * 1024
+const maxAudioFormats = 100
+const maxTokenHashes = 1000
 const maxUrlCharacters = 2048
 const maxSigningSecrets = 16
 

@@ -5,7 +5,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Log, silentLog } from '@tollway/chassis/log/log.ts'
 import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
 import { defaultRoute } from './route.ts'
-import { createRouteTable, type RouteResources, streamRouteTypeUrl } from './route-table.ts'
+import { type RouteResources, RouteTable, streamRouteTypeUrl } from './route-table.ts'
 
 type Message = MessageInitShape<typeof StreamRouteSchema>
 
@@ -25,7 +25,7 @@ const ids = { sourceServiceId: '', streamId: 'game-1', targetObjectId: '' }
 function open() {
   const errors: string[] = []
   const log: Log = { ...silentLog, error: text => void errors.push(text) }
-  const table = createRouteTable({ clock: systemClock, log })
+  const table = new RouteTable({ clock: systemClock, log })
   let changes = 0
   const stop = table.onChange(() => {
     changes += 1

@@ -10,29 +10,10 @@ import type { Route } from './route.ts'
 /** The resource type that a broker requests from the operator. */
 export const streamRouteTypeUrl = 'type.googleapis.com/tollway.broker.v1.StreamRoute'
 
-/**
- * The routes in effect. They change atomically: all calls in one turn of the event loop see the same load.
- */
-export interface RouteTable {
-  routes(): readonly Route[]
-  /** The route of a request; see `createRouteChooser`. */
-  choose(ids: RouteIds): Route
-  /** Calls back after each change, until the returned function is called. */
-  onChange(listener: () => void): () => void
-}
-
 /** The resources of one response. */
 export interface RouteResources {
   readonly typeUrl: string
   readonly resources: readonly { readonly typeUrl: string; readonly value: Uint8Array }[]
-}
-
-export interface FedRouteTable extends RouteTable {
-  /**
-   * Replaces all routes, or changes nothing if anything is invalid. Returns every problem, as `decodeRoute`
-   * reports it, up to a limit. Callers wait for the result before the next load.
-   */
-  load(response: RouteResources): Promise<readonly string[]>
 }
 
 /** The maximum number of problems of one load. */
@@ -41,37 +22,59 @@ const maxLoggedProblems = 20
 /** The time for decoding in one turn of the event loop; messages are processed between turns. */
 const sliceMs = 2
 
-export function createRouteTable({ clock, log }: { clock: Clock; log: Log }): FedRouteTable {
-  const listeners = new Set<() => void>()
-  let routes: readonly Route[] = []
-  let choose: ChooseRoute = createRouteChooser(routes)
+/**
+ * The routes in effect. They change atomically: all calls in one turn of the event loop see the same load.
+ */
+export class RouteTable {
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #listeners = new Set<() => void>()
+  #routes: readonly Route[] = []
+  #choose: ChooseRoute = createRouteChooser([])
 
-  function enforce(next: readonly Route[]): void {
-    routes = next
-    choose = guardRoutes(next, createRouteChooser(next))
-    log.info('routes loaded', { routes: next.length })
-    for (const listener of [...listeners]) listener()
+  constructor({ clock, log }: { readonly clock: Clock; readonly log: Log }) {
+    this.#clock = clock
+    this.#log = log
   }
 
-  function refuse(problems: readonly string[]): void {
-    for (const problem of problems.slice(0, maxLoggedProblems)) log.error(`reject the routes: ${problem}`)
+  routes(): readonly Route[] {
+    return this.#routes
+  }
+
+  /** Returns the route of a request; see `createRouteChooser`. */
+  choose(ids: RouteIds): Route {
+    return this.#choose(ids)
+  }
+
+  /** Calls back after each change, until the returned function is called. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /**
+   * Replaces all routes, or changes nothing if anything is invalid. Returns every problem, as `decodeRoute`
+   * reports it, up to a limit. Callers wait for the result before the next load.
+   */
+  async load(response: RouteResources): Promise<readonly string[]> {
+    const { routes, problems } = await readRoutes(response, this.#clock)
+    if (problems.length > 0) this.#logProblems(problems)
+    else this.#enforce(routes)
+    return problems
+  }
+
+  #enforce(routes: readonly Route[]): void {
+    this.#routes = routes
+    this.#choose = guardRoutes(routes, createRouteChooser(routes))
+    this.#log.info('routes loaded', { routes: routes.length })
+    for (const listener of [...this.#listeners]) listener()
+  }
+
+  #logProblems(problems: readonly string[]): void {
+    for (const problem of problems.slice(0, maxLoggedProblems))
+      this.#log.error(`reject the routes: ${problem}`)
     const more = problems.length - maxLoggedProblems
-    if (more > 0) log.error(`reject the routes: ${more} more problems`)
-  }
-
-  return {
-    routes: () => routes,
-    choose: ids => choose(ids),
-    onChange(listener) {
-      listeners.add(listener)
-      return () => listeners.delete(listener)
-    },
-    async load(response) {
-      const read = await readRoutes(response, clock)
-      if (read.problems.length > 0) refuse(read.problems)
-      else enforce(read.routes)
-      return read.problems
-    },
+    if (more > 0) this.#log.error(`reject the routes: ${more} more problems`)
   }
 }
 

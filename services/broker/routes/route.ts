@@ -68,7 +68,7 @@ export type LateJoiners =
 
 /** `wait` slows the producer, `drop-oldest` leaves reported gaps, `cut-off` ends the pull. */
 export const slowConsumerPolicies = ['wait', 'drop-oldest', 'cut-off'] as const
-export type SlowConsumers = (typeof slowConsumerPolicies)[number]
+type SlowConsumers = (typeof slowConsumerPolicies)[number]
 
 /**
  * The handling of a request that begins while a pull serves another one: it is queued, or it replaces the

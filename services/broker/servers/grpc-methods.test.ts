@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { createBrokerStats } from '../broker-stats.ts'
+import { BrokerStats } from '../broker-stats.ts'
 import { defaultRoute, type Route } from '../routes/route.ts'
 import { MemoryLog } from '../stream-log/memory.ts'
 import { systemRepeat } from '../stream-log/repeat.ts'
@@ -17,7 +17,7 @@ import { openAnimationClient } from './testing/animation-client.ts'
 /** The methods on a real server with one route for all requests. */
 async function start(t: TestContext, changes: Partial<Route> = {}) {
   const log = new MemoryLog({ clock: systemClock, repeat: systemRepeat, newKey: randomUUID })
-  const stats = createBrokerStats()
+  const stats = new BrokerStats()
   const route = { ...defaultRoute, ...changes }
   const broker = new Broker(
     {

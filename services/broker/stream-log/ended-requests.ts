@@ -1,4 +1,4 @@
-export interface EndedRequest {
+interface EndedRequest {
   readonly bytes: number
   /** The end of the retention, in milliseconds since the epoch. */
   readonly untilMs: number
@@ -6,7 +6,7 @@ export interface EndedRequest {
   forget(early: boolean): void
 }
 
-export interface EndedRequestsOptions {
+interface EndedRequestsOptions {
   readonly nowMs: () => number
   readonly maxBytes: number
   readonly maxRequests?: number

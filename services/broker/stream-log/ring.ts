@@ -12,7 +12,7 @@ import {
 
 const notWaiting = -1
 
-export interface RingOptions {
+interface RingOptions {
   /** The bytes of entry 0. */
   readonly header: Uint8Array
   readonly openedMs: number

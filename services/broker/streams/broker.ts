@@ -9,7 +9,7 @@ import type { Received } from './pushed-request.ts'
 import type { BrokerOptions, Caller, Pusher, StreamContext } from './stream-context.ts'
 import { Tally } from './tally.ts'
 
-export interface RouteLoad {
+interface RouteLoad {
   readonly route: string
   /** Requests whose producer is connected to this process. */
   readonly activeStreams: number

@@ -62,7 +62,7 @@ export class DeliveryOrder {
   }
 }
 
-export interface Displaced {
+interface Displaced {
   readonly superseded: Delivery | undefined
   readonly dropped: readonly Delivery[]
 }

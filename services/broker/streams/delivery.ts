@@ -7,8 +7,7 @@ import { type LoggedRequest, LogRefusal, type RingCursor } from '../stream-log/s
 import type { AnimationIds } from '../wire/animation-ids.ts'
 import { encodeStatusMessage, type Status } from '../wire/status.ts'
 import { type Beginning, seekBeginning } from './late-join.ts'
-import { startRequestSpan } from './request-span.ts'
-import type { StreamContext } from './stream-context.ts'
+import { type StreamContext, startRequestSpan } from './stream-context.ts'
 
 interface DeliveryOptions {
   readonly request: LoggedRequest

@@ -11,7 +11,7 @@ export type Beginning =
   | { readonly at: 'message'; readonly number: number }
   | { readonly at: 'join'; readonly policy: LateJoiners }
 
-export interface Joining {
+interface Joining {
   /** The messages that the consumer received before, by the keys of requests. */
   readonly received: Received
   /** The request began before the pull. */

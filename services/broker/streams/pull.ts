@@ -12,7 +12,7 @@ import { type Caller, routeOf, type StreamContext } from './stream-context.ts'
 
 export type PullSink = Pick<MessageSink, 'write' | 'onReady' | 'queuedBytes' | 'discard' | 'flush'>
 
-export interface PullOptions {
+interface PullOptions {
   readonly wanted: AnimationIds
   readonly caller: Caller
   readonly sink: PullSink

@@ -11,9 +11,8 @@ import {
   type Received,
   RuleBroken,
 } from './pushed-request.ts'
-import { startRequestSpan } from './request-span.ts'
 import { nextMetadata, type ResumeToken, readResumeToken, resumeMetadata } from './resume-token.ts'
-import type { Pusher, StreamContext } from './stream-context.ts'
+import { type Pusher, type StreamContext, startRequestSpan } from './stream-context.ts'
 
 /**
  * One producer's call: the messages of one request, in their order.

@@ -1,7 +1,7 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import { pluralize } from '@tollway/chassis/text.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
-import type { RouteStats } from '../broker-stats.ts'
+import { MediaTiming, type RouteStats } from '../broker-stats.ts'
 import type { Route } from '../routes/route.ts'
 import {
   type LoggedRequest,
@@ -11,14 +11,13 @@ import {
   type RequestWriter,
   type WriterEnd,
 } from '../stream-log/stream-log.ts'
-import { createStreamRules, type SavedRules, type StreamRules, type Violation } from '../stream-rules.ts'
+import { type SavedRules, StreamRules, type Violation } from '../stream-rules.ts'
 import { type AnimationIds, IdTooLong } from '../wire/animation-ids.ts'
 import type { HeaderMessage, Message } from '../wire/message.ts'
 import { readMessage } from '../wire/read-message.ts'
 import { encodeStatusMessage, type Status } from '../wire/status.ts'
 import { MalformedMessage } from '../wire/wire-reader.ts'
 import { admits, refusal, type TokenHash } from './admission.ts'
-import { MediaTiming } from './media-timing.ts'
 import {
   hashProducer,
   hashSecret,
@@ -38,7 +37,7 @@ export interface Received {
 /** A violation in mode reject: reported with a Status, to producer and consumers. */
 export class RuleBroken extends ExpectedError {}
 
-export interface PushedHeader {
+interface PushedHeader {
   readonly bytes: Uint8Array
   readonly token: TokenHash
   readonly traceparent: string
@@ -61,7 +60,7 @@ export async function beginRequest(
   const route = context.routes.choose({ sourceServiceId, streamId, targetObjectId })
   if (!admits(route, 'push', token)) throw refusal(route, 'push', token)
   assertSize(bytes, 0, route)
-  const rules = createStreamRules(route.rules)
+  const rules = new StreamRules(route.rules)
   const ofRoute = stats.route(route.name)
   const warnings = judge(rules, ofRoute, header, 0)
   const secret = newSecret()
@@ -122,7 +121,7 @@ export async function continueRequest(
     throw error
   }
   const header = headerOf(readOrRefuse(resumed.header, 0))
-  const rules = createStreamRules(route.rules)
+  const rules = new StreamRules(route.rules)
   const start = resumed.progress as Progress
   rules.judge(header, 0)
   rules.restore(start.rules)

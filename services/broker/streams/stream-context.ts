@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
+import type { Span, Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
 import type { BrokerStats } from '../broker-stats.ts'
 import type { Route } from '../routes/route.ts'
@@ -62,4 +62,23 @@ export interface Caller {
 export interface Pusher extends Caller {
   /** Sends the initial metadata of the response, once. */
   sendHeaders(metadata: Metadata): void
+}
+
+/**
+ * Starts the span of a push, or of one request of a pull. The parent is that of the producer's call, so that
+ * the spans of producer and consumers belong to one trace. Undefined if the request is not traced.
+ */
+export function startRequestSpan(
+  { tracing }: Pick<StreamContext, 'tracing'>,
+  name: 'Push' | 'Pull',
+  { ids, route, sourceServiceId, traceparent }: LoggedRequest,
+): Span | undefined {
+  const readHeader = (header: string) => (header === 'traceparent' ? traceparent : undefined)
+  return tracing?.startSpan(name, readHeader, () => ({
+    'stream id': ids.streamId,
+    'request id': ids.requestId,
+    'target object id': ids.targetObjectId,
+    'source service id': sourceServiceId,
+    route,
+  }))
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { createBrokerStats } from '../broker-stats.ts'
+import { BrokerStats } from '../broker-stats.ts'
 import { defaultRoute } from '../routes/route.ts'
 import { ByteBudget } from '../stream-log/byte-budget.ts'
 import {
@@ -32,7 +32,7 @@ test('a pull of a draining broker ends when its only request is not kept any mor
   const context = {
     log: log as StreamLog,
     routes: { choose: () => defaultRoute, onChange: () => () => {} },
-    stats: createBrokerStats(),
+    stats: new BrokerStats(),
     clock: systemClock,
     ...{ limits: defaultBrokerLimits, tracing: undefined, newTraceparent: () => '', onBegun() {} },
     ...{ requestsOfRoute: new Tally(), consumersOfRequest: new Tally() },

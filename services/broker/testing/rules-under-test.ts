@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { RouteRules } from '../routes/route.ts'
-import { createStreamRules, type Violation } from '../stream-rules.ts'
+import { StreamRules, type Violation } from '../stream-rules.ts'
 import type { Message } from '../wire/message.ts'
 import { readMessage } from '../wire/read-message.ts'
 import { encodeStatusMessage, type StatusCode, statusCodes } from '../wire/status.ts'
@@ -18,7 +18,7 @@ import { encodeData, encodeHeader } from '../wire/testing/encode-messages.ts'
  *     end                                         the producer has no more
  */
 export function judgeText(text: string, rules: RouteRules): Violation[] {
-  const judge = createStreamRules(rules)
+  const judge = new StreamRules(rules)
   const names = { blendShapes: 0, joints: 0 }
   return text.split(';').flatMap((step, number) => {
     const [verb = '', ...words] = step.trim().split(/\s+/)

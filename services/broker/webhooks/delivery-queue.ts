@@ -69,7 +69,7 @@ export class DeliveryQueue {
     this.#options = options
     const { timing, random } = options
     this.#delays = { initialMs: timing.retryMs, maxMs: timing.maxRetryMs, factor: 2, jitter: 0.25, random }
-    this.#pause = createFailurePause(this.#delays, () => {
+    this.#pause = new FailurePause(this.#delays, () => {
       this.#dropOld()
       this.#pump()
     })
@@ -222,46 +222,47 @@ export class DeliveryQueue {
  * The pause of a queue after a failed attempt, which grows with each further failure. A receiver that does
  * not answer occupies a place for attempts only for a share of the time.
  */
-interface FailurePause {
-  /** Whether the last attempt failed. */
-  readonly failing: boolean
-  /** Whether no attempt may begin now. */
-  readonly active: boolean
-  /** An attempt failed: the pause begins, if none is active. Calls `onOver` at its end. */
-  failed(): void
-  /** The receiver has answered an attempt: the next pause is a short one. */
-  answered(): void
-  /** Ends the active pause without a call of `onOver`. */
-  cancel(): void
-}
+class FailurePause {
+  readonly #backoff: Backoff
+  readonly #onOver: () => void
+  #failing = false
+  #timer: NodeJS.Timeout | undefined
 
-function createFailurePause(delays: BackoffOptions, onOver: () => void): FailurePause {
-  const backoff = createBackoff(delays)
-  let failing = false
-  let timer: NodeJS.Timeout | undefined
-  return {
-    get failing() {
-      return failing
-    },
-    get active() {
-      return timer !== undefined
-    },
-    failed() {
-      if (timer !== undefined) return
-      failing = true
-      timer = setTimeout(() => {
-        timer = undefined
-        onOver()
-      }, backoff.nextMs())
-      timer.unref()
-    },
-    answered() {
-      failing = false
-      backoff.reset()
-    },
-    cancel() {
-      clearTimeout(timer)
-      timer = undefined
-    },
+  constructor(delays: BackoffOptions, onOver: () => void) {
+    this.#backoff = createBackoff(delays)
+    this.#onOver = onOver
+  }
+
+  /** Whether the last attempt failed. */
+  get failing(): boolean {
+    return this.#failing
+  }
+
+  /** Whether no attempt may begin now. */
+  get active(): boolean {
+    return this.#timer !== undefined
+  }
+
+  /** An attempt failed: the pause begins, if none is active. */
+  failed(): void {
+    if (this.#timer !== undefined) return
+    this.#failing = true
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      this.#onOver()
+    }, this.#backoff.nextMs())
+    this.#timer.unref()
+  }
+
+  /** The receiver has answered an attempt: the next pause is a short one. */
+  answered(): void {
+    this.#failing = false
+    this.#backoff.reset()
+  }
+
+  /** Ends the active pause without a call of `onOver`. */
+  cancel(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
   }
 }

@@ -4,7 +4,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { createLog } from '@tollway/chassis/log/log.ts'
 import { createAddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { createBrokerStats } from '../broker-stats.ts'
+import { BrokerStats } from '../broker-stats.ts'
 import { defaultRoute, type Route } from '../routes/route.ts'
 import type { EndListener, LoggedRequest } from '../stream-log/stream-log.ts'
 import { Notifier, type NotifierOptions } from './notifier.ts'
@@ -31,7 +31,7 @@ function start(t: TestContext, first: readonly Route[], options: Partial<Notifie
   let routes = first
   const listeners = new Set<() => void>()
   const ends = new Set<EndListener>()
-  const stats = createBrokerStats()
+  const stats = new BrokerStats()
   const lines: string[] = []
   const { limits, ...others } = options
   const notifier = new Notifier({

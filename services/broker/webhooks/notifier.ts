@@ -26,7 +26,7 @@ export interface NotifierOptions {
   readonly limits?: Partial<NotifierLimits>
 }
 
-export interface NotifierLimits extends DeliveryTiming {
+interface NotifierLimits extends DeliveryTiming {
   /** The maximum of one route, and of all; see `sizeOf`. */
   readonly routeBytes: number
   readonly allBytes: number
@@ -38,7 +38,7 @@ export interface NotifierLimits extends DeliveryTiming {
   readonly logMs: number
 }
 
-export const defaultNotifierLimits: NotifierLimits = {
+const defaultNotifierLimits: NotifierLimits = {
   routeBytes: 1024 * 1024,
   allBytes: 16 * 1024 * 1024,
   attempts: 128,

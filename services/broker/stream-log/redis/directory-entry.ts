@@ -25,7 +25,7 @@ export interface DirectoryEntry {
   readonly ended?: EndedAt
 }
 
-export interface EndedAt {
+interface EndedAt {
   readonly end: RequestEnd
   /** The broker that ended it; older versions of the broker do not write it. */
   readonly by?: string

@@ -23,7 +23,7 @@ export interface Hosted {
 }
 
 /** The end of a request that this broker has learned. */
-export interface LearnedEnd {
+interface LearnedEnd {
   readonly end: RequestEnd
   /** The progress of the producer; undefined if it was not connected to this broker. */
   readonly progress: Progress | undefined

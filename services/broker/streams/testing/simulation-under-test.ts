@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import type { Metadata } from '@tollway/grpc/server.ts'
 import { GrpcError, statusName } from '@tollway/grpc/status.ts'
-import { type BrokerStats, createBrokerStats } from '../../broker-stats.ts'
+import { BrokerStats } from '../../broker-stats.ts'
 import { defaultRoute, type Route } from '../../routes/route.ts'
 import { MemoryLog } from '../../stream-log/memory.ts'
 import type { StreamLog } from '../../stream-log/stream-log.ts'
@@ -87,7 +87,7 @@ export function createSimulation(
     return String(requests)
   }
   const log = new MemoryLog({ clock, repeat, newKey })
-  const stats = createBrokerStats()
+  const stats = new BrokerStats()
   const broker = new Broker(
     {
       ...{ log, stats, clock, tracing, newTraceparent: () => '' },
