@@ -1,8 +1,9 @@
 import type { Slices } from '@tollway/chassis/slices.ts'
 import type { ClaimDenial, Claims } from '../kinds/claims.ts'
-import type { Completed, KindAdapter, Named } from '../kinds/kind-adapter.ts'
+import type { KindAdapter, Named, UnmetDependency } from '../kinds/kind-adapter.ts'
 import type { Translation } from '../kinds/translation.ts'
 import type { SourcedResource } from '../sources/source.ts'
+import type { Resource } from '../xds/snapshot.ts'
 import type { Departed } from './departures.ts'
 import type { Memory } from './remembered.ts'
 
@@ -22,9 +23,10 @@ export interface Chosen<Content> extends Gathered<Content> {
   readonly content: Content | undefined
 }
 
-/** A chosen resource with its completed content, if it has content. */
-export interface Ready<Content, Fed> extends Chosen<Content> {
-  readonly completed: Completed<Fed> | undefined
+/** A chosen resource with its content as the feed carries it, if it has content. */
+export interface Ready<Content> extends Chosen<Content> {
+  readonly encoded: Resource | undefined
+  readonly lacking: UnmetDependency | undefined
 }
 
 /** Returns `namespace/name`, the name of a resource in messages and in the feed. */

@@ -4,11 +4,19 @@ import type { Doubt, KindAdapter, Named } from '../kinds/kind-adapter.ts'
 import type { SourcedResource } from '../sources/source.ts'
 import { type Condition, withTransitionTimes } from '../status/conditions.ts'
 import { deriveConditions, type Facts, type ResourceStatus } from '../status/resource-status.ts'
-import type { ContentEnforcement } from '../xds/content-feed.ts'
+import type { Resource } from '../xds/snapshot.ts'
 import type { Ready } from './choose-contents.ts'
 
+/** What clients of the feed make of one resource. */
+export interface ResourceEnforcement {
+  readonly acknowledged: ReadonlySet<string>
+  readonly rejections: readonly { readonly pod: string; readonly message: string }[]
+  /** Clients that do not get the resource, with the features that they lack. */
+  readonly lacking: readonly { readonly uid: string; readonly features: readonly string[] }[]
+}
+
 /** Facts that all resources share in one run. */
-export interface SharedFacts<Fed> {
+export interface SharedFacts {
   /** The uids of the processes of the kind. */
   readonly uids: readonly string[]
   /** The processes that accept calls. */
@@ -16,7 +24,7 @@ export interface SharedFacts<Fed> {
   readonly switchedOff: string | undefined
   /** Why the feed rejected the contents. */
   readonly unpublished: string | undefined
-  readonly enforcement: (fed: Fed) => ContentEnforcement
+  readonly enforcement: (resource: Resource) => ResourceEnforcement
   /** See `Facts`. */
   readonly backendFailure: string | undefined
   /** See `Facts`. */
@@ -42,13 +50,13 @@ interface Derived {
 /**
  * Derives the statuses of one kind. A status is derived again only when a fact about its resource changed.
  */
-export function createStatuses<Content extends Named, Fed>(
-  kind: Pick<KindAdapter<Content, Fed>, 'subjectOf' | 'countsOf'>,
+export function createStatuses<Content extends Named>(
+  kind: Pick<KindAdapter<Content>, 'subjectOf' | 'countsOf'>,
   { clock, storedConditions }: StatusOptions,
 ) {
   let known: ReadonlyMap<string, Derived> = new Map()
 
-  function deriveOne(item: Ready<Content, Fed>, shared: SharedFacts<Fed>): Derived {
+  function deriveOne(item: Ready<Content>, shared: SharedFacts): Derived {
     const { resource, content, translation } = item
     const before = known.get(resource.uid)
     const facts = factsOf(item, shared)
@@ -81,8 +89,8 @@ export function createStatuses<Content extends Named, Fed>(
 
   return {
     async derive(
-      all: readonly Ready<Content, Fed>[],
-      shared: SharedFacts<Fed>,
+      all: readonly Ready<Content>[],
+      shared: SharedFacts,
       slices: Slices,
     ): Promise<readonly ResourceStatus[]> {
       const derived = new Map<string, Derived>()
@@ -96,15 +104,15 @@ export function createStatuses<Content extends Named, Fed>(
   }
 }
 
-const byNone: ContentEnforcement = { acknowledged: new Set<string>(), rejections: [], lacking: [] }
+const byNone: ResourceEnforcement = { acknowledged: new Set<string>(), rejections: [], lacking: [] }
 const none: readonly never[] = []
 
-function factsOf<Content, Fed>(item: Ready<Content, Fed>, shared: SharedFacts<Fed>): Facts {
-  const { name, translation, denial, content, completed, resource } = item
+function factsOf<Content>(item: Ready<Content>, shared: SharedFacts): Facts {
+  const { name, translation, denial, content, encoded, lacking: unmet, resource } = item
   const { taking, switchedOff, unpublished, backendFailure, obstacle, enforcement, doubts } = shared
   const present = 'value' in translation ? translation.value : undefined
   const { acknowledged, rejections, lacking } =
-    completed === undefined || unpublished !== undefined ? byNone : enforcement(completed.fed)
+    encoded === undefined || unpublished !== undefined ? byNone : enforcement(encoded)
   let enforcing = 0
   for (const uid of taking) if (acknowledged.has(uid)) enforcing += 1
   const withoutFeatures = lacking.filter(({ uid }) => taking.includes(uid))
@@ -114,7 +122,7 @@ function factsOf<Content, Fed>(item: Ready<Content, Fed>, shared: SharedFacts<Fe
     paused: resource.paused,
     inForce: content === undefined ? 'nothing' : content === present ? 'present' : 'last-good',
     unpublished,
-    lacking: completed?.lacking,
+    lacking: unmet,
     switchedOff,
     doubt: doubts.get(name),
     backendFailure,

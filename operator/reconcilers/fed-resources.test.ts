@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { decodeDomain } from '@tollway/ratelimit/feeds/domain-codec.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import fc from 'fast-check'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
@@ -8,6 +9,7 @@ import { openRememberedFile } from '../environments/host/memory.ts'
 import { rateLimitConfigs } from '../kinds/rate-limit-config/rate-limit-config.ts'
 import type { SourcedResource, SourceProblem } from '../sources/source.ts'
 import type { ResourceStatus } from '../status/resource-status.ts'
+import type { Resource } from '../xds/snapshot.ts'
 import { createFedResources } from './fed-resources.ts'
 
 const limits = rateLimitConfigs()
@@ -26,7 +28,7 @@ function openWorld(kind = limits) {
     { name: 'ratelimit-0', uid: 'first', ready: true, reason: '', restarts: 0, addresses: {} },
     { name: 'ratelimit-1', uid: 'second', ready: true, reason: '', restarts: 0, addresses: {} },
   ]
-  let published: readonly RateLimitDomain[] | undefined
+  let published: readonly Resource[] | undefined
   let statuses: readonly ResourceStatus[] = []
   const refused = new Set<string>()
   const outdated = new Set<string>()
@@ -40,16 +42,16 @@ function openWorld(kind = limits) {
         limits,
       ),
       feed: {
-        publish(domains) {
-          if (domains.length > 5) throw new Error('at most 5 domains')
-          published = domains
+        publish({ resources }) {
+          if (resources.size > 5) throw new Error('at most 5 domains')
+          published = [...resources.values()]
         },
-        encode: () => {},
-        enforcement: uids => domain => {
-          const pods = uids.filter(() => refused.has(domain.domain))
+        enforcement: (_, uids) => resource => {
+          const pods = uids.filter(() => refused.has(domainOf(resource).domain))
+          const isPublished = published?.some(({ hash }) => hash === resource.hash)
           return {
             acknowledged: new Set(
-              published?.includes(domain) && pods.length === 0 ? uids.filter(uid => !outdated.has(uid)) : [],
+              isPublished && pods.length === 0 ? uids.filter(uid => !outdated.has(uid)) : [],
             ),
             rejections: pods.map(pod => ({ pod, message: 'no' })),
             lacking: [...outdated].map(uid => ({ uid, features: ['windows', 'calendar'] })),
@@ -125,12 +127,18 @@ function openWorld(kind = limits) {
   }
 
   function inForce(): string {
-    const limits = published?.map(
-      ({ name, domain, descriptors }) =>
-        `${name} ${domain}: ${descriptors.map(({ rateLimit }) => rateLimit?.requestsPerUnit)}`,
-    )
+    const limits = published
+      ?.map(domainOf)
+      .map(
+        ({ name, domain, descriptors }) =>
+          `${name} ${domain}: ${descriptors.map(({ rateLimit }) => rateLimit?.requestsPerUnit)}`,
+      )
     return limits?.join(', ') ?? 'nothing was published'
   }
+}
+
+function domainOf({ bytes }: Pick<Resource, 'bytes'>): RateLimitDomain {
+  return decodeDomain(bytes)
 }
 
 /** The reasons of Accepted, Programmed, Enforced and Ready. */

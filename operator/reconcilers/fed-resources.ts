@@ -1,23 +1,28 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { oncePerObject } from '@tollway/chassis/once-per-object.ts'
 import { createSlices, type Slices } from '@tollway/chassis/slices.ts'
 import type { Infrastructure } from '../infrastructure/provider.ts'
 import type { Claims } from '../kinds/claims.ts'
 import type { Doubt, KindAdapter, Named } from '../kinds/kind-adapter.ts'
-import type { Translation } from '../kinds/translation.ts'
 import type { Source, SourcedResource } from '../sources/source.ts'
 import type { Condition } from '../status/conditions.ts'
 import type { ResourceStatus } from '../status/resource-status.ts'
-import type { ContentFeed } from '../xds/content-feed.ts'
+import { createSnapshot, type Resource, type Snapshot } from '../xds/snapshot.ts'
 import { type Chosen, chooseContents, type Ready, translateResource } from './choose-contents.ts'
 import { type Departed, markHeirs } from './departures.ts'
-import { createStatuses, type SharedFacts } from './derive-statuses.ts'
+import { createStatuses, type ResourceEnforcement, type SharedFacts } from './derive-statuses.ts'
 import { gather } from './gather.ts'
 import type { Memory, Remembered } from './remembered.ts'
 
-export interface FedResourcesOptions<Content, Fed> {
+export interface FedResourcesOptions<Content> {
   readonly source: Pick<Source, 'list' | 'unread'>
   readonly remembered: Remembered<Content>
-  readonly feed: ContentFeed<Fed>
+  readonly feed: {
+    /** Throws if the feed cannot carry the snapshot; the last one stays then. */
+    publish(snapshot: Snapshot): void
+    /** Returns for any resource which of these clients enforce exactly that content, and which rejected it. */
+    enforcement(typeUrl: string, uids: readonly string[]): (resource: Resource) => ResourceEnforcement
+  }
   readonly infrastructure: Pick<Infrastructure, 'observe'>
   readonly clock: Clock
   /** Why no process runs that would enforce the kind, and the value to change; undefined if processes run. */
@@ -48,51 +53,58 @@ export interface FedResources<Content> {
 
 /**
  * Publishes every resource of a kind, and writes its status. The steps are: gather, translate, choose,
- * complete, publish, remember, write status. Each step handles all resources, because they share
- * exclusive claims and the feed. An unchanged resource costs each step a comparison: its translation, its
- * encoding, its memory and its status are those of the run before. Long runs are divided into slices.
+ * complete, encode, publish, write status, remember. Each step handles all resources, because they share
+ * exclusive claims and the feed. An unchanged resource costs each step a comparison. Translations, completed
+ * contents and encodings are kept by the identity of the object that they are made from (`oncePerObject`);
+ * statuses and memories are compared with those of the run before. Long runs are divided into slices.
  */
-export function createFedResources<Content extends Named, Fed>(
+export function createFedResources<Content extends Named, Fed extends object>(
   kind: KindAdapter<Content, Fed>,
-  options: FedResourcesOptions<Content, Fed>,
+  options: FedResourcesOptions<Content>,
 ): FedResources<Content> {
   const { source, remembered, feed, infrastructure, clock } = options
-  const translations = createTranslations(kind)
-  const statuses = createStatuses<Content, Fed>(kind, { clock, storedConditions: options.storedConditions })
+  const translate = oncePerObject((resource: SourcedResource) => translateResource(kind, resource))
+  const encode = oncePerObject((content: Fed) => kind.encode(content))
+  const statuses = createStatuses<Content>(kind, { clock, storedConditions: options.storedConditions })
   let inForce: readonly Content[] = []
+  let published: readonly Resource[] | undefined
   let memories: ReadonlyMap<string, Memory<Content>> = new Map()
 
   async function gatherAll(slices: Slices) {
     const resources = source.list()
-    translations.retain(resources)
     const sighting = {
       resources,
       unread: source.unread(),
       memories: remembered.all(),
       nowMs: clock.nowMs(),
     }
-    return gather(kind, sighting, translations.of, slices)
+    return gather(kind, sighting, translate, slices)
   }
 
-  async function completeAll(
+  async function completeAndEncode(
     all: readonly Chosen<Content>[],
     slices: Slices,
-  ): Promise<readonly Ready<Content, Fed>[]> {
+  ): Promise<readonly Ready<Content>[]> {
     if (kind.prepare) await kind.prepare(all.flatMap(({ content }) => content ?? []))
-    const ready: Ready<Content, Fed>[] = []
+    const ready: Ready<Content>[] = []
     for (const { name, resource, memory, translation, denial, content } of all) {
       const completed = content && kind.complete(content, memory.firstSeenMs)
-      if (completed !== undefined) feed.encode(completed.fed)
-      ready.push({ name, resource, memory, translation, denial, content, completed })
+      const encoded = completed && encode(completed.fed)
+      const lacking = completed?.lacking
+      ready.push({ name, resource, memory, translation, denial, content, encoded, lacking })
       await slices.rest()
     }
     return ready
   }
 
   /** Returns why the feed rejected the contents; undefined when it carries them. */
-  function publish(all: readonly Ready<Content, Fed>[]): Error | undefined {
+  function publish(all: readonly Ready<Content>[]): Error | undefined {
     try {
-      feed.publish(all.flatMap(({ completed }) => (completed ? [completed.fed] : [])))
+      const resources = all.flatMap(({ encoded }) => encoded ?? [])
+      const isSame =
+        resources.length === published?.length && resources.every((one, index) => one === published?.[index])
+      if (!isSame) feed.publish(createSnapshot(kind.typeUrl, resources))
+      published = resources
       inForce = all.flatMap(({ content }) => content ?? [])
       return undefined
     } catch (error) {
@@ -109,19 +121,19 @@ export function createFedResources<Content extends Named, Fed>(
       const claims = kind.openClaims()
       const gathered = markHeirs(found, departed, claims)
       const chosen = await chooseContents(gathered, claims, slices, departed)
-      const all = await completeAll(chosen, slices)
+      const all = await completeAndEncode(chosen, slices)
       const failure = publish(all)
       await slices.rest()
       const replicas = infrastructure.observe(kind.workload)
       const uids = replicas.map(({ uid }) => uid)
-      const shared: SharedFacts<Fed> = {
+      const shared: SharedFacts = {
         uids,
         taking: replicas.flatMap(({ ready, uid }) => (ready ? [uid] : [])),
         switchedOff: options.switchedOff,
         unpublished: failure?.message,
         backendFailure: options.backendFailure?.(kind.workload),
         obstacle: options.obstacle?.(kind.workload),
-        enforcement: feed.enforcement(uids),
+        enforcement: feed.enforcement(kind.typeUrl, uids),
         doubts: kind.doubtsOf?.(all.flatMap(({ content }) => content ?? [])) ?? noDoubts,
       }
       const derived = await statuses.derive(all, shared, slices)
@@ -144,28 +156,6 @@ export function createFedResources<Content extends Named, Fed>(
 }
 
 const noDoubts = new Map<string, Doubt>()
-
-/** Translates a resource once, until it changes. */
-function createTranslations<Content extends Named>(kind: KindAdapter<Content>) {
-  const known = new Map<string, { readonly resource: SourcedResource; readonly made: Translation<Content> }>()
-
-  function of(resource: SourcedResource): Translation<Content> {
-    const before = known.get(resource.uid)
-    if (before?.resource === resource) return before.made
-    const made = translateResource(kind, resource)
-    known.set(resource.uid, { resource, made })
-    return made
-  }
-
-  /** Forgets the translations of all other resources. */
-  function retain(resources: readonly SourcedResource[]): void {
-    if (known.size === 0) return
-    const uids = new Set(resources.map(({ uid }) => uid))
-    for (const uid of known.keys()) if (!uids.has(uid)) known.delete(uid)
-  }
-
-  return { of, retain }
-}
 
 interface MemoryOptions<Content> {
   readonly claims: Pick<Claims<Content>, 'keyOf'>

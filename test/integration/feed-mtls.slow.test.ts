@@ -25,9 +25,9 @@ import { Certificates } from '../../operator/certificates/certificates.ts'
 import { type Identity, issueAuthority, issueLeaf } from '../../operator/certificates/issue.ts'
 import { storeInMemory } from '../../operator/certificates/testing/store-in-memory.ts'
 import { encodeRateLimitDomain } from '../../operator/kinds/rate-limit-config/rate-limit-config.ts'
-import { createContentFeed } from '../../operator/xds/content-feed.ts'
 import { discoveryPath } from '../../operator/xds/discovery.ts'
 import { Feed } from '../../operator/xds/feed.ts'
+import { createSnapshot } from '../../operator/xds/snapshot.ts'
 import { openXdsTls } from '../../services/discovery/xds-tls.ts'
 import { createProvisionServer } from '../../services/payments/http/servers/provision-server.ts'
 import type { Payments } from '../../services/payments/operations/operation.ts'
@@ -75,7 +75,8 @@ async function startOperator(t: TestContext, times = {}) {
   const bound = await server.listen({ host: '127.0.0.1', port: 0, tls: certificates.serverTls })
   assert.ok('port' in bound)
   await waitFor('the leaf of the pods', () => store.data(secretNames.client)['tls.crt'])
-  const { publish } = createContentFeed(feed, { typeUrl: rateLimitTypeUrl, encode: encodeRateLimitDomain })
+  const publish = (domains: readonly RateLimitDomain[]) =>
+    feed.publish(createSnapshot(rateLimitTypeUrl, domains.map(encodeRateLimitDomain)))
   publish([domain(1)])
   return { address: `127.0.0.1:${bound.port}`, certificates, store, publish, streams: () => streams }
 }

@@ -7,8 +7,8 @@ import { RateLimitResponse_Code as Code } from '@tollway/proto/envoy/service/rat
 import type { RateLimitDomain, RateLimitRule } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { encodeRateLimitDomain } from '../../operator/kinds/rate-limit-config/rate-limit-config.ts'
-import { createContentFeed } from '../../operator/xds/content-feed.ts'
 import { Feed } from '../../operator/xds/feed.ts'
+import { createSnapshot } from '../../operator/xds/snapshot.ts'
 import { callRateLimit, startRateLimit } from '../support/rate-limit-process.ts'
 import type { Cleanup } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -49,15 +49,15 @@ async function startFeed(t: Cleanup) {
     feed.close()
     await server.drain(0)
   })
-  const rateLimits = createContentFeed(feed, { typeUrl: rateLimitTypeUrl, encode: encodeRateLimitDomain })
   let wake = () => {}
   feed.onChange(() => wake())
   return {
     address: `127.0.0.1:${bound.port}`,
     /** Resolves when the process has acknowledged it. */
     async putInForce(domain: RateLimitDomain): Promise<void> {
-      rateLimits.publish([domain])
-      while (!rateLimits.enforcement([uid])(domain).acknowledged.has(uid)) {
+      const resource = encodeRateLimitDomain(domain)
+      feed.publish(createSnapshot(rateLimitTypeUrl, [resource]))
+      while (!feed.enforcement(rateLimitTypeUrl, [uid])(resource).acknowledged.has(uid)) {
         await new Promise<void>(resolve => (wake = resolve))
       }
     },

@@ -9,9 +9,9 @@ import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import { createPodSessions, type PodSessionsOptions } from '../../operator/counters/create-pod-sessions.ts'
 import { processSessions } from '../../operator/counters/process-session.ts'
 import { encodeRateLimitDomain } from '../../operator/kinds/rate-limit-config/rate-limit-config.ts'
-import { createContentFeed } from '../../operator/xds/content-feed.ts'
 import { Feed } from '../../operator/xds/feed.ts'
 import { createSessionTable, type SessionTableOptions } from '../../operator/xds/sessions/session-table.ts'
+import { createSnapshot } from '../../operator/xds/snapshot.ts'
 import { type RateLimitProcess, startRateLimit } from './rate-limit-process.ts'
 import type { Cleanup } from './tollway.ts'
 import { startDeadlineMs, waitFor } from './wait-for.ts'
@@ -54,9 +54,10 @@ export async function startReportingOperator(
   const bound = await server.listen({ host: '127.0.0.1', port: options.port ?? 0 })
   assert.ok('port' in bound)
   const { port } = bound
-  const content = createContentFeed(feed, { typeUrl: rateLimitTypeUrl, encode: encodeRateLimitDomain })
-  const publish = (next: string | RateLimitDomain) =>
-    content.publish([typeof next === 'string' ? domainOf(next) : next])
+  const publish = (next: string | RateLimitDomain) => {
+    const domain = typeof next === 'string' ? domainOf(next) : next
+    feed.publish(createSnapshot(rateLimitTypeUrl, [encodeRateLimitDomain(domain)]))
+  }
   publish(config)
   let stopping: Promise<void> | undefined
   const stop = () => {

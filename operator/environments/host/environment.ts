@@ -11,7 +11,6 @@ import { createFedResources } from '../../reconcilers/fed-resources.ts'
 import type { Source } from '../../sources/source.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import type { ServiceName } from '../../translated-types.ts'
-import { createContentFeed } from '../../xds/content-feed.ts'
 import type { Feed } from '../../xds/feed.ts'
 import { openRememberedFile, type RememberedFile } from './memory.ts'
 import { type HostMerchantsOptions, openHostMerchants } from './merchants.ts'
@@ -101,7 +100,7 @@ function openHostController<Content extends Named, Fed extends object>(
     ...options,
     source,
     remembered: remembered.of(kind),
-    feed: createContentFeed(feed, kind),
+    feed,
     clock: systemClock,
     recheckAfter: ms => runner.triggerAfter(ms),
   })

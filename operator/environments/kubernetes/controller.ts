@@ -7,7 +7,6 @@ import { createRunner, type Runner } from '../../controller/runner.ts'
 import type { BackendFailures } from '../../infrastructure/backend-failures.ts'
 import type { KindAdapter, Named } from '../../kinds/kind-adapter.ts'
 import { createFedResources } from '../../reconcilers/fed-resources.ts'
-import { createContentFeed } from '../../xds/content-feed.ts'
 import type { Feed } from '../../xds/feed.ts'
 import type { KubeClient } from './api/client.ts'
 import { applyStatusOf, customResource } from './api/custom-resources.ts'
@@ -78,7 +77,7 @@ export function openClusterController<Content extends Named, Fed extends object>
   const resources = createFedResources(kind, {
     source: followed.source,
     remembered,
-    feed: createContentFeed(feed, kind), // tells the pods; hears what they make of it
+    feed, // tells the pods; hears what they make of it
     infrastructure,
     switchedOff: options.whySwitchedOff(kind.workload),
     backendFailure: options.backends.of,

@@ -9,6 +9,7 @@ import { createFedResources } from '../../reconcilers/fed-resources.ts'
 import type { SourcedResource } from '../../sources/source.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import type { OpenedStreamRoute } from '../../translated-types.ts'
+import type { Resource } from '../../xds/snapshot.ts'
 import { animationStreamRoutes } from './animation-stream-route.ts'
 
 /** Routes and Secrets that a test writes, and brokers that enforce at once what is published. */
@@ -20,6 +21,7 @@ function openWorld() {
     ...{ name: `broker-${uid}`, uid, ready: true, reason: '', restarts: 0, addresses: {} },
   }))
   let [generation, nowMs] = [0, 0]
+  const encoded = new Map<Resource, OpenedStreamRoute>()
   let published: readonly OpenedStreamRoute[] = []
   let statuses: readonly ResourceStatus[] = []
   const observed: string[] = []
@@ -33,16 +35,23 @@ function openWorld() {
         onChange: () => {},
       },
     })
-    return createFedResources(kind, {
+    const recorded = {
+      ...kind,
+      encode(route: OpenedStreamRoute) {
+        const resource = kind.encode(route)
+        encoded.set(resource, route)
+        return resource
+      },
+    }
+    return createFedResources(recorded, {
       source: { list: () => [...resources.values()], unread: () => [] },
       remembered: openRememberedFile(path, [kind], text => assert.fail(text)).of(kind),
       feed: {
-        publish: routes => {
-          published = routes
+        publish: ({ resources }) => {
+          published = [...resources.values()].flatMap(resource => encoded.get(resource) ?? [])
         },
-        encode: () => {},
-        enforcement: uids => route => ({
-          acknowledged: new Set(published.includes(route) ? uids : []),
+        enforcement: (_, uids) => resource => ({
+          acknowledged: new Set(published.some(route => route === encoded.get(resource)) ? uids : []),
           rejections: [],
           lacking: [],
         }),

@@ -1,3 +1,4 @@
+import { oncePerObject } from '@tollway/chassis/once-per-object.ts'
 import { compile, limitsOf } from '@tollway/ratelimit/rules/compile.ts'
 import { windowOf } from '@tollway/ratelimit/rules/explain.ts'
 import type { LimitSettings } from '@tollway/ratelimit/rules/limit.ts'
@@ -28,24 +29,17 @@ export interface ListedLimit {
   readonly quotaMode: boolean
 }
 
-/** Consoles ask each second, and a content never changes. */
-const known = new WeakMap<RateLimitDomain, readonly ListedRule[]>()
-
-/** Returns the limits of a domain, sorted by name. */
-export function listedRules(content: RateLimitDomain): readonly ListedRule[] {
-  const found = known.get(content)
-  if (found !== undefined) return found
+/** Returns the limits of a domain, sorted by name. They are kept, because consoles ask each second. */
+export const listedRules = oncePerObject((content: RateLimitDomain): readonly ListedRule[] => {
   const compiled = compile([content], { mergeDomainConfigs: false, attach: () => undefined })
   const limits = new Map([...limitsOf(compiled)].map(settings => [settings.fullKey, listedLimit(settings)]))
   const paths = new Map(
     pathsOf(content.descriptors).map(path => [`${content.domain}.${path.join('.')}`, path]),
   )
-  const rules = [...limits]
+  return [...limits]
     .map(([rule, limit]) => ({ rule, path: paths.get(rule) ?? [rule], limit }))
     .sort((a, b) => (a.rule < b.rule ? -1 : 1))
-  known.set(content, rules)
-  return rules
-}
+})
 
 function pathsOf(
   rules: readonly RateLimitRule[],

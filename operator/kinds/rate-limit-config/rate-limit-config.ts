@@ -1,3 +1,4 @@
+import { oncePerObject } from '@tollway/chassis/once-per-object.ts'
 import { rateLimitConfigKind as definition } from '@tollway/crds/rate-limit-config.ts'
 import { encodeDomain, showDomain } from '@tollway/ratelimit/feeds/domain-codec.ts'
 import {
@@ -31,7 +32,7 @@ export function rateLimitConfigs(reservations?: Reservations): KindAdapter<RateL
     complete: domain => ({ fed: domain }),
     encode: encodeRateLimitDomain,
     show: showDomain,
-    countsOf: domain => (domain ? countOnce(domain) : noRules),
+    countsOf: domain => (domain ? countsOf(domain) : noRules),
   }
 }
 
@@ -48,16 +49,8 @@ export function encodeRateLimitDomain(content: RateLimitDomain): Resource {
 }
 
 const noRules = { rules: 0 }
-const counted = new WeakMap<RateLimitDomain, { readonly rules: number }>()
-
-/** The rules of a domain are counted once, because a large domain has tens of thousands. */
-function countOnce(domain: RateLimitDomain): { readonly rules: number } {
-  const known = counted.get(domain)
-  if (known !== undefined) return known
-  const counts = { rules: countLimits(domain.descriptors) }
-  counted.set(domain, counts)
-  return counts
-}
+/** A large domain has tens of thousands of rules. */
+const countsOf = oncePerObject((domain: RateLimitDomain) => ({ rules: countLimits(domain.descriptors) }))
 
 const maxShownCharacters = 253
 

@@ -1,4 +1,5 @@
 import { gunzipSync, gzipSync } from 'node:zlib'
+import { oncePerObject } from '@tollway/chassis/once-per-object.ts'
 import { createSlices } from '@tollway/chassis/slices.ts'
 import { createRunner, type Runner } from '../../../controller/runner.ts'
 import type { KindAdapter, Named } from '../../../kinds/kind-adapter.ts'
@@ -119,16 +120,10 @@ export class LastGoodStore {
 /** The maximum of decoded bytes, more than any resource of an API server has. */
 const maxJsonBytes = 64 * 1024 * 1024
 
-const encoded = new WeakMap<Named, string>()
-
-/** Encodes a content for the store. The same object is not encoded twice. */
-export function encodeLastGood(content: Named): string {
-  const known = encoded.get(content)
-  if (known !== undefined) return known
-  const text = gzipSync(JSON.stringify(content)).toString('base64')
-  encoded.set(content, text)
-  return text
-}
+/** Encodes a content for the store, once. */
+export const encodeLastGood = oncePerObject((content: Named): string =>
+  gzipSync(JSON.stringify(content)).toString('base64'),
+)
 
 /**
  * Returns undefined for text that is not such content, or not of the resource `name`; of any resource if it is

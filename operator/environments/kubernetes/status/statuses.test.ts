@@ -4,7 +4,7 @@ import { after, before, describe, it, type TestContext } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
 import { apiVersion } from '@tollway/crds/resource-kind.ts'
-import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import { decodeDomain } from '@tollway/ratelimit/feeds/domain-codec.ts'
 import { customResourceDefinition } from '../../../../crds/generation/definition.ts'
 import { startApiProxy } from '../../../../test/support/api-proxy.ts'
 import {
@@ -18,6 +18,7 @@ import { createReflector } from '../../../controller/reflector.ts'
 import { rateLimitConfigs } from '../../../kinds/rate-limit-config/rate-limit-config.ts'
 import { createFedResources } from '../../../reconcilers/fed-resources.ts'
 import type { Condition } from '../../../status/conditions.ts'
+import type { Resource } from '../../../xds/snapshot.ts'
 import { collectionOf, createKubeClient, type KubeClient } from '../api/client.ts'
 import { applyStatusOf, customResource } from '../api/custom-resources.ts'
 import type { KubeObject } from '../api/kube-object.ts'
@@ -224,7 +225,7 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
   })
   const remembered = rememberInObjects(limits, store, list)
   const transitions: string[] = []
-  let published: readonly RateLimitDomain[] = []
+  let published: readonly Resource[] = []
   let waitedMs = 0
   const writer = new StatusWriter({
     stored: (space, name) => reflector.get(space, name) as StoredResource | undefined,
@@ -242,12 +243,11 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
     source,
     remembered,
     feed: {
-      publish: domains => {
-        published = domains
+      publish: ({ resources }) => {
+        published = [...resources.values()]
       },
-      encode: () => {},
-      enforcement: uids => domain => ({
-        acknowledged: new Set(published.includes(domain) ? uids : []),
+      enforcement: (_, uids) => resource => ({
+        acknowledged: new Set(published.includes(resource) ? uids : []),
         rejections: [],
         lacking: [],
       }),
@@ -277,6 +277,7 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
     told: (count: number) => waitFor(`${count} changes to be reported`, () => transitions.length >= count),
     inForce: () =>
       published
+        .map(({ bytes }) => decodeDomain(bytes))
         .map(({ domain, descriptors: [rule] }) => `${domain}: ${rule?.rateLimit?.requestsPerUnit}`)
         .join(', '),
     /** Continues as if this time had passed. */
