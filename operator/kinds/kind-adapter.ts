@@ -62,7 +62,7 @@ export interface KindColumns {
   readonly steps?: readonly Column[]
 }
 
-export interface Column {
+interface Column {
   /** The name of a detail, or the type of a condition: `Synced`. */
   readonly field: string
   /** `SYNCED`. */
@@ -88,7 +88,7 @@ export interface Doubt {
   readonly message: string
 }
 
-export interface Count {
+interface Count {
   /** The field in the status: `activeStreams`. */
   readonly field: string
   /** `STREAMS`. */

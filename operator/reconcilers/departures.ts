@@ -7,7 +7,7 @@ import type { Memories, Memory } from './remembered.ts'
  * The time for which the claim of a deleted resource is kept for its namespace. An owner that replaces a
  * resource deletes it first, and a resource of another tenant may wait for the claim.
  */
-export const claimGraceMs = 60_000
+const claimGraceMs = 60_000
 
 /** A resource that was deleted a short time ago. */
 export interface Departed<Content> {

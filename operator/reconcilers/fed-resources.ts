@@ -14,7 +14,7 @@ import { createStatuses, type ResourceEnforcement, type SharedFacts } from './de
 import { gather } from './gather.ts'
 import type { Memory, Remembered } from './remembered.ts'
 
-export interface FedResourcesOptions<Content> {
+interface FedResourcesOptions<Content> {
   readonly source: Pick<Source, 'list' | 'unread'>
   readonly remembered: Remembered<Content>
   readonly feed: {
@@ -42,7 +42,7 @@ export interface FedResourcesOptions<Content> {
   writeStatus(statuses: readonly ResourceStatus[]): void
 }
 
-export interface FedResources<Content> {
+interface FedResources<Content> {
   /**
    * Rejects if the feed cannot carry the contents. The statuses then have the cause, and the last feed stays.
    */

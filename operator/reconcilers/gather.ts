@@ -7,7 +7,7 @@ import { type Gathered, nameOf } from './choose-contents.ts'
 import { type Departed, findDeparted } from './departures.ts'
 import type { Memories, Memory } from './remembered.ts'
 
-export interface Sighting<Content> {
+interface Sighting<Content> {
   /** The resources of any kind. */
   readonly resources: readonly SourcedResource[]
   /** See `Source.unread`. */
@@ -18,7 +18,7 @@ export interface Sighting<Content> {
   readonly nowMs: number
 }
 
-export interface AllGathered<Content> {
+interface AllGathered<Content> {
   readonly gathered: readonly Gathered<Content>[]
   readonly departed: readonly Departed<Content>[]
 }

@@ -13,7 +13,7 @@ import type { Payments } from './operations/operation.ts'
 import { removeExpiredKeys } from './storage/idempotency/idempotency-keys.ts'
 
 /** Background work. Every process does it; locks in the database prevent conflicts. */
-export interface Background {
+interface Background {
   /** Waits for running tasks. */
   stop(): Promise<void>
 }
@@ -36,7 +36,7 @@ export interface BackgroundOptions {
 }
 
 export const instructionOutcomes = ['taken', 'failed'] as const
-export type InstructionOutcome = (typeof instructionOutcomes)[number]
+type InstructionOutcome = (typeof instructionOutcomes)[number]
 
 /** Resolves with whether there is more to do at once. */
 export type Task = () => Promise<boolean>

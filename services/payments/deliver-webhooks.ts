@@ -20,7 +20,7 @@ import { disableWebhookEndpoint } from './storage/delivery/webhooks.ts'
 import type { Storage } from './storage/storage.ts'
 
 /** The dependencies of webhook delivery. */
-export interface WebhookDelivering {
+interface WebhookDelivering {
   readonly storage: Storage
   readonly clock: Clock
   /** Uniform in [0, 1); spreads tries. */
@@ -38,7 +38,7 @@ export interface WebhookDelivering {
 
 export type DeliveryOutcome = 'delivered' | 'postponed' | 'given-up' | 'disabled'
 
-export interface WebhookDeliverer {
+interface WebhookDeliverer {
   /**
    * Starts due deliveries, up to the number of free places, and waits until one ends or `lookMs` have passed.
    *
@@ -54,7 +54,7 @@ const maxInFlight = 32
 const maxPerEndpoint = 4
 const defaultTimeoutMs = 15_000
 /** Longer than a try and the storing of its outcome, so that no other process starts the same one. */
-export const deliveryLeaseMs = 60_000
+const deliveryLeaseMs = 60_000
 /** The longest wait of new events while all running tries are slow. */
 const lookMs = 250
 

@@ -12,14 +12,14 @@ import type { Payments } from './operations/operation.ts'
 import type { Settings } from './settings.ts'
 
 /** Outgoing deliveries: mail, webhooks and payouts. */
-export interface Delivery {
+interface Delivery {
   /** Background tasks by their names in the log. */
   readonly tasks: Readonly<Record<string, Task>>
   /** Waits until running deliveries have ended. */
   settle(): Promise<void>
 }
 
-export interface DeliveryOptions {
+interface DeliveryOptions {
   readonly settings: Settings
   readonly payments: Payments
   readonly log: Log

@@ -21,8 +21,8 @@ export interface Metrics {
   entries(): readonly (readonly [name: string, value: number])[]
 }
 
-export type Labels = Readonly<Record<string, string>>
-export type LabelledValue = readonly [labels: Labels, value: number]
+type Labels = Readonly<Record<string, string>>
+type LabelledValue = readonly [labels: Labels, value: number]
 
 const bucketSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 

@@ -3,10 +3,10 @@ import type { Payments } from './operations/operation.ts'
 import { prunables, prune } from './storage/pruning.ts'
 
 /** The most rows that one transaction removes, so that other transactions wait only briefly. */
-export const maxPrunedAtOnce = 500
+const maxPrunedAtOnce = 500
 const lookMs = 60_000
 
-export interface Retention {
+interface Retention {
   /** The retention of mail and deliveries. */
   readonly deliveryMs: number
   /** The retention of the log of events. */

@@ -39,7 +39,7 @@ import { createStoredAnswers } from './storage/idempotency/stored-answers.ts'
 import type { Storage } from './storage/storage.ts'
 import { watchPage } from './verify-payment-page.ts'
 
-export interface Service {
+interface Service {
   readonly port: number
   readonly debugPort: number
   /** Null when provisioning is disabled. */
@@ -55,7 +55,7 @@ const dayMs = 86_400_000
 const probeTimeoutMs = 2_000
 
 /** Files of secrets that are read again when they change. */
-export interface SecretFiles {
+interface SecretFiles {
   readonly provisionTokenFile?: string | undefined
   readonly payPageSecretFile?: string | undefined
 }

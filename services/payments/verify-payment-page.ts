@@ -9,7 +9,7 @@ const intervalMs = 5 * 60_000
 const results = ['intact', 'changed', 'unreachable'] as const
 type Result = (typeof results)[number]
 
-export interface WatchPageOptions {
+interface WatchPageOptions {
   /** The address of a payment page as payers reach it; empty for no check. */
   readonly address: string
   readonly clock: Clock

@@ -28,7 +28,7 @@ export const animationStreamRoute: FeedKind<StreamRoute, OpenedStreamRoute> = {
   open: ({ routeSecrets, loads }) => animationStreamRoutes({ secrets: routeSecrets, loads }),
 }
 
-export interface StreamRouteContext {
+interface StreamRouteContext {
   readonly secrets: RouteSecrets
   /** The loads that processes report for each route. */
   readonly loads: Pick<StreamLoads, 'of' | 'onChange'>

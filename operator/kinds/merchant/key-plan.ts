@@ -5,7 +5,7 @@ import type { KeptCredentials } from './credential-store.ts'
  * The API keys in a merchant's Secret. A new key has a separate entry until the payments service knows it, so
  * that programs find only keys that work, and a crash loses none.
  */
-export interface KeyState {
+interface KeyState {
   /** The key in force. */
   readonly current: string | undefined
   /** The next key, which the payments service may not know yet. */
@@ -35,13 +35,13 @@ export function stagedEntry({ secret: { entries } }: Pick<MerchantAccount, 'secr
   return name
 }
 
-export interface NewKeyReason {
+interface NewKeyReason {
   readonly why: 'none' | 'asked' | 'age'
   /** How long earlier keys stay valid. */
   readonly graceMs: number
 }
 
-export interface KeyWishes {
+interface KeyWishes {
   /** The value of the annotation that requests another key; empty without it. */
   readonly rotation: string
   readonly nowMs: number

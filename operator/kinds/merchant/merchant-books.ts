@@ -51,7 +51,7 @@ export interface BookReader {
 }
 
 /** The most resources of one request. */
-export const maxBooks = 100
+const maxBooks = 100
 
 /** The time for which an answer is given again: many consoles ask for the same page. */
 const keepMs = 5_000

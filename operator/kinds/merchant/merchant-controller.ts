@@ -16,12 +16,12 @@ import { leftOpen, notClosed } from './obstacles.ts'
 import { translateMerchant } from './translate-merchant.ts'
 
 /** Limits the reads of Secrets: see `ReadPace`. */
-export interface MerchantPace {
+interface MerchantPace {
   reserve(key: string, request: { readonly atLeastMs: number; readonly reads?: number }): number
   release(key: string): void
 }
 
-export interface MerchantControllerOptions<Resource extends MerchantResource>
+interface MerchantControllerOptions<Resource extends MerchantResource>
   extends MerchantReconcilerOptions,
     MerchantStatusOptions {
   readonly resources: MerchantResources<Resource>

@@ -9,7 +9,7 @@ import type { Provisioned, Provisioner, ProvisionRejection } from './provisioner
 import { type ReadSecret, type References, readReferences } from './references.ts'
 import { SentRequests } from './sent-requests.ts'
 
-export interface WantedMerchant {
+interface WantedMerchant {
   readonly uid: string
   readonly namespace: string
   /** The name of the resource. */

@@ -35,7 +35,7 @@ export interface MerchantStatusStore<Resource extends MerchantResource> {
 }
 
 /** The result of a reconcile of one resource. */
-export interface MerchantFindings {
+interface MerchantFindings {
   readonly facts: MerchantFacts
   /** Undefined for a resource that is invalid or being deleted: the details of its status stay. */
   readonly account?: MerchantAccount

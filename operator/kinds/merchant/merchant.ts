@@ -6,7 +6,7 @@ import type { PaymentAddresses } from './merchant-reconciler.ts'
 import type { Provisioned } from './provisioner.ts'
 
 /** The columns of Merchants in `tollway status`. Merchants are not in the feed. */
-export const merchantColumns: KindColumns = {
+const merchantColumns: KindColumns = {
   subject: 'CURRENCY',
   counts: [],
   details: [{ field: 'merchantId', heading: 'MERCHANT' }],

@@ -13,7 +13,7 @@ import {
   type ProvisionRequest,
 } from './provisioner.ts'
 
-export interface ProvisionClientOptions {
+interface ProvisionClientOptions {
   /** `http://127.0.0.1:8091`, `https://tollway-payments-provision.tollway.svc:8091`. */
   readonly url: URL
   /** Called before each request. Returns the bearer token (RFC 6750). */
@@ -24,14 +24,14 @@ export interface ProvisionClientOptions {
 }
 
 /** The certificates and the key, in PEM. */
-export interface ProvisionTls {
+interface ProvisionTls {
   readonly ca: string
   readonly identity?: { readonly cert: string; readonly key: string } | undefined
   /** The name that the server's certificate must have, at any address. */
   readonly serverName: string
 }
 
-export interface ProvisionClientLimits {
+interface ProvisionClientLimits {
   /** The time limit of a request. */
   readonly timeoutMs: number
   readonly maxConnections: number

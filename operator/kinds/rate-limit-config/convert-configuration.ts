@@ -8,7 +8,7 @@ import type {
 } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 
 /** A RateLimitConfig resource, as it is written into a manifest. */
-export interface Manifest {
+interface Manifest {
   readonly apiVersion: typeof apiVersion
   readonly kind: 'RateLimitConfig'
   readonly metadata: { readonly name: string; readonly namespace: string }

@@ -4,7 +4,7 @@ import { type Entry, match } from '@tollway/ratelimit/rules/match.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 import { replacedLimits } from '@tollway/ratelimit/rules/replaces.ts'
 
-export interface ExplainedRequest {
+interface ExplainedRequest {
   /** The explanation of each descriptor, in the order of the request. */
   readonly explanations: readonly Explanation[]
   /** Whether every limit of the request counts it if all of them admit it. */

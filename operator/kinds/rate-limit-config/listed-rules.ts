@@ -9,7 +9,7 @@ import {
 } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
 
 /** A limit of a domain, for lists. Each limit of a rule with several is one of its own. */
-export interface ListedRule {
+interface ListedRule {
   /** `domain.key_value.key2`: pods report hits by these names. */
   readonly rule: string
   /** The descriptors from the first level down, and the name of a limit of several: `['user', 'path_/pay']`. */
@@ -17,7 +17,7 @@ export interface ListedRule {
   readonly limit: ListedLimit
 }
 
-export interface ListedLimit {
+interface ListedLimit {
   readonly requestsPerUnit: number
   /** `minute`, `15 seconds`, `month of Europe/Copenhagen`. */
   readonly window: string

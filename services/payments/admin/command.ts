@@ -27,7 +27,7 @@ export interface AdminCall {
 }
 
 /** Performs a request here or elsewhere; resolves with the exit code. */
-export interface AdminPerformer {
+interface AdminPerformer {
   /** The options that say where. */
   readonly options: Options
   perform(call: AdminCall, output: Output): Promise<number>

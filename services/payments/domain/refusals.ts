@@ -47,7 +47,7 @@ export const refusals = {
   rate_missing: { status: 503, message: 'No exchange rate is available for these currencies.' },
 } as const satisfies Readonly<Record<string, { readonly status: number; readonly message: string }>>
 
-export type RefusalCode = keyof typeof refusals
+type RefusalCode = keyof typeof refusals
 
 /** An answer other than success, as a value. */
 export interface Refusal {

@@ -59,7 +59,7 @@ export interface SignUpEndpoint<Input extends object = object> extends Documente
 export type Endpoint = AppEndpoint | ProcessorEndpoint | SignUpEndpoint
 
 /** The description of an endpoint in the OpenAPI document. */
-export interface EndpointDocument {
+interface EndpointDocument {
   /** Unique among all: what programs made from the document call it. */
   readonly operationId: string
   readonly tag: string

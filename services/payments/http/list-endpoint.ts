@@ -9,7 +9,7 @@ import { answerList } from './answer.ts'
 import type { AppCall, AppEndpoint, Example, QueryParameter } from './endpoint.ts'
 
 /** The most records of one export: a page of it is made in memory. */
-export const maxExportItems = 1000n
+const maxExportItems = 1000n
 
 type ExportEndpoint<Filter, Item> = Omit<ListEndpoint<Filter, Item>, 'item' | 'present'> & {
   /** A CSV document of these records. */
@@ -44,7 +44,7 @@ export function exportEndpoint<Filter, Item>(
   }
 }
 
-export interface ListEndpoint<Filter, Item> {
+interface ListEndpoint<Filter, Item> {
   readonly path: string
   readonly operationId: string
   readonly tag: string

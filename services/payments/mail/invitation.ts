@@ -8,8 +8,8 @@ export interface MailText {
   readonly body: string
 }
 
-export const mailLanguages = ['en', 'da'] as const
-export type MailLanguage = (typeof mailLanguages)[number]
+const mailLanguages = ['en', 'da'] as const
+type MailLanguage = (typeof mailLanguages)[number]
 
 const texts: Readonly<Record<MailLanguage, (merchant: string) => MailText>> = {
   en: merchant => ({

@@ -35,7 +35,7 @@ export type EventType = keyof typeof eventMeanings
 /** The types of events that merchants can receive, and read again in the log of events. */
 export const eventTypes = Object.keys(eventMeanings) as readonly EventType[]
 
-export interface Announcement {
+interface Announcement {
   readonly type: EventType
   readonly merchantId: string
   /** The id of the record that changed. An endpoint receives the events of one subject in order. */

@@ -30,7 +30,7 @@ export interface Payments {
 }
 
 /** The invitations a day, each counted over all processes. */
-export interface InvitationLimits {
+interface InvitationLimits {
   readonly perApp: number
   readonly perMerchant: number
   /**
@@ -40,7 +40,7 @@ export interface InvitationLimits {
   readonly perRecipient: number
 }
 
-export interface Processors {
+interface Processors {
   readonly test: CardProcessor
   /** Null where payments of merchants that are not test accounts are not configured. */
   readonly live: CardProcessor | null

@@ -16,7 +16,7 @@ export interface Books {
   readonly verification: LastVerification | undefined
 }
 
-export interface BookOfMerchant extends Balances {
+interface BookOfMerchant extends Balances {
   readonly merchantId: string
 }
 
@@ -24,7 +24,7 @@ export interface LastVerification extends Omit<StoredVerification, 'shown'> {
   readonly shown: readonly FindingOfResource[]
 }
 
-export interface FindingOfResource extends StoredFinding {
+interface FindingOfResource extends StoredFinding {
   /** The uid of the resource of the merchant; null if there is none. */
   readonly uid: string | null
 }

@@ -15,7 +15,7 @@ export interface AttemptLimit {
   take(attempt: Attempt): number
 }
 
-export interface Attempt {
+interface Attempt {
   /** The payer's, as far as it is known. */
   readonly address: string
   readonly merchantId: string

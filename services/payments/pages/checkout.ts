@@ -37,7 +37,7 @@ export interface AttemptDetails extends PaymentDetails {
   readonly idempotencyKey: string
 }
 
-export interface ChallengeAnswer {
+interface ChallengeAnswer {
   readonly merchant: Merchant
   /** The processor's reference of the challenge. */
   readonly authentication: string
@@ -66,4 +66,4 @@ export type PaymentOutcome =
   | MerchantClosed
 
 /** `resumable`: `pay` resumes it. `none`: nothing was authorised, or the approval was voided. */
-export type FoundPayment = Exclude<PaymentOutcome, MerchantClosed> | { readonly kind: 'resumable' | 'none' }
+type FoundPayment = Exclude<PaymentOutcome, MerchantClosed> | { readonly kind: 'resumable' | 'none' }

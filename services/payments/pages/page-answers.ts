@@ -25,7 +25,7 @@ export type PageAnswer =
     }
   | { readonly location: string }
 
-export interface PageAnswersOptions {
+interface PageAnswersOptions {
   readonly checkout: Pick<Checkout, 'acceptsCurrency'>
   readonly seal: Seal
   readonly clock: Clock
@@ -45,7 +45,7 @@ export interface PageAnswers {
   unknownOutcome(link: PaymentLink, ticket: Ticket, error?: unknown): PageAnswer
 }
 
-export type KnownOutcome = Exclude<PaymentOutcome, { kind: 'in-progress' }>
+type KnownOutcome = Exclude<PaymentOutcome, { kind: 'in-progress' }>
 
 interface RefusedAmount {
   readonly amount: string

@@ -3,7 +3,7 @@ import { followSecret, readSecret } from '../follow-secret.ts'
 
 const minSecretBytes = 32
 
-export interface PageSecretsOptions {
+interface PageSecretsOptions {
   /** The setting; empty where the secret is kept in the folder. */
   readonly set: string
   /** The file that the setting was read from; undefined where it was given as it is. */

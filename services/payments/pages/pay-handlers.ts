@@ -31,7 +31,7 @@ import { problemPage } from './views/problem-page.ts'
 export type FormFields = Readonly<Record<string, unknown>>
 
 /** The handlers of the pages' addresses. `query` is the query of the address, without its question mark. */
-export interface PayHandlers {
+interface PayHandlers {
   /** The card form; before it, where the link has no amount, the form that asks for one. */
   open(query: string): Promise<PageAnswer>
   /** The form of the point of sale. */

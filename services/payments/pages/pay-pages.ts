@@ -10,7 +10,7 @@ import { createPayHandlers, type FormFields, type PayHandlersOptions } from './p
 import type { Problem } from './texts/texts.ts'
 import { type ProblemPage, problemPage } from './views/problem-page.ts'
 
-export interface PayPagesOptions extends PayHandlersOptions {
+interface PayPagesOptions extends PayHandlersOptions {
   /** Called with errors whose details the payer does not see. They contain no card data. */
   readonly onError: (error: unknown, request: FastifyRequest) => void
 }

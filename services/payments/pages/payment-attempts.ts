@@ -7,7 +7,7 @@ import { notPaid, type PageAnswer, type PageAnswers } from './page-answers.ts'
 import type { Ticket } from './seal.ts'
 import { cardLabel } from './views/outcome-pages.ts'
 
-export interface PaymentAttemptsOptions {
+interface PaymentAttemptsOptions {
   readonly checkout: Checkout
   readonly answers: PageAnswers
   readonly clock: Clock
@@ -16,7 +16,7 @@ export interface PaymentAttemptsOptions {
 }
 
 /** The steps of a payer's attempt to pay. Each may be repeated: one attempt authorises once at most. */
-export interface PaymentAttempts {
+interface PaymentAttempts {
   /** Passes the card to the processor. The card is in memory until the processor has answered. */
   begin(link: PaymentLink, idempotencyKey: string, card: CardInput): Promise<PageAnswer>
   answerChallenge(link: PaymentLink, ticket: Ticket, confirmed: boolean): Promise<PageAnswer>

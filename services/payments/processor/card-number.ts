@@ -34,7 +34,7 @@ export function schemeOf(number: string): CardScheme | undefined {
 const lengths: Readonly<Record<CardScheme, readonly number[]>> = { visa: [13, 16, 19], mastercard: [16] }
 
 /** A plausible card: no part is missing, mistyped or expired. */
-export interface ReadCard {
+interface ReadCard {
   readonly number: string
   readonly details: CardDetails
 }

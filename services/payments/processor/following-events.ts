@@ -3,7 +3,7 @@ import type { AuthorisationRequest, FollowUpRequest } from './processor.ts'
 import { cardOfReference, type KeyedHashes } from './test-references.ts'
 
 /** The events that the test processor reports later, as its test cards define them. */
-export interface FollowingEvents {
+interface FollowingEvents {
   /** @param reference the reference of the approved authorisation */
   ofAuthorisation(request: AuthorisationRequest, reference: string): DueEvent[]
   ofCapture(request: FollowUpRequest): DueEvent[]

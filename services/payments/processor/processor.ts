@@ -105,11 +105,11 @@ export type AuthorisationAnswer =
     }
 
 /** A cancellation, with the amount of the authorisation request. */
-export interface CancelRequest extends Amount {
+interface CancelRequest extends Amount {
   readonly operationId: string
 }
 
-export interface CancelAnswer {
+interface CancelAnswer {
   /** Whether an amount was reserved on a card until now. */
   readonly wasApproved: boolean
 }

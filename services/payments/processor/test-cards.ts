@@ -23,10 +23,10 @@ export interface TestCard {
  * `attempt`: the bank does not take part. `full`: the payer is asked, and the payment works without too.
  * `required`: it does not. `failed`: whatever the payer answers, the bank does not confirm.
  */
-export type TestTds = 'attempt' | 'full' | 'required' | 'failed'
+type TestTds = 'attempt' | 'full' | 'required' | 'failed'
 
 /** A report of fraud after the authorisation, or a dispute after each capture. */
-export type LaterEvent = 'fraud' | 'dispute-open' | 'dispute-won' | 'dispute-lost'
+type LaterEvent = 'fraud' | 'dispute-open' | 'dispute-won' | 'dispute-lost'
 
 function declined(code: ProcessingErrorCode, number: string, means: string): TestCard {
   return { number, name: `declined-${code}`, means, declines: code }
@@ -112,7 +112,7 @@ export const testCards: readonly TestCard[] = [
 ]
 
 /** Stands for every number that the table does not have. */
-export const otherCard: TestCard = { number: '', name: 'other', means: 'approved' }
+const otherCard: TestCard = { number: '', name: 'other', means: 'approved' }
 
 const byNumber: ReadonlyMap<string, TestCard> = new Map(
   testCards.map(card => [card.number.replaceAll(' ', ''), card]),

@@ -17,7 +17,7 @@ import type {
 import { type TestCard, testCardNamed, testCardOf } from './test-cards.ts'
 import { createKeyedHashes, type KeyedHashes, referenceOf } from './test-references.ts'
 
-export interface TestProcessorOptions {
+interface TestProcessorOptions {
   /** Secret of the hashes in tokens, fingerprints and proofs. At least 16 bytes. */
   readonly key: Uint8Array
   readonly journal: EventJournal

@@ -67,7 +67,7 @@ export function createdIn(column: string, { fromMs, toMs }: TimeRange): readonly
 type Parameter = Parameters<Condition>[0]
 
 /** Columns and the values that they must have; undefined and null filter nothing. */
-export type ListFilters = Readonly<Record<string, SqlValue | undefined>>
+type ListFilters = Readonly<Record<string, SqlValue | undefined>>
 
 /**
  * Positions follow the order of commits within one owner. Walking a list by its cursors, in any direction,

@@ -72,7 +72,7 @@ export const prunables = Object.keys(statements) as readonly Prunable[]
 /** Only one process at a time prunes, since pruning is not urgent. */
 const lock = "SELECT pg_try_advisory_xact_lock(hashtextextended('pruning', 3)) AS locked"
 
-export interface PruneOptions {
+interface PruneOptions {
   /** Rows that ended later stay. */
   readonly untilMs: number
   readonly limit: number

@@ -60,7 +60,7 @@ export function object<Inner extends Fields>(fields: Inner): Field<RecordOf<Inne
 }
 
 /** A statement whose parameters are fields of a record. */
-export interface RecordStatement<Shape> {
+interface RecordStatement<Shape> {
   readonly sql: string
   values(record: Shape): readonly SqlValue[]
 }

@@ -1,7 +1,7 @@
 import { type Tx, toDate } from './storage.ts'
 
 /** A list in which a time can stand for the element that was made there. */
-export interface TimedList {
+interface TimedList {
   readonly from: string
   readonly owner: string
   readonly id: string

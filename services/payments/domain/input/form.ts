@@ -2,8 +2,8 @@ import { type Refused, refuse } from '../refusals.ts'
 import { quote } from './record.ts'
 
 /** How many fields a form may have, and how many brackets a name. */
-export const maxFormFields = 500
-export const maxFormDepth = 10
+const maxFormFields = 500
+const maxFormDepth = 10
 
 const namePattern = /^([^[\]]+)((?:\[[^[\]]+\])*)$/
 

@@ -15,7 +15,7 @@ import {
 } from './record.ts'
 
 /** The most elements that a list gives at once. */
-export const maxPageItems = 100n
+const maxPageItems = 100n
 
 /** A part of a list, as the specification's pagination asks for it. */
 export interface PageInput<Filter> {
@@ -27,7 +27,7 @@ export interface PageInput<Filter> {
   readonly filter: Filter
 }
 
-export type Order = 'newest' | 'oldest'
+type Order = 'newest' | 'oldest'
 
 /** The id of an element, or a time: what the public client sends for its `since` and `until`. */
 export type Cursor = { readonly id: string } | { readonly timeMs: number }

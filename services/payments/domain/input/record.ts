@@ -17,7 +17,7 @@ export const invalid = Symbol('invalid')
 export type Invalid = typeof invalid
 
 /** Converts an input to a value, or reports its problem at the place. */
-export type Read<T> = (value: unknown, place: Place) => T | Invalid
+type Read<T> = (value: unknown, place: Place) => T | Invalid
 
 /** The JSON Schemas (2020-12) of a value, for the OpenAPI document. */
 interface Schemas {
@@ -38,7 +38,7 @@ export function described<T>(read: Reader<T>, description: string): Reader<T> {
   return reader({ ...read.schema, description }, read, { ...read.answerSchema, description })
 }
 
-export interface Field<T> extends Schemas {
+interface Field<T> extends Schemas {
   /** The value of a missing field; `invalid` if the field is required. */
   readonly absent: T | Invalid
   readonly read: Read<T>
@@ -103,7 +103,7 @@ type Shape = Readonly<Record<string, Field<unknown>>>
 /** The record that these fields give. */
 export type Values<S extends Shape> = { readonly [K in keyof S]: S[K] extends Field<infer T> ? T : never }
 
-export interface RecordOptions {
+interface RecordOptions {
   /** Handles fields that the record does not have; they are refused as `unknown` if it is absent. */
   readonly meetOther?: (place: Place) => void
 }

@@ -23,8 +23,8 @@ import {
 import { maxLinkTextCharacters } from './request-bodies.ts'
 
 /** The most fields of `custom` that one search names, and the longest value of each in characters. */
-export const maxCustomFields = 5
-export const maxCustomCharacters = 200
+const maxCustomFields = 5
+const maxCustomCharacters = 200
 
 const dayMs = 24 * 60 * 60 * 1000
 const instantPattern = /^(\d{4}-\d{2}-\d{2})(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2}))?$/
@@ -36,7 +36,7 @@ const instantSchema = {
 }
 
 /** A date, which is its first moment in UTC, or a time of RFC 3339. As milliseconds since the epoch. */
-export const instant: Reader<number> = reader(instantSchema, (value, place) => {
+const instant: Reader<number> = reader(instantSchema, (value, place) => {
   const date = typeof value === 'string' ? instantPattern.exec(value)?.[1] : undefined
   const ms = date === undefined ? Number.NaN : Date.parse(value as string)
   // Date.parse takes 2026-02-30 for the second of March.

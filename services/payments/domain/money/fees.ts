@@ -11,10 +11,10 @@ export interface Fee {
 
 export const noFee: Fee = { flat: 0n, rate: 0n, total: 0n }
 
-export const feeOperations = ['capture', 'refund', 'dispute'] as const
-export type FeeOperation = (typeof feeOperations)[number]
+const feeOperations = ['capture', 'refund', 'dispute'] as const
+type FeeOperation = (typeof feeOperations)[number]
 
-export interface FeeRule {
+interface FeeRule {
   /** The amount in minor units of the merchant's currency. */
   readonly flat: bigint
   /** The share of the amount in the merchant's currency. */

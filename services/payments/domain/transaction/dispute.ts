@@ -40,7 +40,7 @@ export type DisputeStatus = (typeof disputeStatuses)[number]
 export const disputeOutcomes = ['won', 'lost'] as const satisfies readonly DisputeStatus[]
 export type DisputeOutcome = (typeof disputeOutcomes)[number]
 
-export interface DisputeInput {
+interface DisputeInput {
   /** One derived from the processor's name of the dispute; without it, the dispute gets a new one. */
   readonly id?: string
   readonly amount: bigint

@@ -12,7 +12,7 @@ export interface FraudAlert {
 }
 
 /** The reasons that schemes give, by their codes. */
-export const fraudReasons = [
+const fraudReasons = [
   'miscellaneous',
   'fraudulent usage',
   'fraudulent application',

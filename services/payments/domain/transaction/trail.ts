@@ -31,7 +31,7 @@ export interface TrailTotals {
   readonly voids: number
 }
 
-export interface KindTotal {
+interface KindTotal {
   readonly count: number
   /** The sum of what these entries moved on the merchant’s balance, before fees and without a sign. */
   readonly value: bigint

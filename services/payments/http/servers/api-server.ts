@@ -26,7 +26,7 @@ declare module 'fastify' {
   }
 }
 
-export interface ApiServerOptions extends JsonServerOptions {
+interface ApiServerOptions extends JsonServerOptions {
   readonly payments: Payments
   /** The limit by address; null if the API creates no apps. */
   readonly signUps: Pick<KeyedRateLimiter, 'take'> | null

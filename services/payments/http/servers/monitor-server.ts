@@ -5,7 +5,7 @@ import { countsDrainingAsHealthy, sendPage, targetOf } from '@tollway/chassis/ne
 import type { PortAddress } from '@tollway/chassis/net/taken-ports.ts'
 import type { Metrics } from '../../metrics.ts'
 
-export interface MonitorServerOptions {
+interface MonitorServerOptions {
   readonly metrics: Metrics
   readonly ready: () => Promise<boolean>
   /** Whether the service accepts requests, also when it is shutting down. */
@@ -14,7 +14,7 @@ export interface MonitorServerOptions {
   readonly backendProblem: () => string
 }
 
-export interface MonitorServer {
+interface MonitorServer {
   /** @throws Error of the system when the address cannot be had */
   listen(address: PortAddress): Promise<number>
   close(): Promise<void>

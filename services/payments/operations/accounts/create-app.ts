@@ -5,7 +5,7 @@ import type { Tx } from '../../storage/storage.ts'
 import { insertApp, insertAppKey } from '../../storage/tables/apps.ts'
 import { nextId, type Payments } from '../operation.ts'
 
-export interface CreatedApp {
+interface CreatedApp {
   readonly app: App
   /** Returned only here. The database has its hash. */
   readonly key: string

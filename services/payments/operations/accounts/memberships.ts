@@ -22,7 +22,7 @@ interface OfMerchant {
 }
 
 /** The mail that an invited person gets; its content has the merchant's name and country. */
-export const invitationTemplate = 'invitation'
+const invitationTemplate = 'invitation'
 
 /**
  * Makes a person a member, and enqueues an e-mail if the person was not a member before. The response does

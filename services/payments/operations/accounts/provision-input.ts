@@ -35,7 +35,7 @@ export interface ProvisionInput {
   readonly adopt: Adoption | null
 }
 
-export interface Adoption {
+interface Adoption {
   readonly merchantId: string
   /**
    * The hash of a key of an app that has the merchant, which proves the right to adopt it. Null permits only

@@ -41,13 +41,13 @@ import { addUser } from './memberships.ts'
 import { announceMerchant, newMerchant, saveUpdate } from './merchants.ts'
 import type { ProvisionInput, WebhookInput } from './provision-input.ts'
 
-export interface Provisioned {
+interface Provisioned {
   readonly merchantId: string
   readonly publicKey: string
   readonly appId: string
 }
 
-export interface ProvisionRequest {
+interface ProvisionRequest {
   /** The uid of the resource. A uid identifies one merchant for ever. */
   readonly uid: string
   readonly input: ProvisionInput

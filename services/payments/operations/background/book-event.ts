@@ -40,7 +40,7 @@ interface Booked {
   readonly reason: ''
 }
 
-export interface Unbooked {
+interface Unbooked {
   readonly isBooked: false
   readonly outcome: StoredOutcome
   readonly reason: string

@@ -37,7 +37,7 @@ export async function instructProcessor(
   return { due: due.length, failures: results.filter(result => result !== undefined) }
 }
 
-export interface InstructionFailure {
+interface InstructionFailure {
   readonly transactionId: string
   readonly kind: ProcessorInstruction['kind']
   readonly attempts: number

@@ -14,7 +14,7 @@ import { type BookingResult, bookEvent, type SeenEvent, unbooked } from './book-
 /** How many events one round takes from the processor, and how many of those that wait it tries again. */
 export const maxEventsAtOnce = 100
 
-export type RecordedEvent = BookingResult & {
+type RecordedEvent = BookingResult & {
   /** The id of the event, or that under which a malformed one is stored. */
   readonly eventId: string
   /** False when the event was stored before. */

@@ -24,7 +24,7 @@ const maxWaitMs = 300_000
 export const sweepOutcomes = ['voided', 'absent', 'recorded', 'running', 'failed'] as const
 export type SweepOutcome = (typeof sweepOutcomes)[number]
 
-export interface SweptAttempt {
+interface SweptAttempt {
   readonly attempt: DueAttempt
   readonly outcome: SweepOutcome
   /** Why, of a failed one. */

@@ -10,7 +10,7 @@ import { ownMerchant } from '../accounts/access.ts'
 import type { Payments } from '../operation.ts'
 import { type AuthorisationOnce, type AuthorisationPlan, authoriseOnce } from './authorise.ts'
 
-export interface TransactionRequest extends Pick<AuthorisationOnce, 'once' | 'present'> {
+interface TransactionRequest extends Pick<AuthorisationOnce, 'once' | 'present'> {
   readonly app: App
   readonly merchantId: string
   readonly input: TransactionInput

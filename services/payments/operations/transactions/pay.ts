@@ -26,7 +26,7 @@ export interface PayerPayment {
   readonly attempt: string
 }
 
-export interface PaymentRequest extends PayerPayment {
+interface PaymentRequest extends PayerPayment {
   /** The processor's reference of the payer's authentication, which replaces the card. */
   readonly authentication: string
 }
@@ -35,7 +35,7 @@ export interface PaymentRequest extends PayerPayment {
  * `challenge`: the payer's bank requires a confirmation. Call `answerChallenge`, then `pay` with its
  * reference.
  */
-export interface PayerAuthentication {
+interface PayerAuthentication {
   readonly kind: 'ready' | 'challenge'
   readonly authentication: string
 }
@@ -58,7 +58,7 @@ export async function authenticatePayer(
   return { kind: found.result, authentication: found.authentication }
 }
 
-export interface ChallengeAnswer {
+interface ChallengeAnswer {
   readonly merchantKey: string
   readonly authentication: string
   readonly confirmed: boolean
@@ -96,7 +96,7 @@ export async function pay(payments: Payments, request: PaymentRequest): Outcome<
 }
 
 /** `resumable`: `pay` continues it. `unknown`: the processor was not called, or its approval was voided. */
-export type FoundPayment = Transaction | { readonly kind: 'resumable' | 'unknown' }
+type FoundPayment = Transaction | { readonly kind: 'resumable' | 'unknown' }
 
 /** Returns the state of a payment, without making it. */
 export async function findPayment(payments: Payments, request: PayerPayment): Outcome<FoundPayment> {

@@ -11,7 +11,7 @@ import { ownOpenMerchant } from '../accounts/access.ts'
 import { announce } from '../announce.ts'
 import { nextId, type Outcome, type Payments } from '../operation.ts'
 
-export interface SaveCardRequest {
+interface SaveCardRequest {
   readonly app: App
   readonly merchantId: string
   readonly input: CardInput

@@ -51,9 +51,9 @@ export interface CardTexts {
 
 /** The test cards that the page shows on test accounts, by their names in the test processor. */
 export const shownTestCards = ['visa', 'declined-7', 'tds-full', 'tds-failed'] as const
-export type ShownTestCard = (typeof shownTestCards)[number]
+type ShownTestCard = (typeof shownTestCards)[number]
 
-export interface AmountTexts {
+interface AmountTexts {
   readonly title: string
   readonly heading: string
   readonly label: string
@@ -67,7 +67,7 @@ export interface AmountTexts {
   readonly currencyError: string
 }
 
-export interface ChallengeTexts {
+interface ChallengeTexts {
   readonly title: string
   readonly heading: string
   readonly bank: string
@@ -80,7 +80,7 @@ export interface ChallengeTexts {
   readonly working: string
 }
 
-export interface ReceiptTexts {
+interface ReceiptTexts {
   readonly title: string
   readonly heading: string
   readonly paid: string
@@ -95,7 +95,7 @@ export interface ReceiptTexts {
   readonly newPayment: string
 }
 
-export interface DeclinedTexts {
+interface DeclinedTexts {
   readonly title: string
   readonly heading: string
   readonly notCharged: string
@@ -104,7 +104,7 @@ export interface DeclinedTexts {
 
 /** The problems of a request of a page: the faults of links, and others. */
 export type Problem = LinkFault | OtherProblem
-export const otherProblems = [
+const otherProblems = [
   'not-found',
   'outcome-gone',
   'form-expired',
@@ -115,9 +115,9 @@ export const otherProblems = [
   'not-paid',
   'failed',
 ] as const
-export type OtherProblem = (typeof otherProblems)[number]
+type OtherProblem = (typeof otherProblems)[number]
 
-export interface Explanation {
+interface Explanation {
   readonly title: string
   /** The event, and the next step of the payer. */
   readonly text: string

@@ -6,7 +6,7 @@ import { textsOf } from '../texts/texts.ts'
 import { html, type Markup } from './html.ts'
 import { layOut } from './layout.ts'
 
-export interface AmountPage {
+interface AmountPage {
   /** The currencies to choose from, if the link has none. */
   readonly currencies: readonly string[]
   /** The refused input. */

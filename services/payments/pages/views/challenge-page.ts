@@ -4,7 +4,7 @@ import { textsOf } from '../texts/texts.ts'
 import { html } from './html.ts'
 import { layOut } from './layout.ts'
 
-export interface ChallengePage {
+interface ChallengePage {
   /** The sealed state with which the answer resumes. */
   readonly ticket: string
   readonly card: string

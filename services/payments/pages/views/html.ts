@@ -6,7 +6,7 @@ export interface Markup {
 const markup = Symbol('markup')
 
 /** The content of a template. null, undefined and false render nothing. */
-export type Content = string | number | bigint | Markup | readonly Markup[] | null | undefined | false
+type Content = string | number | bigint | Markup | readonly Markup[] | null | undefined | false
 
 const escapes: Readonly<Record<string, string>> = {
   '&': '&amp;',

@@ -3,7 +3,7 @@ import { assets } from '../browser/assets.ts'
 import { textsOf } from '../texts/texts.ts'
 import { html, type Markup, textOf } from './html.ts'
 
-export interface Layout {
+interface Layout {
   readonly locale: Locale
   /** The title of the window; the name of the shop follows if it is known. */
   readonly title: string

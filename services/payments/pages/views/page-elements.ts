@@ -22,7 +22,7 @@ export interface PageElement {
   focus(): void
 }
 
-export interface PageEvent {
+interface PageEvent {
   readonly defaultPrevented: boolean
   /** The kind of an input event, such as `insertText` or `deleteContentBackward`. */
   readonly inputType?: string

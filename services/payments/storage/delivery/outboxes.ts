@@ -7,7 +7,7 @@ import { onlyRow, type Tx } from '../storage.ts'
 export const outboxes = ['mail', 'webhooks', 'processor', 'authorisations'] as const
 export type Outbox = (typeof outboxes)[number]
 
-export interface OutboxState {
+interface OutboxState {
   readonly waiting: bigint
   /** When the first entry that can be claimed is due; null when none waits. */
   readonly nextDueMs: number | null

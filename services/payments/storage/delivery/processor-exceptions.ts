@@ -73,7 +73,7 @@ export async function listOpenExceptions(tx: Tx, limit: number): Promise<readonl
 }
 
 /** A processor event that waits for its cause. */
-export interface WaitingEvent {
+interface WaitingEvent {
   readonly id: string
   readonly event: ProcessorEvent
   /** When it came for the first time. */

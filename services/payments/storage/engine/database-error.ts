@@ -7,7 +7,7 @@ import { StorageError } from '../storage.ts'
  * - `fail`: the caller gets the error, and the connection stays open;
  * - `lost`: as `reconnect`; if the commit failed, its outcome is unknown.
  */
-export type Consequence = 'retry' | 'reconnect' | 'lost' | 'fail'
+type Consequence = 'retry' | 'reconnect' | 'lost' | 'fail'
 
 export interface DatabaseFailure {
   readonly consequence: Consequence

@@ -1,7 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { type Storage, StorageError } from '../storage.ts'
 
-export interface StorageMeter {
+interface StorageMeter {
   /** `committed`, `rolled back`, or the code of a StorageError. */
   ended(outcome: string, ms: number): void
 }

@@ -14,7 +14,7 @@ export interface Migration {
   readonly checksum: string
 }
 
-export interface MigrationReport {
+interface MigrationReport {
   /** The migrations that this call applied, in order. */
   readonly applied: readonly string[]
   /** Migrations in the database that this program does not know: a newer program has migrated it. */
@@ -22,7 +22,7 @@ export interface MigrationReport {
 }
 
 /** The existing schema cannot result from these files. */
-export class MigrationError extends Error {
+class MigrationError extends Error {
   override readonly name = 'MigrationError'
 }
 

@@ -25,7 +25,7 @@ export interface Session {
   release(broken: boolean): void
 }
 
-export interface TransactionRunnerOptions {
+interface TransactionRunnerOptions {
   /** @throws StorageError `unavailable` when no connection can be had in time. */
   readonly openSession: (options: TransactionOptions) => Promise<Session>
   readonly clock: Clock

@@ -35,7 +35,7 @@ export type Once =
 /** The suggested delay before a request with a key that is in use is repeated. */
 export const retryAfterMs = 1_000
 
-export interface SaveOptions {
+interface SaveOptions {
   readonly times: { readonly nowMs: number; readonly expiresMs: number }
   readonly randomBytes: RandomBytes
   /** The owner of the marker that the answer replaces; null without a marker. */

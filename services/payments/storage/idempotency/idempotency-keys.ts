@@ -12,7 +12,7 @@ export interface KeyRow {
   readonly sealed: boolean
 }
 
-export interface StoredKey extends KeyRow {
+interface StoredKey extends KeyRow {
   readonly expires: Date
 }
 
@@ -50,7 +50,7 @@ export async function lockKey(
   return row.state === null ? undefined : row
 }
 
-export interface SavedAnswer {
+interface SavedAnswer {
   readonly fingerprint: Uint8Array
   readonly status: number
   readonly body: Uint8Array
@@ -98,7 +98,7 @@ export function isOvertaken(error: unknown): boolean {
   return violates(error, overtaken)
 }
 
-export interface Marker {
+interface Marker {
   readonly owner: string
   readonly reference: string
   readonly leaseUntilMs: number

@@ -30,9 +30,9 @@ export interface Settled extends Answer {
 export type Known = Once | { readonly kind: 'resumable' | 'unknown' }
 
 /** The work of a request. Its argument is the identified request. */
-export type Work<R> = (tx: Tx, request: R) => Promise<Settled>
+type Work<R> = (tx: Tx, request: R) => Promise<Settled>
 /** Returns the request, read in the transaction of the work. It must not write. */
-export type Identify<R> = (tx: Tx) => Promise<R | Refused>
+type Identify<R> = (tx: Tx) => Promise<R | Refused>
 
 export interface Idempotency {
   /**
@@ -56,7 +56,7 @@ export interface Idempotency {
   look(request: OnceRequest): Promise<Known>
 }
 
-export interface IdempotencyOptions {
+interface IdempotencyOptions {
   readonly storage: Storage
   readonly clock: Clock
   /** Uniform in [0, 1); spreads waits. */

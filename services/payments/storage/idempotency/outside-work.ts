@@ -37,7 +37,7 @@ export interface OutsideWork<P extends object, T> {
   readonly forget: (tx: Tx, reference: string) => Promise<void>
 }
 
-export interface OutsideWorkOptions extends CommitSearch {
+interface OutsideWorkOptions extends CommitSearch {
   readonly clock: Clock
   readonly randomBytes: RandomBytes
   /** The time that an answer is kept. */

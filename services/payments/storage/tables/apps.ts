@@ -54,7 +54,7 @@ interface KeyRow extends AppRow {
 }
 
 export const appColumns = 'apps.id, apps.name, identities.created'
-export const appTables = 'apps JOIN identities ON identities.id = apps.id'
+const appTables = 'apps JOIN identities ON identities.id = apps.id'
 
 export function appOf({ id, name, created }: AppRow): App {
   return { id, name, createdMs: created.getTime() }

@@ -3,7 +3,7 @@ import { type Tx, toDate } from '../storage.ts'
 import { column, object, type Row, Table } from '../table.ts'
 
 /** An authorisation that the processor may have received, and whose outcome is not stored yet. */
-export interface AuthorisationAttempt {
+interface AuthorisationAttempt {
   /** The operation id at the processor, which is also the id of the resulting payment. */
   readonly reference: string
   /** The idempotency key of the request. */

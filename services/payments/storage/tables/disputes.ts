@@ -51,7 +51,7 @@ export async function disputesOfTransactions(tx: Tx, ids: readonly string[]): Pr
 
 const ofMerchant = listOfMerchant(disputes)
 
-export interface DisputeFilters {
+interface DisputeFilters {
   readonly transactionId?: string | null
   readonly status?: DisputeStatus | null
 }

@@ -153,7 +153,7 @@ function entryOf(row: EntryRow): LedgerEntry {
 }
 
 /** Something that the books contradict. */
-export interface LedgerProblem {
+interface LedgerProblem {
   readonly rule: string
   readonly id: string
   readonly detail: string

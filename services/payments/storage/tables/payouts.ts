@@ -1,7 +1,7 @@
 import { firstId, onlyRow, type Tx } from '../storage.ts'
 
 /** That a line paid out for a period. A period is any name, such as a date. */
-export interface PayoutRecord {
+interface PayoutRecord {
   readonly merchantId: string
   readonly period: string
   readonly lineId: string

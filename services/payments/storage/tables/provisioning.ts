@@ -5,7 +5,7 @@ export async function lockProvisioning(tx: Tx, uid: string): Promise<void> {
   await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 2))', [uid])
 }
 
-export interface KnownKey {
+interface KnownKey {
   readonly appId: string
   readonly expiresMs: number | null
 }
