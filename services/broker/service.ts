@@ -63,7 +63,14 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   stats.gauge('backend.failing', () => Number(watch.problem !== ''))
   const makePreview = createPreviews(streamLog)
   const pages = await openPages(settings, {
-    ...{ broker, streams: streamLog, makePreview, stats, health, clock: systemClock, tls, log },
+    broker,
+    streams: streamLog,
+    makePreview,
+    stats,
+    health,
+    clock: systemClock,
+    tls,
+    log,
     backendProblem: () => watch.problem,
     watch: new StreamWatch({ broker, clock: systemClock, repeat: systemRepeat }),
   })
@@ -112,12 +119,21 @@ async function openBroker(settings: Settings, tracing: Tracing | undefined, log:
   const streamLog = await openStreamLog(settings)
   const table = new RouteTable({ clock: systemClock, log })
   const notifier = new Notifier({
-    ...{ streamLog, routes: table, stats, log, clock: systemClock, random: Math.random },
+    streamLog,
+    routes: table,
+    stats,
+    log,
+    clock: systemClock,
+    random: Math.random,
     policy: createAddressPolicy(settings.webhookAllowedCidrs, settings.webhookAllowHttp),
     resolve: resolveBySystem,
   })
   const options: BrokerOptions = {
-    ...{ log: streamLog, routes: table, stats, clock: systemClock, tracing },
+    log: streamLog,
+    routes: table,
+    stats,
+    clock: systemClock,
+    tracing,
     onBegun: request => notifier.begun(request),
     limits: limitsOf(settings),
     newTraceparent: () => (tracing === undefined ? '' : newTraceparent(settings.tracingSamplingRate)),

@@ -6,12 +6,6 @@ import { type RouteTable, streamRouteTypeUrl } from '../routes/route-table.ts'
 import { type BrokerPages, createOperatorAnswers } from './answer-operator.ts'
 import { createLoadReporter, type RouteLoad } from './report-load.ts'
 
-/** Receives routes from the operator, reports their load to it, and answers it about requests. */
-export interface RouteFeed {
-  start(): void
-  stop(): Promise<void>
-}
-
 export interface RouteFeedOptions {
   readonly table: Pick<RouteTable, 'load'>
   /** The load of every route; see `LoadReporterOptions`. */
@@ -21,6 +15,9 @@ export interface RouteFeedOptions {
   readonly log: Log
 }
 
+/** Receives routes from the operator, reports their load to it, and answers it about requests. */
+export type RouteFeed = ReturnType<typeof openRouteFeed>
+
 /**
  * Feeds the table from the management server of the settings, and reports over the same connection. Without
  * a `uid` in the node's metadata the operator could not identify this broker, so it gets no report. Import
@@ -28,10 +25,7 @@ export interface RouteFeedOptions {
  *
  * @throws Error that names the setting whose TLS file cannot be used.
  */
-export function openRouteFeed(
-  settings: FeedSettings,
-  { table, loads, pages, log }: RouteFeedOptions,
-): RouteFeed {
+export function openRouteFeed(settings: FeedSettings, { table, loads, pages, log }: RouteFeedOptions) {
   const { feed, connection } = openXdsFeed(
     settings,
     { typeUrl: streamRouteTypeUrl, load: response => table.load(response) },
@@ -45,11 +39,11 @@ export function openRouteFeed(
     createOperatorAnswers({ ...parts, identity, pages }),
   ]
   return {
-    start() {
+    start(): void {
       feed.start()
       if (identity.uid !== '') for (const call of calls) call.start()
     },
-    async stop() {
+    async stop(): Promise<void> {
       await Promise.all(calls.map(call => call.stop()))
       await feed.stop()
     },

@@ -9,7 +9,7 @@ import {
   type StreamRoute_Rules,
   StreamRouteSchema,
 } from '@tollway/proto/tollway/broker/v1/stream_route'
-import { maxIdCharacters } from '../wire/animation-ids.ts'
+import { countCharacters, maxIdCharacters } from '../wire/animation-ids.ts'
 import {
   concurrentRequestPolicies,
   defaultRoute,
@@ -53,7 +53,7 @@ export function decodeRoute(bytes: Uint8Array, place: string): DecodedRoute {
   if (message instanceof Error) return { problems: [`${place}: ${message.message}`] }
   const isNamed = nameForm.test(message.name)
   const reader = createReader(isNamed ? message.name : place)
-  if (!isNamed) reader.refuse('name', quote(message.name), 'namespace/name, as in Kubernetes')
+  if (!isNamed) reader.reject('name', quote(message.name), 'namespace/name, as in Kubernetes')
   const route: Route = {
     name: message.name,
     createdMs: reader.integer('createdMs', message.createdMs, 0, Number.MAX_SAFE_INTEGER, 0),
@@ -85,7 +85,7 @@ function parse(bytes: Uint8Array): StreamRoute | Error {
 /** Reads fields and collects their problems; an empty or 0 field has the fallback. */
 function createReader(source: string) {
   const problems: string[] = []
-  const refuse = (field: string, found: string, allowed: string) =>
+  const reject = (field: string, found: string, allowed: string) =>
     void problems.push(`${source}: ${field}: ${found} is not allowed: ${allowed}`)
 
   function inRange(
@@ -96,13 +96,13 @@ function createReader(source: string) {
     allowed: string,
   ): boolean {
     const isRight = value >= min && value <= max
-    if (!isRight) refuse(field, `${value}`, allowed)
+    if (!isRight) reject(field, `${value}`, allowed)
     return isRight
   }
 
   return {
     problems,
-    refuse,
+    reject,
     word<const Word extends string>(
       field: string,
       text: string,
@@ -111,7 +111,7 @@ function createReader(source: string) {
     ): Word {
       if (text === '') return fallback
       const word = words.find(known => known === text)
-      if (word === undefined) refuse(field, quote(text), `one of ${words.join(', ')}`)
+      if (word === undefined) reject(field, quote(text), `one of ${words.join(', ')}`)
       return word ?? fallback
     },
     integer(field: string, value: bigint, min: number, max: number, fallback: number): number {
@@ -123,13 +123,14 @@ function createReader(source: string) {
       return value !== 0 && inRange(field, value, minSeconds, maxSeconds, allowed) ? value : fallback
     },
     id(field: string, text: string): string {
-      if (lengthOf(text) > maxIdCharacters) {
-        refuse(field, `a text of ${lengthOf(text)} characters`, `at most ${maxIdCharacters}`)
+      const characters = countCharacters(text)
+      if (characters > maxIdCharacters) {
+        reject(field, `a text of ${characters} characters`, `at most ${maxIdCharacters}`)
       }
       return text
     },
     list<T>(field: string, items: readonly T[], max: number): readonly T[] {
-      if (items.length > max) refuse(field, `a list of ${items.length}`, `at most ${max}`)
+      if (items.length > max) reject(field, `a list of ${items.length}`, `at most ${max}`)
       return items.slice(0, max)
     },
   }
@@ -164,14 +165,14 @@ function readRules(rules: StreamRoute_Rules | undefined, { word, list }: Reader)
   }
 }
 
-function readLateJoiners(message: StreamRoute, { word, seconds, refuse }: Reader): LateJoiners {
+function readLateJoiners(message: StreamRoute, { word, seconds, reject }: Reader): LateJoiners {
   const from = word('lateJoiners', message.lateJoiners, lateJoinerWords, 'now')
   const found = message.lateJoinerSeconds
   if (from === 'last') {
-    if (found === 0) refuse('lateJoinerSeconds', '0', 'more than 0 where lateJoiners is last')
+    if (found === 0) reject('lateJoinerSeconds', '0', 'more than 0 where lateJoiners is last')
     return { from, seconds: seconds('lateJoinerSeconds', found, 0) }
   }
-  if (found !== 0) refuse('lateJoinerSeconds', `${found}`, 'nothing where lateJoiners is not last')
+  if (found !== 0) reject('lateJoinerSeconds', `${found}`, 'nothing where lateJoiners is not last')
   return { from }
 }
 
@@ -200,38 +201,30 @@ function readTokens(message: StreamRoute, reader: Reader): Route['tokens'] {
   return push.length + pull.length > 0 ? { push, pull } : { push: both, pull: both }
 }
 
-function readHashes(field: string, hashes: readonly Uint8Array[], { list, refuse }: Reader): Uint8Array[] {
+function readHashes(field: string, hashes: readonly Uint8Array[], { list, reject }: Reader): Uint8Array[] {
   const found = list(field, hashes, maxTokenHashes)
   for (const [index, hash] of found.entries()) {
     if (hash.length === hashBytes) continue
-    refuse(`${field}[${index}]`, `${hash.length} bytes`, `the ${hashBytes} bytes of a SHA-256`)
+    reject(`${field}[${index}]`, `${hash.length} bytes`, `the ${hashBytes} bytes of a SHA-256`)
   }
   // Copied, because `subarray` would keep the bytes of the whole response alive.
   return found.map(hash => hash.slice())
 }
 
 /** Problems quote no secret. */
-function readWebhook({ webhook }: StreamRoute, { list, refuse }: Reader): Pick<Route, 'webhook'> {
+function readWebhook({ webhook }: StreamRoute, { list, reject }: Reader): Pick<Route, 'webhook'> {
   if (webhook === undefined) return {}
   const { url } = webhook
   if (!/^https?:\/\/\S+$/.test(url) || url.length > maxUrlCharacters) {
-    refuse('webhook.url', quote(url), `an http or https URL of at most ${maxUrlCharacters} characters`)
+    reject('webhook.url', quote(url), `an http or https URL of at most ${maxUrlCharacters} characters`)
   }
   const secrets = list('webhook.secrets', webhook.secrets, maxSigningSecrets)
-  if (secrets.length === 0) refuse('webhook.secrets', 'an empty list', 'at least one')
+  if (secrets.length === 0) reject('webhook.secrets', 'an empty list', 'at least one')
   for (const [index, secret] of secrets.entries()) {
     const fault = webhookSecretFault(secret)
     if (fault !== undefined) {
-      refuse(`webhook.secrets[${index}]`, `a text that ${fault}`, webhookSecretForm)
+      reject(`webhook.secrets[${index}]`, `a text that ${fault}`, webhookSecretForm)
     }
   }
   return { webhook: { url, secrets } }
-}
-
-/** Returns the length in Unicode characters. */
-function lengthOf(text: string): number {
-  if (text.length <= maxIdCharacters) return text.length
-  let characters = 0
-  for (const _ of text) characters += 1
-  return characters
 }

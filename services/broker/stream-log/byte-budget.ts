@@ -2,8 +2,7 @@ export const defaultMaxKeptBytes = 128 * 1024 * 1024
 
 /**
  * The maximum bytes of all requests of a process: in rings, in flight to Redis, in Redis after their end, and
- * in the sinks of consumers. The owner
- * of each byte spends it here and releases it.
+ * in the sinks of consumers. The owner of each byte spends it here and releases it.
  *
  * While the budget is exceeded, a ring keeps only the entries that its cursors hold, and at most an equal
  * share of the limit: beyond that its producer waits or its oldest entries are dropped, as in a ring that is

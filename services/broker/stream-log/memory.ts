@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { type AnimationIds, matchesIds } from '../wire/animation-ids.ts'
+import { type AnimationIds, idsKey, matchesIds } from '../wire/animation-ids.ts'
 import { ByteBudget, defaultMaxKeptBytes } from './byte-budget.ts'
 import { EndedRequests } from './ended-requests.ts'
 import type { Repeat } from './repeat.ts'
@@ -167,9 +167,6 @@ export class MemoryLog implements StreamLog {
     for (const report of this.#endListeners) report(request, end, request.progress)
   }
 }
-
-const idsKey = ({ streamId, requestId, targetObjectId }: AnimationIds) =>
-  JSON.stringify([streamId, requestId, targetObjectId])
 
 interface MemoryRequestOptions {
   readonly key: string

@@ -185,7 +185,11 @@ export class Pull {
       return
     }
     const delivery = new Delivery(this.#context, {
-      ...{ request, route, beginning, pulledMs: this.#pulledMs, hasTurn },
+      request,
+      route,
+      beginning,
+      pulledMs: this.#pulledMs,
+      hasTurn,
       namesRun: this.#received !== undefined,
       notices: this.#notices,
       onReadable: () => this.#pump(),

@@ -88,7 +88,12 @@ export async function beginRequest(
     context.onBegun(writer.request)
     countIn(ofRoute, bytes)
     const pushed = new PushedRequest(context, {
-      ...{ writer, route, rules, header, token, start },
+      writer,
+      route,
+      rules,
+      header,
+      token,
+      start,
       resumeToken: resumeGraceMs === 0 ? undefined : tokenOf(writer.request.key, 0, secret),
     })
     for (const warning of warnings) writer.append(encodeStatusMessage(warning))
@@ -129,7 +134,12 @@ export async function continueRequest(
   // A running request is not rejected because of requests that have begun in the meantime.
   context.requestsOfRoute.take(route.name, Number.POSITIVE_INFINITY)
   return new PushedRequest(context, {
-    ...{ writer, route, rules, header, token, start },
+    writer,
+    route,
+    rules,
+    header,
+    token,
+    start,
     resumeToken: tokenOf(writer.request.key, resumed.uses, secret),
   })
 }

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import type { Metadata } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { Resumption } from '../stream-log/stream-log.ts'
-import type { AnimationIds } from '../wire/animation-ids.ts'
+import { type AnimationIds, idsKey } from '../wire/animation-ids.ts'
 import type { TokenHash } from './admission.ts'
 
 /** The metadata in which a producer sends its resume token, and gets it in the response. */
@@ -30,13 +30,9 @@ export function hashSecret(secret: string, bearer: TokenHash): string {
  * Identifies the producer of a request by its bearer token, so that only it may begin the request again when
  * it is lost. Empty without a token. The ids are hashed too: two requests of a producer do not look alike.
  */
-export function hashProducer(
-  { streamId, requestId, targetObjectId }: AnimationIds,
-  bearer: TokenHash,
-): string {
+export function hashProducer(ids: AnimationIds, bearer: TokenHash): string {
   if (bearer === undefined) return ''
-  const ids = JSON.stringify([streamId, requestId, targetObjectId])
-  return createHash('sha256').update(ids).update(bearer).digest('hex')
+  return createHash('sha256').update(idsKey(ids)).update(bearer).digest('hex')
 }
 
 /** `<run>.<uses>.<secret>`, where `uses` is the number of earlier continuations. */

@@ -133,7 +133,10 @@ export class Notifier {
         this.#queues.delete(route)
         if (this.#queues.size === 0) this.#onEmpty()
       },
-      ...{ permits: this.#permits, random, timing: this.#limits, monotonicMs: clock.monotonicMs },
+      permits: this.#permits,
+      random,
+      timing: this.#limits,
+      monotonicMs: clock.monotonicMs,
     })
   }
 

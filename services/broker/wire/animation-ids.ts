@@ -1,4 +1,5 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
+
 /** The ids of a request, its stream and its object. In a pull an empty field matches any value. */
 export interface AnimationIds {
   /** One utterance: the unit that a controller can stop. */
@@ -16,6 +17,11 @@ export function matchesIds(wanted: AnimationIds, ids: AnimationIds): boolean {
     isWanted(wanted.requestId, ids.requestId) &&
     isWanted(wanted.targetObjectId, ids.targetObjectId)
   )
+}
+
+/** Equal for equal ids only. All brokers of a Redis write it there. */
+export function idsKey({ streamId, requestId, targetObjectId }: AnimationIds): string {
+  return JSON.stringify([streamId, requestId, targetObjectId])
 }
 
 const isWanted = (wanted: string, found: string) => wanted === '' || wanted === found
@@ -43,8 +49,14 @@ export function assertIdsAreShort(ids: AnimationIds, sourceServiceId = ''): void
 }
 
 function assertShort(field: string, id: string): void {
-  if (id.length <= maxIdCharacters) return
-  let characters = 0
-  for (const _ of id) characters += 1
+  const characters = countCharacters(id)
   if (characters > maxIdCharacters) throw new IdTooLong(field, characters)
+}
+
+/** The number of Unicode characters; of UTF-16 units where even those are no more than `maxIdCharacters`. */
+export function countCharacters(text: string): number {
+  if (text.length <= maxIdCharacters) return text.length
+  let characters = 0
+  for (const _ of text) characters += 1
+  return characters
 }

@@ -74,8 +74,3 @@ export function decodeEntry(key: string, value: string): DirectoryEntry | undefi
     return undefined
   }
 }
-
-/** The field of a request's ids in the hash of running requests, which has one request per ids. */
-export function idsField({ streamId, requestId, targetObjectId }: AnimationIds): string {
-  return JSON.stringify([streamId, requestId, targetObjectId])
-}

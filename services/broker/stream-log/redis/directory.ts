@@ -1,7 +1,7 @@
-import { type AnimationIds, matchesIds } from '../../wire/animation-ids.ts'
+import { type AnimationIds, idsKey, matchesIds } from '../../wire/animation-ids.ts'
 import { EndedRequests } from '../ended-requests.ts'
 import type { EndListener, LoggedRequest, Progress, RequestEnd, RequestWriter } from '../stream-log.ts'
-import { type DirectoryEntry, idsField } from './directory-entry.ts'
+import type { DirectoryEntry } from './directory-entry.ts'
 import { type LocalRequest, logAway } from './local-request.ts'
 import type { PositionReport, PositionReports } from './position-reports.ts'
 import type { ReadLoop } from './read-loop.ts'
@@ -205,5 +205,5 @@ export class Directory {
 export async function removeExpired({ keys, commands }: RedisLogSetup, entry: DirectoryEntry): Promise<void> {
   const { key, ids } = entry
   const names = [keys.entries(key), keys.requests, keys.running]
-  await commands.call('EVAL', forgetScript, names.length, ...names, idsField(ids), key)
+  await commands.call('EVAL', forgetScript, names.length, ...names, idsKey(ids), key)
 }

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { idsKey } from '../../wire/animation-ids.ts'
 import {
   cameBack,
   interruptedMs,
@@ -16,7 +17,6 @@ import {
   encodeEnd,
   encodeEntry,
   endedEntry,
-  idsField,
   type StoredEnd,
 } from './directory-entry.ts'
 import type { DirectorySync } from './directory-sync.ts'
@@ -53,7 +53,7 @@ export async function endRequest(
     endScript,
     6,
     ...[keys.entries(key), keys.header(key), keys.requests, keys.running, keys.changes, keys.producer(key)],
-    ...[idsField(entry.ids), key, endId(epoch), text],
+    ...[idsKey(entry.ids), key, endId(epoch), text],
     `${epoch} ${encodeEntry(endedEntry(entry, { end, by }, clock.nowMs()))}`,
     Math.round(entry.limits.keepMs) + endGraceMs,
     who === 'any' ? '' : entry.owner,
@@ -81,7 +81,7 @@ export async function endLostRequest(
   { ids, bearerHash }: Pick<Opening, 'ids' | 'bearerHash'>,
 ): Promise<boolean> {
   const { keys, commands, podId } = setup
-  const found = await commands.call('HGET', keys.running, idsField(ids)).catch(unavailable)
+  const found = await commands.call('HGET', keys.running, idsKey(ids)).catch(unavailable)
   if (!(found instanceof Uint8Array)) return false
   const run = String(found)
   const { bearer, uses, isLost } = await readProducer(setup, run).catch(unavailable)

@@ -14,7 +14,7 @@ export function redisKeys(prefix: string) {
      * ended requests. Brokers read all of it when they connect, and periodically.
      */
     requests: `${tag}:requests`,
-    /** Hash: the three ids of a running request -> its key. Prevents a second producer with the same ids. */
+    /** Hash: the ids of a running request (see `idsKey`) -> its key. Prevents a second producer with the same ids. */
     running: `${tag}:running`,
     /** String: the last epoch of a request; see `openScript`. */
     epoch: `${tag}:epoch`,

@@ -1,3 +1,4 @@
+import { idsKey } from '../../wire/animation-ids.ts'
 import { type ResumeTokens, useToken } from '../resume-tokens.ts'
 import {
   describeEnd,
@@ -13,7 +14,7 @@ import {
 } from '../stream-log.ts'
 import { unavailable } from './connection.ts'
 import type { Directory } from './directory.ts'
-import { type DirectoryEntry, decodeEntry, encodeEntry, idsField } from './directory-entry.ts'
+import { type DirectoryEntry, decodeEntry, encodeEntry } from './directory-entry.ts'
 import { openScript, resumeScript } from './scripts.ts'
 import { directoryExpiryMs, type RedisLogSetup } from './setup.ts'
 
@@ -50,7 +51,7 @@ async function storeOpening(
     keys.producer(key),
   ]
   const values = [
-    ...[idsField(ids), key, encodeEntry(entry), header, timings.orphanMs, directoryExpiryMs],
+    ...[idsKey(ids), key, encodeEntry(entry), header, timings.orphanMs, directoryExpiryMs],
     ...[resume?.tokenHash ?? '', JSON.stringify(progress), bearerHash],
   ]
   return String(await commands.call('EVAL', openScript, names.length, ...names, ...values))
