@@ -43,7 +43,6 @@ type HistogramName = (typeof histogramNames)[number]
 
 export interface RouteStats {
   readonly counters: Record<CounterName, number>
-  /** Violations by rule. */
   readonly violations: Record<RuleName, number>
   readonly histograms: Readonly<Record<HistogramName, BoundedHistogram>>
 }

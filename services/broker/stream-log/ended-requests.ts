@@ -40,7 +40,6 @@ export class EndedRequests {
     }
   }
 
-  /** Forgets the requests whose time is over. */
   sweep(): void {
     for (const request of this.#requests) if (request.untilMs <= this.#nowMs()) this.#forget(request)
   }

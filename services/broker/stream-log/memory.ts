@@ -373,7 +373,6 @@ class Interruptions {
     return (this.#until.get(keyOf(streamId, requestId)) ?? 0) > this.#clock.monotonicMs()
   }
 
-  /** Forgets expired interruptions. */
   sweep(): void {
     const nowMs = this.#clock.monotonicMs()
     for (const [key, untilMs] of this.#until) {

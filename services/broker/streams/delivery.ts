@@ -260,7 +260,6 @@ export class PullNotices {
     return this.#queue.length === 0
   }
 
-  /** Removes and returns the oldest. */
   take(): Status | undefined {
     return this.#queue.shift()
   }

@@ -51,14 +51,12 @@ export interface BrokerLimits {
   readonly resumeGraceMs: number
 }
 
-/** The caller of a method. */
 export interface Caller {
   readonly metadata: Metadata
   /** The address of the caller, for lists and logs. */
   readonly peer: string
 }
 
-/** The caller of a push. */
 export interface Pusher extends Caller {
   /** Sends the initial metadata of the response, once. */
   sendHeaders(metadata: Metadata): void

@@ -13,7 +13,6 @@ export class Tally {
     return count < limit
   }
 
-  /** Removes one. */
   release(key: string): void {
     const count = this.count(key)
     if (count <= 1) this.#counts.delete(key)

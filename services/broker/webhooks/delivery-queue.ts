@@ -12,7 +12,6 @@ interface DeliveryQueueOptions {
   readonly attempt: (notification: Notification) => Promise<Attempt>
   /** Called with each notification that is given up, and the reason. */
   readonly onDrop: (notification: Notification, reason: string) => void
-  /** Called when the size of the queue has changed. */
   readonly onSize: (bytes: number) => void
   /** Limits the concurrent attempts of all queues. */
   readonly permits: Semaphore

@@ -32,7 +32,6 @@ interface NotifierLimits extends DeliveryTiming {
   readonly allBytes: number
   /** Concurrent attempts of all routes. */
   readonly attempts: number
-  /** The time of one attempt. */
   readonly attemptMs: number
   /** The interval between two log lines of the same message. */
   readonly logMs: number

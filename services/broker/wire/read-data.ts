@@ -22,7 +22,6 @@ export function emptyData(): DataBuilder {
   return { part: 'data', skelAnimation: undefined, audio: undefined, camera: undefined }
 }
 
-/** Reads the AnimationData that follows into `data`. */
 export function readData(reader: WireReader, data: DataBuilder): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {

@@ -28,7 +28,6 @@ function emptyIds(): Mutable<AnimationIds> {
   return { requestId: '', streamId: '', targetObjectId: '' }
 }
 
-/** Reads the AnimationDataStreamHeader that follows into `header`. */
 export function readHeader(reader: WireReader, header: HeaderBuilder): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {
@@ -66,7 +65,6 @@ function readIdsMessage(reader: WireReader, ids: Mutable<AnimationIds>): void {
   reader.leave(outer)
 }
 
-/** Reads the fields of an AnimationIds up to its end. */
 function readIds(reader: WireReader, ids: Mutable<AnimationIds>): void {
   while (reader.at < reader.end) {
     const tag = reader.tag()

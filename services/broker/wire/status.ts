@@ -20,7 +20,6 @@ export function emptyStatus(): StatusBuilder {
   return { part: 'status', status: { code: 'SUCCESS', message: '' } }
 }
 
-/** Reads the Status that follows into `message`. An unknown code counts as ERROR. */
 export function readStatus(reader: WireReader, { status }: StatusBuilder): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {

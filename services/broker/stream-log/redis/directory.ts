@@ -58,7 +58,6 @@ export class Directory {
     return () => this.#watchers.delete(report)
   }
 
-  /** Adds a listener; see `StreamLog.onEnd`. */
   onEnd(listener: EndListener): () => void {
     this.#endListeners.add(listener)
     return () => this.#endListeners.delete(listener)

@@ -98,7 +98,6 @@ export class Heartbeat {
     this.#pods.answer().catch(() => {})
   }
 
-  /** Deregisters this broker. */
   async close(): Promise<void> {
     for (const stop of this.#stopTimers) stop()
     this.#listeners.clear()
@@ -222,7 +221,6 @@ class Pods {
     await this.#send()
   }
 
-  /** Removes the heartbeat of this broker. */
   async deregister(): Promise<void> {
     const { podId, keys, commands } = this.#setup
     await commands.call('DEL', keys.heartbeat(podId), keys.inbox(podId))
