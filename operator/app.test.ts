@@ -15,7 +15,7 @@ import {
   SessionRequestSchema,
   Subscribe_What as What,
 } from '@tollway/proto/tollway/operator/v1/counters'
-import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
 import { createAuthority } from '../services/grpc/server/testing/contract/certificates.ts'
 import { waitFor } from '../test/support/wait-for.ts'
 import type { ResourceList } from './api/shapes.ts'

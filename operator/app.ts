@@ -10,7 +10,7 @@ import type { Infrastructure } from './infrastructure/provider.ts'
 import { admitReplicas, watchGoneReplicas } from './infrastructure/replicas.ts'
 import type { RouteSecrets } from './kinds/animation-stream-route/route-secrets.ts'
 import type { KindAdapter, Named } from './kinds/kind-adapter.ts'
-import type { Reservations } from './kinds/rate-limit-config/claim-domains.ts'
+import type { Reservations } from './kinds/rate-limit-config/rate-limit-config.ts'
 import { type KindAdapters, openKindAdapters } from './kinds/registry.ts'
 import { brokerSessions } from './streams/broker-session.ts'
 import {

@@ -6,7 +6,7 @@ import {
   memberFields,
   type ValueOf,
 } from '@tollway/ratelimit/rules/fields.ts'
-import { maxLimits, minLimits } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import { maxLimits, minLimits } from '@tollway/ratelimit/rules/model.ts'
 import { units } from '@tollway/ratelimit/rules/units.ts'
 import Type, { type TOptional, type TUnsafe } from 'typebox'
 import { type FieldRule, withRules } from '../field-rule.ts'

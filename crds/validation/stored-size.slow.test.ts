@@ -8,8 +8,7 @@ import {
 import { waitFor } from '../../test/support/wait-for.ts'
 import { customResourceDefinition } from '../generation/definition.ts'
 import { rateLimitConfigKind } from '../rate-limit-config.ts'
-import { maxStoredBytes, storedBytesOf } from './stored-size.ts'
-import { validateRateLimitConfig } from './validate-rate-limit-config.ts'
+import { maxStoredBytes, storedBytesOf, validateRateLimitConfig } from './validate-rate-limit-config.ts'
 
 type Shape = (rules: number) => readonly object[]
 

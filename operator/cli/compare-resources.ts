@@ -5,7 +5,7 @@ import {
   type RateLimitDomain,
   type RateLimitPolicy,
   type RateLimitRule,
-} from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+} from '@tollway/ratelimit/rules/model.ts'
 import { isOurs } from '../kinds/registry.ts'
 import { pausedAnnotation, rotationAnnotation, type SourcedResource } from '../sources/source.ts'
 import type { FolderContent } from './read-folder.ts'

@@ -1,7 +1,7 @@
 import type { StreamLoads } from '../xds/loads/stream-loads.ts'
 import type { RouteSecrets } from './animation-stream-route/route-secrets.ts'
 import type { KindAdapter, KindColumns, Named } from './kind-adapter.ts'
-import type { Reservations } from './rate-limit-config/claim-domains.ts'
+import type { Reservations } from './rate-limit-config/rate-limit-config.ts'
 
 /** The parts of an operator that kinds use beside their resources. */
 export interface KindContext {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createSlices } from '@tollway/chassis/slices.ts'
-import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
-import { openDomainClaims } from '../kinds/rate-limit-config/claim-domains.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
+import { openDomainClaims } from '../kinds/rate-limit-config/rate-limit-config.ts'
 import { chooseContents, nameOf } from './choose-contents.ts'
 
 /** A resource that names one domain, and may have another one in force. */

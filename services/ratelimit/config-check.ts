@@ -5,8 +5,8 @@ import { parseOptions, required } from '@tollway/chassis/command-line/parse-opti
 import { runCommand } from '@tollway/chassis/command-line/run-command.ts'
 import { findFiles } from './feeds/find-files.ts'
 import { readFiles } from './feeds/read-files.ts'
-import { formatProblem } from './rules/findings/format-problem.ts'
-import type { Problem } from './rules/rate-limit-domain.ts'
+import type { Problem } from './rules/model.ts'
+import { formatProblem } from './rules/problems.ts'
 import { validateParsed } from './rules/yaml/parse-yaml.ts'
 
 /** The result of checking a folder of configuration files. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { compile, limitsOf } from '@tollway/ratelimit/rules/compile.ts'
-import type { Problem } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import type { Problem } from '@tollway/ratelimit/rules/model.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
 import { parseYaml } from '@tollway/ratelimit/rules/yaml/parse-yaml.ts'
 import fc from 'fast-check'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, type TestContext, test } from 'node:test'
-import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import type { RateLimitProcess } from '../support/rate-limit-process.ts'
 import { startRedisCluster } from '../support/redis-cluster.ts'
 import { startRedisSentinels } from '../support/redis-sentinels.ts'

@@ -19,8 +19,8 @@ import {
   type DiscoveryResponse,
   DiscoveryResponseSchema,
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
-import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
-import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
+import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
 import { Certificates } from '../../operator/certificates/certificates.ts'
 import { type Identity, issueAuthority, issueLeaf } from '../../operator/certificates/issue.ts'
 import { storeInMemory } from '../../operator/certificates/testing/store-in-memory.ts'

@@ -1,4 +1,4 @@
-import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import { pageOf } from '../../counters/page-of.ts'
 import type { DomainTotals, HitCounts, Page, Paged, RuleTotals } from '../../counters/pod-sessions.ts'
 import { readAll, withoutPods } from '../../counters/read-all.ts'

@@ -1,5 +1,5 @@
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
-import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
 import { pageOf } from '../../counters/page-of.ts'
 import type { PodState } from '../../counters/pod-sessions.ts'
 import { readAll } from '../../counters/read-all.ts'

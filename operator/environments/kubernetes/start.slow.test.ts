@@ -6,7 +6,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
-import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
 import { customResourceDefinition } from '../../../crds/generation/definition.ts'
 import { freePorts } from '../../../test/support/free-ports.ts'
 import {

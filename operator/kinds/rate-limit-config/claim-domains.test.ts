@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { openDomainClaims } from './claim-domains.ts'
+import { openDomainClaims } from './rate-limit-config.ts'
 
 const claimant = (name: string) => ({ name: `of-${name}/${name}`, namespace: `of-${name}` })
 

@@ -1,11 +1,7 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
 import { apiVersion } from '@tollway/crds/resource-kind.ts'
 import { effectiveFields, ruleFlags } from '@tollway/ratelimit/rules/fields.ts'
-import type {
-  RateLimitDomain,
-  RateLimitPolicy,
-  RateLimitRule,
-} from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '@tollway/ratelimit/rules/model.ts'
 
 /** A RateLimitConfig resource, as it is written into a manifest. */
 interface Manifest {

@@ -1,7 +1,7 @@
 import { compile } from '@tollway/ratelimit/rules/compile.ts'
 import { type Explanation, explain } from '@tollway/ratelimit/rules/explain.ts'
 import { type Entry, match } from '@tollway/ratelimit/rules/match.ts'
-import type { RateLimitDomain } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import { replacedLimits } from '@tollway/ratelimit/rules/replaces.ts'
 
 interface ExplainedRequest {

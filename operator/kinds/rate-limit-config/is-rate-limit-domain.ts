@@ -5,7 +5,7 @@ import {
   type RateLimitDomain,
   type RateLimitPolicy,
   type RateLimitRule,
-} from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+} from '@tollway/ratelimit/rules/model.ts'
 import { parseUnit } from '@tollway/ratelimit/rules/units.ts'
 
 /**

@@ -2,11 +2,7 @@ import { oncePerObject } from '@tollway/chassis/once-per-object.ts'
 import { compile, limitsOf } from '@tollway/ratelimit/rules/compile.ts'
 import { windowOf } from '@tollway/ratelimit/rules/explain.ts'
 import type { LimitSettings } from '@tollway/ratelimit/rules/limit.ts'
-import {
-  finalKeyOf,
-  type RateLimitDomain,
-  type RateLimitRule,
-} from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import { finalKeyOf, type RateLimitDomain, type RateLimitRule } from '@tollway/ratelimit/rules/model.ts'
 
 /** A limit of a domain, for lists. Each limit of a rule with several is one of its own. */
 interface ListedRule {

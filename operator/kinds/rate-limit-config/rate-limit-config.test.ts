@@ -5,11 +5,7 @@ import { BinaryWriter } from '@bufbuild/protobuf/wire'
 import type { JsonObject } from '@tollway/chassis/json.ts'
 import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import { type Feature, features } from '@tollway/ratelimit/rules/fields.ts'
-import type {
-  RateLimitDomain,
-  RateLimitPolicy,
-  RateLimitRule,
-} from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '@tollway/ratelimit/rules/model.ts'
 import { units } from '@tollway/ratelimit/rules/units.ts'
 import fc from 'fast-check'
 import { decodeDomain } from '../../../services/ratelimit/feeds/domain-codec.ts'

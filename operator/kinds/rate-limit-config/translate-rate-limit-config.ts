@@ -6,11 +6,7 @@ import type {
 } from '@tollway/crds/rate-limit-config.ts'
 import { validateRateLimitConfig } from '@tollway/crds/validation/validate-rate-limit-config.ts'
 import { givenFields, memberFields, toRuleFlags } from '@tollway/ratelimit/rules/fields.ts'
-import type {
-  RateLimitDomain,
-  RateLimitPolicy,
-  RateLimitRule,
-} from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '@tollway/ratelimit/rules/model.ts'
 import { validate } from '@tollway/ratelimit/rules/validate.ts'
 import type { FieldProblem, Translation } from '../translation.ts'
 

@@ -6,7 +6,7 @@ import {
   RateLimitPolicySchema,
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import { effectiveFields, type Field, memberFields } from '../rules/fields.ts'
-import type { RateLimitPolicy } from '../rules/rate-limit-domain.ts'
+import type { RateLimitPolicy } from '../rules/model.ts'
 import { makeLimit, makeRule } from '../rules/testing/make-rule.ts'
 import { decodeDomain, encodeDomain } from './domain-codec.ts'
 

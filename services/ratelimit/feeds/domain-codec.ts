@@ -18,7 +18,7 @@ import {
   type ValueOf,
   type ValuesOf,
 } from '../rules/fields.ts'
-import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../rules/rate-limit-domain.ts'
+import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '../rules/model.ts'
 import { parseUnit, type Unit, units } from '../rules/units.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { type BigIntStats, readdirSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Problem } from '../rules/rate-limit-domain.ts'
+import type { Problem } from '../rules/model.ts'
 
 /** A configuration file in the folder. */
 export interface FoundFile {

@@ -11,7 +11,7 @@ import {
   RateLimitUnit,
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import fc from 'fast-check'
-import { rateLimitTypeUrl } from '../rules/rate-limit-domain.ts'
+import { rateLimitTypeUrl } from '../rules/model.ts'
 import { asyncCpuMsOf, maxHostileCpuMs } from '../rules/testing/rules-of-yaml.ts'
 import { subscribe } from './open-feed.ts'
 import { openConfiguration } from './testing/open-configuration.ts'

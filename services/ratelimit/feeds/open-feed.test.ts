@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inShort, type Response, startServer } from '../../discovery/testing/management-server.ts'
-import { rateLimitTypeUrl } from '../rules/rate-limit-domain.ts'
+import { rateLimitTypeUrl } from '../rules/model.ts'
 import { response, startFeed } from './testing/start-feed.ts'
 
 test('resources are requested by their type and become active', async t => {

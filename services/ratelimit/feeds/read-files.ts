@@ -1,6 +1,6 @@
 import { hashContent } from '@tollway/chassis/hash-content.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
-import type { Problem } from '../rules/rate-limit-domain.ts'
+import type { Problem } from '../rules/model.ts'
 import { type ParsedYaml, parseYaml } from '../rules/yaml/parse-yaml.ts'
 import { maxDocumentCharacters } from '../rules/yaml/yaml-size.ts'
 import type { FoundFile, FoundFiles } from './find-files.ts'

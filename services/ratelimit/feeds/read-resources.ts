@@ -1,5 +1,5 @@
 import { checkType } from '@tollway/discovery/discovery-session.ts'
-import { type Problem, rateLimitTypeUrl } from '../rules/rate-limit-domain.ts'
+import { type Problem, rateLimitTypeUrl } from '../rules/model.ts'
 import { decodeDomain } from './domain-codec.ts'
 import type { OpenReading, Part, Resources } from './reading.ts'
 

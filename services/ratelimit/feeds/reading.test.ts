@@ -8,7 +8,7 @@ import { DiscoveryResponseSchema } from '@tollway/proto/envoy/service/discovery/
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { limitsOf } from '../rules/compile.ts'
 import { match } from '../rules/match.ts'
-import { rateLimitTypeUrl } from '../rules/rate-limit-domain.ts'
+import { rateLimitTypeUrl } from '../rules/model.ts'
 import { findFiles } from './find-files.ts'
 import { subscribe } from './open-feed.ts'
 import type { Reading } from './reading.ts'

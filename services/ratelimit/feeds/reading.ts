@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Problem, RateLimitDomain } from '../rules/rate-limit-domain.ts'
+import type { Problem, RateLimitDomain } from '../rules/model.ts'
 import { type ValidateOptions, validate } from '../rules/validate.ts'
 import type { FoundFiles } from './find-files.ts'
 

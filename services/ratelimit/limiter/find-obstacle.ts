@@ -1,6 +1,6 @@
 import type { Counters } from '../counters/counters.ts'
 import type { Feature } from '../rules/fields.ts'
-import { countsInOneStep } from '../rules/rate-limit-domain.ts'
+import { countsInOneStep } from '../rules/model.ts'
 
 export interface ObstacleSettings {
   readonly backendType: 'redis' | 'memory' | 'memcache'

@@ -9,12 +9,7 @@ import {
   unitShift,
 } from './domain-table.ts'
 import { effectiveFields, type LimitFields, limitFields } from './fields.ts'
-import {
-  featuresOf,
-  type RateLimitDomain,
-  type RateLimitPolicy,
-  type RateLimitRule,
-} from './rate-limit-domain.ts'
+import { featuresOf, type RateLimitDomain, type RateLimitPolicy, type RateLimitRule } from './model.ts'
 import { parseUnit, units } from './units.ts'
 
 /**

@@ -11,8 +11,8 @@ import {
   wordOf,
 } from './domain-table.ts'
 import { type Limit, type LimitSettings, limitOf, memberOf } from './limit.ts'
+import { finalKeyOf, type RateLimitDomain } from './model.ts'
 import { sanitizeStatName } from './names.ts'
-import { finalKeyOf, type RateLimitDomain } from './rate-limit-domain.ts'
 import { unitSeconds, units } from './units.ts'
 import { compileWildcard, type Wildcard } from './wildcard.ts'
 

@@ -1,7 +1,7 @@
-import { timeZoneDataVersion } from './calendar/time-zone.ts'
 import { limitsOf, type RuleSet } from './compile.ts'
-import { printable } from './findings/printable.ts'
 import type { LimitSettings } from './limit.ts'
+import { printable } from './problems.ts'
+import { timeZoneDataVersion } from './time-zone.ts'
 
 /**
  * Lists the active limits, one per line, as the reference's debug page `/rlconfig` does. The list is empty

@@ -5,7 +5,7 @@ import { limitsOf, openDomain } from './compile.ts'
 import { compileDomain } from './compile-domain.ts'
 import { field, findRecord, none, recordCount, textAt, topLevel, wordOf } from './domain-table.ts'
 import { match } from './match.ts'
-import type { RateLimitRule } from './rate-limit-domain.ts'
+import type { RateLimitRule } from './model.ts'
 import { configOf } from './testing/rules-of-yaml.ts'
 
 const word = fc.oneof(fc.constantFrom('a', 'ab', 'b', 'ключ', '🚀', '\ud800'), fc.string({ maxLength: 3 }))

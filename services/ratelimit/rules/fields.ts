@@ -1,4 +1,4 @@
-import { weekdays } from './calendar/calendar.ts'
+import { weekdays } from './calendar.ts'
 
 /**
  * The fields of rules beyond those that say what a rule matches and how much it allows, as data. The types below,

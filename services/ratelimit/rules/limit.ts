@@ -1,9 +1,9 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
-import { type Calendar, type CalendarUnit, calendarOf } from './calendar/calendar.ts'
-import { ticksPerSecond } from './extensions/ticks.ts'
+import { type Calendar, type CalendarUnit, calendarOf } from './calendar.ts'
 import { type Algorithm, effectiveFields, type LimitFields, limitFields } from './fields.ts'
+import type { RateLimitPolicy } from './model.ts'
 import { sanitizeStatName } from './names.ts'
-import type { RateLimitPolicy } from './rate-limit-domain.ts'
+import { ticksPerSecond } from './ticks.ts'
 import { parseUnit, type Unit, unitSeconds } from './units.ts'
 import type { Windows } from './window.ts'
 

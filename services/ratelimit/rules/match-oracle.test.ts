@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { compile } from './compile.ts'
 import { explain } from './explain.ts'
 import { type Entry, match } from './match.ts'
-import { finalKeyOf, type RateLimitRule } from './rate-limit-domain.ts'
+import { finalKeyOf, type RateLimitRule } from './model.ts'
 import { validate } from './validate.ts'
 import { compileWildcard, matchesWildcard } from './wildcard.ts'
 

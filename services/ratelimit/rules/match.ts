@@ -1,8 +1,8 @@
 import { type Domain, type KnownRule, keyAndValueOf, knownRule, type RuleSet, wildcardOf } from './compile.ts'
 import { type DomainTable, field, findRecord, flag, hasFlag, none, topLevel, wordOf } from './domain-table.ts'
 import type { Limit } from './limit.ts'
+import { finalKeyOf } from './model.ts'
 import { sanitizeStatName } from './names.ts'
-import { finalKeyOf } from './rate-limit-domain.ts'
 import { type Unit, unitSeconds } from './units.ts'
 import { matchesWildcard } from './wildcard.ts'
 

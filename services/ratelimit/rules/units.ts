@@ -1,4 +1,4 @@
-import { type CalendarUnit, calendarUnits } from './calendar/calendar.ts'
+import { type CalendarUnit, calendarUnits } from './calendar.ts'
 import type { CalendarAnchors } from './fields.ts'
 
 /**

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { maxFindings } from './findings/findings.ts'
-import { formatProblem } from './findings/format-problem.ts'
-import type { RateLimitRule } from './rate-limit-domain.ts'
+import type { RateLimitRule } from './model.ts'
+import { formatProblem, maxFindings } from './problems.ts'
 import { configOf, cpuMsOf, maxHostileCpuMs } from './testing/rules-of-yaml.ts'
 import { maxDescriptorDepth, type ValidateOptions, validate } from './validate.ts'
 

@@ -1,8 +1,5 @@
-import { validateLimit, validateLimits } from './extensions/validate-limit.ts'
+import { describeUnlikelyValue, findConfusableKeys, type Sibling } from './advisories.ts'
 import { type FieldProblem, maxRequestsPerUnit } from './fields.ts'
-import { findConfusableKeys, type Sibling } from './findings/confusable-keys.ts'
-import { createFindings, type Findings, fieldPath } from './findings/findings.ts'
-import { describeUnlikelyValue } from './findings/unlikely-values.ts'
 import {
   type FieldSpelling,
   finalKeyOf,
@@ -11,8 +8,10 @@ import {
   type RateLimitDomain,
   type RateLimitPolicy,
   type RateLimitRule,
-} from './rate-limit-domain.ts'
+} from './model.ts'
+import { createFindings, type Findings, fieldPath } from './problems.ts'
 import { parseUnit, units } from './units.ts'
+import { validateLimit, validateLimits } from './validate-limit.ts'
 
 /** The most levels of nested descriptors. No request has so many entries. */
 export const maxDescriptorDepth = 64

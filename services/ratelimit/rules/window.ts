@@ -1,4 +1,4 @@
-import type { Calendar, Window } from './calendar/calendar.ts'
+import type { Calendar, Window } from './calendar.ts'
 
 /** The windows of a limit. */
 export interface Windows {

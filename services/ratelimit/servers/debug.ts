@@ -1,7 +1,7 @@
 import type { RequestListener } from 'node:http'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { countsDrainingAsHealthy, sendPage, targetOf } from '@tollway/chassis/net/page.ts'
-import { printable } from '../rules/findings/printable.ts'
+import { printable } from '../rules/problems.ts'
 import type { Stats } from '../stats/stats.ts'
 import { createProfilePages, type DebugPage } from './profile-pages.ts'
 

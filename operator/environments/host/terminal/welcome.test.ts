@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { resolve } from 'node:path'
 import { test } from 'node:test'
-import type { RateLimitRule } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import type { RateLimitRule } from '@tollway/ratelimit/rules/model.ts'
 import { renderWelcome } from './welcome.ts'
 
 const rule: RateLimitRule = {

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import type { RateLimitDomain, RateLimitRule } from '@tollway/ratelimit/rules/rate-limit-domain.ts'
+import type { RateLimitDomain, RateLimitRule } from '@tollway/ratelimit/rules/model.ts'
 import type { Replica } from '../../../infrastructure/provider.ts'
 import type { StatusReport } from '../../../status/status-report.ts'
 import type { ServiceName } from '../../../translated-types.ts'

@@ -1,7 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import { hashContent } from '@tollway/chassis/hash-content.ts'
 import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
-import { rateLimitTypeUrl } from '../../rules/rate-limit-domain.ts'
+import { rateLimitTypeUrl } from '../../rules/model.ts'
 import type { Reading } from '../reading.ts'
 
 /** Encodes a resource with one descriptor of the key `k` and a limit per minute. */

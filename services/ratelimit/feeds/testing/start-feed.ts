@@ -5,7 +5,7 @@ import { createFeedConnection, type FeedConnectionOptions } from '@tollway/disco
 import { RateLimitConfigSchema, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import type { Response } from '../../../discovery/testing/management-server.ts'
 import { XdsFeed } from '../../../discovery/xds-feed.ts'
-import { rateLimitTypeUrl } from '../../rules/rate-limit-domain.ts'
+import { rateLimitTypeUrl } from '../../rules/model.ts'
 import { subscribe } from '../open-feed.ts'
 import { openConfiguration } from './open-configuration.ts'
 

@@ -1,5 +1,5 @@
 import { toRuleFlags } from '../fields.ts'
-import type { RateLimitPolicy, RateLimitRule } from '../rate-limit-domain.ts'
+import type { RateLimitPolicy, RateLimitRule } from '../model.ts'
 
 /** Only for tests: a rule for any value of the key, with these fields. */
 export function makeRule(key: string, more: Partial<RateLimitRule>): RateLimitRule {

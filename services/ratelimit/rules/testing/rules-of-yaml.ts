@@ -1,7 +1,7 @@
 import { compile, type RuleSet } from '../compile.ts'
-import { formatProblem } from '../findings/format-problem.ts'
 import type { Entry } from '../match.ts'
-import type { RateLimitDomain } from '../rate-limit-domain.ts'
+import type { RateLimitDomain } from '../model.ts'
+import { formatProblem } from '../problems.ts'
 import { validate } from '../validate.ts'
 import { parseYaml } from '../yaml/parse-yaml.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { formatProblem } from '../findings/format-problem.ts'
+import { formatProblem } from '../problems.ts'
 import { configOf, linesOf } from '../testing/rules-of-yaml.ts'
 import { parseYaml } from './parse-yaml.ts'
 

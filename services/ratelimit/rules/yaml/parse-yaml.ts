@@ -1,14 +1,14 @@
 import type { Json, JsonObject } from '@tollway/chassis/json.ts'
 import { isList } from '@tollway/chassis/json.ts'
 import { maxRequestsPerUnit, namesOf, ruleFlags, toRuleFlags } from '../fields.ts'
-import { createFindings, type Findings, fieldPath } from '../findings/findings.ts'
 import {
   isRequestsPerUnit,
   type Problem,
   type RateLimitDomain,
   type RateLimitPolicy,
   type RateLimitRule,
-} from '../rate-limit-domain.ts'
+} from '../model.ts'
+import { createFindings, type Findings, fieldPath } from '../problems.ts'
 import { type ValidateOptions, validate } from '../validate.ts'
 import { isMap, readYaml, type YamlMap, type YamlValue } from './yaml-document.ts'
 

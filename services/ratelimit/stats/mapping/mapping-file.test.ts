@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { formatProblem } from '../../rules/findings/format-problem.ts'
+import { formatProblem } from '../../rules/problems.ts'
 import { applyMappings } from './mapping.ts'
 import { maxMappings, parseMappingFile } from './mapping-file.ts'
 

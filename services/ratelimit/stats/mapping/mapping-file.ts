@@ -1,6 +1,6 @@
 import { isList } from '@tollway/chassis/json.ts'
-import { createFindings, type Findings, fieldPath } from '../../rules/findings/findings.ts'
-import type { Problem } from '../../rules/rate-limit-domain.ts'
+import type { Problem } from '../../rules/model.ts'
+import { createFindings, type Findings, fieldPath } from '../../rules/problems.ts'
 import { isMap, readYaml, type YamlMap, type YamlValue } from '../../rules/yaml/yaml-document.ts'
 import { defaultBuckets, globPattern, type Mapping, type MetricKind } from './mapping.ts'
 import { compilePattern, maxPatternCharacters } from './pattern.ts'

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { formatProblem } from '../../rules/findings/format-problem.ts'
+import { formatProblem } from '../../rules/problems.ts'
 import { defaultMappings, type Mapping } from '../mapping/mapping.ts'
 import { parseMappingFile } from '../mapping/mapping-file.ts'
 import { readMogrifiers } from '../mapping/mogrifiers.ts'

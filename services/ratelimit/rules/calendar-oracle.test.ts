@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { missingProgram } from '../../../../test/support/require-server.ts'
+import { missingProgram } from '../../../test/support/require-server.ts'
 import { calendarOf, calendarUnits, weekdays } from './calendar.ts'
 import { isTimeZone, timeZoneDataVersion } from './time-zone.ts'
 
@@ -61,7 +61,7 @@ test(title, {
 })
 
 function judge(lines: readonly string[]): void {
-  const oracle = join(import.meta.dirname, '../../../../test/oracles/calendar_windows.py')
+  const oracle = join(import.meta.dirname, '../../../test/oracles/calendar_windows.py')
   const input = `${lines.join('\n')}\n`
   const { stdout, stderr } = spawnSync('python3', [oracle], { input, encoding: 'utf8', maxBuffer: 2 ** 28 })
   assert.equal(stderr, '')

@@ -1,15 +1,15 @@
-import { calendarUnits } from '../calendar/calendar.ts'
-import { isTimeZone } from '../calendar/time-zone.ts'
+import { calendarUnits } from './calendar.ts'
 import {
   type CalendarAnchors,
   checkFields,
   type FieldProblem,
   fieldsOfLimited,
   memberFields,
-} from '../fields.ts'
-import { maxLimits, minLimits, type RateLimitPolicy } from '../rate-limit-domain.ts'
-import { anchors, parseUnit, unitSeconds, unitsOfAnchor } from '../units.ts'
+} from './fields.ts'
+import { maxLimits, minLimits, type RateLimitPolicy } from './model.ts'
 import { mostRequestsOf, ticksPerSecond } from './ticks.ts'
+import { isTimeZone } from './time-zone.ts'
+import { anchors, parseUnit, unitSeconds, unitsOfAnchor } from './units.ts'
 
 /** Finds the problems of the fields that extend the reference's limits, without those of `limits`. */
 export function validateLimit(limit: RateLimitPolicy): readonly FieldProblem[] {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { FieldProblem } from '../fields.ts'
-import type { RateLimitPolicy } from '../rate-limit-domain.ts'
+import type { FieldProblem } from './fields.ts'
+import type { RateLimitPolicy } from './model.ts'
 import { ticksPerSecond } from './ticks.ts'
 import { validateLimit, validateLimits } from './validate-limit.ts'
 

@@ -1,4 +1,4 @@
-import type { Problem } from '../rate-limit-domain.ts'
+import type { Problem } from './model.ts'
 
 /** The most problems, and the most warnings, of one configuration: the first ones are the most useful. */
 export const maxFindings = 100
@@ -45,4 +45,23 @@ function cut(text: string): string {
 /** Joins the path of a parent and a field: `descriptors[2]` and `unit` give `descriptors[2].unit`. */
 export function fieldPath(path: string, field: string): string {
   return path === '' ? field : `${path}.${field}`
+}
+
+/**
+ * Formats a problem in one line: the reference's form `<source>: <message>`, then the path and the allowed
+ * values as far as they are known, which the reference does not report. Control characters are escaped as
+ * `\u{a}`.
+ */
+export function formatProblem({ source, path, message, allowed }: Problem): string {
+  const known = [path !== '' && `at ${path}`, allowed !== undefined && `allowed: ${allowed}`].filter(Boolean)
+  const hint = known.length > 0 ? ` (${known.join('; ')})` : ''
+  return printable(`${source}: ${message}${hint}`)
+}
+
+/** Characters that would break a line, or overwrite it in a terminal, and unpaired surrogates. */
+const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
+
+/** Formats text from a configuration or a request in one line: control characters are escaped as `\u{1b}`. */
+export function printable(text: string): string {
+  return text.replace(unprintable, character => `\\u{${character.codePointAt(0)?.toString(16)}}`)
 }

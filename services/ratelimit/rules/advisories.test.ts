@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { compileWildcard, matchesWildcard } from '../wildcard.ts'
-import { describeUnlikelyValue } from './unlikely-values.ts'
+import { describeUnlikelyValue } from './advisories.ts'
+import { compileWildcard, matchesWildcard } from './wildcard.ts'
 
 describe('a value that reads like a regular expression has its wildcard', () => {
   for (const [value, wildcard, example] of [

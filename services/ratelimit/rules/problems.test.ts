@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { formatProblem } from './findings/format-problem.ts'
+import { formatProblem } from './problems.ts'
 
 test('a problem is one line: its source, the text of the reference, and further details', () => {
   const problem = { source: 'a.yaml', path: '', message: "invalid rate limit unit 'foo'" }
