@@ -1,5 +1,5 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
-import type { Member, MemberOutcome } from './admission/member.ts'
+import type { LimitCheck, LimitOutcome } from './admission/limit-check.ts'
 
 /**
  * Counters of hits. A key names its window, so a counter only grows and then expires.
@@ -21,7 +21,7 @@ export interface Counters {
   add(batch: readonly Hit[]): readonly number[] | Promise<readonly number[]>
   /**
    * Admits a call by all its limits or by none, in one atomic step among all processes that share the
-   * backend. Returns an outcome for each member, in order. Undefined if the backend cannot do it. Rejects as
+   * backend. Returns an outcome for each check, in order. Undefined if the backend cannot do it. Rejects as
    * `add` does; the call may have been counted then.
    */
   readonly admit?: Admit
@@ -43,8 +43,8 @@ export interface Counters {
 }
 
 export type Admit = (
-  members: readonly Member[],
-) => readonly MemberOutcome[] | Promise<readonly MemberOutcome[]>
+  checks: readonly LimitCheck[],
+) => readonly LimitOutcome[] | Promise<readonly LimitOutcome[]>
 
 export interface Hit {
   /** The whole key, including the start of the window. */

@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Member, MemberOutcome } from './admission/member.ts'
+import type { LimitCheck, LimitOutcome } from './admission/limit-check.ts'
 import { createMemoryAdmission } from './admission/memory-admission.ts'
 import { look, stoppedBatch } from './batching/split-batch.ts'
 import { type Counters, CountersError, type Hit, maxCount } from './counters.ts'
@@ -20,7 +20,7 @@ export interface MemoryCountersOptions {
 export interface MemoryCounters extends Counters {
   /** Returns the values at once. Returns a promise, which rejects, only after `close`. */
   add(batch: readonly Hit[]): readonly number[] | Promise<never>
-  admit(members: readonly Member[]): readonly MemberOutcome[] | Promise<never>
+  admit(checks: readonly LimitCheck[]): readonly LimitOutcome[] | Promise<never>
   /** The number of counters, including expired ones that were not swept yet. */
   readonly size: number
 }
@@ -68,7 +68,7 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
   const admit = createMemoryAdmission({
     clock,
     maxKeys,
-    count: (member, hits) => addOne({ ...member, hits }, clock.monotonicMs() / 1000),
+    count: (check, hits) => addOne({ ...check, hits }, clock.monotonicMs() / 1000),
   })
 
   // The size is a field: V8 would keep an object with an accessor as a hash table.
@@ -82,8 +82,7 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
       memory.size = counters.size
       return values
     },
-    admit: members =>
-      closed ? Promise.reject(new CountersError('the counters are closed')) : admit(members),
+    admit: checks => (closed ? Promise.reject(new CountersError('the counters are closed')) : admit(checks)),
     healthy: true,
     problem: '',
     onHealth() {},

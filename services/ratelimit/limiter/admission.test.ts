@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Member } from '../counters/admission/member.ts'
+import type { LimitCheck } from '../counters/admission/limit-check.ts'
 import { CountersError } from '../counters/counters.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
 import { compile } from '../rules/compile.ts'
@@ -38,7 +38,7 @@ function open(
   const config = { name: 'd', domain: 'd', descriptors, ...domain }
   const rules = compile([config], { mergeDomainConfigs: false, attach: limitStats.attach })
   const memory = createMemoryCounters({ clock })
-  const calls: (readonly Member[])[] = []
+  const calls: (readonly LimitCheck[])[] = []
   const fail = () => Promise.reject(new CountersError(failure ?? ''))
   const limiter = new RuleLimiter({
     rules: () => rules,

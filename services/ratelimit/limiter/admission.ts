@@ -1,72 +1,101 @@
 import { hash } from 'node:crypto'
-import type { Member, MemberOutcome } from '../counters/admission/member.ts'
+import type { LimitCheck, LimitOutcome } from '../counters/admission/limit-check.ts'
+import type { Hit } from '../counters/counters.ts'
 import type { Limit } from '../rules/limit.ts'
 import { admissionOf } from '../rules/limit.ts'
 import { expirySeconds, maxResetSeconds, secondsUntilReset, windowStart } from '../rules/window.ts'
 import type { LimitStats } from '../stats/limit-stats.ts'
+import { appendItem } from './append-item.ts'
 import { decide, nearLimitThreshold } from './decide.ts'
 import type { DecisionRequest, DescriptorDecision } from './decision.ts'
-import type { Found, Matches } from './match-request.ts'
+import type { DescriptorMatch, Matches } from './match-request.ts'
 
 /** Limits of a call that admit it together: those of one descriptor, or of all its descriptors. */
 export interface Admission {
-  readonly members: readonly Member[]
-  /** The limit of each member. */
+  readonly checks: readonly LimitCheck[]
+  /** The limit of each check. */
   readonly limits: readonly Limit<LimitStats>[]
-  /** The index of each member's descriptor. */
+  /** The index of each check's descriptor. */
   readonly places: readonly number[]
 }
 
-export interface AdmissionOptions {
+/** What a call counts: hits, which are only added, and the limits that admit it. */
+export interface CallChecks {
+  /** One for each match that is only counted, in order: a fixed window, whose check is one addition. */
+  readonly hits: readonly Hit[]
+  readonly admissions: readonly Admission[]
+}
+
+export interface CheckOptions {
   readonly cacheKeyPrefix: string
   readonly nowSeconds: number
   /** Whether the descriptors of the request are counted together. */
   readonly allOrNothing: boolean
+  /** How much longer the counters of the hits may be kept, in whole seconds. */
+  readonly jitterSeconds: () => number
 }
 
 /** Returns whether the counters decide about the descriptor; otherwise they only add its hits. */
-export function needsAdmission(found: NonNullable<Found>, allOrNothing: boolean): boolean {
-  if (found.limit.unlimited) return false
-  return allOrNothing || found.limit.admission !== undefined || found.limit.members !== undefined
+export function needsAdmission(match: NonNullable<DescriptorMatch>, allOrNothing: boolean): boolean {
+  return allOrNothing || match.limit.admission !== undefined || match.limit.members !== undefined
 }
 
-const none: readonly Admission[] = []
+const noHits: readonly Hit[] = []
+const noAdmissions: readonly Admission[] = []
 
-/** Returns the admissions that a call needs; the same empty list for every call that needs none. */
-export function admissionsOf(
-  request: DecisionRequest,
-  matches: Matches,
-  options: AdmissionOptions,
-): readonly Admission[] {
+/** Returns what the matches of a request have counted. Lists without items are the same ones for every call. */
+export function checksOf(request: DecisionRequest, matches: Matches, options: CheckOptions): CallChecks {
+  let hits: Hit[] | undefined
   let admissions: Admission[] | undefined
   for (let place = 0; place < matches.length; place++) {
-    const found = matches[place]
-    if (found === undefined || !needsAdmission(found, options.allOrNothing)) continue
-    const hits = request.descriptors[place]?.hitsAddend ?? Math.max(1, request.hitsAddend)
-    admissions ??= []
-    admissions.push(admissionOfDescriptor(found, place, hits, options))
+    const match = matches[place]
+    if (match === undefined || match.limit.unlimited) continue
+    const addend = request.descriptors[place]?.hitsAddend ?? Math.max(1, request.hitsAddend)
+    if (needsAdmission(match, options.allOrNothing)) {
+      admissions = appendItem(admissions, admissionOfDescriptor(match, place, addend, options))
+    } else hits = appendItem(hits, hitOf(match, addend, options))
   }
-  if (admissions === undefined) return none
-  return options.allOrNothing ? [joined(admissions)] : admissions
+  if (admissions !== undefined && options.allOrNothing) admissions = [joined(admissions)]
+  return { hits: hits ?? noHits, admissions: admissions ?? noAdmissions }
+}
+
+function hitOf(
+  { limit, stem }: NonNullable<DescriptorMatch>,
+  hits: number,
+  { cacheKeyPrefix, nowSeconds, jitterSeconds }: CheckOptions,
+): Hit {
+  return {
+    key: `${cacheKeyPrefix}${stem}${windowStart(nowSeconds, limit)}`,
+    hits,
+    expirySeconds: expirySeconds(nowSeconds, limit),
+    jitterSeconds: jitterSeconds(),
+    limit: limit.requestsPerUnit,
+    perSecond: isPerSecond(limit),
+  }
+}
+
+/** Returns whether the hits of the limit are counted in the backend for limits per second, if there is one. */
+export function isPerSecond({ unitSeconds, boundaries }: Limit<LimitStats>): boolean {
+  return unitSeconds === 1 && boundaries === undefined
 }
 
 function joined(admissions: readonly Admission[]): Admission {
   return {
-    members: admissions.flatMap(({ members }) => members),
+    checks: admissions.flatMap(({ checks }) => checks),
     limits: admissions.flatMap(({ limits }) => limits),
     places: admissions.flatMap(({ places }) => places),
   }
 }
 
 function admissionOfDescriptor(
-  { limit, stem }: NonNullable<Found>,
+  { limit, stem }: NonNullable<DescriptorMatch>,
   place: number,
   hits: number,
-  { cacheKeyPrefix, nowSeconds }: AdmissionOptions,
+  { cacheKeyPrefix, nowSeconds }: CheckOptions,
 ): Admission {
   const limits = limit.members ?? [limit]
   const tag = limit.members === undefined ? undefined : hashOf(stem)
-  const members = limits.map((each): Member => {
+  const checks = limits.map((each): LimitCheck => {
     const { algorithm, capacity, ticksPerSecond, keySuffix } = each.admission ?? admissionOf(each)
     const start = algorithm === 'FixedWindow' ? `${windowStart(nowSeconds, each)}` : ''
     const alone = algorithm === 'FixedWindow' ? `${stem}${start}` : `${stem}${keySuffix}`
@@ -84,7 +113,7 @@ function admissionOfDescriptor(
       countRejected: each.countRejected === true,
     }
   })
-  return { members, limits, places: limits.map(() => place) }
+  return { checks, limits, places: limits.map(() => place) }
 }
 
 const tagLength = 22
@@ -116,15 +145,15 @@ export interface RecordOptions {
 
 /** Updates the statistics of an admission's limits, and returns the decision for each of its descriptors. */
 export function recordAdmission(
-  { members, limits, places }: Admission,
-  outcomes: readonly MemberOutcome[],
+  { checks, limits, places }: Admission,
+  outcomes: readonly LimitOutcome[],
   options: RecordOptions,
 ): ReadonlyMap<number, AdmittedDescriptor> {
   const verdicts = limits.map((limit, index) => {
-    const [member, outcome] = [members[index] as Member, outcomes[index] as MemberOutcome]
-    record(limit, member, outcome, options.nearLimitRatio)
-    const resetSeconds = resetSecondsOf(limit, member, outcome, options.nowSeconds)
-    return { limit, outcome, resetSeconds, delays: delaysNext(member, outcome, members, outcomes) }
+    const [check, outcome] = [checks[index] as LimitCheck, outcomes[index] as LimitOutcome]
+    record(limit, check, outcome, options.nearLimitRatio)
+    const resetSeconds = resetSecondsOf(limit, check, outcome, options.nowSeconds)
+    return { limit, outcome, resetSeconds, delays: delaysNext(check, outcome, checks, outcomes) }
   })
   const [first] = places
   if (first !== undefined && places.every(place => place === first)) {
@@ -140,7 +169,7 @@ export function recordAdmission(
 
 export interface Verdict {
   readonly limit: Limit<LimitStats>
-  readonly outcome: MemberOutcome
+  readonly outcome: LimitOutcome
   /** Undefined if the limit would never admit the call. */
   readonly resetSeconds: number | undefined
   /** Whether the limit would reject the same call if it came again at once, after a rejection. */
@@ -149,14 +178,14 @@ export interface Verdict {
 
 /** A limit that admits a call, and counts it although another one rejects it, may have no room for the next one. */
 function delaysNext(
-  { hits, countRejected }: Member,
-  { admitted, remaining }: MemberOutcome,
-  members: readonly Member[],
-  outcomes: readonly MemberOutcome[],
+  { hits, countRejected }: LimitCheck,
+  { admitted, remaining }: LimitOutcome,
+  checks: readonly LimitCheck[],
+  outcomes: readonly LimitOutcome[],
 ): boolean {
   if (!admitted) return true
   if (!countRejected || remaining >= Math.max(1, hits)) return false
-  return members.some(({ shadow }, index) => !(shadow || outcomes[index]?.admitted))
+  return checks.some(({ shadow }, index) => !(shadow || outcomes[index]?.admitted))
 }
 
 /**
@@ -165,11 +194,11 @@ function delaysNext(
  */
 function record(
   { stats, shadowMode }: Limit<LimitStats>,
-  member: Member,
-  outcome: MemberOutcome,
+  check: LimitCheck,
+  outcome: LimitOutcome,
   ratio: number,
 ) {
-  const { hits, burst: capacity } = member
+  const { hits, burst: capacity } = check
   stats.totalHits += hits
   stats.calls += 1
   if (!outcome.admitted) {
@@ -191,8 +220,8 @@ function record(
 
 function resetSecondsOf(
   limit: Limit<LimitStats>,
-  { algorithm }: Member,
-  { waitSeconds }: MemberOutcome,
+  { algorithm }: LimitCheck,
+  { waitSeconds }: LimitOutcome,
   nowSeconds: number,
 ): number | undefined {
   if (algorithm === 'FixedWindow') return secondsUntilReset(nowSeconds, limit)

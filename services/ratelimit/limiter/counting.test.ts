@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { CountersError, type Hit, maxCount } from '../counters/counters.ts'
 import { MalformedKeyError } from '../counters/memcached/request.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
-import { type CountingOptions, createCounting, type FailureMode, knownOver } from './counting.ts'
+import { type CountingOptions, createCounting, type FailureMode, overLimitCached } from './counting.ts'
 import { createOverLimitCache } from './over-limit-cache.ts'
 
 const batch: readonly Hit[] = [{ key: 'k_60', hits: 2, expirySeconds: 60, limit: 10 }]
@@ -73,8 +73,12 @@ test('keys that are over their limit are not sent to the backend again', async (
   const { counting } = open('error', { counters, cache: createOverLimitCache(1) })
   assert.deepEqual(await counting.add([hit('a'), hit('b')], 0), [1, 1])
   assert.deepEqual(await counting.add([hit('a')], 0), [2])
-  assert.deepEqual(await counting.add([hit('a')], 0), [knownOver])
-  assert.deepEqual(await counting.add([hit('a'), hit('b'), hit('a')], 0), [knownOver, 2, knownOver])
+  assert.deepEqual(await counting.add([hit('a')], 0), [overLimitCached])
+  assert.deepEqual(await counting.add([hit('a'), hit('b'), hit('a')], 0), [
+    overLimitCached,
+    2,
+    overLimitCached,
+  ])
   assert.deepEqual(asked, ['a+1 b+1', 'a+1', 'b+1'])
 })
 
@@ -93,7 +97,7 @@ test('with stopWhenOver, a cached key makes the other keys of the call only be r
   const { counters, asked } = askedBackend()
   const { counting } = open('error', { counters, cache: createOverLimitCache(1), stopWhenOver: true })
   await counting.add([{ ...hit('a'), hits: 2 }], 0)
-  assert.deepEqual(await counting.add([hit('a'), hit('b')], 0), [knownOver, 0])
+  assert.deepEqual(await counting.add([hit('a'), hit('b')], 0), [overLimitCached, 0])
   assert.deepEqual(asked, ['a+2', 'b+0'])
 })
 

@@ -1,4 +1,4 @@
-import type { Member, MemberOutcome } from '../counters/admission/member.ts'
+import type { LimitCheck, LimitOutcome } from '../counters/admission/limit-check.ts'
 import { look } from '../counters/batching/split-batch.ts'
 import { type Counters, CountersError, type Hit, maxCount } from '../counters/counters.ts'
 import { MalformedKeyError } from '../counters/memcached/request.ts'
@@ -8,12 +8,12 @@ import type { OverLimitCache } from './over-limit-cache.ts'
 export type FailureMode = 'error' | 'allow' | 'deny' | 'local'
 
 /** The value of a counter that the cache knows to be over its limit; larger than any limit. */
-export const knownOver = Number.POSITIVE_INFINITY
+export const overLimitCached = Number.POSITIVE_INFINITY
 
 /** Counts hits. It skips the backend for keys that are cached as over, and applies the failure mode. */
 export interface Counting {
   /**
-   * Has the contract of `Counters.add`, but returns `knownOver` for each cached key. Rejects only in the mode
+   * Has the contract of `Counters.add`, but returns `overLimitCached` for each cached key. Rejects only in the mode
    * `error`, and for illegal keys.
    *
    * @param nowSeconds Unix time in whole seconds
@@ -21,9 +21,9 @@ export interface Counting {
   add(batch: readonly Hit[], nowSeconds: number): readonly number[] | Promise<readonly number[]>
   /** Has the contract of `Counters.admit`, with the local cache and the failure mode. */
   admit(
-    members: readonly Member[],
+    checks: readonly LimitCheck[],
     nowMs: number,
-  ): readonly MemberOutcome[] | Promise<readonly MemberOutcome[]>
+  ): readonly LimitOutcome[] | Promise<readonly LimitOutcome[]>
 }
 
 export interface CountingOptions {
@@ -44,70 +44,110 @@ export interface CountingOptions {
 }
 
 export function createCounting(options: CountingOptions): Counting {
-  const { counters, cache, stopWhenOver, mode, local, localShare, onSuccess, onFailure } = options
+  const { counters, cache, stopWhenOver, local, localShare } = options
 
-  function withoutBackend(error: Error, batch: readonly Hit[]): Values {
-    onFailure(error)
-    if (mode === 'allow') return batch.map(() => 0)
-    if (mode === 'deny') return batch.map(() => maxCount)
-    if (mode === 'error') return Promise.reject(error)
-    // Each hit represents the hits that the other processes admit meanwhile.
-    const scaled = (values: readonly number[]) => values.map(value => Math.ceil(value / localShare))
-    const values = local.add(batch)
-    return values instanceof Promise ? values.then(scaled) : scaled(values)
-  }
+  const addHits = askingBackend<Hit, number>(options, {
+    ask: batch => counters.add(batch),
+    cacheOver: cacheCounts,
+    allowed: () => 0,
+    denied: () => maxCount,
+    locally(batch) {
+      // Each hit represents the hits that the other processes admit meanwhile.
+      const scaled = (values: readonly number[]) => values.map(value => Math.ceil(value / localShare))
+      const values = local.add(batch)
+      return values instanceof Promise ? values.then(scaled) : scaled(values)
+    },
+  })
 
-  function ask(batch: readonly Hit[], nowSeconds: number): Values {
-    const values = counters.add(batch)
-    return values instanceof Promise
-      ? notedLater(batch, values, nowSeconds)
-      : noted(batch, values, nowSeconds)
-  }
+  const admitChecks = askingBackend<LimitCheck, LimitOutcome>(options, {
+    ask: checks => counters.admit?.(checks) ?? Promise.reject(new CountersError(cannotAdmit)),
+    cacheOver: cacheRejection,
+    allowed: ({ burst }) => ({ admitted: true, remaining: burst, waitSeconds: 0 }),
+    denied: () => ({ admitted: false, remaining: 0, waitSeconds: undefined }),
+    locally: checks => local.admit?.(checks.map(check => shareOf(check, localShare))) ?? [],
+  })
 
-  /** Separate, so that only asynchronous calls allocate closures. */
-  function notedLater(
-    batch: readonly Hit[],
-    values: Promise<readonly number[]>,
-    nowSeconds: number,
-  ): Promise<readonly number[]> {
-    const deletions = cache?.deletions
-    return values.then(
-      later => {
-        onSuccess()
-        // An operator may have changed a counter after the backend had read it.
-        return cache?.deletions === deletions ? noted(batch, later, nowSeconds) : later
-      },
-      (error: Error) => {
-        // The caller is at fault, not the backend.
-        if (error instanceof MalformedKeyError) throw error
-        return withoutBackend(error, batch)
-      },
-    )
-  }
-
-  function noted(batch: readonly Hit[], values: readonly number[], nowSeconds: number): readonly number[] {
-    if (cache !== undefined) cacheOver(cache, batch, values, nowSeconds)
-    return values
-  }
-
-  function askOfUnknown(batch: readonly Hit[], isKnown: readonly boolean[], nowSeconds: number): Values {
-    const unknown = batch.filter((_, index) => !isKnown[index])
+  function addUncached(batch: readonly Hit[], isCached: readonly boolean[], nowSeconds: number) {
+    const others = batch.filter((_, index) => !isCached[index])
     const join = (values: readonly number[]) => {
       let next = 0
-      return isKnown.map(known => (known ? knownOver : (values[next++] ?? maxCount)))
+      return isCached.map(cached => (cached ? overLimitCached : (values[next++] ?? maxCount)))
     }
-    const values = ask(stopWhenOver ? unknown.map(look) : unknown, nowSeconds)
+    const values = addHits(stopWhenOver ? others.map(look) : others, nowSeconds)
     return values instanceof Promise ? values.then(join) : join(values)
   }
 
   return {
-    admit: createAdmitting(options),
     add(batch, nowSeconds) {
-      if (cache === undefined) return ask(batch, nowSeconds)
-      const isKnown = batch.map(({ key }) => cache.has(key, nowSeconds))
-      if (!isKnown.includes(true)) return ask(batch, nowSeconds)
-      return isKnown.includes(false) ? askOfUnknown(batch, isKnown, nowSeconds) : batch.map(() => knownOver)
+      if (cache === undefined) return addHits(batch, nowSeconds)
+      const isCached = batch.map(({ key }) => cache.has(key, nowSeconds))
+      if (!isCached.includes(true)) return addHits(batch, nowSeconds)
+      return isCached.includes(false)
+        ? addUncached(batch, isCached, nowSeconds)
+        : batch.map(() => overLimitCached)
     },
+    admit(checks, nowMs) {
+      const nowSeconds = nowMs / 1000
+      return cachedRejection(cache, checks, nowSeconds) ?? admitChecks(checks, nowSeconds)
+    },
+  }
+}
+
+type Answers<Value> = readonly Value[] | Promise<readonly Value[]>
+
+/** What adding hits and admitting a call do differently. Each list of values has one for each item, in order. */
+interface Asking<Item, Value> {
+  ask(items: readonly Item[]): Answers<Value>
+  /** Caches what the values show to be over its limit. */
+  cacheOver(cache: OverLimitCache, items: readonly Item[], values: readonly Value[], nowSeconds: number): void
+  /** Returns the value of the failure mode `allow`. */
+  allowed(item: Item): Value
+  /** Returns the value of the failure mode `deny`. */
+  denied(item: Item): Value
+  /** Returns the values of the failure mode `local`. */
+  locally(items: readonly Item[]): Answers<Value>
+}
+
+/** Returns a function that asks the backend, caches its answer, and applies the failure mode. */
+function askingBackend<Item, Value>(
+  { cache, mode, onSuccess, onFailure }: CountingOptions,
+  asking: Asking<Item, Value>,
+): (items: readonly Item[], nowSeconds: number) => Answers<Value> {
+  function cached(items: readonly Item[], values: readonly Value[], nowSeconds: number): readonly Value[] {
+    if (cache !== undefined) asking.cacheOver(cache, items, values, nowSeconds)
+    return values
+  }
+
+  function withoutBackend(error: Error, items: readonly Item[]): Answers<Value> {
+    onFailure(error)
+    if (mode === 'allow') return items.map(asking.allowed)
+    if (mode === 'deny') return items.map(asking.denied)
+    if (mode === 'error') return Promise.reject(error)
+    return asking.locally(items)
+  }
+
+  /** Separate, so that only asynchronous calls allocate closures. */
+  function answerLater(items: readonly Item[], answers: Promise<readonly Value[]>, nowSeconds: number) {
+    const deletions = cache?.deletions
+    return answers.then(
+      values => {
+        onSuccess()
+        // An operator may have changed a counter after the backend had read it.
+        return cache?.deletions === deletions ? cached(items, values, nowSeconds) : values
+      },
+      (error: Error) => {
+        // The caller is at fault, not the backend.
+        if (error instanceof MalformedKeyError) throw error
+        return withoutBackend(error, items)
+      },
+    )
+  }
+
+  return (items, nowSeconds) => {
+    const answers = asking.ask(items)
+    return answers instanceof Promise
+      ? answerLater(items, answers, nowSeconds)
+      : cached(items, answers, nowSeconds)
   }
 }
 
@@ -115,7 +155,7 @@ export function createCounting(options: CountingOptions): Counting {
  * Caches keys that are over their limit. A key stays over until its window ends. It contains its window, so
  * caching it longer does no harm.
  */
-function cacheOver(
+function cacheCounts(
   cache: OverLimitCache,
   batch: readonly Hit[],
   values: readonly number[],
@@ -126,64 +166,30 @@ function cacheOver(
   }
 }
 
-type Values = readonly number[] | Promise<readonly number[]>
+/** Returns the rejection that the cache has; only calls with one limit have one. */
+function cachedRejection(
+  cache: OverLimitCache | undefined,
+  checks: readonly LimitCheck[],
+  nowSeconds: number,
+): readonly LimitOutcome[] | undefined {
+  if (cache === undefined) return undefined
+  const key = cacheKeyOf(checks, cache.deletions)
+  const until = key === undefined ? undefined : cache.until(key, nowSeconds)
+  if (until === undefined) return undefined
+  return [{ admitted: false, remaining: 0, waitSeconds: until - nowSeconds, fromLocalCache: true }]
+}
 
-type Outcomes = readonly MemberOutcome[] | Promise<readonly MemberOutcome[]>
-
-/** Creates `Counting.admit`. */
-function createAdmitting(options: CountingOptions): Counting['admit'] {
-  const { counters, cache, mode, local, localShare, onSuccess, onFailure } = options
-
-  function withoutBackend(error: Error, members: readonly Member[]): Outcomes {
-    onFailure(error)
-    if (mode === 'error') return Promise.reject(error)
-    if (mode === 'allow')
-      return members.map(({ burst }) => ({ admitted: true, remaining: burst, waitSeconds: 0 }))
-    if (mode === 'deny') return members.map(() => ({ admitted: false, remaining: 0, waitSeconds: undefined }))
-    return local.admit?.(members.map(member => shareOf(member, localShare))) ?? []
-  }
-
-  /** Returns the refusal that the cache knows; only calls with one limit have one. */
-  function cached(key: string | undefined, nowSeconds: number): readonly MemberOutcome[] | undefined {
-    if (cache === undefined || key === undefined) return undefined
-    const until = cache.until(key, nowSeconds)
-    if (until === undefined) return undefined
-    return [{ admitted: false, remaining: 0, waitSeconds: until - nowSeconds, fromLocalCache: true }]
-  }
-
-  /** Caches a refusal until the call would be admitted. */
-  function noted(
-    key: string | undefined,
-    outcomes: readonly MemberOutcome[],
-    nowSeconds: number,
-  ): readonly MemberOutcome[] {
-    const { admitted = true, remaining = 0, waitSeconds = 0 } = outcomes[0] ?? {}
-    if (cache !== undefined && key !== undefined && !admitted && remaining <= 0 && waitSeconds > 0) {
-      cache.add(key, nowSeconds + waitSeconds, nowSeconds)
-    }
-    return outcomes
-  }
-
-  return (members: readonly Member[], nowMs: number): Outcomes => {
-    const nowSeconds = nowMs / 1000
-    const key = cache === undefined ? undefined : cacheKeyOf(members, cache.deletions)
-    const known = cached(key, nowSeconds)
-    if (known !== undefined) return known
-    if (counters.admit === undefined) return withoutBackend(new CountersError(cannotAdmit), members)
-    const outcomes = counters.admit(members)
-    if (!(outcomes instanceof Promise)) return noted(key, outcomes, nowSeconds)
-    return outcomes.then(
-      later => {
-        onSuccess()
-        return noted(key, later, nowSeconds)
-      },
-      (error: Error) => {
-        // The caller is at fault, not the backend.
-        if (error instanceof MalformedKeyError) throw error
-        return withoutBackend(error, members)
-      },
-    )
-  }
+/** Caches a rejection until the call would be admitted. */
+function cacheRejection(
+  cache: OverLimitCache,
+  checks: readonly LimitCheck[],
+  outcomes: readonly LimitOutcome[],
+  nowSeconds: number,
+): void {
+  const { admitted = true, remaining = 0, waitSeconds = 0 } = outcomes[0] ?? {}
+  if (admitted || remaining > 0 || waitSeconds <= 0) return
+  const key = cacheKeyOf(checks, cache.deletions)
+  if (key !== undefined) cache.add(key, nowSeconds + waitSeconds, nowSeconds)
 }
 
 const cannotAdmit = 'the backend has only counters of fixed windows'
@@ -194,14 +200,14 @@ const cannotAdmit = 'the backend has only counters of fixed windows'
  * call: after an operator has changed a counter, every refusal is asked for once more. Undefined for a fixed
  * window, for several limits, whose answer needs the state of each, and for a limit that counts rejected hits.
  */
-function cacheKeyOf([member, ...others]: readonly Member[], deletions: number): string | undefined {
-  if (member === undefined || others.length > 0 || member.algorithm === 'FixedWindow') return undefined
-  const { key, limit, burst, hits, shadow, countRejected } = member
+function cacheKeyOf([check, ...others]: readonly LimitCheck[], deletions: number): string | undefined {
+  if (check === undefined || others.length > 0 || check.algorithm === 'FixedWindow') return undefined
+  const { key, limit, burst, hits, shadow, countRejected } = check
   return hits === 0 || shadow || countRejected ? undefined : `${key} ${limit} ${burst} ${hits} ${deletions}`
 }
 
 /** Returns the share of a limit that this process may admit, at least 1; a limit of 0 stays 0. */
-function shareOf(member: Member, share: number): Member {
+function shareOf(check: LimitCheck, share: number): LimitCheck {
   const part = (number: number) => (number === 0 ? 0 : Math.max(1, Math.floor(number * share)))
-  return { ...member, limit: part(member.limit), burst: part(member.burst) }
+  return { ...check, limit: part(check.limit), burst: part(check.burst) }
 }

@@ -8,7 +8,7 @@ import type { RateLimitPolicy, RateLimitRule } from '../rules/model.ts'
 import { parseYaml } from '../rules/yaml/parse-yaml.ts'
 import { createLimitStats } from '../stats/limit-stats.ts'
 import { createStats } from '../stats/stats.ts'
-import { type Counting, knownOver } from './counting.ts'
+import { type Counting, overLimitCached } from './counting.ts'
 import type { DecisionRequest } from './decision.ts'
 import { type LimiterOptions, RuleLimiter } from './limiter.ts'
 
@@ -308,7 +308,7 @@ test('a failure of the backend is the error of the call', async () => {
 
 test('a key that is cached as over is over, and is counted separately', async () => {
   const { limiter, stats } = open(basic, {
-    counting: { add: batch => batch.map(() => knownOver), admit: () => [] },
+    counting: { add: batch => batch.map(() => overLimitCached), admit: () => [] },
   })
   const decision = await limiter.decide(request('user=alice #2; path=/watched'))
   assert.deepEqual(

@@ -1,24 +1,23 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Span } from '@tollway/chassis/tracing/tracing.ts'
-import type { MemberOutcome } from '../counters/admission/member.ts'
+import type { LimitOutcome } from '../counters/admission/limit-check.ts'
 import { type Hit, maxCount } from '../counters/counters.ts'
 import { MalformedKeyError } from '../counters/memcached/request.ts'
 import type { RuleSet } from '../rules/compile.ts'
 import type { Limit } from '../rules/limit.ts'
-import { expirySeconds, secondsUntilReset, windowStart } from '../rules/window.ts'
+import { secondsUntilReset } from '../rules/window.ts'
 import type { StartCounting } from '../spans.ts'
 import type { LimitStats, LimitStatsTable } from '../stats/limit-stats.ts'
 import type { Counter, Stats } from '../stats/stats.ts'
 import {
-  type Admission,
   type AdmittedDescriptor,
-  admissionsOf,
+  type CallChecks,
+  checksOf,
   needsAdmission,
   recordAdmission,
 } from './admission.ts'
 import { type AnswerOptions, answerExtras, hasExtras } from './answer-extras.ts'
-import { appendItem } from './append-item.ts'
-import { type Counting, knownOver } from './counting.ts'
+import { type Counting, overLimitCached } from './counting.ts'
 import { decide, isOverall, nearLimitThreshold, shadowedHits, type Votes } from './decide.ts'
 import {
   type Decision,
@@ -66,24 +65,23 @@ const unlimited: DescriptorDecision = { over: false, remaining: unlimitedRemaini
 
 const unobserved: ObserverSlot = { observer: undefined }
 
-/** A call in progress, with the hits that are counted for it. */
+/** A call in progress, with what is counted for it. */
 interface Call {
   readonly request: DecisionRequest
   readonly matches: Matches
-  readonly batch: readonly Hit[]
+  readonly checks: CallChecks
   readonly nowMs: number
   readonly nowSeconds: number
 }
 
 const nothingAdmitted: ReadonlyMap<number, AdmittedDescriptor> = new Map()
 
-const noHits: readonly Hit[] = []
-
 /** Decides calls by the active rules. */
 export class RuleLimiter implements Limiter {
   readonly #options: LimiterOptions
   readonly #observation: ObserverSlot
   readonly #isPlain: boolean
+  readonly #jitterSeconds: () => number
   readonly #serviceErrors: Counter
   readonly #globalShadow: Counter
 
@@ -95,6 +93,9 @@ export class RuleLimiter implements Limiter {
 
   constructor(options: LimiterOptions) {
     this.#options = options
+    const { random, expirationJitterMaxSeconds } = options
+    this.#jitterSeconds =
+      expirationJitterMaxSeconds === 0 ? () => 0 : () => Math.floor(random() * expirationJitterMaxSeconds)
     this.#observation = options.observation ?? unobserved
     this.#isPlain = !hasExtras(options)
     this.#serviceErrors = options.stats.counter('ratelimit.service.call.should_rate_limit.service_error')
@@ -105,43 +106,25 @@ export class RuleLimiter implements Limiter {
     const { clock, limitStats, cacheKeyPrefix } = this.#options
     try {
       const rules = this.#options.rules()
-      check(request, rules)
+      checkRequest(request, rules)
       const matches = matchRequest(request, rules, limitStats)
       const nowMs = clock.nowMs()
       const nowSeconds = Math.floor(nowMs / 1000)
       const allOrNothing = rules.domains.get(request.domain)?.table.allOrNothing === true
-      const admissions = admissionsOf(request, matches, { cacheKeyPrefix, nowSeconds, allOrNothing })
-      const batch = this.#hitsOf(request, matches, nowSeconds, allOrNothing)
-      const values = this.#count(batch, nowSeconds, span)
-      const call = { request, matches, batch, nowMs, nowSeconds }
-      if (admissions.length > 0) return this.#answerAdmitted(call, admissions, values)
+      const checks = checksOf(request, matches, {
+        cacheKeyPrefix,
+        nowSeconds,
+        allOrNothing,
+        jitterSeconds: this.#jitterSeconds,
+      })
+      recordHits(matches, checks.hits, allOrNothing)
+      const values = this.#count(checks.hits, nowSeconds, span)
+      const call = { request, matches, checks, nowMs, nowSeconds }
+      if (checks.admissions.length > 0) return this.#answerAdmitted(call, values)
       return values instanceof Promise ? this.#answerLater(call, values) : this.#answer(call, values)
     } catch (error) {
       return this.#fail(error)
     }
-  }
-
-  /** Returns one hit for each match that is only counted. */
-  #hitsOf(request: DecisionRequest, matches: Matches, nowSeconds: number, allOrNothing: boolean) {
-    let batch: Hit[] | undefined
-    for (let index = 0; index < matches.length; index++) {
-      const found = matches[index]
-      if (found === undefined || found.limit.unlimited || needsAdmission(found, allOrNothing)) continue
-      const { requestsPerUnit, unitSeconds, boundaries, stats } = found.limit
-      const hits = request.descriptors[index]?.hitsAddend ?? Math.max(1, request.hitsAddend)
-      const key = `${this.#options.cacheKeyPrefix}${found.stem}${windowStart(nowSeconds, found.limit)}`
-      batch = appendItem(batch, {
-        key,
-        hits,
-        expirySeconds: expirySeconds(nowSeconds, found.limit),
-        jitterSeconds: jitterSeconds(this.#options),
-        limit: requestsPerUnit,
-        perSecond: unitSeconds === 1 && boundaries === undefined,
-      })
-      stats.totalHits += hits
-      stats.calls += 1
-    }
-    return batch ?? noHits
   }
 
   #count(batch: readonly Hit[], nowSeconds: number, span: Span | undefined) {
@@ -159,14 +142,13 @@ export class RuleLimiter implements Limiter {
   /** Counts the hits and admits the rest of the call, both at once, and then builds the decision. */
   #answerAdmitted(
     call: Call,
-    admissions: readonly Admission[],
     values: readonly number[] | Promise<readonly number[]>,
   ): Decision | Promise<Decision> {
     const { counting, nearLimitRatio, quotaMode } = this.#options
-    const { nowMs, nowSeconds } = call
-    const outcomes = admissions.map(({ members }) => counting.admit(members, nowMs))
-    const build = (counted: readonly number[], all: readonly (readonly MemberOutcome[])[]) => {
-      const recorded = admissions.map((admission, index) =>
+    const { checks, nowMs, nowSeconds } = call
+    const outcomes = checks.admissions.map(admission => counting.admit(admission.checks, nowMs))
+    const build = (counted: readonly number[], all: readonly (readonly LimitOutcome[])[]) => {
+      const recorded = checks.admissions.map((admission, index) =>
         recordAdmission(admission, all[index] ?? [], { nowSeconds, nearLimitRatio, quotaMode }),
       )
       const admitted = new Map(recorded.flatMap(descriptors => [...descriptors]))
@@ -176,7 +158,7 @@ export class RuleLimiter implements Limiter {
   }
 
   /**
-   * Builds the decision. `batch` and `values` have one item for each match that is only counted, in order.
+   * Builds the decision. `values` has one item for each match that is only counted, in order.
    *
    * @param admitted the decisions for the other descriptors, by their index
    * @param atMicros the time of these decisions by the clock of the backend
@@ -187,7 +169,7 @@ export class RuleLimiter implements Limiter {
     admitted = nothingAdmitted,
     atMicros: number | undefined = undefined,
   ): Decision {
-    const { request, matches, batch, nowMs, nowSeconds } = call
+    const { request, matches, checks, nowMs, nowSeconds } = call
     const { quotaMode, shadowMode } = this.#options
     const votes = { over: 0, quotas: 0, quotasOver: 0 }
     let place = 0
@@ -200,7 +182,12 @@ export class RuleLimiter implements Limiter {
       }
       let status = noLimit
       if (found !== undefined) {
-        status = this.#record(found.limit, batch[place]?.hits ?? 0, values[place] ?? maxCount, nowSeconds)
+        status = this.#record(
+          found.limit,
+          checks.hits[place]?.hits ?? 0,
+          values[place] ?? maxCount,
+          nowSeconds,
+        )
         place += 1
       }
       // In the global quota mode, a descriptor without a limit is a quota too.
@@ -225,7 +212,7 @@ export class RuleLimiter implements Limiter {
     const nearThreshold = nearLimitThreshold(requestsPerUnit, this.#options.nearLimitRatio)
     const outcome = decide(requestsPerUnit, nearThreshold, hits, after)
     stats.overLimit += outcome.overLimitHits
-    if (after === knownOver) stats.overLimitWithLocalCache += outcome.overLimitHits
+    if (after === overLimitCached) stats.overLimitWithLocalCache += outcome.overLimitHits
     stats.nearLimit += outcome.nearLimitHits
     stats.withinLimit += outcome.withinLimitHits
     const shadowed = outcome.over && limit.shadowMode
@@ -239,15 +226,23 @@ export class RuleLimiter implements Limiter {
   }
 }
 
-function jitterSeconds({ random, expirationJitterMaxSeconds }: LimiterOptions): number {
-  return expirationJitterMaxSeconds === 0 ? 0 : Math.floor(random() * expirationJitterMaxSeconds)
+/** Records the hits of a call before they are counted, as the reference does: also those of calls that fail. */
+function recordHits(matches: Matches, hits: readonly Hit[], allOrNothing: boolean): void {
+  if (hits.length === 0) return
+  let place = 0
+  for (const match of matches) {
+    if (match === undefined || match.limit.unlimited || needsAdmission(match, allOrNothing)) continue
+    match.limit.stats.totalHits += hits[place]?.hits ?? 0
+    match.limit.stats.calls += 1
+    place += 1
+  }
 }
 
 /** Builds the decision when all parts are there: at once, if none of them is a promise. */
 function whenAll(
   values: readonly number[] | Promise<readonly number[]>,
-  outcomes: readonly (readonly MemberOutcome[] | Promise<readonly MemberOutcome[]>)[],
-  build: (values: readonly number[], outcomes: readonly (readonly MemberOutcome[])[]) => Decision,
+  outcomes: readonly (readonly LimitOutcome[] | Promise<readonly LimitOutcome[]>)[],
+  build: (values: readonly number[], outcomes: readonly (readonly LimitOutcome[])[]) => Decision,
   failed: (error: unknown) => never,
 ): Decision | Promise<Decision> {
   const isCounted = !(values instanceof Promise)
@@ -260,8 +255,8 @@ function whenAll(
 }
 
 function isSettled(
-  outcomes: readonly MemberOutcome[] | Promise<readonly MemberOutcome[]>,
-): outcomes is readonly MemberOutcome[] {
+  outcomes: readonly LimitOutcome[] | Promise<readonly LimitOutcome[]>,
+): outcomes is readonly LimitOutcome[] {
   return !(outcomes instanceof Promise)
 }
 
@@ -273,7 +268,7 @@ function vote(votes: Votes, over: boolean, quota: boolean, overByQuota: boolean)
 }
 
 /** Checks the reference's three service errors, with its texts and in its order. */
-function check(
+function checkRequest(
   request: DecisionRequest,
   rules: RuleSet<LimitStats> | undefined,
 ): asserts rules is RuleSet<LimitStats> {

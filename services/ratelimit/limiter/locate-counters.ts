@@ -1,11 +1,11 @@
-import type { Member } from '../counters/admission/member.ts'
+import type { LimitCheck } from '../counters/admission/limit-check.ts'
 import type { RuleSet } from '../rules/compile.ts'
 import type { Limit } from '../rules/limit.ts'
 import type { Entry } from '../rules/match.ts'
 import { match } from '../rules/match.ts'
 import { secondsUntilReset } from '../rules/window.ts'
 import type { LimitStats } from '../stats/limit-stats.ts'
-import { admissionsOf, needsAdmission } from './admission.ts'
+import { checksOf, isPerSecond, needsAdmission } from './admission.ts'
 
 /** The counters that a call with one descriptor would use. */
 export interface Location {
@@ -18,7 +18,7 @@ export interface Location {
 export interface LocatedCounter {
   readonly limit: Limit<LimitStats>
   /** Its key, algorithm and numbers, with no hits. */
-  readonly member: Member
+  readonly check: LimitCheck
   /** Whether it is in the separate backend for limits per second, if there is one. */
   readonly perSecond: boolean
   /** Whole seconds until the window of a fixed window ends. */
@@ -41,15 +41,15 @@ export function locateCounters(
   if (found === undefined || found.limit.unlimited) return { limit: found?.limit, counters: [] }
   const { allOrNothing } = table
   const reading = { domain, descriptors: [{ entries, hitsAddend: 0 }], hitsAddend: 0 }
-  // Each limit is one member then, also one that only counts, with the same key.
-  const [admission] = admissionsOf(reading, [found], { cacheKeyPrefix, nowSeconds, allOrNothing: true })
-  const { members = [], limits = [] } = admission ?? {}
-  const counters = members.flatMap((member, index) => {
+  // Each limit is one check then, also one that only counts, with the same key.
+  const options = { cacheKeyPrefix, nowSeconds, allOrNothing: true, jitterSeconds: () => 0 }
+  const [admission] = checksOf(reading, [found], options).admissions
+  const { checks = [], limits = [] } = admission ?? {}
+  const counters = checks.flatMap((check, index) => {
     const limit = limits[index]
     if (limit === undefined) return []
-    const perSecond =
-      limit.unitSeconds === 1 && limit.boundaries === undefined && !needsAdmission(found, allOrNothing)
-    return [{ limit, member, perSecond, resetSeconds: secondsUntilReset(nowSeconds, limit) }]
+    const perSecond = isPerSecond(limit) && !needsAdmission(found, allOrNothing)
+    return [{ limit, check, perSecond, resetSeconds: secondsUntilReset(nowSeconds, limit) }]
   })
   return { limit: found.limit, counters }
 }

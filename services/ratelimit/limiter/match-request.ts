@@ -5,10 +5,10 @@ import type { LimitStats, LimitStatsTable } from '../stats/limit-stats.ts'
 import { type DecisionRequest, type DescriptorRequest, RequestError } from './decision.ts'
 
 /** The match of a descriptor; undefined if none matched, or if another descriptor's match replaces it. */
-export type Found = Match<LimitStats> | undefined
+export type DescriptorMatch = Match<LimitStats> | undefined
 
 /** The match of each descriptor of a request. */
-export type Matches = readonly Found[]
+export type Matches = readonly DescriptorMatch[]
 
 /**
  * Matches each descriptor with the rules, or with the limit that the caller sent for it.
@@ -33,7 +33,7 @@ export function matchRequest(
   return matches.some(mayReplace) ? withoutReplaced(matches) : matches
 }
 
-function mayReplace(found: Found): boolean {
+function mayReplace(found: DescriptorMatch): boolean {
   return found !== undefined && found.limit.replaces.length > 0
 }
 
@@ -43,7 +43,7 @@ function matchOwnLimit(
   { entries, limit }: DescriptorRequest,
   index: number,
   limitStats: LimitStatsTable,
-): Found {
+): DescriptorMatch {
   if (limit === undefined) return undefined
   const { requestsPerUnit, unit } = limit
   if (unit === undefined) {

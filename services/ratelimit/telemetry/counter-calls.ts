@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import { emptyingHits } from '../counters/admission/member.ts'
+import { emptyingHits } from '../counters/admission/limit-check.ts'
 import { type Counters, CountersError, type Hit, maxCount } from '../counters/counters.ts'
 import { type LocatedCounter, locateCounters } from '../limiter/locate-counters.ts'
 import type { RuleSet } from '../rules/compile.ts'
@@ -54,7 +54,7 @@ export async function callCounter(
   if (found.limit === undefined) return { outcome: 'no-rule' }
   if (found.limit.unlimited) return { outcome: 'unlimited' }
   const { counters } = found
-  const isCounted = counters.every(({ member }) => member.algorithm === 'FixedWindow')
+  const isCounted = counters.every(({ check }) => check.algorithm === 'FixedWindow')
   try {
     if (isCounted) return await callWindows(parts, counters, action)
     return { outcome: 'ok', counters: await callAdmitted(parts, counters, action) }
@@ -72,7 +72,7 @@ export function counterKeys(
 ): readonly string[] {
   const nowSeconds = Math.floor(clock.nowMs() / 1000)
   const found = locateCounters(rules(), domain, entries, { cacheKeyPrefix, nowSeconds })
-  return found?.counters.map(({ member }) => member.key) ?? []
+  return found?.counters.map(({ check }) => check.key) ?? []
 }
 
 async function callWindows(
@@ -92,8 +92,8 @@ async function callWindows(
 }
 
 /** No backend stops counting with the limit `maxCount`. */
-function hitOf({ member, perSecond }: LocatedCounter, hits: number): Hit {
-  const { key, expirySeconds } = member
+function hitOf({ check, perSecond }: LocatedCounter, hits: number): Hit {
+  const { key, expirySeconds } = check
   return { key, hits, expirySeconds, limit: maxCount, perSecond }
 }
 
@@ -105,15 +105,15 @@ async function callAdmitted(
 ): Promise<readonly CounterState[]> {
   const hits = hitsOf(action)
   const outcomes = await Promise.all(
-    // Each by itself: a call of several members would be in one slot of a cluster.
-    located.map(async ({ member }) => (await counters.admit?.([{ ...member, hits }]))?.[0]),
+    // Each by itself: a call of several checks would be in one slot of a cluster.
+    located.map(async ({ check }) => (await counters.admit?.([{ ...check, hits }]))?.[0]),
   )
   return located.map((counter, index) => {
     const outcome = outcomes[index]
     if (outcome === undefined) throw new CountersError('the counters cannot admit calls')
     const { remaining, waitSeconds = 0 } = outcome
-    const { resetSeconds, ...state } = stateOf(counter, counter.member.burst - remaining)
-    const isFixed = counter.member.algorithm === 'FixedWindow'
+    const { resetSeconds, ...state } = stateOf(counter, counter.check.burst - remaining)
+    const isFixed = counter.check.algorithm === 'FixedWindow'
     return { ...state, resetSeconds: isFixed ? resetSeconds : Math.ceil(waitSeconds) }
   })
 }
@@ -123,6 +123,6 @@ function hitsOf(action: CounterAction): number {
   return action.do === 'reset' ? emptyingHits : 0
 }
 
-function stateOf({ limit, member, resetSeconds }: LocatedCounter, value: number): CounterState {
-  return { rule: limit.configuredKey, key: member.key, value, limit: member.burst, resetSeconds }
+function stateOf({ limit, check, resetSeconds }: LocatedCounter, value: number): CounterState {
+  return { rule: limit.configuredKey, key: check.key, value, limit: check.burst, resetSeconds }
 }

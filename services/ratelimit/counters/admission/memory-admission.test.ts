@@ -3,8 +3,8 @@ import { test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { assert as assertProperty, property } from 'fast-check'
-import { assertEqualsOracle, memberOf, oracles, type TracedAlgorithm, trace } from '../testing/traces.ts'
-import type { Member, MemberOutcome } from './member.ts'
+import { assertEqualsOracle, checkOf, oracles, type TracedAlgorithm, trace } from '../testing/traces.ts'
+import type { LimitCheck, LimitOutcome } from './limit-check.ts'
 import { createMemoryAdmission } from './memory-admission.ts'
 import { TokenBucket } from './token-bucket.ts'
 
@@ -25,10 +25,10 @@ function openAdmission(maxKeys = 1_000) {
   })
   return {
     counts,
-    at(seconds: number, members: readonly Member[], passed = 0): readonly MemberOutcome[] {
+    at(seconds: number, checks: readonly LimitCheck[], passed = 0): readonly LimitOutcome[] {
       nowMs = Math.round(seconds * 1000)
       monotonicMs = passed * 1000
-      return admit(members)
+      return admit(checks)
     },
   }
 }
@@ -39,8 +39,8 @@ for (const algorithm of Object.keys(oracles) as TracedAlgorithm[]) {
       const oracle = oracles[algorithm](windowTicks)
       const { at } = openAdmission()
       for (const call of calls) {
-        const member = { ...memberOf(algorithm, 'key', windowTicks, call), ticksPerSecond }
-        const [outcome] = at(call.now / ticksPerSecond, [member])
+        const check = { ...checkOf(algorithm, 'key', windowTicks, call), ticksPerSecond }
+        const [outcome] = at(call.now / ticksPerSecond, [check])
         assert.ok(outcome)
         assertEqualsOracle(oracle, call, outcome, ticksPerSecond)
       }
@@ -49,7 +49,7 @@ for (const algorithm of Object.keys(oracles) as TracedAlgorithm[]) {
   })
 }
 
-const fixed = (over: Partial<Member> = {}): Member => ({
+const fixed = (over: Partial<LimitCheck> = {}): LimitCheck => ({
   key: 'fixed',
   algorithm: 'FixedWindow',
   hits: 1,
@@ -63,17 +63,17 @@ const fixed = (over: Partial<Member> = {}): Member => ({
   ...over,
 })
 
-const bucket = (over: Partial<Member> = {}) =>
+const bucket = (over: Partial<LimitCheck> = {}) =>
   fixed({ key: 'bucket', algorithm: 'TokenBucket', limit: 1, burst: 3, ...over })
 
-const admittedOf = (outcomes: readonly MemberOutcome[]) => outcomes.map(({ admitted }) => admitted)
+const admittedOf = (outcomes: readonly LimitOutcome[]) => outcomes.map(({ admitted }) => admitted)
 
 test('a call counts in every limit or in none', () => {
   const { at, counts } = openAdmission()
-  const members = [fixed(), bucket()]
-  assert.deepEqual(admittedOf(at(0, members)), [true, true])
-  assert.deepEqual(admittedOf(at(0, members)), [true, true])
-  const [first, second] = at(0, members)
+  const checks = [fixed(), bucket()]
+  assert.deepEqual(admittedOf(at(0, checks)), [true, true])
+  assert.deepEqual(admittedOf(at(0, checks)), [true, true])
+  const [first, second] = at(0, checks)
   assert.deepEqual(first, { admitted: false, remaining: 0, waitSeconds: 0 })
   assert.deepEqual(second, { admitted: true, remaining: 1, waitSeconds: 0 })
   assert.equal(counts.get('fixed'), 2)
@@ -81,9 +81,9 @@ test('a call counts in every limit or in none', () => {
 
 test('a shadow limit rejects no call, and does not count calls above it', () => {
   const { at, counts } = openAdmission()
-  const members = [fixed({ limit: 1, shadow: true }), bucket()]
-  assert.deepEqual(admittedOf(at(0, members)), [true, true])
-  assert.deepEqual(admittedOf(at(0, members)), [false, true])
+  const checks = [fixed({ limit: 1, shadow: true }), bucket()]
+  assert.deepEqual(admittedOf(at(0, checks)), [true, true])
+  assert.deepEqual(admittedOf(at(0, checks)), [false, true])
   assert.equal(counts.get('fixed'), 1)
   assert.equal(at(0, [bucket({ hits: 0 })])[0]?.remaining, 1)
 })
@@ -138,10 +138,10 @@ test('numbers at the end of the exact range are exact', () => {
   const window = Math.floor((2 ** 52 - 1) / limit)
   const { at } = openAdmission()
   for (const algorithm of ['TokenBucket', 'SlidingWindow'] as const) {
-    const member = { limit, burst: limit, windowTicks: window, algorithm, key: algorithm }
-    assert.deepEqual(at(window, [fixed({ ...member, hits: limit - 1 })])[0]?.remaining, 1, algorithm)
-    assert.equal(at(window, [fixed({ ...member, hits: 2 })])[0]?.admitted, false)
-    assert.equal(at(window, [fixed({ ...member, hits: 1 })])[0]?.admitted, true)
-    assert.deepEqual(at(window, [fixed({ ...member, hits: 1, limit: 1, burst: 1 })])[0]?.admitted, false)
+    const check = { limit, burst: limit, windowTicks: window, algorithm, key: algorithm }
+    assert.deepEqual(at(window, [fixed({ ...check, hits: limit - 1 })])[0]?.remaining, 1, algorithm)
+    assert.equal(at(window, [fixed({ ...check, hits: 2 })])[0]?.admitted, false)
+    assert.equal(at(window, [fixed({ ...check, hits: 1 })])[0]?.admitted, true)
+    assert.deepEqual(at(window, [fixed({ ...check, hits: 1, limit: 1, burst: 1 })])[0]?.admitted, false)
   }
 })

@@ -1,7 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { maxCount } from '../counters.ts'
 import { type Expiring, ExpiringTable } from '../expiring-table.ts'
-import { admitAll, type LimitState, type Member, type MemberOutcome } from './member.ts'
+import { admitAll, type LimitCheck, type LimitOutcome, type LimitState } from './limit-check.ts'
 import { SlidingWindow, type Windows } from './sliding-window.ts'
 import { type Bucket, TokenBucket } from './token-bucket.ts'
 
@@ -11,7 +11,7 @@ interface MemoryAdmissionOptions {
   /** The most states that are kept; at the limit the one that expires soonest is dropped. */
   readonly maxKeys: number
   /** Adds hits to the counter of a fixed window and returns its value; 0 only reads. */
-  readonly count: (member: Member, hits: number) => number
+  readonly count: (check: LimitCheck, hits: number) => number
 }
 
 interface Entry extends Expiring {
@@ -21,43 +21,43 @@ interface Entry extends Expiring {
 /** Returns a function that admits calls with the states in this process. */
 export function createMemoryAdmission(
   options: MemoryAdmissionOptions,
-): (members: readonly Member[]) => readonly MemberOutcome[] {
+): (checks: readonly LimitCheck[]) => readonly LimitOutcome[] {
   const { clock, maxKeys, count } = options
   const entries = new ExpiringTable<Entry>(maxKeys)
 
-  function open(member: Member, nowMs: number, nowSeconds: number): LimitState {
-    if (member.algorithm === 'FixedWindow') return new FixedWindow(count(member, 0), member.limit)
-    const now = ticksAt(nowMs, member.ticksPerSecond)
-    const stored = entries.get(member.key, nowSeconds)?.stored
-    return member.algorithm === 'TokenBucket'
-      ? new TokenBucket(stored as Bucket | undefined, now, member)
-      : new SlidingWindow(inTicks(stored as Windows | undefined, member), now, member)
+  function open(check: LimitCheck, nowMs: number, nowSeconds: number): LimitState {
+    if (check.algorithm === 'FixedWindow') return new FixedWindow(count(check, 0), check.limit)
+    const now = ticksAt(nowMs, check.ticksPerSecond)
+    const stored = entries.get(check.key, nowSeconds)?.stored
+    return check.algorithm === 'TokenBucket'
+      ? new TokenBucket(stored as Bucket | undefined, now, check)
+      : new SlidingWindow(inTicks(stored as Windows | undefined, check), now, check)
   }
 
-  function save(member: Member, state: LimitState, nowSeconds: number): void {
+  function save(check: LimitCheck, state: LimitState, nowSeconds: number): void {
     if (state instanceof FixedWindow) {
-      if (state.added !== 0) count(member, state.added)
+      if (state.added !== 0) count(check, state.added)
     } else if (state instanceof TokenBucket || state instanceof SlidingWindow) {
-      if (!state.isChanged() || member.hits === 0) return
-      const lastSecond = Math.ceil(nowSeconds + state.expiry() / member.ticksPerSecond)
-      const expiresAt = Math.max(entries.get(member.key, nowSeconds)?.expiresAt ?? 0, lastSecond)
-      const stored = state instanceof SlidingWindow ? inSeconds(state.stored(), member) : state.stored()
-      entries.set(member.key, { stored, expiresAt }, nowSeconds)
+      if (!state.isChanged() || check.hits === 0) return
+      const lastSecond = Math.ceil(nowSeconds + state.expiry() / check.ticksPerSecond)
+      const expiresAt = Math.max(entries.get(check.key, nowSeconds)?.expiresAt ?? 0, lastSecond)
+      const stored = state instanceof SlidingWindow ? inSeconds(state.stored(), check) : state.stored()
+      entries.set(check.key, { stored, expiresAt }, nowSeconds)
     }
   }
 
-  return members => {
+  return checks => {
     const nowMs = clock.nowMs()
     const nowSeconds = clock.monotonicMs() / 1000
-    const opened = new Map<string, readonly [Member, LimitState]>()
-    const states = members.map(member => {
-      const name = `${member.limit} ${member.key}`
-      const [, state] = opened.get(name) ?? [member, open(member, nowMs, nowSeconds)]
-      opened.set(name, opened.get(name) ?? [member, state])
+    const opened = new Map<string, readonly [LimitCheck, LimitState]>()
+    const states = checks.map(check => {
+      const name = `${check.limit} ${check.key}`
+      const [, state] = opened.get(name) ?? [check, open(check, nowMs, nowSeconds)]
+      opened.set(name, opened.get(name) ?? [check, state])
       return state
     })
-    const outcomes = admitAll(members, states)
-    for (const [member, state] of opened.values()) save(member, state, nowSeconds)
+    const outcomes = admitAll(checks, states)
+    for (const [check, state] of opened.values()) save(check, state, nowSeconds)
     return outcomes
   }
 }
@@ -68,11 +68,11 @@ function ticksAt(nowMs: number, ticksPerSecond: number): number {
 }
 
 /** A window begins at a whole second, so its start is the same for every tick. */
-function inSeconds(windows: Windows, { ticksPerSecond }: Member): Windows {
+function inSeconds(windows: Windows, { ticksPerSecond }: LimitCheck): Windows {
   return { ...windows, start: windows.start / ticksPerSecond }
 }
 
-function inTicks(windows: Windows | undefined, { ticksPerSecond }: Member): Windows | undefined {
+function inTicks(windows: Windows | undefined, { ticksPerSecond }: LimitCheck): Windows | undefined {
   return windows && { ...windows, start: windows.start * ticksPerSecond }
 }
 

@@ -1,6 +1,6 @@
-import type { LimitState, Member } from './member.ts'
+import type { LimitCheck, LimitState } from './limit-check.ts'
 
-export type BucketLimit = Pick<Member, 'limit' | 'burst' | 'windowTicks' | 'ticksPerSecond'>
+export type BucketLimit = Pick<LimitCheck, 'limit' | 'burst' | 'windowTicks' | 'ticksPerSecond'>
 
 /** The stored state of a bucket. */
 export interface Bucket {

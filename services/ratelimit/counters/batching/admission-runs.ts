@@ -1,4 +1,4 @@
-import type { Member, MemberOutcome } from '../admission/member.ts'
+import type { LimitCheck, LimitOutcome } from '../admission/limit-check.ts'
 import { CountersError } from '../counters.ts'
 import type { Call, SendCalls } from './pipeline.ts'
 import { missingAnswer, type Send } from './send.ts'
@@ -7,46 +7,46 @@ import { missingAnswer, type Send } from './send.ts'
 export interface AdmissionRun {
   /** Each key once. */
   readonly keys: readonly string[]
-  /** A member with each limit. */
-  readonly limits: readonly Member[]
+  /** A check with each limit. */
+  readonly limits: readonly LimitCheck[]
   /**
-   * The calls: for each the number of its members, and for each member the indexes of its key and its limit,
+   * The calls: for each the number of its checks, and for each check the indexes of its key and its limit,
    * and the hits.
    */
   readonly calls: readonly number[]
-  /** The members of all calls, in order. */
-  readonly members: readonly Member[]
+  /** The checks of all calls, in order. */
+  readonly checks: readonly LimitCheck[]
 }
 
-/** The outcome of each member of a run, in order; an error for each member of a call that failed alone. */
-export type RunOutcomes = readonly (MemberOutcome | CountersError)[]
+/** The outcome of each check of a run, in order; an error for each check of a call that failed alone. */
+export type RunOutcomes = readonly (LimitOutcome | CountersError)[]
 
 /** A run that calls are still added to. */
 class OpenRun implements AdmissionRun {
   readonly keys: string[] = []
-  readonly limits: Member[] = []
+  readonly limits: LimitCheck[] = []
   readonly calls: number[] = []
-  readonly members: Member[] = []
+  readonly checks: LimitCheck[] = []
   readonly #indexes = new Map<string, number>()
   /** The index of each key's limit. */
   readonly #limitOfKey: number[] = []
 
   /** Returns false for a call with a key that has another limit in this run: it is for another run. */
-  add(members: readonly Member[]): boolean {
-    if (!members.every(member => this.#isAlike(member))) return false
-    this.calls.push(members.length)
-    for (const member of members) {
-      const limit = this.#limitIndex(member)
-      this.calls.push(this.#keyIndex(member.key, limit), limit, member.hits)
-      this.members.push(member)
+  add(checks: readonly LimitCheck[]): boolean {
+    if (!checks.every(check => this.#isAlike(check))) return false
+    this.calls.push(checks.length)
+    for (const check of checks) {
+      const limit = this.#limitIndex(check)
+      this.calls.push(this.#keyIndex(check.key, limit), limit, check.hits)
+      this.checks.push(check)
     }
     return true
   }
 
-  #isAlike(member: Member): boolean {
-    const index = this.#indexes.get(member.key)
+  #isAlike(check: LimitCheck): boolean {
+    const index = this.#indexes.get(check.key)
     const limit = index === undefined ? undefined : this.limits[this.#limitOfKey[index] ?? -1]
-    return limit === undefined || isSameLimit(limit, member)
+    return limit === undefined || isSameLimit(limit, check)
   }
 
   #keyIndex(key: string, limit: number): number {
@@ -60,15 +60,15 @@ class OpenRun implements AdmissionRun {
   }
 
   /** A write has few limits, so that a search is short. */
-  #limitIndex(member: Member): number {
+  #limitIndex(check: LimitCheck): number {
     for (let index = 0; index < this.limits.length; index += 1) {
-      if (isSameLimit(this.limits[index] as Member, member)) return index
+      if (isSameLimit(this.limits[index] as LimitCheck, check)) return index
     }
-    return this.limits.push(member) - 1
+    return this.limits.push(check) - 1
   }
 }
 
-function isSameLimit(a: Member, b: Member): boolean {
+function isSameLimit(a: LimitCheck, b: LimitCheck): boolean {
   return (
     a.limit === b.limit &&
     a.burst === b.burst &&
@@ -90,7 +90,7 @@ function isSameLimit(a: Member, b: Member): boolean {
 export function sendRuns(
   send: Send<AdmissionRun, RunOutcomes>,
   placeOf: (key: string) => number = () => 0,
-): SendCalls<Member, MemberOutcome> {
+): SendCalls<LimitCheck, LimitOutcome> {
   return (calls, onAnswers) => {
     const runs: OpenRun[] = []
     const lastRuns = new Map<number, number>()
@@ -108,8 +108,8 @@ export function sendRuns(
 }
 
 /** Returns the outcomes of one call, or its error. */
-function outcomesOf(all: RunOutcomes, from: number, count: number): readonly MemberOutcome[] | CountersError {
-  const outcomes: MemberOutcome[] = []
+function outcomesOf(all: RunOutcomes, from: number, count: number): readonly LimitOutcome[] | CountersError {
+  const outcomes: LimitOutcome[] = []
   for (let index = from; index < from + count; index += 1) {
     const outcome = all[index] ?? missingAnswer()
     if (outcome instanceof CountersError) return outcome
@@ -122,12 +122,12 @@ function outcomesOf(all: RunOutcomes, from: number, count: number): readonly Mem
 function placeIn(
   runs: OpenRun[],
   lastRuns: Map<number, number>,
-  { batch }: Call<Member>,
+  { batch }: Call<LimitCheck>,
   place: number,
 ): { readonly run: number; readonly from: number } {
   const last = lastRuns.get(place)
   const run = last === undefined ? undefined : runs[last]
-  const from = run?.members.length ?? 0
+  const from = run?.checks.length ?? 0
   if (run?.add(batch) && last !== undefined) return { run: last, from }
   const opened = new OpenRun()
   opened.add(batch)

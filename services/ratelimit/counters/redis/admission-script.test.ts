@@ -4,12 +4,12 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { sample } from 'fast-check'
 import { type RedisServer, startRedis } from '../../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../../test/support/require-server.ts'
-import { emptyingHits, type Member, type MemberOutcome } from '../admission/member.ts'
+import { emptyingHits, type LimitCheck, type LimitOutcome } from '../admission/limit-check.ts'
 import { createMemoryAdmission } from '../admission/memory-admission.ts'
 import { createMemoryCounters } from '../memory.ts'
 import {
   assertEqualsOracle,
-  memberOf,
+  checkOf,
   oracles,
   type Trace,
   type TracedAlgorithm,
@@ -32,7 +32,7 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
   })
   after(() => redis.stop())
 
-  async function open(t: TestContext, timeMicros?: (members: readonly Member[]) => number | undefined) {
+  async function open(t: TestContext, timeMicros?: (checks: readonly LimitCheck[]) => number | undefined) {
     const counters = await openRedis(t, { url: redis.socketPath, ...(timeMicros && { timeMicros }) })
     t.after(() => counters.close())
     return counters
@@ -41,7 +41,7 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
   for (const algorithm of Object.keys(oracles) as TracedAlgorithm[]) {
     test(`${algorithm} equals its oracle and the algorithm in memory on ${traces} traces`, async t => {
       const times = new Map<string, number>()
-      const counters = await open(t, ([member]) => times.get(member?.key ?? ''))
+      const counters = await open(t, ([check]) => times.get(check?.key ?? ''))
       for (let done = 0; done < traces; done += atOnce) {
         const some = sample(trace, Math.min(atOnce, traces - done))
         await Promise.all(
@@ -55,7 +55,7 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
   for (const algorithm of Object.keys(oracles) as TracedAlgorithm[]) {
     test(`grants and resets of a ${algorithm} equal those in memory`, async t => {
       const times = new Map<string, number>()
-      const counters = await open(t, ([member]) => times.get(member?.key ?? ''))
+      const counters = await open(t, ([check]) => times.get(check?.key ?? ''))
       const changed = sample(trace, Math.min(traces, 1_000)).map(({ calls, ...same }) => ({
         ...same,
         calls: calls.map((call, index) => ({ ...call, hits: changedHits(call.hits, index) })),
@@ -71,8 +71,8 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
 
   test('calls of one turn with the same limits have the answers of their order', async t => {
     const counters = await open(t)
-    const member = memberOf('TokenBucket', 'folded', 60, { hits: 1, limit: 1, burst: 3 })
-    const outcomes = await Promise.all(Array.from({ length: 5 }, () => counters.admit([member])))
+    const check = checkOf('TokenBucket', 'folded', 60, { hits: 1, limit: 1, burst: 3 })
+    const outcomes = await Promise.all(Array.from({ length: 5 }, () => counters.admit([check])))
     assert.deepEqual(
       outcomes.map(([outcome]) => [outcome?.admitted, outcome?.remaining]),
       [
@@ -88,10 +88,10 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
   test('a call counts in every limit or in none, also the counter of a fixed window', async t => {
     const counters = await open(t)
     const whole = { hits: 1, limit: 2, burst: 2 }
-    const window: Member = { ...memberOf('TokenBucket', '{a}fixed', 60, whole), algorithm: 'FixedWindow' }
-    const members = [window, memberOf('SlidingWindow', '{a}sliding', 600, { ...whole, limit: 5 })]
+    const window: LimitCheck = { ...checkOf('TokenBucket', '{a}fixed', 60, whole), algorithm: 'FixedWindow' }
+    const checks = [window, checkOf('SlidingWindow', '{a}sliding', 600, { ...whole, limit: 5 })]
     for (const expected of [true, true, false, false]) {
-      const outcomes = await counters.admit(members)
+      const outcomes = await counters.admit(checks)
       assert.deepEqual(
         outcomes.map(({ admitted }) => admitted),
         [expected, true],
@@ -103,16 +103,16 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
     assert.deepEqual(await counters.add([{ key: '{a}fixed', hits: 1, expirySeconds: 60, limit: 2 }]), [3])
   })
 
-  test('members of one call with the same key are counted one after the other', async t => {
+  test('checks of one call with the same key are counted one after the other', async t => {
     const counters = await open(t)
     for (const algorithm of ['TokenBucket', 'SlidingWindow'] as const) {
-      const member = memberOf(algorithm, `twice ${algorithm}`, 3_600, { hits: 1, limit: 3, burst: 3 })
-      const admittedOf = async (...members: readonly Member[]) =>
-        (await counters.admit(members)).map(({ admitted }) => admitted)
-      assert.deepEqual(await admittedOf(member, member), [true, true])
-      assert.deepEqual(await admittedOf(member, member), [true, false])
-      assert.deepEqual(await admittedOf(member), [true])
-      assert.deepEqual(await admittedOf(member), [false])
+      const check = checkOf(algorithm, `twice ${algorithm}`, 3_600, { hits: 1, limit: 3, burst: 3 })
+      const admittedOf = async (...checks: readonly LimitCheck[]) =>
+        (await counters.admit(checks)).map(({ admitted }) => admitted)
+      assert.deepEqual(await admittedOf(check, check), [true, true])
+      assert.deepEqual(await admittedOf(check, check), [true, false])
+      assert.deepEqual(await admittedOf(check), [true])
+      assert.deepEqual(await admittedOf(check), [false])
     }
   })
 
@@ -121,11 +121,11 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
     const whole = { hits: 2, limit: 1, burst: 3, countRejected: true }
     for (const algorithm of ['FixedWindow', 'SlidingWindow', 'TokenBucket'] as const) {
       const limit = algorithm === 'TokenBucket' ? 1 : 3
-      const member = {
-        ...memberOf('TokenBucket', `counted ${algorithm}`, 3_600, { ...whole, limit }),
+      const check = {
+        ...checkOf('TokenBucket', `counted ${algorithm}`, 3_600, { ...whole, limit }),
         algorithm,
       }
-      const outcomes = await Promise.all(Array.from({ length: 4 }, () => counters.admit([member])))
+      const outcomes = await Promise.all(Array.from({ length: 4 }, () => counters.admit([check])))
       assert.deepEqual(
         outcomes.map(([outcome]) => [outcome?.admitted, outcome?.remaining]),
         [
@@ -140,7 +140,7 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
     const ttl = Number(await redis.command('TTL', 'counted TokenBucket'))
     assert.ok(ttl > 7.99 * 3_600 && ttl <= 8 * 3_600, `${ttl}`)
     const [check] = await counters.admit([
-      memberOf('TokenBucket', 'counted TokenBucket', 3_600, { ...whole, hits: 0 }),
+      checkOf('TokenBucket', 'counted TokenBucket', 3_600, { ...whole, hits: 0 }),
     ])
     const wait = check?.waitSeconds ?? 0
     assert.ok(!check?.admitted && wait > 5.99 * 3_600 && wait <= 6 * 3_600, `${wait}`)
@@ -151,10 +151,10 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
     const memory = createMemoryCounters({ clock: systemClock })
     const whole = { hits: 2, limit: 3, burst: 3 }
     const counting = { ...whole, limit: 9, countRejected: true }
-    const members = [
-      { ...memberOf('TokenBucket', '{b}fixed', 3_600, counting), algorithm: 'FixedWindow' },
-      memberOf('SlidingWindow', '{b}rejecting', 3_600 * 24 * 365, whole),
-      memberOf('SlidingWindow', '{b}sliding', 3_600 * 24 * 365, counting),
+    const checks = [
+      { ...checkOf('TokenBucket', '{b}fixed', 3_600, counting), algorithm: 'FixedWindow' },
+      checkOf('SlidingWindow', '{b}rejecting', 3_600 * 24 * 365, whole),
+      checkOf('SlidingWindow', '{b}sliding', 3_600 * 24 * 365, counting),
     ] as const
     for (const remaining of [
       [7, 1, 7],
@@ -163,13 +163,13 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
       [1, 1, 1],
       [-1, 1, -1],
     ]) {
-      const outcomes = await counters.admit(members)
+      const outcomes = await counters.admit(checks)
       assert.deepEqual(
         outcomes.map(each => each.remaining),
         remaining,
       )
       assert.deepEqual(
-        (await memory.admit(members)).map(each => each.remaining),
+        (await memory.admit(checks)).map(each => each.remaining),
         remaining,
       )
     }
@@ -181,11 +181,14 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
     const counters = await open(t)
     const hits = Number.MAX_SAFE_INTEGER
     const whole = { hits, limit: 3, burst: 3, countRejected: true }
-    const fixed: Member = { ...memberOf('TokenBucket', 'most fixed', 3_600, whole), algorithm: 'FixedWindow' }
-    const sliding = memberOf('SlidingWindow', 'most sliding', 3_600, whole)
-    const most = memberOf('TokenBucket', 'most bucket', 3_600, whole)
-    for (const member of [fixed, sliding, most, fixed, sliding, most]) {
-      assert.equal((await counters.admit([member]))[0]?.admitted, false)
+    const fixed: LimitCheck = {
+      ...checkOf('TokenBucket', 'most fixed', 3_600, whole),
+      algorithm: 'FixedWindow',
+    }
+    const sliding = checkOf('SlidingWindow', 'most sliding', 3_600, whole)
+    const most = checkOf('TokenBucket', 'most bucket', 3_600, whole)
+    for (const check of [fixed, sliding, most, fixed, sliding, most]) {
+      assert.equal((await counters.admit([check]))[0]?.admitted, false)
     }
     assert.equal(await redis.command('GET', 'most fixed'), `${hits}`)
     assert.equal(await redis.command('HGET', 'most sliding', 'current'), `${hits}`)
@@ -195,8 +198,8 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
 
   test('a check creates no key, and a state expires when it equals an empty one', async t => {
     const counters = await open(t)
-    const member = memberOf('TokenBucket', 'expiring', 60, { hits: 2, limit: 30, burst: 10 })
-    const [checked] = await counters.admit([{ ...member, hits: 0 }])
+    const check = checkOf('TokenBucket', 'expiring', 60, { hits: 2, limit: 30, burst: 10 })
+    const [checked] = await counters.admit([{ ...check, hits: 0 }])
     assert.ok(checked)
     const { atMicros = 0, ...outcome } = checked
     assert.deepEqual(outcome, { admitted: true, remaining: 10, waitSeconds: 0 })
@@ -204,7 +207,7 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
     const laterMicros = Number(seconds) * 1_000_000 + Number(micros) - atMicros
     assert.ok(laterMicros >= 0 && laterMicros < 60_000_000, `${laterMicros} µs`)
     assert.equal(await redis.command('EXISTS', 'expiring'), '0')
-    await counters.admit([member])
+    await counters.admit([check])
     const ttl = Number(await redis.command('PTTL', 'expiring'))
     assert.ok(ttl > 3_000 && ttl <= 4_000, `${ttl}`)
   })
@@ -212,7 +215,7 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
   test('a change of the tick keeps the state', async t => {
     const counters = await open(t, () => secondsOfBeginning * 1_000_000)
     const day = 86_400
-    const slow = memberOf('TokenBucket', 'ticks', day * 1_000_000, {
+    const slow = checkOf('TokenBucket', 'ticks', day * 1_000_000, {
       hits: 1_000,
       limit: 1_000,
       burst: 1_000,
@@ -220,7 +223,7 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
     const [first] = await counters.admit([{ ...slow, ticksPerSecond: 1_000_000 }])
     const atMicros = secondsOfBeginning * 1_000_000
     assert.deepEqual(first, { admitted: true, remaining: 0, waitSeconds: day, atMicros })
-    const fast = memberOf('TokenBucket', 'ticks', day * 1_000, { hits: 0, limit: 1e7, burst: 1e7 })
+    const fast = checkOf('TokenBucket', 'ticks', day * 1_000, { hits: 0, limit: 1e7, burst: 1e7 })
     const [second] = await counters.admit([{ ...fast, ticksPerSecond: 1_000 }])
     assert.equal(second?.remaining, 1e7 - 1_000)
   })
@@ -242,9 +245,9 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
   test('a key of another type is an error of its call alone', async t => {
     const counters = await open(t)
     await redis.command('SET', 'text', 'x')
-    const other = memberOf('TokenBucket', 'other', 60, { hits: 1, limit: 1, burst: 1 })
+    const other = checkOf('TokenBucket', 'other', 60, { hits: 1, limit: 1, burst: 1 })
     const beside = counters.admit([other])
-    const call = counters.admit([memberOf('TokenBucket', 'text', 60, { hits: 1, limit: 1, burst: 1 })])
+    const call = counters.admit([checkOf('TokenBucket', 'text', 60, { hits: 1, limit: 1, burst: 1 })])
     assert.match(await problemOf(call), /WRONGTYPE/)
     assert.equal((await beside)[0]?.admitted, true)
   })
@@ -264,12 +267,12 @@ async function runTrace(
   const inMemory = openMemory()
   for (const call of calls) {
     timesMicros.set(key, call.now * (1_000_000 / ticksPerSecond))
-    const member = { ...memberOf(algorithm, key, windowTicks, call), ticksPerSecond }
-    const [outcome] = await counters.admit([member])
+    const check = { ...checkOf(algorithm, key, windowTicks, call), ticksPerSecond }
+    const [outcome] = await counters.admit([check])
     assert.ok(outcome)
     const { atMicros: _, ...decided } = outcome
     try {
-      assert.deepEqual(decided, inMemory(Math.round((call.now / ticksPerSecond) * 1_000), member))
+      assert.deepEqual(decided, inMemory(Math.round((call.now / ticksPerSecond) * 1_000), check))
       if (withOracle) assertEqualsOracle(oracle, call, outcome, ticksPerSecond)
     } catch (error) {
       throw new Error(`${algorithm}, call ${calls.indexOf(call)} of ${JSON.stringify(traced)}`, {
@@ -285,11 +288,11 @@ function changedHits(hits: number, index: number): number {
   return index % 3 === 2 ? -Math.min(hits, 0xffffffff) : hits
 }
 
-function openMemory(): (nowMs: number, member: Member) => MemberOutcome | undefined {
+function openMemory(): (nowMs: number, check: LimitCheck) => LimitOutcome | undefined {
   const clock = { at: 0, nowMs: () => clock.at, monotonicMs: () => 0 }
   const admit = createMemoryAdmission({ clock, maxKeys: 10, count: () => 0 })
-  return (nowMs, member) => {
+  return (nowMs, check) => {
     clock.at = nowMs
-    return admit([member])[0]
+    return admit([check])[0]
   }
 }

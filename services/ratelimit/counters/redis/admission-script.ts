@@ -1,4 +1,4 @@
-import { emptyingHits, type Member } from '../admission/member.ts'
+import { emptyingHits, type LimitCheck } from '../admission/limit-check.ts'
 import { maxDebt } from '../admission/token-bucket.ts'
 import type { AdmissionRun, RunOutcomes } from '../batching/admission-runs.ts'
 import { CountersError, maxCount } from '../counters.ts'
@@ -21,9 +21,9 @@ const maxExpiryMs = (2 ** 31 - 1) * 1000
  *
  * ARGV: the time in microseconds, or -1 for the time of Redis; the number of limits; for each limit the
  * algorithm, the limit, the burst, the window in ticks, the ticks a second, the expiry in seconds, and the sum of 1
- * for a shadow limit and 2 for one that counts rejected hits; then for each call the number of members, and for
- * each member the indexes of key and limit from 0, and the hits. The reply has for each member 1 if its limit
- * admits the call, the remaining hits, and the wait in ticks or -1; instead of the 1, each member of a call with
+ * for a shadow limit and 2 for one that counts rejected hits; then for each call the number of checks, and for
+ * each check the indexes of key and limit from 0, and the hits. The reply has for each check 1 if its limit
+ * admits the call, the remaining hits, and the wait in ticks or -1; instead of the 1, each check of a call with
  * an unreadable key has the error. The time is last.
  */
 const text = `\
@@ -215,10 +215,10 @@ return replies
  * Returns the time of the algorithms for a run, in microseconds since the epoch; undefined for that of Redis.
  * Only tests pass one; the state does not expire then, since expiry has the time of Redis.
  */
-export type TimeMicros = (members: readonly Member[]) => number | undefined
+export type TimeMicros = (checks: readonly LimitCheck[]) => number | undefined
 
 const valuesPerLimit = 7
-const valuesPerMember = 3
+const valuesPerCheck = 3
 
 export function admissionScript(timeMicros: TimeMicros = () => undefined): Script<AdmissionRun, RunOutcomes> {
   return {
@@ -226,9 +226,9 @@ export function admissionScript(timeMicros: TimeMicros = () => undefined): Scrip
     argumentCount: ({ keys, limits, calls }) =>
       keys.length + 2 + valuesPerLimit * limits.length + calls.length,
     keyCount: ({ keys }) => keys.length,
-    write(requests, { keys, limits, calls, members }) {
+    write(requests, { keys, limits, calls, checks }) {
       for (const key of keys) requests.text(key)
-      requests.text(`${timeMicros(members) ?? -1}`)
+      requests.text(`${timeMicros(checks) ?? -1}`)
       requests.integer(limits.length)
       for (const limit of limits) writeLimit(requests, limit)
       for (const number of calls) requests.integer(number)
@@ -237,23 +237,23 @@ export function admissionScript(timeMicros: TimeMicros = () => undefined): Scrip
   }
 }
 
-function writeLimit(requests: RequestWriter, member: Member): void {
-  requests.integer(numberOf[member.algorithm])
-  requests.integer(member.limit)
-  requests.integer(member.burst)
-  requests.integer(member.windowTicks)
-  requests.integer(member.ticksPerSecond)
-  requests.integer(member.expirySeconds)
-  requests.integer((member.shadow ? 1 : 0) + (member.countRejected ? 2 : 0))
+function writeLimit(requests: RequestWriter, check: LimitCheck): void {
+  requests.integer(numberOf[check.algorithm])
+  requests.integer(check.limit)
+  requests.integer(check.burst)
+  requests.integer(check.windowTicks)
+  requests.integer(check.ticksPerSecond)
+  requests.integer(check.expirySeconds)
+  requests.integer((check.shadow ? 1 : 0) + (check.countRejected ? 2 : 0))
 }
 
-function readOutcomes(reply: Reply, { members }: AdmissionRun): RunOutcomes | CountersError {
-  if (!isArrayReply(reply) || reply.length !== valuesPerMember * members.length + 1) {
+function readOutcomes(reply: Reply, { checks }: AdmissionRun): RunOutcomes | CountersError {
+  if (!isArrayReply(reply) || reply.length !== valuesPerCheck * checks.length + 1) {
     return new CountersError('Redis did not answer a script with a list of the expected length')
   }
-  const atMicros = Number(reply[valuesPerMember * members.length])
-  return members.map(({ ticksPerSecond }, member) => {
-    const at = valuesPerMember * member
+  const atMicros = Number(reply[valuesPerCheck * checks.length])
+  return checks.map(({ ticksPerSecond }, check) => {
+    const at = valuesPerCheck * check
     const admitted = reply[at]
     if (typeof admitted === 'string') return new CountersError(admitted)
     const wait = Number(reply[at + 2])

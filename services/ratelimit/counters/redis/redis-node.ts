@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Member, MemberOutcome } from '../admission/member.ts'
+import type { LimitCheck, LimitOutcome } from '../admission/limit-check.ts'
 import { type AdmissionRun, type RunOutcomes, sendRuns } from '../batching/admission-runs.ts'
 import { type Call, createPipeline, type Pipeline, type SendCalls } from '../batching/pipeline.ts'
 import { missingAnswer, type Send } from '../batching/send.ts'
@@ -22,8 +22,8 @@ export interface RedisNode {
    * is atomic.
    */
   addUnlessOver(batch: readonly Hit[]): Promise<readonly number[]>
-  /** Has the contract of `Counters.admit`. With a cluster, the keys of all members must be in one slot. */
-  admit(members: readonly Member[]): Promise<readonly MemberOutcome[]>
+  /** Has the contract of `Counters.admit`. With a cluster, the keys of all checks must be in one slot. */
+  admit(checks: readonly LimitCheck[]): Promise<readonly LimitOutcome[]>
   /** Sends without batching, for items that another node redirected here. */
   readonly sendIncrements: Send<Increment, Count>
   readonly sendCalls: Send<Call, readonly number[]>
@@ -84,7 +84,7 @@ export function createRedisNode(options: RedisNodeOptions): RedisNode {
   // The time that a test passes is that of one call.
   let calls = 0
   const placeOf = limits.timeMicros === undefined ? options.slotOf : () => calls++
-  const admissions = createPipeline<Member, MemberOutcome>({
+  const admissions = createPipeline<LimitCheck, LimitOutcome>({
     ...limits,
     send: sendRuns(runs, placeOf),
   })
@@ -103,7 +103,7 @@ export function createRedisNode(options: RedisNodeOptions): RedisNode {
     connection,
     add: batch => addTo(sums, batch),
     addUnlessOver: batch => addTo(scripts, batch),
-    admit: members => addTo(admissions, members),
+    admit: checks => addTo(admissions, checks),
     sendIncrements,
     sendCalls,
     sendAdmissions,

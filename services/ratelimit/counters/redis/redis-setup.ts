@@ -1,6 +1,6 @@
 import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Member, MemberOutcome } from '../admission/member.ts'
+import type { LimitCheck, LimitOutcome } from '../admission/limit-check.ts'
 import { type BackendStats, unreadStats } from '../backend-stats.ts'
 import { defaultMaxTouchedKeys } from '../batching/touched-keys.ts'
 import type { BusyPollMode } from '../connections/busy-poll.ts'
@@ -70,7 +70,7 @@ export interface RedisCountersOptions {
 
 export interface RedisCounters extends Counters {
   add(batch: readonly Hit[]): Promise<readonly number[]>
-  admit(members: readonly Member[]): Promise<readonly MemberOutcome[]>
+  admit(checks: readonly LimitCheck[]): Promise<readonly LimitOutcome[]>
   findObstacle(keyPrefix: string): Promise<string>
   /**
    * The statistics of the connections that carry counters, without those that only find out where Redis is.
@@ -167,9 +167,9 @@ function evictionWarning(memory: string): string | undefined {
   )
 }
 
-type Algorithm = Member['algorithm']
+type Algorithm = LimitCheck['algorithm']
 
-const probed = (algorithm: Algorithm, keyPrefix: string): Member => ({
+const probed = (algorithm: Algorithm, keyPrefix: string): LimitCheck => ({
   key: `${keyPrefix}{tollway-probe}:${algorithm}`,
   algorithm,
   hits: 1,
@@ -195,7 +195,7 @@ const refused = /NOPERM|unknown command|can't run this command/
  * @param keyPrefix the prefix of the keys that the login may use
  */
 export async function findScriptObstacle(
-  admit: (members: readonly Member[]) => Promise<readonly MemberOutcome[]>,
+  admit: (checks: readonly LimitCheck[]) => Promise<readonly LimitOutcome[]>,
   keyPrefix: string,
 ): Promise<string> {
   try {

@@ -6,7 +6,7 @@ import {
   slidingWindow,
   tokenBucket,
 } from '../../../../test/oracles/algorithms.ts'
-import type { Member, MemberOutcome } from '../admission/member.ts'
+import type { LimitCheck, LimitOutcome } from '../admission/limit-check.ts'
 
 /** Calls of one limit, which changes between them. The clock may step back. */
 export interface Trace {
@@ -114,7 +114,7 @@ export const oracles: Readonly<Record<TracedAlgorithm, (window: number) => Oracl
 const longestWaitTicks = 2 ** 52
 
 /** Returns a limit whose tick is a second. */
-export function memberOf(
+export function checkOf(
   algorithm: TracedAlgorithm,
   key: string,
   windowTicks: number,
@@ -124,7 +124,7 @@ export function memberOf(
     burst,
     countRejected = false,
   }: Pick<TracedCall, 'hits' | 'limit' | 'burst'> & Partial<TracedCall>,
-): Member {
+): LimitCheck {
   const whole = { ticksPerSecond: 1, expirySeconds: 60, shadow: false, countRejected }
   return { ...whole, algorithm, key, windowTicks, hits, limit, burst }
 }
@@ -136,7 +136,7 @@ export function memberOf(
 export function assertEqualsOracle(
   oracle: Oracle,
   call: TracedCall,
-  { admitted, remaining, waitSeconds }: MemberOutcome,
+  { admitted, remaining, waitSeconds }: LimitOutcome,
   ticksPerSecond: number,
 ): void {
   const asked = Math.max(1, call.hits)

@@ -1,4 +1,4 @@
-import type { Member, MemberOutcome } from '../../admission/member.ts'
+import type { LimitCheck, LimitOutcome } from '../../admission/limit-check.ts'
 import { addInTwoSteps, addSplit } from '../../batching/split-batch.ts'
 import { CountersError, type Hit } from '../../counters.ts'
 import { withHealth } from '../../with-health.ts'
@@ -51,15 +51,15 @@ export function createClusterCounters(setup: RedisSetup, seeds: readonly HostPor
   }
 
   /** The keys of a call with several limits have a hash tag, so that they are in one slot. */
-  async function admit(members: readonly Member[]): Promise<readonly MemberOutcome[]> {
+  async function admit(checks: readonly LimitCheck[]): Promise<readonly LimitOutcome[]> {
     if (topology.closed) throw new CountersError(closedText)
-    const [slot, ...others] = new Set(members.map(({ key }) => slotOf(key)))
+    const [slot, ...others] = new Set(checks.map(({ key }) => slotOf(key)))
     if (slot === undefined) return []
     if (others.length > 0) throw new CountersError('the limits of a call are in several slots of the cluster')
     const owner = topology.ownerOf(slot)
     if (owner === undefined) throw new CountersError(topology.problem())
     if (!owner.connection.usable) throw new CountersError(problemOf(owner))
-    return await owner.admit(members)
+    return await owner.admit(checks)
   }
 
   const findObstacle = (keyPrefix: string) => findScriptObstacle(admit, keyPrefix)

@@ -2,7 +2,7 @@
  * One of the limits that admit a call together. All limits count a call that every limit admits; only those with
  * `countRejected` count another one.
  */
-export interface Member {
+export interface LimitCheck {
   /** The whole key. With `FixedWindow` it includes the start of the window, otherwise no time. */
   readonly key: string
   readonly algorithm: 'FixedWindow' | 'SlidingWindow' | 'TokenBucket'
@@ -31,7 +31,7 @@ export interface Member {
 /** The hits that set the counted hits of a limit to 0, and fill a token bucket. */
 export const emptyingHits = -Number.MAX_SAFE_INTEGER
 
-export interface MemberOutcome {
+export interface LimitOutcome {
   /** Whether the limit admits the call; another limit may refuse it. */
   readonly admitted: boolean
   /** The hits that the limit would admit now, after this call; negative by the hits beyond the limit. */
@@ -67,13 +67,13 @@ export interface LimitState {
  * Decides a call and counts it in the states. A call of 0 hits changes nothing.
  * Members with the same key, as of equal descriptors of one request, are counted one after the other.
  *
- * @param states the state of each member; one object for members with the same key and limit
+ * @param states the state of each check; one object for checks with the same key and limit
  */
 export function admitAll(
-  members: readonly Member[],
+  checks: readonly LimitCheck[],
   states: readonly LimitState[],
-): readonly MemberOutcome[] {
-  const admitted = members.map(({ hits, countRejected }, index) => {
+): readonly LimitOutcome[] {
+  const admitted = checks.map(({ hits, countRejected }, index) => {
     const state = states[index] as LimitState
     const isAdmitted = hits < 0 || state.admits(hits === 0 ? 1 : hits)
     if (hits === emptyingHits) state.empty()
@@ -81,13 +81,13 @@ export function admitAll(
     else if (countRejected) state.add(Math.min(hits, state.room()))
     return isAdmitted
   })
-  const refused = members.some(({ shadow }, index) => !(shadow || admitted[index]))
+  const refused = checks.some(({ shadow }, index) => !(shadow || admitted[index]))
   if (refused) {
-    for (const [index, { hits, countRejected }] of members.entries()) {
+    for (const [index, { hits, countRejected }] of checks.entries()) {
       if (admitted[index] && !countRejected) states[index]?.add(-hits)
     }
   }
-  return members.map(({ hits, ticksPerSecond }, index) => {
+  return checks.map(({ hits, ticksPerSecond }, index) => {
     const state = states[index] as LimitState
     const wait = state.wait(Math.max(1, hits))
     return {
