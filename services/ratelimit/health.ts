@@ -2,7 +2,7 @@ import { createServiceHealth, type ServiceHealth } from '@tollway/chassis/health
 import type { Counters } from './counters/counters.ts'
 import type { Configuration } from './feeds/configuration.ts'
 
-export interface HealthOptions {
+interface HealthOptions {
   readonly counters: Pick<Counters, 'healthy' | 'problem' | 'onHealth'>
   readonly configuration: Pick<Configuration, 'rules' | 'onLoad'>
   /** Requires a domain: HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED. */

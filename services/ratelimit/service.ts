@@ -54,7 +54,7 @@ const backendPatienceMs = 1000
 /** The last traces are dropped after this time. */
 const traceFlushTimeoutMs = 3_000
 
-export interface Service {
+interface Service {
   /**
    * Makes the service unhealthy at once; after DRAIN_DELAY it accepts no more calls, and running calls end.
    */

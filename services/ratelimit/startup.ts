@@ -9,7 +9,7 @@ const quietWaitMs = 1_000
 /** The text of a problem changes without an event, so it is polled. */
 const checkIntervalMs = 1_000
 
-export interface StartupOptions {
+interface StartupOptions {
   readonly configuration: Pick<Configuration, 'rules' | 'onLoad'>
   readonly counters: Pick<Counters, 'healthy' | 'problem' | 'onHealth'>
   /** FORCE_START_WITHOUT_INITIAL_CONFIG: calls are accepted without a configuration. */

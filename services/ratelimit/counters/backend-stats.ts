@@ -1,5 +1,5 @@
 /** A number that only increases. */
-export interface Tally {
+interface Tally {
   value: number
 }
 

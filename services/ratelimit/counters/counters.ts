@@ -42,9 +42,7 @@ export interface Counters {
   close(): Promise<void>
 }
 
-export type Admit = (
-  checks: readonly LimitCheck[],
-) => readonly LimitOutcome[] | Promise<readonly LimitOutcome[]>
+type Admit = (checks: readonly LimitCheck[]) => readonly LimitOutcome[] | Promise<readonly LimitOutcome[]>
 
 export interface Hit {
   /** The whole key, including the start of the window. */

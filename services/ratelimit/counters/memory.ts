@@ -5,7 +5,7 @@ import { look, stoppedBatch } from './batching/split-batch.ts'
 import { type Counters, CountersError, type Hit, maxCount } from './counters.ts'
 import { type Expiring, ExpiringTable } from './expiring-table.ts'
 
-export interface MemoryCountersOptions {
+interface MemoryCountersOptions {
   /**
    * Only `monotonicMs` is used: a counter's lifetime is a duration, which a step of the wall clock must not
    * change.

@@ -2,7 +2,7 @@ import { addInTwoSteps, addSplit } from './batching/split-batch.ts'
 import type { Counters, Hit } from './counters.ts'
 import { withHealth } from './with-health.ts'
 
-export interface PerSecondOptions {
+interface PerSecondOptions {
   /** The counters of all limits except those per second. */
   readonly counters: Counters
   /**

@@ -3,7 +3,7 @@ import type { Counters } from './counters.ts'
 type Health = Pick<Counters, 'healthy' | 'problem'>
 
 /** Returns the current health. */
-export interface HealthSource {
+interface HealthSource {
   readonly healthy: () => boolean
   readonly problem: () => string
 }

@@ -11,7 +11,7 @@ import type { DecisionRequest, DescriptorDecision } from './decision.ts'
 import type { DescriptorMatch, Matches } from './match-request.ts'
 
 /** Limits of a call that admit it together: those of one descriptor, or of all its descriptors. */
-export interface Admission {
+interface Admission {
   readonly checks: readonly LimitCheck[]
   /** The limit of each check. */
   readonly limits: readonly Limit<LimitStats>[]
@@ -26,7 +26,7 @@ export interface CallChecks {
   readonly admissions: readonly Admission[]
 }
 
-export interface CheckOptions {
+interface CheckOptions {
   readonly cacheKeyPrefix: string
   readonly nowSeconds: number
   /** Whether the descriptors of the request are counted together. */
@@ -136,7 +136,7 @@ export interface AdmittedDescriptor {
   readonly hidden: boolean
 }
 
-export interface RecordOptions {
+interface RecordOptions {
   readonly nowSeconds: number
   readonly nearLimitRatio: number
   /** Whether every limit is a quota. */
@@ -167,7 +167,7 @@ export function recordAdmission(
   return descriptors
 }
 
-export interface Verdict {
+interface Verdict {
   readonly limit: Limit<LimitStats>
   readonly outcome: LimitOutcome
   /** Undefined if the limit would never admit the call. */

@@ -2,7 +2,7 @@
  * The decision for one counted descriptor, and the changes of its rule's statistics. Pure functions with the
  * specification's evaluation rules and the reference's arithmetic.
  */
-export interface Outcome {
+interface Outcome {
   readonly over: boolean
   /** The remaining requests of the window; 0 when over. */
   readonly remaining: number

@@ -8,7 +8,7 @@ import type { LimitStats } from '../stats/limit-stats.ts'
 import { checksOf, isPerSecond, needsAdmission } from './admission.ts'
 
 /** The counters that a call with one descriptor would use. */
-export interface Location {
+interface Location {
   /** Undefined if no rule with a limit matches. */
   readonly limit: Limit<LimitStats> | undefined
   /** One for each limit of the rule; none for an unlimited one. */

@@ -31,7 +31,7 @@ export interface LimiterSettings
   readonly headerForm: 'reference' | 'ietf-draft'
 }
 
-export interface LimiterParts
+interface LimiterParts
   extends Pick<
     LimiterOptions,
     'rules' | 'stats' | 'limitStats' | 'clock' | 'random' | 'startCounting' | 'observation'

@@ -19,7 +19,7 @@ export interface OverLimitCache {
 }
 
 /** The counts that the reference publishes as `ratelimit.localcache.*`. */
-export interface OverLimitCacheCounts {
+interface OverLimitCacheCounts {
   readonly lookupCount: number
   readonly hitCount: number
   readonly missCount: number

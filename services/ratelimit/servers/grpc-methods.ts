@@ -11,7 +11,7 @@ import type { Stats } from '../stats/stats.ts'
 import { decodeDecisionRequest } from './decode-decision-request.ts'
 import { encodeDecision } from './encode-decision.ts'
 
-export interface RateLimitMethodsOptions {
+interface RateLimitMethodsOptions {
   readonly limiter: Limiter
   readonly stats: Stats
   readonly clock: Clock

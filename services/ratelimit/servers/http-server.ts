@@ -30,7 +30,7 @@ const maxConnections = 65_536
 /** Callers that are busy get an answer that closes their connection: their next request may be on its way. */
 const drainNoticeMs = 200
 
-export interface HttpServerOptions {
+interface HttpServerOptions {
   /** Limits the memory of unfinished requests; those beyond it get 503. Other servers may share it. */
   readonly memory?: RequestMemory
   readonly limiter: Limiter
@@ -47,7 +47,7 @@ export interface HttpServerOptions {
   onRefused?(problem: string): void
 }
 
-export interface HttpServer {
+interface HttpServer {
   /** Returns the bound port. Rejects with a system error, such as `EADDRINUSE`. */
   listen(address: SharedAddress): Promise<number>
   /** Closes all connections, each after its answer, and aborts the requests that still run after the grace period. */

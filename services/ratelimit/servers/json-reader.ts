@@ -25,7 +25,7 @@ const kinds: Readonly<Record<string, string>> = {
 }
 
 /** The known fields of an object. */
-export interface Fields<Name extends string> {
+interface Fields<Name extends string> {
   readonly spellings: readonly { readonly name: Name; readonly spelling: string; readonly octets: Buffer }[]
   readonly allowed: string
 }

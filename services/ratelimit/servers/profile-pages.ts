@@ -10,7 +10,7 @@ export interface DebugPage {
   show(query: URLSearchParams, response: ServerResponse): void
 }
 
-export const profileLimits = { defaultSeconds: 30, defaultHeapSeconds: 10, maxSeconds: 300 } as const
+const profileLimits = { defaultSeconds: 30, defaultHeapSeconds: 10, maxSeconds: 300 } as const
 
 const seconds = '?seconds=N'
 

@@ -11,7 +11,7 @@ export type CounterAction =
   /** Grants this many hits until the window ends. */
   | { readonly do: 'raise'; readonly by: number }
 
-export interface CounterState {
+interface CounterState {
   readonly rule: string
   /** The key in the backend, including its window. */
   readonly key: string

@@ -33,7 +33,7 @@ function wholeHits({ calls, allowed, refused, near, shadow }: HitTotals) {
   }
 }
 
-export interface ProcessState {
+interface ProcessState {
   readonly decisions: number
   readonly p50Ms: number
   readonly p99Ms: number

@@ -15,7 +15,7 @@ export interface HitTotals {
   shadow: number
 }
 
-export interface DomainReport {
+interface DomainReport {
   readonly domain: string
   /** The number of rules with a limit. */
   readonly rules: number

@@ -16,7 +16,7 @@ export interface RequestParts
 }
 
 /** Answers the requests of one session. */
-export interface RequestHandler {
+interface RequestHandler {
   /** Never throws. */
   handle(request: Request): void
   /** Ends the subscriptions and a replay. Calls are recorded further. */

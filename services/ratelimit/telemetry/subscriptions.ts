@@ -9,7 +9,7 @@ import {
 } from './watches.ts'
 
 /** The running subscriptions of the operator. They end by themselves, unless they are renewed. */
-export interface Subscriptions {
+interface Subscriptions {
   /** Starts a subscription, or renews the one with this id. Returns false if too many run. */
   subscribe(request: WatchRequest, ttlMs: number): boolean
   unsubscribe(id: bigint): void
@@ -17,7 +17,7 @@ export interface Subscriptions {
 }
 
 /** The most subscriptions that run at once. */
-export const maxSubscriptions = 200
+const maxSubscriptions = 200
 const reportIntervalMs = 1_000
 
 interface Running {

@@ -18,7 +18,7 @@ export interface WhatIfParts extends Pick<ReplayParts, 'rules'> {
 }
 
 /** Answers the requests of what-ifs in one session. */
-export interface WhatIfHandler {
+interface WhatIfHandler {
   /** Returns false for a request of another kind. Never throws. */
   handle(request: Request): boolean
   /** Closes the open recording. */

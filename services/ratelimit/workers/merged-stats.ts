@@ -24,7 +24,7 @@ export interface WorkerStats {
  * restarted one, so the sum has the limit of one worker again.
  */
 const { configured, requested, unknownDomains } = defaultNameLimits
-export const maxLimitSeries = 6 * (configured.names + requested.names) + unknownDomains.names
+const maxLimitSeries = 6 * (configured.names + requested.names) + unknownDomains.names
 
 const limitPrefix = 'ratelimit.service.rate_limit.'
 

@@ -11,17 +11,17 @@ interface OfSeries {
   readonly name?: string
 }
 
-export interface CounterDelta extends OfSeries {
+interface CounterDelta extends OfSeries {
   readonly kind: 'counter'
   readonly added: number
 }
 
-export interface GaugeValue extends OfSeries {
+interface GaugeValue extends OfSeries {
   readonly kind: 'gauge'
   readonly value: number
 }
 
-export interface DurationsDelta extends OfSeries {
+interface DurationsDelta extends OfSeries {
   readonly kind: 'durations'
   /** The number of added durations, for each bucket with new ones. */
   readonly counts: readonly (readonly [bucket: number, count: number])[]

@@ -9,7 +9,7 @@ import { openSink } from '../stats/sinks/open-sink.ts'
 import type { Stats } from '../stats/stats.ts'
 import type { Question } from './messages.ts'
 
-export interface StatsEndpointsOptions extends ProbedProblems {
+interface StatsEndpointsOptions extends ProbedProblems {
   readonly stats: Stats
   /** Returns the active configuration, one limit per line. */
   readonly rules: () => string

@@ -11,7 +11,7 @@ export interface WorkerChannel {
   kill(signal: 'SIGTERM' | 'SIGKILL'): void
 }
 
-export interface WorkerEvents {
+interface WorkerEvents {
   /** The process accepts calls; `healthy` is its health. */
   health(healthy: boolean, reason: string): void
   /** The process does not accept calls yet, for this reason. */
@@ -33,7 +33,7 @@ export interface Ending {
 }
 
 /** A worker that does not answer in this time is left out. */
-export const askTimeoutMs = 500
+const askTimeoutMs = 500
 
 export function openWorkerChannel(
   child: ChildProcess,

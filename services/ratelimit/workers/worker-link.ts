@@ -14,16 +14,16 @@ export interface WorkerLink {
   attach(shown: Shown): { stop(): Promise<void> }
 }
 
-export interface Shown {
+interface Shown {
   readonly stats: Stats
   /** Returns the active configuration, one limit per line. */
   readonly rules: () => string
 }
 
 /** The parts of a process that the link uses. */
-export type Channel = Pick<NodeJS.Process, 'send' | 'connected' | 'on'>
+type Channel = Pick<NodeJS.Process, 'send' | 'connected' | 'on'>
 
-export const workerLinkLimits = {
+const workerLinkLimits = {
   /** A crashed worker loses at most the statistics of this time. */
   reportIntervalMs: 1_000,
   /** The series of one message, before calls run again in the event loop. */

@@ -16,7 +16,7 @@ export interface WorkerState {
   readonly reason: string
 }
 
-export interface WorkerOptions {
+interface WorkerOptions {
   /** Starts a process with an IPC channel that behaves like `worker-link.ts`. */
   readonly fork: () => ChildProcess
   readonly stats: MergedStats
@@ -45,7 +45,7 @@ export interface WorkerLimits {
   readonly restarts: { readonly initialMs: number; readonly maxMs: number; readonly factor: number }
 }
 
-export const workerLimits: WorkerLimits = {
+const workerLimits: WorkerLimits = {
   patience: { firstSignMs: 20_000, nextSignMs: 5_000 },
   settleMs: 1_000,
   healthyForMs: 30_000,

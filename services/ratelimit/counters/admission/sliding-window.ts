@@ -1,7 +1,7 @@
 import { maxCount } from '../counters.ts'
 import type { LimitCheck, LimitState } from './limit-check.ts'
 
-export type WindowLimit = Pick<LimitCheck, 'limit' | 'windowTicks'>
+type WindowLimit = Pick<LimitCheck, 'limit' | 'windowTicks'>
 
 /**
  * The stored state: the counted hits of the window that begins at a tick, and of the window before it. The

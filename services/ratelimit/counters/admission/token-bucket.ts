@@ -1,6 +1,6 @@
 import type { LimitCheck, LimitState } from './limit-check.ts'
 
-export type BucketLimit = Pick<LimitCheck, 'limit' | 'burst' | 'windowTicks' | 'ticksPerSecond'>
+type BucketLimit = Pick<LimitCheck, 'limit' | 'burst' | 'windowTicks' | 'ticksPerSecond'>
 
 /** The stored state of a bucket. */
 export interface Bucket {

@@ -16,7 +16,7 @@ export interface BusyPoll {
 /** `auto` polls as described below; `off` never polls. */
 export type BusyPollMode = 'auto' | 'off'
 
-export interface BusyPollOptions {
+interface BusyPollOptions {
   /** Defaults to `auto`. */
   readonly mode?: BusyPollMode | undefined
   /** Returns true when no request waits for its answer any more. */

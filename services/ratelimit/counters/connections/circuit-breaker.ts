@@ -29,7 +29,7 @@ export function breakerSilenceMs(deadlineMs: number): number {
   return Math.max(minSilenceMs, deadlineMs)
 }
 
-export interface BreakersOptions {
+interface BreakersOptions {
   readonly stats: BackendStats
   /** The prefix of the statistics' names, such as `ratelimit.redis_pool`. */
   readonly prefix: string

@@ -12,7 +12,7 @@ export interface RefreshSchedule {
   close(): void
 }
 
-export interface RefreshOptions {
+interface RefreshOptions {
   /** Must not reject. */
   readonly refresh: () => Promise<void>
   /** Returns whether the regular interval applies to the next refresh. */

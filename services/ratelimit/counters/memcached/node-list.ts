@@ -1,7 +1,7 @@
 import { createNode, type MemcachedNode, type NodeOptions } from './node.ts'
 import { pickServer, type ServerAddress } from './server-list.ts'
 
-export interface NodeListOptions extends NodeOptions {
+interface NodeListOptions extends NodeOptions {
   /** Called when a server is lost or is back or cannot be reached at first. */
   readonly onWarning: (text: string) => void
 }

@@ -6,15 +6,15 @@ import type { Count } from '../batching/sum-equal-keys.ts'
  */
 export type Reply = Count | Word | ValueReply | ErrorReply
 
-export type Word = 'STORED' | 'NOT_STORED' | 'TOUCHED' | 'NOT_FOUND'
+type Word = 'STORED' | 'NOT_STORED' | 'TOUCHED' | 'NOT_FOUND'
 
 /** The result of `get` of one key: 0 for a missing key, undefined for a value that is not a number. */
-export interface ValueReply {
+interface ValueReply {
   readonly value: Count | undefined
 }
 
 /** The text begins with `ERROR`, `CLIENT_ERROR` or `SERVER_ERROR`. */
-export interface ErrorReply {
+interface ErrorReply {
   readonly error: string
 }
 

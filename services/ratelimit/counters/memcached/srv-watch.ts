@@ -8,7 +8,7 @@ export type ResolveSrv = (
   name: string,
 ) => Promise<readonly { readonly name: string; readonly port: number }[]>
 
-export interface SrvWatchOptions {
+interface SrvWatchOptions {
   /** `_service._proto.name`. */
   readonly name: string
   /** Defaults to the system's resolver. */

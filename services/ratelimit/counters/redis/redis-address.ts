@@ -17,9 +17,9 @@ export interface HostPort {
   readonly port: number
 }
 
-export type RedisEndpoint = HostPort | { readonly path: string }
+type RedisEndpoint = HostPort | { readonly path: string }
 
-export interface RedisAddressText {
+interface RedisAddressText {
   /** `single`, `sentinel` or `cluster`, in any letter case. */
   readonly type: string
   readonly url: string

@@ -31,7 +31,7 @@ export interface RedisNode {
   close(): Promise<void>
 }
 
-export interface RedisNodeOptions {
+interface RedisNodeOptions {
   readonly connection: RespConnection
   readonly limits: RedisLimits
   /** Why calls are rejected while the connection is not usable. Defaults to the connection's problem. */

@@ -6,7 +6,7 @@ import { isArrayReply, isErrorReply, type Reply } from './resp/reply-parser.ts'
 import { ask, type SessionOptions } from './resp/session.ts'
 
 /** Asks the sentinels which Redis is the master. */
-export interface SentinelWatch {
+interface SentinelWatch {
   /** Why the master is not known. */
   readonly problem: string
   /** Asks the sentinels soon; otherwise they are asked every second. */
@@ -14,7 +14,7 @@ export interface SentinelWatch {
   close(): Promise<void>
 }
 
-export interface SentinelWatchOptions {
+interface SentinelWatchOptions {
   /** The name of the master in the sentinels' configuration. */
   readonly master: string
   readonly sentinels: readonly HostPort[]

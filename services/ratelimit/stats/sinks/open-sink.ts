@@ -35,7 +35,7 @@ export interface SinkSettings {
   readonly pullStatsTimersInMilliseconds: boolean
 }
 
-export interface SinkEnvironment {
+interface SinkEnvironment {
   readonly stats: Stats
   readonly log: Log
   /** The process's environment: the settings of a mogrifier are named after it. */

@@ -15,7 +15,7 @@ const closeGraceMs = 200
 /** The counter of lines that were lost with a connection, or did not fit into a datagram. */
 export const droppedLinesName = 'ratelimit.statsd.dropped_lines'
 
-export interface StatsdSinkOptions {
+interface StatsdSinkOptions {
   readonly stats: Stats
   readonly dialect: Dialect
   readonly openTransport: (onWritable: () => void) => Transport

@@ -4,7 +4,7 @@ import { hashEntries, hashNumber, hashText, startHash } from '../content-hash.ts
 import { isSampled } from './sampling.ts'
 
 /** The most UTF-16 code units of a call that is recorded. */
-export const maxCallUnits = 4_096
+const maxCallUnits = 4_096
 
 /**
  * Hashes the content that `writeCall` writes into `contentHash`. Returns the number of units that `writeCall`

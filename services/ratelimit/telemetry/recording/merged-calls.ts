@@ -3,7 +3,7 @@ import type { RecordedCalls } from './call-recording.ts'
 import { Generation, type RecordedCall } from './generation.ts'
 import { maxHalvings } from './sampling.ts'
 
-export interface MergedCallsOptions {
+interface MergedCallsOptions {
   readonly domain: string
   readonly bytes: number
   readonly halvings: number

@@ -16,7 +16,7 @@ export interface ClusterNode extends RedisNode {
   whenServing(then: () => void): void
 }
 
-export interface ClusterNodeOptions {
+interface ClusterNodeOptions {
   readonly place: HostPort
   readonly follow: Follow
   /** The node has lost its connection, or reports that the cluster is down: the slots may have moved. */

@@ -7,7 +7,7 @@ export type Reply = number | bigint | string | null | ErrorReply | readonly Repl
 /**
  * Redis rejected the request. The text begins with its code, such as `READONLY` or `MOVED 3999 host:port`.
  */
-export interface ErrorReply {
+interface ErrorReply {
   readonly error: string
 }
 
@@ -20,7 +20,7 @@ export function isArrayReply(reply: Reply | undefined): reply is readonly Reply[
   return Array.isArray(reply)
 }
 
-export interface ReplyParser {
+interface ReplyParser {
   /**
    * Parses the first `length` bytes of the chunk, which may end anywhere in a reply. An incomplete reply is
    * copied, so that the chunk's memory may be reused.
@@ -31,7 +31,7 @@ export interface ReplyParser {
   push(chunk: Buffer, length: number): string | undefined
 }
 
-export interface ReplyLimits {
+interface ReplyLimits {
   /** The size of a simple string or an error. */
   readonly maxLineBytes: number
   /** The size of a whole reply: a bulk string, or an array with its items. */

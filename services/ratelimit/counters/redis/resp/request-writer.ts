@@ -1,5 +1,5 @@
 /** The beginning of a request: the number of its parts, and its name. */
-export type RequestHead = Uint8Array
+type RequestHead = Uint8Array
 
 export function requestHead(name: string, argumentCount: number): RequestHead {
   return Buffer.from(`*${argumentCount + 1}\r\n$${name.length}\r\n${name}\r\n`, 'latin1')
