@@ -1,7 +1,7 @@
 import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
+import { deadlines } from '../api/deadlines.ts'
 import { apiPath } from '../api/openapi-document.ts'
 import type { ErrorAnswer } from '../api/shapes.ts'
-import { deadlines } from '../console/browser/data/deadlines.ts'
 import type { OperatorAddress } from './find-operator.ts'
 import { printable } from './render.ts'
 

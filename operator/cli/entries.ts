@@ -1,7 +1,7 @@
 import { UsageError } from '@tollway/chassis/command-line/command.ts'
 import { required } from '@tollway/chassis/command-line/parse-options.ts'
 import type { Entry } from '@tollway/ratelimit/rules/match.ts'
-import * as written from '../console/browser/data/entries.ts'
+import * as written from '../api/entries.ts'
 
 /** @throws UsageError without a descriptor */
 export function requiredEntries(texts: readonly string[]): readonly (readonly Entry[])[] {

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { descriptorParameters, parseEntries, writeEntries } from '../api/entries.ts'
 import { readEntry } from '../api/input.ts'
+import { boundsOf, caveatsOf } from '../api/replay-bounds.ts'
 import type { WhatIfAnswer } from '../api/shapes.ts'
 import { parseEntries as parseArgument } from '../cli/entries.ts'
+import { readYaml } from '../yaml.ts'
 import { currentPods } from './browser/data/current-pods.ts'
 import { diffLines } from './browser/data/diff-lines.ts'
-import { descriptorParameters, parseEntries, writeEntries } from './browser/data/entries.ts'
 import { findLine } from './browser/data/find-line.ts'
 import { displayText, findMarks, formatMoney, formatShare } from './browser/data/format.ts'
-import { readYaml } from './browser/data/read-yaml.ts'
-import { boundsOf, caveatsOf } from './browser/data/replay-bounds.ts'
 import { flatten, ruleTree } from './browser/data/rule-tree.ts'
 import { createSeriesBuffer } from './browser/data/series-buffer.ts'
 import { createTapBuffer, matches } from './browser/data/tap-buffer.ts'
@@ -221,7 +221,7 @@ const caveats: Readonly<Record<string, Caveat>> = {
 for (const [what, { now, covered, expected }] of Object.entries(caveats)) {
   test(`a what-if tells what limits ${what}`, () => {
     const rules = [{ rule: 'r', now: { ...hits, ...now }, proposed: hits }]
-    const told = caveatsOf({ rules, coverage: { ...coverage, ...covered } })
+    const told = caveatsOf({ rules, coverage: { ...coverage, ...covered } }, name => displayText(name))
     assert.equal(told.length, expected.length, told.join(' '))
     for (const [index, pattern] of expected.entries()) assert.match(told[index] ?? '', pattern)
   })

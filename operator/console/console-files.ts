@@ -41,12 +41,17 @@ function readBundle(folder: string): ConsoleFiles {
   return { files: new Map(files), entry: bundleEntry, imports: {} }
 }
 
+/** What the page shares with the commands, by paths in the operator's folder. */
+const sharedModules = ['api/deadlines.ts', 'api/entries.ts', 'api/replay-bounds.ts', 'yaml.ts']
+
+/** Modules have their paths in the operator's folder, since they import each other by these. */
 function readSources(folder: string): ConsoleFiles {
   const files = new Map<string, Buffer>()
-  for (const path of globSync('**/*.{ts,css,svg}', { cwd: folder })) {
-    const content = readFileSync(join(folder, path))
-    files.set(path, path.endsWith('.ts') ? withoutTypes(content.toString()) : content)
-  }
+  for (const path of globSync('*.{css,svg}', { cwd: folder }))
+    files.set(path, readFileSync(join(folder, path)))
+  const modules = globSync('**/*.ts', { cwd: folder }).map(path => join('console/browser', path))
+  for (const path of [...modules, ...sharedModules])
+    files.set(path, withoutTypes(readFileSync(join(folder, '../..', path), 'utf8')))
   const imports: Record<string, string> = {}
   for (const [name, file] of Object.entries(packages)) {
     const path = `modules/${name.replaceAll(/[@/]/g, '-')}.js`
@@ -54,7 +59,7 @@ function readSources(folder: string): ConsoleFiles {
     imports[name] = `/console/${path}`
   }
   files.set(plotStyles, readFileSync(fileOf('uplot/dist/uPlot.min.css')))
-  return { files, entry: 'main.ts', imports }
+  return { files, entry: 'console/browser/main.ts', imports }
 }
 
 /** Node warns once that this feature may change. The exact Node comes with the installation. */

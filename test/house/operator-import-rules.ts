@@ -23,7 +23,7 @@ const environmentParts = [
   ...operatorParts,
   'operator/app.ts',
   'operator/translated-types.ts',
-  'operator/console/',
+  'operator/console/create-console.ts',
   'operator/controller/',
 ]
 
@@ -151,6 +151,11 @@ export const operatorImportRules: readonly ImportRule[] = [
     ],
   },
   {
+    place: 'operator/yaml.ts',
+    content: 'a document of YAML within limits, for manifests, commands and the console',
+    mayImport: [],
+  },
+  {
     place: 'operator/console/',
     content:
       'the console: its files with their headers, from the sources of a working tree or the bundle of an image',
@@ -159,8 +164,16 @@ export const operatorImportRules: readonly ImportRule[] = [
   {
     place: 'operator/console/browser/',
     content:
-      'the page of the console, which calls the API in the browser: `pages/`, `parts/`, `tables/`, `plots/`; `calls/` of the API; `data/`, what is shown. Of the API it imports types only',
-    mayImport: ['operator/api/manifest-shapes.ts', 'operator/api/shapes.ts', 'operator/api/stream-shapes.ts'],
+      'the page of the console, which calls the API in the browser: `pages/`, `parts/`, `tables/`, `plots/`; `calls/` of the API; `data/`, what is shown. Of the API it imports types, and what all its clients share',
+    mayImport: [
+      'operator/api/manifest-shapes.ts',
+      'operator/api/shapes.ts',
+      'operator/api/stream-shapes.ts',
+      'operator/api/deadlines.ts',
+      'operator/api/entries.ts',
+      'operator/api/replay-bounds.ts',
+      'operator/yaml.ts',
+    ],
   },
   {
     place: 'operator/streams/',
@@ -200,7 +213,12 @@ export const operatorImportRules: readonly ImportRule[] = [
     place: host,
     content:
       'the operator on one machine: `folder/`, manifests; `processes/`, the services; `terminal/`, what a person sees; and the parts of every environment',
-    mayImport: [...environmentParts, 'services/payments/settings.ts', 'services/ratelimit/rules/'],
+    mayImport: [
+      ...environmentParts,
+      'operator/yaml.ts',
+      'services/payments/settings.ts',
+      'services/ratelimit/rules/',
+    ],
   },
   {
     place: 'operator/environments/host/processes/',
@@ -246,7 +264,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     content: 'one file for each command in `commands/`, and what they share',
     mayImport: [
       ...operatorParts,
-      'operator/console/browser/data/',
+      'operator/yaml.ts',
       'operator/streams/',
       'proto/',
       host,

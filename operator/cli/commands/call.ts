@@ -3,9 +3,6 @@ import { type Command, exitCodes, UsageError } from '@tollway/chassis/command-li
 import { seconds, text, textOr, toggle, wholeNumber } from '@tollway/chassis/command-line/option.ts'
 import { parseOptions, required } from '@tollway/chassis/command-line/parse-options.ts'
 import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
-import { createGrpcClient } from '@tollway/grpc/client/client.ts'
-import { healthCheckPath, healthClientCodec, servingStatus } from '@tollway/grpc/server/health.ts'
-import { GrpcError, statusName } from '@tollway/grpc/status.ts'
 import { requiredEntries } from '../entries.ts'
 import { printable, render, renderTable } from '../render.ts'
 import { domainOption, entriesOption, outputOption } from '../shared-options.ts'
@@ -82,7 +79,7 @@ tollway try explains a decision without a hit.`,
     if (values.grpc !== undefined) {
       if (!health) throw new UsageError('--grpc: goes with --health only')
       const { grpc, service = '' } = values
-      const { askHealth } = await import('./call.ts')
+      const { askHealth } = await import('../ask-health.ts')
       const found = await untilAnswered(() => askHealth(grpc, service, askMs), waitMs)
       if ('problem' in found) throw new Error(`${grpc}: ${printable(found.problem)}`)
       output.print('OK\n')
@@ -147,28 +144,4 @@ function describe({ overallCode, statuses = [] }: Decision, entries: readonly st
   })
   const heading = ['DESCRIPTOR', 'CODE', 'LIMIT', 'REMAINING', 'RESETS IN']
   return `${renderTable(heading, rows)}\n${printable(overallCode)}\n`
-}
-
-/**
- * Asks a gRPC server, by grpc.health.v1, whether it serves the service of this name, or any service if the
- * name is empty.
- *
- * @param target `host:port`
- */
-export async function askHealth(
-  target: string,
-  service: string,
-  timeoutMs: number,
-): Promise<{ readonly serving: true } | { readonly problem: string }> {
-  const client = createGrpcClient(target)
-  try {
-    const { status } = await client.unary(healthCheckPath, healthClientCodec, { service }, { timeoutMs })
-    if (status === servingStatus.SERVING) return { serving: true }
-    return { problem: 'answers that it takes no calls' }
-  } catch (error) {
-    if (!(error instanceof GrpcError)) throw error
-    return { problem: `answered ${statusName(error.code)}: ${error.message}` }
-  } finally {
-    client.close()
-  }
 }

@@ -1,13 +1,13 @@
 import { type Command, exitCodes } from '@tollway/chassis/command-line/command.ts'
 import { aFile, text } from '@tollway/chassis/command-line/option.ts'
 import { parseWithSource, required } from '@tollway/chassis/command-line/parse-options.ts'
+import { deadlines } from '../../api/deadlines.ts'
 import { maxWhatIfBytes } from '../../api/endpoints.ts'
+import { writeEntries } from '../../api/entries.ts'
+import { boundsOf, caveatsOf } from '../../api/replay-bounds.ts'
 import type { WhatIfAnswer } from '../../api/shapes.ts'
-import { deadlines } from '../../console/browser/data/deadlines.ts'
-import { writeEntries } from '../../console/browser/data/entries.ts'
-import { readYaml } from '../../console/browser/data/read-yaml.ts'
-import { boundsOf, caveatsOf } from '../../console/browser/data/replay-bounds.ts'
 import { formatFieldProblem } from '../../kinds/translation.ts'
+import { readYaml } from '../../yaml.ts'
 import { callApi } from '../call-api.ts'
 import { type OperatorAddress, operatorSource } from '../find-operator.ts'
 import { readInput } from '../read-input.ts'
@@ -81,7 +81,7 @@ function describe({ rules, unlistedRules, keys, coverage }: WhatIfAnswer): strin
     renderTable(['RULE', 'ALLOWED HITS', 'REJECTED', 'ALLOWED WITH IT', 'REJECTED WITH IT'], rows),
     ...(unlistedRules > 0 ? [`${unlistedRules} more rules are not listed.\n`] : []),
     ...(changed.length > 0 ? [renderTable(['KEY', 'HITS', 'REJECTED', 'REJECTED WITH IT'], changed)] : []),
-    `${[describeCoverage(coverage), ...caveatsOf({ rules, coverage }).map(printable)].join('\n')}\n`,
+    `${[describeCoverage(coverage), ...caveatsOf({ rules, coverage }, printable)].join('\n')}\n`,
   ].join('\n')
 }
 

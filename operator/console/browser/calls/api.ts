@@ -1,5 +1,5 @@
+import { deadlines } from '../../../api/deadlines.ts'
 import type { ErrorAnswer } from '../../../api/shapes.ts'
-import { deadlines } from '../data/deadlines.ts'
 import { access, authorization, lastAnswerMs, outage, rejectLogin } from './session.ts'
 
 /** An answer of the API with an error, or no answer: status 0. */

@@ -1,7 +1,8 @@
 import { computed, signal } from '@preact/signals'
+import type { RightList } from '../../../api/shapes.ts'
 
 /** `unknown` until the first answer; `login` when the API wants a token. */
-export type Access = 'unknown' | 'open' | 'login'
+type Access = 'unknown' | 'open' | 'login'
 
 /** The bearer token. It is kept in this variable only, so that it ends with the page. */
 let token: string | undefined
@@ -14,7 +15,6 @@ export const loginProblem = signal('')
 /** The time of the last answer, and why there has been none since; empty while the operator answers. */
 export const lastAnswerMs = signal(0)
 export const outage = signal('')
-export const isOnline = computed(() => outage.value === '')
 
 /** The namespace of lists; empty for all. A user may have rights in one namespace only. */
 export const namespace = signal('')
@@ -50,4 +50,11 @@ export function rejectLogin(message: string): void {
   token = undefined
   isLoggedIn.value = false
   access.value = 'login'
+}
+
+/** Whether the user has a right. No, as long as the rights are not known. */
+export function hasRight(list: RightList | undefined, verb: string, resource: string): boolean {
+  return (
+    list?.rights.some(right => right.verb === verb && right.resource === resource && right.allowed) ?? false
+  )
 }

@@ -1,10 +1,10 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
+import { deadlines } from '../../../api/deadlines.ts'
 import type { ApplyAnswer } from '../../../api/manifest-shapes.ts'
 import type { WhatIfAnswer } from '../../../api/shapes.ts'
-import { deadlines } from '../data/deadlines.ts'
+import { readYaml } from '../../../yaml.ts'
 import { findLine } from '../data/find-line.ts'
-import { readYaml } from '../data/read-yaml.ts'
 import { CallError, type Problem, post } from './api.ts'
 import { pause } from './event-stream.ts'
 

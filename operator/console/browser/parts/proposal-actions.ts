@@ -1,17 +1,16 @@
 import { useSignal } from '@preact/signals'
 import type { ApplyAnswer, ApplyBody } from '../../../api/manifest-shapes.ts'
 import type { RightList, WhatIfAnswer } from '../../../api/shapes.ts'
+import { readYaml } from '../../../yaml.ts'
 import { CallError, post } from '../calls/api.ts'
-import { isLoggedIn } from '../calls/session.ts'
+import { hasRight, isLoggedIn } from '../calls/session.ts'
 import type { Draft } from '../calls/use-draft.ts'
 import { usePoll } from '../calls/use-poll.ts'
+import { diffLines } from '../data/diff-lines.ts'
 import { displayText, formatChange, formatCount } from '../data/format.ts'
-import { hasRight } from '../data/has-right.ts'
 import { html } from '../data/html.ts'
-import { readYaml } from '../data/read-yaml.ts'
 import { ConfirmDialog } from './confirm-dialog.ts'
 import { ErrorNote, FieldList } from './notes.ts'
-import { TextDiff } from './text-diff.ts'
 
 /** A change that the API has checked, and that the user has not confirmed yet. */
 interface CheckedChange {
@@ -27,7 +26,7 @@ const maxConflict = 1_000
 /** The API keeps answers of the cluster about rights for 10 s. */
 const rightsMs = 10_000
 
-export interface ProposalActionsProps {
+interface ProposalActionsProps {
   readonly draft: Draft
   /** Whether problems of the text are known. */
   readonly isWrong: boolean
@@ -195,3 +194,26 @@ function describeEffect({ rules }: WhatIfAnswer): string {
     `the change (${formatChange(after - now)}).`
   )
 }
+
+interface TextDiffProps {
+  readonly before: string
+  readonly after: string
+}
+
+const maxShown = 400
+
+/** The changed lines of a text as a unified diff. */
+function TextDiff({ before, after }: TextDiffProps) {
+  const lines = diffLines(before, after)
+  if (lines.length === 0) return html`<p class="fine">The text is the same.</p>`
+  return html`<pre class="diff" tabindex="0" aria-label="Changes">${lines
+    .slice(0, maxShown)
+    .map(line => html`<span class=${styleOf(line)}>${displayText(line, maxLine)}${'\n'}</span>`)}${
+    lines.length > maxShown && `… ${lines.length - maxShown} more lines`
+  }</pre>`
+}
+
+const maxLine = 400
+
+const styleOf = (line: string) =>
+  line.startsWith('+') ? 'added' : line.startsWith('-') ? 'removed' : line.startsWith('@@') ? 'fine' : ''

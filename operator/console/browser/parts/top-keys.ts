@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
+import { writeEntries } from '../../../api/entries.ts'
 import type { TopKeysAnswer } from '../../../api/shapes.ts'
 import { usePoll } from '../calls/use-poll.ts'
-import { writeEntries } from '../data/entries.ts'
 import { displayEntries, formatAge, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { type Column, DataTable, type DataTableProps } from '../tables/data-table.ts'

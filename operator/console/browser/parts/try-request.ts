@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
+import { type Entry, parseEntries } from '../../../api/entries.ts'
 import type { TryAnswer } from '../../../api/shapes.ts'
 import { post } from '../calls/api.ts'
-import { type Entry, parseEntries } from '../data/entries.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { ErrorNote } from './notes.ts'

@@ -1,7 +1,7 @@
+import { boundsOf, caveatsOf } from '../../../api/replay-bounds.ts'
 import type { WhatIfAnswer } from '../../../api/shapes.ts'
 import { displayEntries, displayText, formatAge, formatChange, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
-import { boundsOf, caveatsOf } from '../data/replay-bounds.ts'
 import { type Column, DataTable, type DataTableProps } from './data-table.ts'
 
 type Rule = WhatIfAnswer['rules'][number]
@@ -46,7 +46,7 @@ function Coverage({ answer }: { readonly answer: WhatIfAnswer }) {
   const hits = answer.rules.reduce((total, { now }) => total + sum(now), 0)
   const absent = missing.length === 0 ? '' : `Without ${missing.map(pod => displayText(pod)).join(', ')}.`
   const basis = `Based on ${of}, recorded by ${pods} ${pods === 1 ? 'pod' : 'pods'}: ${formatCount(hits)} hits of rules.`
-  return [basis, ...caveatsOf(answer), absent].join(' ')
+  return [basis, ...caveatsOf(answer, name => displayText(name)), absent].join(' ')
 }
 
 const Legend = () => html`<p class="legend" aria-hidden="true">

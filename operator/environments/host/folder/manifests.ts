@@ -1,9 +1,8 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import { constructFromEvents, EVENT_ID, type Event, parseEvents, YAMLException } from 'js-yaml'
-import { manifestSchema as schema } from '../../../console/browser/data/read-yaml.ts'
-import { checkExpanded, type YamlLimits, yamlLimits } from '../../../console/browser/data/yaml-limits.ts'
 import { readAnnotations, type SourcedResource, type SourceProblem } from '../../../sources/source.ts'
+import { checkExpanded, manifestSchema as schema, type YamlLimits, yamlLimits } from '../../../yaml.ts'
 import { tollwayNamespace, uuid5 } from './uuid5.ts'
 
 /**

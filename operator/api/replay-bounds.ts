@@ -1,5 +1,6 @@
-import type { WhatIfAnswer } from '../../../api/shapes.ts'
-import { displayText, formatCount } from './format.ts'
+import type { WhatIfAnswer } from './shapes.ts'
+
+const { format: formatCount } = new Intl.NumberFormat('en')
 
 type Hits = WhatIfAnswer['rules'][number]['now']
 
@@ -16,8 +17,15 @@ export function boundsOf({ refused, refusedAtLeast = refused, refusedAtMost = re
 /** A difference of clocks that changes no more than the decisions of a few calls. */
 const smallClocksMs = 100
 
-/** What limits the answer, one sentence each. */
-export function caveatsOf({ rules, coverage }: Pick<WhatIfAnswer, 'rules' | 'coverage'>): readonly string[] {
+/**
+ * What limits the answer, one sentence each.
+ *
+ * @param display makes the name of a pod safe for the page or the terminal
+ */
+export function caveatsOf(
+  { rules, coverage }: Pick<WhatIfAnswer, 'rules' | 'coverage'>,
+  display: (name: string) => string,
+): readonly string[] {
   const { share, resolutionMs = 1, clocksMs = 0, started = [] } = coverage as Partial<typeof coverage>
   const isSampled = share !== undefined && share < 1
   const hasBounds = rules.some(({ now, proposed }) => boundsOf(now) !== '' || boundsOf(proposed) !== '')
@@ -31,7 +39,7 @@ export function caveatsOf({ rules, coverage }: Pick<WhatIfAnswer, 'rules' | 'cov
     [clocksMs > smallClocksMs, `The clocks of the pods differ by up to ${formatCount(clocksMs)} ms.`],
     [
       started.length > 0,
-      `Calls before the start of ${started.map(pod => displayText(pod)).join(', ')}, at pods that are gone, are missing.`,
+      `Calls before the start of ${started.map(display).join(', ')}, at pods that are gone, are missing.`,
     ],
   ]
   return found.flatMap(([isSo, sentence]) => (isSo ? [sentence] : []))

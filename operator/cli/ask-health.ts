@@ -1,0 +1,27 @@
+import { createGrpcClient } from '@tollway/grpc/client/client.ts'
+import { healthCheckPath, healthClientCodec, servingStatus } from '@tollway/grpc/server/health.ts'
+import { GrpcError, statusName } from '@tollway/grpc/status.ts'
+
+/**
+ * Asks a gRPC server, by grpc.health.v1, whether it serves the service of this name, or any service if the
+ * name is empty.
+ *
+ * @param target `host:port`
+ */
+export async function askHealth(
+  target: string,
+  service: string,
+  timeoutMs: number,
+): Promise<{ readonly serving: true } | { readonly problem: string }> {
+  const client = createGrpcClient(target)
+  try {
+    const { status } = await client.unary(healthCheckPath, healthClientCodec, { service }, { timeoutMs })
+    if (status === servingStatus.SERVING) return { serving: true }
+    return { problem: 'answers that it takes no calls' }
+  } catch (error) {
+    if (!(error instanceof GrpcError)) throw error
+    return { problem: `answered ${statusName(error.code)}: ${error.message}` }
+  } finally {
+    client.close()
+  }
+}
