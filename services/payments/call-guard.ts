@@ -184,7 +184,7 @@ async function openLimits(settings: Settings, log: Log, metrics: Metrics): Promi
   const count = metrics.counter('payments_rate_limit_failures_total', help)
   count({}, 0)
   // Loaded only where it is used: the gRPC library takes memory.
-  const { createServiceCallLimits } = await import('./call-limits.ts')
+  const { createServiceCallLimits } = await import('./service-call-limits.ts')
   return createServiceCallLimits({
     address: rateLimitAddress,
     domain: settings.rateLimitDomain,

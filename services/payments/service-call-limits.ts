@@ -1,0 +1,82 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { createGrpcClient } from '@tollway/grpc/client/client.ts'
+import type { Codec } from '@tollway/grpc/server.ts'
+import {
+  type RateLimitRequest,
+  RateLimitRequestSchema,
+  type RateLimitResponse,
+  RateLimitResponse_Code,
+  type RateLimitResponse_DescriptorStatus,
+  RateLimitResponseSchema,
+} from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import type { CallHit, CallLimits, CallRefusal } from './call-limits.ts'
+
+export interface ServiceCallLimitsOptions {
+  /** The gRPC port of a rate limit service, `host:port`. */
+  readonly address: string
+  readonly domain: string
+  /** The longest wait for its answer. */
+  readonly timeoutMs: number
+  /** Decides while the service does not answer, and about what the service has no limit for. */
+  readonly local: CallLimits
+  readonly clock: Clock
+  /** Called when the service fails, at most once a second while it does. */
+  readonly onFailure: (reason: string) => void
+}
+
+/** The time after a failure in which the service is not asked. */
+const retryMs = 1_000
+const minWaitMs = 1
+const connectMs = 3_000
+const path = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
+
+const codec: Codec<RateLimitResponse, RateLimitRequest> = {
+  encode: request => toBinary(RateLimitRequestSchema, request),
+  decode: bytes => fromBinary(RateLimitResponseSchema, bytes),
+}
+
+/** Limits calls by a rate limit service, so that all processes count together. */
+export function createServiceCallLimits(options: ServiceCallLimitsOptions): CallLimits {
+  const { address, domain, timeoutMs, local, clock, onFailure } = options
+  const client = createGrpcClient(address)
+  let askAgainMs = 0
+  // Opens the connection, which can take longer than a caller should wait.
+  ask([{ rule: 'address', value: 'start' }], connectMs).catch(() => {})
+
+  async function ask(
+    hits: readonly CallHit[],
+    limitMs: number,
+  ): Promise<readonly RateLimitResponse_DescriptorStatus[]> {
+    const descriptors = hits.map(({ rule, value }) => ({ entries: [{ key: rule, value }] }))
+    const request = create(RateLimitRequestSchema, { domain, descriptors })
+    return (await client.unary(path, codec, request, { timeoutMs: limitMs })).statuses
+  }
+
+  return {
+    async take(hits) {
+      if (clock.monotonicMs() < askAgainMs) return local.take(hits)
+      let statuses: readonly RateLimitResponse_DescriptorStatus[]
+      try {
+        statuses = await ask(hits, timeoutMs)
+      } catch (error) {
+        askAgainMs = clock.monotonicMs() + retryMs
+        onFailure((error as Error).message)
+        return local.take(hits)
+      }
+      const unlimited = hits.filter((_, index) => statuses[index]?.currentLimit === undefined)
+      const [refusal = null] = hits.flatMap(({ rule }, index) => refusalOf(rule, statuses[index]))
+      return refusal ?? (unlimited.length === 0 ? null : local.take(unlimited))
+    },
+    close: () => client.close(),
+  }
+}
+
+function refusalOf(
+  rule: CallHit['rule'],
+  status: RateLimitResponse_DescriptorStatus | undefined,
+): readonly CallRefusal[] {
+  if (status?.code !== RateLimitResponse_Code.OVER_LIMIT) return []
+  const { seconds = 0n, nanos = 0 } = status.durationUntilReset ?? {}
+  return [{ rule, waitMs: Math.max(minWaitMs, Number(seconds) * 1_000 + Math.ceil(nanos / 1e6)) }]
+}
