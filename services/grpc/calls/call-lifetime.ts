@@ -1,158 +1,136 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Metadata } from '../server.ts'
 import { GrpcError, statusCodes } from '../status.ts'
-
-export interface CallStatus {
-  readonly code: number
-  readonly message: string
-  readonly trailers: Metadata
-}
-
-export interface LifetimeOptions {
-  /** The deadline in the time of the monotonic clock. */
-  readonly deadlineMs: number | undefined
-  /** Ends the call for the caller. Throws for invalid trailers, without sending anything. */
-  sendStatus(status: CallStatus): void
-  onDefect(error: unknown): void
-  /** Called once, when the call is over and the handler has ended. */
-  onEnd(): void
-}
-
-/** The life cycle of a call: it ends once, and all parties are notified. */
-export interface CallLifetime {
-  readonly signal: AbortSignal
-  /** Runs the handler, at most once. Its outcome is the call's answer, unless the call was aborted before. */
-  work(handler: () => Promise<void>): Promise<void>
-  /**
-   * Adds a listener for the end of the call, which receives the reason when the call was aborted; called at
-   * once when the call is already over.
-   */
-  onOver(listener: (reason?: GrpcError) => void): void
-  setTrailers(trailers: Metadata): void
-  /** Ends the call without an answer: the caller has cancelled it, or its connection is lost. */
-  disconnect(isCancelled: boolean): void
-  /** Answers with this error, whatever the handler does. */
-  cut(error: GrpcError): void
-  /** Reports an error of a handler, unless it is caused by the call's end. */
-  reportDefect(error: unknown): void
-}
+import type { CuttableCall } from './call-context.ts'
+import type { WireStatus } from './wire-metadata.ts'
 
 /** The longest time of Node's timers. */
 const longestTimerMs = 2 ** 31 - 1
-const noTrailers: Metadata = new Map()
-const internalError: CallStatus = {
-  code: statusCodes.INTERNAL,
-  message: 'internal error',
-  trailers: noTrailers,
-}
+const internalError: WireStatus = { code: statusCodes.INTERNAL, message: 'internal error' }
 
-export function createCallLifetime(options: LifetimeOptions): CallLifetime {
-  const abort = new AbortController()
-  const { signal } = abort
-  let over: { readonly reason: GrpcError | undefined } | undefined
-  let notifyOver: (reason?: GrpcError) => void = () => {}
-  let working = false
-  let trailers = noTrailers
-  const deadlineTimer = startDeadline(options.deadlineMs, () => cut(deadlineExceeded()))
+/**
+ * The life of a call: it ends once, and all parties are notified. A signal and a timer are created only if the
+ * call needs them.
+ */
+export abstract class CallLifetime implements CuttableCall {
+  /** The deadline in the time of the monotonic clock. */
+  readonly deadlineMs: number | undefined
+  place = 0
+  protected trailers: Metadata | undefined
+  #abort: AbortController | undefined
+  #timer: NodeJS.Timeout | undefined
+  #working = false
+  #over = false
+  /** The reason why the call was aborted. */
+  #reason: GrpcError | undefined
 
-  function end(reason?: GrpcError): void {
-    over = { reason }
-    clearTimeout(deadlineTimer)
-    notifyOver(reason)
-    if (reason) abort.abort(reason)
-    if (!working) options.onEnd()
+  constructor(deadlineMs: number | undefined) {
+    this.deadlineMs = deadlineMs
   }
 
-  function answer(status: CallStatus): void {
-    if (over) return
-    sendStatus(options, status)
-    end()
+  /** Ends the call for the caller. Throws for invalid trailers, without sending anything. */
+  protected abstract sendStatus(status: WireStatus): void
+  protected abstract onDefect(error: unknown): void
+  /** Called once, when the call is over, with the reason if it was aborted. */
+  protected abstract onOver(reason: GrpcError | undefined): void
+  /** Called once, when the call is over and the handler has ended. */
+  protected abstract onLeave(): void
+
+  get isOver(): boolean {
+    return this.#over
   }
 
-  function cut(error: GrpcError): void {
-    if (over) return
-    options.sendStatus({ code: error.code, message: error.message, trailers: noTrailers })
-    end(error)
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController()
+      if (this.#reason) this.#abort.abort(this.#reason)
+    }
+    return this.#abort.signal
   }
 
-  function fail(error: unknown): void {
-    if (!(error instanceof GrpcError)) reportDefect(error)
-    answer(statusOf(error, trailers))
+  setTrailers(trailers: Metadata): void {
+    this.trailers = trailers
   }
 
-  function reportDefect(error: unknown): void {
-    if (!(signal.aborted && isConsequenceOfAbort(error))) options.onDefect(error)
+  /** Starts the timer of the deadline. */
+  startDeadline(): void {
+    if (this.deadlineMs === undefined) return
+    const waitMs = Math.max(0, this.deadlineMs - systemClock.monotonicMs())
+    if (waitMs <= longestTimerMs) this.#timer = setTimeout(() => this.cut(deadlineExceeded()), waitMs)
   }
 
-  return {
-    signal,
-    async work(handler) {
-      working = true
-      try {
-        await handler()
-        answer({ code: statusCodes.OK, message: '', trailers })
-      } catch (error) {
-        fail(error)
-      }
-      working = false
-      options.onEnd()
-    },
-    onOver(listener) {
-      notifyOver = listener
-      if (over) listener(over.reason)
-    },
-    setTrailers(wanted) {
-      trailers = wanted
-    },
-    disconnect(isCancelled) {
-      if (over) return
-      end(hasPassed(options.deadlineMs) ? deadlineExceeded() : callerGone(isCancelled))
-    },
-    cut,
-    reportDefect,
+  /** Ends the call without an answer: the caller has cancelled it, or its connection is lost. */
+  disconnect(isCancelled: boolean): void {
+    const isLate = this.deadlineMs !== undefined && systemClock.monotonicMs() >= this.deadlineMs
+    this.end(isLate ? deadlineExceeded() : callerGone(isCancelled))
   }
-}
 
-function startDeadline(deadlineMs: number | undefined, onLate: () => void): NodeJS.Timeout | undefined {
-  if (deadlineMs === undefined) return undefined
-  const waitMs = Math.max(0, deadlineMs - systemClock.monotonicMs())
-  return waitMs > longestTimerMs ? undefined : setTimeout(onLate, waitMs)
-}
-
-function hasPassed(deadlineMs: number | undefined): boolean {
-  return deadlineMs !== undefined && systemClock.monotonicMs() >= deadlineMs
-}
-
-/** Sends the status, or INTERNAL if its trailers are invalid. */
-function sendStatus(options: Pick<LifetimeOptions, 'sendStatus' | 'onDefect'>, status: CallStatus): void {
-  try {
-    options.sendStatus(status)
-  } catch (error) {
-    options.sendStatus(internalError)
-    options.onDefect(error)
+  cut(error: GrpcError): void {
+    if (this.#over) return
+    this.sendStatus({ code: error.code, message: error.message })
+    this.end(error)
   }
-}
 
-/** Returns the status for an error of a handler. The caller learns nothing of an unexpected error. */
-function statusOf(error: unknown, trailers: Metadata): CallStatus {
-  if (!(error instanceof GrpcError)) return internalError
-  return { code: error.code, message: error.message, trailers: merge(trailers, error.trailers) }
+  /** Reports an error of a handler, unless it follows from the call's end. */
+  reportDefect(error: unknown): void {
+    if (!(this.#reason && isConsequenceOfAbort(error))) this.onDefect(error)
+  }
+
+  protected workBegins(): void {
+    this.#working = true
+  }
+
+  protected workEnded(): void {
+    this.#working = false
+    this.#leaveWhenDone()
+  }
+
+  /** Answers with this status, or INTERNAL if its trailers are invalid. */
+  protected answer(status: WireStatus): void {
+    if (this.#over) return
+    try {
+      this.sendStatus(status)
+    } catch (error) {
+      this.sendStatus(internalError)
+      this.reportDefect(error)
+    }
+    this.end(undefined)
+  }
+
+  /** Answers with the error of a handler. The caller learns nothing of an unexpected error. */
+  protected answerError(error: unknown): void {
+    if (error instanceof GrpcError) {
+      const trailers = error.trailers ? new Map([...(this.trailers ?? []), ...error.trailers]) : this.trailers
+      this.answer({ code: error.code, message: error.message, ...(trailers && { trailers }) })
+    } else {
+      this.reportDefect(error)
+      this.answer(internalError)
+    }
+  }
+
+  protected end(reason: GrpcError | undefined): void {
+    if (this.#over) return
+    this.#over = true
+    this.#reason = reason
+    this.onOver(reason)
+    if (this.#timer) clearTimeout(this.#timer)
+    if (reason) this.#abort?.abort(reason)
+    this.#leaveWhenDone()
+  }
+
+  #leaveWhenDone(): void {
+    if (this.#over && !this.#working) this.onLeave()
+  }
 }
 
 function deadlineExceeded(): GrpcError {
   return new GrpcError('DEADLINE_EXCEEDED', 'the deadline has passed')
 }
 
-/** The reason of a call that its caller has cancelled, or whose connection is lost. */
-export function callerGone(isCancelled: boolean): GrpcError {
+function callerGone(isCancelled: boolean): GrpcError {
   return isCancelled
     ? new GrpcError('CANCELLED', 'the caller has disconnected')
     : new GrpcError('UNAVAILABLE', 'the connection is lost')
-}
-
-/** The error's values take precedence. */
-function merge(trailers: Metadata, ofError: Metadata | undefined): Metadata {
-  return ofError ? new Map([...trailers, ...ofError]) : trailers
 }
 
 /**

@@ -1,7 +1,7 @@
 import { type MessageSink, sinkHighWaterBytes } from '../server.ts'
 import { GrpcError } from '../status.ts'
 import type { CallLifetime } from './call-lifetime.ts'
-import type { CallWire } from './run-call.ts'
+import type { CallWire } from './stream-call.ts'
 
 /** The parts of a call that a sink needs. */
 export interface SinkOptions {

@@ -5,7 +5,7 @@ import { atTurnEnd } from './at-turn-end.ts'
 import { type CallContext, type CallHead, noMemoryLeft } from './call-context.ts'
 import { MessageReader } from './message-reader.ts'
 import { RequestTimeout } from './request-timeout.ts'
-import type { RunningCall } from './run-call.ts'
+import type { StreamCall } from './stream-call.ts'
 
 /**
  * The requests of a call that arrive in a stream. Delivers one message for each read. Unread messages keep
@@ -18,7 +18,7 @@ export class RequestIntake {
   readonly #timeout: RequestTimeout
   /** Whether the method takes one request. */
   readonly #takesOne: boolean
-  #call: RunningCall | undefined
+  #call: StreamCall | undefined
   #wanted = false
   #ended = false
   /** The bytes that arrived and were not returned to the flow-control window. */
@@ -36,7 +36,7 @@ export class RequestIntake {
   }
 
   /** Begins to deliver messages to the call. */
-  start(call: RunningCall): void {
+  start(call: StreamCall): void {
     this.#call = call
     this.#deliver()
   }
@@ -108,7 +108,7 @@ export class RequestIntake {
     this.#credit()
   }
 
-  #take(call: RunningCall): Uint8Array | undefined {
+  #take(call: StreamCall): Uint8Array | undefined {
     try {
       return this.#reader.take()
     } catch (error) {

@@ -2,13 +2,13 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Stream, StreamListener } from '../http2/streams/stream.ts'
 import { healthWatchPath } from '../server/health.ts'
 import { statusCodes } from '../status.ts'
-import type { CallContext, CallHead, CuttableCall } from './call-context.ts'
+import type { CallContext, CallHead } from './call-context.ts'
 import { acceptEncoding, acceptFields } from './compression.ts'
 import { RequestIntake } from './request-intake.ts'
-import { type CallWire, runCall } from './run-call.ts'
+import { type CallWire, StreamCall } from './stream-call.ts'
 import { responseHeaders, statusTrailers, trailersOnly, type WireStatus } from './wire-metadata.ts'
 
-/** A call with a stream on either side, run by `runCall` over an HTTP/2 stream. */
+/** A call with a stream on either side, run by `StreamCall` over an HTTP/2 stream. */
 export function beginStreamingCall(context: CallContext, head: CallHead, stream: Stream): StreamListener {
   const { method } = head
   const isWatch = method.path === healthWatchPath
@@ -22,23 +22,22 @@ export function beginStreamingCall(context: CallContext, head: CallHead, stream:
     read: () => intake.read(),
     ...answer,
   }
-  const call = runCall(method, wire, {
+  const call = new StreamCall(method, wire, {
     maxSendBytes: context.limits.maxSendBytes,
     onDefect: context.onDefect,
     onEnd() {
       intake.drop()
-      context.calls.delete(cuttable, isWatch)
+      context.calls.delete(call, isWatch)
       stream.release()
     },
   })
-  const cuttable: CuttableCall = { cut: call.cut, place: 0 }
-  context.calls.add(cuttable, isWatch)
+  context.calls.add(call, isWatch)
   intake.start(call)
   return {
     onData: (buffer, start, end) => intake.push(buffer.subarray(start, end)),
     onEnd: () => intake.end(),
-    onTaken: call.taken,
-    onReset: call.disconnect,
+    onTaken: () => call.taken(),
+    onReset: isCancelled => call.disconnect(isCancelled),
     onTurnEnd() {},
   }
 }

@@ -6,15 +6,12 @@ import type { AnswerFrames, Stream, StreamListener } from '../http2/streams/stre
 import type { AnyMethod, Call, Metadata } from '../server.ts'
 import { GrpcError, statusCodes } from '../status.ts'
 import { atTurnEnd } from './at-turn-end.ts'
-import { type CallContext, type CallHead, type CuttableCall, noMemoryLeft } from './call-context.ts'
-import { callerGone } from './call-lifetime.ts'
+import { type CallContext, type CallHead, noMemoryLeft } from './call-context.ts'
+import { CallLifetime } from './call-lifetime.ts'
 import { acceptEncoding, acceptFields } from './compression.ts'
 import { MessageReader, onlyMessage } from './message-reader.ts'
 import { RequestTimeout } from './request-timeout.ts'
-import { responseHeaders, statusTrailers, trailersOnly } from './wire-metadata.ts'
-
-/** The longest time of Node's timers. */
-const longestTimerMs = 2 ** 31 - 1
+import { responseHeaders, statusTrailers, trailersOnly, type WireStatus } from './wire-metadata.ts'
 
 const plainHeaders = responseHeaders()
 const okTrailers = statusTrailers({ code: statusCodes.OK, message: '' })
@@ -31,12 +28,10 @@ function headersFrame(block: Buffer, flags: number): Buffer {
 }
 
 /**
- * A call with one request and one answer. It implements the behaviour of `runCall`, but creates a signal, a
- * timer or a promise only if a call needs it. A synchronous answer of the handler is sent at once.
+ * The fast path of calls with one request and one answer: the request is read without a copy, and a synchronous
+ * answer of the handler is sent at once, without a promise. `StreamCall` runs all other calls.
  */
-export class UnaryCall implements Call, StreamListener, CuttableCall {
-  readonly deadlineMs: number | undefined
-  place = 0
+export class UnaryCall extends CallLifetime implements Call, StreamListener {
   readonly #context: CallContext
   readonly #head: CallHead
   readonly #stream: Stream
@@ -44,22 +39,15 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
   #reader: MessageReader | undefined
   #held: HeldMemory | undefined
   #requestTimeout: RequestTimeout | undefined
-  #abort: AbortController | undefined
-  #timer: NodeJS.Timeout | undefined
-  #trailers: Metadata | undefined
   #headersSent = false
   /** The trailers of an answer that is being sent. */
   #trailersDue: Buffer | undefined
-  #working = false
-  #over = false
-  /** The reason why the call was aborted. */
-  #reason: GrpcError | undefined
 
   constructor(context: CallContext, head: CallHead, stream: Stream) {
+    super(head.timeoutMs === undefined ? undefined : systemClock.monotonicMs() + head.timeoutMs)
     this.#context = context
     this.#head = head
     this.#stream = stream
-    this.deadlineMs = head.timeoutMs === undefined ? undefined : systemClock.monotonicMs() + head.timeoutMs
     context.calls.add(this, false)
   }
 
@@ -75,28 +63,16 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
     return this.#context.peerCertificate
   }
 
-  get signal(): AbortSignal {
-    if (this.#abort === undefined) {
-      this.#abort = new AbortController()
-      if (this.#reason) this.#abort.abort(this.#reason)
-    }
-    return this.#abort.signal
-  }
-
   sendHeaders(metadata: Metadata): void {
     if (this.#headersSent) throw new Error('the headers are sent already')
     const block = responseHeaders(metadata, acceptFields(this.#head.compression))
     this.#headersSent = true
-    if (!this.#over) this.#stream.sendHeaders(block)
-  }
-
-  setTrailers(metadata: Metadata): void {
-    this.#trailers = metadata
+    if (!this.isOver) this.#stream.sendHeaders(block)
   }
 
   onData(buffer: Buffer, start: number, end: number): void {
     this.#stream.credit(end - start)
-    if (this.#over) return
+    if (this.isOver) return
     if (!this.#stream.remoteEnded) keepAtTurnEnd(this)
     if (!this.#reader && !this.#request) {
       this.#request = onlyMessage(buffer, start, end, this.#context.limits.maxReceiveBytes)
@@ -111,7 +87,7 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
   }
 
   onEnd(): void {
-    if (this.#over) return
+    if (this.isOver) return
     if (!this.#request || (this.#reader && this.#reader.heldBytes > 0)) {
       const found = this.#reader?.heldBytes ? 'a part of one' : 'none'
       this.cut(new GrpcError('UNIMPLEMENTED', `the method takes one request, ${found} was sent`))
@@ -124,7 +100,7 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
 
   /** A request that is incomplete at the end of the turn is copied to own memory, which is counted. */
   keepRequest(): void {
-    if (this.#over || this.#stream.remoteEnded) return
+    if (this.isOver || this.#stream.remoteEnded) return
     const request = this.#request
     if (request && request.buffer.byteLength !== request.length) this.#request = new Uint8Array(request)
     const bytes = this.#head.metadataBytes + (request?.length ?? 0) + (this.#reader?.ownBytes ?? 0)
@@ -140,29 +116,20 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
 
   /** A taken answer is final: the caller gets it, whatever happens afterwards. */
   onTaken(): void {
-    if (this.#over || !this.#trailersDue || this.#stream.queuedBytes > 0) return
+    if (this.isOver || !this.#trailersDue || this.#stream.queuedBytes > 0) return
     this.#stream.end(this.#trailersDue)
-    this.#end(undefined)
+    this.end(undefined)
   }
 
   onReset(isCancelled: boolean): void {
-    const late = this.deadlineMs !== undefined && systemClock.monotonicMs() >= this.deadlineMs
-    this.#end(late ? deadlineExceeded() : callerGone(isCancelled))
+    this.disconnect(isCancelled)
   }
 
   /** Only a call without a synchronous answer needs a timer for its deadline. */
   onTurnEnd(): void {
-    if (this.#over) return
+    if (this.isOver) return
     if (!this.#stream.remoteEnded) this.keepRequest()
-    if (this.#over || this.deadlineMs === undefined) return
-    const waitMs = Math.max(0, this.deadlineMs - systemClock.monotonicMs())
-    if (waitMs <= longestTimerMs) this.#timer = setTimeout(() => this.cut(deadlineExceeded()), waitMs)
-  }
-
-  cut(error: GrpcError): void {
-    if (this.#over) return
-    this.#stream.endEarly(this.#statusBlock({ code: error.code, message: error.message }))
-    this.#end(error)
+    if (!this.isOver) this.startDeadline()
   }
 
   #readSlowly(bytes: Buffer): void {
@@ -185,7 +152,7 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
       this.cut(new GrpcError('INTERNAL', 'the request could not be decoded'))
       return
     }
-    this.#working = true
+    this.workBegins()
     try {
       const answer: unknown = method.handle(request, this)
       if (isPromiseLike(answer)) {
@@ -202,12 +169,12 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
   /** The handler has returned this message. */
   #settle(message: unknown): void {
     try {
-      if (!this.#over) this.#answer(this.#encode(message))
+      if (!this.isOver) this.#answer(this.#encode(message))
     } catch (error) {
       this.#fail(error)
       return
     }
-    this.#workEnded()
+    this.workEnded()
   }
 
   #encode(message: unknown): Uint8Array {
@@ -221,12 +188,12 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
   #answer(message: Uint8Array): void {
     const { compression } = this.#head
     if (!this.#headersSent && compression !== 'identity') this.sendHeaders(new Map())
-    if (!this.#headersSent && !this.#trailers && this.#stream.sendAnswer(okFrames, message)) {
-      this.#end(undefined)
+    if (!this.#headersSent && !this.trailers && this.#stream.sendAnswer(okFrames, message)) {
+      this.end(undefined)
       return
     }
-    const trailers = this.#trailers
-      ? statusTrailers({ code: statusCodes.OK, message: '', trailers: this.#trailers })
+    const trailers = this.trailers
+      ? statusTrailers({ code: statusCodes.OK, message: '', trailers: this.trailers })
       : okTrailers
     if (!this.#headersSent) this.#stream.sendHeaders(plainHeaders)
     this.#headersSent = true
@@ -236,51 +203,30 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
   }
 
   #fail(error: unknown): void {
-    if (error instanceof GrpcError) {
-      const trailers = error.trailers
-        ? new Map([...(this.#trailers ?? []), ...error.trailers])
-        : this.#trailers
-      this.#answerStatus({ code: error.code, message: error.message, ...(trailers && { trailers }) })
-    } else {
-      this.#reportDefect(error)
-      this.#answerStatus(internalError)
-    }
-    this.#workEnded()
+    this.answerError(error)
+    this.workEnded()
   }
 
-  /** Invalid trailers are an internal error of the handler. */
-  #answerStatus(status: Parameters<typeof statusTrailers>[0]): void {
-    if (this.#over) return
-    let block: Buffer
-    try {
-      block = this.#statusBlock(status)
-    } catch (error) {
-      block = this.#statusBlock(internalError)
-      this.#reportDefect(error)
-    }
-    this.#stream.endEarly(block)
-    this.#end(undefined)
+  protected sendStatus(status: WireStatus): void {
+    const isUnimplemented = status.code === statusCodes.UNIMPLEMENTED
+    this.#stream.endEarly(
+      this.#headersSent
+        ? statusTrailers(status)
+        : trailersOnly(status, isUnimplemented ? [acceptEncoding] : []),
+    )
   }
 
-  #statusBlock(status: Parameters<typeof statusTrailers>[0]): Buffer {
-    if (this.#headersSent) return statusTrailers(status)
-    return trailersOnly(status, status.code === statusCodes.UNIMPLEMENTED ? [acceptEncoding] : [])
+  protected onDefect(error: unknown): void {
+    this.#context.onDefect(this.#head.method.path, error)
   }
 
-  /** An error that follows from the call's end is not reported. */
-  #reportDefect(error: unknown): void {
-    const consequence = error instanceof GrpcError || (error instanceof Error && error.name === 'AbortError')
-    if (!(this.#reason && consequence)) this.#context.onDefect(this.#head.method.path, error)
-  }
-
-  #end(reason: GrpcError | undefined): void {
-    if (this.#over) return
-    this.#over = true
-    this.#reason = reason
+  protected onOver(): void {
     this.#dropRequest()
-    if (this.#timer) clearTimeout(this.#timer)
-    if (reason) this.#abort?.abort(reason)
-    this.#leaveWhenDone()
+  }
+
+  protected onLeave(): void {
+    this.#context.calls.delete(this, false)
+    this.#stream.release()
   }
 
   #dropRequest(): void {
@@ -289,26 +235,9 @@ export class UnaryCall implements Call, StreamListener, CuttableCall {
     this.#held?.resize(0)
     this.#requestTimeout?.stop()
   }
-
-  #workEnded(): void {
-    this.#working = false
-    this.#leaveWhenDone()
-  }
-
-  #leaveWhenDone(): void {
-    if (!this.#over || this.#working) return
-    this.#context.calls.delete(this, false)
-    this.#stream.release()
-  }
 }
 
 const keepAtTurnEnd = atTurnEnd<UnaryCall>(call => call.keepRequest())
-
-const internalError = { code: statusCodes.INTERNAL, message: 'internal error' }
-
-function deadlineExceeded(): GrpcError {
-  return new GrpcError('DEADLINE_EXCEEDED', 'the deadline has passed')
-}
 
 function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
   return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'

@@ -9,7 +9,7 @@ import {
 } from '@grpc/grpc-js'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { prefixBytes } from '../../../calls/message-reader.ts'
-import { type CallWire, type RunningCall, runCall } from '../../../calls/run-call.ts'
+import { type CallWire, StreamCall } from '../../../calls/stream-call.ts'
 import { asBuffer, fromGrpcJsMetadata, toGrpcJsMetadata } from '../../../client/grpc-js-metadata.ts'
 import {
   type AnyMethod,
@@ -34,7 +34,7 @@ const cutFlushMs = 500
 /**
  * The contract implemented with @grpc/grpc-js, as a reference for the server of this folder: callers expect
  * the common behaviour of both. No process uses it. The library implements HTTP/2 and gRPC's framing. Sockets
- * are bound here, since it cannot share a port, and handlers are run by `runCall`, since its streams buffer
+ * are bound here, since it cannot share a port, and handlers are run by `StreamCall`, since its streams buffer
  * sixteen messages.
  *
  * Limitations of the library: a deadline beyond 24 days overflows its arithmetic; more than 128 fields of
@@ -59,7 +59,7 @@ export function createGrpcJsServer(options: GrpcServerOptions): GrpcServer {
 }
 
 /**
- * Creates a library server on which `runCall` runs each call. The server has every method as `bidi`, for
+ * Creates a library server on which `StreamCall` runs each call. The server has every method as `bidi`, for
  * which the library leaves reading and writing to the handler; the handler is never called, since an
  * interceptor takes the call before.
  */
@@ -103,7 +103,7 @@ function startCall(
   onDefect: GrpcServerOptions['onDefect'],
   calls: CallRegister,
 ): void {
-  let running: RunningCall | undefined
+  let running: StreamCall | undefined
   call.start({
     onReceiveMetadata(received) {
       const metadata = fromGrpcJsMetadata(received)
@@ -114,8 +114,9 @@ function startCall(
         return
       }
       const wire = toWire(call, metadata, () => running?.taken())
-      running = calls.run(method.path, onEnd =>
-        runCall(method, wire, { maxSendBytes: limits.maxSendBytes, onDefect, onEnd }),
+      running = calls.run(
+        method.path,
+        onEnd => new StreamCall(method, wire, { maxSendBytes: limits.maxSendBytes, onDefect, onEnd }),
       )
     },
     onReceiveMessage: bytes => running?.receive(bytes),
@@ -195,7 +196,7 @@ type CallRegister = ReturnType<typeof createCallRegister>
 
 /** The running calls. */
 function createCallRegister() {
-  const running = new Map<() => void, { readonly path: string; readonly call: RunningCall }>()
+  const running = new Map<() => void, { readonly path: string; readonly call: StreamCall }>()
   let onQuiet: (() => void) | undefined
 
   function tellQuiet(): void {
@@ -204,7 +205,7 @@ function createCallRegister() {
 
   return {
     size: () => running.size,
-    run(path: string, start: (onEnd: () => void) => RunningCall): RunningCall {
+    run(path: string, start: (onEnd: () => void) => StreamCall): StreamCall {
       const onEnd = () => {
         running.delete(onEnd)
         tellQuiet()

@@ -1,0 +1,234 @@
+import type { X509Certificate } from 'node:crypto'
+import type { AnyMethod, Call, MessageSink, Metadata } from '../server.ts'
+import { type GrpcError, statusCodes } from '../status.ts'
+import { CallLifetime } from './call-lifetime.ts'
+import { OwnedSink, tooLong } from './message-sink.ts'
+import { createSingleInbox, createStreamInbox, type RequestInbox } from './request-inbox.ts'
+import type { WireStatus } from './wire-metadata.ts'
+
+/** The transport of one call. These functions do not throw, unless documented. */
+export interface CallWire {
+  readonly metadata: Metadata
+  readonly peer: string
+  readonly peerCertificate: X509Certificate | undefined
+  readonly deadlineMs: number | undefined
+  /** Asks for one message, which `receive` or `halfClose` answers. Without it nothing is read. */
+  read(): void
+  /** Throws for invalid metadata. */
+  sendHeaders(metadata: Metadata): void
+  /**
+   * Sends a message after the waiting ones, with empty headers before it if none were sent. The caller may
+   * reuse the bytes afterwards.
+   */
+  sendMessage(bytes: Uint8Array): void
+  /** Sends one message whose bytes are these parts, which must never change. */
+  sendParts(parts: readonly Uint8Array[]): void
+  /** Returns the sent bytes that the connection has not taken; `taken` is called when they decrease. */
+  queuedBytes(): number
+  /** Drops the bytes that the connection has not taken. */
+  discardQueued(): void
+  /** Ends the call. Throws for invalid trailers, without sending anything. */
+  sendStatus(status: WireStatus): void
+}
+
+export interface StreamCallOptions {
+  readonly maxSendBytes: number
+  onDefect(path: string, error: unknown): void
+  /** Called once, after the constructor has returned: the call is over, and the handler has ended. */
+  onEnd(): void
+}
+
+/**
+ * Runs one call of a method, for every transport: receive, decode, invoke, encode, send. Late events of the
+ * transport are ignored.
+ */
+export class StreamCall extends CallLifetime implements Call {
+  readonly metadata: Metadata
+  readonly peer: string
+  readonly peerCertificate: X509Certificate | undefined
+  readonly #method: AnyMethod
+  readonly #wire: CallWire
+  readonly #options: StreamCallOptions
+  readonly #inbox: RequestInbox
+  #headersSent = false
+  #onTaken = () => {}
+
+  constructor(method: AnyMethod, wire: CallWire, options: StreamCallOptions) {
+    super(wire.deadlineMs)
+    this.metadata = wire.metadata
+    this.peer = wire.peer
+    this.peerCertificate = wire.peerCertificate
+    this.#method = method
+    this.#wire = wire
+    this.#options = options
+    this.startDeadline()
+    this.#inbox = this.#start(method)
+  }
+
+  receive(bytes: Uint8Array): void {
+    this.#inbox.receive(bytes)
+  }
+
+  halfClose(): void {
+    this.#inbox.halfClose()
+  }
+
+  /** The connection has taken some of the queued bytes. Never called within `sendMessage`. */
+  taken(): void {
+    this.#onTaken()
+  }
+
+  sendHeaders(metadata: Metadata): void {
+    if (this.#headersSent) throw new Error('the headers are sent already')
+    this.#wire.sendHeaders(metadata)
+    this.#headersSent = true
+  }
+
+  protected sendStatus(status: WireStatus): void {
+    this.#wire.sendStatus(status)
+  }
+
+  protected onDefect(error: unknown): void {
+    this.#options.onDefect(this.#method.path, error)
+  }
+
+  protected onOver(reason: GrpcError | undefined): void {
+    this.#inbox.close(reason)
+  }
+
+  protected onLeave(): void {
+    this.#options.onEnd()
+  }
+
+  /** A handler of request streams runs from the start; one with a single request when that has arrived. */
+  #start(method: AnyMethod): RequestInbox {
+    const { read } = this.#wire
+    const decode = (bytes: Uint8Array): unknown => method.decode(bytes)
+    if (method.kind === 'client-stream' || method.kind === 'bidi') {
+      const inbox = createStreamInbox({ read, decode })
+      void this.#work(async () => {
+        if (method.kind === 'bidi') await this.#sendEach(method.handle(inbox.messages, this))
+        else await this.#sendOnly(method.handle(inbox.messages, this))
+      })
+      return inbox
+    }
+    return createSingleInbox({
+      read,
+      decode,
+      onRefused: error => this.cut(error),
+      onRequest: request =>
+        void this.#work(async () => {
+          if (method.kind === 'unary') await this.#sendOnly(method.handle(request, this))
+          else if (method.kind === 'server-stream') await this.#sendEach(method.handle(request, this))
+          else await this.#sendPushed(sink => method.handle(request, this, sink))
+        }),
+    })
+  }
+
+  async #work(handle: () => Promise<void>): Promise<void> {
+    this.workBegins()
+    try {
+      await handle()
+      const { trailers } = this
+      this.answer({ code: statusCodes.OK, message: '', ...(trailers && { trailers }) })
+    } catch (error) {
+      this.answerError(error)
+    }
+    this.workEnded()
+  }
+
+  async #sendOnly(answer: unknown): Promise<void> {
+    const message = await answer
+    if (!this.isOver) await this.#send(message)
+  }
+
+  async #sendEach(answers: AsyncIterable<unknown>): Promise<void> {
+    const { signal } = this
+    const iterator = answers[Symbol.asyncIterator]()
+    try {
+      for (;;) {
+        const next = await unlessAborted(signal, iterator.next(), error => this.reportDefect(error))
+        if (next.done) return
+        await this.#send(next.value)
+      }
+    } catch (error) {
+      await iterator.return?.()
+      throw error
+    }
+  }
+
+  async #sendPushed(handle: (sink: MessageSink) => Promise<void>): Promise<void> {
+    const { queuedBytes, discardQueued } = this.#wire
+    const sendMessage = (bytes: Uint8Array) => this.#sendBytes(bytes)
+    const { maxSendBytes } = this.#options
+    const sink = new OwnedSink({
+      wire: { sendMessage, queuedBytes, discardQueued },
+      lifetime: this,
+      maxSendBytes,
+    })
+    this.#onTaken = () => sink.taken()
+    try {
+      await handle(sink)
+    } finally {
+      await sink.finish()
+    }
+  }
+
+  /**
+   * Resolves when the connection has taken the message; throws the reason when the call is aborted before.
+   */
+  async #send(message: unknown): Promise<void> {
+    this.#encodeAndSend(message)
+    if (this.#wire.queuedBytes() === 0) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#onTaken = () => {
+      if (this.#wire.queuedBytes() === 0) resolve()
+    }
+    await unlessAborted(this.signal, promise)
+  }
+
+  #encodeAndSend(message: unknown): void {
+    const { maxSendBytes } = this.#options
+    const parts = this.#method.encodeParts?.(message)
+    const bytes = parts === undefined ? this.#method.encode(message) : undefined
+    const length = bytes?.length ?? parts?.reduce((sum, part) => sum + part.length, 0) ?? 0
+    if (length > maxSendBytes) throw tooLong(length, maxSendBytes)
+    if (bytes !== undefined) this.#sendBytes(bytes)
+    else if (parts !== undefined) {
+      this.#headersSent = true
+      this.#wire.sendParts(parts)
+    }
+  }
+
+  #sendBytes(bytes: Uint8Array): void {
+    this.#headersSent = true
+    this.#wire.sendMessage(bytes)
+  }
+}
+
+/**
+ * Settles like the promise, or rejects with the signal's reason as soon as it is aborted; `onLate` receives a
+ * later rejection of the promise. Unlike Promise.race, this leaves no listener on a long-lived signal.
+ */
+function unlessAborted<T>(
+  signal: AbortSignal,
+  promise: Promise<T>,
+  onLate: (error: unknown) => void = () => {},
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason)
+    signal.addEventListener('abort', onAbort)
+    promise.then(
+      value => {
+        signal.removeEventListener('abort', onAbort)
+        resolve(value)
+      },
+      error => {
+        signal.removeEventListener('abort', onAbort)
+        if (signal.aborted) onLate(error)
+        reject(error)
+      },
+    )
+    if (signal.aborted) onAbort()
+  })
+}
