@@ -6,7 +6,7 @@ import type { CallWire } from './stream-call.ts'
 /** The parts of a call that a sink needs. */
 export interface SinkOptions {
   readonly wire: Pick<CallWire, 'sendMessage' | 'queuedBytes' | 'discardQueued'>
-  readonly lifetime: Pick<CallLifetime, 'signal' | 'cut' | 'reportDefect'>
+  readonly lifetime: Pick<CallLifetime, 'signal' | 'isOver' | 'cut' | 'reportDefect'>
   readonly maxSendBytes: number
 }
 
@@ -31,7 +31,7 @@ export class OwnedSink implements MessageSink {
   }
 
   write(message: Uint8Array): boolean {
-    if (this.#finished || this.#lifetime.signal.aborted) return false
+    if (this.#finished || this.#lifetime.isOver) return false
     if (message.length > this.#maxSendBytes) {
       this.#lifetime.cut(tooLong(message.length, this.#maxSendBytes))
       return false

@@ -158,13 +158,18 @@ export class StreamCall extends CallLifetime implements Call {
   }
 
   async #sendPushed(handle: (sink: MessageSink) => Promise<void>): Promise<void> {
-    const { queuedBytes, discardQueued } = this.#wire
-    const sendMessage = (bytes: Uint8Array) => this.#sendBytes(bytes)
-    const { maxSendBytes } = this.#options
+    const wire = this.#wire
     const sink = new OwnedSink({
-      wire: { sendMessage, queuedBytes, discardQueued },
+      wire: {
+        sendMessage: bytes => {
+          this.#headersSent = true
+          wire.sendMessage(bytes)
+        },
+        queuedBytes: wire.queuedBytes,
+        discardQueued: wire.discardQueued,
+      },
       lifetime: this,
-      maxSendBytes,
+      maxSendBytes: this.#options.maxSendBytes,
     })
     this.#onTaken = () => sink.taken()
     try {
