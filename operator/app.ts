@@ -1,18 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { createPodSessions } from './counters/create-pod-sessions.ts'
-import type { PodSessions } from './counters/pod-sessions.ts'
-import { processSessions } from './counters/process-session.ts'
-import { podQueries, viaLeader } from './counters/remote-pod-sessions.ts'
-import { type BackendFailures, watchBackendFailures } from './infrastructure/backend-failures.ts'
-import type { Infrastructure } from './infrastructure/provider.ts'
-import { admitReplicas, watchGoneReplicas } from './infrastructure/replicas.ts'
-import type { RouteSecrets } from './kinds/animation-stream-route/route-secrets.ts'
-import type { KindAdapter, Named } from './kinds/kind-adapter.ts'
-import type { Reservations } from './kinds/rate-limit-config/rate-limit-config.ts'
-import { type KindAdapters, openKindAdapters } from './kinds/registry.ts'
-import { brokerSessions } from './streams/broker-session.ts'
+import { brokerSessions } from './broker-queries/broker-session.ts'
 import {
   type Brokers,
   brokerQueries,
@@ -20,16 +9,27 @@ import {
   createBrokers,
   type ExpectedBroker,
   shareLists,
-} from './streams/brokers.ts'
+} from './broker-queries/brokers.ts'
+import { type BackendFailures, watchBackendFailures } from './infrastructure/backend-failures.ts'
+import type { Infrastructure } from './infrastructure/provider.ts'
+import { admitReplicas, watchGoneReplicas } from './infrastructure/replicas.ts'
+import type { RouteSecrets } from './kinds/animation-stream-route/route-secrets.ts'
+import type { KindAdapter, Named } from './kinds/kind-adapter.ts'
+import type { Reservations } from './kinds/rate-limit-config/rate-limit-config.ts'
+import { type KindAdapters, openKindAdapters } from './kinds/registry.ts'
+import { askLeader } from './leader/ask-leader.ts'
+import { type FeedStates, feedQueries, feedStatesOf, feedStatesViaLeader } from './leader/feed-states.ts'
+import type { LeaderLink } from './leader/leader-link.ts'
+import type { Peers } from './leader/peers.ts'
+import { queryMethods } from './leader/serve-queries.ts'
+import { createSessionTable, type SessionTable } from './pods/session-table.ts'
+import { createStreamLoads, type StreamLoads } from './pods/stream-loads.ts'
+import { createPodSessions } from './ratelimit-queries/create-pod-sessions.ts'
+import type { PodSessions } from './ratelimit-queries/pod-sessions.ts'
+import { processSessions } from './ratelimit-queries/process-session.ts'
+import { podQueries, viaLeader } from './ratelimit-queries/remote-pod-sessions.ts'
 import { type ServiceName, serviceNames } from './translated-types.ts'
 import { Feed } from './xds/feed.ts'
-import { type FeedStates, feedQueries, feedStatesOf, feedStatesViaLeader } from './xds/feed-states.ts'
-import { createStreamLoads, type StreamLoads } from './xds/loads/stream-loads.ts'
-import type { Peers } from './xds/peers/peers.ts'
-import { askLeader } from './xds/sessions/ask-leader.ts'
-import type { LeaderLink } from './xds/sessions/leader-link.ts'
-import { queryMethods } from './xds/sessions/serve-queries.ts'
-import { createSessionTable, type SessionTable } from './xds/sessions/session-table.ts'
 
 /** The controller of one kind of resource, from its source to its status. */
 export interface Controller {

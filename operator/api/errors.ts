@@ -1,6 +1,6 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import { type FieldProblem, formatFieldProblem } from '../kinds/translation.ts'
-import { QueryError, type QueryErrorCode } from '../xds/sessions/query-error.ts'
+import { QueryError, type QueryErrorCode } from '../pods/query-error.ts'
 import type { ErrorAnswer } from './shapes.ts'
 
 interface CatalogueEntry {

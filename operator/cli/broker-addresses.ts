@@ -1,7 +1,7 @@
 import { UsageError } from '@tollway/chassis/command-line/command.ts'
 import { aFile, type OptionValues, text, texts } from '@tollway/chassis/command-line/option.ts'
+import type { BrokerAddress } from '../broker-queries/broker-pages.ts'
 import { mayRun, readStatusReport } from '../environments/host/status-file.ts'
-import type { BrokerAddress } from '../streams/broker-pages.ts'
 import { readInput } from './read-input.ts'
 import type { SourceOf } from './run-program.ts'
 import { stateDirOption } from './shared-options.ts'

@@ -7,7 +7,7 @@ import {
   ratedRows,
   rowsOf,
   type StreamRow,
-} from '../streams/stream-rows.ts'
+} from '../broker-queries/stream-rows.ts'
 import { printable, renderTable } from './render.ts'
 
 interface WatchOptions {

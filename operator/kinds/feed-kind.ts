@@ -1,4 +1,4 @@
-import type { StreamLoads } from '../xds/loads/stream-loads.ts'
+import type { StreamLoads } from '../pods/stream-loads.ts'
 import type { RouteSecrets } from './animation-stream-route/route-secrets.ts'
 import type { KindAdapter, KindColumns, Named } from './kind-adapter.ts'
 import type { Reservations } from './rate-limit-config/rate-limit-config.ts'

@@ -48,8 +48,8 @@ const beside: readonly (readonly [what: string, paths: readonly string[]])[] = [
   [
     'health and reports of the processes',
     [
-      'operator/counters/',
-      'operator/xds/sessions/',
+      'operator/pods/',
+      'operator/ratelimit-queries/',
       'services/ratelimit/counters/backend-health.ts',
       'services/ratelimit/counters/with-health.ts',
       'services/ratelimit/health.ts',

@@ -40,10 +40,12 @@ export const operatorImportRules: readonly ImportRule[] = [
     mayImport: [
       chassis,
       'operator/translated-types.ts',
-      'operator/counters/',
+      'operator/broker-queries/',
       'operator/infrastructure/',
       'operator/kinds/',
-      'operator/streams/',
+      'operator/leader/',
+      'operator/pods/',
+      'operator/ratelimit-queries/',
       'operator/xds/',
     ],
   },
@@ -61,7 +63,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     place: 'operator/kinds/',
     content:
       'one folder for each kind: translation to the ir (pure, tested by golden files), claims, encoding for the feed, the counts of its status; `kind-adapter.ts` is the contract, `registry.ts` lists the kinds',
-    mayImport: ['crds/', 'operator/sources/', 'operator/xds/'],
+    mayImport: ['crds/', 'operator/pods/', 'operator/sources/', 'operator/xds/'],
   },
   {
     place: 'operator/kinds/rate-limit-config/',
@@ -84,6 +86,7 @@ export const operatorImportRules: readonly ImportRule[] = [
       chassis,
       'operator/translated-types.ts',
       'operator/kinds/',
+      'operator/pods/',
       'operator/xds/',
     ],
   },
@@ -125,15 +128,25 @@ export const operatorImportRules: readonly ImportRule[] = [
   },
   {
     place: 'operator/xds/',
-    content:
-      'the feed; `stream.ts` and `snapshot.ts` are pure state machines. `peers/` reports acknowledgements, and `loads/` the load of brokers, to the operator that writes statuses; `sessions/` has the streams that processes keep, and passes queries to the operator with the Lease',
+    content: 'the feed; `stream.ts` and `snapshot.ts` are pure state machines',
     mayImport: serviceBase,
   },
   {
-    place: 'operator/counters/',
+    place: 'operator/pods/',
+    content: 'the streams that processes keep to an operator: sessions, and the loads of brokers',
+    mayImport: [...serviceBase, 'operator/leader/'],
+  },
+  {
+    place: 'operator/leader/',
+    content:
+      'what an operator passes on to the operator with the Lease, which writes statuses: acknowledgements, loads, sessions and queries',
+    mayImport: [...serviceBase, 'operator/pods/', 'operator/xds/'],
+  },
+  {
+    place: 'operator/ratelimit-queries/',
     content:
       '`pod-sessions.ts`, the contract: what the rate limit processes report, and what the operator asks of them',
-    mayImport: [...serviceBase, 'operator/xds/'],
+    mayImport: [...serviceBase, 'operator/leader/', 'operator/pods/'],
   },
   {
     place: 'operator/api/',
@@ -142,11 +155,12 @@ export const operatorImportRules: readonly ImportRule[] = [
     mayImport: [
       chassis,
       'crds/',
-      'operator/counters/',
+      'operator/broker-queries/',
       'operator/kinds/',
+      'operator/leader/',
+      'operator/pods/',
+      'operator/ratelimit-queries/',
       'operator/status/',
-      'operator/streams/',
-      'operator/xds/',
       'services/ratelimit/rules/',
     ],
   },
@@ -176,10 +190,10 @@ export const operatorImportRules: readonly ImportRule[] = [
     ],
   },
   {
-    place: 'operator/streams/',
+    place: 'operator/broker-queries/',
     content:
       'the requests of animation streams, from several brokers: by their sessions for the API, by their pages for commands',
-    mayImport: [...serviceBase, 'operator/xds/'],
+    mayImport: [...serviceBase, 'operator/leader/', 'operator/pods/'],
   },
   {
     place: 'operator/infrastructure/',
@@ -229,7 +243,12 @@ export const operatorImportRules: readonly ImportRule[] = [
     place: kubernetes,
     content:
       'the operator in a cluster: `status/`, `last-good/`, `tenant-secrets/`, `workloads/`, metrics, and the parts of every environment',
-    mayImport: [...environmentParts, 'operator/certificates/', 'services/payments/domain/ids.ts'],
+    mayImport: [
+      ...environmentParts,
+      'operator/certificates/',
+      'operator/leader/',
+      'services/payments/domain/ids.ts',
+    ],
   },
   {
     place: 'operator/environments/kubernetes/api/',
@@ -265,7 +284,7 @@ export const operatorImportRules: readonly ImportRule[] = [
     mayImport: [
       ...operatorParts,
       'operator/yaml.ts',
-      'operator/streams/',
+      'operator/broker-queries/',
       'proto/',
       host,
       kubernetes,

@@ -9,8 +9,8 @@ import {
   SessionRequestSchema,
 } from '@tollway/proto/tollway/operator/v1/counters'
 import fc from 'fast-check'
-import { type Report, type Request, sessionPath } from '../../operator/counters/session-codec.ts'
-import { encodedCodec } from '../../operator/xds/sessions/pass-on.ts'
+import { encodedCodec } from '../../operator/leader/pass-on.ts'
+import { type Report, type Request, sessionPath } from '../../operator/ratelimit-queries/process-session.ts'
 import { startReportingOperator, startReportingProcess } from '../support/reporting-operator.ts'
 import { waitFor } from '../support/wait-for.ts'
 

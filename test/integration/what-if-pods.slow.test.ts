@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
-import type { PodSessions, WhatIfResult } from '../../operator/counters/pod-sessions.ts'
 import { encodeRateLimitDomain } from '../../operator/kinds/rate-limit-config/rate-limit-config.ts'
+import type { PodSessions, WhatIfResult } from '../../operator/ratelimit-queries/pod-sessions.ts'
 import { callRateLimit, type RateLimitProcess } from '../support/rate-limit-process.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { domainOf, startReportingOperator, startReportingProcess } from '../support/reporting-operator.ts'

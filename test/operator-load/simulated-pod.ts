@@ -9,7 +9,7 @@ import {
   type Subscribe,
   Subscribe_What as What,
 } from '@tollway/proto/tollway/operator/v1/counters'
-import { sessionPath } from '../../operator/counters/session-codec.ts'
+import { sessionPath } from '../../operator/ratelimit-queries/process-session.ts'
 import { startDeadlineMs } from '../support/wait-for.ts'
 
 type Report = MessageInitShape<typeof SessionReportSchema>

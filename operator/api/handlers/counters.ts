@@ -1,10 +1,10 @@
+import { mayHaveChanged, QueryError } from '../../pods/query-error.ts'
 import type {
   CounterAddress,
   CounterReading,
   CounterState,
   CounterChange as PodsChange,
-} from '../../counters/pod-sessions.ts'
-import { mayHaveChanged, QueryError } from '../../xds/sessions/query-error.ts'
+} from '../../ratelimit-queries/pod-sessions.ts'
 import { invalid } from '../errors.ts'
 import { readEntry } from '../input.ts'
 import type { Counter, CounterChange, RaiseBody, ResetBody, TopKeysAnswer } from '../shapes.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { QueryError } from '../../xds/sessions/query-error.ts'
+import { QueryError } from '../../pods/query-error.ts'
 import type { DomainList, RuleList } from '../shapes.ts'
 import { serveApi } from '../testing/serve-api.ts'
 

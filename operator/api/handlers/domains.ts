@@ -1,9 +1,14 @@
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
-import { pageOf } from '../../counters/page-of.ts'
-import type { DomainTotals, HitCounts, Page, Paged, RuleTotals } from '../../counters/pod-sessions.ts'
-import { readAll, withoutPods } from '../../counters/read-all.ts'
 import { listedRules } from '../../kinds/rate-limit-config/listed-rules.ts'
-import { QueryError } from '../../xds/sessions/query-error.ts'
+import { QueryError } from '../../pods/query-error.ts'
+import { pageOf, readAll, withoutPods } from '../../ratelimit-queries/pages.ts'
+import type {
+  DomainTotals,
+  HitCounts,
+  Page,
+  Paged,
+  RuleTotals,
+} from '../../ratelimit-queries/pod-sessions.ts'
 import { errorOfField } from '../errors.ts'
 import type { DomainList, HistoryAnswer, RuleList } from '../shapes.ts'
 import { contentOf, placeOfDomain, readOwner } from '../sources.ts'

@@ -1,4 +1,4 @@
-import type { Page } from '../../counters/pod-sessions.ts'
+import type { Page } from '../../ratelimit-queries/pod-sessions.ts'
 import type { ApiCaller, RightPlace } from '../access.ts'
 import type { Right } from '../endpoints.ts'
 import type { Parameters } from '../input.ts'

@@ -1,5 +1,5 @@
-import { pageOf } from '../../counters/page-of.ts'
 import type { Books, LastVerify, MerchantBalances, Money } from '../../kinds/merchant/merchant-books.ts'
+import { pageOf } from '../../ratelimit-queries/pages.ts'
 import type { ResourceStatus } from '../../status/resource-status.ts'
 import { conditionOf } from '../../status/status-report.ts'
 import type { MerchantList } from '../shapes.ts'

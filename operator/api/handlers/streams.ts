@@ -1,5 +1,5 @@
-import { pageOf } from '../../counters/page-of.ts'
-import { type BrokerLook, rowsOf, type StreamRow } from '../../streams/stream-rows.ts'
+import { type BrokerLook, rowsOf, type StreamRow } from '../../broker-queries/stream-rows.ts'
+import { pageOf } from '../../ratelimit-queries/pages.ts'
 import { ApiError, errorOfField } from '../errors.ts'
 import type { StreamList } from '../stream-shapes.ts'
 import { type Handler, pageIn, textOf } from './handler.ts'

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { serveApi } from '../../api/testing/serve-api.ts'
-import { defaultWhatIfTiming } from '../../counters/what-if.ts'
+import { defaultWhatIfTiming } from '../../ratelimit-queries/what-if.ts'
 import { runCommand } from '../tollway-program.ts'
 
 const alice = ['--domain', 'checkout', '--entries', 'user=alice']

@@ -2,6 +2,7 @@ import { UsageError } from '@tollway/chassis/command-line/command.ts'
 import { aFile, text } from '@tollway/chassis/command-line/option.ts'
 import { apiVersion } from '@tollway/crds/resource-kind.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
+import type { BrokerAddress } from '../../broker-queries/broker-pages.ts'
 import { isNotFound } from '../../environments/kubernetes/api/api-error.ts'
 import { customResource } from '../../environments/kubernetes/api/custom-resources.ts'
 import { observePods } from '../../environments/kubernetes/infrastructure/observe-pod.ts'
@@ -13,7 +14,6 @@ import { withAdvice } from '../../environments/kubernetes/status/describe-servic
 import type { StoredResource } from '../../environments/kubernetes/status/stored-resource.ts'
 import type { SourcedResource } from '../../sources/source.ts'
 import type { StatusReport } from '../../status/status-report.ts'
-import type { BrokerAddress } from '../../streams/broker-pages.ts'
 import {
   findOperatorPods,
   findServicePods,

@@ -8,12 +8,12 @@ import { customResourceDefinition } from '../../../crds/generation/definition.ts
 import { missingKubeAssets, startKubeApiServer } from '../../../test/support/kube-api-server.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
+import { createPeers } from '../../leader/peers.ts'
 import {
   type EnvironmentUnderTest,
   environmentContract,
   type Manifest,
 } from '../../testing/environment.contract.ts'
-import { createPeers } from '../../xds/peers/peers.ts'
 import { createKubeClient } from './api/client.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testing/service-account.ts'
 import { kubernetesEnvironment } from './environment.ts'

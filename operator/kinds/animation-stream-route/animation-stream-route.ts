@@ -1,6 +1,6 @@
 import { animationStreamRouteKind as definition } from '@tollway/crds/animation-stream-route.ts'
+import type { RouteLoad, StreamLoads } from '../../pods/stream-loads.ts'
 import type { OpenedStreamRoute, StreamRoute } from '../../translated-types.ts'
-import type { RouteLoad, StreamLoads } from '../../xds/loads/stream-loads.ts'
 import type { FeedKind } from '../feed-kind.ts'
 import type { Completed, KindAdapter, KindColumns, UnmetDependency } from '../kind-adapter.ts'
 import { findOpenOverlaps, openStreamMatchClaims } from './claim-stream-matches.ts'

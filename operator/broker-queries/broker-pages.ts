@@ -1,0 +1,130 @@
+import type { RequestOptions } from 'node:http'
+import { isObject } from '@tollway/chassis/is-object.ts'
+import { describeConnectionError } from '@tollway/chassis/net/describe-connection-error.ts'
+import { request } from '@tollway/chassis/net/node-http.ts'
+import { readStreamsPage, type StreamsPage } from './read-pages.ts'
+import type { BrokerLook } from './stream-rows.ts'
+
+/** The debug server or the admin API of a broker. */
+export interface BrokerAddress {
+  /** The base address. A path in it, such as that of a proxy, is kept. */
+  readonly url: URL
+  /** The bearer token of the admin API. */
+  readonly token?: string
+  /** The trusted authorities for https, in PEM, which replace the default ones. */
+  readonly ca?: string
+  readonly cert?: string
+  readonly key?: string
+}
+
+const askMs = 5_000
+/** A page of a thousand requests with a thousand consumers together has less than 1 MiB. */
+const maxAnswerBytes = 64 * 1024 * 1024
+
+/** Reads the requests that a broker knows. Rejects with an error that names the address and the cause. */
+async function readStreams(address: BrokerAddress): Promise<StreamsPage> {
+  const page = readStreamsPage(await askBroker(address, 'GET', '/streams'))
+  if (page !== undefined) return page
+  throw new Error(`${address.url.origin}: is not the debug server or the admin API of a broker`)
+}
+
+/**
+ * Interrupts a request, or every running one of the stream if the request id is empty. Resolves with the
+ * number of requests that it ended; rejects as `readStreams` does.
+ */
+export async function interrupt(
+  address: BrokerAddress,
+  streamId: string,
+  requestId: string,
+): Promise<number> {
+  const stream = `/streams/${encodeURIComponent(streamId)}`
+  const path = requestId === '' ? stream : `${stream}/requests/${encodeURIComponent(requestId)}`
+  const answer = await askBroker(address, 'DELETE', path)
+  const { interrupted } = (answer ?? {}) as { readonly interrupted?: unknown }
+  if (typeof interrupted === 'number') return interrupted
+  throw new Error(`${address.url.origin}: is not the debug server or the admin API of a broker`)
+}
+
+async function askBroker(address: BrokerAddress, method: string, path: string): Promise<unknown> {
+  const { status, body } = await callBroker(address, method, path)
+  if (status !== 200)
+    throw new Error(`${address.url.origin}: answers ${status}: ${firstLine(messageOf(body))}`)
+  return parse(body)
+}
+
+interface BrokerAnswer {
+  readonly status: number
+  readonly body: string
+}
+
+/** Sends a request. `fetch` would resolve an id such as `..` as a step up, percent-encoded or not. */
+function callBroker(address: BrokerAddress, method: string, path: string): Promise<BrokerAnswer> {
+  const { url } = address
+  const fail = (problem: string) => new Error(`${url.origin}: ${problem}`)
+  return new Promise((resolve, reject) => {
+    const call = requestOf(url)({ ...optionsOf(address), method, path: pathOf(url, path) }, response => {
+      let text = ''
+      response.setEncoding('utf8')
+      response.on('data', (chunk: string) => {
+        text += chunk
+        if (text.length > maxAnswerBytes) response.destroy(new Error('the answer is too long'))
+      })
+      response.on('error', error => reject(fail(describeConnectionError(error))))
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, body: text }))
+    })
+    call.on('error', error => reject(fail(describeConnectionError(error))))
+    call.end()
+  })
+}
+
+const requestOf = ({ protocol }: URL) =>
+  protocol === 'https:' ? process.getBuiltinModule('node:https').request : request
+
+const pathOf = ({ pathname }: URL, path: string) => `${pathname.replace(/\/$/, '')}${path}`
+
+function optionsOf({ url, token, ca, cert, key }: BrokerAddress): RequestOptions {
+  return {
+    host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: url.port,
+    headers: {
+      accept: 'application/json',
+      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+    },
+    signal: AbortSignal.timeout(askMs),
+    ...(ca !== undefined && { ca }),
+    ...(cert !== undefined && { cert }),
+    ...(key !== undefined && { key }),
+  }
+}
+
+/** The admin API answers errors as JSON, and the debug server as text. */
+function messageOf(body: string): string {
+  const answer = parse(body)
+  return isObject(answer) && typeof answer['message'] === 'string' ? answer['message'] : body
+}
+
+const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
+
+const firstLine = (text: string) => (text.split('\n', 1)[0] ?? '').slice(0, 200).replace(unprintable, '?')
+
+/** Returns undefined for text that is not JSON. */
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Reads the requests of all brokers. A broker that does not answer has an entry with its problem. */
+export function askBrokers(brokers: readonly BrokerAddress[]): Promise<readonly BrokerLook[]> {
+  return Promise.all(
+    brokers.map(async (broker): Promise<BrokerLook> => {
+      try {
+        return { address: broker.url.origin, page: await readStreams(broker) }
+      } catch (error) {
+        return { address: broker.url.origin, problem: (error as Error).message }
+      }
+    }),
+  )
+}

@@ -1,0 +1,65 @@
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { GrpcError } from '@tollway/grpc/status.ts'
+import {
+  type BrokerHello,
+  type BrokerReport,
+  BrokerReportSchema,
+  BrokerRequestSchema,
+} from '@tollway/proto/tollway/operator/v1/stream_reports'
+import { type AskedProcess, Followers } from '../pods/ask-processes.ts'
+import type { OpenSession, ReceivingSession, SessionKind } from '../pods/session-table.ts'
+
+export const brokerSessionPath = '/tollway.operator.v1.StreamReports/Session'
+
+/** A report of a broker; its `case` is undefined if this version does not know it. */
+export type Report = BrokerReport['report']
+export type Request = NonNullable<MessageInitShape<typeof BrokerRequestSchema>['request']>
+
+/** One broker, for as long as its stream is open. */
+export interface BrokerSession extends AskedProcess<Report, Request>, OpenSession {
+  /** The name of the pod or process; the uid if it has none. */
+  readonly name: string
+}
+
+type OpenBrokerSession = BrokerSession & ReceivingSession<Report>
+
+/** The sessions of brokers. */
+export const brokerSessions: SessionKind<BrokerHello, Report, Request, OpenBrokerSession> = {
+  path: brokerSessionPath,
+  name: 'broker',
+  decode(bytes) {
+    try {
+      return fromBinary(BrokerReportSchema, bytes).report
+    } catch (error) {
+      throw new GrpcError('INVALID_ARGUMENT', `decode a report: ${(error as Error).message}`)
+    }
+  },
+  encode: request => toBinary(BrokerRequestSchema, create(BrokerRequestSchema, { request })),
+  helloOf(first) {
+    if (first.case === 'hello') return first.value
+    throw new GrpcError('INVALID_ARGUMENT', 'the first message must be a Hello')
+  },
+  open: openBrokerSession,
+}
+
+function openBrokerSession({ uid, pod }: BrokerHello, send: (request: Request) => void): OpenBrokerSession {
+  /** Requests without an answer. An answer may come after its deadline. */
+  let owed = 0
+  const followers = new Followers<Report, Request>(request => {
+    owed += 1
+    send(request)
+  })
+  return {
+    id: uid,
+    uid,
+    name: pod || uid,
+    follow: (id, request, onReport) => followers.follow(id, request, onReport),
+    receive(report) {
+      if (report.case !== 'answer') return
+      owed -= 1
+      if (owed < 0) throw new GrpcError('INVALID_ARGUMENT', 'answer: no request waits for one')
+      followers.pass(report.value.id, report)
+    },
+    close: () => followers.close(),
+  }
+}

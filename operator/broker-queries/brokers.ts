@@ -1,0 +1,158 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { LeaderQueries } from '../leader/ask-leader.ts'
+import { oneAnswer as one, type ServedQueries } from '../leader/serve-queries.ts'
+import { askingProcesses } from '../pods/ask-processes.ts'
+import type { BrokerSession, Report, Request } from './broker-session.ts'
+import { type PreviewPage, readPreview, readStreamsPage } from './read-pages.ts'
+import type { BrokerLook } from './stream-rows.ts'
+
+/** The requests of all brokers. */
+export interface Brokers {
+  /** Reads the requests of all brokers. A broker that does not answer has an entry with its problem. */
+  list(): Promise<readonly BrokerLook[]>
+  /** Reads the preview of a request by its key. */
+  preview(key: string): Promise<PreviewResult>
+}
+
+export type PreviewResult =
+  | { readonly preview: PreviewPage }
+  /** No broker knows the request. */
+  | { readonly unknown: true }
+  /** No broker that answered knows the request, and others did not answer. */
+  | { readonly problem: string }
+
+export interface BrokersOptions {
+  readonly sessions: () => readonly BrokerSession[]
+  /** The brokers that run. */
+  readonly expected: () => readonly ExpectedBroker[]
+  /** The time limit of an answer. */
+  readonly deadlineMs?: number
+}
+
+export interface ExpectedBroker {
+  readonly name: string
+  readonly uid: string
+  /** Why the broker is not ready; empty if it is. */
+  readonly reason: string
+}
+
+const askProcesses = askingProcesses<Report, Request>()
+
+/** The bytes of the lists of all brokers together, and of one. */
+const maxListsBytes = 32 * 1024 * 1024
+const maxListBytes = 3 * 1024 * 1024
+const maxPreviewBytes = 128 * 1024
+
+/** Asks the brokers that are connected to this operator. */
+export function createBrokers({ sessions, expected, deadlineMs = 3_000 }: BrokersOptions): Brokers {
+  const inTime = `does not answer within ${deadlineMs / 1000} s`
+
+  return {
+    async list() {
+      const connected = sessions()
+      const maxBytes = Math.min(maxListBytes, Math.floor(maxListsBytes / Math.max(1, connected.length)))
+      const request = (id: bigint) => ({ case: 'list', value: { id, maxBytes } }) as const
+      const { answers, missing } = await askProcesses(connected, request, answerOf(maxBytes), deadlineMs)
+      const uids = new Set(connected.map(({ uid }) => uid))
+      const apart = expected().filter(({ uid }) => !uids.has(uid))
+      return [
+        ...answers.map(({ session, value }) => lookOf(session.name, value)),
+        ...missing.map(({ name }) => ({ address: name, problem: inTime })),
+        ...apart.map(({ name, reason }) => ({ address: name, problem: reason || noSession })),
+      ].sort((a, b) => (a.address < b.address ? -1 : 1))
+    },
+    async preview(key) {
+      const request = (id: bigint) => ({ case: 'preview', value: { id, key } }) as const
+      const answer = answerOf(maxPreviewBytes)
+      const read = (report: Report) => previewIn(answer(report), key)
+      const { answers, missing } = await askProcesses(sessions(), request, read, deadlineMs, isFound)
+      const found = answers.find(({ value }) => isFound(value))
+      if (found !== undefined) return found.value
+      const [silent] = missing
+      if (silent !== undefined) return { problem: `${silent.name}: ${inTime}` }
+      const failed = answers.flatMap(({ session, value }) =>
+        'problem' in value ? [{ problem: `${session.name}: ${value.problem}` }] : [],
+      )
+      return failed[0] ?? { unknown: true }
+    },
+  }
+}
+
+const noSession = 'has no session with the operator'
+
+type Answer = Pick<Extract<Report, { case: 'answer' }>['value'], 'json' | 'problem'>
+
+/** Returns the answer in a report. Text that is longer than asked for is not kept. */
+const answerOf =
+  (maxBytes: number) =>
+  (report: Report): Answer | undefined => {
+    if (report.case !== 'answer') return undefined
+    const { json, problem } = report.value
+    if (json.length > maxBytes) return { json: '', problem: `answers with more than ${maxBytes} bytes` }
+    return { json, problem: problem.slice(0, maxProblemChars) }
+  }
+
+const maxProblemChars = 300
+
+function lookOf(address: string, { json, problem }: Answer): BrokerLook {
+  if (problem !== '') return { address, problem }
+  const page = readStreamsPage(parse(json))
+  return page === undefined ? { address, problem: 'answers with no list of requests' } : { address, page }
+}
+
+const isFound = (result: PreviewResult) => 'preview' in result
+
+function previewIn(answer: Answer | undefined, key: string): PreviewResult | undefined {
+  if (answer === undefined) return undefined
+  const { json, problem } = answer
+  if (problem !== '') return { problem }
+  if (json === '') return { unknown: true }
+  const preview = readPreview(parse(json), key)
+  return preview === undefined ? { problem: 'answers with no preview of the request' } : { preview }
+}
+
+/** Returns undefined for text that is not JSON. */
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** The time for which a list is given again: many consoles ask for the same one. */
+const keepMs = 1_000
+
+/** Callers share a list that is being read, and one that is at most a second old. */
+export function shareLists(brokers: Brokers, { monotonicMs }: Pick<Clock, 'monotonicMs'>): Brokers {
+  let kept: { readonly untilMs: number; readonly looks: ReturnType<Brokers['list']> } | undefined
+  let isRunning = false
+  return {
+    preview: brokers.preview,
+    list() {
+      const nowMs = monotonicMs()
+      if (kept !== undefined && (isRunning || nowMs < kept.untilMs)) return kept.looks
+      isRunning = true
+      const looks = brokers.list().finally(() => {
+        isRunning = false
+      })
+      kept = { untilMs: nowMs + keepMs, looks }
+      return looks
+    },
+  }
+}
+
+/** The queries that this operator answers for others, each with its arguments. */
+export const brokerQueries = (brokers: Brokers) =>
+  ({
+    brokers: () => one(brokers.list()),
+    preview: ([key]) => one(brokers.preview(key as never)),
+  }) satisfies ServedQueries
+
+/** Answers by the operator with the Lease, which has the sessions of all brokers; without one, locally. */
+export function brokersViaLeader(local: Brokers, { isLocal, askOnce }: LeaderQueries): Brokers {
+  return {
+    list: () => (isLocal() ? local.list() : askOnce('brokers')),
+    preview: key => (isLocal() ? local.preview(key) : askOnce('preview', key)),
+  }
+}

@@ -1,0 +1,181 @@
+/** The requests that one broker knows. Times are in milliseconds. */
+export interface StreamsPage {
+  /** The pulls without a matching request. */
+  readonly waitingPulls: number
+  /** The number of requests at the broker; `streams` may have fewer of them. */
+  readonly total: number
+  readonly streams: readonly RequestOnPage[]
+}
+
+export interface RequestOnPage {
+  /** Identifies the request on every broker. Earlier brokers do not send it. */
+  readonly key?: string
+  readonly streamId: string
+  readonly requestId: string
+  readonly targetObjectId: string
+  readonly sourceServiceId: string
+  /** The route; empty if none matches. */
+  readonly route: string
+  readonly ageMs: number
+  readonly ended: boolean
+  /** The end of the request; null while it is running. Earlier brokers do not send it. */
+  readonly end?: { readonly how: string; readonly code?: string; readonly message?: string } | null
+  /** The address of the producer; null if it has disconnected, or is connected to another broker. */
+  readonly producer: string | null
+  /** The counts that its producer has sent to this broker; null if it is not connected to it. */
+  readonly messages?: number | null
+  readonly bytes?: number | null
+  readonly consumers: readonly ConsumerOnPage[]
+}
+
+interface ConsumerOnPage {
+  readonly peer: string
+  readonly messagesBehind: number
+  readonly bytesBehind: number
+}
+
+/** The most requests of a page, and the most consumers of all of them. A broker lists no more requests. */
+const maxRequests = 1_000
+const maxConsumers = 50_000
+
+/** Reads the JSON of a broker's page of requests; undefined for JSON of another form. */
+export function readStreamsPage(page: unknown): StreamsPage | undefined {
+  const { waitingPulls, total, streams } = fieldsOf(page)
+  if (!Array.isArray(streams)) return undefined
+  let room = maxConsumers
+  return {
+    waitingPulls: numberOf(waitingPulls),
+    total: Math.max(numberOf(total), streams.length),
+    streams: streams.slice(0, maxRequests).map(value => {
+      const request = readRequest(value, room)
+      room -= request.consumers.length
+      return request
+    }),
+  }
+}
+
+function readRequest(value: unknown, maxConsumers: number): RequestOnPage {
+  const { key, streamId, requestId, targetObjectId, sourceServiceId, route, ...rest } = fieldsOf(value)
+  const { ageMs, ended, end, producer, messages, bytes, consumers } = rest
+  const { how, code, message } = fieldsOf(end)
+  return {
+    ...(typeof key === 'string' && { key }),
+    streamId: textOf(streamId),
+    requestId: textOf(requestId),
+    targetObjectId: textOf(targetObjectId),
+    sourceServiceId: textOf(sourceServiceId),
+    route: textOf(route),
+    ageMs: numberOf(ageMs),
+    ended: ended === true,
+    end:
+      typeof how === 'string'
+        ? { how, ...(typeof code === 'string' && { code, message: textOf(message) }) }
+        : null,
+    producer: typeof producer === 'string' ? producer : null,
+    messages: isCount(messages) ? messages : null,
+    bytes: isCount(bytes) ? bytes : null,
+    consumers: Array.isArray(consumers) ? consumers.slice(0, maxConsumers).map(readConsumer) : [],
+  }
+}
+
+function readConsumer(value: unknown): ConsumerOnPage {
+  const { peer, messagesBehind, bytesBehind } = fieldsOf(value)
+  return {
+    peer: textOf(peer),
+    messagesBehind: numberOf(messagesBehind),
+    bytesBehind: numberOf(bytesBehind),
+  }
+}
+
+const isCount = (value: unknown): value is number => isNumber(value) && value >= 0
+const numberOf = (value: unknown) => (isCount(value) ? value : 0)
+
+/** Reads parts of JSON of unknown form. */
+
+/** Returns the fields of an object; none of another value. */
+const fieldsOf = (value: unknown) =>
+  (typeof value === 'object' && value !== null ? value : {}) as Readonly<Record<string, unknown>>
+
+/** Returns a text; the empty text for another value. */
+const textOf = (value: unknown) => (typeof value === 'string' ? value : '')
+
+/** JSON can have numbers such as 1e999, which are infinite here. */
+const isNumber = (value: unknown): value is number => Number.isFinite(value)
+
+/** The last messages of a request, decimated by the broker that keeps them. */
+export interface PreviewPage {
+  readonly key: string
+  readonly streamId: string
+  readonly requestId: string
+  readonly targetObjectId: string
+  readonly ended: boolean
+  /** Null if no message is kept any more. */
+  readonly preview: Preview | null
+}
+
+interface Preview {
+  readonly seconds: { readonly from: number; readonly to: number } | null
+  readonly messages: number
+  readonly audio: AudioPreview | null
+  readonly blendShapes: readonly { readonly name: string; readonly values: readonly number[] }[]
+  readonly times: readonly number[]
+}
+
+interface AudioPreview {
+  readonly samplesPerSecond: number
+  readonly channelCount: number
+  /** The least and the most sample of each part; null without samples. */
+  readonly envelope: readonly (readonly number[] | null)[]
+}
+
+const maxParts = 400
+const maxFrames = 200
+const maxCurves = 16
+const maxNameChars = 64
+
+/**
+ * Reads the JSON of a broker's preview of the request with this key; undefined for JSON of another form.
+ * Other fields are left out, and lists that are too long are cut.
+ */
+export function readPreview(value: unknown, key: string): PreviewPage | undefined {
+  const { key: found, streamId, requestId, targetObjectId, ended, preview } = fieldsOf(value)
+  if (found !== key || typeof preview !== 'object') return undefined
+  return {
+    key,
+    ...{ streamId: textOf(streamId), requestId: textOf(requestId), targetObjectId: textOf(targetObjectId) },
+    ended: ended === true,
+    preview: preview === null ? null : readMessages(fieldsOf(preview)),
+  }
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+function readMessages({ seconds, messages, audio, blendShapes, times }: Fields): Preview {
+  const { from, to } = fieldsOf(seconds)
+  return {
+    seconds: isNumber(from) && isNumber(to) ? { from, to } : null,
+    messages: countOf(messages),
+    audio: audio === null || audio === undefined ? null : readAudio(fieldsOf(audio)),
+    blendShapes: listOf(blendShapes, maxCurves).map(curve => {
+      const { name, values } = fieldsOf(curve)
+      return { name: textOf(name).slice(0, maxNameChars), values: numbersOf(values) }
+    }),
+    times: numbersOf(times),
+  }
+}
+
+function readAudio({ samplesPerSecond, channelCount, envelope }: Fields): AudioPreview {
+  return {
+    samplesPerSecond: countOf(samplesPerSecond),
+    channelCount: countOf(channelCount),
+    envelope: listOf(envelope, maxParts).map(part => {
+      const [least, most] = listOf(part, 2)
+      return isNumber(least) && isNumber(most) ? [least, most] : null
+    }),
+  }
+}
+
+const countOf = (value: unknown) => (isNumber(value) && value > 0 ? Math.floor(value) : 0)
+const listOf = (value: unknown, most: number): readonly unknown[] =>
+  Array.isArray(value) ? value.slice(0, most) : []
+const numbersOf = (value: unknown) => listOf(value, maxFrames).map(number => (isNumber(number) ? number : 0))

@@ -1,0 +1,169 @@
+import type { RequestOnPage, StreamsPage } from './read-pages.ts'
+
+/** The result of one query to all brokers. */
+export interface Look {
+  /** The time of the look, in milliseconds of a monotonic clock. */
+  readonly atMs: number
+  readonly brokers: readonly BrokerLook[]
+}
+
+/** A broker that answered, or why it did not. */
+export type BrokerLook =
+  | { readonly address: string; readonly page: StreamsPage }
+  | { readonly address: string; readonly problem: string }
+
+/** One request, merged from the pages of all brokers. */
+export interface StreamRow {
+  readonly key: string
+  readonly streamId: string
+  readonly requestId: string
+  readonly targetObjectId: string
+  readonly sourceServiceId: string
+  /** The route: `namespace/name`, or `default` if none matches. */
+  readonly route: string
+  readonly state: 'running' | 'ended'
+  /**
+   * The end: `completed`, or another one with its cause; empty while the request is running, or if no broker
+   * reports it.
+   */
+  readonly end: string
+  readonly ageMs: number
+  /** The addresses of the producer: one while it is connected to one of these brokers. */
+  readonly producers: readonly string[]
+  readonly consumers: readonly ConsumerOfRow[]
+  /** The messages and bytes that the slowest consumer has not read yet. */
+  readonly messagesBehind: number
+  readonly bytesBehind: number
+  /** The counts that its producer has sent; undefined if it was connected to none of these brokers. */
+  readonly messages: number | undefined
+  readonly bytes: number | undefined
+}
+
+export interface ConsumerOfRow {
+  readonly broker: string
+  readonly peer: string
+  readonly messagesBehind: number
+  readonly bytesBehind: number
+}
+
+/** Returns one row for each request, merged from all brokers; the oldest first. */
+export function rowsOf({ brokers }: Pick<Look, 'brokers'>): readonly StreamRow[] {
+  const seen = brokers.flatMap(look =>
+    'page' in look ? look.page.streams.map(request => ({ broker: look.address, request })) : [],
+  )
+  const byKey = Map.groupBy(seen, ({ request }) => keyOf(request))
+  const rows = Array.from(byKey, ([key, sightings]) => rowOf(key, sightings)).filter(row => row !== undefined)
+  return rows.sort((a, b) => b.ageMs - a.ageMs)
+}
+
+/** Requests without a key are merged by their ids, because only one producer has them at a time. */
+const keyOf = ({ key, streamId, requestId, targetObjectId }: RequestOnPage) =>
+  key ?? JSON.stringify([streamId, requestId, targetObjectId])
+
+interface Sighting {
+  readonly broker: string
+  readonly request: RequestOnPage
+}
+
+function rowOf(key: string, sightings: readonly Sighting[]): StreamRow | undefined {
+  const [first] = sightings
+  if (first === undefined) return undefined
+  const { streamId, requestId, targetObjectId, sourceServiceId, route } = first.request
+  const requests = sightings.map(({ request }) => request)
+  const consumers = sightings.flatMap(({ broker, request }) =>
+    request.consumers.map(consumer => ({ broker, ...consumer })),
+  )
+  const greatest = (numbers: readonly number[]) => numbers.reduce((most, one) => Math.max(most, one), 0)
+  return {
+    ...{ key, streamId, requestId, targetObjectId, sourceServiceId },
+    route: route || 'default',
+    // Another broker may not know the end yet.
+    state: requests.some(({ ended }) => ended) ? 'ended' : 'running',
+    end: describeEnd(requests.find(({ end }) => end)?.end),
+    ageMs: greatest(requests.map(({ ageMs }) => ageMs)),
+    producers: requests.flatMap(({ producer }) => producer ?? []),
+    consumers,
+    messagesBehind: greatest(consumers.map(({ messagesBehind }) => messagesBehind)),
+    bytesBehind: greatest(consumers.map(({ bytesBehind }) => bytesBehind)),
+    messages: mostOf(requests.map(({ messages }) => messages)),
+    bytes: mostOf(requests.map(({ bytes }) => bytes)),
+  }
+}
+
+/** Returns `completed`, `interrupted: INFO interrupted` or `lost: ERROR the producer is gone: …`. */
+function describeEnd(end: RequestOnPage['end']): string {
+  if (end === undefined || end === null) return ''
+  return end.code === undefined ? end.how : `${end.how}: ${end.code} ${end.message ?? ''}`
+}
+
+/** Counts include those of the brokers at which the producer was connected before. */
+function mostOf(numbers: readonly (number | null | undefined)[]): number | undefined {
+  const known = numbers.filter(number => typeof number === 'number')
+  return known.length === 0 ? undefined : Math.max(...known)
+}
+
+/** The rates per second between two looks. Undefined before the second look, and without counts. */
+export interface Rate {
+  readonly messages: number | undefined
+  readonly bytes: number | undefined
+}
+
+export interface RatedRow extends StreamRow {
+  readonly perSecond: Rate
+}
+
+/** The rows of `now`, with their rates since the look before. */
+export function ratedRows(before: Look | undefined, now: Look): readonly RatedRow[] {
+  const earlier = new Map(before === undefined ? [] : rowsOf(before).map(row => [row.key, row]))
+  const seconds = before === undefined ? 0 : (now.atMs - before.atMs) / 1000
+  const rate = (from: number | undefined, to: number | undefined) =>
+    from === undefined || to === undefined || seconds <= 0 ? undefined : Math.max(0, to - from) / seconds
+  return rowsOf(now).map(row => {
+    const { messages, bytes } = earlier.get(row.key) ?? {}
+    return { ...row, perSecond: { messages: rate(messages, row.messages), bytes: rate(bytes, row.bytes) } }
+  })
+}
+
+/**
+ * Returns a line for each change from one look to the next; at the first look, undefined before it, a line
+ * for each running request.
+ */
+export function changesOf(
+  before: readonly StreamRow[] | undefined,
+  now: readonly StreamRow[],
+): readonly string[] {
+  const earlier = new Map(before?.map(row => [row.key, row]))
+  const lines: string[] = []
+  for (const row of now) {
+    const known = earlier.get(row.key)
+    earlier.delete(row.key)
+    const changes = known === undefined ? beginning(row, before === undefined) : differences(known, row)
+    if (changes.length > 0) lines.push(`${nameOf(row)}: ${changes.join(', ')}`)
+  }
+  for (const row of earlier.values()) if (row.state === 'running') lines.push(`${nameOf(row)}: gone`)
+  return lines
+}
+
+const nameOf = ({ streamId, requestId, targetObjectId }: StreamRow) =>
+  `stream ${JSON.stringify(streamId)} request ${JSON.stringify(requestId)} object ${JSON.stringify(targetObjectId)}`
+
+/** A request that is already ended is new, unless this is the first look. */
+function beginning(row: StreamRow, isFirstLook: boolean): readonly string[] {
+  const { state, route, producers, consumers } = row
+  if (state === 'ended') return isFirstLook ? [] : [endingOf(row), `route ${route}`]
+  return ['running', `route ${route}`, `producers ${producers.length}`, `consumers ${consumers.length}`]
+}
+
+const endingOf = ({ end }: StreamRow) => (end === '' ? 'ended' : `ended ${end}`)
+
+function differences(before: StreamRow, now: StreamRow): readonly string[] {
+  const changes: string[] = []
+  const look = (what: string, from: number | string, to: number | string) => {
+    if (from !== to) changes.push(`${what} ${from} -> ${to}`)
+  }
+  if (now.state !== before.state) changes.push(now.state === 'ended' ? endingOf(now) : now.state)
+  look('route', before.route, now.route)
+  look('producers', before.producers.length, now.producers.length)
+  look('consumers', before.consumers.length, now.consumers.length)
+  return changes
+}

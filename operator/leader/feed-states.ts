@@ -1,0 +1,96 @@
+import { QueryError } from '../pods/query-error.ts'
+import type { Feed } from '../xds/feed.ts'
+import type { LeaderQueries } from './ask-leader.ts'
+import { oneAnswer, type ServedQueries } from './serve-queries.ts'
+
+/** What the pods of all operators have of the feed. Every operator answers for all of them. */
+export interface FeedStates {
+  /**
+   * Resolves with the state of one type of the feed. Rejects with a `QueryError`.
+   *
+   * @param names the published resources whose rejections are returned
+   */
+  of(typeUrl: string, names: readonly string[]): Promise<FeedState>
+}
+
+export interface FeedState {
+  /** The published version; empty before the first one. */
+  readonly version: string
+  /** The number of pods that enforce each version; the version is empty for pods that enforce none. */
+  readonly versions: readonly { readonly version: string; readonly pods: number }[]
+  /** The rejections of each resource that a pod rejects, by its name. */
+  readonly rejections: Readonly<Record<string, FeedRejections>>
+}
+
+export interface FeedRejections {
+  /** At most `maxRejections`. */
+  readonly shown: readonly { readonly pod: string; readonly message: string }[]
+  /** The number of the others. */
+  readonly unlisted: number
+}
+
+/** The most rejections of one resource: a thousand pods may reject each of a thousand resources. */
+const maxRejections = 100
+const maxRejectionsOfAnswer = 1_000
+
+/** Answers by the streams of this operator, and by the reports of others to it. */
+export function feedStatesOf(
+  feed: Pick<Feed, 'published' | 'podsByVersion' | 'enforcement' | 'clients'>,
+): FeedStates {
+  return {
+    async of(typeUrl, names) {
+      const { version = '', resources } = feed.published(typeUrl) ?? {}
+      const uids = [...new Set(feed.clients().map(({ uid }) => uid))]
+      const enforcementOf = feed.enforcement(typeUrl, uids)
+      let left = maxRejectionsOfAnswer
+      const rejections = names.flatMap(name => {
+        const resource = resources?.get(name)
+        const found = resource === undefined ? [] : enforcementOf(resource).rejections
+        if (found.length === 0) return []
+        const described = describe(found, Math.min(left, maxRejections))
+        left -= described.shown.length
+        return [[name, described] as const]
+      })
+      return {
+        version,
+        versions: Array.from(feed.podsByVersion(typeUrl), ([version, pods]) => ({
+          version,
+          pods: pods.size,
+        })).sort((a, b) => (a.version < b.version ? -1 : 1)),
+        rejections: Object.fromEntries(rejections),
+      }
+    },
+  }
+}
+
+function describe(
+  found: readonly { readonly pod: string; readonly message: string }[],
+  most: number,
+): FeedRejections {
+  const shown = found.slice(0, most).map(({ pod, message }) => ({ pod, message }))
+  return { shown, unlisted: found.length - shown.length }
+}
+
+/** The query that this operator answers for others. */
+export const feedQueries = (states: FeedStates) =>
+  ({
+    feedState: ([typeUrl, names]) => oneAnswer(states.of(typeUrl as never, names as never)),
+  }) satisfies ServedQueries
+
+/**
+ * Answers by the operator with the Lease, which has the reports of all others. Answers locally without one,
+ * and while it does not answer or does not know the query, as during an upgrade.
+ */
+export function feedStatesViaLeader(local: FeedStates, { isLocal, askOnce }: LeaderQueries): FeedStates {
+  return {
+    async of(typeUrl, names) {
+      if (isLocal()) return local.of(typeUrl, names)
+      try {
+        return await askOnce<FeedState>('feedState', typeUrl, names)
+      } catch (error) {
+        if (error instanceof QueryError && error.code === 'deadline') return local.of(typeUrl, names)
+        throw error
+      }
+    },
+  }
+}

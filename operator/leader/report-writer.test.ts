@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { createAcknowledgements, type OwnClientState } from '../xds/acknowledgements.ts'
+import { type ClientState, clientId } from '../xds/client-state.ts'
+import { createResource, createSnapshot } from '../xds/snapshot.ts'
+import { PeerTable } from './peer-table.ts'
+import { type AgedReport, reportCodec, reporterCodec } from './report-codec.ts'
+import { createReportWriter, defaultReportLimits, type ReportLimits } from './report-writer.ts'
+
+const numRuns = Number(process.env['FC_RUNS'] ?? 300)
+const typeUrl = 'test'
+const names = Array.from({ length: 12 }, (_, index) => `shop/r${index}`)
+
+/** A snapshot of the first `count` names, with this content. */
+function snapshot(count: number, content: string) {
+  return createSnapshot(
+    typeUrl,
+    names.slice(0, count).map(name => createResource(name, Buffer.from(`${name} ${content}`))),
+  )
+}
+
+function start(limits: Partial<ReportLimits> = {}) {
+  let nowMs = 5
+  const own = createAcknowledgements({ nowMs: () => nowMs, monotonicMs: () => nowMs })
+  const known = () => new Map([[typeUrl, own.clientStates()]])
+  const table = new PeerTable()
+  let streams = 0
+  let writer = createReportWriter('me', { ...defaultReportLimits, ...limits })
+  const begin = () => {
+    table.ended(`${streams}`, nowMs)
+    streams += 1
+    writer = createReportWriter('me', { ...defaultReportLimits, ...limits })
+  }
+  begin()
+  /** One report over the wire; false when there is none. */
+  function send(): AgedReport | undefined {
+    const report = writer.next(known(), nowMs)
+    if (report === undefined) return undefined
+    const received = reportCodec.decode(reporterCodec.encode(report))
+    const clientStates = received.clientStates.map(state => ({
+      ...state,
+      openedMs: nowMs - state.openedMsAgo,
+    }))
+    table.receive(`${streams}`, { ...received, clientStates }, nowMs)
+    return received
+  }
+  function sendAll(): number {
+    for (let count = 0; ; count++) {
+      assert.ok(count < 1000, 'reports never end')
+      if (send() === undefined) return count
+    }
+  }
+  const tick = () => {
+    nowMs += 1
+  }
+  return { own, table, known, begin, send, sendAll, tick }
+}
+
+const uids = ['x', 'y', 'z'] as const
+const client = (uid: string) => ({
+  uid,
+  pod: `pod-${uid}`,
+  nodeId: 'n',
+  namespace: 's',
+  features: [],
+  peer: '10.0.0.1:1',
+})
+
+function plain({ client, connected, openedMs, carriesOver, inForce, rejections }: ClientState) {
+  const hashes = inForce && [...inForce.resources].map(([name, { hash }]) => [name, hash])
+  return {
+    client,
+    connected,
+    openedMs,
+    carriesOver,
+    version: inForce?.version,
+    hashes,
+    rejections: [...rejections],
+  }
+}
+
+function assertSame({ table, known }: ReturnType<typeof start>): void {
+  const clientStates: readonly OwnClientState[] = known().get(typeUrl) ?? []
+  const there = clientStates.flatMap(state => table.clientStates(typeUrl, clientId(state.client)))
+  assert.deepEqual(there.map(plain), clientStates.map(plain))
+}
+
+test('after any changes between reports the receiver has the same state', () => {
+  const uid = fc.constantFrom(...uids)
+  const content = fc.tuple(fc.nat({ max: names.length }), fc.constantFrom('1', '2'))
+  const action = fc.oneof(
+    fc.record({ do: fc.constant('open' as const), uid, claim: fc.constantFrom('', 'v') }),
+    fc.record({ do: fc.constant('close' as const), uid }),
+    fc.record({ do: fc.constant('acknowledge' as const), uid, content }),
+    fc.record({ do: fc.constant('reject' as const), uid, content }),
+    fc.record({ do: fc.constant('retain' as const), content }),
+    fc.record({ do: fc.constant('send' as const) }),
+    fc.record({ do: fc.constant('begin anew' as const) }),
+  )
+  fc.assert(
+    fc.property(fc.array(action, { maxLength: 60 }), fc.integer({ min: 1, max: 2000 }), (all, bytes) => {
+      const link = start({ maxReportBytes: bytes })
+      const { own } = link
+      for (const step of all) {
+        link.tick()
+        if (step.do === 'open') own.opened(client(step.uid), step.claim)
+        else if (step.do === 'close') own.closed(step.uid)
+        else if (step.do === 'acknowledge') own.acknowledged(step.uid, snapshot(...step.content))
+        else if (step.do === 'reject') {
+          own.rejected(step.uid, { snapshot: snapshot(...step.content), named: [], text: 'bäd' })
+        } else if (step.do === 'retain') own.retain(snapshot(...step.content))
+        else if (step.do === 'send') link.send()
+        else link.begin()
+      }
+      link.sendAll()
+      assertSame(link)
+      assert.equal(link.send(), undefined)
+    }),
+    { numRuns },
+  )
+})
+
+test('the resources of a version are reported once for a thousand clients, in bounded reports', () => {
+  const link = start({ maxReportBytes: 4096 })
+  const large = createSnapshot(
+    typeUrl,
+    Array.from({ length: 1000 }, (_, index) => createResource(`shop/${index}`, Buffer.from(`${index}`))),
+  )
+  for (let index = 0; index < 1000; index++) {
+    link.own.opened(client(`u${index}`), '')
+    link.own.acknowledged(`u${index}`, large)
+  }
+  const told: AgedReport[] = []
+  for (let report = link.send(); report; report = link.send()) told.push(report)
+  const last = link.table.clientStates(typeUrl, 'u999')[0]
+  assert.deepEqual([last?.inForce?.version, last?.inForce?.resources.size], [large.version, 1000])
+  const resources = told.flatMap(({ contents }) => contents.flatMap(part => [...part.resources]))
+  assert.equal(resources.length, 1000)
+  assert.ok(told.every(report => reporterCodec.encode(report).length < 3 * 4096))
+  assert.deepEqual(
+    told.map(({ isTableComplete }) => isTableComplete).indexOf(true),
+    told.length - 1,
+    'the table is complete with the last report',
+  )
+  link.own.closed('u7')
+  assert.equal(link.send()?.clientStates.length, 1)
+})
+
+test('rejections beyond the maximum are pending for the receiver', () => {
+  const link = start({ maxRejections: 5 })
+  link.own.opened(client('x'), '')
+  link.own.rejected('x', { snapshot: snapshot(12, '1'), named: [], text: 'bad' })
+  link.sendAll()
+  assert.equal(link.table.clientStates(typeUrl, 'x')[0]?.rejections.size, 5)
+})
+
+test('an operator without clients reports once that its table is complete', () => {
+  const link = start()
+  const first = link.send()
+  assert.deepEqual([first?.reporter, first?.isTableComplete], ['me', true])
+  assert.equal(link.send(), undefined)
+})

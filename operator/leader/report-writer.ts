@@ -1,0 +1,134 @@
+import type { OwnClientState } from '../xds/acknowledgements.ts'
+import { clientId, type HeldContents } from '../xds/client-state.ts'
+import type { ClientKey } from './peer-table.ts'
+import type { AgedClientState, AgedReport } from './report-codec.ts'
+
+/**
+ * The pending reports of one stream. Level-based: each call compares the present state with the reported one,
+ * so a slow reader gets the newest state, and nothing is queued.
+ */
+export interface ReportWriter {
+  /** Returns the next report of at most about `maxReportBytes`; undefined when all is reported. */
+  next(known: ReadonlyMap<string, readonly OwnClientState[]>, nowMs: number): AgedReport | undefined
+}
+
+export interface ReportLimits {
+  /** A report ends with the first entry beyond this size. */
+  readonly maxReportBytes: number
+  /** The maximum of rejections of one client and type in a report. The reader counts the rest as pending. */
+  readonly maxRejections: number
+}
+
+export const defaultReportLimits: ReportLimits = { maxReportBytes: 256 * 1024, maxRejections: 200 }
+
+/** The approximate size of an entry without its texts. */
+const entryBytes = 32
+/** The maximum of bytes of a UTF-16 code unit in UTF-8. */
+const bytesPerChar = 3
+
+export function createReportWriter(
+  reporter: string,
+  limits: ReportLimits = defaultReportLimits,
+): ReportWriter {
+  /** The revision of each reported state, by its key. */
+  const reportedRevisions = new Map<string, { readonly revision: number; readonly key: ClientKey }>()
+  /** The number of reported resources of each version. */
+  const reportedContents = new Map<string, number>()
+  let isFirst = true
+  let isComplete = false
+
+  return {
+    next(known, nowMs) {
+      const draft = createDraft(limits)
+      const current = new Set<string>()
+      const versions = new Set<string>()
+      for (const [typeUrl, clientStates] of known) {
+        for (const state of clientStates) {
+          const clientKey = { typeUrl, clientId: clientId(state.client) }
+          const key = JSON.stringify(clientKey)
+          current.add(key)
+          if (state.inForce) versions.add(state.inForce.version)
+          if (reportedRevisions.get(key)?.revision === state.revision || draft.isFull()) continue
+          if (!draft.addContents(state.inForce, reportedContents)) continue
+          draft.clientStates.push(toAgedState(typeUrl, state, nowMs, limits, draft.count))
+          reportedRevisions.set(key, { revision: state.revision, key: clientKey })
+        }
+      }
+      const forgottenClients = forgetMissing(reportedRevisions, current).map(({ key }) => key)
+      const forgottenVersions = [...reportedContents.keys()].filter(version => !versions.has(version))
+      for (const version of forgottenVersions) reportedContents.delete(version)
+      const completes = !isComplete && !draft.isFull()
+      const isEmpty = draft.isEmpty() && forgottenClients.length + forgottenVersions.length === 0
+      if (isEmpty && !isFirst && !completes) return undefined
+      const report: AgedReport = {
+        reporter: isFirst ? reporter : '',
+        contents: draft.contents,
+        clientStates: draft.clientStates,
+        forgottenClients,
+        forgottenVersions,
+        isTableComplete: completes,
+      }
+      isFirst = false
+      isComplete ||= completes
+      return report
+    },
+  }
+}
+
+type Draft = ReturnType<typeof createDraft>
+
+/** A report that grows until it is full. */
+function createDraft({ maxReportBytes }: ReportLimits) {
+  const contents: AgedReport['contents'][number][] = []
+  const clientStates: AgedClientState[] = []
+  let bytes = 0
+  const isFull = () => bytes >= maxReportBytes
+  const count = (...texts: readonly string[]) => {
+    bytes += entryBytes + texts.reduce((sum, text) => sum + text.length * bytesPerChar, 0)
+  }
+  return {
+    contents,
+    clientStates,
+    isFull,
+    isEmpty: () => contents.length + clientStates.length === 0,
+    count,
+    /** Returns whether all is reported; if not, the draft is full, and the rest follows in the next one. */
+    addContents(held: HeldContents | undefined, reported: Map<string, number>): boolean {
+      if (held === undefined) return true
+      const { version, resources } = held
+      const already = reported.get(version)
+      if (already === resources.size) return true
+      const part = new Map<string, string>()
+      for (const [name, { hash }] of [...resources].slice(already ?? 0)) {
+        if (isFull()) break
+        part.set(name, hash)
+        count(name, hash)
+      }
+      contents.push({ version, resources: part })
+      reported.set(version, (already ?? 0) + part.size)
+      return reported.get(version) === resources.size
+    },
+  }
+}
+
+function toAgedState(
+  typeUrl: string,
+  { client, connected, openedMs, carriesOver, inForce, rejections }: OwnClientState,
+  nowMs: number,
+  { maxRejections }: ReportLimits,
+  count: Draft['count'],
+): AgedClientState {
+  const reported = [...rejections].slice(0, maxRejections)
+  const { uid, pod, namespace, nodeId, peer } = client
+  count(typeUrl, uid, pod, namespace, nodeId, peer, ...client.features)
+  for (const [name, { hash, message }] of reported) count(name, hash, message)
+  const openedMsAgo = Math.max(0, nowMs - openedMs)
+  const version = inForce?.version ?? ''
+  return { typeUrl, client, connected, openedMsAgo, carriesOver, version, rejections: new Map(reported) }
+}
+
+function forgetMissing<Reported>(reported: Map<string, Reported>, current: ReadonlySet<string>): Reported[] {
+  const missing = [...reported].filter(([key]) => !current.has(key))
+  for (const [key] of missing) reported.delete(key)
+  return missing.map(([, value]) => value)
+}

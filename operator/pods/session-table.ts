@@ -1,0 +1,265 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import type { Log } from '@tollway/chassis/log/log.ts'
+import type { AnyMethod, Call } from '@tollway/grpc/server.ts'
+import { GrpcError } from '@tollway/grpc/status.ts'
+import { isOperator } from '../leader/is-operator.ts'
+import type { LeaderLink } from '../leader/leader-link.ts'
+import { encodedCodec, passOn } from '../leader/pass-on.ts'
+import { type Admit, SessionStreams } from './session-streams.ts'
+
+/** The first report of a stream: the identity of the process. */
+export interface Hello {
+  readonly uid: string
+  readonly pod: string
+  readonly namespace: string
+}
+
+/** A session, for the owner of its stream. */
+export interface ReceivingSession<Report> extends OpenSession {
+  /** @throws GrpcError INVALID_ARGUMENT for a report that the process may not send, which ends the session */
+  receive(report: Report): void
+}
+
+/** The sessions of one kind of process. */
+export interface SessionKind<
+  Greeting extends Hello,
+  Report,
+  Request,
+  Session extends ReceivingSession<Report>,
+> {
+  /** The path of the gRPC method. */
+  readonly path: string
+  /** The kind for the log: `rate limit process`. */
+  readonly name: string
+  /** @throws GrpcError INVALID_ARGUMENT */
+  decode(bytes: Uint8Array): Report
+  encode(request: Request): Uint8Array
+  /** @throws GrpcError INVALID_ARGUMENT for another report */
+  helloOf(first: Report): Greeting
+  /**
+   * Opens the session of the process with this identity.
+   *
+   * @param send sends a request to the process
+   */
+  open(hello: Greeting, send: (request: Request) => void): Session
+}
+
+/** The sessions of the processes that are connected to this operator. */
+export interface SessionTable<Session> {
+  /** The methods that the server of the feed adds. */
+  readonly methods: readonly AnyMethod[]
+  sessions(): readonly Session[]
+  /** The processes that were connected in the last 10 minutes, are not now, and are not gone. */
+  lost(): readonly LostSession<Session>[]
+  /** Adds a listener that is called with each new session. */
+  onOpen(listener: (session: Session) => void): void
+  /** Ends every stream with UNAVAILABLE, and refuses new ones. */
+  close(): void
+}
+
+export interface SessionTableOptions {
+  /**
+   * The operator with the Lease, to which sessions are passed on; undefined if there is one operator. Its own
+   * sessions are not passed on again.
+   */
+  readonly leader?: LeaderLink | undefined
+  /** The DNS name that only operators have in their certificates. */
+  readonly operatorName?: string | undefined
+  /** Every process may have a session under its own name if left out. */
+  readonly admit?: Admit | undefined
+  /** Whether the pod with this uid does not exist any more; never if left out. */
+  readonly isGone?: ((uid: string) => boolean) | undefined
+  readonly clock: Clock
+  readonly log: Log
+  readonly limits?: Partial<SessionLimits>
+}
+
+export interface SessionLimits {
+  /** One more is answered by RESOURCE_EXHAUSTED; the same for streams that are passed on. */
+  readonly maxSessions: number
+  /** The most sessions of one pod: a process has at most 64 workers. */
+  readonly maxOfPod: number
+  /** The most streams whose process has not said Hello, and the time until it must have. */
+  readonly maxUnnamed: number
+  readonly helloMs: number
+  /** The most requests that wait for a process that does not read; beyond it the session ends. */
+  readonly maxWaiting: number
+  /**
+   * The pace at which the reports of one stream are read, and the seconds of it that are read at once after
+   * a pause of the sender.
+   */
+  readonly pace: {
+    readonly reportsPerSecond: number
+    readonly bytesPerSecond: number
+    readonly burstSeconds: number
+  }
+  /** How long an ended session is kept, and how many of them. */
+  readonly keepLostMs: number
+  readonly maxLost: number
+}
+
+export const defaultSessionLimits: SessionLimits = {
+  maxSessions: 1_000,
+  maxOfPod: 64,
+  maxUnnamed: 100,
+  helloMs: 10_000,
+  maxWaiting: 1_000,
+  // A process sends 200 reports of subscriptions a second; the totals of 100,000 rules are about 6 MB.
+  pace: { reportsPerSecond: 500, bytesPerSecond: 8 * 1024 * 1024, burstSeconds: 4 },
+  keepLostMs: 600_000,
+  maxLost: 1_000,
+}
+
+export function createSessionTable<
+  Greeting extends Hello,
+  Report,
+  Request,
+  Session extends ReceivingSession<Report>,
+>(
+  kind: SessionKind<Greeting, Report, Request, Session>,
+  options: SessionTableOptions,
+): SessionTable<Session> {
+  const { clock, log, leader, operatorName, isGone = () => false, admit = ownName } = options
+  const { path } = kind
+  const limits = { ...defaultSessionLimits, ...options.limits }
+  const registry = new SessionRegistry<Session>({ clock, isGone, ...limits })
+  const streams = new SessionStreams({ kind, registry, admit, limits, clock, log })
+  let passed = 0
+  let closed = false
+
+  async function* pass(
+    reports: AsyncIterable<Uint8Array>,
+    { signal }: Call,
+    upstream: NonNullable<ReturnType<LeaderLink['current']>>,
+  ): AsyncGenerator<Uint8Array> {
+    if (passed >= limits.maxSessions)
+      throw new GrpcError('RESOURCE_EXHAUSTED', `${passed} sessions are passed on already`)
+    passed += 1
+    try {
+      yield* passOn({ ...upstream, path }, reports, signal)
+    } finally {
+      passed -= 1
+    }
+  }
+
+  async function* handle(reports: AsyncIterable<Uint8Array>, call: Call): AsyncGenerator<Uint8Array> {
+    if (closed) throw shuttingDown()
+    const upstream = isOperator(call, operatorName) ? undefined : leader?.current()
+    yield* upstream === undefined ? streams.serve(reports, call) : pass(reports, call, upstream)
+  }
+
+  // The processes connect again, and their sessions reach the new leader.
+  leader?.onChange(() => registry.endAll(new GrpcError('UNAVAILABLE', 'another operator has the Lease')))
+
+  return {
+    methods: [{ kind: 'bidi', path, ...encodedCodec, handle }],
+    sessions: () => registry.sessions(),
+    lost: () => registry.lost(),
+    onOpen: listener => registry.onOpen(listener),
+    close() {
+      closed = true
+      registry.endAll(shuttingDown())
+    },
+  }
+}
+
+const ownName: Admit = ({ uid, pod }) => pod || uid
+
+function shuttingDown(): GrpcError {
+  return new GrpcError('UNAVAILABLE', 'the operator is shutting down')
+}
+
+/** One process, for as long as its stream is open. */
+export interface OpenSession {
+  /** Identifies the process: a pod has one for each worker. */
+  readonly id: string
+  /** The uid of the pod. */
+  readonly uid: string
+  /** The stream has ended. */
+  close(): void
+}
+
+export interface LostSession<Session> {
+  readonly session: Session
+  /** When its stream ended, by the monotonic clock. */
+  readonly endedMs: number
+}
+
+interface SessionRegistryOptions {
+  readonly clock: Clock
+  readonly keepLostMs: number
+  readonly maxLost: number
+  readonly maxOfPod: number
+  /** Returns whether the pod with this uid does not exist any more. */
+  readonly isGone: (uid: string) => boolean
+}
+
+/** Ends a stream, with the error if there is one. */
+type EndStream = (error?: GrpcError) => void
+
+/** The open sessions by their processes, and the processes whose session has ended. */
+export class SessionRegistry<Session extends OpenSession> {
+  readonly #options: SessionRegistryOptions
+  readonly #open = new Map<string, Session>()
+  readonly #streams = new Map<Session, EndStream>()
+  readonly #lost = new Map<string, LostSession<Session>>()
+  readonly #listeners: ((session: Session) => void)[] = []
+
+  constructor(options: SessionRegistryOptions) {
+    this.#options = options
+  }
+
+  sessions(): readonly Session[] {
+    return [...this.#open.values()]
+  }
+
+  /** Returns the processes that were connected in the last `keepLostMs`, are not now, and are not gone. */
+  lost(): readonly LostSession<Session>[] {
+    const { clock, keepLostMs, isGone } = this.#options
+    const sinceMs = clock.monotonicMs() - keepLostMs
+    for (const [id, { session, endedMs }] of this.#lost) {
+      if (endedMs < sinceMs || isGone(session.uid)) this.#lost.delete(id)
+    }
+    return [...this.#lost.values()]
+  }
+
+  onOpen(listener: (session: Session) => void): void {
+    this.#listeners.push(listener)
+  }
+
+  /**
+   * Adds a session. An older stream of the same process is ended.
+   *
+   * @throws GrpcError RESOURCE_EXHAUSTED
+   */
+  open(session: Session, end: EndStream): void {
+    const { id, uid } = session
+    const before = this.#open.get(id)
+    const { maxOfPod } = this.#options
+    if (before === undefined && this.sessions().filter(other => other.uid === uid).length >= maxOfPod)
+      throw new GrpcError('RESOURCE_EXHAUSTED', `the pod has ${maxOfPod} sessions already`)
+    const endOlder = before && this.#streams.get(before)
+    endOlder?.(new GrpcError('ABORTED', 'the process has a newer session'))
+    this.#open.set(id, session)
+    this.#streams.set(session, end)
+    this.#lost.delete(id)
+    for (const listener of this.#listeners) listener(session)
+  }
+
+  /** Closes a session whose stream has ended. */
+  close(session: Session): void {
+    const { id } = session
+    this.#streams.delete(session)
+    session.close()
+    if (this.#open.get(id) !== session) return
+    this.#open.delete(id)
+    this.#lost.delete(id)
+    this.#lost.set(id, { session, endedMs: this.#options.clock.monotonicMs() })
+    const [oldest] = this.#lost.keys()
+    if (this.#lost.size > this.#options.maxLost && oldest !== undefined) this.#lost.delete(oldest)
+  }
+
+  endAll(error: GrpcError): void {
+    for (const end of [...this.#streams.values()]) end(error)
+  }
+}

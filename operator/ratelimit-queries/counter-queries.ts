@@ -1,0 +1,202 @@
+import {
+  CounterCall_Action as Action,
+  type CounterAnswer,
+  CounterAnswer_Outcome as Outcome,
+} from '@tollway/proto/tollway/operator/v1/counters'
+import { askingProcesses } from '../pods/ask-processes.ts'
+import { mayHaveChanged, QueryError, type QueryErrorCode } from '../pods/query-error.ts'
+import { awayPods, type PodTable, podNames, uniqueNames } from './away-pods.ts'
+import {
+  type CounterAddress,
+  type CounterChange,
+  type CounterReading,
+  type CounterState,
+  maxRaise,
+} from './pod-sessions.ts'
+import { enforcing, type ProcessSession, type Report, type Request } from './process-session.ts'
+
+const askProcesses = askingProcesses<Report, Request>()
+
+export interface QueryDeadlines {
+  /** The time for the counters, and the time for the local caches. */
+  readonly counterMs: number
+  readonly forgetMs: number
+}
+
+/**
+ * Reads the counter at one process, or at every one that counts in its own memory. If the one process does
+ * not answer in time, another one is asked.
+ */
+export async function readCounter(
+  table: PodTable,
+  at: CounterAddress,
+  { counterMs }: QueryDeadlines,
+): Promise<CounterReading> {
+  const ofDomain = byLatestReport(sessionsOf(table.sessions(), at.domain))
+  if (ofDomain.some(countsAlone)) {
+    const reading = await callCounter(ofDomain, at, Action.READ, 0, counterMs)
+    return { ...reading, missing: uniqueNames([...reading.missing, ...awayPods(table)]) }
+  }
+  const others = ofDomain.slice(1)
+  try {
+    return await callCounter(ofDomain, at, Action.READ, 0, counterMs)
+  } catch (error) {
+    const isLate = error instanceof QueryError && error.code === 'deadline'
+    if (!isLate || others.length === 0) throw error
+    // A second change could count twice, but a second read changes nothing.
+    return await callCounter(others, at, Action.READ, 0, counterMs)
+  }
+}
+
+/**
+ * Changes the counter, and then drops its keys from the local caches of all processes, also if the change may
+ * have failed. A pod that is away may have the key in its cache, and is missing.
+ */
+export async function changeCounter(
+  table: PodTable,
+  at: CounterAddress,
+  by: number | 'reset',
+  { counterMs, forgetMs }: QueryDeadlines,
+): Promise<CounterChange> {
+  const isReset = by === 'reset'
+  if (!isReset && !(Number.isInteger(by) && by >= 1 && by <= maxRaise)) {
+    throw new QueryError('invalid', `by: ${by} is not a whole number from 1 to ${maxRaise}`, 'by')
+  }
+  const ofDomain = sessionsOf(table.sessions(), at.domain)
+  const action = isReset ? Action.RESET : Action.RAISE
+  const changed = await settled(callCounter(ofDomain, at, action, isReset ? 0 : by, counterMs))
+  if ('error' in changed && !mayHaveChanged(changed.error)) throw changed.error
+  const keys = 'error' in changed ? [] : changed.value.counters.map(({ key }) => key)
+  // A process that has connected a moment ago has not reported its domains.
+  const { answers, missing } = await askProcesses(
+    table.sessions(),
+    id => ({ case: 'forget', value: { id, keys, domain: at.domain, entries: [...at.entries] } }),
+    report => (report.case === 'forgotten' ? true : undefined),
+    forgetMs,
+  )
+  if ('error' in changed) throw changed.error
+  const away = uniqueNames([...podNames(missing), ...awayPods(table)])
+  return {
+    ...changed.value,
+    confirmed: podNames(answers.map(({ session }) => session)).filter(pod => !away.includes(pod)),
+    missing: uniqueNames([...changed.value.missing, ...away]),
+  }
+}
+
+type Settled<T> = { readonly value: T } | { readonly error: unknown }
+
+function settled<T>(promise: Promise<T>): Promise<Settled<T>> {
+  return promise.then(
+    value => ({ value }),
+    (error: unknown) => ({ error }),
+  )
+}
+
+/** @throws QueryError `no-pods` or `unknown-domain` */
+export function sessionsOf(sessions: readonly ProcessSession[], domain: string): readonly ProcessSession[] {
+  if (sessions.length === 0) {
+    throw new QueryError('no-pods', 'no rate limit process reports its decisions to an operator')
+  }
+  const found = enforcing(sessions, domain)
+  if (found.length > 0) return found
+  throw new QueryError('unknown-domain', `domain: no process enforces '${domain}'`, 'domain')
+}
+
+async function callCounter(
+  sessions: readonly ProcessSession[],
+  { domain, entries }: CounterAddress,
+  action: Action,
+  by: number,
+  deadlineMs: number,
+): Promise<CounterReading> {
+  const own = sessions.filter(countsAlone)
+  const asked = own.length > 0 ? own : byLatestReport(sessions).slice(0, 1)
+  const shares = new Map(asked.map((session, index) => [session, shareOf(by, asked.length, index)]))
+  const { answers, missing } = await askCounters(asked, shares, { domain, entries }, action, deadlineMs)
+  const [good, failed] = partition(answers, ({ value }) => value.outcome === Outcome.OK)
+  if (good.length > 0) {
+    const others = [...missing, ...failed.map(({ session }) => session)]
+    return { counters: sumCounters(good.map(({ value }) => value)), missing: podNames(others) }
+  }
+  const errors = failed.map(({ value }) => toError(value))
+  const late = new QueryError('deadline', `no process answered within ${deadlineMs} ms`)
+  throw errors.find(mayHaveChanged) ?? (missing.length > 0 ? late : (errors[0] ?? late))
+}
+
+function partition<T>(items: readonly T[], isFirst: (item: T) => boolean): readonly [T[], T[]] {
+  return [items.filter(isFirst), items.filter(item => !isFirst(item))]
+}
+
+/** Whether the process counts in its own memory. */
+function countsAlone({ identity }: ProcessSession): boolean {
+  return identity.backend === 'memory'
+}
+
+/** Sorts the processes that share the counters: the one that has reported last is asked. */
+function byLatestReport(sessions: readonly ProcessSession[]): readonly ProcessSession[] {
+  return sessions.toSorted((a, b) => b.state.lastReportMs - a.state.lastReportMs)
+}
+
+/** Processes that count separately grant their parts of a raise. */
+function shareOf(by: number, processes: number, index: number): number {
+  return Math.floor(by / processes) + Number(index < by % processes)
+}
+
+function askCounters(
+  asked: readonly ProcessSession[],
+  shares: ReadonlyMap<ProcessSession, number>,
+  { domain, entries }: CounterAddress,
+  action: Action,
+  deadlineMs: number,
+) {
+  const shareFor = (session: ProcessSession) => shares.get(session) ?? 0
+  return Promise.all(
+    asked.map(session => {
+      const by = BigInt(shareFor(session))
+      // A raise by 0 is a read.
+      const act = action === Action.RAISE && by === 0n ? Action.READ : action
+      return askProcesses(
+        [session],
+        id => ({ case: 'counter', value: { id, action: act, domain, entries: [...entries], by } }),
+        report => (report.case === 'counter' ? report.value : undefined),
+        deadlineMs,
+      )
+    }),
+  ).then(parts => ({
+    answers: parts.flatMap(({ answers }) => answers),
+    missing: parts.flatMap(({ missing }) => missing),
+  }))
+}
+
+function sumCounters(answers: readonly CounterAnswer[]): readonly CounterState[] {
+  const sums = new Map<string, CounterState>()
+  for (const { counters } of answers) {
+    for (const { rule, key, value, limit, resetSeconds } of counters) {
+      const before = sums.get(key)
+      const sum = { value: Number(value) + (before?.value ?? 0), limit: Number(limit) + (before?.limit ?? 0) }
+      const remaining = Math.max(0, sum.limit - sum.value)
+      sums.set(key, { rule, key, ...sum, remaining, resetSeconds: Number(resetSeconds) })
+    }
+  }
+  return [...sums.values()]
+}
+
+const codes: Partial<Record<Outcome, QueryErrorCode>> = {
+  [Outcome.UNKNOWN_DOMAIN]: 'unknown-domain',
+  [Outcome.NO_RULE]: 'no-rule',
+  [Outcome.UNLIMITED]: 'unlimited',
+  [Outcome.BACKEND_FAILED]: 'backend-failed',
+  [Outcome.NOT_SUPPORTED]: 'not-supported',
+}
+
+const texts: Partial<Record<Outcome, string>> = {
+  [Outcome.UNKNOWN_DOMAIN]: 'domain: the process does not enforce it any more',
+  [Outcome.NO_RULE]: 'entries: no rule with a limit matches them',
+  [Outcome.UNLIMITED]: 'entries: they match an unlimited rule, which has no counter',
+}
+
+function toError({ outcome, problem }: CounterAnswer): QueryError {
+  const text = texts[outcome]
+  const field = text?.slice(0, text.indexOf(':')) ?? ''
+  return new QueryError(codes[outcome] ?? 'not-supported', text ?? problem, field)
+}

@@ -1,0 +1,90 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { QueryError } from '../pods/query-error.ts'
+import type { SessionTable } from '../pods/session-table.ts'
+import { awayPods, type ExpectedPod } from './away-pods.ts'
+import { changeCounter, type QueryDeadlines, readCounter, sessionsOf } from './counter-queries.ts'
+import { History } from './history.ts'
+import { createWatchedReports, watchSeries, watchTap } from './live-queries.ts'
+import { mergeDomains, mergePods, mergeRules } from './merge-totals.ts'
+import { pageOf } from './pages.ts'
+import type { PodSessions, WhatIfQuery, WhatIfStep } from './pod-sessions.ts'
+import type { ProcessSession } from './process-session.ts'
+import { createTopKeyCounts, type TopKeyTiming } from './top-keys.ts'
+import { askWhatIf, type WhatIfTiming } from './what-if.ts'
+
+export interface PodSessionsOptions {
+  readonly table: SessionTable<ProcessSession>
+  /** The pods that exist, with or without sessions; none are known if left out. */
+  readonly expected?: () => readonly ExpectedPod[]
+  readonly clock: Clock
+  readonly deadlines?: Partial<QueryDeadlines>
+  readonly topKeys?: TopKeyTiming
+  readonly whatIf?: WhatIfTiming
+}
+
+export const defaultDeadlines: QueryDeadlines = { counterMs: 2_000, forgetMs: 1_000 }
+
+/** Many consoles ask for the same sums, which change with the reports of every 5 s. */
+const keepMs = 500
+
+/** Returns a function that makes its result again when it is older than `ms`. */
+function keptFor<Result>(ms: number, clock: Clock, make: () => Result): () => Result {
+  let kept: { readonly atMs: number; readonly result: Result } | undefined
+  return () => {
+    const nowMs = clock.monotonicMs()
+    if (kept === undefined || nowMs - kept.atMs >= ms) kept = { atMs: nowMs, result: make() }
+    return kept.result
+  }
+}
+
+/** Answers for the processes that are connected to this operator. */
+export function createPodSessions(options: PodSessionsOptions): PodSessions & { close(): void } {
+  const { clock, expected = () => [] } = options
+  const table = { ...options.table, expected }
+  const deadlines = { ...defaultDeadlines, ...options.deadlines }
+  const reports = createWatchedReports(table)
+  const away = () => awayPods(table)
+  const live = { sessions: table.sessions, reports, clock, away }
+  const topKeys = createTopKeyCounts(live, options.topKeys)
+  const domains = keptFor(keepMs, clock, () => mergeDomains(table.sessions(), clock.monotonicMs()))
+  const pods = keptFor(keepMs, clock, () => mergePods(table.sessions(), table.lost(), clock.monotonicMs()))
+  const history = new History(table.sessions, clock)
+  let replays = 0
+
+  async function* whatIf(of: WhatIfQuery, signal: AbortSignal): AsyncGenerator<WhatIfStep> {
+    if (replays > 0) throw new QueryError('too-many', 'another replay is running')
+    replays += 1
+    try {
+      yield* askWhatIf(table.sessions(), away(), of, signal, options.whatIf)
+    } finally {
+      replays -= 1
+    }
+  }
+
+  return {
+    async pods(page) {
+      return pageOf(pods(), ({ namespace, pod, uid }) => `${namespace}/${pod} ${uid}`, page)
+    },
+    async domains(page) {
+      return pageOf(domains(), ({ domain }) => domain, page)
+    },
+    async rules(domain, page) {
+      const found = sessionsOf(table.sessions(), domain)
+      const merged = mergeRules(found, domain, clock.monotonicMs(), page?.sumsOnly)
+      return pageOf(merged, ({ rule }) => rule, page)
+    },
+    counter: async at => readCounter(table, at, deadlines),
+    reset: async at => changeCounter(table, at, 'reset', deadlines),
+    raise: async (at, by) => changeCounter(table, at, by, deadlines),
+    top: topKeys.query,
+    history: async of => history.of(of),
+    series: (of, signal) => watchSeries(live, of, signal),
+    tap: (of, signal) => watchTap(live, of, signal),
+    whatIf,
+    close() {
+      history.close()
+      topKeys.close()
+      reports.close()
+    },
+  }
+}

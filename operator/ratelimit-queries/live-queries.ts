@@ -1,0 +1,240 @@
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import { Subscribe_What as What } from '@tollway/proto/tollway/operator/v1/counters'
+import { nextId } from '../pods/ask-processes.ts'
+import { QueryError } from '../pods/query-error.ts'
+import type { SessionTable } from '../pods/session-table.ts'
+import { sessionsOf } from './counter-queries.ts'
+import { noHits, type SeriesPoint, type TapBatch, type TappedDecision, type Watched } from './pod-sessions.ts'
+import { enforcing, hashesValues, type ProcessSession, type Report, type Request } from './process-session.ts'
+
+/** The subject of a watch. Equal watches share one subscription at the processes. */
+interface WatchKey {
+  readonly what: 'series' | 'top' | 'tap'
+  readonly domain: string
+  readonly rule: string
+  readonly byRefused: boolean
+}
+
+type OnWatched = (session: ProcessSession, report: Report) => void
+
+/**
+ * The most decisions of a tap that reach its readers in a second, of all processes together: users cannot
+ * read more, and each decision is sent to each reader.
+ */
+const maxTappedPerSecond = 500
+
+/** Returns the most decisions of one process. */
+function tapShareOf(sessions: readonly ProcessSession[], domain: string): number {
+  const processes = enforcing(sessions, domain).length
+  return Math.max(1, Math.floor(maxTappedPerSecond / Math.max(1, processes)))
+}
+
+/** Subscribes to all processes, also to those that connect later, for as long as there is a listener. */
+export interface WatchedReports {
+  /**
+   * Calls the listener with each report until the returned function is called.
+   *
+   * @throws QueryError `too-many`
+   */
+  watch(key: WatchKey, listener: OnWatched): () => void
+  close(): void
+}
+
+const ttlMs = 30_000
+const renewMs = 10_000
+/** The most different watches. A process runs 200 subscriptions at most. */
+const maxWatches = 200
+
+const kinds = { series: What.SERIES, top: What.TOP, tap: What.TAP } as const
+
+interface Watch {
+  readonly id: bigint
+  readonly request: () => Request
+  readonly listeners: Set<OnWatched>
+  readonly stops: Map<ProcessSession, () => void>
+}
+
+export function createWatchedReports(
+  table: Pick<SessionTable<ProcessSession>, 'sessions' | 'onOpen'>,
+): WatchedReports {
+  const watches = new Map<string, Watch>()
+  let timer: NodeJS.Timeout | undefined
+
+  function subscribe(watch: Watch, session: ProcessSession): void {
+    const stop = session.follow(watch.id, watch.request(), report => {
+      if (report === undefined) watch.stops.delete(session)
+      else for (const listener of watch.listeners) listener(session, report)
+    })
+    watch.stops.set(session, stop)
+  }
+
+  function renew(): void {
+    for (const { request, stops } of watches.values()) {
+      const renewal = request()
+      for (const session of stops.keys()) session.send(renewal)
+    }
+  }
+
+  function begin(name: string, { what, ...key }: WatchKey): Watch {
+    if (watches.size >= maxWatches) {
+      throw new QueryError('too-many', `there are ${maxWatches} subscriptions already`)
+    }
+    const id = nextId()
+    const maxTapped = () => (what === 'tap' ? tapShareOf(table.sessions(), key.domain) : 0)
+    const request = (): Request => ({
+      case: 'subscribe',
+      value: { id, what: kinds[what], ...key, ttlMs, maxTapped: maxTapped() },
+    })
+    const watch: Watch = { id, request, listeners: new Set(), stops: new Map() }
+    watches.set(name, watch)
+    for (const session of table.sessions()) subscribe(watch, session)
+    timer ??= setInterval(renew, renewMs).unref()
+    return watch
+  }
+
+  function end(name: string, { id, stops }: Watch): void {
+    watches.delete(name)
+    for (const [session, stop] of stops) {
+      stop()
+      session.send({ case: 'unsubscribe', value: { id } })
+    }
+    if (watches.size > 0) return
+    clearInterval(timer)
+    timer = undefined
+  }
+
+  table.onOpen(session => {
+    for (const watch of watches.values()) subscribe(watch, session)
+  })
+
+  return {
+    watch(key, listener) {
+      const name = JSON.stringify([key.what, key.domain, key.rule, key.byRefused])
+      const watch = watches.get(name) ?? begin(name, key)
+      watch.listeners.add(listener)
+      return () => {
+        if (watch.listeners.delete(listener) && watch.listeners.size === 0) end(name, watch)
+      }
+    },
+    close() {
+      for (const [name, watch] of [...watches]) end(name, watch)
+    },
+  }
+}
+
+interface LiveParts {
+  readonly sessions: () => readonly ProcessSession[]
+  readonly reports: WatchedReports
+  readonly clock: Clock
+}
+
+const intervalMs = 1_000
+/** A reader that is slower gets the newest decisions, and the number of the others. */
+const maxTapped = 1_000
+
+/** The reports of many processes are one batch: each batch is sent to each reader. */
+const gatherMs = 100
+
+/** A process reports each second; one that is late is not waited for longer. */
+const maxWaitMs = 1_250
+
+/** Yields the sum of the reports of each second, as soon as all processes of the domain have reported. */
+export async function* watchSeries(
+  { sessions, reports, clock }: LiveParts,
+  { domain, rule = '' }: Watched,
+  signal: AbortSignal,
+): AsyncGenerator<SeriesPoint> {
+  sessionsOf(sessions(), domain)
+  let connected = enforcing(sessions(), domain).length
+  let sum = noHits()
+  let reported = new Set<ProcessSession>()
+  const pause = createWakeablePause()
+  const stop = reports.watch({ what: 'series', domain, rule, byRefused: false }, (session, report) => {
+    if (report.case !== 'series') return
+    const { calls, allowed, refused, near, shadow } = report.value
+    sum.calls += Number(calls)
+    sum.allowed += Number(allowed)
+    sum.refused += Number(refused)
+    sum.near += Number(near)
+    sum.shadow += Number(shadow)
+    reported.add(session)
+    if (reported.size >= connected) pause.wake()
+  })
+  try {
+    for (;;) {
+      await pause.wait(maxWaitMs, signal)
+      if (signal.aborted) return
+      const pods = new Set([...reported].map(({ identity }) => identity.uid))
+      yield { atMs: clock.nowMs(), ...sum, pods: pods.size }
+      sum = noHits()
+      reported = new Set()
+      connected = enforcing(sessions(), domain).length
+    }
+  } finally {
+    stop()
+  }
+}
+
+/** Yields the sampled decisions of the last 0.1 s, and an empty batch after a second without any. */
+export async function* watchTap(
+  { sessions, reports }: LiveParts,
+  { domain, rule = '' }: Watched,
+  signal: AbortSignal,
+): AsyncGenerator<TapBatch> {
+  if (!sessionsOf(sessions(), domain).some(({ identity }) => identity.features.includes('tap'))) {
+    throw new QueryError('switched-off', 'DECISION_TAP of the rate limit processes does not allow it')
+  }
+  // Processes of earlier versions send more than the share for which the subscription asks.
+  let share = tapShareOf(sessions(), domain)
+  let decisions: TappedDecision[] = []
+  let skipped = 0
+  let hashed = false
+  const pause = createWakeablePause()
+  const gathering = createWakeablePause()
+  const stop = reports.watch({ what: 'tap', domain, rule, byRefused: false }, (session, report) => {
+    if (report.case !== 'tap') return
+    const { pod } = session.identity
+    const wasEmpty = decisions.length === 0
+    hashed ||= hashesValues(session)
+    const shown = spread(report.value.decisions, share)
+    skipped += report.value.decisions.length - shown.length
+    for (const { atMs, hits, limit, remaining, entries, rule, over, reason } of shown) {
+      decisions.push({
+        ...{ pod, rule, over, reason, atMs: Number(atMs), hits: Number(hits) },
+        ...{ limit: Number(limit), remaining: Number(remaining) },
+        entries: entries.map(({ key, value }) => ({ key, value })),
+      })
+    }
+    skipped += Number(report.value.skipped)
+    const surplus = decisions.length - maxTapped
+    if (surplus > 0) {
+      decisions = decisions.slice(surplus)
+      skipped += surplus
+    }
+    if (wasEmpty && decisions.length > 0) pause.wake()
+  })
+  try {
+    for (;;) {
+      await pause.wait(intervalMs, signal)
+      if (decisions.length > 0) await gathering.wait(gatherMs, signal)
+      if (signal.aborted) return
+      const batch = { decisions, skipped, hashed }
+      decisions = []
+      skipped = 0
+      share = tapShareOf(sessions(), domain)
+      yield batch
+    }
+  } finally {
+    stop()
+  }
+}
+
+/** Returns at most `count` items, at equal distances. */
+function spread<T>(items: readonly T[], count: number): readonly T[] {
+  if (items.length <= count) return items
+  return items.filter(
+    (_, index) =>
+      Math.floor((index * count) / items.length) !== Math.floor(((index - 1) * count) / items.length),
+  )
+}

@@ -1,0 +1,201 @@
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import type { Clock } from '@tollway/chassis/clock.ts'
+import { GrpcError } from '@tollway/grpc/status.ts'
+import {
+  type DomainTotals,
+  type Hello,
+  type SessionReport,
+  SessionReportSchema,
+  SessionRequestSchema,
+  type Totals,
+} from '@tollway/proto/tollway/operator/v1/counters'
+import { type AskedProcess, Followers } from '../pods/ask-processes.ts'
+import type { OpenSession, ReceivingSession, SessionKind } from '../pods/session-table.ts'
+import { type HitCounts, noHits } from './pod-sessions.ts'
+
+/** One process of the rate limit service, for as long as its stream is open. */
+export interface ProcessSession extends AskedProcess<Report, Request>, OpenSession {
+  readonly identity: Hello
+  /** The latest report. */
+  readonly state: ProcessState
+  /** Sends a request that has no answer. */
+  send(request: Request): void
+}
+
+interface ProcessState {
+  readonly domains: ReadonlyMap<string, ReportedDomain>
+  readonly lastReportMs: number
+  readonly decisionsPerSecond: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  readonly backendProblem: string
+  readonly droppedReports: number
+}
+
+interface ReportedDomain {
+  readonly limits: number
+  readonly rules: ReadonlyMap<string, ReportedRule>
+}
+
+export interface ReportedRule extends HitCounts {
+  /** Hits in the interval before the last report with this rule; 0 after the first report of the process. */
+  readonly last: HitCounts
+  /** The length of that interval in milliseconds, at least 1. */
+  readonly intervalMs: number
+  /** When it changed last, by the monotonic clock. */
+  readonly changedMs: number
+}
+
+/** The session, for the owner of the stream. */
+export interface OpenProcessSession extends ProcessSession, ReceivingSession<Report> {}
+
+/** The sessions of rate limit processes. */
+export const processSessions = (clock: Clock): SessionKind<Hello, Report, Request, OpenProcessSession> => ({
+  path: sessionPath,
+  name: 'rate limit process',
+  decode: decodeReport,
+  encode: encodeRequest,
+  helloOf(first) {
+    if (first.case === 'hello') return first.value
+    throw new GrpcError('INVALID_ARGUMENT', 'the first message must be a Hello')
+  },
+  open: (hello, send) => openProcessSession(hello, send, clock),
+})
+
+/** The most rules and domains of one process that are kept. */
+const maxRules = 100_000
+const maxDomains = 100_000
+
+export function openProcessSession(
+  identity: Hello,
+  send: (request: Request) => void,
+  clock: Clock,
+): OpenProcessSession {
+  const followers = new Followers<Report, Request>(send)
+  const domains = new Map<string, { limits: number; rules: Map<string, KeptRule> }>()
+  const state = {
+    domains,
+    lastReportMs: clock.monotonicMs(),
+    decisionsPerSecond: 0,
+    p50Ms: 0,
+    p99Ms: 0,
+    backendProblem: '',
+    droppedReports: 0,
+  }
+  let rules = 0
+  let hasTotals = false
+
+  function takeTotals(totals: Totals): void {
+    const nowMs = Math.round(clock.monotonicMs())
+    const intervalMs = Number(totals.intervalMs)
+    const hasInterval = hasTotals && intervalMs > 0
+    state.decisionsPerSecond = hasInterval ? Number(totals.decisions) / (intervalMs / 1000) : 0
+    state.p50Ms = totals.p50Ms
+    state.p99Ms = totals.p99Ms
+    state.backendProblem = totals.backendProblem
+    state.droppedReports = Number(totals.droppedReports)
+    for (const name of totals.removedDomains) {
+      rules -= domains.get(name)?.rules.size ?? 0
+      domains.delete(name)
+    }
+    for (const reported of totals.domains) {
+      const { domain, rules: limits, changed, whole } = reported
+      if (!domains.has(domain) && domains.size >= maxDomains) continue
+      const before = domains.get(domain)?.rules ?? new Map<string, KeptRule>()
+      const after = whole ? new Map<string, KeptRule>() : before
+      if (whole) rules -= before.size
+      for (const [index, rule] of changed.entries()) {
+        const known = after.get(rule)
+        const kept = known ?? before.get(rule) ?? newRule()
+        if (known === undefined) {
+          if (rules >= maxRules) continue
+          rules += 1
+          after.set(rule, kept)
+        }
+        take(kept, reported, index, hasInterval)
+        kept.intervalMs = hasInterval ? intervalMs : 1
+        kept.changedMs = nowMs
+      }
+      domains.set(domain, { limits, rules: after })
+    }
+    hasTotals = true
+  }
+
+  return {
+    id: `${identity.uid} ${identity.worker}`,
+    uid: identity.uid,
+    identity,
+    state,
+    send,
+    follow: (id, request, onReport) => followers.follow(id, request, onReport),
+    receive(report) {
+      state.lastReportMs = clock.monotonicMs()
+      if (report.case === 'totals') takeTotals(report.value)
+      else if (report.case !== undefined && report.case !== 'hello') followers.pass(report.value.id, report)
+    },
+    close: () => followers.close(),
+  }
+}
+
+/**
+ * A rule is changed in place: 100 processes report thousands of rules a second, and new objects would stay
+ * until the next collection of the whole heap. For the same reason it has whole numbers: V8 allocates an
+ * object for each fraction.
+ */
+type Kept<Type> = { -readonly [Name in keyof Type]: Type[Name] }
+type KeptRule = Kept<Omit<ReportedRule, 'last'>> & { readonly last: Kept<HitCounts> }
+
+const newRule = (): KeptRule => ({ ...noHits(), last: noHits(), intervalMs: 1, changedMs: 0 })
+
+/** Sets the counts of a rule to those of a report, and its last hits to the difference. */
+function take(kept: KeptRule, reported: DomainTotals, index: number, hasInterval: boolean): void {
+  const calls = countAt(reported.calls, index)
+  const allowed = countAt(reported.allowed, index)
+  const refused = countAt(reported.refused, index)
+  const near = countAt(reported.near, index)
+  const shadow = countAt(reported.shadow, index)
+  const since = (count: number, before: number) => (hasInterval ? Math.max(0, count - before) : 0)
+  kept.last.calls = since(calls, kept.calls)
+  kept.last.allowed = since(allowed, kept.allowed)
+  kept.last.refused = since(refused, kept.refused)
+  kept.last.near = since(near, kept.near)
+  kept.last.shadow = since(shadow, kept.shadow)
+  kept.calls = calls
+  kept.allowed = allowed
+  kept.refused = refused
+  kept.near = near
+  kept.shadow = shadow
+}
+
+/** Returns 0 for what no process counts: a fraction, a negative number, or one beyond 2^53. */
+function countAt(counts: readonly number[], index: number): number {
+  const count = counts[index] ?? 0
+  return Number.isSafeInteger(count) && count > 0 ? count : 0
+}
+
+/** Returns whether the process reports hashes instead of the values of descriptors. */
+export const hashesValues = ({ identity }: Pick<ProcessSession, 'identity'>) =>
+  identity.features.includes('hashed-keys')
+
+/** Returns the sessions of the processes that enforce the domain. */
+export const enforcing = (sessions: readonly ProcessSession[], domain: string): readonly ProcessSession[] =>
+  sessions.filter(({ state }) => state.domains.has(domain))
+
+export const sessionPath = '/tollway.operator.v1.CounterService/Session'
+
+/** A report of a process; its `case` is undefined if this version does not know it. */
+export type Report = SessionReport['report']
+export type Request = NonNullable<MessageInitShape<typeof SessionRequestSchema>['request']>
+
+/** @throws GrpcError INVALID_ARGUMENT */
+function decodeReport(bytes: Uint8Array): Report {
+  try {
+    return fromBinary(SessionReportSchema, bytes).report
+  } catch (error) {
+    throw new GrpcError('INVALID_ARGUMENT', `decode a report: ${(error as Error).message}`)
+  }
+}
+
+function encodeRequest(request: Request): Uint8Array {
+  return toBinary(SessionRequestSchema, create(SessionRequestSchema, { request }))
+}

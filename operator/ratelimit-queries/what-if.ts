@@ -1,0 +1,396 @@
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import type { Recording, Replay } from '@tollway/proto/tollway/operator/v1/counters'
+import { askingProcesses, nextId } from '../pods/ask-processes.ts'
+import { QueryError } from '../pods/query-error.ts'
+import { podNames, uniqueNames } from './away-pods.ts'
+import {
+  type Coverage,
+  maxWhatIfBytes,
+  type ReplayedKey,
+  type ReplayedRule,
+  type WhatIfQuery,
+  type WhatIfResult,
+  type WhatIfStep,
+} from './pod-sessions.ts'
+import type { ProcessSession, Report, Request } from './process-session.ts'
+
+const askProcesses = askingProcesses<Report, Request>()
+
+export interface WhatIfTiming {
+  /** A process that has not answered by then is missing. */
+  readonly deadlineMs: number
+  /** The time for one request: to open a recording, or to read or add a part of it. */
+  readonly partMs: number
+  readonly progressMs: number
+}
+
+export const defaultWhatIfTiming: WhatIfTiming = { deadlineMs: 120_000, partMs: 10_000, progressMs: 500 }
+const maxKeys = 100
+/** The recordings that are read at once. */
+const maxReading = 4
+/** The calls in a part. */
+const partCalls = 200
+/** The processes that are asked to replay the calls, one after another, if one ends. */
+const maxAttempts = 2
+const compress = promisify(gzip)
+
+/** A process that holds its recording. */
+interface Source {
+  readonly session: ProcessSession
+  readonly recording: Recording
+  /** How much the clock of the operator is ahead, with the time of the answer. */
+  readonly aheadMs: number
+}
+
+/** What all processes replay. */
+interface Plan {
+  /** The name of the open recordings. */
+  readonly name: bigint
+  /** Calls before it are not counted: a process has overwritten some of them. */
+  readonly fromMs: number
+  readonly epochSeconds: bigint
+  /** All processes use the keys that remain after this number of halvings. */
+  readonly halvings: number
+  /** The processes that share counters. */
+  readonly groups: readonly (readonly Source[])[]
+}
+
+/**
+ * Replays the recorded calls of all processes with a configuration: the calls of processes that share
+ * counters in the order of their times, by one of them.
+ *
+ * @param away the names of the pods without a session
+ */
+export async function* askWhatIf(
+  sessions: readonly ProcessSession[],
+  away: readonly string[],
+  { domain, resource }: WhatIfQuery,
+  signal: AbortSignal,
+  timing: WhatIfTiming = defaultWhatIfTiming,
+): AsyncGenerator<WhatIfStep> {
+  const bytes = Buffer.from(resource, 'base64')
+  if (bytes.length > maxWhatIfBytes) {
+    const text = `resource: ${bytes.length} bytes; at most ${maxWhatIfBytes} are allowed`
+    throw new QueryError('invalid', text, 'resource')
+  }
+  const asked = recording(sessions)
+  const compressed = await compress(bytes)
+  const name = nextId()
+  const either = AbortSignal.any([signal, AbortSignal.timeout(timing.deadlineMs)])
+  try {
+    const sources = await openRecordings(asked, { recording: name, domain, partMs: timing.partMs })
+    const plan = planOf(name, sources)
+    const pause = createWakeablePause()
+    const replays = plan.groups.map(
+      group =>
+        new GroupReplay(
+          { plan, domain, resource: compressed, timing, signal: either, wake: pause.wake },
+          group,
+        ),
+    )
+    const all = Promise.all(replays.map(replay => replay.run()))
+    // Awaited below.
+    all.catch(() => {})
+    while (!either.aborted && !replays.every(({ isDone }) => isDone)) {
+      const progress = replays.reduce((sum, replay) => sum + replay.progress(), 0) / replays.length
+      yield { kind: 'progress', progress }
+      await pause.wait(timing.progressMs, either)
+    }
+    if (signal.aborted) return
+    yield { kind: 'result', result: resultOf(sessions, away, plan, await all) }
+  } finally {
+    for (const session of asked) session.send({ case: 'cancelWhatIf', value: name })
+  }
+}
+
+/** @throws QueryError if no process can merge recordings */
+function recording(sessions: readonly ProcessSession[]): readonly ProcessSession[] {
+  if (sessions.length === 0)
+    throw new QueryError('no-pods', 'no rate limit process reports its decisions to an operator')
+  const withFeature = (name: string) => sessions.filter(({ identity }) => identity.features.includes(name))
+  const found = withFeature('merge')
+  if (found.length > 0) return found
+  throw withFeature('replay').length > 0
+    ? new QueryError('not-supported', 'the rate limit processes have an earlier version than the operator')
+    : new QueryError('switched-off', 'DECISION_RECORDING_BYTES of the rate limit processes is 0')
+}
+
+/** @throws QueryError if no process opens its recording */
+async function openRecordings(
+  asked: readonly ProcessSession[],
+  { partMs, ...what }: { readonly recording: bigint; readonly domain: string; readonly partMs: number },
+): Promise<readonly Source[]> {
+  const opening = asked.map(session =>
+    askProcesses(
+      [session],
+      id => ({ case: 'openRecording', value: { id, ...what } }),
+      report =>
+        report.case === 'recording'
+          ? { recording: report.value, aheadMs: Date.now() - Number(report.value.nowMs) }
+          : undefined,
+      partMs,
+    ),
+  )
+  const answers = (await Promise.all(opening)).flatMap(({ answers }) => answers)
+  const sources = answers.map(({ session, value }) => ({ session, ...value }))
+  const good = sources.filter(({ recording }) => recording.problem === '')
+  if (good.length > 0) return good
+  const problems = sources.map(({ recording }) => recording)
+  const busy = problems.find(({ busy }) => busy)
+  if (busy) throw new QueryError('too-many', busy.problem)
+  const [first] = problems
+  throw first
+    ? new QueryError('not-supported', first.problem)
+    : new QueryError('deadline', 'no process answered')
+}
+
+function planOf(name: bigint, sources: readonly Source[]): Plan {
+  const startOf = ({ recording }: Source) => Number(recording.fromMs)
+  const starts = sources.map(startOf)
+  const overwritten = sources.filter(({ recording }) => !recording.whole).map(startOf)
+  const groups = [
+    ...Map.groupBy(sources, ({ session: { identity, id } }) =>
+      identity.backend === 'memory' ? id : '',
+    ).values(),
+  ]
+  return {
+    ...{ name, groups, fromMs: Math.max(Math.min(...starts), ...overwritten) },
+    // Times can be those of calls that began before, and of a clock that was set.
+    epochSeconds: BigInt(Math.max(0, Math.floor(Math.min(...starts) / 1000) - 60)),
+    halvings: Math.max(...groups.map(halvingsFor)),
+  }
+}
+
+/** Returns the halvings after which the calls of the group fit into the memory of one of its processes. */
+function halvingsFor(group: readonly Source[]): number {
+  const most = Math.min(...group.map(({ recording }) => Number(recording.maxRecords)))
+  let halvings = Math.max(...group.map(({ recording }) => recording.halvings))
+  while (halvings < 32 && recordsOf(group, halvings) > most) halvings += 1
+  return halvings
+}
+
+/** Returns the number of records that remain after the halvings, about. */
+const recordsOf = (group: readonly Source[], halvings: number) =>
+  group.reduce(
+    (sum, { recording }) => sum + Number(recording.records) / 2 ** (halvings - recording.halvings),
+    0,
+  )
+
+interface GroupReplayOptions {
+  readonly plan: Plan
+  readonly domain: string
+  readonly resource: Uint8Array
+  readonly timing: WhatIfTiming
+  readonly signal: AbortSignal
+  /** Called when the progress changes. */
+  readonly wake: () => void
+}
+
+/** The answer of one process for a group, and the sources that it has not got completely. */
+interface GroupResult {
+  readonly answer: Replay | undefined
+  readonly sources: readonly Source[]
+}
+
+/** The replay of the calls of processes that share counters. */
+class GroupReplay {
+  readonly #options: GroupReplayOptions
+  /** The process with the most calls comes first: it replays them, so that they need not be moved. */
+  readonly #sources: readonly Source[]
+  #parts = 0
+  #replayed = 0
+  isDone = false
+
+  constructor(options: GroupReplayOptions, group: readonly Source[]) {
+    this.#options = options
+    this.#sources = group.toSorted((a, b) => Number(b.recording.records - a.recording.records))
+  }
+
+  /** From 0 to 1. */
+  progress(): number {
+    const [, ...others] = this.#sources
+    const toMove = recordsOf(others, this.#options.plan.halvings) / partCalls
+    const moved = others.length === 0 ? 1 : Math.min(1, this.#parts / Math.max(1, toMove))
+    return (moved + this.#replayed) / 2
+  }
+
+  async run(): Promise<GroupResult> {
+    let result: GroupResult = { answer: undefined, sources: [] }
+    for (const at of this.#sources.slice(0, maxAttempts)) {
+      result = await this.#replayAt(at, this.#sources.slice(this.#sources.indexOf(at) + 1))
+      const { answer } = result
+      if (this.#options.signal.aborted || answer?.problem === '' || answer?.invalid) break
+    }
+    this.isDone = true
+    this.#options.wake()
+    return result
+  }
+
+  async #replayAt(at: Source, others: readonly Source[]): Promise<GroupResult> {
+    const moved: Source[] = []
+    const waiting = [...others]
+    this.#parts = 0
+    let isLost = false
+    const moveInTurn = async () => {
+      for (let source = waiting.shift(); source && !isLost; source = waiting.shift()) {
+        const end = await this.#move(source, at)
+        if (end === 'moved') moved.push(source)
+        isLost ||= end === 'lost'
+      }
+    }
+    await Promise.all(Array.from({ length: maxReading }, moveInTurn))
+    const answer = isLost ? undefined : await this.#ask(at)
+    return { answer, sources: [at, ...moved] }
+  }
+
+  /** Moves the calls of a process to another one; `lost` if that one does not take them. */
+  async #move(from: Source, to: Source): Promise<'moved' | 'missing' | 'lost'> {
+    const { plan, timing, signal, wake } = this.#options
+    const { name: recording, halvings, epochSeconds } = plan
+    for (let restart = true; !signal.aborted; restart = false) {
+      const part = await askOne(
+        from,
+        id => ({ case: 'readPart', value: { id, recording, restart, halvings } }),
+        report => (report.case === 'part' ? report.value : undefined),
+        timing.partMs,
+      )
+      if (part === undefined || part.problem !== '') return 'missing'
+      const { calls, last } = part
+      const added = await askOne(
+        to,
+        id => ({ case: 'addPart', value: { id, recording, calls, halvings, epochSeconds } }),
+        report => (report.case === 'added' ? report.value : undefined),
+        timing.partMs,
+      )
+      if (added === undefined) return 'lost'
+      // Such as one of another salt.
+      if (added.problem !== '') return 'missing'
+      this.#parts += 1
+      if (last) return 'moved'
+      wake()
+    }
+    return 'missing'
+  }
+
+  /** Resolves with the result of the replay; undefined if the process ends or is late. */
+  #ask({ session }: Source): Promise<Replay | undefined> {
+    const { plan, domain, resource, signal, wake } = this.#options
+    const { name: recording, halvings, epochSeconds, fromMs } = plan
+    const { promise, resolve } = Promise.withResolvers<Replay | undefined>()
+    const giveUp = () => resolve(undefined)
+    signal.addEventListener('abort', giveUp)
+    if (signal.aborted) giveUp()
+    const id = nextId()
+    const value = { id, domain, resource, recording, halvings, epochSeconds, fromMs: BigInt(fromMs) }
+    const stop = session.follow(id, { case: 'whatIf', value }, report => {
+      if (report === undefined) giveUp()
+      else if (report.case === 'replay') {
+        this.#replayed = report.value.progress
+        if (report.value.done) resolve(report.value)
+        wake()
+      }
+    })
+    return promise.finally(() => {
+      signal.removeEventListener('abort', giveUp)
+      stop()
+    })
+  }
+}
+
+async function askOne<Value>(
+  { session }: Source,
+  request: (id: bigint) => Request,
+  read: (report: Report) => Value | undefined,
+  deadlineMs: number,
+): Promise<Value | undefined> {
+  const { answers } = await askProcesses([session], request, read, deadlineMs)
+  return answers[0]?.value
+}
+
+/** @throws QueryError if the configuration is invalid, and if no process has replayed it */
+function resultOf(
+  sessions: readonly ProcessSession[],
+  away: readonly string[],
+  plan: Plan,
+  results: readonly GroupResult[],
+): WhatIfResult {
+  const answers = results.flatMap(({ answer, sources }) =>
+    answer === undefined ? [] : [{ answer, sources }],
+  )
+  const invalid = answers.find(({ answer }) => answer.invalid)
+  if (invalid) throw new QueryError('invalid', invalid.answer.problem, 'resource')
+  const good = answers.filter(({ answer }) => answer.problem === '')
+  const replays = good.map(({ answer }) => answer)
+  if (good.length === 0) {
+    const [failed] = answers
+    throw failed
+      ? new QueryError('not-supported', failed.answer.problem)
+      : new QueryError('deadline', 'no process has replayed the calls in time')
+  }
+  const sources = good.flatMap(result => result.sources)
+  const used = new Set(sources.map(({ session }) => session))
+  const missing = sessions.filter(session => !used.has(session))
+  return {
+    now: sumRules(replays.flatMap(({ now }) => now)),
+    proposed: sumRules(replays.flatMap(({ proposed }) => proposed)),
+    keys: sumKeys(replays),
+    coverage: {
+      ...coverageOf(plan, sources, replays),
+      missing: uniqueNames([...podNames(missing), ...away]),
+      pods: podNames(sessions.filter(session => used.has(session))).length,
+    },
+  }
+}
+
+function coverageOf(
+  { fromMs }: Plan,
+  sources: readonly Source[],
+  replays: readonly Replay[],
+): Omit<Coverage, 'missing' | 'pods'> {
+  const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
+  const recordedCalls = sum(replays.map(each => Number(each.recordedCalls)))
+  const earlier = sum(replays.map(({ earlierCalls, share }) => Number(earlierCalls) / share))
+  const calls = sum(sources.map(({ recording }) => Number(recording.calls)))
+  const ahead = sources.map(({ aheadMs }) => aheadMs)
+  const first = Math.min(...replays.flatMap(({ firstMs }) => (firstMs === 0n ? [] : Number(firstMs))))
+  const late = sources.filter(({ recording }) => Number(recording.fromMs) > first)
+  return {
+    ...(recordedCalls > 0 && { fromMs: Math.max(fromMs, first) }),
+    recordedCalls,
+    calls: Math.max(recordedCalls, Math.round(calls - earlier)),
+    share: Math.min(...replays.map(({ share }) => share)),
+    resolutionMs: Math.max(...sources.map(({ recording }) => recording.resolutionMs)),
+    clocksMs: Math.max(...ahead) - Math.min(...ahead),
+    started: podNames(late.map(({ session }) => session)),
+  }
+}
+
+function sumRules(rules: Replay['now']): readonly ReplayedRule[] {
+  const sums = new Map<string, { -readonly [Name in keyof ReplayedRule]: ReplayedRule[Name] }>()
+  for (const { rule, allowed, refused, refusedAtLeast, refusedAtMost } of rules) {
+    const sum = sums.get(rule) ?? { rule, allowed: 0, refused: 0, refusedAtLeast: 0, refusedAtMost: 0 }
+    sums.set(rule, sum)
+    sum.allowed += Number(allowed)
+    sum.refused += Number(refused)
+    sum.refusedAtLeast += Number(refusedAtLeast)
+    sum.refusedAtMost += Number(refusedAtMost)
+  }
+  return [...sums.values()].sort((a, b) => (a.rule < b.rule ? -1 : 1))
+}
+
+function sumKeys(replays: readonly Replay[]): readonly ReplayedKey[] {
+  const sums = new Map<string, { -readonly [Name in keyof ReplayedKey]: ReplayedKey[Name] }>()
+  for (const { entries, hits, refusedNow, refusedProposed } of replays.flatMap(({ keys }) => keys)) {
+    const shown = entries.map(({ key, value }) => ({ key, value }))
+    const name = JSON.stringify(shown)
+    const sum = sums.get(name) ?? { entries: shown, hits: 0, refusedNow: 0, refusedProposed: 0 }
+    sums.set(name, sum)
+    sum.hits += Number(hits)
+    sum.refusedNow += Number(refusedNow)
+    sum.refusedProposed += Number(refusedProposed)
+  }
+  const change = (key: ReplayedKey) => Math.abs(key.refusedProposed - key.refusedNow)
+  return [...sums.values()].sort((a, b) => change(b) - change(a)).slice(0, maxKeys)
+}
