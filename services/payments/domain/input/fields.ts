@@ -153,14 +153,14 @@ function fromNumber(value: unknown): bigint | undefined {
 /** An amount in minor units: a whole number from 1. */
 export const amount = described(integer(1n, maxAmount), 'The amount in minor units of the currency')
 
-const words: ReadonlyMap<string, boolean> = new Map([
+const words: ReadonlyMap<unknown, boolean> = new Map([
   ...['yes', 'y', 'true', '1'].map(word => [word, true] as const),
   ...['no', 'n', 'false', '0'].map(word => [word, false] as const),
 ])
 
 /** true or false; in a form yes or no, and the other usual words for them. */
 export const flag: Reader<boolean> = reader({ type: 'boolean' }, (value, place) => {
-  const found = place.encoding === 'form' ? words.get(String(value)) : value
+  const found = place.encoding === 'form' ? words.get(value) : value
   if (typeof found === 'boolean') return found
   const expected = place.encoding === 'form' ? 'neither yes nor no' : 'neither true nor false'
   return refuseValue(place, 'type', `${quote(value)} is ${expected}`)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { merchantFields } from '../merchant/merchant.ts'
 import { maxAmount } from '../money/money.ts'
 import { isRefused } from '../refusals.ts'
 import { maxCustomBytes, maxCustomDepth } from './custom.ts'
@@ -47,12 +48,20 @@ test('a merchant is parsed the same from JSON and from a form', () => {
       '&descriptor=Coffee+%26+John&test=yes&name=&bank%5Biban%5D=',
   )
   assert.deepEqual(parseMerchant(form, 'form', funding), json)
+  const missing = Object.entries(merchantFields).filter(([name]) => !(name in merchant))
   assert.deepEqual(json, {
     ...merchant,
-    name: null,
+    ...Object.fromEntries(missing.map(([name]) => [name, null])),
     company: { country: 'DK', number: null },
-    bank: null,
   })
+})
+
+test('an object in a form is no flag, whatever its fields are called', () => {
+  for (const field of ['toString', 'valueOf', 'x']) {
+    const form = parseForm(`company[country]=DK&test[${field}]=1`)
+    const rejected = outcome(parseMerchant({ ...merchant, ...form }, 'form', funding))
+    assert.deepEqual(rejected, ['test type'])
+  }
 })
 
 /** The merchant above with one change, and the rejected fields. */
