@@ -10,6 +10,7 @@ import { type CallContext, type CallHead, noMemoryLeft } from './call-context.ts
 import { CallLifetime } from './call-lifetime.ts'
 import { acceptEncoding, acceptFields } from './compression.ts'
 import { MessageReader, onlyMessage } from './message-reader.ts'
+import { tooLong } from './message-sink.ts'
 import { RequestTimeout } from './request-timeout.ts'
 import { responseHeaders, statusTrailers, trailersOnly, type WireStatus } from './wire-metadata.ts'
 
@@ -180,9 +181,8 @@ export class UnaryCall extends CallLifetime implements Call, StreamListener {
   #encode(message: unknown): Uint8Array {
     const bytes = this.#head.method.encode(message)
     const { maxSendBytes } = this.#context.limits
-    if (bytes.length <= maxSendBytes) return bytes
-    const found = `the answer has ${bytes.length} bytes`
-    throw new GrpcError('RESOURCE_EXHAUSTED', `${found}, at most ${maxSendBytes} are allowed`)
+    if (bytes.length > maxSendBytes) throw tooLong(bytes.length, maxSendBytes)
+    return bytes
   }
 
   #answer(message: Uint8Array): void {
