@@ -41,7 +41,7 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'services/ratelimit/rules/',
     content: 'the rate limit language: parse, validate, compile, match, explain. Pure',
-    mayImport: ['services/chassis/json.ts'],
+    mayImport: ['services/chassis/json.ts', 'services/chassis/once-per-object.ts'],
   },
   {
     place: 'services/ratelimit/counters/',

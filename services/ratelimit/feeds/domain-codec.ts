@@ -1,7 +1,7 @@
 import { create, fromBinary, type Message, type MessageInitShape, toBinary, toJson } from '@bufbuild/protobuf'
 import { BinaryReader } from '@bufbuild/protobuf/wire'
-import type { Json, JsonObject } from '@tollway/chassis/json.ts'
-import { isList } from '@tollway/chassis/json.ts'
+import { isList, type Json, type JsonObject } from '@tollway/chassis/json.ts'
+import { oncePerObject } from '@tollway/chassis/once-per-object.ts'
 import {
   type RateLimitDescriptor as DescriptorMessage,
   type RateLimitPolicy as PolicyMessage,
@@ -11,6 +11,7 @@ import {
   RateLimitUnit,
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import {
+  entriesOf,
   type Field,
   type FieldTable,
   isEffective,
@@ -163,18 +164,12 @@ interface WireField {
   readonly field: Field
 }
 
-const wireFields = new Map<FieldTable, readonly WireField[]>()
-
-function wireFieldsOf(table: FieldTable): readonly WireField[] {
-  const known = wireFields.get(table)
-  if (known !== undefined) return known
-  const made = Object.entries(table).map(([name, field]) => {
+const wireFieldsOf = oncePerObject((table: FieldTable): readonly WireField[] =>
+  entriesOf(table).map(([name, field]) => {
     const isInverted = field.kind === 'flag' && field.default
     return { name, wire: isInverted ? `${name}Off` : name, field }
-  })
-  wireFields.set(table, made)
-  return made
-}
+  }),
+)
 
 /** The number of the first word of a choice: 0 stands for a default, or for a field that is left out. */
 const firstPlace = (field: Field) => ('default' in field ? 0 : 1)
@@ -245,7 +240,6 @@ function sortedValue(value: Json): MutableJson {
   return value !== null && typeof value === 'object' ? sorted(value) : value
 }
 
-/** `Array.isArray` does not narrow readonly arrays. */
 /** The first number of extensions in messages of the reference. */
 const firstOwnField = 1000
 

@@ -1,3 +1,4 @@
+import { oncePerObject } from '@tollway/chassis/once-per-object.ts'
 import { weekdays } from './calendar.ts'
 
 /**
@@ -254,16 +255,8 @@ export type CalendarAnchors = NonNullable<LimitFields['calendar']>
 /** The names of the fields that an unlimited rule cannot have. */
 export const fieldsOfLimited = namesOf(limitFields).filter(name => !('forUnlimited' in limitFields[name]))
 
-const entries = new Map<FieldTable, readonly (readonly [name: string, field: Field])[]>()
-
 /** Returns the fields of a table with their names; the list is made once, since a domain has 100,000 rules. */
-export function entriesOf(table: FieldTable): readonly (readonly [name: string, field: Field])[] {
-  const known = entries.get(table)
-  if (known !== undefined) return known
-  const made = Object.entries(table)
-  entries.set(table, made)
-  return made
-}
+export const entriesOf = oncePerObject((table: FieldTable) => Object.entries(table))
 
 export function namesOf<T extends object>(table: T): readonly (keyof T & string)[] {
   return Object.keys(table) as (keyof T & string)[]
