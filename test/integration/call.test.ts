@@ -6,19 +6,9 @@ import { runCommand } from '../../operator/cli/tollway-program.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { rateLimitFiles, userLimit } from '../support/rate-limit-files.ts'
 import { startRateLimit } from '../support/rate-limit-process.ts'
+import { runCaptured } from '../support/run-captured.ts'
 
-async function tollwayCall(...args: string[]) {
-  let [out, err] = ['', '']
-  const code = await runCommand(['call', ...args], {
-    print: text => {
-      out += text
-    },
-    printError: text => {
-      err += text
-    },
-  })
-  return { code, out, err }
-}
+const tollwayCall = (...args: string[]) => runCaptured(output => runCommand(['call', ...args], output))
 
 async function startService(t: TestContext) {
   const { env } = rateLimitFiles(userLimit('3/year'))

@@ -7,6 +7,7 @@ import { CORE_SCHEMA, loadAll } from 'js-yaml'
 import { runCommand } from '../../operator/cli/tollway-program.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { programs } from '../support/programs.ts'
+import { runCaptured } from '../support/run-captured.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { manifest, root } from '../support/tollway.ts'
 
@@ -22,18 +23,7 @@ function runIn(cwd: string, command: string, args: readonly string[]): Outcome {
 }
 
 /** Runs the program in this process with these arguments, which saves its start. */
-async function inThisProcess(...args: string[]): Promise<Outcome> {
-  let [out, err] = ['', '']
-  const code = await runCommand(args, {
-    print: text => {
-      out += text
-    },
-    printError: text => {
-      err += text
-    },
-  })
-  return { code, out, err }
-}
+const inThisProcess = (...args: string[]): Promise<Outcome> => runCaptured(output => runCommand(args, output))
 
 /** A folder with these files, and `tollway` in it. */
 function openFolder(files: Readonly<Record<string, string>>) {

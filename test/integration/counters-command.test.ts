@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { runCommand } from '../../operator/cli/tollway-program.ts'
 import { missingProgram } from '../support/require-server.ts'
+import { runCaptured } from '../support/run-captured.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { startTollway } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -26,25 +27,13 @@ test('the counters and whatif commands use the operator on this machine', { skip
   const generous = ['--env', 'BACKEND_DEADLINE=5s']
   const tollway = await startTollway(t, { 'checkout.yaml': manifest(3) }, ['--replicas', '2', ...generous])
   await tollway.ready()
-  const run = async (...args: string[]) => {
-    let printed = ''
-    let complaints = ''
-    const output = {
-      print(text: string) {
-        printed += text
-      },
-      printError(text: string) {
-        complaints += text
-      },
-    }
-    const code = await runCommand([...args, '--state-dir', tollway.stateDir], output)
-    return { code, printed, complaints }
-  }
+  const run = (...args: string[]) =>
+    runCaptured(output => runCommand([...args, '--state-dir', tollway.stateDir], output))
   const alice = ['--domain', 'checkout', '--entries', 'user=alice']
   const json = async (...args: string[]) => {
-    const { code, printed, complaints } = await run(...args, '--output', 'json')
-    assert.equal(code, 0, complaints)
-    return JSON.parse(printed)
+    const { code, out, err } = await run(...args, '--output', 'json')
+    assert.equal(code, 0, err)
+    return JSON.parse(out)
   }
   const ask = () => tollway.ask('checkout', 'user', 'alice')
   // The processes connect to the operator after their feed.
@@ -64,8 +53,8 @@ test('the counters and whatif commands use the operator on this machine', { skip
   assert.deepEqual([reset.value, reset.remaining], [0, 3])
   for (const expected of [200, 200, 200, 429]) assert.equal(await ask(), expected)
 
-  const { printed } = await run('counters', 'get', ...alice)
-  assert.match(printed, /^RULE +VALUE +LIMIT +REMAINING +RESET +KEY\ncheckout\.user +\d+ +3 +0 +\d+s +\S+\n$/)
+  const { out } = await run('counters', 'get', ...alice)
+  assert.match(out, /^RULE +VALUE +LIMIT +REMAINING +RESET +KEY\ncheckout\.user +\d+ +3 +0 +\d+s +\S+\n$/)
 
   const file = join(temporaryFolder('what-if'), 'checkout.yaml')
   writeFileSync(file, manifest(1))
@@ -77,7 +66,7 @@ test('the counters and whatif commands use the operator on this machine', { skip
   writeFileSync(file, manifest(1).replace('hour', 'hoar'))
   const wrong = await run('whatif', '-f', file)
   assert.equal(wrong.code, 2)
-  assert.match(wrong.complaints, /spec\.descriptors\[0\]\.rateLimit\.unit: "hoar" is not one of/)
+  assert.match(wrong.err, /spec\.descriptors\[0\]\.rateLimit\.unit: "hoar" is not one of/)
 
   const top = await json('counters', 'top', '-d', 'checkout', '--rule', 'checkout.user', '--by', 'hits')
   assert.deepEqual(top.by, 'hits')
@@ -88,8 +77,8 @@ test('the counters and whatif commands use the operator on this machine', { skip
     [['tap', '-d', 'checkout'], /DECISION_TAP|switched off|allows/],
     [['raise', ...alice], /missing option --by\n/],
   ] as const) {
-    const { code, complaints } = await run('counters', ...args)
+    const { code, err } = await run('counters', ...args)
     assert.equal(code, 2)
-    assert.match(complaints, message)
+    assert.match(err, message)
   }
 })

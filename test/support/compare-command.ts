@@ -7,23 +7,13 @@ import { freePorts } from './free-ports.ts'
 import { startProgram } from './program.ts'
 import { programs } from './programs.ts'
 import { startRateLimit } from './rate-limit-process.ts'
+import { runCaptured } from './run-captured.ts'
 import { temporaryFolder } from './temporary-folder.ts'
 import { type Cleanup, root } from './tollway.ts'
 import { startDeadlineMs } from './wait-for.ts'
 
 /** Runs `tollway compare` in this process. */
-export async function compare(...args: string[]) {
-  let [out, err] = ['', '']
-  const code = await runCommand(['compare', ...args], {
-    print: text => {
-      out += text
-    },
-    printError: text => {
-      err += text
-    },
-  })
-  return { code, out, err }
-}
+export const compare = (...args: string[]) => runCaptured(output => runCommand(['compare', ...args], output))
 
 export const request = (user: string, domain = 'shop') => ({
   domain,

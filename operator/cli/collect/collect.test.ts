@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'n
 import { join } from 'node:path'
 import { after, before, describe, it, test } from 'node:test'
 import { missingKubeAssets } from '../../../test/support/kube-api-server.ts'
+import { runCaptured } from '../../../test/support/run-captured.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { manifest } from '../../../test/support/tollway.ts'
 import { openTestCluster, systemNamespace, type TestCluster } from '../cluster/testing/open-test-cluster.ts'
@@ -19,16 +20,8 @@ let bundles = 0
 async function collect(run: typeof runCommand, ...args: string[]) {
   bundles += 1
   const file = join(place, `bundle-${bundles}.tar.gz`)
-  const said = { printed: '', complaints: '' }
-  const code = await run(['collect', '--output-file', file, ...args], {
-    print(text) {
-      said.printed += text
-    },
-    printError(text) {
-      said.complaints += text
-    },
-  })
-  return { code, file, ...said }
+  const said = await runCaptured(output => run(['collect', '--output-file', file, ...args], output))
+  return { file, ...said }
 }
 
 function unpack(file: string) {
@@ -125,21 +118,21 @@ describe('tollway collect', () => {
       join(stateDir, 'secrets', 'shop.a.json'),
       JSON.stringify({ stringData: { apiKey: canary } }),
     )
-    const { code, file, printed } = await collect(runCommand, '--state-dir', stateDir)
+    const { code, file, out } = await collect(runCommand, '--state-dir', stateDir)
     assert.equal(code, 0)
     const { files, manifest: listed } = unpack(file)
     assertNoCanary(files)
     assert.match(files.get('resources.json') ?? '', /"checkout"/)
     assert.match(files.get('logs/tollway.log') ?? '', /said \(removed\) plainly\nlast line$/)
     assert.ok(listed.leftOut.some(({ path }) => path === 'operator/status.json'))
-    assert.match(printed, /left out operator\/status.json: the operator does not run/)
+    assert.match(out, /left out operator\/status.json: the operator does not run/)
     assert.equal(statSync(file).mode & 0o777, 0o600)
   })
 
   it('rejects a folder without a state', async () => {
-    const { code, complaints } = await collect(runCommand, '--state-dir', '/missing')
+    const { code, err } = await collect(runCommand, '--state-dir', '/missing')
     assert.equal(code, 2)
-    assert.match(complaints, /no operator has run with the state in \/missing/)
+    assert.match(err, /no operator has run with the state in \/missing/)
   })
 })
 
@@ -203,7 +196,7 @@ describe('kubectl tollway collect', { skip: missingKubeAssets(), timeout: 120_00
   after(() => cluster?.stop())
 
   it('collects the cluster without secrets, and names what it leaves out', async () => {
-    const { code, file, printed } = await collect(runKubectlTollway, '--kubeconfig', cluster.kubeconfig)
+    const { code, file, out } = await collect(runKubectlTollway, '--kubeconfig', cluster.kubeconfig)
     assert.equal(code, 0)
     const { files, manifest: listed } = unpack(file)
     assertNoCanary(files)
@@ -229,7 +222,7 @@ describe('kubectl tollway collect', { skip: missingKubeAssets(), timeout: 120_00
     assert.ok(![...files.keys()].some(path => path.includes('secrets')))
     const log = listed.leftOut.find(({ path }) => path === 'logs/tollway-operator-1/operator.log')
     assert.ok(log?.reason, JSON.stringify(listed.leftOut))
-    assert.match(printed, /left out logs\/tollway-operator-1\/operator.log: /)
+    assert.match(out, /left out logs\/tollway-operator-1\/operator.log: /)
   })
 
   it('collects what the account may read, and names the missing rights', async () => {
@@ -247,17 +240,17 @@ describe('kubectl tollway collect', { skip: missingKubeAssets(), timeout: 120_00
   it('collects the rest if an operator ends within an answer, and prints the reasons', async () => {
     const status = JSON.stringify({ resources: [], note: 'a'.repeat(500_000) })
     await cluster.operatorPod('tollway-operator-2', { '/status': status, '/metrics': '' }, '/status')
-    const { code, file, printed } = await collect(runKubectlTollway, '--kubeconfig', cluster.kubeconfig)
+    const { code, file, out } = await collect(runKubectlTollway, '--kubeconfig', cluster.kubeconfig)
     assert.equal(code, 0)
     const { files } = unpack(file)
     assertNoCanary(files)
     assert.ok(files.has('operators/tollway-operator-1/status.json'))
     assert.ok(!files.has('operators/tollway-operator-2/status.json'))
     assert.match(
-      printed,
+      out,
       /^left out operators\/tollway-operator-2\/status\.json: GET .*: the answer is incomplete: aborted$/m,
     )
-    assert.match(printed, /^left out operators\/tollway-operator-2\/metrics\.txt: GET .*connection refused/m)
+    assert.match(out, /^left out operators\/tollway-operator-2\/metrics\.txt: GET .*connection refused/m)
   })
 })
 
@@ -269,8 +262,8 @@ describe('kubectl tollway collect without Tollway', { skip: missingKubeAssets(),
   after(() => cluster?.stop())
 
   it('reports that the cluster has no Tollway, and exits with 1', async () => {
-    const { code, complaints } = await collect(runKubectlTollway, '--kubeconfig', cluster.kubeconfig)
+    const { code, err } = await collect(runKubectlTollway, '--kubeconfig', cluster.kubeconfig)
     assert.equal(code, 1)
-    assert.match(complaints, /found no operator of Tollway: .*, and the cluster does not know the kinds/)
+    assert.match(err, /found no operator of Tollway: .*, and the cluster does not know the kinds/)
   })
 })

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
+import { runCaptured } from '../../../test/support/run-captured.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { serveApi } from '../../api/testing/serve-api.ts'
 import { defaultWhatIfTiming } from '../../ratelimit-queries/what-if.ts'
@@ -18,28 +19,17 @@ spec: {domain: checkout, descriptors: [{key: user, rateLimit: {unit: ${unit}, re
 async function open(t: TestContext) {
   const served = await serveApi(t)
   const operator = ['--operator', new URL(served.url).origin]
-  const run = async (...args: string[]) => {
-    const said = { printed: '', complaints: '' }
-    const code = await runCommand([...args, ...operator], {
-      print(text) {
-        said.printed += text
-      },
-      printError(text) {
-        said.complaints += text
-      },
-    })
-    return { code, ...said }
-  }
+  const run = (...args: string[]) => runCaptured(output => runCommand([...args, ...operator], output))
   return { ...served, run }
 }
 
 describe('tollway counters', () => {
   test('get prints a table', async t => {
     const { run } = await open(t)
-    const { code, printed } = await run('counters', 'get', ...alice)
+    const { code, out } = await run('counters', 'get', ...alice)
     assert.equal(code, 0)
     assert.equal(
-      printed,
+      out,
       'RULE           VALUE  LIMIT  REMAINING  RESET  KEY\n' +
         'checkout.user  10     10     0          30s    checkout_user_alice_0\n',
     )
@@ -47,23 +37,23 @@ describe('tollway counters', () => {
 
   test('raise and reset print the counter after the change as JSON', async t => {
     const { run } = await open(t)
-    const raised = JSON.parse((await run('counters', 'raise', ...alice, '--by', '4', '-o', 'json')).printed)
+    const raised = JSON.parse((await run('counters', 'raise', ...alice, '--by', '4', '-o', 'json')).out)
     assert.deepEqual([raised.value, raised.remaining], [6, 4])
-    const reset = JSON.parse((await run('counters', 'reset', ...alice, '-o', 'json')).printed)
+    const reset = JSON.parse((await run('counters', 'reset', ...alice, '-o', 'json')).out)
     assert.deepEqual([reset.value, reset.confirmed], [0, ['pod-a', 'pod-b']])
   })
 
   test('reset names the pods that have not confirmed, and exits with 1', async t => {
     const { run, pods } = await open(t)
     pods.missing = ['pod-b']
-    const { code, complaints } = await run('counters', 'reset', ...alice)
-    assert.deepEqual([code, complaints], [1, 'pod-b: has not confirmed\n'])
+    const { code, err } = await run('counters', 'reset', ...alice)
+    assert.deepEqual([code, err], [1, 'pod-b: has not confirmed\n'])
   })
 
   test('top prints the keys', async t => {
     const { run } = await open(t)
-    const { printed } = await run('counters', 'top', '-d', 'checkout', '--rule', 'checkout.user')
-    assert.equal(printed, 'KEY         REJECTED  ERROR\nuser=alice  3         0\ncounted for 1 s\n')
+    const { out } = await run('counters', 'top', '-d', 'checkout', '--rule', 'checkout.user')
+    assert.equal(out, 'KEY         REJECTED  ERROR\nuser=alice  3         0\ncounted for 1 s\n')
   })
 
   test('top takes the rule that the entries match', async t => {
@@ -85,9 +75,9 @@ describe('tollway counters', () => {
       ...{ keys: [{ entries, count: 3, error: 0 }], missingAtMost: 0, sinceMs: 1_000, missing: [] },
       hashed: true,
     })
-    const { printed, complaints } = await run('counters', 'top', '-d', 'checkout', '--rule', 'checkout.user')
-    assert.match(printed, /^a%3Db=x\\,y +3/m)
-    assert.match(complaints, /^values are hashes, because DECISION_KEYS_HASHED=true/)
+    const { out, err } = await run('counters', 'top', '-d', 'checkout', '--rule', 'checkout.user')
+    assert.match(out, /^a%3Db=x\\,y +3/m)
+    assert.match(err, /^values are hashes, because DECISION_KEYS_HASHED=true/)
   })
 
   test('tap prints the decisions that have the entries, and no hash matches any', async t => {
@@ -119,13 +109,13 @@ describe('tollway counters', () => {
       }
     }
     play(false)
-    const { code, printed } = await run('counters', 'tap', ...alice)
+    const { code, out } = await run('counters', 'tap', ...alice)
     assert.equal(code, 0)
-    assert.match(printed, /^\S+ pod-a user=alice,plan=free checkout\.user OK\n$/)
+    assert.match(out, /^\S+ pod-a user=alice,plan=free checkout\.user OK\n$/)
     play(true)
     const hidden = await run('counters', 'tap', ...alice)
-    assert.deepEqual([hidden.code, hidden.printed], [2, ''])
-    assert.match(hidden.complaints, /--entries: values are hashes/)
+    assert.deepEqual([hidden.code, hidden.out], [2, ''])
+    assert.match(hidden.err, /--entries: values are hashes/)
   })
 
   for (const [args, message] of [
@@ -142,9 +132,9 @@ describe('tollway counters', () => {
   ] as const)
     test(`${args.join(' ')} is rejected`, async t => {
       const { run } = await open(t)
-      const { code, complaints } = await run('counters', ...args)
+      const { code, err } = await run('counters', ...args)
       assert.equal(code, 2)
-      assert.match(complaints, message)
+      assert.match(err, message)
     })
 })
 
@@ -154,14 +144,11 @@ describe('tollway whatif', () => {
   test('prints the hits by rule and the recorded part of the traffic', async t => {
     const { run } = await open(t)
     writeFileSync(file, manifest('minute'))
-    const { code, printed } = await run('whatif', '-f', file)
+    const { code, out } = await run('whatif', '-f', file)
     assert.equal(code, 0)
-    assert.match(printed, /\ncheckout\.user +12 +3 \(3 to 5\) +5 +10 \(10 to 11\)\n/)
-    assert.match(printed, /\nBased on 15 of 15 calls since 1970-01-01T00:00:01\.000Z, recorded by 2 pods\.\n/)
-    assert.match(
-      printed,
-      /\nBrackets have the bounds: counters may have had hits from before the recording\.\n$/,
-    )
+    assert.match(out, /\ncheckout\.user +12 +3 \(3 to 5\) +5 +10 \(10 to 11\)\n/)
+    assert.match(out, /\nBased on 15 of 15 calls since 1970-01-01T00:00:01\.000Z, recorded by 2 pods\.\n/)
+    assert.match(out, /\nBrackets have the bounds: counters may have had hits from before the recording\.\n$/)
   })
 
   test('waits longer than the operator waits for its pods', async t => {
@@ -180,19 +167,16 @@ describe('tollway whatif', () => {
       `spec: {domain: checkout, descriptors: [{key: user, limits: [&a {name: n, unit: hour, requestsPerUnit: 5}, {<<: *a, unit: day}]}]}`,
     )
     writeFileSync(file, merged)
-    const { code, complaints } = await run('whatif', '-f', file)
+    const { code, err } = await run('whatif', '-f', file)
     assert.equal(code, 0)
-    assert.match(
-      complaints,
-      /^warning: spec\.descriptors\[0\]\.limits\[1\]\.name: the limits share the name/m,
-    )
+    assert.match(err, /^warning: spec\.descriptors\[0\]\.limits\[1\]\.name: the limits share the name/m)
   })
 
   test('names the invalid line of the file', async t => {
     const { run } = await open(t)
     writeFileSync(file, manifest('minuet'))
-    const { code, complaints } = await run('whatif', '-f', file)
+    const { code, err } = await run('whatif', '-f', file)
     assert.equal(code, 2)
-    assert.match(complaints, /spec\.descriptors\[0\]\.rateLimit\.unit: "minuet" is not one of/)
+    assert.match(err, /spec\.descriptors\[0\]\.rateLimit\.unit: "minuet" is not one of/)
   })
 })

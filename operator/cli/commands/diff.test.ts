@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { after, before, describe, it, test } from 'node:test'
 import type { Output } from '@tollway/chassis/command-line/command.ts'
 import { missingKubeAssets } from '../../../test/support/kube-api-server.ts'
+import { runCaptured } from '../../../test/support/run-captured.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { root } from '../../../test/support/tollway.ts'
 import { openTestCluster, type TestCluster } from '../cluster/testing/open-test-cluster.ts'
@@ -13,18 +14,7 @@ import { runCommand } from '../tollway-program.ts'
 
 type Run = (args: readonly string[], output: Output) => Promise<number>
 
-async function capture(run: Run, ...args: string[]) {
-  const said = { printed: '', complaints: '' }
-  const code = await run(args, {
-    print(text) {
-      said.printed += text
-    },
-    printError(text) {
-      said.complaints += text
-    },
-  })
-  return { code, ...said }
-}
+const capture = (run: Run, ...args: string[]) => runCaptured(output => run(args, output))
 
 const place = temporaryFolder('diff')
 const write = (name: string, ...documents: readonly string[]) => {
@@ -68,14 +58,14 @@ describe('tollway diff', () => {
   const diff = (...args: string[]) => capture(runCommand, 'diff', '--state-dir', stateDir, ...args)
 
   it('prints nothing and exits with 0 for equal resources', async () => {
-    assert.deepEqual(await diff('-f', write('same.yaml', checkout)), { code: 0, printed: '', complaints: '' })
+    assert.deepEqual(await diff('-f', write('same.yaml', checkout)), { code: 0, out: '', err: '' })
   })
 
   it('prints changed fields and rules, and exits with 1', async () => {
-    const { code, printed } = await diff('-f', write('edited.yaml', edited))
+    const { code, out } = await diff('-f', write('edited.yaml', edited))
     assert.equal(code, 1)
     assert.equal(
-      printed,
+      out,
       `\
 ~ RateLimitConfig shop/checkout changes
     spec.descriptors[user].rateLimit.requestsPerUnit: 3 -> 5
@@ -94,30 +84,30 @@ Rules:
   it('counts resources as deleted only with --prune', async () => {
     const file = write('pruned.yaml', checkout)
     assert.equal((await diff('-f', file)).code, 0)
-    const { code, printed } = await diff('-f', file, '--prune')
+    const { code, out } = await diff('-f', file, '--prune')
     assert.equal(code, 1)
     assert.match(
-      printed,
+      out,
       /^- RateLimitConfig shop\/search is deleted\n\nRules:\n {2}search.user: gone, was 1\/minute\n$/,
     )
   })
 
   it('prints JSON', async () => {
-    const { printed } = await diff('-f', write('edited.yaml', edited), '-o', 'json')
-    const { resources, rules } = JSON.parse(printed)
+    const { out } = await diff('-f', write('edited.yaml', edited), '-o', 'json')
+    const { resources, rules } = JSON.parse(out)
     assert.deepEqual(resources[0].change, 'change')
     assert.deepEqual(rules[1], { rule: 'checkout.path_/pay', before: '100/hour' })
   })
 
   it('prints the conflict over a domain, and the missing Secret', async () => {
-    const { code, printed } = await diff('-f', write('problems.yaml', thief, kiosk))
+    const { code, out } = await diff('-f', write('problems.yaml', thief, kiosk))
     assert.equal(code, 1)
-    assert.match(printed, /\+ RateLimitConfig shop\/thief is created/)
+    assert.match(out, /\+ RateLimitConfig shop\/thief is created/)
     assert.match(
-      printed,
+      out,
       /Problems:\n.*RateLimitConfig shop\/thief: spec.domain: "checkout" belongs to shop\/checkout/,
     )
-    assert.match(printed, /warning: .*AnimationStreamRoute shop\/kiosk: .*Secret.*kiosk/)
+    assert.match(out, /warning: .*AnimationStreamRoute shop\/kiosk: .*Secret.*kiosk/)
   })
 
   for (const [args, message] of [
@@ -126,9 +116,9 @@ Rules:
     [['-f', place, '--state-dir', '/missing'], /no operator has run with the state in \/missing/],
   ] as const)
     it(`${args.join(' ')} is rejected`, async () => {
-      const { code, complaints } = await diff(...args)
+      const { code, err } = await diff(...args)
       assert.equal(code, 2)
-      assert.match(complaints, message)
+      assert.match(err, message)
     })
 })
 
@@ -157,16 +147,10 @@ describe('kubectl tollway diff', { skip: missingKubeAssets(), timeout: 120_000 }
 
   it('compares with the resources of the cluster, and changes nothing', async () => {
     const same = await capture(runKubectlTollway, 'diff', '-f', write('same.yaml', checkout), ...admin)
-    assert.deepEqual(same, { code: 0, printed: '', complaints: '' })
-    const { code, printed } = await capture(
-      runKubectlTollway,
-      'diff',
-      '-f',
-      write('e.yaml', edited),
-      ...admin,
-    )
+    assert.deepEqual(same, { code: 0, out: '', err: '' })
+    const { code, out } = await capture(runKubectlTollway, 'diff', '-f', write('e.yaml', edited), ...admin)
     assert.equal(code, 1)
-    assert.ok(golden.includes(printed), printed)
+    assert.ok(golden.includes(out), out)
     const { body } = await cluster.api.call('GET', `${resources}/checkout`)
     assert.equal((body as { spec: { descriptors: object[] } }).spec.descriptors.length, 2)
   })
@@ -174,29 +158,29 @@ describe('kubectl tollway diff', { skip: missingKubeAssets(), timeout: 120_000 }
   it('names a Secret that does not exist, and no Secret that exists', async () => {
     const file = write('kiosk.yaml', kiosk)
     const without = await capture(runKubectlTollway, 'diff', '-f', file, ...admin)
-    assert.match(without.printed, /Problems:\n.*AnimationStreamRoute shop\/kiosk: .*kiosk.*does not exist/)
+    assert.match(without.out, /Problems:\n.*AnimationStreamRoute shop\/kiosk: .*kiosk.*does not exist/)
     await cluster.put('/api/v1/namespaces/shop/secrets', {
       metadata: { name: 'kiosk' },
       stringData: { token: 'a' },
     })
     const withSecret = await capture(runKubectlTollway, 'diff', '-f', file, ...admin)
-    assert.doesNotMatch(withSecret.printed, /Problems/)
+    assert.doesNotMatch(withSecret.out, /Problems/)
   })
 
   it('rejects what the API server rejects', async () => {
     const wrong = write('wrong.yaml', checkout.replace('minute', 'fortnight'))
-    const { code, complaints } = await capture(runKubectlTollway, 'diff', '-f', wrong, ...admin)
+    const { code, err } = await capture(runKubectlTollway, 'diff', '-f', wrong, ...admin)
     assert.equal(code, 2)
-    assert.match(complaints, /422 Invalid: .*unit/)
+    assert.match(err, /422 Invalid: .*unit/)
   })
 
   it('compares without defaults for an account that may only read', async () => {
     const mayRead = [{ apiGroups: ['tollway.dev'], resources: ['*'], verbs: ['get', 'list'] }]
     const kubeconfig = await cluster.account('reader', { shop: mayRead })
     const args = ['diff', '-f', write('e.yaml', edited), '-n', 'shop', '--kubeconfig', kubeconfig]
-    const { code, printed, complaints } = await capture(runKubectlTollway, ...args)
+    const { code, out, err } = await capture(runKubectlTollway, ...args)
     assert.equal(code, 1)
-    assert.match(printed, /checkout.user: 3\/minute -> 5\/minute/)
-    assert.match(complaints, /compared without the defaults .*lacks the right to update ratelimitconfigs/)
+    assert.match(out, /checkout.user: 3\/minute -> 5\/minute/)
+    assert.match(err, /compared without the defaults .*lacks the right to update ratelimitconfigs/)
   })
 })

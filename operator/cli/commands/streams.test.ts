@@ -5,6 +5,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { runCaptured } from '../../../test/support/run-captured.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import type { RequestOnPage, StreamsPage } from '../../broker-queries/read-pages.ts'
 import { changesOf, ratedRows, rowsOf } from '../../broker-queries/stream-rows.ts'
@@ -61,18 +62,8 @@ async function serve(t: TestContext, answer: object | number): Promise<FakeBroke
   return { address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, calls, tokens }
 }
 
-async function tollway(...args: readonly string[]) {
-  let [out, err] = ['', '']
-  const code = await runCommand(['streams', ...args], {
-    print: text => {
-      out += text
-    },
-    printError: text => {
-      err += text
-    },
-  })
-  return { code, out, err }
-}
+const tollway = (...args: readonly string[]) =>
+  runCaptured(output => runCommand(['streams', ...args], output))
 
 const at = (...brokers: readonly FakeBroker[]) => brokers.flatMap(({ address }) => ['--address', address])
 const lines = (table: string) => table.split('\n').map(line => line.split(/ {2,}/).join(' | '))

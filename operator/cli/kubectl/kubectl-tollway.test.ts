@@ -5,6 +5,7 @@ import { after, before, describe, it } from 'node:test'
 import { version } from '@tollway/chassis/version.ts'
 import { missingKubeAssets } from '../../../test/support/kube-api-server.ts'
 import { startProgram } from '../../../test/support/program.ts'
+import { runCaptured } from '../../../test/support/run-captured.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { root } from '../../../test/support/tollway.ts'
 import { openTestCluster, systemNamespace, type TestCluster } from '../cluster/testing/open-test-cluster.ts'
@@ -35,18 +36,7 @@ const report = {
   problems: [],
 }
 
-async function run(...args: string[]) {
-  const said = { printed: '', complaints: '' }
-  const code = await runKubectlTollway(args, {
-    print(text) {
-      said.printed += text
-    },
-    printError(text) {
-      said.complaints += text
-    },
-  })
-  return { code, ...said }
-}
+const run = (...args: string[]) => runCaptured(output => runKubectlTollway(args, output))
 
 describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () => {
   let cluster: TestCluster
@@ -69,11 +59,11 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
   after(() => cluster?.stop())
 
   it('status prints the report of the operator, through the API server', async () => {
-    const { code, printed, complaints } = await run('status', ...admin, '-n', 'shop')
-    assert.equal(complaints, '')
+    const { code, out, err } = await run('status', ...admin, '-n', 'shop')
+    assert.equal(err, '')
     assert.equal(code, 0)
-    assert.match(printed, /RateLimitConfig +shop\/checkout +checkout .* 1\/1 +True/)
-    assert.ok(page.includes(printed), printed)
+    assert.match(out, /RateLimitConfig +shop\/checkout +checkout .* 1\/1 +True/)
+    assert.ok(page.includes(out), out)
   })
 
   it('status names the resources that the account may list, and a missing right to list them', async () => {
@@ -85,20 +75,20 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
     const inTollway = ['--tollway-namespace', systemNamespace]
     const tenant = await cluster.account('tenant', { [systemNamespace]: pages, shop: mayList })
     const ofShop = await run('status', '--kubeconfig', tenant, ...inTollway, '-n', 'shop')
-    assert.deepEqual([ofShop.code, ofShop.complaints], [0, ''])
-    assert.match(ofShop.printed, /shop\/checkout/)
+    assert.deepEqual([ofShop.code, ofShop.err], [0, ''])
+    assert.match(ofShop.out, /shop\/checkout/)
     const ofAll = await run('status', '--kubeconfig', tenant, ...inTollway)
     assert.equal(ofAll.code, 2)
-    assert.match(ofAll.complaints, /tenant lacks the right to list ratelimitconfigs\.tollway\.dev in all/)
+    assert.match(ofAll.err, /tenant lacks the right to list ratelimitconfigs\.tollway\.dev in all/)
   })
 
   it('try and validate read the resources of the cluster', async () => {
     const tried = await run('try', ...admin, '-d', 'checkout', '-e', 'user=alice')
-    assert.deepEqual([tried.code, tried.complaints], [0, ''])
-    assert.match(tried.printed, /=> checkout.user: 3\/minute\n/)
-    assert.ok(page.includes(tried.printed), tried.printed)
+    assert.deepEqual([tried.code, tried.err], [0, ''])
+    assert.match(tried.out, /=> checkout.user: 3\/minute\n/)
+    assert.ok(page.includes(tried.out), tried.out)
     const validated = await run('validate', ...admin)
-    assert.deepEqual(validated, { code: 0, printed: '1 resource, no problem\n', complaints: '' })
+    assert.deepEqual(validated, { code: 0, out: '1 resource, no problem\n', err: '' })
   })
 
   it('version prints the versions of the command, the operators, the pods and the definitions', async () => {
@@ -109,31 +99,31 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
     const containers = [{ name: 'ratelimit', image: 'registry.test:5000/tollway/ratelimit:0.1.0@sha256:abc' }]
     const pod = { metadata: { name: 'tollway-ratelimit-1', labels }, spec: { containers } }
     await cluster.put(`/api/v1/namespaces/${systemNamespace}/pods`, pod)
-    const { code, printed, complaints } = await run('version', ...admin)
-    assert.deepEqual([code, complaints], [0, ''])
+    const { code, out, err } = await run('version', ...admin)
+    assert.deepEqual([code, err], [0, ''])
     for (const row of [
       new RegExp(`^client +node ${process.version} +${version}$`, 'm'),
       /^operator +tollway-operator-1 +9\.8\.7 +tollway$/m,
       /^service +tollway-ratelimit-1 +0\.1\.0 +registry\.test:5000\/tollway\/ratelimit:0\.1\.0@sha256:abc$/m,
       /^definition +ratelimitconfigs\.tollway\.dev +unknown$/m,
     ])
-      assert.match(printed, row)
-    const json = JSON.parse((await run('version', ...admin, '-o', 'json')).printed)
+      assert.match(out, row)
+    const json = JSON.parse((await run('version', ...admin, '-o', 'json')).out)
     assert.deepEqual(Object.keys(json), ['client', 'operators', 'services', 'definitions'])
     assert.equal(json.definitions.length, 3)
   })
 
   it('version prints what the account may read, and the rights that it lacks', async () => {
-    const { code, printed, complaints } = await run('version', ...reader)
+    const { code, out, err } = await run('version', ...reader)
     assert.equal(code, 1)
-    assert.match(printed, new RegExp(`^client .* ${version}$`, 'm'))
-    assert.match(complaints, /lacks the right to list pods in all namespaces/)
-    assert.match(complaints, /lacks the right to get customresourcedefinitions\.apiextensions\.k8s\.io/)
+    assert.match(out, new RegExp(`^client .* ${version}$`, 'm'))
+    assert.match(err, /lacks the right to list pods in all namespaces/)
+    assert.match(err, /lacks the right to get customresourcedefinitions\.apiextensions\.k8s\.io/)
   })
 
   it('try and validate read one namespace for an account that may only list that namespace', async () => {
-    const { code, printed } = await run('validate', ...reader, '-n', 'shop')
-    assert.deepEqual([code, printed], [0, '1 resource, no problem\n'])
+    const { code, out } = await run('validate', ...reader, '-n', 'shop')
+    assert.deepEqual([code, out], [0, '1 resource, no problem\n'])
   })
 
   const user = `system:serviceaccount:${systemNamespace}:reader`
@@ -151,19 +141,19 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
     [['try', '-d', 'a', '-e', 'b=c', '--as', 'bob'], `${user} lacks the right to impersonate`],
   ] as const)
     it(`${args.join(' ')} names the missing right`, async () => {
-      const { code, complaints } = await run(...args, ...reader)
+      const { code, err } = await run(...args, ...reader)
       assert.equal(code, 2)
-      assert.ok(complaints.includes(right), complaints)
+      assert.ok(err.includes(right), err)
     })
 
   it('status names the page that the account may not get', async () => {
     const mayList = [{ apiGroups: [''], resources: ['pods'], verbs: ['list'] }]
     const kubeconfig = await cluster.account('lister', { [systemNamespace]: mayList })
-    const { code, complaints } = await run(
+    const { code, err } = await run(
       ...['status', '--kubeconfig', kubeconfig, '--tollway-namespace', systemNamespace],
     )
     assert.equal(code, 2)
-    assert.match(complaints, /lister lacks the right to get pods\/proxy in the namespace tollway-system/)
+    assert.match(err, /lister lacks the right to get pods\/proxy in the namespace tollway-system/)
   })
 
   it('counters names the rights that kubectl needs to forward a port', async () => {
@@ -173,20 +163,20 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
     ] as const) {
       const rules = [{ apiGroups: [''], resources: ['pods'], verbs }]
       const kubeconfig = await cluster.account(name, { [systemNamespace]: rules })
-      const { code, complaints } = await run(
+      const { code, err } = await run(
         ...['counters', 'get', '--kubeconfig', kubeconfig, '--tollway-namespace', systemNamespace],
         ...['-d', 'checkout', '-e', 'user=alice'],
       )
       assert.equal(code, 2)
       const lacked = `${name} lacks the right to ${right} in the namespace ${systemNamespace}`
-      assert.ok(complaints.includes(`${systemNamespace}:${lacked}`), complaints)
+      assert.ok(err.includes(`${systemNamespace}:${lacked}`), err)
     }
   })
 
   it("status repeats kubectl's error if it cannot forward the port", async () => {
     const said = await run('counters', 'get', ...admin, '-d', 'checkout', '-e', 'user=alice')
     assert.equal(said.code, 2)
-    assert.match(said.complaints, /kubectl tollway counters: kubectl port-forward: .*pod/)
+    assert.match(said.err, /kubectl tollway counters: kubectl port-forward: .*pod/)
   })
 
   it('runs and completes its commands through kubectl', async () => {
@@ -220,9 +210,9 @@ describe('kubectl tollway without Tollway', { skip: missingKubeAssets(), timeout
     const admin = ['--kubeconfig', cluster.kubeconfig]
     const validated = await run('validate', ...admin)
     assert.equal(validated.code, 2)
-    assert.match(validated.complaints, /this cluster has no Tollway: it does not know \w+\.tollway\.dev/)
+    assert.match(validated.err, /this cluster has no Tollway: it does not know \w+\.tollway\.dev/)
     const status = await run('status', ...admin)
     assert.equal(status.code, 2)
-    assert.match(status.complaints, /found no operator of Tollway: no namespace has a pod with the label/)
+    assert.match(status.err, /found no operator of Tollway: no namespace has a pod with the label/)
   })
 })

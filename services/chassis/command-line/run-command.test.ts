@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { runCaptured } from '../../../test/support/run-captured.ts'
 import { type Command, UsageError } from './command.ts'
 import { text } from './option.ts'
 import { parseOptions } from './parse-options.ts'
@@ -32,22 +33,9 @@ const command: Command = {
   },
 }
 
-async function run(line: string) {
-  const said = { out: '', err: '' }
-  const code = await runCommand(
-    command,
-    'tollway streams',
-    line.split(' ').filter(arg => arg !== ''),
-    {
-      print(text) {
-        said.out += text
-      },
-      printError(text) {
-        said.err += text
-      },
-    },
-  )
-  return { code, ...said }
+function run(line: string) {
+  const args = line.split(' ').filter(arg => arg !== '')
+  return runCaptured(output => runCommand(command, 'tollway streams', args, output))
 }
 
 describe('a command with subcommands', () => {
