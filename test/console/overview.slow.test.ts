@@ -240,6 +240,23 @@ describe('lists of the console in Chromium', { skip: missingChromium }, () => {
     await heading.getByRole('button').click({ trial: true })
   })
 
+  test('a key that is typed as soon as its field appears stays', async () => {
+    const page = await open('', { domains: ['checkout'] })
+    await page.evaluate(`new MutationObserver((_, observer) => {
+      const field = document.querySelector('#entries')
+      if (field === null) return
+      observer.disconnect()
+      field.value = 'user=bob'
+      field.dispatchEvent(new Event('input', { bubbles: true }))
+    }).observe(document.body, { childList: true, subtree: true })`)
+    await page.getByRole('link', { name: 'checkout', exact: true }).click()
+    // An answer that is asked for by an effect of the page.
+    await page.getByRole('row', { name: /^user / }).waitFor()
+    assert.equal(await page.getByLabel('Entries').inputValue(), 'user=bob')
+    await page.getByRole('button', { name: 'Read' }).click()
+    await page.locator('.values').waitFor()
+  })
+
   test('an id is copied by its button', async () => {
     const page = await open('merchants', { merchants: ['cafe'] })
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])

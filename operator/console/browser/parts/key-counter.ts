@@ -1,5 +1,5 @@
 import { signal, useSignal } from '@preact/signals'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { descriptorParameters, type Entry, parseEntries } from '../../../api/entries.ts'
 import type { Counter, CounterChange, RaiseBody, ResetBody, RightList } from '../../../api/shapes.ts'
 import { CallError, call, post } from '../calls/api.ts'
@@ -124,7 +124,8 @@ function describeChange({ confirmed, missing }: CounterChange, { action }: Chang
 
 function EntriesForm({ onRead }: { readonly onRead: () => void }) {
   const text = useSignal(chosenEntries.value)
-  useEffect(() => {
+  // Before the field can be seen: a later effect would drop what a person has typed already.
+  useLayoutEffect(() => {
     text.value = chosenEntries.value
   }, [chosenEntries.value])
   const submit = (event: Event) => {
