@@ -73,10 +73,19 @@ describe('the console of a cluster', { skip, timeout: 300_000 }, () => {
   it('shows a viewer live calls and counters, and no button for changes', async () => {
     const page = await logIn(viewer)
     await page.getByRole('img', { name: /^Hits.*allowed 0/ }).waitFor()
-    const beginMs = performance.now()
-    // A decision may miss its deadline while the machine is busy.
-    while ((await callAs('the-first')) !== 200);
-    await page.getByRole('img', { name: /^Hits.*allowed [1-9]/ }).waitFor()
+    // The page shows seconds from before it was opened at once, and live ones as soon as all pods report them.
+    const seen = page.getByRole('img', { name: /^Hits.*allowed [1-9]/ })
+    let calls = 0
+    let beginMs = 0
+    await eventually('a call on the page', async () => {
+      calls += 1
+      beginMs = performance.now()
+      await callAs(`the-first-${calls}`)
+      return seen.waitFor({ timeout: 2_000 }).then(
+        () => true,
+        () => false,
+      )
+    })
     const shownMs = Math.round(performance.now() - beginMs)
     figures.note('a call → on the page of the console', '< 1.5 s', `${shownMs} ms`)
     await decides([200, 200, 200, 429], user => {
