@@ -165,22 +165,6 @@ test('tags contain the version and the commit, and mark uncommitted changes', ()
   )
 })
 
-test('the Dockerfile has the entry points, variables and ports of the archives', () => {
-  const dockerfile = readFileSync(join(root, 'images/Dockerfile'), 'utf8')
-  const [, base = ''] = /^FROM scratch AS node\n(.*?)\n\n/ms.exec(dockerfile) ?? []
-  for (const { name, run } of ourRecipes(root, sources.version, () => smallNode)) {
-    const [, stage = ''] =
-      new RegExp(`^FROM node AS ${name}\\n(.*?)(?:\\n\\n|$(?![^]))`, 'ms').exec(dockerfile) ?? []
-    assert.ok(stage.includes(`ENTRYPOINT ${JSON.stringify(run.Entrypoint)}`), `${name}: ${stage}`)
-    assert.equal(stage.includes('CMD'), run.Cmd !== undefined)
-    const lines = [base, stage].flatMap(text => text.split('\n').filter(line => line.startsWith('ENV ')))
-    const variables = lines.flatMap(line => line.slice('ENV '.length).split(' '))
-    assert.deepEqual(variables.toSorted(), run.Env?.toSorted(), name)
-    const ports = Object.keys(run.ExposedPorts ?? {}).map(port => port.replace('/tcp', ''))
-    assert.ok(stage.includes(`EXPOSE ${ports.join(' ')}\n`), `${name}: ${stage}`)
-  }
-})
-
 test('the help lists every image, and an unknown image is rejected with the list', () => {
   const call = (...args: readonly string[]) => {
     const { PATH, NODE_COMPILE_CACHE } = process.env

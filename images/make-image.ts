@@ -30,7 +30,7 @@ export interface Maker {
  *
  * NAME.tar          the image
  * NAME.cdx.json     its bill of materials, for Tollway's images
- * layers/, root/    its content: as the layers of the archives, and as folders, for images/Dockerfile
+ * layers/, root/    its content: as the layers of the archives, and as folders, for the Dockerfile
  */
 export function createMaker(folder: string, sources: SourceState): Maker {
   const made = new Map<string, Promise<Layer>>()
