@@ -104,21 +104,24 @@ test('the documentation of the operator has exactly the existing reasons of cond
   assert.deepEqual(new Set(rows), new Set(reasons))
 })
 
-test('decision records have consecutive numbers, a title with the number, and a row in the index', () => {
+test('decision records have a number, a title, a date and a status, and a row in the index', () => {
   const folder = 'docs/decisions'
   const names = readdirSync(join(root, folder)).filter(name => name !== 'README.md')
-  const rows = names.map((name, index) => {
-    const number = `${index + 1}`.padStart(4, '0')
-    const [, title = ''] = new RegExp(`^# ${number}: (.+)\n`).exec(read(`${folder}/${name}`)) ?? []
-    assert.match(name, new RegExp(`^${number}-[a-z0-9-]+\\.md$`))
-    assert.notEqual(title, '', `${name} begins with: # ${number}: Title`)
-    return `| [${number}](${name}) | ${title} |`
+  const head =
+    /^# (\d{4}): (.+)\n\nAccepted on (\d{4}-\d\d-\d\d)\.(?: Superseded by \[(\d{4})\]\(\4-[a-z0-9-]+\.md\)\.)?\n\n/
+  const rows = names.map(name => {
+    const [, number, title, date, later] = head.exec(read(`${folder}/${name}`)) ?? []
+    assert.ok(name.startsWith(`${number}-`), `${name} begins with: # NUMBER: Title, and Accepted on DATE.`)
+    const status = later === undefined ? 'accepted' : `superseded by ${later}`
+    return `| [${number}](${name}) | ${title} | ${date} | ${status} |`
   })
+  assert.equal(new Set(names.map(name => name.slice(0, 4))).size, names.length, 'two records have one number')
   assert.deepEqual(read(`${folder}/README.md`).match(/^\| \[.*$/gm), rows)
 })
 
 test('pages name source files that exist', () => {
-  const pages = paths.filter(path => path.endsWith('.md'))
+  // Records of measurements have the names of their time.
+  const pages = paths.filter(path => path.endsWith('.md') && !path.startsWith('bench/results/'))
   const missing = pages.flatMap(page => {
     const named = [
       ...proseLines(page)
