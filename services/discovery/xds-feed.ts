@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
-import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
+import { createBackoff } from '@tollway/chassis/backoff.ts'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { RateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
+import { type CallState, ReconnectingCall } from '@tollway/grpc/client/reconnecting-call.ts'
 import {
   DiscoveryRequestSchema,
   type DiscoveryResponse,
@@ -66,27 +66,35 @@ const defaultLastGoodPatienceMs = 1_000
 /** A client of the State of the World feed of any management server. */
 export class XdsFeed {
   readonly #options: XdsFeedOptions
-  readonly #backoff: Backoff
+  readonly #stream: ReconnectingCall
   readonly #refusals: RefusalSender
   readonly #session: DiscoverySession
-  readonly #interruptions: InterruptionLog
-  readonly #stopped = new AbortController()
+  /** Whether a failure was logged, and no response received since. */
+  #isInterrupted = false
   #hadResponse = false
-  #running: Promise<void> = Promise.resolve()
   #patience: NodeJS.Timeout | undefined
 
   constructor(options: XdsFeedOptions) {
+    const { connectRetryMs, random, clock } = options
+    const backoff = createBackoff({ ...options.backoff, random })
     this.#options = options
-    this.#backoff = createBackoff({ ...options.backoff, random: options.random })
-    this.#refusals = new RefusalSender(options.refusalIntervalMs ?? defaultRefusalIntervalMs, options.clock)
+    this.#refusals = new RefusalSender(options.refusalIntervalMs ?? defaultRefusalIntervalMs, clock)
     this.#session = createDiscoverySession(options)
-    this.#interruptions = new InterruptionLog(options.connection.server, options.log)
+    this.#stream = new ReconnectingCall({
+      callOnce: (signal, onWorking) => this.#streamOnce(signal, onWorking),
+      backoff: { ...backoff, nextMs: () => (this.#hadResponse ? backoff.nextMs() : connectRetryMs) },
+      establishedMs,
+      // As when a server is replaced.
+      reopensAtOnce: true,
+      onState: state => this.#logState(state),
+      clock,
+    })
   }
 
   /** Opens the stream, and opens it again after each end. */
   start(): void {
     const { lastGoodFile, lastGoodPatienceMs = defaultLastGoodPatienceMs, log } = this.#options
-    this.#running = this.#run()
+    this.#stream.start()
     if (lastGoodFile === undefined) return
     const useLater = () => void useLastGood(this.#session, lastGoodFile, log)
     this.#patience = setTimeout(useLater, lastGoodPatienceMs)
@@ -94,45 +102,25 @@ export class XdsFeed {
 
   async stop(): Promise<void> {
     clearTimeout(this.#patience)
-    this.#stopped.abort()
+    const stopped = this.#stream.stop()
     this.#refusals.cancel()
-    await this.#running
+    await stopped
     this.#options.connection.close()
     await this.#options.lastGoodFile?.close()
   }
 
-  async #run(): Promise<void> {
-    const { clock } = this.#options
-    const { signal } = this.#stopped
-    while (!signal.aborted) {
-      const startMs = clock.monotonicMs()
-      let reason = 'the server ended the stream'
-      try {
-        await this.#streamOnce()
-      } catch (error) {
-        reason = reasonOf(error)
-      }
-      if (signal.aborted) return
-      const waitMs = this.#waitAfter(clock.monotonicMs() - startMs)
-      this.#interruptions.began(reason, waitMs)
-      await pause(waitMs, signal)
-    }
-  }
-
-  async #streamOnce(): Promise<void> {
-    const { signal } = this.#stopped
+  async #streamOnce(signal: AbortSignal, onWorking: () => void): Promise<void> {
     const stream = this.#options.connection.client().bidi(discoveryPath, discoveryCodec, { signal })
     stream.write(this.#session.firstRequest())
     try {
       for await (const response of stream.messages) {
         if (signal.aborted) return
-        this.#hadResponse = true
-        this.#interruptions.ended()
+        this.#logResponse()
         const { request, verdict } = await this.#session.answer(response)
         if (verdict === 'refused') await this.#refusals.send(() => stream.write(request))
         else {
           this.#refusals.cancel()
-          this.#backoff.reset()
+          onWorking()
           this.#options.lastGoodFile?.keep(withoutNonce(response))
           stream.write(request)
         }
@@ -142,12 +130,27 @@ export class XdsFeed {
     }
   }
 
-  /** Returns the delay before the next stream; 0 after a long-lived stream, as when a server is replaced. */
-  #waitAfter(lastedMs: number): number {
-    const waitMs = this.#hadResponse ? this.#backoff.nextMs() : this.#options.connectRetryMs
-    if (lastedMs < Math.max(waitMs, establishedMs)) return waitMs
-    this.#backoff.reset()
-    return 0
+  #logResponse(): void {
+    const { connection, log } = this.#options
+    this.#hadResponse = true
+    if (this.#isInterrupted) log.info('connected to the management server', { server: connection.server })
+    this.#isInterrupted = false
+  }
+
+  /** Logs each new reason for an interruption once: a server can be away for days. */
+  #logState(state: CallState): void {
+    if (state.kind === 'working') return
+    const { connection, log } = this.#options
+    const { server } = connection
+    const reason = reasonOf(state.error)
+    if (state.retryMs === 0) {
+      log.info('open the stream to the management server again', { server, reason })
+      return
+    }
+    const level = state.isRepeated && this.#isInterrupted ? 'debug' : 'warn'
+    this.#isInterrupted = true
+    const retryMs = Math.round(state.retryMs)
+    log[level]('no connection to the management server', { server, reason, retryMs })
   }
 }
 
@@ -224,39 +227,6 @@ class RefusalSender {
   }
 }
 
-/** Logs each new reason for an interruption once, and its end: a server can be away for days. */
-class InterruptionLog {
-  readonly #server: string
-  readonly #log: Log
-  #lastReason: string | undefined
-
-  constructor(server: string, log: Log) {
-    this.#server = server
-    this.#log = log
-  }
-
-  began(reason: string, waitMs: number): void {
-    const server = this.#server
-    if (waitMs === 0) {
-      this.#log.info('open the stream to the management server again', { server, reason })
-      return
-    }
-    const level = reason === this.#lastReason ? 'debug' : 'warn'
-    this.#lastReason = reason
-    this.#log[level]('no connection to the management server', {
-      server,
-      reason,
-      retryMs: Math.round(waitMs),
-    })
-  }
-
-  ended(): void {
-    if (this.#lastReason === undefined) return
-    this.#lastReason = undefined
-    this.#log.info('connected to the management server', { server: this.#server })
-  }
-}
-
 /** The message of grpc-js for a connection that the server closed with the code ENHANCE_YOUR_CALM. */
 const calmMessage = 'Bandwidth exhausted or memory limit exceeded'
 
@@ -265,9 +235,4 @@ function reasonOf(error: unknown): string {
   const { message } = error as Error
   if (message === calmMessage) return 'the server closed the connection with ENHANCE_YOUR_CALM'
   return /Last error: (?:Error: )?(.*?)\.? Resolution note:/.exec(message)?.[1] || message
-}
-
-/** Resolves after `waitMs`, or when the signal is aborted. */
-function pause(waitMs: number, signal: AbortSignal): Promise<void> {
-  return sleep(waitMs, undefined, { signal }).catch(() => {})
 }

@@ -8,7 +8,7 @@ import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import { openTracing } from '@tollway/chassis/tracing/open-tracing.ts'
 import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
-import type { KeptCall } from '@tollway/discovery/kept-call.ts'
+import type { ReconnectingCall } from '@tollway/grpc/client/reconnecting-call.ts'
 import { assertAddressesFree } from '@tollway/grpc/server/assert-addresses-free.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { createHealthTable } from '@tollway/grpc/server/health.ts'
@@ -171,7 +171,7 @@ async function startReports(
   settings: Settings,
   connection: FeedConnection | undefined,
   parts: Omit<ReportsParts, 'connection'>,
-): Promise<KeptCall | undefined> {
+): Promise<ReconnectingCall | undefined> {
   if (connection === undefined || !settings.reportDecisions) return undefined
   const { openReports } = await import('./telemetry/open-reports.ts')
   const reports = openReports(settings, { ...parts, connection })

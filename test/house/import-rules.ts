@@ -95,7 +95,7 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'services/broker/feeds/',
     content: 'routes from the feed, and what this broker reports to the operator over its connection',
-    mayImport: ['proto/', chassis, 'services/discovery/', 'services/broker/routes/'],
+    mayImport: ['proto/', chassis, 'services/grpc/client/', 'services/discovery/', 'services/broker/routes/'],
   },
   {
     place: 'services/broker/streams/',

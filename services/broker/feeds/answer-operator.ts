@@ -1,13 +1,9 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
+import { createFeedCall, type FeedCallTiming } from '@tollway/discovery/feed-call.ts'
 import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
-import {
-  createKeptCall,
-  type KeptCall,
-  type KeptCallTiming,
-  receiveAll,
-} from '@tollway/discovery/kept-call.ts'
+import { type ReconnectingCall, receiveAll } from '@tollway/grpc/client/reconnecting-call.ts'
 import {
   type BrokerAnswerSchema,
   BrokerReportSchema,
@@ -36,10 +32,10 @@ interface OperatorAnswersOptions {
   /** Uniform in [0, 1). */
   readonly random: () => number
   readonly log: Log
-  readonly timing?: KeptCallTiming
+  readonly timing?: FeedCallTiming
 }
 
-const defaultTiming: KeptCallTiming = {
+const defaultTiming: FeedCallTiming = {
   backoff: { initialMs: 200, maxMs: 5_000 },
   unsupportedMs: 60_000,
 }
@@ -60,7 +56,7 @@ type Answer = MessageInitShape<typeof BrokerAnswerSchema>
 const encode = (report: Report) => toBinary(BrokerReportSchema, create(BrokerReportSchema, { report }))
 
 /** Answers the operator of the feed about the requests of this broker, over the connection of the feed. */
-export function createOperatorAnswers(options: OperatorAnswersOptions): KeptCall {
+export function createOperatorAnswers(options: OperatorAnswersOptions): ReconnectingCall {
   const { connection, identity, pages, timing = defaultTiming } = options
 
   async function callOnce(signal: AbortSignal): Promise<void> {
@@ -81,7 +77,7 @@ export function createOperatorAnswers(options: OperatorAnswersOptions): KeptCall
     await receiveAll(call.messages, request => void answer(request).catch(() => {}))
   }
 
-  return createKeptCall({ ...options, what: 'answer the operator', timing, callOnce })
+  return createFeedCall({ ...options, what: 'answer the operator', timing, callOnce })
 }
 
 /** Returns undefined for a request that this version does not know. */

@@ -2,13 +2,9 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import { createFeedCall, type FeedCallTiming } from '@tollway/discovery/feed-call.ts'
 import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
-import {
-  createKeptCall,
-  type KeptCall,
-  type KeptCallTiming,
-  receiveAll,
-} from '@tollway/discovery/kept-call.ts'
+import { type ReconnectingCall, receiveAll } from '@tollway/grpc/client/reconnecting-call.ts'
 import { StreamReportEndSchema, StreamReportSchema } from '@tollway/proto/tollway/operator/v1/stream_reports'
 
 /** The load of one route in this process. */
@@ -35,7 +31,7 @@ interface LoadReporterOptions {
   readonly timing?: Partial<LoadReportTiming>
 }
 
-interface LoadReportTiming extends KeptCallTiming {
+interface LoadReportTiming extends FeedCallTiming {
   /** The time between two reports. */
   readonly intervalMs: number
 }
@@ -58,7 +54,7 @@ const reportCodec = {
  * stream, and again after a change. While the operator does not read, no reports are queued: the next one has
  * the state at that time.
  */
-export function createLoadReporter(options: LoadReporterOptions): KeptCall {
+export function createLoadReporter(options: LoadReporterOptions): ReconnectingCall {
   const { connection, uid, loads } = options
   const timing = { ...defaultLoadReportTiming, ...options.timing }
 
@@ -84,7 +80,7 @@ export function createLoadReporter(options: LoadReporterOptions): KeptCall {
     await ended
   }
 
-  return createKeptCall({ ...options, what: 'report the load of streams', timing, callOnce })
+  return createFeedCall({ ...options, what: 'report the load of streams', timing, callOnce })
 }
 
 /** Equal loads have equal bytes, in any order. */

@@ -2,7 +2,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import type { HistogramReading } from '@tollway/chassis/metrics/histogram.ts'
 import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
-import type { KeptCall } from '@tollway/discovery/kept-call.ts'
+import type { ReconnectingCall } from '@tollway/grpc/client/reconnecting-call.ts'
 import type { Counters } from '../counters/counters.ts'
 import type { Configuration } from '../feeds/configuration.ts'
 import type { ObserverSlot } from '../limiter/decision.ts'
@@ -31,7 +31,7 @@ export interface ReportsParts {
 const maxTappedOfPod = 50
 
 /** Opens the reports that the settings ask for. Import this module only if there is a feed. */
-export function openReports(settings: Settings, parts: ReportsParts): KeptCall {
+export function openReports(settings: Settings, parts: ReportsParts): ReconnectingCall {
   const { decisionRecordingBytes: bytes, hashReportedKeys, backendType } = settings
   const { configuration, ...same } = parts
   const identity = identityOf(settings)

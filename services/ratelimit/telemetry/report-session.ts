@@ -1,14 +1,10 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { type HistogramReading, histogramBuckets, quantileMs } from '@tollway/chassis/metrics/histogram.ts'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
+import { createFeedCall, type FeedCallTiming } from '@tollway/discovery/feed-call.ts'
 import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
-import {
-  createKeptCall,
-  type KeptCall,
-  type KeptCallTiming,
-  receiveAll,
-} from '@tollway/discovery/kept-call.ts'
 import type { BidiCall } from '@tollway/grpc/client/client.ts'
+import { type ReconnectingCall, receiveAll } from '@tollway/grpc/client/reconnecting-call.ts'
 import { flag, hasFlag, recordCount } from '../rules/domain-table.ts'
 import type { Stats } from '../stats/stats.ts'
 import { type Report, type Request, sessionCodec, sessionPath, totalsMessage } from './report-codec.ts'
@@ -43,7 +39,7 @@ export interface Identity {
   readonly backend: string
 }
 
-interface ReportTiming extends KeptCallTiming {
+interface ReportTiming extends FeedCallTiming {
   /** The time between two reports of the totals. */
   readonly intervalMs: number
 }
@@ -55,10 +51,10 @@ const defaultReportTiming: ReportTiming = {
 }
 
 /** Reports decisions to the operator of the feed, and answers its requests. */
-export function createReportSession(options: ReportSessionOptions): KeptCall {
+export function createReportSession(options: ReportSessionOptions): ReconnectingCall {
   const timing = { ...defaultReportTiming, ...options.timing }
   const callOnce = createReporter(options, timing.intervalMs)
-  return createKeptCall({ ...options, what: 'report decisions', timing, callOnce })
+  return createFeedCall({ ...options, what: 'report decisions', timing, callOnce })
 }
 
 /**
