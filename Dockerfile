@@ -12,7 +12,7 @@ COPY crds/package.json crds/
 COPY operator/package.json operator/
 COPY services/grpc/package.json services/grpc/
 COPY services/chassis/package.json services/chassis/
-COPY services/discovery/package.json services/discovery/
+COPY services/xds-client/package.json services/xds-client/
 COPY services/ratelimit/package.json services/ratelimit/
 COPY services/broker/package.json services/broker/
 COPY services/payments/package.json services/payments/

@@ -27,7 +27,7 @@ function inWorkspace(specifier: string): string {
   return services.includes(name) ? `services/${name}/${rest}` : `${name}/${rest}`
 }
 
-const services = ['broker', 'chassis', 'discovery', 'grpc', 'payments', 'ratelimit']
+const services = ['broker', 'chassis', 'grpc', 'payments', 'ratelimit', 'xds-client']
 
 const isOurs = (imported: string) => /^(proto|crds|operator|services|test)\//.test(imported)
 

@@ -10,8 +10,8 @@ import {
 } from '@tollway/chassis/settings.ts'
 import { tracingSettings } from '@tollway/chassis/tracing/tracing-settings.ts'
 import { webhookSettings } from '@tollway/chassis/webhooks/webhook-settings.ts'
-import { feedSettings } from '@tollway/discovery/feed-settings.ts'
 import { grpcServerSettings } from '@tollway/grpc/server/server-settings.ts'
+import { feedSettings } from '@tollway/xds-client/feed-settings.ts'
 
 /** Eight messages of the default MAX_MESSAGE_BYTES. */
 const defaultRequestMemoryBytes = 128 * 1024 * 1024

@@ -7,13 +7,13 @@ import { createHistogram, type Histogram } from '@tollway/chassis/metrics/histog
 import { RequestMemory } from '@tollway/chassis/request-memory.ts'
 import { openTracing } from '@tollway/chassis/tracing/open-tracing.ts'
 import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
-import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
 import type { ReconnectingCall } from '@tollway/grpc/client/reconnecting-call.ts'
 import { assertAddressesFree } from '@tollway/grpc/server/assert-addresses-free.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { createHealthTable } from '@tollway/grpc/server/health.ts'
 import { grpcAddress } from '@tollway/grpc/server/server-settings.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
+import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
 import {
   createBackendHealth,
   createErrorWatch,

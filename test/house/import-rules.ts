@@ -3,7 +3,7 @@ import { operatorImportRules } from './operator-import-rules.ts'
 
 const chassis = 'services/chassis/'
 const serviceBase = ['proto/', chassis, 'services/grpc/']
-const withFeed = [...serviceBase, 'services/discovery/']
+const withFeed = [...serviceBase, 'services/xds-client/']
 /**
  * The rules for imports. `test/tidy.test.ts` enforces them, and the table of folders in ARCHITECTURE.md is
  * generated from them.
@@ -28,7 +28,7 @@ export const importRules: readonly ImportRule[] = [
     mayImport: [chassis],
   },
   {
-    place: 'services/discovery/',
+    place: 'services/xds-client/',
     content:
       'a client for the feed of any management server (State of the World): stream, ACK and NACK, TLS, the last good response in a file, and its settings',
     mayImport: serviceBase,
@@ -90,12 +90,18 @@ export const importRules: readonly ImportRule[] = [
   {
     place: 'services/broker/routes/',
     content: 'the route of a request, and the table of active routes',
-    mayImport: ['proto/', chassis, 'services/discovery/', 'services/broker/wire/animation-ids.ts'],
+    mayImport: ['proto/', chassis, 'services/xds-client/', 'services/broker/wire/animation-ids.ts'],
   },
   {
     place: 'services/broker/feeds/',
     content: 'routes from the feed, and what this broker reports to the operator over its connection',
-    mayImport: ['proto/', chassis, 'services/grpc/client/', 'services/discovery/', 'services/broker/routes/'],
+    mayImport: [
+      'proto/',
+      chassis,
+      'services/grpc/client/',
+      'services/xds-client/',
+      'services/broker/routes/',
+    ],
   },
   {
     place: 'services/broker/streams/',

@@ -19,8 +19,7 @@ import {
   type DiscoveryResponse,
   DiscoveryResponseSchema,
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
-import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
-import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
+import { type RateLimitDomain, rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
 import { Certificates } from '../../operator/certificates/certificates.ts'
 import { type Identity, issueAuthority, issueLeaf } from '../../operator/certificates/issue.ts'
 import { storeInMemory } from '../../operator/certificates/testing/store-in-memory.ts'
@@ -28,10 +27,10 @@ import { encodeRateLimitDomain } from '../../operator/kinds/rate-limit-config/ra
 import { discoveryPath } from '../../operator/xds/discovery.ts'
 import { Feed } from '../../operator/xds/feed.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'
-import { openXdsTls } from '../../services/discovery/xds-tls.ts'
 import { createProvisionServer } from '../../services/payments/http/servers/provision-server.ts'
 import type { Payments } from '../../services/payments/operations/operation.ts'
 import { startFeed as startServiceFeed } from '../../services/ratelimit/feeds/testing/start-feed.ts'
+import { openXdsTls } from '../../services/xds-client/xds-tls.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { waitFor } from '../support/wait-for.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { type Log, silentLog } from '@tollway/chassis/log/log.ts'
-import { startFeed } from '../../services/discovery/testing/start-feed.ts'
+import { startFeed } from '../../services/xds-client/testing/start-feed.ts'
 import { missingGoFeedServer, startGoFeedServer } from '../support/go-feed-server.ts'
 import { startRateLimit } from '../support/rate-limit-process.ts'
 import { waitByTurns, waitFor } from '../support/wait-for.ts'

@@ -1,8 +1,6 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { createFeedCall, type FeedCallTiming } from '@tollway/discovery/feed-call.ts'
-import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
 import { type ReconnectingCall, receiveAll } from '@tollway/grpc/client/reconnecting-call.ts'
 import {
   type BrokerAnswerSchema,
@@ -10,6 +8,8 @@ import {
   type BrokerRequest,
   BrokerRequestSchema,
 } from '@tollway/proto/tollway/operator/v1/stream_reports'
+import { createFeedCall, type FeedCallTiming } from '@tollway/xds-client/feed-call.ts'
+import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
 
 /** The pages of this broker that an operator may read. They change nothing. */
 export interface BrokerPages {

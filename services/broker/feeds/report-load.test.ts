@@ -3,7 +3,6 @@ import { type TestContext, test } from 'node:test'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Log, silentLog } from '@tollway/chassis/log/log.ts'
-import { createFeedConnection } from '@tollway/discovery/feed-connection.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import type { AnyMethod, Method } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
@@ -12,6 +11,7 @@ import {
   StreamReportEndSchema,
   StreamReportSchema,
 } from '@tollway/proto/tollway/operator/v1/stream_reports'
+import { createFeedConnection } from '@tollway/xds-client/feed-connection.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { createLoadReporter, type RouteLoad, streamReportPath } from './report-load.ts'
 

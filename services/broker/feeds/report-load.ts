@@ -2,10 +2,10 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { createWakeablePause } from '@tollway/chassis/wakeable-pause.ts'
-import { createFeedCall, type FeedCallTiming } from '@tollway/discovery/feed-call.ts'
-import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
 import { type ReconnectingCall, receiveAll } from '@tollway/grpc/client/reconnecting-call.ts'
 import { StreamReportEndSchema, StreamReportSchema } from '@tollway/proto/tollway/operator/v1/stream_reports'
+import { createFeedCall, type FeedCallTiming } from '@tollway/xds-client/feed-call.ts'
+import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
 
 /** The load of one route in this process. */
 export interface RouteLoad {

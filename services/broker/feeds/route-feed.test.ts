@@ -4,7 +4,6 @@ import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/p
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
-import { feedSettings } from '@tollway/discovery/feed-settings.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import type { Method } from '@tollway/grpc/server.ts'
 import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
@@ -13,6 +12,7 @@ import {
   StreamReportEndSchema,
   StreamReportSchema,
 } from '@tollway/proto/tollway/operator/v1/stream_reports'
+import { feedSettings } from '@tollway/xds-client/feed-settings.ts'
 import { Feed } from '../../../operator/xds/feed.ts'
 import { createResource, createSnapshot } from '../../../operator/xds/snapshot.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { checkType } from '@tollway/discovery/discovery-session.ts'
+import { checkType } from '@tollway/xds-client/discovery-session.ts'
 import { type ChooseRoute, createRouteChooser, type RouteIds } from './choose-route.ts'
 import { decodeRoute } from './decode-route.ts'
 import { guardRoutes } from './guard-routes.ts'

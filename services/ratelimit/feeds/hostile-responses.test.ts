@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { create, type JsonObject, toBinary } from '@bufbuild/protobuf'
 import { silentLog } from '@tollway/chassis/log/log.ts'
-import { createDiscoverySession } from '@tollway/discovery/discovery-session.ts'
 import { DiscoveryResponseSchema } from '@tollway/proto/envoy/service/discovery/v3/discovery'
 import {
   RateLimitConfigSchema,
@@ -10,6 +9,7 @@ import {
   RateLimitDescriptorSchema,
   RateLimitUnit,
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
+import { createDiscoverySession } from '@tollway/xds-client/discovery-session.ts'
 import fc from 'fast-check'
 import { rateLimitTypeUrl } from '../rules/model.ts'
 import { asyncCpuMsOf, maxHostileCpuMs } from '../rules/testing/rules-of-yaml.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { inShort, type Response, startServer } from '../../discovery/testing/management-server.ts'
+import { inShort, type Response, startServer } from '../../xds-client/testing/management-server.ts'
 import { rateLimitTypeUrl } from '../rules/model.ts'
 import { response, startFeed } from './testing/start-feed.ts'
 

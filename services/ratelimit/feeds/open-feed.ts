@@ -1,6 +1,6 @@
 import type { Log } from '@tollway/chassis/log/log.ts'
-import type { Subscription } from '@tollway/discovery/discovery-session.ts'
-import type { FeedConnection } from '@tollway/discovery/feed-connection.ts'
+import type { Subscription } from '@tollway/xds-client/discovery-session.ts'
+import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
 import { features } from '../rules/fields.ts'
 import { rateLimitTypeUrl } from '../rules/model.ts'
 import { formatProblem, maxFindings } from '../rules/problems.ts'
@@ -39,7 +39,7 @@ export async function openFeed(
     })
     return { feed, connection: undefined }
   }
-  const { openXdsFeed } = await import('@tollway/discovery/open-xds-feed.ts')
+  const { openXdsFeed } = await import('@tollway/xds-client/open-xds-feed.ts')
   return openXdsFeed(settings, subscribe(configuration), log)
 }
 

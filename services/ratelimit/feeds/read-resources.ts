@@ -1,4 +1,4 @@
-import { checkType } from '@tollway/discovery/discovery-session.ts'
+import { checkType } from '@tollway/xds-client/discovery-session.ts'
 import { type Problem, rateLimitTypeUrl } from '../rules/model.ts'
 import { decodeDomain } from './domain-codec.ts'
 import type { OpenReading, Part, Resources } from './reading.ts'

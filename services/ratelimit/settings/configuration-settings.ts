@@ -1,5 +1,5 @@
 import { boolean, oneOf, settingsTable, text } from '@tollway/chassis/settings.ts'
-import { feedSettings } from '@tollway/discovery/feed-settings.ts'
+import { feedSettings } from '@tollway/xds-client/feed-settings.ts'
 
 /** The source of the configuration. */
 export const configurationSettings = settingsTable({
